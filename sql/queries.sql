@@ -199,24 +199,6 @@ CREATE OR REPLACE TEMP TABLE hashed_documents (
     place UBIGINT NOT NULL
 );
 
--- recount_weighted: the weighted counts that were made again (of a training that only this connection sees).
-INSERT INTO recount SELECT chunk, n FROM private.weighted_counts;
-
--- make_pair_recount: an empty table for pairs that are counted again, private to this connection.
-CREATE OR REPLACE TEMP TABLE recounted_pairs (left_id BIGINT NOT NULL, right_id BIGINT NOT NULL, n BIGINT NOT NULL);
-
--- list_pair_recount: the pairs counted again that count at least the floor -> left_id, right_id, n.
-SELECT left_id, right_id, sum(n)::BIGINT AS n FROM recounted_pairs GROUP BY ALL HAVING sum(n) >= getvariable('pair_floor');
-
--- make_chunk_recount: a temporary table of the chunks that superwords may hold, by numbers that `check` gives them.
-CREATE OR REPLACE TEMP TABLE recounted_chunks (number INTEGER, chunk VARCHAR);
-
--- make_adjacency_recount: a temporary table for neighbours counted again, part after part.
-CREATE OR REPLACE TEMP TABLE recounted_adjacency (left_number INTEGER, right_number INTEGER, n BIGINT);
-
--- make_run_recount: a temporary table for runs counted again, part after part.
-CREATE OR REPLACE TEMP TABLE recounted_runs (numbers INTEGER[], n BIGINT);
-
 -- ---- The private database of phase two (learning/tables.sql)
 
 -- get_sum_note: what the neighbours were made of -> made_of; no row before they are added up.

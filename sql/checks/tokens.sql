@@ -1,18 +1,21 @@
 -- tokens: the table against the alphabet, the stop words and what the events made.
 -- inputs:
--- reads:   tokens, recounted_tokens (one row = id, bytes, kind, born, died, length; registered by the caller)
+-- reads:   tokens, logged_events, logged_tokens (one row = id, bytes, kind, born; registered by the caller)
 -- returns: id, problem, bytes, kind, born, died: one row for every token that is missing, extra or different
 -- by hand: needs the event log; run `streambpe check RUN`
-WITH recounted AS (
-    SELECT id, bytes, kind, born, died FROM recounted_tokens
+WITH deaths AS (
+    SELECT id, max(seq) AS died FROM logged_events GROUP BY id HAVING max(seq) FILTER (op = 'delete') = max(seq)
+),
+logged AS (
+    SELECT t.id, t.bytes, t.kind, t.born, d.died FROM logged_tokens AS t LEFT JOIN deaths AS d ON d.id = t.id
 )
 (
     SELECT id, 'in the table, not in the log' AS problem, bytes, kind, born, died
-    FROM (SELECT id, bytes, kind, born, died FROM tokens EXCEPT FROM recounted)
+    FROM (SELECT id, bytes, kind, born, died FROM tokens EXCEPT FROM logged)
 )
 UNION ALL
 (
     SELECT id, 'in the log, not in the table' AS problem, bytes, kind, born, died
-    FROM (FROM recounted EXCEPT SELECT id, bytes, kind, born, died FROM tokens)
+    FROM (FROM logged EXCEPT SELECT id, bytes, kind, born, died FROM tokens)
 )
 ORDER BY id, problem;

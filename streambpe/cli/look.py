@@ -218,6 +218,7 @@ def _read_query(file: str) -> str:
 @click.command()
 @click.argument("run")
 @click.option("--sources", "rehash", is_flag=True, help="Also read every source again and compare its digest.")
+@click.option("--replay", is_flag=True, help="Also learn every training again, in a folder that is gone afterwards.")
 @click.option(
     "--repeats", is_flag=True, help="As --sources, and say how many documents repeat another, and in which sources."
 )
@@ -227,6 +228,7 @@ def _read_query(file: str) -> str:
 def check(
     run: str,
     rehash: bool,
+    replay: bool,
     repeats: bool,
     memory: str | None,
     threads: int | None,
@@ -240,6 +242,7 @@ def check(
 
     \b
     example:
+        streambpe check runs/en --replay
         streambpe check runs/en --sources
         streambpe check runs/en --repeats
     """
@@ -253,8 +256,8 @@ def check(
         in_part: list[str] = []
         found: list[Repeats] = []
         problems = run_checks(
-            run, rehash_sources=rehash, repeats=found.append if repeats else None, resources=resources, meter=meter,
-            told=in_part,
+            run, rehash_sources=rehash, replay=replay, repeats=found.append if repeats else None, resources=resources,
+            meter=meter, told=in_part,
         )  # fmt: skip
     still_open = what_is_open(run)
     if as_json:

@@ -17,7 +17,9 @@ import polars as pl
 
 from streambpe.count_config import CountConfig
 from streambpe.errors import RunError, SourceError, shortened, typed
-from streambpe.inspect.check_training import check_trainings
+from streambpe.inspect.asked import spill_folder
+from streambpe.inspect.check_training import MOST_PROBLEMS, check_trainings
+from streambpe.inspect.learned_again import copy_run, learn_again
 from streambpe.inspect.repeats import Repeats, find_repeats
 from streambpe.plurals import counted
 from streambpe.progress import Meter
@@ -44,7 +46,6 @@ from streambpe.text.patterns import Pattern, find_pattern
 FOLDED = ("chunk_counts", "sources", "corpus", "source_groups", "group_counts")  # tables that `count RUN` fills again
 _TOLD_SOURCES = 3  # by name
 _NO_FILES = ("iterator", "counts")  # kinds of source whose documents are not there any more
-_MOST_PROBLEMS = 1000  # shown for one table; a damaged table would fill the screen
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ def check(
     run: Path | str,
     *,
     rehash_sources: bool = False,
+    replay: bool = False,
     repeats: Callable[[Repeats], None] | None = None,
     resources: Resources | None = None,
     meter: Meter | None = None,
@@ -71,9 +73,9 @@ def check(
     """Recount everything that is committed; returns the rows that differ, at most 1 000 per table. Writes nothing.
 
     A run may be counting meanwhile, or may have been stopped: parts that the tables do not hold yet are checked by
-    themselves, and `what_is_open` names them. `rehash_sources`: also read the sources again. `repeats`: do that too,
-    and tell it which of their documents repeat one before. `meter` is told how far it is, `told` what was looked at in
-    part only.
+    themselves, and `what_is_open` names them. `rehash_sources`: also read the sources again. `replay`: also learn every
+    training again, in a folder that is gone afterwards. `repeats`: read the sources again too, and tell it which of
+    their documents repeat one before. `meter` is told how far it is, `told` what was looked at in part only, or not.
     """
     told = [] if told is None else told
     folder = Run.open(run)
@@ -81,7 +83,8 @@ def check(
     meter = meter or Meter("checking")
     try:
         config = CountConfig(**json.loads(folder.facts()["config"]))
-        problems, parts = _check_tables(folder, resources, config, meter, told)
+        with spill_folder(folder, resources.temp_dir) if replay else contextlib.nullcontext() as place:
+            problems, parts = _check_tables(folder, resources, config, meter, told, place)
         if config.sequences:
             meter.begin("checking documents")
             problems += [Problem("sequences", row) for row in _check_documents(folder, parts, resources)]
@@ -167,20 +170,20 @@ def what_is_open(run: Path | str) -> list[str]:
 
 
 def _check_tables(
-    run: Run, resources: Resources, config: CountConfig, meter: Meter, told: list[str]
+    run: Run, resources: Resources, config: CountConfig, meter: Meter, told: list[str], place: Path | None
 ) -> tuple[list[Problem], Parts]:
     """Compare the tables in state.duckdb with the committed parts that they hold, added up again in temporary tables;
-    check the other parts by themselves. Returns the problems and all parts."""
+    check the other parts by themselves. In `place` the trainings are learned again. Returns the problems and all
+    parts."""
     parts = list_parts(run)
     folded = Folded.of(run, parts)
     digest = CorpusDigest()
-    con = open_store(
-        run.state,
-        read_only=True,
-        memory_bytes=_duckdb_bytes(resources),
-        threads=resources.threads,
-        temp_dir=resources.temp_dir or run.path / "tmp",
-    )
+    database: dict[str, Any] = {
+        "memory_bytes": _duckdb_bytes(resources),
+        "threads": resources.threads,
+        "temp_dir": resources.temp_dir or run.path / "tmp",
+    }
+    con = open_store(run.state, read_only=True, **database)
     with contextlib.closing(con):
         facts = dict(run_sql(con, "get_run"))
         stated = json.loads(facts.get("corpus", "{}")).get("chunks")
@@ -211,11 +214,14 @@ def _check_tables(
         found["group_counts"] = _check_groups(con, mine, resources)
         run_sql(con, "make_recount")  # what was added up is needed no more
         run_sql(con, "make_group_recount")
-        if (temp_dir := resources.temp_dir) is not None:
-            temp_dir.mkdir(parents=True, exist_ok=True)
-        for table, row in check_trainings(con, run, mine, sha256, at_once, temp_dir, config.unencodable, meter, told):
+        for table, row in check_trainings(con, run, at_once, meter):
             found.setdefault(table, []).append(row)
-    return [Problem(table, row) for table, rows in found.items() for row in rows[:_MOST_PROBLEMS]], parts
+        scratch = None if place is None else copy_run(run, place / "run", mine)
+    if scratch is not None:
+        release_memory()
+        for table, row in learn_again(scratch, sha256, resources, database, meter, told):
+            found.setdefault(table, []).append(row)
+    return [Problem(table, row) for table, rows in found.items() for row in rows[:MOST_PROBLEMS]], parts
 
 
 def _duckdb_bytes(resources: Resources) -> int:
@@ -236,7 +242,7 @@ def _check_documents(run: Run, parts: Sequence[Part], resources: Resources) -> l
         temp_dir=resources.temp_dir or run.path / "tmp",
     )
     with contextlib.closing(con):
-        return check_sequences(run, parts, con, range_bytes(resources), _MOST_PROBLEMS)
+        return check_sequences(run, parts, con, range_bytes(resources), MOST_PROBLEMS)
 
 
 def _check_parts(parts: Sequence[Part], resources: Resources) -> list[tuple[Any, ...]]:

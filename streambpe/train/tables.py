@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 from dataclasses import dataclass
 
 import duckdb
@@ -216,15 +217,15 @@ class Tables:
 class Publisher:
     """Keeps the tables up to date while a training learns."""
 
-    def __init__(self, tables: Tables, least_seconds: float) -> None:
-        """`least_seconds`: pairs are told at most once in this time."""
-        self.tables = tables
+    def __init__(self, tables: Tables, least_seconds: float, stop: threading.Event) -> None:
+        """`least_seconds`: pairs are told at most once in this time, and where learning is asked to stop."""
+        self.tables, self.stop = tables, stop
         self._from_memory, self._from_disk = Pace(least_seconds), Pace(_SELDOM * least_seconds)
 
     def publish(self, engine: Engine, journal: Journal, book: TokenTable) -> None:
         """Bring the tables as far as the journal is, without waiting for another process."""
         standing, pace = None, self._from_memory if engine.in_memory else self._from_disk
-        if pace.is_due():
+        if pace.is_due() or self.stop.is_set():
             with pace.timed():
                 standing = Standing.so_far(engine)
         self.tables.try_fill(journal, book, standing, wait_seconds=0.0)

@@ -149,7 +149,7 @@ class Trainer:
         documents = find_documents(training, corpus) if self.config.superwords != "none" else None
         journal = open_journal(training, corpus)
         tables = Tables(training, corpus, symbols)
-        publisher = Publisher(tables, self.checkpoint_seconds)
+        publisher = Publisher(tables, self.checkpoint_seconds, self.stop)
         book = symbols.book()
         book.add(journal.events, 0)
         with contextlib.ExitStack() as cleaning:

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import random
 import shutil
-from collections import Counter
-from fractions import Fraction
+import threading
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from unittest.mock import ANY
 
 import duckdb
-import numpy as np
 import pytest
 
-from streambpe.inspect import recount
+from streambpe.errors import Stopped
 from streambpe.inspect.check import check
-from streambpe.model.alphabet import bytes_alphabet
-from streambpe.model.eventlog import EventLog, Header, Op
-from streambpe.model.replay import Model
+from streambpe.model.eventlog import write_event_log
+from streambpe.model.events import event_line
+from streambpe.resources import Resources
+from streambpe.store.identity import accept
+from streambpe.train import opening, trainer
 from streambpe.train.commands import train
-from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.counting.count import count
+from streambpe.train.counting.take_back import take_back
+from streambpe.train.engine.rules import Batch, EngineTuning
 from streambpe.train.trainer import Trainer
-from tests import oracles
-from tests.runs import SMALL, counted_run, rows, text_run
+from tests.runs import SMALL, counted_run, log_of, rows, text_run
 from tests.samples import natural_text
-from tests.tiers import long, seeds
+from tests.tiers import long
 
 DAMAGE = {
     "events": [
@@ -86,6 +89,8 @@ DAMAGE = {
     ],
 }
 
+LEARNED = ("pair_counts", "token_counts", "vetoed")
+
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Path:
@@ -109,7 +114,12 @@ def trained(tmp_path_factory) -> Path:
 @pytest.mark.every(6)
 @pytest.mark.parametrize(
     ("table", "statement"),
-    [(table, s) if place == 0 else long(table, s) for table in DAMAGE for place, s in enumerate(DAMAGE[table])],
+    [
+        (table, s) if place == 0 else long(table, s)
+        for table in DAMAGE
+        if table not in LEARNED
+        for place, s in enumerate(DAMAGE[table])
+    ],
 )
 def test_every_wrong_row_of_a_table_is_found(trained, tmp_path, table, statement):
     """A row that is changed, deleted or added is found, in the right training, and nothing else is."""
@@ -122,20 +132,187 @@ def test_every_wrong_row_of_a_table_is_found(trained, tmp_path, table, statement
         assert con.sql(f"FROM {table}").fetchall() != before, "the statement changes something"
     problems = {problem.table for problem in check(run, resources=SMALL)}
     assert f"other.{table}" in problems
-    # tables that are judged by the damaged one may differ too
-    judged_by_it = ("facts", "vetoed", "pair_counts", "token_counts")
-    assert problems <= {f"other.{name}" for name in (table, *judged_by_it)}
+    assert problems <= {f"other.{table}", "other.facts"}
+
+
+@pytest.mark.every(3)
+@pytest.mark.parametrize(
+    ("table", "statement"),
+    [
+        (table, statement) if place == 0 else long(table, statement)
+        for table in LEARNED
+        for place, statement in enumerate(DAMAGE[table])
+    ],
+)
+def test_learning_again_finds_every_wrong_row_of_what_was_counted(trained, tmp_path, table, statement):
+    """Pairs, token counts and vetoes follow from the counts: `check --replay` learns them again."""
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("SET schema = 'other'")
+        con.execute(statement)
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    problems = {problem.table for problem in check(run, replay=True, resources=SMALL)}
+    assert f"other.{table}" in problems
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+
+
+def test_an_event_that_these_counts_do_not_give_is_named(trained, tmp_path):
+    """Log, digests and tables agree, and the counts lead elsewhere: the first event that differs is told by its number,
+    with what stands there and what should."""
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    assert check(run, replay=True, resources=SMALL) == []
+    log = log_of(run)
+    wrong = replace(log.events[5], n=log.events[5].n + 1)
+    sha256 = write_event_log(run / "model.events.jsonl", replace(log, events=[*log.events[:5], wrong, *log.events[6:]]))
+    accept(run / "model.events.jsonl")
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("UPDATE main.events SET n = n + 1 WHERE seq = 5")
+        con.execute("UPDATE main.facts SET value = ? WHERE key = 'sha256'", [sha256])
+    problems = [problem for problem in check(run, replay=True, resources=SMALL) if problem.table == "main.events"]
+    lines = [event_line(event).decode().strip() for event in (wrong, log.events[5])]
+    assert problems[0].what == (5, *lines)
+    assert problems[0] in check(run, replay=True, resources=Resources.from_options(temp_dir=tmp_path))
+    assert not list(tmp_path.glob("sql-*"))
+
+
+def test_a_training_that_cannot_be_learned_again_is_told(trained, tmp_path):
+    """Of other counts than there are now: no silence, and no difference either."""
+    documents = tmp_path / "documents.txt"
+    documents.write_text(natural_text(3, 8_000))
+    shutil.copytree(trained, tmp_path / "more")
+    count(tmp_path / "more", [str(documents)], options={"pattern": "gpt4"}, resources=SMALL)
+    told = []
+    assert check(tmp_path / "more", replay=True, resources=SMALL, told=told) == []
+    assert [sentence.partition(" was learned from other counts")[0] for sentence in told] == [
+        "training main", "training other",
+    ]  # fmt: skip
 
 
 def test_the_main_training_is_checked_too(trained, tmp_path):
     """A wrong row of `main` is found there and not in `other`."""
-    state = trained / "state.duckdb"
-    shutil.copy(state, tmp_path / "kept")
-    with duckdb.connect(str(state)) as con:
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    with duckdb.connect(str(run / "state.duckdb")) as con:
         con.execute("UPDATE main.pair_counts SET n = n - 1 WHERE rowid = 0")
-    problems = check(trained, resources=SMALL)
-    shutil.copy(tmp_path / "kept", state)
-    assert [problem.table for problem in problems] == ["main.pair_counts"]
+        con.execute("DELETE FROM main.token_counts WHERE rowid = 0")
+    problems = {problem.table for problem in check(run, replay=True, resources=SMALL)}
+    assert problems == {"main.pair_counts", "main.token_counts"}
+
+
+PHRASES = "the end of the day and the end of the line\n" * 40
+OTHER_TEXT = natural_text(9, 4_000).translate({97 + at: 0x3B1 + at for at in range(24)})
+HOW: dict[str, tuple[dict, dict]] = {  # options of counting, and of learning
+    "plain": ({}, {}),
+    "sample": ({"sample": "1/2"}, {}),
+    "weights": ({"group_by": "folder"}, {"weights": ["b=2.5"], "stop_list": 2, "freq_cutoff": 2}),
+    "balance": ({"group_by": "folder"}, {"balance": True, "balance_window": 9}),
+    "deletions": ({}, {"tau": "0.6", "delete_to": "walk", "ties": "bytes"}),
+    "paper": ({}, {"batch": "paper", "overlaps": "disjoint"}),
+    "characters": ({"pattern": "whitespace"}, {"like": "picky", "tau": "0.8", "coverage": "0.9"}),
+    "script": ({"pattern": "script"}, {"like": "script", "vocab_size": 2230}),
+    "boundless": ({"pattern": "boundless", "sequences": True}, {"superwords": "boundless", "vocab_size": 500}),
+    "superbpe": ({"pattern": "boundless", "sequences": True}, {"superwords": "superbpe", "transition": 320}),
+    "uw": ({"pattern": "superbpe1", "sequences": True, "gaps": "keep"}, {"superwords": "uw", "transition": 320}),
+    "extend": ({}, {}),
+}
+
+
+def counted_as(folder: Path, kind: str) -> tuple[Path, dict]:
+    """A run that one of HOW learns from, in which a file was taken back; and the options to learn with."""
+    counting, options = HOW[kind]
+    for name, text in (("a", natural_text(5, 9_000) + PHRASES), ("b", OTHER_TEXT), ("c", "not this one")):
+        (folder / name).mkdir()
+        (folder / name / "text.txt").write_text(text)
+    run, sources = folder / "run", [str(folder / name) for name in "abc"]
+    more = {key: value for key, value in counting.items() if key != "group_by"}
+    count(run, sources, options=more, group_by=counting.get("group_by"), lines=True, resources=SMALL)
+    take_back(run, [str(folder / "c" / "text.txt")], resources=SMALL)
+    if kind == "extend":
+        given = text_run(folder / "given", natural_text(4, 5_000), "gpt4o")
+        train(given, vocab_size=290, resources=SMALL)
+        options = {"extend": given}
+    return run, {"vocab_size": 360, **options}
+
+
+@pytest.mark.parametrize("kind", [kind if kind == "plain" else long(kind) for kind in HOW])
+def test_every_kind_of_training_is_learned_again(kind, tmp_path):
+    """What is right is right; a count, a row and an event that are not are named, also where the log's digest agrees
+    with what was changed."""
+    run, options = counted_as(tmp_path, kind)
+    train(run, resources=SMALL, **options)
+    told: list[str] = []
+    assert check(run, replay=True, resources=SMALL, told=told) == told == []
+    log, tables = log_of(run), set()
+    last = len(log.events) - 1
+    lines = [event_line(event).decode().strip() for event in log.events]
+    for events, expected in (
+        (log.events[:last], (last, None, lines[last])),
+        ([replace(log.events[0], n=log.events[0].n + 1), *log.events[1:]], (0, ANY, lines[0])),
+    ):
+        write_event_log(run / "model.events.jsonl", replace(log, events=events))
+        accept(run / "model.events.jsonl")
+        told_now = [p.what for p in check(run, replay=True, resources=SMALL) if p.table == "main.events"]
+        # an extension whose first events are not those of its model is found without learning
+        assert expected in told_now or (kind == "extend" and "do not begin" in str(told_now))
+    write_event_log(run / "model.events.jsonl", log)
+    accept(run / "model.events.jsonl")
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("UPDATE pair_counts SET n = n + 1 WHERE rowid = 5")
+        tables.add("pair_counts")
+        for table in ("token_counts", "weighted_counts", "superword_neighbours", "superword_run_numbers"):
+            if con.sql(f"FROM {table}").fetchall():
+                con.execute(f"UPDATE {table} SET n = n + 1 WHERE rowid = 0")
+                tables.add(table)
+    problems = check(run, replay=True, resources=SMALL)
+    assert {problem.table for problem in problems} == {f"main.{table}" for table in tables}
+
+
+@pytest.mark.parametrize("kind", [kind if kind == "plain" else long(kind) for kind in HOW])
+def test_every_kind_of_training_is_learned_again_while_it_goes_on(kind, tmp_path, monkeypatch):
+    """Stopped among its words, and among its superwords, the tables are those of the events so far."""
+    run, options = counted_as(tmp_path, kind)
+    stop, passes = threading.Event(), []
+    sizes = {"superwords": 90, "weights": 30}
+    wanted = next((size for option, size in sizes.items() if option in options), 20)
+
+    def on_batch(batch: Batch) -> None:
+        passes.append(len(batch.id))
+        if sum(passes) >= wanted:
+            stop.set()
+
+    monkeypatch.setattr(trainer, "EngineTuning", partial(EngineTuning, candidates=7))
+    with pytest.raises(Stopped):
+        train(run, resources=SMALL, stop=stop, on_batch=on_batch, **options)
+    assert rows(run, "SELECT value FROM facts WHERE key = 'state'") == [("unfinished",)]
+    told: list[str] = []
+    assert check(run, replay=True, resources=SMALL, told=told) == told == []
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("UPDATE pair_counts SET n = n + 1 WHERE rowid = 5")
+        con.execute("UPDATE tokens SET bytes = 'x'::BLOB WHERE id = (SELECT max(id) FROM tokens)")
+    problems = {problem.table for problem in check(run, replay=True, resources=SMALL)}
+    assert problems == {"main.pair_counts", "main.tokens"}
+
+
+@pytest.mark.parametrize("wrong", [{"ties": "bytes"}, {"blocked": frozenset({b" t"})}])
+def test_a_learner_that_goes_wrong_in_memory_is_found_from_disk(wrong, tmp_path, monkeypatch):
+    """One that takes another of two pairs that tie, and one that leaves out a merge: the other learner does not."""
+    run = text_run(tmp_path / "run", natural_text(5, 20_000))
+    right = opening._engine_options
+
+    def options_of(training, corpus, symbols, tuning):
+        options = right(training, corpus, symbols, tuning)
+        return options if tuning.force_scan else replace(options, **wrong)
+
+    train(run, name="right", vocab_size=330, resources=SMALL)
+    monkeypatch.setattr(opening, "_engine_options", options_of)
+    train(run, vocab_size=330, resources=SMALL)
+    events = [log_of(run, name).events for name in ("model", "right")]
+    first = next(at for at, (one, other) in enumerate(zip(*events, strict=True)) if one != other)
+    assert check(run, resources=SMALL) == []
+    problems = [p.what for p in check(run, replay=True, resources=SMALL) if p.table == "main.events"]
+    assert problems[0] == (first, *(event_line(each[first]).decode().strip() for each in events))
 
 
 @pytest.mark.long
@@ -177,49 +354,11 @@ def test_an_older_training_is_checked_against_its_log(trained, tmp_path):
     shutil.copytree(trained, run)
     more = tmp_path / "more.txt"
     more.write_text("entirely new words")
-    from streambpe.train.counting.count import count
-
     count(run, [str(more)], resources=SMALL)
     assert check(run, resources=SMALL) == []
     with duckdb.connect(str(run / "state.duckdb")) as con:
         con.execute("DELETE FROM other.tokens WHERE id = 300")
     assert [problem.table for problem in check(run, resources=SMALL)] == ["other.tokens"]
-
-
-@pytest.mark.parametrize("longest", [3, 2048])
-@pytest.mark.parametrize("overlaps", ["all", "disjoint"])
-def test_the_recount_is_the_references(monkeypatch, overlaps, longest):
-    """Words encoded side by side, long ones by the core, are those of the replay of the log, also before its end; their
-    pairs are counted by definition, and every merge finds what it was chosen by."""
-    monkeypatch.setattr(recount, "_SYMBOLS", 40)
-    monkeypatch.setattr(recount, "_LONG", longest)
-    for seed in seeds(60):
-        rng = random.Random(seed)
-        words = {bytes(rng.choices(b"abc", k=rng.randint(1, 12))): rng.randint(1, 5) for _ in range(12)}
-        deletions = oracles.Deletions(Fraction(6, 10)) if seed % 2 else None
-        size = 256 + rng.randint(0, 12)
-        events = oracles.train_words(words, bytes_alphabet(), size, overlaps=overlaps, deletions=deletions).events
-        flat = np.frombuffer(b"".join(words), np.uint8).astype(np.int64)
-        sizes, weights = np.array([len(word) for word in words]), np.array(list(words.values()))
-        replay, deletes = recount.Replay(events), any(event.op is Op.DELETE for event in events)
-        for before in (None, rng.randint(0, len(events))):
-            made = None if deletes else recount.Made(*np.zeros((2, len(events)), np.int64), weights)
-            model = Model(EventLog(Header(bytes_alphabet().to_header()), tuple(events[:before])))
-            expected: Counter[tuple[int, int]] = Counter()
-            found: Counter[tuple[int, int]] = Counter()
-            for word, n in words.items():
-                for pair in oracles.count_pairs(model.encode_chunk(word), overlaps):
-                    expected[pair] += n
-            for encoded, whose in recount.encode_words(replay, flat, sizes, before, made):
-                for i in np.unique(whose):
-                    assert encoded[whose == i].tolist() == model.encode_chunk(list(words)[i])
-                frame = recount.pair_counts(encoded, whose, weights, disjoint=overlaps == "disjoint")
-                for left, right, n in frame.iter_rows():
-                    found[left, right] += n
-            assert found == expected, (seed, before)
-            if made is not None:
-                chosen_by = made.merges if overlaps == "disjoint" else made.pairs
-                assert chosen_by[:before].tolist() == [event.n for event in events[:before]]
 
 
 @pytest.mark.long
@@ -237,9 +376,9 @@ def test_an_unfinished_training_is_checked(tmp_path):
         if len(passes) == 3:
             raise Enough
 
-    trainer = Trainer(run, resources=SMALL, on_batch=on_batch, checkpoint_seconds=0, tuning=EngineTuning(candidates=1))
+    tuning = EngineTuning(candidates=1)
     with pytest.raises(Enough):
-        trainer.run()
+        Trainer(run, resources=SMALL, on_batch=on_batch, checkpoint_seconds=0, tuning=tuning).run()
     assert rows(run, "SELECT count(*) FROM events") == [(2,)]
     assert check(run, resources=SMALL) == []
     with duckdb.connect(str(run / "state.duckdb")) as con:

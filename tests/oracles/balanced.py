@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from itertools import pairwise
 
 from streambpe.model.replay import Pair, merge
+from tests.oracles.primitives import Overlaps, count_pairs
 
 Grouped = Mapping[str, Sequence[tuple[bytes, int]]]
 
@@ -27,13 +27,15 @@ def learn_balanced(
     window: int | None = None,
     alpha: Fraction = Fraction(2),
     least: int = 1,
+    overlaps: Overlaps = "all",
+    longest: int | None = None,
     texts: Grouped | None = None,
     of_ties: Callable[[Iterable[Pair], Mapping[int, bytes]], Pair] = lambda pairs, _: min(pairs),
 ) -> list[tuple[Pair, int, int]]:
     """(pair, id, count in the group that chose) of the first merges, the first of them (`start` tokens) by the sum of
     all groups. Base symbols are bytes. `texts`: words that say the same in every group; who needs most tokens for them,
-    times the ratio, is worst. Ties of groups: the first by name; of pairs: the lowest
-    ids, or what `of_ties` takes, which is told how tokens are spelled."""
+    times the ratio, is worst. `longest`: most symbols of a token. Ties of groups: the first by name; of pairs: the
+    lowest ids, or what `of_ties` takes, which is told how tokens are spelled."""
     names = sorted(groups)
     words = {name: [(list(word), n) for word, n in groups[name]] for name in names}
     given = {name: [(list(word), n) for word, n in texts[name]] for name in names} if texts else {}
@@ -62,8 +64,9 @@ def learn_balanced(
         counts: Counter[Pair] = Counter()
         for name in chosen:
             for word, n in words[name]:
-                for pair in pairwise(word):
-                    counts[pair] += n
+                for pair in count_pairs(word, overlaps):
+                    if longest is None or len(bytes_of[pair[0]] + bytes_of[pair[1]]) <= longest:
+                        counts[pair] += n
         most = max(counts.values(), default=0)
         if most < max(least, 1):
             if len(chosen) > 1:

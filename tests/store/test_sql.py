@@ -34,6 +34,10 @@ EXAMPLES = {
     "longest_token": 100,
     "deletions": False,
     "max_rows": 5,
+    "filled": "main.pair_counts",
+    "learned": "main.pair_counts",
+    "filled_floor": 1,
+    "learned_floor": 1,
     "op": "merge",
     "table": "chunk_counts",
     "adjacency_floor": 1,
@@ -111,19 +115,10 @@ def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
         con.execute("CREATE TEMP TABLE incoming AS FROM chunk_counts LIMIT 0")
     if name in ("checks/events", "checks/batches"):
         con.execute("CREATE TEMP TABLE logged_events AS FROM events LIMIT 0")
-    if name in ("checks/tokens", "checks/pair_counts"):
-        con.execute("CREATE TEMP TABLE recounted_tokens AS SELECT *, 1::BIGINT AS length FROM tokens LIMIT 0")
-    if name in ("checks/pair_counts", "list_pair_recount"):
-        run_sql(con, "make_pair_recount")
-    if name in ("checks/superword_adjacency", "checks/superword_chunks", "checks/superword_runs"):
-        run_sql(con, "make_chunk_recount")
-    if name in ("checks/superword_runs", "steps/add_run_recount"):
-        run_sql(con, "make_run_recount")
-    if name == "steps/add_run_recount":
-        con.execute("CREATE TEMP TABLE incoming AS SELECT [1, 2] AS numbers")
-    if name in ("checks/superword_adjacency", "checks/superword_chunks", "steps/list_adjacency_recount"):
-        run_sql(con, "make_adjacency_recount")
-    if name in ("checks/chunk_counts", "checks/weighted_counts"):
+    if name == "checks/tokens":
+        con.execute("CREATE TEMP TABLE logged_events AS FROM events LIMIT 0")
+        con.execute("CREATE TEMP TABLE logged_tokens AS FROM tokens LIMIT 0")
+    if name == "checks/chunk_counts":
         run_sql(con, "make_recount")
     if name == "steps/add_counts":
         con.execute("CREATE TEMP TABLE incoming AS FROM chunk_counts LIMIT 0")
@@ -141,13 +136,8 @@ def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
         run_sql(con, "make_new_counts")
     if name == "steps/show_committed":
         use_private_training(con)
-    if name == "recount_weighted":
-        run_sql(con, "make_recount")
-        use_private_training(con)
     if name == "steps/fill_token_counts":
         con.execute("CREATE TEMP TABLE incoming AS SELECT id, n, alone FROM token_counts LIMIT 0")
-    if name == "checks/token_counts":
-        con.execute("CREATE TEMP TABLE recounted_token_counts AS FROM token_counts LIMIT 0")
     if name == "checks/group_counts":
         run_sql(con, "make_group_recount")
     if name == "checks/sequences":

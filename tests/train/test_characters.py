@@ -17,13 +17,13 @@ from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.hf import export_hf
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import LimitError, UsageError
-from streambpe.inspect.check import check
 from streambpe.model.eventlog import read_event_log
 from streambpe.model.replay import Model
 from streambpe.train import words
 from streambpe.train.commands import train
 from streambpe.train.words import cover, known_stretches
 from tests import oracles
+from tests.oracles.tables import check
 from tests.runs import SMALL, cli, rows, text_run
 from tests.samples import natural_text
 

@@ -11,7 +11,6 @@ import pytest
 
 from streambpe.config import TrainConfig
 from streambpe.errors import ResumeMismatch, UsageError
-from streambpe.inspect.check import check
 from streambpe.model.alphabet import bytes_alphabet
 from streambpe.model.eventlog import delete_event, merge_event, read_event_log
 from streambpe.model.events import Events
@@ -22,6 +21,7 @@ from streambpe.train.commands import train
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.trainer import Trainer
 from tests import oracles
+from tests.oracles.tables import check
 from tests.runs import SMALL, cli, rows, text_run
 from tests.samples import natural_text
 

@@ -33,7 +33,6 @@ from streambpe.errors import (
     StreambpeError,
     UsageError,
 )
-from streambpe.inspect.check import check
 from streambpe.inspect.extended import extend_report
 from streambpe.model.alphabet import Alphabet, bytes_alphabet, seen_alphabet
 from streambpe.model.eventlog import (
@@ -56,6 +55,7 @@ from streambpe.train.commands import resume, train
 from streambpe.train.engine.engine import Engine, EngineOptions, Words
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.extension import EncodedChunks, Extension, Inherited
+from tests.oracles.tables import check
 from tests.runs import SMALL, cli, counted_run, log_of
 from tests.samples import natural_text
 from tests.tiers import examples, long, share

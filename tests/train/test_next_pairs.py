@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from streambpe.config import TrainConfig
-from streambpe.inspect.check import check
 from streambpe.model.eventlog import Event, Op
 from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.pace import Pace
 from streambpe.train.superwords.phase import SuperwordPhase, pass_bounds
 from streambpe.train.trainer import Trainer
+from tests.oracles.tables import check
 from tests.runs import SMALL, Driver, log_of, rows
 from tests.samples import prose_documents
 from tests.tiers import seeds

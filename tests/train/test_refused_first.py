@@ -14,10 +14,10 @@ import pytest
 from streambpe import train_from_iterator
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import RunMismatch, UsageError
-from streambpe.inspect.check import check
 from streambpe.store.run import Run
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count, count_from_iterator
+from tests.oracles.tables import check
 from tests.runs import SMALL, log_of, rows, text_run
 from tests.samples import natural_text
 

@@ -19,7 +19,6 @@ import pytest
 
 from streambpe.config import TrainConfig
 from streambpe.errors import ResumeMismatch, RunError, RunLocked, Stopped
-from streambpe.inspect.check import check
 from streambpe.resources import Resources
 from streambpe.store.identity import replace_known
 from streambpe.store.journal import Journal
@@ -30,6 +29,7 @@ from streambpe.train.counting.count import count
 from streambpe.train.engine.engine import Engine
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.trainer import Trainer
+from tests.oracles.tables import check
 from tests.runs import ROOT, SMALL, Driver, cli, cli_process, counted_run, log_of, rows, text_run
 from tests.samples import natural_text
 

@@ -22,7 +22,6 @@ from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.formats.export import export
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, ResumeMismatch, Stopped, UnknownSymbol, UsageError
-from streambpe.inspect.check import check
 from streambpe.inspect.explain import explain, find_rivals
 from streambpe.model.alphabet import Alphabet, bytes_alphabet, gpt2_alphabet, script_alphabet
 from streambpe.model.codecs import codec_of, content_symbols
@@ -36,6 +35,7 @@ from streambpe.train.counting.count import count
 from streambpe.train.engine.engine import Engine, EngineOptions, Words
 from streambpe.train.engine.whole_characters import WholeCharacterRule
 from tests import oracles
+from tests.oracles.tables import check
 from tests.runs import SMALL, cli, log_of, rows
 from tests.script_samples import LINES, hostile_texts, long_text
 from tests.sequential import events_of

@@ -21,7 +21,6 @@ from streambpe import Tokenizer
 from streambpe.config import TrainConfig
 from streambpe.core.runs import RunCounter
 from streambpe.errors import ResumeMismatch, RunError, SourceError, Stopped, StreambpeError, UsageError
-from streambpe.inspect.check import check
 from streambpe.inspect.explain import find_rivals, quoted
 from streambpe.model.alphabet import bytes_alphabet, gpt2_alphabet, utf8_alphabet
 from streambpe.model.eventlog import Op, merge_event
@@ -45,6 +44,7 @@ from streambpe.train.superwords.sums import Sums
 from streambpe.train.trainer import Trainer
 from tests import oracles
 from tests.oracles.superwords import as_model
+from tests.oracles.tables import check
 from tests.runs import SMALL, cli, ended, log_of, rows, view_rows
 from tests.samples import prose_documents
 from tests.tiers import seeds

@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
-from streambpe.inspect.check import check
 from streambpe.train.commands import train
 from streambpe.train.engine.engine import Engine, EngineOptions, Words
+from tests.oracles.tables import check
 from tests.runs import SMALL, counted_run
 from tests.sequential import BASE, events_of, hard_words, learn, run
 from tests.tiers import seeds

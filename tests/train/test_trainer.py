@@ -14,7 +14,6 @@ import pytest
 from streambpe.config import LIKE, TrainConfig
 from streambpe.core.strings import ChunkList
 from streambpe.errors import LimitError, ResumeMismatch, RunError, StreambpeError, UsageError
-from streambpe.inspect.check import check
 from streambpe.inspect.query import print_query
 from streambpe.model.alphabet import (
     Alphabet,
@@ -37,6 +36,7 @@ from streambpe.train.commands import resume, train, train_from_iterator
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.trainer import Trainer
 from tests import oracles
+from tests.oracles.tables import check
 from tests.runs import SMALL, counted_run, log_of, plain_events, rows, text_run
 from tests.samples import natural_text
 

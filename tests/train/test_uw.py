@@ -16,7 +16,6 @@ import regex
 from streambpe import Tokenizer
 from streambpe.config import TrainConfig
 from streambpe.errors import LimitError, PatternError, RunMismatch, Stopped, UsageError
-from streambpe.inspect.check import check
 from streambpe.model.alphabet import gpt2_alphabet, seen_alphabet, utf8_alphabet
 from streambpe.model.eventlog import Op
 from streambpe.resources import Resources
@@ -32,6 +31,7 @@ from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.superwords import stage2
 from streambpe.train.trainer import Trainer
 from tests import oracles
+from tests.oracles.tables import check
 from tests.runs import SMALL, cli, ended, log_of, rows
 from tests.samples import natural_text
 from tests.tiers import seeds, share

@@ -152,7 +152,7 @@ class BalancedLearning:
         """Merges for a moment, one at a time; None when no group has a pair left."""
         assert bounds == ANY, "each group counts for itself"
         began = time.perf_counter()
-        target = self.state.learned + remaining
+        target = self.state.learned + min(remaining, self.state.options.candidates)
         rows: list[Given] = []
         try:
             while self.state.learned < target and (not rows or time.perf_counter() - began < _BATCH_SECONDS):

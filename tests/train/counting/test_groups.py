@@ -22,7 +22,6 @@ from streambpe.core.strings import ChunkList
 from streambpe.count_config import CountConfig
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ResumeMismatch, StreambpeError, UsageError
-from streambpe.inspect.check import check
 from streambpe.inspect.converge import converge
 from streambpe.model.eventlog import Op
 from streambpe.resources import Resources
@@ -41,6 +40,7 @@ from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.engine.engine import Batch
 from streambpe.train.trainer import Trainer
 from tests.hostile import random_text
+from tests.oracles.tables import check
 from tests.runs import SMALL, cli, counted_run, log_of, plain_events, rows
 from tests.tiers import examples, long
 
