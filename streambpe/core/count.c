@@ -74,12 +74,6 @@ typedef struct {
     uint64_t length, key;
 } waiting_chunk;
 
-static inline waiting_chunk chunk_waits(const chunk_table *table, const uint8_t *chunk, uint64_t length, const uint8_t *end) {
-    uint64_t key = table_key(chunk, length, end);
-    table_soon(table, length, key);
-    return (waiting_chunk){chunk, length, key};
-}
-
 /* Count or, with `ids`, number what waits; `marked`: each is a word that gets a mark before it. Returns how many of them
    are done. */
 static int count_waiting(chunk_table *table, const waiting_chunk *waiting, int n, int marked, int64_t *many, int32_t *ids) {
@@ -136,10 +130,15 @@ EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, in
                 memo = (split_memo){0};
             }
             if (p < stop) {
-                const uint8_t *chunk = p;
-                p = split(classes, chunk, stop, &memo);
-                if (!marked || !is(classes, chunk, stop, SPACE))
-                    waiting[n++] = chunk_waits(table, chunk, (uint64_t)(p - chunk), end);
+                waiting_chunk next = {p, 0, 0};
+                p = split(classes, p, stop, &memo);
+                next.length = (uint64_t)(p - next.chunk);
+                if (!marked) {
+                    next.key = table_key(next.chunk, next.length, end);
+                    table_soon(table, next.length, next.key);
+                } else if (is(classes, next.chunk, stop, SPACE))
+                    continue;
+                waiting[n++] = next;
             } else {
                 if (*stop == DOCUMENT_END && ids)
                     waiting[n++] = (waiting_chunk){0};

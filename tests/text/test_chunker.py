@@ -224,6 +224,71 @@ def test_a_table_that_is_full_is_taken_out_and_begun_again(name):
 
 
 @pytest.mark.parametrize(("name", "pattern"), PATTERNS, ids=NAMES)
+def test_letters_that_are_read_by_eight_bytes_end_where_they_should(name, pattern):
+    """Every ASCII character, and some beyond, at every place of eight bytes, in words of both cases; and every cut."""
+    odd = ["\u00e9", "\u0130", "\u017f", "\u0301", "\u0430", "\u2019s", "\u4e2d", "\U0001d4d0", "\U0001f600"]
+    texts = [" abcxyzABCXYZ"[at % 4 :][:at] + odd + "zebrasRUN" for at in range(9) for odd in map(chr, range(128))]
+    texts += ["a" * at + c + "Z" * more for at in range(7, 18) for c in [*odd, *"@[`{"] for more in (0, 1, 7, 8)]
+    whole = "Thequickbrownfox jumps\u00e9ver thelazydog's BACKWARDSand on 12345678 \u0433\u0434\u0435 etceteras"
+    texts += [whole[:stop] for stop in range(1, len(whole))]
+    assert fast_documents(buffer_of(*texts), pattern) == [pattern.split(text) for text in texts]
+    for stop in range(1, len(whole)):  # without a mark: the buffer ends with the text
+        assert fast_documents(whole[:stop].encode(), pattern) == [pattern.split(whole[:stop])]
+
+
+def repeating_words(seed: str, n: int, lengths: list[int]) -> list[str]:
+    """Some are new, some came a moment before, some come often; an apostrophe and a digit need no space before them."""
+    rng, words = random.Random(seed), [""]
+    for _ in range(n):
+        made = "".join(rng.choices("abcdefgh\u00e9", k=rng.choice(lengths)))
+        words.append(rng.choice([made, made, made, "the", "'s", "7", words[-1], words[len(words) // 2]]))
+    return [word for word in words if word]
+
+
+def as_dict(table: ChunkTable) -> dict[str, int]:
+    offsets, data, n = table.take()
+    return {bytes(data[a:b]).decode(): n for (a, b), n in zip(itertools.pairwise(offsets), n.tolist(), strict=True)}
+
+
+@pytest.mark.parametrize("name", ["gpt2", "boundless", "whitespace", "script"])
+def test_a_table_grows_while_chunks_wait(name):
+    """Whichever of the chunks that wait together makes it grow, and whether it came before among them or not."""
+    pattern = find_pattern(name)
+    text = " ".join(repeating_words(name, 2500, [1, 2, 4, 6, 7, 8, 9, 16, 40]))
+    chunks, x = pattern.split(text), pattern.split("x")
+    for shift in range(64):
+        known: dict[str, int] = {}
+        documents = [*[x] * shift, [], chunks, *[[]] * shift, x]
+        expected = [[*(known.setdefault(chunk, len(known)) for chunk in document), -1] for document in documents]
+        table = ChunkTable(1 << 30)
+        data = buffer_of(*["x"] * shift, "", text, *[""] * shift, "x")
+        assert table.number(data, core_split(pattern)).tolist() == list(itertools.chain(*expected))
+        assert as_dict(table) == known
+
+
+@pytest.mark.parametrize("lengths", [[2, 4, 5], [8, 9, 30], [1, 2, 5, 7, 8, 30], [2, 200_000]])
+@pytest.mark.parametrize("name", ["gpt4o", "whitespace", "none"])
+def test_a_table_is_full_while_chunks_wait(name, lengths):
+    """It holds the chunks before the one that found no place, and none behind; counting goes on from there."""
+    pattern = find_pattern(name)
+    words = repeating_words(name, 8000 if max(lengths) < 99 else 20, lengths)
+    texts = words if name == "none" else [" ".join(words)]
+    chunks = [chunk for text in texts for chunk in pattern.split(text)]
+    for shift in range(0, 64, 5):
+        data, at, left, stops = buffer_of(*["x"] * shift, *texts), 0, pattern.split("x") * shift + chunks, 0
+        table = ChunkTable(1 << 17)
+        while at < len(data):
+            at, many = table.count(data, core_split(pattern), at)
+            stops += at < len(data)
+            if not many:  # one chunk is larger than the table
+                table = ChunkTable(1 << 20)
+            assert as_dict(table) == Counter(left[:many])
+            del left[:many]
+        assert not left
+        assert stops, "a table that was never full shows nothing"
+
+
+@pytest.mark.parametrize(("name", "pattern"), PATTERNS, ids=NAMES)
 def test_numbers_stand_for_chunks_in_the_order_of_their_bytes(name, pattern):
     """The distinct chunks of a buffer are sorted, each is there once, and `n` counts its numbers."""
     rng = random.Random(f"numbered {name}")
