@@ -40,7 +40,7 @@ SIZES = (1, 10, 100, 1000)  # times the measured corpus
 MEASURED_TASK = 2 << 20  # bytes of a counting task in the measured run, and places of others: many samples of a speed
 # What the program cuts, as streambpe/train/counting/spread.py and superwords/tasks.py have it: (least, most, tasks).
 CUT = {"count_stretches": (16 << 20, 256 << 20, 0), "shard_neighbours": (8 << 20, 64 << 20, 32)}
-CUT["shard_runs"] = CUT["shard_digest"] = CUT["shard_neighbours"]
+CUT["shard_runs"] = CUT["shard_neighbours"]
 
 
 @dataclass(frozen=True)

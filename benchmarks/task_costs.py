@@ -5,8 +5,7 @@
     encode, encode own   a MB of text                        streambpe/encode/spread.py  _ENCODE, _ENCODE_OWN
     stage 2              a place (a chunk or the end of a    streambpe/train/superwords/stage2.py  _PLACE_SECONDS
                          document)
-    neighbours, chains,  a place                             streambpe/train/superwords/tasks.py
-    digest
+    neighbours, chains   a place                             streambpe/train/superwords/tasks.py
 
 `all` is processor time on one thread. `alone` is found from the wall time on N threads: it is what the model of
 streambpe/runners/worth.py needs to come to that time. So N cores must be free; a busy machine makes `alone` too large.
@@ -31,7 +30,6 @@ from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import read_event_log
 from streambpe.runners.here import Here
 from streambpe.runners.worth import Cost
-from streambpe.store.documents import documents_digest
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.sequences import order_parts
@@ -149,7 +147,6 @@ def asked_of_documents(folder: Path, place: Path, threads: int) -> Iterator[Meas
     yield both(
         "chains", places, threads, lambda many: collect_runs(reader(), kept, new("r"), "runs", many, table, nobody)
     )
-    yield both("digest", places, threads, lambda many: documents_digest(run, parts, many))
 
 
 def main() -> None:

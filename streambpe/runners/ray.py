@@ -21,9 +21,9 @@ from typing import Any
 
 from streambpe.errors import LimitError, RunError, UsageError, WorkerLost
 from streambpe.resources import format_size
-from streambpe.runners.messages import Channel
+from streambpe.runners.ray_driver import Reached
 from streambpe.runners.ray_node import Place, Told, versions
-from streambpe.runners.ray_own import OwnRay, Reached, end_apart, held_ray, start_apart
+from streambpe.runners.ray_own import Apart, OwnRay, held_ray
 from streambpe.runners.runner import Busy, Calls, Lost
 from streambpe.system import remove_folder
 
@@ -105,7 +105,8 @@ class Ray:
         self._why_down = ""
         self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._own: OwnRay | None = None  # that ends with this
-        self._open(self._reach())
+        self._driver = Apart(self._reach())
+        threading.Thread(target=self._read, name="streambpe-ray", daemon=True).start()
         try:
             self.nodes: list[tuple[str, int]] = self._answer("up", _START_SECONDS)
             room = room_on([cpus for _, cpus in self.nodes], wanted)
@@ -131,15 +132,6 @@ class Ray:
             self._why_down = str(why)
             raise self._useless() from None
 
-    def _open(self, reached: Reached) -> None:
-        self._driver = start_apart("streambpe.runners.ray_driver")
-        assert self._driver.stdin is not None
-        assert self._driver.stdout is not None
-        self._channel = Channel(self._driver.stdout, self._driver.stdin)
-        with contextlib.suppress(OSError):
-            self._channel.send(reached)
-        threading.Thread(target=self._read, name="streambpe-ray", daemon=True).start()
-
     def _look(self, cpus: int) -> None:
         """Refuse a cluster whose nodes have other programs, or other files."""
         self._place.folder.mkdir(parents=True)
@@ -158,8 +150,7 @@ class Ray:
 
     def close(self) -> None:
         """See Runner."""
-        self._channel.close()
-        end_apart(self._driver)
+        self._driver.close()
         if self._own is not None:
             self._own.close()
         with contextlib.suppress(OSError):
@@ -170,13 +161,13 @@ class Ray:
 
     def _send(self, message: Any) -> None:
         with contextlib.suppress(OSError, ValueError):  # whoever waits for an answer is told that there is none
-            self._channel.send(message)
+            self._driver.channel.send(message)
 
     def _read(self) -> None:
         """Hand out what the driver says, until it ends; whatever ends this thread, nobody waits for an answer then."""
         with contextlib.suppress(Exception):
             while not self._why_down:
-                kind, *message = self._channel.receive()
+                kind, *message = self._driver.channel.receive()
                 if kind == "down":
                     self._why_down = message[0]
                 elif kind in ("up", "looked"):

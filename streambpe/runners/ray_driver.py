@@ -12,17 +12,36 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import shutil
+import tempfile
 import threading
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from streambpe.runners.messages import Channel
 from streambpe.runners.ray_node import TELL_SECONDS, Board, Place, look_around, run_attempt
-from streambpe.runners.ray_own import QUIET, Reached, own_channel, quiet_ray, told
+from streambpe.system import ignore_stop_signals
 
 _LOOK_SECONDS = 5.0  # between two looks at the nodes
 _ANSWER_SECONDS = 60.0  # for what a cluster that is there answers at once
 _NOBODY_SECONDS = 120.0  # without a node for tasks, until that is an error
+
+
+STORE_BYTES = 80 << 20  # of Ray's object store, which holds little: what is shared, and results
+_TRIES = 3  # at starting Ray: it gives its parts 30 s, which a busy machine may need longer for
+_LONGEST_FOLDER = 40  # Ray's sockets lie 67 characters below its folder, and their names have 107 at most
+QUIET = {"log_to_driver": False, "configure_logging": False}
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How a driver gets to Ray."""
+
+    address: str | None  # None: it starts one, for drivers that come later
+    token: str | None  # that the processes of that one know, and nobody else. None: the user's settings hold
+    cpus: int = 0  # of that one
+    folder: str | None = None  # where its temporary folder is made
 
 
 class Driver:
@@ -42,6 +61,7 @@ class Driver:
         self._names: dict[str, str] = {}  # of nodes, by Ray's names
         self._cpus = 1  # that a task asks for
         self._nobody_since = self._next_look = 0.0
+        self._folder: str | None = None  # of a Ray that this process started
 
     def main(self) -> None:
         """Serve until the input ends."""
@@ -73,7 +93,13 @@ class Driver:
     # ------------------------------------------------------------------ starting and ending
 
     def _start(self, reached: Reached) -> None:
-        """Connect to Ray."""
+        """Start Ray or connect to it."""
+        if reached.address is None:
+            self._folder = tempfile.mkdtemp(prefix="sb-ray-", dir=_short(reached.folder))
+            os.environ |= {"RAY_prestart_worker_first_driver": "0"}  # this process has no tasks
+            self._ray = quiet_ray(reached.token)
+            self._send(("up", _start_own(self._ray, reached.cpus, self._folder)))
+            return
         self._ray = ray = quiet_ray(reached.token)
         ray.init(address=reached.address, **QUIET)
         here = ray.get_runtime_context().get_node_id()
@@ -88,6 +114,8 @@ class Driver:
         self._down = True
         with contextlib.suppress(Exception):
             self._ray.shutdown()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _on(self, node: str) -> Any:
         strategies = importlib.import_module("ray.util.scheduling_strategies")
@@ -195,9 +223,58 @@ def _cpus_of(node: dict[str, Any]) -> int:
     return int(node["Resources"].get("CPU", 0))
 
 
+def told(why: BaseException) -> str:
+    """An error of Ray in one line: its first sentence."""
+    why = getattr(why, "cause", why)  # what went wrong in a task
+    lines = [line.strip() for line in str(why).splitlines() if line.strip()]
+    first = lines[0].split(". ")[0].rstrip(".")[:300] if lines else ""
+    return f"{type(why).__name__}: {first}" if first else type(why).__name__
+
+
+def quiet_ray(token: str | None) -> Any:
+    """The library, in a process of its own. `token`: of a Ray that nobody else is to use."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if token is not None:  # nothing is left in the user's home
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+        os.environ.pop("RAY_ADDRESS", None)
+    return importlib.import_module("ray")
+
+
+def _start_own(ray: Any, cpus: int, folder: str) -> str:
+    """Start a Ray of this machine; its address."""
+    for left in reversed(range(_TRIES)):
+        try:
+            ray.init(
+                address="local",
+                num_cpus=cpus,
+                object_store_memory=STORE_BYTES,
+                include_dashboard=False,
+                _temp_dir=folder,
+                **QUIET,
+            )
+            break
+        except Exception:
+            ray.shutdown()
+            if not left:
+                raise
+            time.sleep(1.0)
+    return str(ray.get_runtime_context().gcs_address)
+
+
+def _short(folder: str | None) -> str:
+    """A folder whose name is short enough for Ray's sockets."""
+    for one in (folder, tempfile.gettempdir(), "/tmp"):
+        if one is not None and len(one) <= _LONGEST_FOLDER:
+            return one
+    return tempfile.gettempdir()
+
+
 def main() -> None:
-    """Serve on standard input and output."""
-    Driver(own_channel()).main()
+    """Serve on standard input and output; what Ray prints goes to standard error."""
+    ignore_stop_signals()
+    source, target = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    Driver(Channel(source, target)).main()
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ The core adds up the stored sequences, part after part: a document may go on fro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from streambpe.arrays import Int32
 from streambpe.core.documents import DocumentSum, UInt64, chunk_hashes
@@ -27,7 +26,7 @@ NAME = "mmh3"
 def documents_digest(run: Run, parts: Sequence[SequencePart], threads: int = 1) -> str:
     """`mmh3:` and the sum in hex. Memory: two parts for each thread, about 20 bytes per chunk in them."""
     total = DocumentSum()
-    hashes = hashes_of_chunks(run.sequences)
+    hashes = OfChunks(run.sequences, lambda chunks: chunk_hashes(*as_buffers(chunks.cast(pl.Binary))))
 
     def hashed(part: SequencePart) -> tuple[Int32, UInt64]:
         """A stretch's chunks as numbers, and the hash of each chunk of its part."""
@@ -39,14 +38,4 @@ def documents_digest(run: Run, parts: Sequence[SequencePart], threads: int = 1) 
             total.end_document()
         total.add(ids, of_chunks)
     total.end_document()
-    return told_digest(total.value)
-
-
-def hashes_of_chunks(folder: Path) -> OfChunks[UInt64]:
-    """The hashes of the chunks of each part."""
-    return OfChunks(folder, lambda chunks: chunk_hashes(*as_buffers(chunks.cast(pl.Binary))))
-
-
-def told_digest(total: int) -> str:
-    """The sum of the hashes of all documents as it is told."""
-    return f"{NAME}:{total % (1 << 128):032x}"
+    return f"{NAME}:{total.value % (1 << 128):032x}"

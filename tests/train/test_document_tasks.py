@@ -25,24 +25,21 @@ from streambpe.resources import Resources
 from streambpe.runners.here import Here
 from streambpe.runners.processes import Processes
 from streambpe.runners.runner import Attempt, Runner
-from streambpe.store.documents import documents_digest
-from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
-from streambpe.store.sequences import SequencePart, order_parts
+from streambpe.store.sequences import SequencePart
 from streambpe.store.shards import cuts_of, pieces_of
 from streambpe.train.commands import train
 from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from streambpe.train.superwords import tasks
-from streambpe.train.superwords.answers import Stretch
-from streambpe.train.superwords.documents import Kept, LocalDocuments, LocalTexts
+from streambpe.train.superwords.documents import Kept, LocalTexts
 from streambpe.train.superwords.forecast import processes_for
 from streambpe.train.superwords.neighbours import Reader, count_neighbours
 from streambpe.train.superwords.runs import FoundRuns, OpenChunks, collect_runs, kept_pairs
 from streambpe.train.superwords.tasks import (
-    DigestShards,
     RunShards,
     Shards,
+    Stretch,
     neighbour_shards,
     shard_neighbours,
     shard_runs,
@@ -331,10 +328,10 @@ def test_who_would_count() -> None:
     assert asked("boundless", 0.1, 4 * 10**9, 4) == {}
     assert asked("uw", 0.3, 4 * 10**9, 4) == {"stage 2": 4}
     assert asked("uw", 0.3, 4 * 10**9, 4, "threads") == {}
-    assert asked("uw", 100, 8 * 10**9, 8) == dict.fromkeys(("stage 2", "neighbours", "chains", "documents"), 8)
+    assert asked("uw", 100, 8 * 10**9, 8) == dict.fromkeys(("stage 2", "neighbours", "chains"), 8)
     assert asked("boundless", 100, 8 * 10**9, 1) == {}
     assert asked("boundless", 100, 400 * 10**6, 8) == {}
-    assert asked("boundless", 0.1, 4 * 10**9, 2, "processes") == {"neighbours": 2, "chains": 2, "documents": 2}
+    assert asked("boundless", 0.1, 4 * 10**9, 2, "processes") == {"neighbours": 2, "chains": 2}
 
 
 def test_nothing_to_count(tmp_path: Path) -> None:
@@ -360,22 +357,6 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return Run(folder / "run")
 
 
-@pytest.mark.parametrize("engine", [long("processes"), long("killed"), "here"])
-def test_the_digest_is_that_of_one_go(engine: str, stored: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A document is in one shard as a whole, however many parts it has."""
-    parts = order_parts(stored, list_parts(stored))
-    monkeypatch.setattr(tasks, "LEAST_TASK", 500)
-    assert len(tasks.cuts_for(parts)) > 8
-    wanted = documents_digest(stored, parts)
-    if engine == "killed":
-        monkeypatch.setenv("STREAMBPE_FAILPOINT", "documents-0-begun:3")
-    if engine == "here":
-        assert DigestShards(stored.sequences, parts).answer(Crew(Here(2), MEMORY)) == wanted
-    else:
-        work = Work(Path("nowhere"), MEMORY, 2, "these", "processes")
-        assert LocalDocuments(stored, parts).digest(work) == wanted
-
-
 @pytest.mark.long
 def test_a_superwords_training_by_tasks(stored: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log is that of one go, byte for byte, though every question is asked by tasks."""
@@ -396,4 +377,4 @@ def test_a_superwords_training_by_tasks(stored: Run, tmp_path: Path, monkeypatch
         )  # fmt: skip
         logs.append((stored.path / f"{engine}.events.jsonl").read_bytes())
     assert logs[0] == logs[1]
-    assert list(dict.fromkeys(asked)) == ["shard_neighbours", "sum_range", "shard_runs", "shard_digest"]
+    assert list(dict.fromkeys(asked)) == ["shard_neighbours", "shard_runs"]

@@ -18,7 +18,6 @@ from streambpe.train.superwords import ranges
 from streambpe.train.superwords import sums as module
 from streambpe.train.superwords.ranges import key_ranges, keys_note, some_keys
 from streambpe.train.superwords.sums import Sums
-from streambpe.train.superwords.work import Work
 
 CHUNKS = pl.DataFrame(
     {"symbol": range(300), "chunk": [f" {i}" for i in range(300)]}, schema_overrides={"symbol": pl.Int32}
@@ -41,20 +40,9 @@ def neighbour_files(folder: Path, seed: int, files: int, rows: int) -> tuple[lis
     return paths, total
 
 
-def processes(folder: Path) -> Work:
-    """Two of them."""
-    return Work(folder, 1 << 30, 2, "these", "processes")
-
-
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("rows_at_once", "by"),
-    [
-        (1, "threads"), (700, "threads"), (1 << 20, "threads"),
-        (700, "processes"), (1 << 20, "processes"), (700, "killed"),
-    ],
-)  # fmt: skip
-def test_neighbours(tmp_path, monkeypatch, rows_at_once, by):
+@pytest.mark.parametrize("rows_at_once", [1, 700, 1 << 20])
+def test_neighbours(tmp_path, monkeypatch, rows_at_once):
     """Every threshold, in whatever ranges they are added up; their files go when the sum is there. They may lie where
     Hive would read a column n of fives from the name of the folder."""
     tmp_path /= "n=5"
@@ -62,16 +50,10 @@ def test_neighbours(tmp_path, monkeypatch, rows_at_once, by):
     monkeypatch.setattr(module, "_NEIGHBOUR_BYTES", module.LEAST_BYTES // rows_at_once)
     monkeypatch.setattr(ranges, "STEP", 16)
     files, wanted = neighbour_files(tmp_path, 1, 3, 2000)
-    work = None if by == "threads" else processes(tmp_path)
-    if work is not None:
-        monkeypatch.setattr(module, "buffer_bytes", lambda crew: module.LEAST_BYTES)
-    if by == "killed":
-        monkeypatch.setenv("STREAMBPE_FAILPOINT", "sum-0-written")
-    sums = Sums(tmp_path / "learning.duckdb", 0, 2, None, work)
+    sums = Sums(tmp_path / "learning.duckdb", 0, 2, None)
     assert not sums.hold("these")
     sums.add_up_neighbours(files, CHUNKS, "these")
     assert not any(path.exists() for path in files)
-    assert not (tmp_path / "sums").exists()
     assert sums.hold("these")
     assert not sums.hold("others")
     for least in (1, 2, 3, 2**61, 2**62):
@@ -135,8 +117,8 @@ def test_a_database_that_cannot_be_opened_now_is_not_removed(tmp_path, monkeypat
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("bytes_a_run", "by"), [(1, "threads"), (1 << 16, "threads"), (1 << 16, "processes")])
-def test_runs(tmp_path, monkeypatch, bytes_a_run, by):
+@pytest.mark.parametrize("bytes_a_run", [1, 1 << 16])
+def test_runs(tmp_path, monkeypatch, bytes_a_run):
     """Each run once, with the sum of its counts; one of a million symbols among them."""
     monkeypatch.setattr(module, "_RUN_BYTES", bytes_a_run)
     rng, wanted, files = random.Random(3), Counter[bytes](), []
@@ -152,8 +134,7 @@ def test_runs(tmp_path, monkeypatch, bytes_a_run, by):
         files.append(tmp_path / f"runs-{number}.parquet")
         frame.write_parquet(files[-1])
     found: Counter[bytes] = Counter()
-    work = None if by == "threads" else processes(tmp_path)
-    for data, ends, n in Sums(tmp_path / "learning.duckdb", 0, 2, None, work).runs(files):
+    for data, ends, n in Sums(tmp_path / "learning.duckdb", 0, 2, None).runs(files):
         start = 0
         for end, count in zip(ends.tolist(), n.tolist(), strict=True):
             run = data[start:end].tobytes()

@@ -29,7 +29,6 @@ from streambpe.train.superwords.stage2 import StageTwo, stage_two_crew
 from streambpe.train.superwords.tasks import (
     NEIGHBOUR_SECONDS,
     RUN_SECONDS,
-    DigestShards,
     RunShards,
     neighbour_shards,
     shard_neighbours,
@@ -148,10 +147,6 @@ class LocalDocuments:
 
     def digest(self, work: Work) -> str:
         """See Documents."""
-        shards = DigestShards(self.run.sequences.absolute(), self.parts)
-        crew = shards.crew(work)
-        if crew is not None:
-            return shards.answer(crew)
         return documents_digest(self.run, self.parts, _readers(self.parts, work))
 
     def as_chunks(self, eligible: pl.DataFrame) -> Texts:

@@ -18,7 +18,6 @@ from streambpe.train.superwords.stage2 import stage_two_crew
 from streambpe.train.superwords.tasks import (
     NEIGHBOUR_SECONDS,
     RUN_SECONDS,
-    DigestShards,
     RunShards,
     neighbour_shards,
 )
@@ -53,6 +52,5 @@ def processes_for(config: TrainConfig, places: int, text_bytes: int, resources: 
         "stage 2": stage_two_crew(parts, work) if config.superwords == "uw" else None,
         "neighbours": neighbour_shards(reader, work.folder, "").crew(work, NEIGHBOUR_SECONDS),
         "chains": runs.crew(work, RUN_SECONDS),
-        "documents": DigestShards(work.folder, parts).crew(work),
     }
     return {name: crew.runner.workers for name, crew in crews.items() if crew and isinstance(crew.runner, Processes)}

@@ -292,7 +292,7 @@ class SuperwordPhase:
         """The private database, with so much memory."""
         resources = self.job.resources
         path = self.job.folder / "learning.duckdb"
-        return Sums(path, memory_bytes, resources.threads, resources.temp_dir, self.work)
+        return Sums(path, memory_bytes, resources.threads, resources.temp_dir)
 
     @property
     def work(self) -> Work:

@@ -36,16 +36,13 @@ from streambpe.failpoints import failpoint
 from streambpe.later import polars as pl
 from streambpe.store.database import append, commit, open_store
 from streambpe.store.sqlfiles import query_batches, query_frame, run_sql
-from streambpe.system import remove_folder
-from streambpe.train.superwords.range_tasks import LEAST_BYTES, RangeSums, buffer_bytes, sum_crew
 from streambpe.train.superwords.ranges import key_ranges
-from streambpe.train.superwords.work import Crew, Work
 
 _Found = TypeVar("_Found")
 
+LEAST_BYTES = 32 << 20  # of DuckDB's buffers
 _NEIGHBOUR_BYTES = 200  # of one pair of one file while pairs are grouped and ordered
 _RUN_BYTES = 300  # of one run of one file while runs are grouped, and twice its symbols
-_RUNS_AT_ONCE = 1 << 14  # read from what tasks left
 _SPREAD = 1 << 63  # column `by` is below this
 _DAMAGED = re.compile(  # what DuckDB says of a file that is cut off, overwritten, or another one
     "enough bytes|valid DuckDB database|orrupt database|computed checksum|ailed to load metadata|ailed to deserialize"
@@ -69,7 +66,6 @@ class Sums:
     memory_bytes: int
     threads: int
     temp_dir: Path | None
-    work: Work | None = None  # who may add up beside this process
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -98,33 +94,19 @@ class Sums:
         """Make table neighbours from part files (key, n) and remove them; chunks: the text of the symbols, as rows
         (symbol, chunk)."""
         self.forget()
-        crew = self._crew(sum(pq.read_metadata(path).num_rows for path in files))
-        at_once = max(buffer_bytes(crew) if crew else self.memory_bytes, LEAST_BYTES)
-        ranges = key_ranges(files, at_once // _NEIGHBOUR_BYTES)
-        listed = [[str(path) for path in files]] * len(ranges)
-        sums = self._sums_of("neighbours", files) if crew else None
-        if crew and sums:
-            listed = [[str(path)] for path in sums.answer(ranges, crew)]
+        ranges = key_ranges(files, max(self.memory_bytes, LEAST_BYTES) // _NEIGHBOUR_BYTES)
+        listed = [str(path) for path in files]
         with self._open() as con:
             con.begin()
             append(con, "symbols", chunks)
-            for (low, high), some in zip(ranges, listed, strict=True):
-                run_sql(con, "learning/sum_neighbours", files=some, low=low, high=high)
+            for low, high in ranges:
+                run_sql(con, "learning/sum_neighbours", files=listed, low=low, high=high)
             run_sql(con, "put_sum_note", made_of=made_of)
             failpoint("adjacency-filled")
             commit(con)
         failpoint("adjacency-written")
         for path in files:
             path.unlink()
-        if sums:
-            remove_folder(sums.folder)
-
-    def _crew(self, rows: int, least: int = LEAST_BYTES) -> Crew | None:
-        return sum_crew(rows, self.work, least) if self.work and rows else None
-
-    def _sums_of(self, kind: str, files: Sequence[Path]) -> RangeSums:
-        assert self.work is not None
-        return RangeSums.of(kind, files, self.work, self.temp_dir)
 
     def keys(self, least: int) -> Int64:
         """left << 32 | right of the neighbours that stand in at least so many places, ascending."""
@@ -164,19 +146,11 @@ class Sums:
         listed = [str(path) for path in files]
         groups = [size for path in files for size in _group_sizes(path)]
         least = LEAST_BYTES + 4 * max((size for _, size in groups), default=0)  # a run is held whole
-        crew = self._crew(sum(rows for rows, _ in groups), least)
-        memory_bytes = max(buffer_bytes(crew) if crew else self.memory_bytes, least)
+        memory_bytes = max(self.memory_bytes, least)
         needed = sum(rows * _RUN_BYTES + 2 * size for rows, size in groups)
         pieces = max(1, -(-needed // memory_bytes))
         borders = [_SPREAD * at // pieces for at in range(pieces + 1)]
         ranges = [(low, high - 1) for low, high in pairwise(borders)]
-        if crew:
-            sums = self._sums_of("runs", files)
-            for path in sums.answer(ranges, crew):
-                with pq.ParquetFile(path, pre_buffer=False) as file:
-                    yield from map(_as_runs, file.iter_batches(_RUNS_AT_ONCE, use_threads=False))
-            remove_folder(sums.folder)
-            return
         with contextlib.closing(
             open_store(":memory:", memory_bytes=memory_bytes, threads=self.threads, temp_dir=self.temp_dir)
         ) as con:

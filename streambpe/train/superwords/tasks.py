@@ -2,18 +2,19 @@
 
     shard_neighbours   leaves rows (key, n)       neighbours-at-0-8388608.parquet
     shard_runs         leaves rows (run, by, n)   runs-5-0c29bb4e5c9d-at-0-8388608.parquet
-    shard_digest       returns a number
 
 The shards (store/shards.py) are between cuts that follow from the documents alone, so that a file is used again after
-a kill whoever goes on, in however many processes (answers.py). A task counts into a table that fits the memory it is
+a kill whoever goes on, in however many processes. A file appears whole under its name, and the first attempt at a task
+that commits one wins: all attempts leave the same rows. A task counts into a table that fits the memory it is
 given; whenever that is full it becomes a section of the file, so that one pair or run may stand in several rows.
-Places where tests let a process die: those of answers.py, and documents-N-begun.
+Places where tests let a process die, for attempt N at a question of this kind: KIND-N-begun, KIND-N-written and
+KIND-N-committed.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -24,17 +25,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from streambpe.arrays import Int32, Int64
-from streambpe.core.documents import DocumentSum, UInt64
+from streambpe.arrays import Int64
 from streambpe.core.pairs import PairTable
 from streambpe.core.runs import KeptPairs, RunCounter
 from streambpe.failpoints import failpoint
+from streambpe.runners.attempts import commit_first, own_folder
 from streambpe.runners.runner import Attempt
 from streambpe.runners.worth import Cost
-from streambpe.store.documents import hashes_of_chunks, told_digest
-from streambpe.store.sequences import OfChunks, SequencePart, read_stretch
+from streambpe.store.checksums import add_checksum
+from streambpe.store.made_of import has_note, parquet_note
 from streambpe.store.shards import Piece, cuts_of, pieces_of
-from streambpe.train.superwords.answers import Answers, Stretch, TaskStopped
+from streambpe.system import remove_folder
 from streambpe.train.superwords.neighbours import BARRIER, PART_BYTES, Reader
 from streambpe.train.superwords.ranges import keys_note, some_keys
 from streambpe.train.superwords.runs import RUNS, OpenChunks, RunCounting, kept_pairs, taken_runs
@@ -47,55 +48,62 @@ _TASKS = 32
 _LEAST_TABLE = 64 << 20
 _GROUP_ROWS = 1 << 13  # of neighbours in a row group: a range of keys is read from all files
 # Seconds of a processor for a place: all, and what one thread does while others read. Estimates: the first as 70 MB of
-# English more took (docs/scale.md; of the digest, a run on a busy machine), the second assumed to be half of it.
+# English more took (docs/scale.md), the second assumed to be half of it.
 # benchmarks/task_costs.py measures both. They decide who works, never what comes out.
 NEIGHBOUR_SECONDS = (4e-8, 2e-8)
 RUN_SECONDS = (9e-8, 4.5e-8)
-_DIGEST_SECONDS = (1.5e-8, 7.5e-9)
 _KEY_BYTES = 48  # of a neighbour that runs are not cut between, in a worker
 
 
-def cuts_for(parts: Sequence[SequencePart]) -> list[int]:
-    """Where the documents are cut."""
-    places = sum(part.places for part in parts)
-    return cuts_of(parts, min(max(places // _TASKS, LEAST_TASK), MOST_TASK))
-
-
-def _part_bytes(parts: Sequence[SequencePart]) -> int:
-    return PART_BYTES * max((part.places for part in parts), default=0)
+class TaskStopped(Exception):
+    """The task was told to stop."""
 
 
 @dataclass(frozen=True)
-class Shards(Answers):
+class Stretch:
+    """What one task answers for: the places from `start` to `stop`."""
+
+    kind: str  # of the question
+    start: int
+    stop: int
+
+    def __str__(self) -> str:
+        return f"{self.kind} of places {self.start:,} to {self.stop:,}"
+
+
+@dataclass(frozen=True)
+class Shards:
     """What all tasks of one question have in common that leave files."""
 
+    kind: str  # in messages, and in the names of places where tests let a process die
+    folder: Path  # of their files
+    made_of: str
     reader: Reader
     prefix: str  # of their files, and of those that are counted in one go
 
     @property
-    def stem(self) -> str:
-        """See Answers."""
-        return f"{self.prefix}-at"
+    def attempts(self) -> Path:
+        """Where attempts at tasks write."""
+        return self.folder / "attempts"
 
-    @property
-    def title(self) -> str:
-        """See Answers."""
-        return _title(self.kind)
+    def file(self, start: int, stop: int) -> Path:
+        """That of a stretch."""
+        return self.folder / f"{self.prefix}-at-{start}-{stop}.parquet"
 
     @property
     def cuts(self) -> list[int]:
         """Where the documents are cut."""
-        return cuts_for(self.reader.parts)
+        return cuts_of(self.reader.parts, min(max(self.reader.places // _TASKS, LEAST_TASK), MOST_TASK))
 
     @property
     def begun(self) -> bool:
         """Whether tasks have left files."""
-        return next(self.folder.glob(f"{self.stem}-*"), None) is not None
+        return next(self.folder.glob(f"{self.prefix}-at-*"), None) is not None
 
     @property
     def part_bytes(self) -> int:
         """Of a task's memory, for reading."""
-        return _part_bytes(self.reader.parts)
+        return PART_BYTES * max((part.places for part in self.reader.parts), default=0)
 
     @property
     def held_bytes(self) -> int:
@@ -111,14 +119,41 @@ class Shards(Answers):
         return found or (work.alone() if self.begun else None)
 
     def answer(self, task: Callable[[Stretch, Attempt], None], crew: Crew, advance: Advance) -> list[Path]:
-        """Have all files made."""
+        """Have all files made; those that are there and were made of the same are kept."""
         for other in self.folder.glob(f"{self.prefix}-[0-9]*.parquet"):  # of one go that was not finished
             other.unlink()
-        return self.answered(task, list(pairwise(self.cuts)), crew, advance)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        remove_folder(self.attempts)  # first, so that what a dead command left cannot commit any more
+        stretches, left = list(pairwise(self.cuts)), []
+        for start, stop in stretches:
+            if has_note(self.file(start, stop), self.made_of):
+                advance(stop - start)
+            else:
+                self.file(start, stop).unlink(missing_ok=True)
+                left.append(Stretch(self.kind, start, stop))
+        try:
+            crew.do(task, self, left, advance)
+        finally:
+            remove_folder(self.attempts)
+        return [self.file(*ends) for ends in stretches]
 
-
-def _title(kind: str) -> str:
-    return f"{kind} of places"
+    @contextlib.contextmanager
+    def writing(
+        self, task: Stretch, attempt: Attempt, schema: pa.Schema, compression: str
+    ) -> Iterator[pq.ParquetWriter]:
+        """Write a task's file: it is committed when the block ends, unless the task was told to stop."""
+        target, place = self.file(task.start, task.stop), f"{self.kind}-{attempt.number}"
+        own = own_folder(self.attempts, target.stem, attempt.number)
+        with contextlib.suppress(TaskStopped), own as folder:
+            failpoint(f"{place}-begun")
+            made = folder / target.name
+            noted: Any = schema.with_metadata(parquet_note(self.made_of, target.name))
+            with pq.ParquetWriter(made, noted, compression=compression, use_dictionary=False) as out:
+                yield out
+            add_checksum(made)
+            failpoint(f"{place}-written")
+            commit_first(made, target)  # another attempt's file has the same rows
+            failpoint(f"{place}-committed")
 
 
 class _Shard:
@@ -138,7 +173,7 @@ class _Shard:
             yield piece
 
     def writing(self, schema: pa.Schema, compression: str) -> contextlib.AbstractContextManager[pq.ParquetWriter]:
-        """See Answers."""
+        """See Shards."""
         return self._shards.writing(self._task, self._attempt, schema, compression)
 
 
@@ -213,56 +248,3 @@ def shard_runs(task: Stretch, attempt: Attempt) -> None:
             counting.go_on(piece.begin, piece.symbols, piece.follows)
         counting.end()
         write_section(0, counting.counter)
-
-
-@dataclass(frozen=True)
-class DigestShards:
-    """The documents in shards that are hashed."""
-
-    folder: Path  # of the stored sequences
-    parts: Sequence[SequencePart]
-
-    @cached_property
-    def hashes(self) -> OfChunks[UInt64]:
-        """Of the chunks of each part."""
-        return hashes_of_chunks(self.folder)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """For another process, which makes the hashes itself."""
-        return {"folder": self.folder, "parts": self.parts}
-
-    def crew(self, work: Work) -> Crew | None:
-        """Who does it by tasks; None: this process, in one go."""
-        places = sum(part.places for part in self.parts)
-        cost = Cost(places * _DIGEST_SECONDS[0], places * _DIGEST_SECONDS[1])
-        return work.crew(cost, len(cuts_for(self.parts)) - 1, _part_bytes(self.parts), __name__) if places else None
-
-    def answer(self, crew: Crew) -> str:
-        """The digest. Where a document has many parts, one task hashes them, and others look for an end in vain."""
-        total = 0
-
-        def add(_: Stretch, hashed: int) -> tuple[()]:
-            nonlocal total
-            total += hashed
-            return ()
-
-        tasks = [Stretch(_title("documents"), *cuts) for cuts in pairwise(cuts_for(self.parts))]
-        crew.do(shard_digest, self, tasks, lambda places: None, add)
-        return told_digest(total)
-
-
-def shard_digest(task: Stretch, attempt: Attempt) -> int:
-    """The sum of the hashes of a shard's documents."""
-    shards: DigestShards = attempt.shared
-    failpoint(f"documents-{attempt.number}-begun")
-    total = DocumentSum()
-
-    def read(part: SequencePart) -> Int32:
-        return read_stretch(shards.folder, part, shards.hashes)[1]
-
-    for piece in pieces_of(shards.parts, task.start, task.stop, read, attempt.advance):
-        if not piece.follows:
-            total.end_document()
-        total.add(piece.symbols, shards.hashes.of(piece.part))
-    total.end_document()
-    return total.value
