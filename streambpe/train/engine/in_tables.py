@@ -17,7 +17,7 @@ were taken before comes before any pair that they make:
                                           (i,n) is certain; (o,n) waits for the next pass
 
 Blocks stay in memory while there is room, and changes of pairs wait until they are many; `hot_pairs`, which every
-checkpoint asks for, and `close` bring the files up to date. docs/tables.md goes through three passes by hand.
+checkpoint asks for, and `close` bring the files up to date; docs/learner-in-tables.md goes through three passes.
 
 This is the slower of two learners, and the one whose every step can be looked at; what both learn must be the same.
 """
@@ -349,10 +349,11 @@ class TableLearning:
         raised = changes.filter(pl.Series((left < first_new) & (right < first_new) & (changes["n"].to_numpy() > 0)))
         totals: dict[int, int] = {}
         if len(raised):
-            self._write_waiting()
             with incoming(self._con, _by_ids(raised)):
                 found = query_frame(self._con, "learning/look_up_pairs")
-            totals = dict(zip(_keys_of(found).tolist(), found["n"].to_list(), strict=True))
+            in_table = pl.DataFrame({"key": _keys_of(found), "n": found["n"]})
+            waiting = pl.concat(self._waiting).join(raised, on="key", how="semi") if self._waiting else in_table.clear()
+            totals = dict(_summed([in_table, waiting]).iter_rows())
         self.best.change(key.tolist(), changes["n"].to_list(), totals)
 
     def _finish(self, record: BatchRecord, began: float, candidates: int) -> None:
