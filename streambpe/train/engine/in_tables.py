@@ -216,7 +216,8 @@ class TableLearning:
         if not self._counted:
             self._waiting = []
             run_sql(self._con, "learning/pairs")
-            self._wait_with(_summed(pairs_of(block.rows(), self.state.disjoint) for block in self.blocks))
+            for block in self.blocks:
+                self._wait_with(_summed([pairs_of(block.rows(), self.state.disjoint)]))
             self._counted = True
         self._write_waiting()
 
@@ -242,7 +243,8 @@ class TableLearning:
         state, paper = self.state, self.state.options.batch == "paper"
         pairs = Pairs(chosen, state.next_id)
         counted, made = np.zeros((2, len(chosen)), np.int64)
-        beside, found = [], []
+        beside: list[pl.DataFrame] = []
+        found = []
         for block in self.blocks:
             rows = block.rows()
             at, which = pairs.find(rows)
@@ -252,6 +254,8 @@ class TableLearning:
             np.add.at(made, places[1], rows.n[places[0]])
             if learning and len(chosen) > 1 and not paper:
                 beside.append(neighbours(rows, *places))
+                if sum(map(len, beside)) > max(_MOST_WAITING, 2 * len(beside[0])):
+                    beside = [_summed(beside)]
             found.append(places if block.held is not None else None)  # else they are looked up again
             record.occurrences += len(at)
         certain = _certain(chosen, beside) if beside else len(chosen)
@@ -525,7 +529,7 @@ def _summed(changes: Iterable[pl.DataFrame]) -> pl.DataFrame:
     for some in changes:
         waiting.append(some)
         rows += len(some)
-        if rows > _MOST_WAITING:
+        if rows > max(_MOST_WAITING, len(waiting[0])):
             waiting, rows = [_added(waiting)], 0
     return _added(waiting)
 
