@@ -68,7 +68,7 @@ def test_the_ten_jobs_go_as_they_are_typed(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "commands", "library"), [
-    ("tutorial", 12, "transformers"), ("python", 0, "datasets"), ("event-log", 2, ""), ("tables", 0, ""),
+    ("tutorial", 12, "transformers"), ("python", 0, "datasets"), ("event-log", 2, ""), ("learner-in-tables", 0, ""),
 ])  # fmt: skip
 def test_other_pages_go_as_they_are_typed(tmp_path, name, commands, library):
     """Commands with the output that is shown, then the Python, but for blocks whose library is not installed."""
@@ -89,7 +89,7 @@ WITH_COMMANDS = [page for page in sorted((ROOT / "docs").glob("*.md")) if comman
 # words in capitals and brackets (docs/cli.md says so); other machines; and sizes that no small run has
 NOT_TO_BE_TYPED = re.compile(r"\b[A-Z]+\b|\[|\.\.\.|s3://|--engine ray|SLURM|--vocab-size 8000,16000,32000")
 
-TYPED = {"README", "jobs", "tutorial", "python", "event-log", "tables"}  # the tests above
+TYPED = {"README", "jobs", "tutorial", "python", "event-log", "learner-in-tables"}  # the tests above
 NOT_TYPED = {
     "counting": "two lines of a formula, which tests/sources/test_samples.py judges, and datatrove, which has a test",
     "encode": "needs transformers and a sentencepiece model of one's own",

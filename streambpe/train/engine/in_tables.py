@@ -17,7 +17,7 @@ were taken before comes before any pair that they make:
                                           (i,n) is certain; (o,n) waits for the next pass
 
 Blocks stay in memory while there is room, and changes of pairs wait until they are many; `hot_pairs`, which every
-checkpoint asks for, and `close` bring the files up to date. docs/tables.md goes through three passes by hand.
+checkpoint asks for, and `close` bring the files up to date; docs/learner-in-tables.md goes through three passes.
 
 This is the slower of two learners, and the one whose every step can be looked at; what both learn must be the same.
 """
@@ -216,7 +216,8 @@ class TableLearning:
         if not self._counted:
             self._waiting = []
             run_sql(self._con, "learning/pairs")
-            self._wait_with(_summed(pairs_of(block.rows(), self.state.disjoint) for block in self.blocks))
+            for block in self.blocks:
+                self._wait_with(_summed([pairs_of(block.rows(), self.state.disjoint)]))
             self._counted = True
         self._write_waiting()
 
@@ -242,7 +243,8 @@ class TableLearning:
         state, paper = self.state, self.state.options.batch == "paper"
         pairs = Pairs(chosen, state.next_id)
         counted, made = np.zeros((2, len(chosen)), np.int64)
-        beside, found = [], []
+        beside: list[pl.DataFrame] = []
+        found = []
         for block in self.blocks:
             rows = block.rows()
             at, which = pairs.find(rows)
@@ -252,6 +254,8 @@ class TableLearning:
             np.add.at(made, places[1], rows.n[places[0]])
             if learning and len(chosen) > 1 and not paper:
                 beside.append(neighbours(rows, *places))
+                if sum(map(len, beside)) > max(_MOST_WAITING, 2 * len(beside[0])):
+                    beside = [_summed(beside)]
             found.append(places if block.held is not None else None)  # else they are looked up again
             record.occurrences += len(at)
         certain = _certain(chosen, beside) if beside else len(chosen)
@@ -349,10 +353,11 @@ class TableLearning:
         raised = changes.filter(pl.Series((left < first_new) & (right < first_new) & (changes["n"].to_numpy() > 0)))
         totals: dict[int, int] = {}
         if len(raised):
-            self._write_waiting()
             with incoming(self._con, _by_ids(raised)):
                 found = query_frame(self._con, "learning/look_up_pairs")
-            totals = dict(zip(_keys_of(found).tolist(), found["n"].to_list(), strict=True))
+            in_table = pl.DataFrame({"key": _keys_of(found), "n": found["n"]})
+            waiting = pl.concat(self._waiting).join(raised, on="key", how="semi") if self._waiting else in_table.clear()
+            totals = dict(_summed([in_table, waiting]).iter_rows())
         self.best.change(key.tolist(), changes["n"].to_list(), totals)
 
     def _finish(self, record: BatchRecord, began: float, candidates: int) -> None:
@@ -524,7 +529,7 @@ def _summed(changes: Iterable[pl.DataFrame]) -> pl.DataFrame:
     for some in changes:
         waiting.append(some)
         rows += len(some)
-        if rows > _MOST_WAITING:
+        if rows > max(_MOST_WAITING, len(waiting[0])):
             waiting, rows = [_added(waiting)], 0
     return _added(waiting)
 
