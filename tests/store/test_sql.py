@@ -102,7 +102,7 @@ def examples(made):
 def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
     if name.startswith("learning/") or name in LEARNING:
         run_sql(con, "learning/tables")
-    if name in ("append", "steps/count_stop_words"):
+    if name == "append":
         con.execute("CREATE TEMP TABLE incoming AS FROM chunk_counts LIMIT 0")
     if name in ("checks/events", "checks/batches"):
         con.execute("CREATE TEMP TABLE logged_events AS FROM events LIMIT 0")
