@@ -67,8 +67,8 @@ demo: $(VENV)/package
 	$(BIN)/streambpe explain demo-run " the"
 	@echo; echo "5. Text to ids and back."
 	echo "The vocabulary is yours." | $(BIN)/streambpe encode demo-run | $(BIN)/streambpe decode demo-run
-	@echo; echo "6. Every derived table is recounted from scratch."
-	$(BIN)/streambpe check demo-run
+	@echo; echo "6. Every derived table is recounted, and the vocabulary learned again and compared."
+	$(BIN)/streambpe check demo-run --replay
 	@echo; echo "7. One page with pictures: open demo-run/report.html in a browser."
 	$(BIN)/streambpe report demo-run -o demo-run/report.html
 	@echo; echo "What next: docs/tutorial.md goes the whole way, docs/index.md has everything."

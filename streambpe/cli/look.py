@@ -236,7 +236,8 @@ def check(
     progress: str,
     as_json: bool,
 ) -> None:
-    """Recount every derived table of RUN from scratch. Prints what differs; exit 1 if anything does.
+    """Recount what RUN counted, and compare each training with its event log. Prints what differs; exit 1 if anything
+    does. With --replay, every event and every row that was learned is judged.
 
     Where RUN is counting, or was stopped while counting, what is committed is checked, and what is open is said.
 

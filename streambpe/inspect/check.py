@@ -1,4 +1,5 @@
-"""Comparing every derived table with a recount from scratch, for `streambpe check` and for the tests.
+"""Comparing every derived table with a recount of the parts, with the event log, or with what is learned again; for
+`streambpe check` and for the tests.
 
 A table's check is sql/checks/TABLE.sql: it returns the rows that do not add up.
 """

@@ -126,7 +126,7 @@ def learn_again(
             log_path(run, again).unlink(missing_ok=True)
 
 
-def _ends(source: Source, facts: dict[str, str]) -> list[int | None]:
+def _ends(source: Source, facts: dict[str, str]) -> Sequence[int | None]:
     """After how many events to compare: None for all. While a training goes on, its pairs may be of an earlier one."""
     if source.header is not None:
         return [None]
@@ -209,9 +209,9 @@ def _compare_tables(
             fewer.add("token_counts")
         for table in (*_TABLES, *(_OF_FINISHED if finished else ())):
             names = {"filled": f"{name}.{table}", "learned": f"{again}.{table}"}
-            for problem, *row in run_sql(con, "checks/learned_again", **names, max_rows=MOST_PROBLEMS):
-                if table not in fewer or problem != _MORE:
-                    yield table, (problem, *row)
+            for row in run_sql(con, "checks/learned_again", **names, max_rows=MOST_PROBLEMS):
+                if table not in fewer or row[0] != _MORE:
+                    yield table, row
     if held.get("pair_counts_at") == learned.get("pair_counts_at"):
         names = {"filled": f"{name}.pair_counts", "learned": f"{again}.pair_counts"}
         floors = {"filled_floor": int(held.get("pair_floor", 1)), "learned_floor": int(learned["pair_floor"])}

@@ -23,7 +23,7 @@ from streambpe.config import TrainConfig
 from streambpe.errors import RunError, typed
 from streambpe.store.chunks import fold, open_counts, range_bytes, read_totals
 from streambpe.store.counted import copy_rows
-from streambpe.store.database import append, incoming, put_facts, use_private_training
+from streambpe.store.database import append, put_facts, use_private_training
 from streambpe.store.groups import read_groups
 from streambpe.store.job import left_to_count
 from streambpe.store.parts import Part, list_parts
@@ -104,24 +104,21 @@ def _read(training: Training, corpus: Corpus) -> Corpus:
         weighed: list[Part] = []
         if config.weights:
             weighed.append(copy_rows(con, "weighed_chunks", training.counts / "weighed.parquet", size))
-    return replace(corpus, chunks=[part], weighed=weighed, stop_words=list(stop_words))
+    return replace(corpus, chunks=[part], weighed=weighed, stop_words=stop_words)
 
 
 def copy_training_chunks(
     con: duckdb.DuckDBPyConnection, config: TrainConfig, target: Path, size: int, given: Sequence[str] | None = None
-) -> tuple[Part, dict[str, int]]:
-    """What view training_chunks shows for these options, as one part; and the stop words with their counts. Afterwards
-    unqualified names mean the tables that only this connection sees. `given`: stop words that are not to be chosen."""
+) -> tuple[Part, list[str]]:
+    """What view training_chunks shows for these options, as one part; and the stop words. Afterwards unqualified names
+    mean the tables that only this connection sees. `given`: stop words that are not to be chosen."""
     use_private_training(con)
     put_facts(con, "facts", {"config": json.dumps({"config": config.as_facts()})})
     if config.weights:
         weigh_groups(con, config.weights, size)
-    stop_words: dict[str, int] = {}
+    stop_words = list(given or ())
     if given is None and config.stop_list:
-        stop_words = dict(run_sql(con, "steps/choose_stop_words", stop_list=config.stop_list))
-    elif given:
-        with incoming(con, pa.table({"chunk": given})):
-            stop_words = dict.fromkeys(given, 0) | dict(run_sql(con, "steps/count_stop_words"))
+        stop_words = [chunk for chunk, _ in run_sql(con, "steps/choose_stop_words", stop_list=config.stop_list)]
     if stop_words:
-        append(con, "stop_words", pa.table({"id": list(range(len(stop_words))), "chunk": list(stop_words)}))
+        append(con, "stop_words", pa.table({"id": list(range(len(stop_words))), "chunk": stop_words}))
     return copy_rows(con, "training_chunks", target, size), stop_words

@@ -14,8 +14,6 @@ from pathlib import Path
 
 import numpy as np
 
-from streambpe.config import TrainConfig
-from streambpe.count_config import CountConfig
 from streambpe.errors import RunMismatch
 from streambpe.files import replace_file
 from streambpe.model.events import Event, Events
@@ -70,16 +68,12 @@ def find_documents(training: Training, corpus: Corpus) -> FoundDocuments:
     return FoundDocuments(documents, *_stage_patterns(training, corpus))
 
 
-def stage_patterns(counting: CountConfig, config: TrainConfig) -> tuple[Pattern, Pattern]:
-    """uw: what the words are cut by, and what superwords are cut by."""
-    how = counting.as_facts()
-    first = find_pattern(how["pattern"], gaps=how["gaps"], split_scripts=how["split_scripts"])
-    return first, encoding_pattern({**how, **config.as_facts()})
-
-
 def _stage_patterns(training: Training, corpus: Corpus) -> tuple[Pattern, Pattern]:
-    """The patterns of `stage_patterns`; an error that says why if these documents cannot be cut anew."""
-    first, second = stage_patterns(corpus.counting, training.config)
+    """uw: what the words are cut by, and what superwords are cut by; an error that says why if these documents cannot
+    be cut anew."""
+    how = corpus.counting.as_facts()
+    first = find_pattern(how["pattern"], gaps=how["gaps"], split_scripts=how["split_scripts"])
+    second = encoding_pattern({**how, **training.config.as_facts()})
     gaps = corpus.counting.gaps
     if gaps == "drop" or first.word_mark:
         raise RunMismatch(

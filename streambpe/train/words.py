@@ -170,9 +170,9 @@ def count_whole(parts: Sequence[Part], contents: Collection[bytes]) -> dict[byte
     return found
 
 
-def training_codec(alphabet: Alphabet, unencodable: Unencodable, *, drops: bool = False) -> Codec:
-    """How a training cuts chunks into symbols. `drops`: bytes outside the alphabet are left out."""
-    unknown: Unknown = "drop" if drops else "error"
+def training_codec(alphabet: Alphabet, unencodable: Unencodable) -> Codec:
+    """How a training cuts chunks into symbols."""
+    unknown: Unknown = "error"
     if alphabet.kind == "chars":
         unknown = "unk"
     elif alphabet.kind == "script" and unencodable == "drop":

@@ -57,7 +57,7 @@ LIMITS = {
     "base symbols in all tokens of a model file": f"{eventlog.MOST_SYMBOLS} and {eventlog.MOST_SYMBOLS_A_LINE} for "
     "each line",
     "ids of a document in Parquet": "2^31 - 1" if "1 << 31" in inspect.getsource(corpus) else "",
-    "differences that `check` shows of a table": f"{check._MOST_PROBLEMS}",
+    "differences that `check` shows of a table": f"{check.MOST_PROBLEMS}",
     "rows of `sql` in a table for people": f"{sqlfiles.MOST_SHOWN_ROWS}",
 }
 

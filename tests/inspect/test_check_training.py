@@ -114,15 +114,11 @@ def trained(tmp_path_factory) -> Path:
 @pytest.mark.every(6)
 @pytest.mark.parametrize(
     ("table", "statement"),
-    [
-        (table, s) if place == 0 else long(table, s)
-        for table in DAMAGE
-        if table not in LEARNED
-        for place, s in enumerate(DAMAGE[table])
-    ],
+    [(table, s) if place == 0 else long(table, s) for table in DAMAGE for place, s in enumerate(DAMAGE[table])],
 )
 def test_every_wrong_row_of_a_table_is_found(trained, tmp_path, table, statement):
-    """A row that is changed, deleted or added is found, in the right training, and nothing else is."""
+    """A row that is changed, deleted or added is found, in the right training, and nothing else is. What follows from
+    the counts is learned again for that, and RUN stays as it was."""
     run = tmp_path / "run"
     shutil.copytree(trained, run)
     with duckdb.connect(str(run / "state.duckdb")) as con:
@@ -130,31 +126,11 @@ def test_every_wrong_row_of_a_table_is_found(trained, tmp_path, table, statement
         before = con.sql(f"FROM {table}").fetchall()
         con.execute(statement)
         assert con.sql(f"FROM {table}").fetchall() != before, "the statement changes something"
-    problems = {problem.table for problem in check(run, resources=SMALL)}
+    files = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    problems = {problem.table for problem in check(run, replay=table in LEARNED, resources=SMALL)}
     assert f"other.{table}" in problems
     assert problems <= {f"other.{table}", "other.facts"}
-
-
-@pytest.mark.every(3)
-@pytest.mark.parametrize(
-    ("table", "statement"),
-    [
-        (table, statement) if place == 0 else long(table, statement)
-        for table in LEARNED
-        for place, statement in enumerate(DAMAGE[table])
-    ],
-)
-def test_learning_again_finds_every_wrong_row_of_what_was_counted(trained, tmp_path, table, statement):
-    """Pairs, token counts and vetoes follow from the counts: `check --replay` learns them again."""
-    run = tmp_path / "run"
-    shutil.copytree(trained, run)
-    with duckdb.connect(str(run / "state.duckdb")) as con:
-        con.execute("SET schema = 'other'")
-        con.execute(statement)
-    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    problems = {problem.table for problem in check(run, replay=True, resources=SMALL)}
-    assert f"other.{table}" in problems
-    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == files
 
 
 def test_an_event_that_these_counts_do_not_give_is_named(trained, tmp_path):
@@ -201,7 +177,7 @@ def test_the_main_training_is_checked_too(trained, tmp_path):
     assert problems == {"main.pair_counts", "main.token_counts"}
 
 
-PHRASES = "the end of the day and the end of the line\n" * 40
+PHRASES = "the end of the day and the end of the line\n" * 90
 OTHER_TEXT = natural_text(9, 4_000).translate({97 + at: 0x3B1 + at for at in range(24)})
 HOW: dict[str, tuple[dict, dict]] = {  # options of counting, and of learning
     "plain": ({}, {}),
@@ -211,9 +187,15 @@ HOW: dict[str, tuple[dict, dict]] = {  # options of counting, and of learning
     "deletions": ({}, {"tau": "0.6", "delete_to": "walk", "ties": "bytes"}),
     "paper": ({}, {"batch": "paper", "overlaps": "disjoint"}),
     "characters": ({"pattern": "whitespace"}, {"like": "picky", "tau": "0.8", "coverage": "0.9"}),
-    "script": ({"pattern": "script"}, {"like": "script", "vocab_size": 2230}),
+    "script": (
+        {"pattern": "script", "normalize": "nfc", "unencodable": "drop"},
+        {"like": "script", "vocab_size": 2230},
+    ),
     "boundless": ({"pattern": "boundless", "sequences": True}, {"superwords": "boundless", "vocab_size": 500}),
-    "superbpe": ({"pattern": "boundless", "sequences": True}, {"superwords": "superbpe", "transition": 320}),
+    "superbpe": (
+        {"pattern": "boundless", "sequences": True},
+        {"superwords": "superbpe", "vocab_size": 460, "transition": 440},
+    ),
     "uw": ({"pattern": "superbpe1", "sequences": True, "gaps": "keep"}, {"superwords": "uw", "transition": 320}),
     "extend": ({}, {}),
 }
@@ -259,7 +241,7 @@ def test_every_kind_of_training_is_learned_again(kind, tmp_path):
     write_event_log(run / "model.events.jsonl", log)
     accept(run / "model.events.jsonl")
     with duckdb.connect(str(run / "state.duckdb")) as con:
-        con.execute("UPDATE pair_counts SET n = n + 1 WHERE rowid = 5")
+        con.execute("UPDATE pair_counts SET n = n + 1 WHERE rowid = 0")
         tables.add("pair_counts")
         for table in ("token_counts", "weighted_counts", "superword_neighbours", "superword_run_numbers"):
             if con.sql(f"FROM {table}").fetchall():
@@ -274,7 +256,7 @@ def test_every_kind_of_training_is_learned_again_while_it_goes_on(kind, tmp_path
     """Stopped among its words, and among its superwords, the tables are those of the events so far."""
     run, options = counted_as(tmp_path, kind)
     stop, passes = threading.Event(), []
-    sizes = {"superwords": 90, "weights": 30}
+    sizes = {"transition": 190 if kind == "superbpe" else 70, "superwords": 90, "weights": 30}
     wanted = next((size for option, size in sizes.items() if option in options), 20)
 
     def on_batch(batch: Batch) -> None:
@@ -289,7 +271,7 @@ def test_every_kind_of_training_is_learned_again_while_it_goes_on(kind, tmp_path
     told: list[str] = []
     assert check(run, replay=True, resources=SMALL, told=told) == told == []
     with duckdb.connect(str(run / "state.duckdb")) as con:
-        con.execute("UPDATE pair_counts SET n = n + 1 WHERE rowid = 5")
+        con.execute("UPDATE pair_counts SET n = n + 1 WHERE rowid = 0")
         con.execute("UPDATE tokens SET bytes = 'x'::BLOB WHERE id = (SELECT max(id) FROM tokens)")
     problems = {problem.table for problem in check(run, replay=True, resources=SMALL)}
     assert problems == {"main.pair_counts", "main.tokens"}

@@ -90,6 +90,9 @@ class _Tables:
     def wanted(self) -> Iterator[tuple[str, Iterable[tuple[Any, ...]]]]:
         """(table, the rows it must have)."""
         words = self.encoded(self.model)
+        unknown = sum(n * ids.count(UNKNOWN) for ids, n in words)
+        if self.facts.get("unknown", str(unknown)) != str(unknown):
+            raise AssertionError(f"{unknown} characters are unknown; the facts are {self.facts}")
         if self.superwords != "uw":
             yield "token_counts", self.token_counts(words)
         yield "vetoed", self.vetoed()

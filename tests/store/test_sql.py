@@ -111,7 +111,7 @@ def prepare(con: duckdb.DuckDBPyConnection, name: str) -> None:
     if name in IN_TABLES:
         run_sql(con, "learning/pairs")
         con.execute("CREATE TEMP TABLE incoming AS SELECT *, 1 AS id, 2 AS label FROM pair_counts")
-    if name in ("append", "steps/count_stop_words"):
+    if name == "append":
         con.execute("CREATE TEMP TABLE incoming AS FROM chunk_counts LIMIT 0")
     if name in ("checks/events", "checks/batches"):
         con.execute("CREATE TEMP TABLE logged_events AS FROM events LIMIT 0")

@@ -91,25 +91,6 @@ def test_check_recounts_every_table(trained, mode):
     assert (unknown > 0) == ("coverage" in MODES[mode])
 
 
-@pytest.mark.long
-def test_token_counts_are_those_of_the_encoded_chunks(trained, mode):
-    """Chunks in which unknown characters stand count too, piece by piece."""
-    model = Model(read_event_log(trained / "model.events.jsonl"))
-    total, alone, unknown = Counter(), Counter(), 0
-    for chunk, n in rows(trained, "SELECT chunk, n FROM chunk_counts"):
-        if n < MODES[mode].get("freq_cutoff", 1) and chunk.encode() not in model.vocabulary.stop_ids:
-            continue
-        ids = model.encode_chunk(chunk.encode())
-        unknown += n * ids.count(-1)
-        for number in ids:
-            total[number] += n
-        if len(ids) == 1:
-            alone[ids[0]] += n
-    want = sorted((number, n, alone[number]) for number, n in total.items() if number >= 0)
-    assert rows(trained, "SELECT id, n, alone FROM token_counts ORDER BY id") == want
-    assert rows(trained, "SELECT value::BIGINT FROM facts WHERE key = 'unknown'") == [(unknown,)]
-
-
 def test_it_encodes_decodes_and_exports(trained, mode, tmp_path):
     """What was learned is a model: unknown characters are its special token, an exported one gives the same ids."""
     tokenizer = Tokenizer.load(str(trained))

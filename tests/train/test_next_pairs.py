@@ -81,7 +81,7 @@ def test_the_next_word_is_on_top(mode, tuning, counted, tmp_path):
         at, best = told(run)
         following = next(event for event in events[at:] if event.op is not Op.DELETE)
         assert best == (*following.pair, following.n)
-        assert check(run, resources=SMALL) == []
+        assert check(run, replay=True, resources=SMALL) == []
         seen.append(at)
     assert 0 < seen[0] < seen[1]
 
@@ -167,10 +167,10 @@ def test_the_next_superword_is_on_top(mode, tuning, counted, tmp_path):
             assert events[before[0]] == before[1]
         before = told(run)
         assert before[0] == len(events) > words
-        assert check(run, resources=SMALL) == []
+        assert check(run, replay=True, resources=SMALL) == []
     with duckdb.connect(str(run / "state.duckdb")) as con:
         con.execute("UPDATE pair_counts SET n = n + 1 WHERE rowid = 0")
-    assert [problem.table for problem in check(run, resources=SMALL)] == ["main.pair_counts"]
+    assert [problem.table for problem in check(run, replay=True, resources=SMALL)] == ["main.pair_counts"]
     assert go(run, "", options, tuning, seconds=100) == 0
     assert check(run, resources=SMALL) == []
     at, best = told(run)
@@ -178,7 +178,7 @@ def test_the_next_superword_is_on_top(mode, tuning, counted, tmp_path):
     floor, pairs = pairs_of(run)
     with duckdb.connect(str(run / "state.duckdb")) as con:
         con.execute("UPDATE pair_counts SET n = n - 1 WHERE rowid = 0")
-    assert [problem.table for problem in check(run, resources=SMALL)] == ["main.pair_counts"]
+    assert [problem.table for problem in check(run, replay=True, resources=SMALL)] == ["main.pair_counts"]
     # learned in one go, and then more
     beside = tmp_path / "beside"
     shutil.copytree(counted, beside)
