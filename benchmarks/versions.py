@@ -2,29 +2,35 @@
 
     python benchmarks/versions.py --corpus en_100.txt.zst --before OTHER/.venv/bin/streambpe
 
-Four jobs, each a whole command, the two versions in turns:
+Five jobs, the two versions in turns; all but the last are whole commands:
 
 count        `count` into a fresh RUN
 train        `train` on a RUN that is counted, both from the same counts by the version itself
 superwords   `train --superwords boundless` from the text
 encode       `encode` of the corpus with the model of `train`, to a .bin file
+loops        splitting and counting in the core alone, by one thread and preset, each line of a .txt a document, in
+             blocks of 1 MB into one table: the least processor seconds of the runs; only made where asked for
 
 Whether both did the same: the learned merges must be equal (the event log without its header, which
-names versions), and so must the ids.
+names versions), and so must the ids, and the digest of the counts.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from corpora import prepare
-from harness import Contender, compare, copy_run, scratch, streambpe
+from harness import RESULTS, Contender, call, compare, copy_run, preamble, scratch, streambpe
+
+PRESETS = ("gpt2", "gpt4", "gpt4o", "boundless", "script", "whitespace")
 
 
 def digest_after(name: str, skip_lines: int = 0) -> Callable[[Path], dict[str, str]]:
@@ -70,6 +76,49 @@ def jobs(program: str, corpus: str, made: Path) -> dict[str, Contender]:
     }
 
 
+def count_in_core(path: str, preset: str) -> tuple[float, str]:
+    """(processor seconds, digest of the counts), of the version whose Python runs this."""
+    from streambpe.core.binding import ChunkTable, lines_as_documents
+    from streambpe.text.chunker import core_split
+    from streambpe.text.patterns import find_pattern
+
+    split = core_split(find_pattern(preset))
+    assert split is not None, "presets are split by the core"
+    with open(path, "rb") as file:
+        blocks = [lines_as_documents(b"".join(lines), False) for lines in iter(lambda: file.readlines(1_000_000), [])]
+    for block in blocks:
+        split.learn(block)
+    table, began = ChunkTable(1 << 40), time.thread_time()
+    for block in blocks:
+        table.count(block, split)
+    spent, digest = time.thread_time() - began, hashlib.sha256()
+    for array in table.take():
+        digest.update(array.tobytes())
+    return spent, digest.hexdigest()[:12]
+
+
+def compare_loops(programs: dict[str, str], corpus: Path, runs: int, about: dict[str, str]) -> bool:
+    """Writes results/versions-loops-CORPUS.tsv; whether the counts were equal."""
+    rows, fine = ["preset\tbefore_s\tnow_s\tratio"], True
+    for preset in PRESETS:
+        spent: dict[str, list[float]] = {name: [] for name in programs}
+        digests = set()
+        for _ in range(runs):
+            for name, program in programs.items():
+                command = call("versions:count_in_core", path=str(corpus), preset=preset)
+                command[0] = str(Path(program).parent / "python")
+                seconds, digest = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+                spent[name].append(seconds)
+                digests.add(digest)
+        before, now = min(spent["before"]), min(spent["now"])
+        rows.append(f"{preset}\t{before:.3f}\t{now:.3f}\t{before / now:.2f}")
+        fine &= len(digests) == 1
+    lines = [*(f"# {line}" for line in preamble(about)), *rows]
+    (RESULTS / f"versions-loops-{corpus.stem}.tsv").write_text("\n".join(lines) + "\n")
+    print("\n".join(rows))
+    return fine
+
+
 def what_it_is(program: str) -> str:
     """The commit of the checkout that a program is installed from; if there is none, what it says of itself."""
     folder = Path(program).parent
@@ -89,8 +138,11 @@ def main() -> None:
     parser.add_argument("--work")
     arguments = parser.parse_args()
     work = scratch(arguments.work)
-    corpus = prepare(arguments.corpus, str(work), "blocks", None)
     programs = {"now": streambpe()[0], "before": str(Path(arguments.before).resolve())}
+    if "loops" in arguments.jobs:
+        told = {name: what_it_is(program) for name, program in programs.items()}
+        sys.exit(not compare_loops(programs, Path(arguments.corpus), arguments.runs, told))
+    corpus = prepare(arguments.corpus, str(work), "blocks", None)
     made = {name: jobs(program, corpus["path"], work / f"versions-{name}") for name, program in programs.items()}
     told = {name: what_it_is(program) for name, program in programs.items()}
     fine = True

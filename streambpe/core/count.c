@@ -66,18 +66,30 @@ static const uint8_t *marked_word(chunk_table *table, const uint8_t *word, uint6
     return made;
 }
 
+enum { MARKED_BYTES = 29 };
+
+/* The key of a word with a mark put before it; 0 if the word is longer than MARKED_BYTES. `end`: of the memory that may
+   be read. */
+static inline uint64_t marked_key(const uint8_t *word, uint64_t length, const uint8_t *end) {
+    uint8_t made[3 + MARKED_BYTES] = WORD_MARK;
+    if (length > MARKED_BYTES)
+        return 0;
+    memcpy(made + 3, word, end - word >= MARKED_BYTES ? MARKED_BYTES : length);
+    return table_key(made, length + 3, made + sizeof made);
+}
+
 /* Chunks wait until the memory that finding them needs is fetched; then they are counted in their order. */
 enum { WAITING = 64 };
 
 typedef struct {
     const uint8_t *chunk; /* NULL: a document ends here */
-    uint64_t length, key;
+    uint64_t length, key; /* with the mark that a word gets before it */
 } waiting_chunk;
 
 /* Count or, with `ids`, number what waits; `marked`: each is a word that gets a mark before it. Returns how many of them
    are done. */
 static int count_waiting(chunk_table *table, const waiting_chunk *waiting, int n, int marked, int64_t *many, int32_t *ids) {
-    for (int i = 0; i < n && !marked; i++)
+    for (int i = 0; i < n; i++)
         table_text_soon(table, waiting[i].length, waiting[i].key);
     for (int i = 0; i < n; i++) {
         waiting_chunk next = waiting[i];
@@ -86,11 +98,11 @@ static int count_waiting(chunk_table *table, const waiting_chunk *waiting, int n
             ids[(*many)++] = -1;
             continue;
         }
-        if (marked) {
-            if (!(next.chunk = marked_word(table, next.chunk, next.length)))
+        if (marked && next.length > SHORT_BYTES) {
+            if (!(next.chunk = marked_word(table, next.chunk, next.length - 3)))
                 return i;
-            next.length += 3;
-            next.key = table_key(next.chunk, next.length, next.chunk + next.length);
+            if (!next.key)
+                next.key = chunk_hash(next.chunk, next.length);
         }
         int64_t *number = table_find(table, next.chunk, next.length, next.key, &fresh);
         if (!number)
@@ -130,15 +142,15 @@ EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, in
                 memo = (split_memo){0};
             }
             if (p < stop) {
-                waiting_chunk next = {p, 0, 0};
-                p = split(classes, p, stop, &memo);
-                next.length = (uint64_t)(p - next.chunk);
-                if (!marked) {
-                    next.key = table_key(next.chunk, next.length, end);
-                    table_soon(table, next.length, next.key);
-                } else if (is(classes, next.chunk, stop, SPACE))
+                const uint8_t *chunk = p;
+                p = split(classes, chunk, stop, &memo);
+                if (marked && is(classes, chunk, stop, SPACE))
                     continue;
-                waiting[n++] = next;
+                uint64_t length = (uint64_t)(p - chunk);
+                uint64_t key = marked ? marked_key(chunk, length, end) : table_key(chunk, length, end);
+                length += marked ? 3 : 0;
+                table_soon(table, length, key);
+                waiting[n++] = (waiting_chunk){chunk, length, key};
             } else {
                 if (*stop == DOCUMENT_END && ids)
                     waiting[n++] = (waiting_chunk){0};
