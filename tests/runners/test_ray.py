@@ -484,7 +484,7 @@ def test_training_and_encoding_on_ray_though_lost_workers_go_on_writing(
         assert not (run / ".ids.npy.streambpe.new").exists()
     assert check(run, resources=THREADS) == []
     assert [one.address for one in one_training].count(None) == 1, "one Ray for all questions of a training"
-    assert len(one_training) > 6
+    assert len(one_training) >= 5, "it, and one for each question: counts, stage 2, neighbours, chains"
     assert models[0] == models[1]
     assert ids[0] == ids[1]
     ends = {ghost.name: (ghost / "ended").read_text() for ghost in ghosts.iterdir()}
