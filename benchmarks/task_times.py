@@ -27,11 +27,11 @@ class Timed:
         def advance(more: int) -> None:
             nonlocal done
             done += more
-            attempt.on_advance(more)
+            attempt.advance(more)
 
         began, cpu = time.time(), time.process_time()
         try:
-            return self.task(argument, replace(attempt, on_advance=advance))
+            return self.task(argument, replace(attempt, advance=advance))
         finally:
             line = {
                 "question": self.question,

@@ -49,7 +49,7 @@ from streambpe.encode.shards import (
 )
 from streambpe.encode.sidecar import GrowingFile, IdsRecord, damaged_output, sidecar_of
 from streambpe.encode.split import DocumentHash, for_validation, numbers_of, parse_share, validation_path
-from streambpe.encode.spread import EncodeSpread, Place, encode_runner, refuse_engine
+from streambpe.encode.spread import EncodeSpread, encode_runner
 from streambpe.encode.streams import TAKE_ANYWAY, BadUtf8, Streams, begin_meter, found_sources
 from streambpe.encode.tasks import Encoded, EncodeShared, EncodeTask, joined_file, stop_of
 from streambpe.errors import LimitError, SourceUnreachable, Stopped, UsageError
@@ -65,6 +65,7 @@ from streambpe.sources.decode import block_text
 from streambpe.sources.find import Named, find_sources
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Source
+from streambpe.sources.stretches import refuse_engine
 from streambpe.system import remove_folder, sync
 from streambpe.threads import ending_waits, stopped_by
 
@@ -366,7 +367,7 @@ class _Job:
             packed, how.is_script, self.tasks.absolute(), self.dtype.str, self.eot, how.bad_utf8, self.share,
             TAKE_ANYWAY, how.resources.document_seconds,
         )  # fmt: skip
-        place = Place(state.source, state.stop_at, state.inside, self.unfinished)
+        place = state.source, state.stop_at, state.inside, self.unfinished
         spread = EncodeSpread(self.sources, shared, packed.pattern, self._take, meter.advance, self.stop)
         try:
             spread.encode_by(*found, place)

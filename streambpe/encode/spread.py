@@ -17,14 +17,14 @@ from pathlib import Path
 from streambpe.encode.encoder import PackedEncoder
 from streambpe.encode.split import DocumentHash
 from streambpe.encode.tasks import Encoded, EncodeShared, EncodeTask, encode_stretches, stop_of
-from streambpe.errors import LimitError, UsageError
+from streambpe.errors import LimitError
 from streambpe.failpoints import failpoint
 from streambpe.resources import BASE_BYTES, Resources, format_size, release_memory
 from streambpe.runners.attempts import remove_place
-from streambpe.runners.ray import Needs, refuse_missing_engine
+from streambpe.runners.ray import Needs
 from streambpe.runners.runner import Calls, Runner
 from streambpe.runners.worth import Cost, processes_pay, runner_for
-from streambpe.sources.source import Source, name_of
+from streambpe.sources.source import Source
 from streambpe.sources.stretches import Stretch, bytes_between, can_be_cut, cut, text_of
 from streambpe.system import tree_memory
 from streambpe.text.chunker import core_split
@@ -51,17 +51,6 @@ def _cost(sources: Sequence[Source], pattern: Pattern) -> Cost:
         total += size * (each + unpacking)
         alone += size * (locked + unpacking)
     return Cost(total, alone)
-
-
-def refuse_engine(sources: Sequence[Source], resources: Resources) -> None:
-    """Refuse --engine processes and ray where a source can be read by this process only."""
-    refuse_missing_engine(resources.engine)
-    stream = next((source for source in sources if source.is_stream), None)
-    if resources.engine in ("processes", "ray") and stream is not None:
-        raise UsageError(
-            f"--engine {resources.engine}: {name_of(stream)} is a stream, which one process reads. Nothing was "
-            f"written. Leave --engine out, or give files."
-        )
 
 
 def encode_runner(
@@ -107,14 +96,8 @@ def _cuts(source: Source, pattern: Pattern, whole: bool) -> bool:
     return can_be_cut(source, pattern) and not (whole and source.kind == "txt")
 
 
-@dataclass(frozen=True)
-class Place:
-    """How far sources are encoded."""
-
-    source: int
-    at: int
-    inside: bool  # in the middle of a document
-    unfinished: DocumentHash  # of that document
+# How far sources are encoded: number of a source, place in it, whether that is in a document, that document so far.
+Place = tuple[int, int, bool, DocumentHash]
 
 
 @dataclass(frozen=True)
@@ -147,9 +130,9 @@ class EncodeSpread:
 
         with contextlib.closing(runner):
             folder.mkdir(exist_ok=True)
-            first = self.sources[place.source]
-            self.advance(bytes_between(first.kind, first.path, 0, place.at))
-            size = sum(source.bytes for source in self.sources[place.source :]) // (_TASKS_A_WORKER * runner.workers)
+            first, at = place[:2]
+            self.advance(bytes_between(self.sources[first].kind, self.sources[first].path, 0, at))
+            size = sum(source.bytes for source in self.sources[first:]) // (_TASKS_A_WORKER * runner.workers)
             plan = self._plan(min(max(size, _LEAST_TASK), _MOST_TASK), place)
             try:
                 calls = Calls(encode_stretches, plan, memory_bytes, note, self.advance, str, self.stop, self.shared)
@@ -164,11 +147,11 @@ class EncodeSpread:
     def _plan(self, size: int, place: Place) -> Iterator[EncodeTask]:
         """Tasks of about `size` bytes of the sources, in their order."""
         number, held, held_bytes = 0, [], 0  # type: tuple[int, list[tuple[int, Stretch]], int]
-        inside, unfinished = place.inside, place.unfinished
+        first, first_at, inside, unfinished = place
         for at, source in enumerate(self.sources):
-            if at < place.source:
+            if at < first:
                 continue
-            done = ((0, place.at),) if at == place.source and place.at else ()
+            done = ((0, first_at),) if at == first and first_at else ()
             whole = not _cuts(source, self.pattern, self.shared.share is not None)
             stretches = (
                 [Stretch(source, done)] if whole else cut(source, done, size, self.pattern, self.shared.take_anyway)

@@ -33,7 +33,7 @@ from streambpe.runners.attempts import own_folder
 from streambpe.runners.runner import Attempt
 from streambpe.sources.read import Reader
 from streambpe.sources.source import BadUtf8
-from streambpe.sources.stretches import Stretch
+from streambpe.sources.stretches import Stretch, title_of
 from streambpe.system import put_first
 from streambpe.text.split import alarm
 from streambpe.threads import ending_waits
@@ -70,9 +70,7 @@ class EncodeTask:
         return f"{self.number:08}"
 
     def __str__(self) -> str:
-        first = self.stretches[0]
-        more = f" and {len(self.stretches) - 1:,} more" if len(self.stretches) > 1 else ""
-        return f"encoding {Path(first.source.path).name} from {first.at:,}{more}"
+        return f"encoding {title_of(self.stretches)}"
 
 
 @dataclass(frozen=True)

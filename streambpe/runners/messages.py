@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pickle
+import subprocess
 import threading
 from typing import IO, Any
 
@@ -41,3 +43,17 @@ class Channel:
         for stream in (self._to, self._from):
             with contextlib.suppress(OSError, ValueError):
                 stream.close()
+
+
+def channel_to(process: subprocess.Popen[bytes]) -> Channel:
+    """To a process whose standard input and output are pipes."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    return Channel(process.stdout, process.stdin)
+
+
+def own_channel() -> Channel:
+    """Of such a process, from inside; what it prints goes to standard error."""
+    source, target = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return Channel(source, target)

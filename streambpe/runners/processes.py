@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from streambpe.runners.messages import Channel
+from streambpe.runners.messages import Channel, channel_to
 from streambpe.runners.runner import Busy, Calls, Lost
 from streambpe.system import born_deaf, forks_well
 
@@ -91,14 +91,12 @@ def _spawned(memory_bytes: int) -> _Worker:
     command = [sys.executable, "-m", "streambpe.runners.worker", str(memory_bytes)]
     with born_deaf():
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment())
-    assert process.stdin is not None
-    assert process.stdout is not None
 
     def kill() -> int:
         process.kill()
         return process.wait()
 
-    return _Worker(process.pid, Channel(process.stdout, process.stdin), kill)
+    return _Worker(process.pid, channel_to(process), kill)
 
 
 def _environment() -> dict[str, str]:

@@ -97,7 +97,7 @@ class Ray:
         refuse_missing_engine("ray")
         self._wanted = wanted
         token = secrets.token_hex(8)
-        sources = _spread_over(wanted.sources)
+        sources = tuple(wanted.sources[:: max(1, -(-len(wanted.sources) // _MOST_SOURCES))])  # from all over the list
         self._place = Place((wanted.folder or Path()) / f"ray-{token}", token, sources)
         self._calls: dict[int, tuple[Busy, Calls[Any, Any], queue.SimpleQueue[Any]]] = {}
         self._next_call = 0
@@ -123,7 +123,7 @@ class Ray:
         """How the job gets to Ray, which is started if it has no address."""
         if self._wanted.address is not None:
             return Reached(self._wanted.address, None)
-        own = held_ray()
+        own = held_ray.get()
         if own is None:
             own = self._own = OwnRay()
         try:
@@ -188,8 +188,8 @@ class Ray:
         busy, calls, answers = call
         if kind == "told":
             told: Told = message[0]
-            busy.pid, busy.node, busy.memory_bytes = told["pid"], told["node"], told["memory_bytes"]
-            calls.advance(busy, told["done"] - busy.done)
+            done, busy.pid, busy.memory_bytes, busy.node = told
+            calls.advance(busy, done - busy.done)
         else:
             answers.put((kind, *message))
 
@@ -251,9 +251,3 @@ class Ray:
                 f"goes on where a cluster is, or without --engine ray."
             )
         raise Lost(" on ".join([*answer, *filter(None, [busy.node])]))
-
-
-def _spread_over(sources: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
-    """At most so many sources, from all over the list."""
-    step = max(1, -(-len(sources) // _MOST_SOURCES))
-    return tuple(sources[::step])

@@ -19,7 +19,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from streambpe.runners.messages import Channel
+from streambpe.runners.messages import Channel, own_channel
 from streambpe.runners.ray_node import TELL_SECONDS, Board, Place, look_around, run_attempt
 from streambpe.system import ignore_stop_signals
 
@@ -202,13 +202,12 @@ class Driver:
             self._send(("down", told(why)))
             self._down = True
             return
-        for call, facts in found.items():
+        for call, (*facts, node) in found.items():
             with self._lock:
                 if call not in self._calls:
                     continue
                 self._told.add(call)
-            facts["node"] = self._names.get(facts["node"], facts["node"])
-            self._send(("told", call, facts))
+            self._send(("told", call, (*facts, self._names.get(node, node))))
 
     def _look_for_nodes(self) -> None:
         if any(_cpus_of(node) >= self._cpus for node in self._nodes()):
@@ -272,9 +271,7 @@ def _short(folder: str | None) -> str:
 def main() -> None:
     """Serve on standard input and output; what Ray prints goes to standard error."""
     ignore_stop_signals()
-    source, target = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    Driver(Channel(source, target)).main()
+    Driver(own_channel()).main()
 
 
 if __name__ == "__main__":

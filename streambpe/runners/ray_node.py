@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from streambpe.errors import RunError
 from streambpe.resources import prepare_allocators
@@ -30,13 +30,7 @@ from streambpe.system import tree_memory
 TELL_SECONDS = 0.5  # between two times that an attempt tells how far it is
 
 
-class Told(TypedDict):
-    """What an attempt tells of itself."""
-
-    done: int
-    pid: int
-    node: str  # Ray's name for it
-    memory_bytes: int
+Told = tuple[int, int, int, str]  # how much an attempt did, its process, bytes of memory, Ray's name for the node
 
 
 @dataclass(frozen=True)
@@ -97,7 +91,7 @@ class _Telling:
                 if not self._answer.done():
                     return
                 self.stopping = self._answer.result()
-            told = Told(done=self.done, pid=os.getpid(), node=self._node, memory_bytes=tree_memory())
+            told = self.done, os.getpid(), tree_memory(), self._node
             self._answer = self._board.tell.remote(self._call, told).future()
 
     def close(self) -> None:
@@ -119,7 +113,10 @@ def run_attempt(
 
     def unpickled(body: bytes, attempt: Attempt) -> Any:
         if not _sees(place):
-            raise RunError(not_shared(place))
+            raise RunError(
+                f"{place.folder.parent} is not there on a node of the Ray cluster. With --engine ray what is written "
+                f"must lie on a file system that all nodes share, under the same name. What was committed is kept."
+            )
         if key not in _shared:  # unpickled once in each worker
             _shared.clear()
             _shared[key] = pickle.loads(shared)
@@ -142,14 +139,6 @@ def _sees(place: Place) -> bool:
         return place.file.read_text(encoding="utf-8") == place.token
     except OSError:
         return False
-
-
-def not_shared(place: Place) -> str:
-    """The message where a node does not see the folder."""
-    return (
-        f"{place.folder.parent} is not there on a node of the Ray cluster. With --engine ray what is written must lie "
-        f"on a file system that all nodes share, under the same name. What was committed is kept."
-    )
 
 
 def versions() -> dict[str, str]:

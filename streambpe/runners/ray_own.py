@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
 
-from streambpe.runners.messages import Channel
+from streambpe.runners.messages import channel_to
 from streambpe.runners.ray_driver import Reached
 from streambpe.system import leave_apart
 
@@ -34,9 +34,7 @@ class Apart:
             start_new_session=True,  # Ctrl-C is the coordinator's business
         )
         leave_apart(self._process.pid)
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self.channel = Channel(self._process.stdout, self._process.stdin)
+        self.channel = channel_to(self._process)
         with contextlib.suppress(OSError):  # whoever waits for an answer is told that there is none
             self.channel.send(reached)
 
@@ -89,24 +87,19 @@ class OwnRay:
         self._apart = self._reached = None
 
 
-_own: ContextVar[OwnRay | None] = ContextVar("streambpe_own_ray", default=None)
+held_ray: ContextVar[OwnRay | None] = ContextVar("streambpe_own_ray", default=None)  # of the `one_ray` around
 
 
 @contextlib.contextmanager
 def one_ray() -> Iterator[None]:
     """Within this, at most one Ray is started on this machine."""
-    if _own.get() is not None:
+    if held_ray.get() is not None:
         yield
         return
     own = OwnRay()
-    before = _own.set(own)
+    before = held_ray.set(own)
     try:
         yield
     finally:
-        _own.reset(before)
+        held_ray.reset(before)
         own.close()
-
-
-def held_ray() -> OwnRay | None:
-    """That of the `one_ray` around this."""
-    return _own.get()

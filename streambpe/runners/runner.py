@@ -36,17 +36,13 @@ class Attempt:
     memory_bytes: int  # that the task may use
     shared: Any  # Calls.shared
     is_stopping: Callable[[], bool]
-    on_advance: Callable[[int], None]
+    advance: Callable[[int], None]  # told that so much more is done, in a unit of the task's own
     own_process: bool = False  # it runs in the main thread of a process that does nothing else
 
     @property
     def stopping(self) -> bool:
         """Whether the task should commit what it has and return."""
         return self.is_stopping()
-
-    def advance(self, done: int) -> None:
-        """Tell that so much more is done, in a unit of the task's own."""
-        self.on_advance(done)
 
 
 Task = Callable[[Argument, Attempt], Result]

@@ -20,7 +20,7 @@ from typing import Any
 
 from streambpe.errors import StreambpeError
 from streambpe.resources import prepare_allocators
-from streambpe.runners.messages import Channel
+from streambpe.runners.messages import Channel, own_channel
 from streambpe.runners.runner import Attempt, Task
 from streambpe.system import ignore_stop_signals
 
@@ -114,11 +114,9 @@ def serve(channel: Channel) -> None:
 
 def main() -> None:
     """A worker on standard input and output; what the task prints goes to standard error."""
-    source = os.fdopen(os.dup(0), "rb")
-    target = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
+    channel = own_channel()
     prepare_allocators(int(sys.argv[1]))
-    serve(Channel(source, target))
+    serve(channel)
 
 
 if __name__ == "__main__":

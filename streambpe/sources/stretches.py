@@ -14,7 +14,11 @@ import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from streambpe.errors import UsageError
+from streambpe.resources import Resources
+from streambpe.runners.ray import refuse_missing_engine
 from streambpe.sources.borders import find_border
 from streambpe.sources.csv_records import paired_record_end, read_header
 from streambpe.sources.not_text import SAMPLE_BYTES, refuse_if_not_text
@@ -63,6 +67,27 @@ def text_of(source: Source) -> tuple[float, float]:
     """(about how many MB of text a source has, seconds of a processor to unpack one), before it is read."""
     packed, seconds = _PACKED[compression_of(source.path)]
     return source.bytes / 1e6 * (2.5 if source.kind == "parquet" else packed), seconds
+
+
+def title_of(stretches: Sequence[Stretch]) -> str:
+    """Stretches in a few words, as `a.txt from 0 and 3 more`."""
+    first = stretches[0]
+    more = f" and {len(stretches) - 1:,} more" if len(stretches) > 1 else ""
+    return f"{Path(first.source.path).name} from {first.at:,}{more}"
+
+
+def refuse_engine(sources: Sequence[Source], resources: Resources) -> None:
+    """Refuse --engine processes and ray where a source can be read by this process only."""
+    refuse_missing_engine(resources.engine)
+    if resources.engine not in ("processes", "ray"):
+        return
+    alone = next((source for source in sources if source.is_stream or source.kind == "counts"), None)
+    if alone is not None:
+        what = "a count table" if alone.kind == "counts" else "a stream"
+        raise UsageError(
+            f"--engine {resources.engine}: {name_of(alone)} is {what}, which one process reads. Nothing was "
+            f"changed. Leave --engine out, or give it apart from the files."
+        )
 
 
 def can_be_cut(source: Source, pattern: Pattern) -> bool:

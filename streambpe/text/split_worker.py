@@ -19,7 +19,7 @@ import regex
 
 from streambpe.errors import StreambpeError, WorkerLost
 from streambpe.resources import DOCUMENT_SECONDS
-from streambpe.runners.messages import Channel
+from streambpe.runners.messages import channel_to, own_channel
 from streambpe.runners.processes import how_it_ended
 from streambpe.system import born_deaf, ignore_stop_signals
 from streambpe.text.split import alarm, split_texts
@@ -39,9 +39,7 @@ class SplitProcess:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "streambpe.text.split_worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._channel = Channel(self._process.stdout, self._process.stdin)
+        self._channel = channel_to(self._process)
         self._channel.send((expression, script_expression, keep_gaps, document_seconds))
 
     def split(self, texts: Sequence[str], script_runs: bool) -> tuple[list[str], array[int], array[int]]:
@@ -68,7 +66,7 @@ class SplitProcess:
 def main() -> None:
     """Serve requests until the input ends."""
     ignore_stop_signals()
-    channel = Channel(sys.stdin.buffer, sys.stdout.buffer)
+    channel = own_channel()
     alarm.turn_on()
     expression, script_expression, keep_gaps, seconds = channel.receive()
     compiled = regex.compile(expression) if expression else None

@@ -200,8 +200,8 @@ def test_an_attempt_on_a_node(tmp_path: Path, on_a_node: None) -> None:
     ray_node._sees.cache_clear()
     assert _attempt(board, place, tasks.square, 3) == (3, ("done", 9))
     found = board.take(stopping=True)
-    assert (found[7]["node"], found[7]["pid"]) == ("n1", os.getpid())
-    assert found[7]["memory_bytes"] > MB
+    assert (found[7][1], found[7][3]) == (os.getpid(), "n1")
+    assert found[7][2] > MB
     assert board.take(stopping=True) == {}
     assert _attempt(board, place, tasks.multiplied, 3, shared=7) == (0, ("done", 21))
     assert _attempt(board, place, tasks.waits, str(tmp_path))[1] == ("done", "told")
@@ -484,7 +484,7 @@ def test_training_and_encoding_on_ray_though_lost_workers_go_on_writing(
         assert not (run / ".ids.npy.streambpe.new").exists()
     assert check(run, resources=THREADS) == []
     assert [one.address for one in one_training].count(None) == 1, "one Ray for all questions of a training"
-    assert len(one_training) > 6
+    assert len(one_training) >= 5, "it, and one for each question: counts, stage 2, neighbours, chains"
     assert models[0] == models[1]
     assert ids[0] == ids[1]
     ends = {ghost.name: (ghost / "ended").read_text() for ghost in ghosts.iterdir()}

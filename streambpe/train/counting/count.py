@@ -27,6 +27,7 @@ from streambpe.sources.find import (
 )
 from streambpe.sources.samples import refuse_streams
 from streambpe.sources.source import Source
+from streambpe.sources.stretches import refuse_engine
 from streambpe.store.chunks import fold, read_totals
 from streambpe.store.counted_as import may_skip_from_now_on, refuse_other_counting
 from streambpe.store.database import waiting_for_tables
@@ -46,7 +47,6 @@ from streambpe.store.unfinished import (
 )
 from streambpe.text.unicode_tables import tables_fact
 from streambpe.train.counting.job import CountJob, CountResult, told_left_out
-from streambpe.train.counting.spread import refuse_engine
 from streambpe.train.counting.take_back import take_back
 from streambpe.train.counting.tasks import pattern_for
 from streambpe.train.disk_bound import refuse_too_little_disk, source_bytes

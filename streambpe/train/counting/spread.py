@@ -13,14 +13,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from streambpe.count_config import CountConfig
-from streambpe.errors import UsageError
 from streambpe.failpoints import failpoint
 from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, Resources
-from streambpe.runners.ray import Needs, refuse_missing_engine
+from streambpe.runners.ray import Needs
 from streambpe.runners.runner import Calls, Runner
 from streambpe.runners.worth import Cost, runner_for
-from streambpe.sources.source import Source, name_of
+from streambpe.sources.source import Source
 from streambpe.sources.stretches import Stretch, bytes_between, can_be_cut, cut, text_of
 from streambpe.store.run import Run
 from streambpe.store.spans import Spans
@@ -90,20 +89,6 @@ def count_runner(
 def _stretches_of(source: Source, pattern: Pattern) -> int:
     """Into about how many tasks a source can be cut."""
     return max(1, source.bytes // _LEAST_TASK) if can_be_cut(source, pattern) else 1
-
-
-def refuse_engine(sources: Sequence[Source], resources: Resources) -> None:
-    """Refuse --engine processes and ray where a source can be read by this process only."""
-    refuse_missing_engine(resources.engine)
-    if resources.engine not in ("processes", "ray"):
-        return
-    alone = next((source for source in sources if source.is_stream or source.kind == "counts"), None)
-    if alone is not None:
-        what = "a count table" if alone.kind == "counts" else "a stream"
-        raise UsageError(
-            f"--engine {resources.engine}: {name_of(alone)} is {what}, which one process reads. Nothing was "
-            f"changed. Leave --engine out, or count it apart from the files."
-        )
 
 
 def _bytes_done(source: Source, done: Spans) -> int:

@@ -23,7 +23,7 @@ from streambpe.resources import DOCUMENT_SECONDS
 from streambpe.runners.attempts import commit_first, own_folder, remove_place
 from streambpe.runners.runner import Attempt
 from streambpe.sources.read import Reader
-from streambpe.sources.stretches import Stretch, bytes_between
+from streambpe.sources.stretches import Stretch, bytes_between, title_of
 from streambpe.store import sequences
 from streambpe.store.parts import PartWriter, read_part
 from streambpe.store.run import Run
@@ -58,9 +58,7 @@ class CountTask:
     first_name: int  # the first of NAMES numbers of parts
 
     def __str__(self) -> str:
-        first = self.stretches[0]
-        more = f" and {len(self.stretches) - 1:,} more" if len(self.stretches) > 1 else ""
-        return f"counting {Path(first.source.path).name} from {first.at:,}{more}"
+        return f"counting {title_of(self.stretches)}"
 
 
 @dataclass

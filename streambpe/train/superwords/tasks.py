@@ -137,6 +137,18 @@ class Shards:
             remove_folder(self.attempts)
         return [self.file(*ends) for ends in stretches]
 
+    def table_bytes(self, attempt: Attempt) -> int:
+        """Of a task's memory, for its table; as much is for taking a full one out."""
+        return max(attempt.memory_bytes - self.part_bytes - self.held_bytes, _LEAST_TABLE) // 2
+
+    def pieces(self, task: Stretch, attempt: Attempt) -> Iterator[Piece]:
+        """What a task reads."""
+        reader = self.reader
+        for piece in pieces_of(reader.parts, task.start, task.stop, reader.read, attempt.advance):
+            if attempt.stopping:
+                raise TaskStopped
+            yield piece
+
     @contextlib.contextmanager
     def writing(
         self, task: Stretch, attempt: Attempt, schema: pa.Schema, compression: str
@@ -156,27 +168,6 @@ class Shards:
             failpoint(f"{place}-committed")
 
 
-class _Shard:
-    """One attempt at a task."""
-
-    def __init__(self, shards: Shards, task: Stretch, attempt: Attempt) -> None:
-        self._shards, self._task, self._attempt = shards, task, attempt
-        # the other half is for taking a full table out
-        self.table_bytes = max(attempt.memory_bytes - shards.part_bytes - shards.held_bytes, _LEAST_TABLE) // 2
-
-    def pieces(self) -> Iterator[Piece]:
-        """What the task reads."""
-        reader = self._shards.reader
-        for piece in pieces_of(reader.parts, self._task.start, self._task.stop, reader.read, self._attempt.advance):
-            if self._attempt.stopping:
-                raise TaskStopped
-            yield piece
-
-    def writing(self, schema: pa.Schema, compression: str) -> contextlib.AbstractContextManager[pq.ParquetWriter]:
-        """See Shards."""
-        return self._shards.writing(self._task, self._attempt, schema, compression)
-
-
 _NEIGHBOURS = pa.schema([("key", pa.int64()), ("n", pa.int64())])
 
 
@@ -187,9 +178,9 @@ def neighbour_shards(reader: Reader, folder: Path, made_of: str) -> Shards:
 
 def shard_neighbours(task: Stretch, attempt: Attempt) -> None:
     """Count the neighbours of a shard."""
-    shard = _Shard(attempt.shared, task, attempt)
-    with shard.writing(_NEIGHBOURS, "zstd") as out:
-        table, last = PairTable(shard.table_bytes), BARRIER
+    shards: Shards = attempt.shared
+    with shards.writing(task, attempt, _NEIGHBOURS, "zstd") as out:
+        table, last = PairTable(shards.table_bytes(attempt)), BARRIER
         firsts: list[Int64] = []
 
         def write_section() -> None:
@@ -197,9 +188,9 @@ def shard_neighbours(task: Stretch, attempt: Attempt) -> None:
             keys, n = table.take()
             out.write_table(pa.table([keys, n], schema=_NEIGHBOURS), row_group_size=_GROUP_ROWS)
             firsts.append(some_keys(keys))
-            table = PairTable(shard.table_bytes)
+            table = PairTable(shards.table_bytes(attempt))
 
-        for piece in shard.pieces():
+        for piece in shards.pieces(task, attempt):
             between = [np.array([last, piece.symbols[0]], np.int32)] if piece.follows else []
             for symbols in (*between, piece.symbols):
                 at = 0
@@ -236,15 +227,14 @@ class RunShards(Shards):
 def shard_runs(task: Stretch, attempt: Attempt) -> None:
     """Count the runs of a shard."""
     shards: RunShards = attempt.shared
-    shard = _Shard(shards, task, attempt)
-    with shard.writing(RUNS, "lz4") as out:
+    with shards.writing(task, attempt, RUNS, "lz4") as out:
 
         def write_section(_: int, counter: RunCounter) -> None:
             for table in taken_runs(counter):
                 out.write_table(table)
 
-        counting = RunCounting(shards.kept, shard.table_bytes, write_section)
-        for piece in shard.pieces():
+        counting = RunCounting(shards.kept, shards.table_bytes(attempt), write_section)
+        for piece in shards.pieces(task, attempt):
             counting.go_on(piece.begin, piece.symbols, piece.follows)
         counting.end()
         write_section(0, counting.counter)
