@@ -12,8 +12,9 @@ Symbols are any integers below len(base_tokens): bytes, characters, SCRIPT symbo
 
 Memory (`memory_bytes`): words of up to memory_bytes / BYTES_PER_PLACE places (symbols + words) are learned from in
 memory, by the compiled loop (in_memory.py), which never takes more. Otherwise they lie in blocks on disk
-(from_disk.py). Merges shrink the words until they fit. What is counted is the engine's own data: the interpreter and
-its libraries come on top (about 120 MB). The words given are read in slices and may be memory maps.
+(from_disk.py). Merges shrink the words until they fit. With `learner` tables they are in tables (in_tables.py). What is
+counted is the engine's own data: the interpreter and its libraries come on top (about 120 MB). The words given are read
+in slices and may be memory maps.
 """
 
 from __future__ import annotations

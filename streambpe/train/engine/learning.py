@@ -1,4 +1,5 @@
-"""What the engine asks of a way of learning: in memory (in_memory.py), or from blocks on disk (from_disk.py)."""
+"""What the engine asks of a way of learning: in memory (in_memory.py), from blocks on disk (from_disk.py), or in tables
+(in_tables.py)."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ class Learning(Protocol):
     Where memory is not enough it raises NoRoom (core/learner.py) and leaves its words unharmed.
     """
 
-    kind: str  # index: in memory; scan: on disk
+    kind: str  # index: in memory; scan: on disk; tables
 
     @property
     def places(self) -> int:
