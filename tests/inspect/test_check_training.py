@@ -241,14 +241,18 @@ def test_every_kind_of_training_is_learned_again(kind, tmp_path):
     write_event_log(run / "model.events.jsonl", log)
     accept(run / "model.events.jsonl")
     with duckdb.connect(str(run / "state.duckdb")) as con:
-        con.execute("UPDATE pair_counts SET n = n + 1 WHERE rowid = 0")
-        tables.add("pair_counts")
-        for table in ("token_counts", "weighted_counts", "superword_neighbours", "superword_run_numbers"):
+        for table in (
+            "pair_counts",
+            "token_counts",
+            "weighted_counts",
+            "superword_neighbours",
+            "superword_run_numbers",
+        ):
             if con.sql(f"FROM {table}").fetchall():
                 con.execute(f"UPDATE {table} SET n = n + 1 WHERE rowid = 0")
                 tables.add(table)
-    problems = check(run, replay=True, resources=SMALL)
-    assert {problem.table for problem in problems} == {f"main.{table}" for table in tables}
+    problems = {problem.table for problem in check(run, replay=True, resources=SMALL)}
+    assert problems == {f"main.{table}" for table in tables} != set()
 
 
 @pytest.mark.parametrize("kind", [kind if kind == "plain" else long(kind) for kind in HOW])

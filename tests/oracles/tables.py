@@ -23,6 +23,7 @@ from streambpe.inspect.check_training import config_of
 from streambpe.model.alphabet import UNKNOWN
 from streambpe.model.eventlog import EventLog, Op, read_event_log
 from streambpe.model.replay import Model, Pair, steps
+from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS
 from streambpe.model.vocabulary import Vocabulary
 from streambpe.store.database import list_trainings
 from streambpe.store.run import Run
@@ -31,7 +32,7 @@ from streambpe.text.eligible import find_superword_pattern
 from streambpe.text.patterns import find_pattern
 from tests.oracles.primitives import Corpus, PairTest, Training, count_pairs
 from tests.oracles.superwords import Superwords, eligible_chunks, eligible_runs, replay_step, text_matches
-from tests.oracles.words import WordTrainer, pair_test, whole_characters_bytes
+from tests.oracles.words import WordTrainer, pair_test, whole_characters_bytes, whole_characters_script
 from tests.runs import stored_ids
 
 Weighted = Mapping[bytes, int]
@@ -116,8 +117,10 @@ class _Tables:
     def pairs(self, words: Iterable[tuple[Sequence[int], int]]) -> Counter[Pair]:
         """Every pair that may be counted."""
         allowed: PairTest | None = None
-        if self.config.whole_characters and self.config.encoding != "script":
-            allowed = pair_test(self.model.vocabulary, may_merge=whole_characters_bytes)
+        if self.config.whole_characters:
+            script = self.config.encoding == "script"
+            rule = whole_characters_script(INDEX_SYMBOLS, FIRST_ESCAPE) if script else whole_characters_bytes
+            allowed = pair_test(self.model.vocabulary, may_merge=rule)
         found: Counter[Pair] = Counter()
         for ids, n in words:
             for pair in count_pairs(ids, self.config.overlaps, allowed):
