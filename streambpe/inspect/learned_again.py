@@ -1,8 +1,8 @@
 """check --replay: every training is learned again from what RUN has counted, and compared.
 
     scratch RUN    the parts, documents and texts of RUN as links; a copy of its tables and of its small files
-    learned        with the same options; of a training that was stopped, as many events as the tables show. What was
-                   learned in memory is learned again from disk, and the other way round where it fits
+    learned        with the same options by the learner of tables, which is another program than the core; of a training
+                   that was stopped, as many events as the tables show. --balance has no other learner than its own
     event log      the same header and the same events
     tables         the same rows, of all that follows from the counts; which passes learned what does not
 
@@ -38,7 +38,7 @@ from streambpe.store.parts import Part
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.training_files import extended_path, journal_path, log_path
-from streambpe.store.trainings import list_batches, read_facts
+from streambpe.store.trainings import read_facts
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.extension import Inherited
 from streambpe.train.trainer import Trainer
@@ -98,7 +98,6 @@ def learn_again(
         with contextlib.closing(open_store(run.state, read_only=True, **database)) as con:
             use_training(con, name)
             facts = read_facts(con)
-            from_disk = any(batch["mode"] == "scan" for batch in list_batches(con))
         try:
             source = read_source(run, name, facts)
         except (EventLogError, ModelError, RunError):
@@ -114,7 +113,7 @@ def learn_again(
         for events in _ends(source, facts):
             meter.begin(f"learning {name} again", len(source.events), "events")
             try:
-                found = _learn(run, name, again, source, events, from_disk, resources, meter)
+                found = _learn(run, name, again, source, events, resources, meter)
             except StreambpeError as why:
                 told.append(f"training {name} could not be learned again: {why}")
                 break
@@ -135,8 +134,7 @@ def _ends(source: Source, facts: dict[str, str]) -> Sequence[int | None]:
 
 
 def _learn(
-    run: Run, name: str, again: str, source: Source, events: int | None, from_disk: bool, resources: Resources,
-    meter: Meter,
+    run: Run, name: str, again: str, source: Source, events: int | None, resources: Resources, meter: Meter
 ) -> EventLog:  # fmt: skip
     """What a training learns now: all of it, or so many events."""
     done = 0
@@ -152,10 +150,10 @@ def _learn(
         if events is not None and done >= events:
             stop.set()
 
-    # who learns again is said here: the same words in the other place; up to an event, merge by merge
-    tuning = EngineTuning(force_scan=not from_disk, floor_ratio=_ALL_PAIRS)
+    resources = replace(resources, learner="core" if source.config.balance else "tables")
+    tuning = EngineTuning(floor_ratio=_ALL_PAIRS)
     if events is not None:
-        tuning = EngineTuning(candidates=1, floor_ratio=_ALL_PAIRS)
+        tuning = replace(tuning, candidates=1)  # up to an event, merge by merge
     trainer = Trainer(run, source.config, name=again, resources=resources, stop=stop, on_batch=on_batch,
                       tuning=tuning, allow_partial=True)  # fmt: skip
     folder = trainer.training.private

@@ -282,18 +282,18 @@ def test_every_kind_of_training_is_learned_again_while_it_goes_on(kind, tmp_path
 
 
 @pytest.mark.parametrize("wrong", [{"ties": "bytes"}, {"blocked": frozenset({b" t"})}])
-def test_a_learner_that_goes_wrong_in_memory_is_found_from_disk(wrong, tmp_path, monkeypatch):
+def test_a_core_that_goes_wrong_is_found_by_the_learner_of_tables(wrong, tmp_path, monkeypatch):
     """One that takes another of two pairs that tie, and one that leaves out a merge: the other learner does not."""
     run = text_run(tmp_path / "run", natural_text(5, 20_000))
     right = opening._engine_options
 
     def options_of(training, corpus, symbols, tuning):
         options = right(training, corpus, symbols, tuning)
-        return options if tuning.force_scan else replace(options, **wrong)
+        return options if options.learner == "tables" else replace(options, **wrong)
 
-    train(run, name="right", vocab_size=330, resources=SMALL)
+    train(run, name="right", vocab_size=300, resources=SMALL)
     monkeypatch.setattr(opening, "_engine_options", options_of)
-    train(run, vocab_size=330, resources=SMALL)
+    train(run, vocab_size=300, resources=SMALL)
     events = [log_of(run, name).events for name in ("model", "right")]
     first = next(at for at, (one, other) in enumerate(zip(*events, strict=True)) if one != other)
     assert check(run, resources=SMALL) == []
