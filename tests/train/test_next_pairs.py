@@ -143,6 +143,7 @@ def test_what_comes_next_is_told_without_learning_again(tuning, vocab_size, coun
     assert opened[-1] < supermerges
 
 
+@pytest.mark.every(2)
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("mode", "tuning"),
