@@ -135,7 +135,7 @@ def _ends(source: Source, facts: dict[str, str]) -> Sequence[int | None]:
 
 def _learn(
     run: Run, name: str, again: str, source: Source, events: int | None, resources: Resources, meter: Meter
-) -> EventLog:  # fmt: skip
+) -> EventLog:
     """What a training learns now: all of it, or so many events."""
     done = 0
     if source.config.extends is not None:
@@ -211,6 +211,8 @@ def _compare_tables(
                 if table not in fewer or row[0] != _MORE:
                     yield table, row
     if held.get("pair_counts_at") == learned.get("pair_counts_at"):
+        if int(learned["pair_floor"]) > int(held.get("pair_floor", 1)):
+            told.append(f"training {name}: pairs that count less than {learned['pair_floor']} were not compared.")
         names = {"filled": f"{name}.pair_counts", "learned": f"{again}.pair_counts"}
         floors = {"filled_floor": int(held.get("pair_floor", 1)), "learned_floor": int(learned["pair_floor"])}
         for row in run_sql(con, "checks/pair_counts", **names, **floors, max_rows=MOST_PROBLEMS):

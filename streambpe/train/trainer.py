@@ -276,7 +276,7 @@ class Trainer:
         )
 
     def _remove_blocks(self, why: type[BaseException] | None, *_: object) -> None:
-        """Remove what learning takes of the disk; tables stay where it stops, for who wants to look at them."""
+        """Remove what learning takes of the disk; tables stay where it stops, for anyone who wants to look at them."""
         if self.training.resources.learner != "tables" or why is not Stopped:
             shutil.rmtree(self.training.blocks, ignore_errors=True)
 

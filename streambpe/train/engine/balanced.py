@@ -29,11 +29,10 @@ import numpy as np
 from streambpe.arrays import Int32, Int64
 from streambpe.core.learner import FULL, Learner, NoRoom
 from streambpe.errors import LimitError, ReplayMismatch
-from streambpe.train.engine.column import write_column
 from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.engine import Engine, word_slices
 from streambpe.train.engine.learning import Given
-from streambpe.train.engine.pair_counter import PairCounter
+from streambpe.train.engine.pair_counter import PairCounter, count_pairs
 from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds, EngineOptions, Words
 from streambpe.train.engine.state import State
 
@@ -246,10 +245,7 @@ class BalancedLearning:
 
     def pair_counts(self, folder: Path) -> PairCounter:
         """Every pair with its count in all groups, counted from scratch."""
-        counter = PairCounter(self.state.options.counter_bytes, folder)
-        for words in self.words():
-            counter.count(*write_column(*words), self.state.disjoint)
-        return counter
+        return count_pairs(self.words(), self.state, folder)
 
     def next_at_most(self) -> int:
         """No pair counts more than this."""

@@ -20,7 +20,7 @@ from streambpe.train.engine import batch as rounds
 from streambpe.train.engine.column import Rewrite, read_column, write_column
 from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.learning import Given, Parts
-from streambpe.train.engine.pair_counter import PairCounter
+from streambpe.train.engine.pair_counter import PairCounter, count_pairs
 from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds
 from streambpe.train.engine.state import State
 
@@ -230,10 +230,7 @@ class MemoryLearning:
 
     def pair_counts(self, folder: Path) -> PairCounter:
         """Every pair with its count, counted from scratch."""
-        counter = PairCounter(self.state.options.counter_bytes, folder)
-        for words in self.words():
-            counter.count(*write_column(*words), self.state.disjoint)
-        return counter
+        return count_pairs(self.words(), self.state, folder)
 
     def next_at_most(self) -> int:
         """No pair counts more than this."""

@@ -41,10 +41,9 @@ from streambpe.later import polars as pl
 from streambpe.store.database import feed, incoming, open_store
 from streambpe.store.sqlfiles import query_frame, run_sql
 from streambpe.train.engine import batch as rounds
-from streambpe.train.engine.column import write_column
 from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.learning import Given, Parts
-from streambpe.train.engine.pair_counter import PairCounter
+from streambpe.train.engine.pair_counter import PairCounter, count_pairs
 from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds, release_maps
 from streambpe.train.engine.state import State
 from streambpe.train.engine.table_words import (
@@ -414,10 +413,7 @@ class TableLearning:
 
     def pair_counts(self, folder: Path) -> PairCounter:
         """See Learning.pair_counts."""
-        counter = PairCounter(self.state.options.counter_bytes, folder)
-        for words in self.words():
-            counter.count(*write_column(*words), self.state.disjoint)
-        return counter
+        return count_pairs(self.words(), self.state, folder)
 
     def next_at_most(self) -> int:
         """See Learning.next_at_most."""
