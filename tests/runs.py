@@ -67,6 +67,15 @@ def rows(run: Path, query: str) -> list[tuple[Any, ...]]:
         return con.sql(query).fetchall()
 
 
+def change(run: Path, *statements: str) -> None:
+    """Change rows of the run's database. A statement that finds no row to change is a mistake of the test.
+
+    Rows are not found by rowid = 0: where a table was filled more than once, its first row may have any number."""
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        for statement in statements:
+            assert con.execute(statement).fetchall() > [(0,)], statement
+
+
 def view_rows(run: Path, view: str, name: str = "main") -> list[tuple[Any, ...]]:
     """The rows of a view, of one training."""
     with duckdb.connect(str(run / "state.duckdb"), read_only=True) as con:

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from streambpe.cli.main import main
-from tests.runs import ROOT, cli
+from tests.runs import ROOT, change, cli
 from tests.samples import natural_text
 
 
@@ -174,13 +174,10 @@ def test_check_speaks_for_trainings(trained, tmp_path):
     """check: exit 0 when all adds up; exit 1, the rows and the way to mend them when not."""
     import shutil
 
-    import duckdb
-
     assert "everything adds up" in cli("check", trained).stderr
     run = tmp_path / "run"
     shutil.copytree(trained, run)
-    with duckdb.connect(str(run / "state.duckdb")) as con:
-        con.execute("UPDATE other.pair_counts SET n = n + 1 WHERE rowid = 0")
+    change(run, "UPDATE other.pair_counts SET n = n + 1 WHERE rowid = (SELECT min(rowid) FROM other.pair_counts)")
     found = cli("check", run, "--replay", expect=1)
     assert found.stdout.startswith("other.pair_counts: ")
     assert "made anew when its event log is removed" in found.stderr

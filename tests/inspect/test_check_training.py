@@ -24,7 +24,7 @@ from streambpe.train.counting.count import count
 from streambpe.train.counting.take_back import take_back
 from streambpe.train.engine.rules import Batch, EngineTuning
 from streambpe.train.trainer import Trainer
-from tests.runs import SMALL, counted_run, log_of, rows, text_run
+from tests.runs import SMALL, change, counted_run, log_of, rows, text_run
 from tests.samples import natural_text
 from tests.tiers import long
 
@@ -47,16 +47,16 @@ DAMAGE = {
         "INSERT INTO tokens SELECT max(id) + 1, 'zz'::BLOB, 'learned', 3, NULL FROM tokens",
     ],
     "pair_counts": [
-        "UPDATE pair_counts SET n = n + 1 WHERE rowid = 0",
-        "UPDATE pair_counts SET right_id = right_id + 1 WHERE rowid = 3",
-        "DELETE FROM pair_counts WHERE rowid = 2",
+        "UPDATE pair_counts SET n = n + 1 WHERE rowid = (SELECT min(rowid) FROM pair_counts)",
+        "UPDATE pair_counts SET right_id = right_id + 1 WHERE rowid = (SELECT min(rowid) + 3 FROM pair_counts)",
+        "DELETE FROM pair_counts WHERE rowid = (SELECT min(rowid) + 2 FROM pair_counts)",
         "INSERT INTO pair_counts VALUES (1, 2, 1000)",
         "INSERT INTO pair_counts SELECT * FROM pair_counts LIMIT 1",
     ],
     "token_counts": [
         "UPDATE token_counts SET n = n + 1 WHERE id = 7",
         "UPDATE token_counts SET alone = alone + 1 WHERE id = (SELECT max(id) FROM token_counts)",
-        "DELETE FROM token_counts WHERE rowid = 0",
+        "DELETE FROM token_counts WHERE rowid = (SELECT min(rowid) FROM token_counts)",
         "INSERT INTO token_counts VALUES (100000, 1, 0)",
     ],
     "batches": [
@@ -72,7 +72,7 @@ DAMAGE = {
         "UPDATE vetoed SET n = n + 1",
         "UPDATE vetoed SET left_id = left_id + 1",
         "UPDATE vetoed SET seq = seq + 100",
-        "DELETE FROM vetoed WHERE rowid = 0",
+        "DELETE FROM vetoed WHERE rowid = (SELECT min(rowid) FROM vetoed)",
         "INSERT INTO vetoed VALUES (0, 1, 2, 3)",
         "INSERT INTO vetoed SELECT * FROM vetoed LIMIT 1",
     ],
@@ -170,9 +170,11 @@ def test_the_main_training_is_checked_too(trained, tmp_path):
     """A wrong row of `main` is found there and not in `other`."""
     run = tmp_path / "run"
     shutil.copytree(trained, run)
-    with duckdb.connect(str(run / "state.duckdb")) as con:
-        con.execute("UPDATE main.pair_counts SET n = n - 1 WHERE rowid = 0")
-        con.execute("DELETE FROM main.token_counts WHERE rowid = 0")
+    change(
+        run,
+        "UPDATE main.pair_counts SET n = n - 1 WHERE rowid = (SELECT min(rowid) FROM main.pair_counts)",
+        "DELETE FROM main.token_counts WHERE rowid = (SELECT min(rowid) FROM main.token_counts)",
+    )
     problems = {problem.table for problem in check(run, replay=True, resources=SMALL)}
     assert problems == {"main.pair_counts", "main.token_counts"}
 
@@ -249,7 +251,7 @@ def test_every_kind_of_training_is_learned_again(kind, tmp_path):
             "superword_run_numbers",
         ):
             if con.sql(f"FROM {table}").fetchall():
-                con.execute(f"UPDATE {table} SET n = n + 1 WHERE rowid = 0")
+                con.execute(f"UPDATE {table} SET n = n + 1 WHERE rowid = (SELECT min(rowid) FROM {table})")
                 tables.add(table)
     problems = {problem.table for problem in check(run, replay=True, resources=SMALL)}
     assert problems == {f"main.{table}" for table in tables} != set()
@@ -274,9 +276,11 @@ def test_every_kind_of_training_is_learned_again_while_it_goes_on(kind, tmp_path
     assert rows(run, "SELECT value FROM facts WHERE key = 'state'") == [("unfinished",)]
     told: list[str] = []
     assert check(run, replay=True, resources=SMALL, told=told) == told == []
-    with duckdb.connect(str(run / "state.duckdb")) as con:
-        con.execute("UPDATE pair_counts SET n = n + 1 WHERE rowid = 0")
-        con.execute("UPDATE tokens SET bytes = 'x'::BLOB WHERE id = (SELECT max(id) FROM tokens)")
+    change(
+        run,
+        "UPDATE pair_counts SET n = n + 1 WHERE rowid = (SELECT min(rowid) FROM pair_counts)",
+        "UPDATE tokens SET bytes = 'x'::BLOB WHERE id = (SELECT max(id) FROM tokens)",
+    )
     problems = {problem.table for problem in check(run, replay=True, resources=SMALL)}
     assert problems == {"main.pair_counts", "main.tokens"}
 

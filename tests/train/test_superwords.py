@@ -45,7 +45,7 @@ from streambpe.train.trainer import Trainer
 from tests import oracles
 from tests.oracles.superwords import as_model
 from tests.oracles.tables import check
-from tests.runs import SMALL, cli, ended, log_of, rows, view_rows
+from tests.runs import SMALL, change, cli, ended, log_of, rows, view_rows
 from tests.samples import prose_documents
 from tests.tiers import seeds
 
@@ -584,14 +584,13 @@ def test_check_finds_a_wrong_neighbour(prose, tmp_path):
     learn(run, {"vocab_size": 500, "superwords": "boundless"})
     state = (run / "state.duckdb").read_bytes()
     for damage in (
-        "UPDATE superword_neighbours SET n = n + 1 WHERE rowid = 0",
-        "DELETE FROM superword_neighbours WHERE rowid = 1",
+        "UPDATE superword_neighbours SET n = n + 1 WHERE rowid = (SELECT min(rowid) FROM superword_neighbours)",
+        "DELETE FROM superword_neighbours WHERE rowid = (SELECT min(rowid) + 1 FROM superword_neighbours)",
         "INSERT INTO superword_neighbours FROM superword_neighbours LIMIT 1",
         "INSERT INTO superword_neighbours VALUES (1, 1000000, 5)",
     ):
         (run / "state.duckdb").write_bytes(state)
-        with duckdb.connect(str(run / "state.duckdb")) as con:
-            con.execute(damage)
+        change(run, damage)
         found = check(run, replay=True, resources=SMALL)
         assert {problem.table for problem in found} == {"main.superword_neighbours"}, damage
 
@@ -606,8 +605,8 @@ def test_check_finds_wrong_runs(prose, tmp_path):
     state = (run / "state.duckdb").read_bytes()
     numbers, chunks = "superword_run_numbers", "superword_chunks"
     for damage, table in (
-        ("UPDATE superword_run_numbers SET n = n + 1 WHERE rowid = 0", numbers),
-        ("DELETE FROM superword_run_numbers WHERE rowid = 1", numbers),
+        (f"UPDATE {numbers} SET n = n + 1 WHERE rowid = (SELECT min(rowid) FROM {numbers})", numbers),
+        (f"DELETE FROM {numbers} WHERE rowid = (SELECT min(rowid) + 1 FROM {numbers})", numbers),
         ("INSERT INTO superword_run_numbers VALUES ([1, 1, 1, 1, 1], 3)", numbers),
         ("INSERT INTO superword_run_numbers FROM superword_run_numbers LIMIT 1", numbers),
         ("INSERT INTO superword_run_numbers VALUES ([1, 1000000], 1)", numbers),
@@ -616,8 +615,7 @@ def test_check_finds_wrong_runs(prose, tmp_path):
         ("INSERT INTO superword_chunks SELECT max(number) + 1, ' new' FROM superword_chunks", chunks),
     ):
         (run / "state.duckdb").write_bytes(state)
-        with duckdb.connect(str(run / "state.duckdb")) as con:
-            con.execute(damage)
+        change(run, damage)
         found = {problem.table for problem in check(run, replay=True, resources=SMALL)}
         assert found == {f"main.{table}"}, damage
 
