@@ -27,6 +27,7 @@ from streambpe.store.sequences import order_parts, read_chunks, read_ids
 from streambpe.train.counting.count import count
 
 SMALL = Resources(400 * 10**6, 2)  # the least memory that superwords need
+LARGE = Resources(4 * 10**9, 2)  # for what is told only where memory is left: pytest itself may hold more than SMALL
 ROOT = Path(__file__).parents[1]
 
 

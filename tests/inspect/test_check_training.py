@@ -24,7 +24,7 @@ from streambpe.train.counting.count import count
 from streambpe.train.counting.take_back import take_back
 from streambpe.train.engine.rules import Batch, EngineTuning
 from streambpe.train.trainer import Trainer
-from tests.runs import SMALL, change, counted_run, log_of, rows, text_run
+from tests.runs import LARGE, SMALL, change, counted_run, log_of, rows, text_run
 from tests.samples import natural_text
 from tests.tiers import long
 
@@ -272,16 +272,16 @@ def test_every_kind_of_training_is_learned_again_while_it_goes_on(kind, tmp_path
 
     monkeypatch.setattr(trainer, "EngineTuning", partial(EngineTuning, candidates=7))
     with pytest.raises(Stopped):
-        train(run, resources=SMALL, stop=stop, on_batch=on_batch, **options)
+        train(run, resources=LARGE, stop=stop, on_batch=on_batch, **options)
     assert rows(run, "SELECT value FROM facts WHERE key = 'state'") == [("unfinished",)]
     told: list[str] = []
-    assert check(run, replay=True, resources=SMALL, told=told) == told == []
+    assert check(run, replay=True, resources=LARGE, told=told) == told == []
     change(
         run,
         "UPDATE pair_counts SET n = n + 1 WHERE rowid = (SELECT min(rowid) FROM pair_counts)",
         "UPDATE tokens SET bytes = 'x'::BLOB WHERE id = (SELECT max(id) FROM tokens)",
     )
-    problems = {problem.table for problem in check(run, replay=True, resources=SMALL)}
+    problems = {problem.table for problem in check(run, replay=True, resources=LARGE)}
     assert problems == {"main.pair_counts", "main.tokens"}
 
 

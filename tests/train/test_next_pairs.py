@@ -19,7 +19,7 @@ from streambpe.train.pace import Pace
 from streambpe.train.superwords.phase import SuperwordPhase, pass_bounds
 from streambpe.train.trainer import Trainer
 from tests.oracles.tables import check
-from tests.runs import SMALL, Driver, change, log_of, rows
+from tests.runs import LARGE, SMALL, Driver, change, log_of, rows
 from tests.samples import prose_documents
 from tests.tiers import seeds
 
@@ -168,16 +168,16 @@ def test_the_next_superword_is_on_top(mode, tuning, counted, tmp_path):
         before = told(run)
         assert before[0] == len(events) > words
         told_too: list[str] = []
-        assert check(run, replay=True, resources=SMALL, told=told_too) == told_too == []
+        assert check(run, replay=True, resources=LARGE, told=told_too) == told_too == []
     change(run, "UPDATE pair_counts SET n = n + 1 WHERE rowid = (SELECT min(rowid) FROM pair_counts)")
-    assert [problem.table for problem in check(run, replay=True, resources=SMALL)] == ["main.pair_counts"]
+    assert [problem.table for problem in check(run, replay=True, resources=LARGE)] == ["main.pair_counts"]
     assert go(run, "", options, tuning, seconds=100) == 0
     assert check(run, resources=SMALL) == []
     at, best = told(run)
     assert at == len(log_of(run).events)
     floor, pairs = pairs_of(run)
     change(run, "UPDATE pair_counts SET n = n - 1 WHERE rowid = (SELECT min(rowid) FROM pair_counts)")
-    assert [problem.table for problem in check(run, replay=True, resources=SMALL)] == ["main.pair_counts"]
+    assert [problem.table for problem in check(run, replay=True, resources=LARGE)] == ["main.pair_counts"]
     # learned in one go, and then more
     beside = tmp_path / "beside"
     shutil.copytree(counted, beside)
