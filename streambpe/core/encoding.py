@@ -67,7 +67,7 @@ class _Model(ctypes.Structure):
     )
 
 
-class Symbols(NamedTuple):
+class AlphabetSymbols(NamedTuple):
     """An alphabet's way from text to symbols: `symbols` by byte or code point; for SCRIPT its block, and `indices`."""
 
     alphabet: int
@@ -78,7 +78,7 @@ class Symbols(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Events:
+class NumberedEvents:
     """A model's events, numbered as in its log, by what they act on; each list of numbers is ascending."""
 
     made: Sequence[int]  # the token of each event
@@ -101,8 +101,8 @@ class ModelTables:
 
     def __init__(
         self,
-        events: Events,
-        symbols: Symbols,
+        events: NumberedEvents,
+        symbols: AlphabetSymbols,
         split: Split | None,
         *,
         stop_words: Mapping[bytes, int],
@@ -211,7 +211,7 @@ class ModelTables:
         if library().rules_fill(rules.slots, size, *places, len(pairs)):
             raise CoreError("A pair stands twice among the events' pairs.")
 
-    def _fill_chunk_rules(self, rules: _PairRules, events: Events) -> None:
+    def _fill_chunk_rules(self, rules: _PairRules, events: NumberedEvents) -> None:
         pairs = list(events.merges)
         first = [numbers[0] for numbers in events.merges.values()]
         self._fill_pairs(rules, pairs, first)
@@ -240,7 +240,7 @@ class ModelTables:
         rules.sizes = self._kept_at(events.sizes, np.int32)
 
 
-class Block(NamedTuple):
+class BlockIds(NamedTuple):
     """One block's ids: what is final, and what may still join with the blocks around it."""
 
     head: Ids  # log ids with WHOLE set: may join with what the block before left open
@@ -308,7 +308,7 @@ class EncoderCore:
         """The ids of a buffer: documents, each ended by FF, or one alone."""
         return self.block(text, 0).body
 
-    def block(self, text: bytes, hold: int) -> Block:
+    def block(self, text: bytes, hold: int) -> BlockIds:
         """The ids of a buffer; `hold` says whether its first and its last run are held."""
         out = np.empty(len(text) * self._ids_a_byte + _SPARE, np.int32)
         parts = np.zeros(3, np.int64)
@@ -319,7 +319,7 @@ class EncoderCore:
             made = self._encode_text(self._handle, text, len(text), hold, *places)
         return _parted(out[:made], parts)
 
-    def block_of_rows(self, offsets: Longs, data: Bytes, rows: Ids, hold: int) -> Block:
+    def block_of_rows(self, offsets: Longs, data: Bytes, rows: Ids, hold: int) -> BlockIds:
         """The same for text that is split: chunk i is data[offsets[i]:offsets[i + 1]]; -1 in `rows` ends a document."""
         ids, counts = self.chunks(offsets, data)
         ids, counts = np.append(ids, np.int32(END_OF_TEXT)), np.append(counts, 1)  # the last entry is the one of -1
@@ -328,7 +328,7 @@ class EncoderCore:
         places = np.repeat((np.cumsum(counts) - counts)[rows] - (behind - sizes), sizes)
         stream = ids[places + np.arange(len(places))]
         if not self._tables.has_superwords:
-            return Block(stream[:0], stream, stream[:0], True)
+            return BlockIds(stream[:0], stream, stream[:0], True)
         return self._joined(stream, hold)
 
     def chunks(self, offsets: Longs, data: Bytes) -> tuple[Ids, Longs]:
@@ -371,7 +371,7 @@ class EncoderCore:
             raise ValueError("what is joined are ids of the model, and these are not")
         return self._joined(stream, 0).body
 
-    def _joined(self, stream: Ids, hold: int) -> Block:
+    def _joined(self, stream: Ids, hold: int) -> BlockIds:
         out, parts = np.empty(len(stream) + _SPARE, np.int32), np.zeros(3, np.int64)
         made = self._library.encode_joined(
             self._handle, stream.ctypes.data, len(stream), hold, out.ctypes.data, parts.ctypes.data
@@ -431,9 +431,9 @@ class EncoderCore:
         raise CoreError(f"The compiled part of streambpe gave up while encoding: error {code}.")
 
 
-def _parted(ids: Ids, parts: Longs) -> Block:
+def _parted(ids: Ids, parts: Longs) -> BlockIds:
     head, last, closed = parts.tolist()
-    return Block(ids[:head].copy(), ids[head:last].copy(), ids[last:].copy(), bool(closed))
+    return BlockIds(ids[:head].copy(), ids[head:last].copy(), ids[last:].copy(), bool(closed))
 
 
 class Decoder:

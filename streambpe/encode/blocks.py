@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from streambpe.core.encoding import END_OF_TEXT, NO_LIMIT, EncoderCore, Ids, SymbolRefused, TokenDead
-from streambpe.core.encoding import Block as IdBlock
+from streambpe.core.encoding import END_OF_TEXT, NO_LIMIT, BlockIds, EncoderCore, Ids, SymbolRefused, TokenDead
 from streambpe.core.strings import as_buffers
 from streambpe.encode.encoder import Encoder, PackedEncoder, RunJoiner, as_utf8
 from streambpe.encode.split import HashedBlock
@@ -74,7 +73,7 @@ class IdsWriter:
 class EncodedBlock:
     """One block's ids, of how much text they are, and how many characters were left out of it."""
 
-    ids: IdBlock
+    ids: BlockIds
     block: Block
     bytes: int  # of text
     dropped: int
@@ -127,7 +126,7 @@ class BlockEncoder:
         """A counting buffer as the model reads it, and how many characters its --unencodable drop left out."""
         return self.encoder.prepare(text) if self.encoder.prepares else (text, 0)
 
-    def stream(self, text: bytes, hold: int = 0) -> tuple[IdBlock, int]:
+    def stream(self, text: bytes, hold: int = 0) -> tuple[BlockIds, int]:
         """A counting buffer -> (its ids, some of them held for the blocks around as `hold` says; how many characters
         were left out)."""
         text, dropped = self.prepared(text)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from streambpe.core.encoding import BYTES, KEEP, EncoderCore, Events, Ids, ModelTables, Symbols, Tally
+from streambpe.core.encoding import BYTES, KEEP, AlphabetSymbols, EncoderCore, Ids, ModelTables, NumberedEvents, Tally
 from streambpe.model.eventlog import Event, Op
 
 Places = npt.NDArray[np.int64]
@@ -33,7 +33,8 @@ class BulkReplay:
                 merges.setdefault(event.pair, []).append(number)
         lengths = np.array(sizes or [1] * n_ids, np.int32)
         self._tables = ModelTables(
-            Events(made, merges, deletions, into, {}, lengths), Symbols(BYTES, KEEP, np.zeros(256, np.int32)), None,
+            NumberedEvents(made, merges, deletions, into, {}, lengths),
+            AlphabetSymbols(BYTES, KEEP, np.zeros(256, np.int32)), None,
             stop_words={}, borders=(), backwards=False, names=None,
         )  # fmt: skip
 

@@ -26,11 +26,11 @@ from streambpe.core.encoding import (
     NO_LIMIT,
     WHOLE,
     WINDOW,
-    Block,
+    BlockIds,
     EncoderCore,
-    Events,
     Ids,
     ModelTables,
+    NumberedEvents,
     SymbolRefused,
     TokenDead,
 )
@@ -155,12 +155,12 @@ class Encoder(PackedEncoder):
     # Tables.
 
     @cached_property
-    def _events(self) -> Events:
+    def _events(self) -> NumberedEvents:
         model, first = self.model, self.model.vocabulary.first_id
         sizes = np.zeros(self.n_log, np.int32)
         sizes[first:] = [len(token.base) for token in model.vocabulary.tokens]
         made = model.events.column("id").tolist()
-        return Events(made, model.merges, model.deletions, model.events.into, model.supermerges, sizes)
+        return NumberedEvents(made, model.merges, model.deletions, model.events.into, model.supermerges, sizes)
 
     def _tables(self, named: bool) -> ModelTables:
         unk = self.header.unk
@@ -263,7 +263,7 @@ class Encoder(PackedEncoder):
         self._idle.append(core)
         return ids
 
-    def block(self, text: bytes, hold: int = 0) -> Block:
+    def block(self, text: bytes, hold: int = 0) -> BlockIds:
         """One text, or a stretch of it whose ends stay open as `hold` says, -> its model ids."""
         core = self._take()
         if self.prepares:
@@ -370,7 +370,7 @@ class RunJoiner:
         """What of a block is held for its neighbours, by where in a document it begins and ends."""
         return (HOLD_FIRST if begins_inside else 0) | (HOLD_LAST if ends_inside else 0)
 
-    def join(self, block: Block) -> Ids:
+    def join(self, block: BlockIds) -> Ids:
         """The model ids that are certain now, END_OF_TEXT behind every document."""
         self._held.append(block.head)
         self._size += len(block.head)

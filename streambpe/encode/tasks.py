@@ -22,8 +22,7 @@ from typing import IO
 
 import numpy as np
 
-from streambpe.core.encoding import Block as IdBlock
-from streambpe.core.encoding import Ids
+from streambpe.core.encoding import BlockIds, Ids
 from streambpe.encode.blocks import BlockEncoder, BlockSizes, EncodedBlock, IdsWriter, Write
 from streambpe.encode.encoder import PackedEncoder, RunJoiner
 from streambpe.encode.split import DocumentHash, for_validation, numbers_of
@@ -85,9 +84,9 @@ class Encoded:
     tail: Ids
     closed: bool
 
-    def borders(self) -> IdBlock:
+    def borders(self) -> BlockIds:
         """Its ends as those of a block without a body."""
-        return IdBlock(self.head, np.zeros(0, np.int32), self.tail, self.closed)
+        return BlockIds(self.head, np.zeros(0, np.int32), self.tail, self.closed)
 
 
 class _Joined:
@@ -98,7 +97,7 @@ class _Joined:
         self._head: list[Ids] = []
         self.closed = False
 
-    def add(self, block: IdBlock) -> None:
+    def add(self, block: BlockIds) -> None:
         if self.closed:
             self._writer.append(self._joiner.join(block))
             return

@@ -43,7 +43,7 @@ _FACTS = {"journal", "config", "events", "batches", "vetoed", "state", "pair_cou
 
 
 @dataclass(frozen=True)
-class Source:
+class TrainingSource:
     """What a training's tables are compared with."""
 
     config: TrainConfig
@@ -77,7 +77,7 @@ def check_trainings(
     use_training(con, "main")
 
 
-def read_source(run: Run, name: str, facts: dict[str, str]) -> Source | None:
+def read_source(run: Run, name: str, facts: dict[str, str]) -> TrainingSource | None:
     """What a training's tables, of which these are the facts, are compared with; None if they show nothing of it."""
     path, log_file = journal_path(run, name), log_path(run, name)
     if path.exists() and facts.get("state") != "done":
@@ -90,7 +90,7 @@ def read_source(run: Run, name: str, facts: dict[str, str]) -> Source | None:
             events += _read_supermerges(run, name, superwords)
         config, events = config_of(journal.training), events[: int(facts["events"])]
         _refuse_other_model(run, name, config, events)
-        return Source(config, journal.training["corpus"], events)
+        return TrainingSource(config, journal.training["corpus"], events)
     if not log_file.exists():
         if facts and not path.exists():
             raise RunError(f"{log_file} is gone; train again to make it anew")
@@ -107,7 +107,7 @@ def read_source(run: Run, name: str, facts: dict[str, str]) -> Source | None:
     }
     config = config_of(identity)
     _refuse_other_model(run, name, config, log.events)
-    return Source(config, header.corpus["sha256"], log.events, header)
+    return TrainingSource(config, header.corpus["sha256"], log.events, header)
 
 
 def _refuse_other_model(run: Run, name: str, config: TrainConfig, events: Sequence[Event]) -> None:
@@ -136,7 +136,7 @@ def config_of(training: Mapping[str, Any]) -> TrainConfig:
 
 
 def _check_one(
-    con: duckdb.DuckDBPyConnection, run: Run, facts: dict[str, str], source: Source, range_bytes: int
+    con: duckdb.DuckDBPyConnection, run: Run, facts: dict[str, str], source: TrainingSource, range_bytes: int
 ) -> Iterator[tuple[str, Row]]:
     """See check_trainings."""
     con.register("logged_events", event_rows(source.events, 0))
@@ -168,7 +168,7 @@ def _check_one(
             yield "balance", (str(why),)
 
 
-def _check_facts(facts: dict[str, str], source: Source, tokens: int) -> Iterator[Row]:
+def _check_facts(facts: dict[str, str], source: TrainingSource, tokens: int) -> Iterator[Row]:
     """Check what table facts says of the training, where the log says it too. `tokens`: those that live at its end."""
     found = {"state": "unfinished", "events": str(len(source.events)), "sha256": "", "size": "", "reached": ""}
     if source.header is not None:

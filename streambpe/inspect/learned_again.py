@@ -26,7 +26,7 @@ import duckdb
 
 from streambpe.disk import disk_full_explained
 from streambpe.errors import EventLogError, ModelError, RunError, Stopped, StreambpeError
-from streambpe.inspect.check_training import MOST_PROBLEMS, Source, read_source
+from streambpe.inspect.check_training import MOST_PROBLEMS, TrainingSource, read_source
 from streambpe.model.eventlog import EventLog, Header, header_line, read_event_log
 from streambpe.model.events import event_line
 from streambpe.progress import Meter
@@ -125,7 +125,7 @@ def learn_again(
             log_path(run, again).unlink(missing_ok=True)
 
 
-def _ends(source: Source, facts: dict[str, str]) -> Sequence[int | None]:
+def _ends(source: TrainingSource, facts: dict[str, str]) -> Sequence[int | None]:
     """After how many events to compare: None for all. While a training goes on, its pairs may be of an earlier one."""
     if source.header is not None:
         return [None]
@@ -134,7 +134,7 @@ def _ends(source: Source, facts: dict[str, str]) -> Sequence[int | None]:
 
 
 def _learn(
-    run: Run, name: str, again: str, source: Source, events: int | None, resources: Resources, meter: Meter
+    run: Run, name: str, again: str, source: TrainingSource, events: int | None, resources: Resources, meter: Meter
 ) -> EventLog:
     """What a training learns now: all of it, or so many events."""
     done = 0
@@ -168,7 +168,7 @@ def _learn(
     return read_event_log(log_path(run, again))
 
 
-def _compare_logs(source: Source, found: EventLog) -> Iterator[Row]:
+def _compare_logs(source: TrainingSource, found: EventLog) -> Iterator[Row]:
     """The first event that differs, as (number, what stands there, what should); and what differs in the header."""
     if source.header is not None:
         held, learned = (json.loads(header_line(header, 0, "")) for header in (source.header, found.header))
@@ -184,7 +184,7 @@ def _compare_logs(source: Source, found: EventLog) -> Iterator[Row]:
 
 
 def _compare_tables(
-    con: duckdb.DuckDBPyConnection, name: str, again: str, source: Source, events: int | None, told: list[str]
+    con: duckdb.DuckDBPyConnection, name: str, again: str, source: TrainingSource, events: int | None, told: list[str]
 ) -> Iterator[tuple[str, Row]]:
     """(table, row) of the rows that only one of the two trainings has. Pairs too rare for the machine to tell may
     stand in one only."""

@@ -29,7 +29,7 @@ from streambpe.store.identity import refuse_other_log
 from streambpe.store.models import encoding_pattern, read_model
 from streambpe.store.run import Run
 from streambpe.store.training_files import log_path
-from streambpe.text.javascript import CannotTranslate, Classes, base36, translate
+from streambpe.text.javascript import CannotTranslate, CharacterClasses, base36, translate
 from streambpe.text.patterns import PRESETS, Pattern
 from streambpe.text.script_blocks import MOVED, character_groups
 from streambpe.text.script_rules import TAKE_SPACE
@@ -70,7 +70,7 @@ def splitting(log: EventLog) -> dict[str, Any]:
 
 
 def _expressions(pattern: Pattern) -> dict[str, Any]:
-    classes = Classes()
+    classes = CharacterClasses()
     found: dict[str, Any] = {"source": translate(pattern.expression, classes).source}
     if pattern.script_expression:
         table, _ = script_table()

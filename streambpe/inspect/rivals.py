@@ -40,7 +40,7 @@ from streambpe.text.eligible import text_test
 from streambpe.text.patterns import find_pattern
 from streambpe.train.engine.engine import PairRule
 from streambpe.train.superwords.interleave import phase_one
-from streambpe.train.superwords.neighbours import BARRIER, Reader, SymbolReader, find_eligible
+from streambpe.train.superwords.neighbours import BARRIER, PartsReader, SymbolReader, find_eligible
 from streambpe.train.superwords.rules import join_rule, symbol_contents
 from streambpe.train.superwords.stage2 import StageTwo
 
@@ -52,7 +52,7 @@ _SLICE = 1024  # pairs that the rule is asked about at a time
 class _Moment:
     """The state of the training just before the event."""
 
-    reader: Reader
+    reader: PartsReader
     joins: list[Event]  # to be applied to the symbols that are read
     contents: list[bytes]  # the bytes of every symbol
     rule: PairRule | None
@@ -154,7 +154,7 @@ def _in_stage_two(
     return _Moment(stage.write(lambda _: None), [], contents, rule, older)
 
 
-def symbols_of(reader: Reader) -> Iterator[Int32]:
+def symbols_of(reader: PartsReader) -> Iterator[Int32]:
     """Symbols and barriers, part after part; a run that a part does not end comes with the part that does."""
     waiting = np.empty(0, np.int32)
     for part in reader.parts:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streambpe.core.binding import Bytes, Longs
-from streambpe.core.encoding import BYTES, CHARACTERS, DROP, ESCAPE, KEEP, REFUSE, SCRIPT, Symbols
+from streambpe.core.encoding import BYTES, CHARACTERS, DROP, ESCAPE, KEEP, REFUSE, SCRIPT, AlphabetSymbols
 from streambpe.errors import ModelError, UndecodableSymbols, quoted
 from streambpe.model.alphabet import BYTE_KINDS, UNKNOWN, Alphabet, Unknown
 from streambpe.model.eventlog import Header
@@ -49,7 +49,7 @@ class Codec(Protocol):
         """Many chunks, UTF-8 from each offset to the next -> (their symbols one after another, symbols of each)."""
 
     @property
-    def symbols(self) -> Symbols:
+    def symbols(self) -> AlphabetSymbols:
         """What `split` does, as a table for the core."""
 
     def content(self, text: str) -> bytes:
@@ -101,9 +101,9 @@ class ByteCodec:
         return symbols[known], _lengths(known, offsets)
 
     @property
-    def symbols(self) -> Symbols:
+    def symbols(self) -> AlphabetSymbols:
         """See Codec."""
-        return Symbols(BYTES, _UNKNOWN[self.unknown], self._table)
+        return AlphabetSymbols(BYTES, _UNKNOWN[self.unknown], self._table)
 
     def _refuse(self, data: npt.NDArray[np.uint8], symbols: Ids) -> None:
         at = int(np.flatnonzero(symbols < 0)[0])
@@ -149,9 +149,9 @@ class CharacterCodec:
         return symbols[known], _lengths(known, starts)
 
     @property
-    def symbols(self) -> Symbols:
+    def symbols(self) -> AlphabetSymbols:
         """See Codec."""
-        return Symbols(CHARACTERS, _UNKNOWN[self.unknown], self._table)
+        return AlphabetSymbols(CHARACTERS, _UNKNOWN[self.unknown], self._table)
 
     def content(self, text: str) -> bytes:
         """See Codec."""
@@ -200,10 +200,10 @@ class ScriptCodec:
         return symbols, np.diff(offsets)
 
     @property
-    def symbols(self) -> Symbols:
+    def symbols(self) -> AlphabetSymbols:
         """See Codec."""
         table, unknown = symbol_table(), {"bytes": ESCAPE, "drop": DROP, "error": REFUSE}[self._unencodable]
-        return Symbols(SCRIPT, unknown, table.block_of, table.index_of, FIRST_ESCAPE)
+        return AlphabetSymbols(SCRIPT, unknown, table.block_of, table.index_of, FIRST_ESCAPE)
 
     def content(self, text: str) -> bytes:
         """See Codec."""

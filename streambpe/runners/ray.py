@@ -22,7 +22,7 @@ from typing import Any
 from streambpe.errors import LimitError, RunError, UsageError, WorkerLost
 from streambpe.resources import format_size
 from streambpe.runners.ray_driver import Reached
-from streambpe.runners.ray_node import Place, Told, versions
+from streambpe.runners.ray_node import SharedFolder, Told, versions
 from streambpe.runners.ray_own import Apart, OwnRay, held_ray
 from streambpe.runners.runner import Busy, Calls, Lost
 from streambpe.system import remove_folder
@@ -56,7 +56,7 @@ def refuse_missing_engine(engine: str) -> None:
 
 
 @dataclass(frozen=True)
-class Room:
+class NodeLayout:
     """How tasks are laid out on the nodes."""
 
     cpus: int  # that a task asks for
@@ -64,14 +64,14 @@ class Room:
     memory_bytes: int  # for each task
 
 
-def room_on(nodes: Sequence[int], wanted: Needs) -> Room:
+def room_on(nodes: Sequence[int], wanted: Needs) -> NodeLayout:
     """How many tasks may run at a time. `nodes`: the CPUs of each. On no node they take more than the job may."""
     most = max(nodes, default=0)
     for cpus in range(1, most + 1):
         at_a_time = most // cpus
         each = (wanted.memory_bytes - wanted.held_bytes) // at_a_time - RAY_WORKER_BYTES - wanted.extra_bytes
         if each >= wanted.least_bytes:
-            return Room(cpus, sum(node // cpus for node in nodes), each)
+            return NodeLayout(cpus, sum(node // cpus for node in nodes), each)
     if not most:
         raise RunError("--engine ray: no node of the cluster has a CPU for tasks. Nothing was begun.")
     needs = wanted.held_bytes + RAY_WORKER_BYTES + wanted.extra_bytes + wanted.least_bytes
@@ -98,7 +98,7 @@ class Ray:
         self._wanted = wanted
         token = secrets.token_hex(8)
         sources = tuple(wanted.sources[:: max(1, -(-len(wanted.sources) // _MOST_SOURCES))])  # from all over the list
-        self._place = Place((wanted.folder or Path()) / f"ray-{token}", token, sources)
+        self._place = SharedFolder((wanted.folder or Path()) / f"ray-{token}", token, sources)
         self._calls: dict[int, tuple[Busy, Calls[Any, Any], queue.SimpleQueue[Any]]] = {}
         self._next_call = 0
         self._lock = threading.Lock()

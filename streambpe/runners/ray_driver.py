@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streambpe.runners.messages import Channel, own_channel
-from streambpe.runners.ray_node import TELL_SECONDS, Board, Place, look_around, run_attempt
+from streambpe.runners.ray_node import TELL_SECONDS, Board, SharedFolder, look_around, run_attempt
 from streambpe.system import ignore_stop_signals
 
 _LOOK_SECONDS = 5.0  # between two looks at the nodes
@@ -134,7 +134,7 @@ class Driver:
 
     # ------------------------------------------------------------------ what the coordinator says
 
-    def _hear_look(self, place: Place, wanted: dict[str, str], cpus: int) -> None:
+    def _hear_look(self, place: SharedFolder, wanted: dict[str, str], cpus: int) -> None:
         self._cpus = cpus
         look = self._ray.remote(look_around)
         asked = {}
@@ -156,7 +156,9 @@ class Driver:
     def _hear_share(self, body: bytes) -> None:
         self._shared = self._ray.put(body)
 
-    def _hear_run(self, call: int, number: int, memory_bytes: int, place: Place, label: str, body: bytes) -> None:
+    def _hear_run(
+        self, call: int, number: int, memory_bytes: int, place: SharedFolder, label: str, body: bytes
+    ) -> None:
         with self._lock:
             if not self._calls:
                 self._stopping = False

@@ -34,7 +34,7 @@ Told = tuple[int, int, int, str]  # how much an attempt did, its process, bytes 
 
 
 @dataclass(frozen=True)
-class Place:
+class SharedFolder:
     """A folder that all nodes share: a file in it says so."""
 
     folder: Path
@@ -100,7 +100,7 @@ class _Telling:
 
 
 def run_attempt(
-    board: Any, call: int, number: int, memory_bytes: int, place: Place, body: bytes, key: str, shared: bytes
+    board: Any, call: int, number: int, memory_bytes: int, place: SharedFolder, body: bytes, key: str, shared: bytes
 ) -> tuple[int, bytes]:
     """Attempt number `number` at a task, in the main thread of a worker of Ray."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # what Ray sends to cancel a task: it stops when the board says so
@@ -134,7 +134,7 @@ _shared: dict[str, Any] = {}  # Calls.shared by its name in Ray, of one job
 
 
 @lru_cache(maxsize=16)
-def _sees(place: Place) -> bool:
+def _sees(place: SharedFolder) -> bool:
     try:
         return place.file.read_text(encoding="utf-8") == place.token
     except OSError:
@@ -149,7 +149,7 @@ def versions() -> dict[str, str]:
     }
 
 
-def look_around(node: str, place: Place, wanted: dict[str, str]) -> str:
+def look_around(node: str, place: SharedFolder, wanted: dict[str, str]) -> str:
     """What is wrong on this node; "" if nothing is. It leaves a file, so that the coordinator sees where."""
     mine = versions()
     if mine != wanted:

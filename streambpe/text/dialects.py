@@ -102,7 +102,7 @@ class Sequence:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Alternatives:
     """The first that leads to a match."""
 
     ways: tuple[Node, ...]
@@ -125,7 +125,7 @@ class Atomic:
     part: Node
 
 
-Node = Set | Both | Edge | Sequence | Choice | Repeat | Atomic
+Node = Set | Both | Edge | Sequence | Alternatives | Repeat | Atomic
 
 
 def _set(*members: Range | str | Set | Both, negated: bool = False) -> Set | Both:
@@ -161,7 +161,7 @@ def length(node: Node | None) -> tuple[int, int | None]:
     if isinstance(node, Repeat):
         least, most = length(node.part)
         return least * node.least, None if most is None or node.most is None else most * node.most
-    if isinstance(node, Sequence | Choice):
+    if isinstance(node, Sequence | Alternatives):
         lengths = [length(part) for part in (node.parts if isinstance(node, Sequence) else node.ways)]
         join, join_most = (sum, sum) if isinstance(node, Sequence) else (min, max)
         known = [most for _, most in lengths if most is not None]
@@ -185,12 +185,12 @@ def _size(node: Node | None) -> float:
         return 1
     if isinstance(node, Repeat):
         return _size(node.part) * (node.most or max(node.least, 1))
-    if isinstance(node, Sequence | Choice):
+    if isinstance(node, Sequence | Alternatives):
         return sum(_size(part) for part in (node.parts if isinstance(node, Sequence) else node.ways))
     return _size(node.part if isinstance(node, Atomic) else node.inside) if node is not None else 0
 
 
-class _Reader:
+class _DialectReader:
     """Reads an expression of one program from left to right."""
 
     def __init__(self, expression: str, source: Dialect) -> None:
@@ -238,7 +238,7 @@ class _Reader:
         lone = regex.findall(r"\[\^\\?.\](?=[|)]|$)", self.text[begin : self.at]) if len(ways) > 1 else []
         if len(set(lone)) > 1 and self.source == "regex":  # a defect of `regex`: [^b]|[^a] finds no b
             raise Unsayable(f"the alternatives {' and '.join(lone)}")
-        return ways[0] if len(ways) == 1 else Choice(tuple(ways))
+        return ways[0] if len(ways) == 1 else Alternatives(tuple(ways))
 
     def sequence(self) -> Node:
         parts: list[Node] = []
@@ -325,7 +325,7 @@ class _Reader:
 
     def refuse_behind(self, inside: Node) -> None:
         """All programs look behind for so many characters."""
-        for way in inside.ways if isinstance(inside, Choice) else (inside,):
+        for way in inside.ways if isinstance(inside, Alternatives) else (inside,):
             parts = way.parts if isinstance(way, Sequence) else (way,)
             if not parts or not all(isinstance(part, Set | Both) for part in parts):
                 raise Unsayable("more than characters in a look behind")
@@ -428,7 +428,7 @@ class _Reader:
 
 @functools.lru_cache(64)
 def _read(expression: str, source: Dialect) -> tuple[Node, tuple[int, ...]]:
-    reader = _Reader(expression, source)
+    reader = _DialectReader(expression, source)
     try:
         return reader.whole(), tuple(reader.bars)
     except RecursionError:
@@ -473,12 +473,12 @@ def _one_translated(part: str, source: Dialect, target: Dialect) -> str:
 
 def written(node: Node, target: Dialect) -> str:
     """A tree as an expression."""
-    if isinstance(node, Choice):
+    if isinstance(node, Alternatives):
         return "|".join(written(way, target) for way in node.ways)
     if isinstance(node, Sequence):
-        return "".join(_grouped(part, target, (Choice,)) for part in node.parts)
+        return "".join(_grouped(part, target, (Alternatives,)) for part in node.parts)
     if isinstance(node, Repeat):
-        return _grouped(node.part, target, (Choice, Sequence, Repeat, Atomic)) + _times(node)
+        return _grouped(node.part, target, (Alternatives, Sequence, Repeat, Atomic)) + _times(node)
     if isinstance(node, Atomic):
         inside = written(node.part, target)
         if isinstance(node.part, Repeat) and not node.part.lazy and not (target == "oniguruma" and inside[-1] == "}"):

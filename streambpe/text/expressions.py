@@ -30,7 +30,7 @@ Kind = Literal["escape", "class", "repeat", "open", "close", "bar", "end", "othe
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class ExpressionToken:
     """A piece of an expression."""
 
     kind: Kind
@@ -38,10 +38,10 @@ class Token:
     at: int  # where it stands
 
 
-def tokens(expression: str) -> Iterator[Token]:
+def tokens(expression: str) -> Iterator[ExpressionToken]:
     """The tokens of an expression; together they are the expression."""
     for found in _TOKEN.finditer(expression):
-        yield Token(cast(Kind, found.lastgroup), found[0], found.start())
+        yield ExpressionToken(cast(Kind, found.lastgroup), found[0], found.start())
 
 
 def end_of_text(expression: str) -> str:

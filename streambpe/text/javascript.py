@@ -20,7 +20,7 @@ import numpy as np
 import regex
 
 from streambpe.text.characters import code_point_class
-from streambpe.text.expressions import Token, tokens
+from streambpe.text.expressions import ExpressionToken, tokens
 
 _SAFE = frozenset(" _'\",;:<>=!@#%&~`")  # no syntax in JavaScript; other characters are written by number
 _PLAIN_ESCAPES = {"\\n": "\n", "\\r": "\r", "\\t": "\t", "\\f": "\f"}
@@ -59,7 +59,7 @@ def packed_ranges(members: np.typing.NDArray[np.bool_]) -> str:
     return ",".join(base36(step) for step in np.diff(edges, prepend=0).tolist())
 
 
-class Classes:
+class CharacterClasses:
     """The classes that some expressions use, each once."""
 
     def __init__(self) -> None:
@@ -76,10 +76,10 @@ class Classes:
         return self.packed.index(packed)
 
 
-def translate(expression: str, classes: Classes | None = None) -> Translated:
+def translate(expression: str, classes: CharacterClasses | None = None) -> Translated:
     """The expression for JavaScript (flag u). Raises CannotTranslate. `classes`: shared with other expressions."""
-    shared = classes if classes is not None else Classes()
-    reader = _Reader(list(tokens(expression)), shared)
+    shared = classes if classes is not None else CharacterClasses()
+    reader = _ExpressionReader(list(tokens(expression)), shared)
     source, least = reader.alternatives(False, False)
     if reader.at < len(reader.tokens):
         raise CannotTranslate("a bracket that closes nothing")
@@ -99,10 +99,10 @@ def _joined(source: Source) -> Source:
     return found
 
 
-class _Reader:
+class _ExpressionReader:
     """Reads an expression from left to right. Each method returns (source, the least length of a match)."""
 
-    def __init__(self, listed: Sequence[Token], classes: Classes) -> None:
+    def __init__(self, listed: Sequence[ExpressionToken], classes: CharacterClasses) -> None:
         self.tokens, self.classes = listed, classes
         self.at = 0
         self.kept = 0  # groups that stand for possessive and atomic parts

@@ -17,7 +17,7 @@ from streambpe.store.journal import Journal
 from streambpe.store.passes import pass_carried_over
 from streambpe.store.trainings import read_facts, read_passes, read_words_ahead
 from streambpe.system import remove_folder
-from streambpe.train.identity import Identity, identity_of, read_log, refuse_changes
+from streambpe.train.identity import TrainingIdentity, identity_of, read_log, refuse_changes
 from streambpe.train.superwords.interleave import phase_one
 from streambpe.train.training import Corpus, Training
 
@@ -40,7 +40,7 @@ def open_journal(training: Training, corpus: Corpus) -> Journal:
     return _from_log(training, read_log(training), identity)
 
 
-def _new(training: Training, identity: Identity) -> Journal:
+def _new(training: Training, identity: TrainingIdentity) -> Journal:
     """A journal without events, or with those of the model that is extended."""
     if training.inherited is None:
         return Journal.start(training.journal, identity)
@@ -49,19 +49,19 @@ def _new(training: Training, identity: Identity) -> Journal:
     return Journal.start(training.journal, identity, events, passes)
 
 
-def _going_on(training: Training, journal: Journal, identity: Identity) -> Journal:
+def _going_on(training: Training, journal: Journal, identity: TrainingIdentity) -> Journal:
     """The journal that is there; under a new number if another size is asked for or the tables are ahead of it."""
     if journal.training["config"]["vocab_size"] == training.config.vocab_size:
         if not _tables_are_ahead(training, journal):
             return journal
         # The journal was cut; what is learned again may come in other passes.
-        identity = cast(Identity, journal.training)
+        identity = cast(TrainingIdentity, journal.training)
     elif "left_out" in journal.training:
         identity = {**identity, "left_out": journal.training["left_out"]}
     return Journal.start(training.journal, identity, journal.events, journal.batches, journal.vetoes)
 
 
-def _from_log(training: Training, log: EventLog, identity: Identity) -> Journal:
+def _from_log(training: Training, log: EventLog, identity: TrainingIdentity) -> Journal:
     """A journal that begins with the events of a smaller vocabulary."""
     if training.config.superwords != "none":
         words = _words_of(training, log)

@@ -25,7 +25,7 @@ from streambpe.store.trainings import read_facts
 from streambpe.train.training import Training, TrainResult
 
 
-class Identity(TypedDict):
+class TrainingIdentity(TypedDict):
     """What a journal says of its training: what must not change while it goes on."""
 
     config: dict[str, Any]  # JSON, compared option by option: another version may have written it
@@ -35,14 +35,14 @@ class Identity(TypedDict):
     left_out: NotRequired[list[LeftOut]]
 
 
-def identity_of(training: Training, corpus_sha256: str) -> Identity:
+def identity_of(training: Training, corpus_sha256: str) -> TrainingIdentity:
     """The identity that the options give."""
     config = training.config
     return {"config": config.as_facts(), "specials": list(config.specials), "reserve": config.reserve,
             "corpus": corpus_sha256}  # fmt: skip
 
 
-def _identity_in(log: EventLog) -> Identity:
+def _identity_in(log: EventLog) -> TrainingIdentity:
     """The identity that is read from the log of a finished training."""
     ours = {field.name for field in fields(TrainConfig)}
     return {

@@ -22,7 +22,7 @@ from streambpe.train.extension import TOKEN_BYTES, EncodedChunks
 from streambpe.train.snapshots import find_snapshot
 from streambpe.train.tables import FOLD_BYTES
 from streambpe.train.training import Corpus, Symbols, Training
-from streambpe.train.words import Cutter, training_codec, write_words
+from streambpe.train.words import ChunkCutter, training_codec, write_words
 
 
 def open_engine(
@@ -52,7 +52,7 @@ def _from_words(training: Training, corpus: Corpus, symbols: Symbols, tuning: En
     """The engine before the first event that is learned here."""
     meter.stage = "words"
     codec = training_codec(symbols.alphabet, corpus.counting.unencodable)
-    cutter: Cutter = codec
+    cutter: ChunkCutter = codec
     if symbols.inherited is not None:
         cutter = EncodedChunks(symbols.inherited.log)
     options = _engine_options(training, corpus, symbols, tuning)

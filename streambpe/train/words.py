@@ -206,7 +206,7 @@ class WordFiles:
         )
 
 
-class Cutter(Protocol):
+class ChunkCutter(Protocol):
     """What cuts chunks into symbols: a codec, or a model that is extended, whose tokens are the symbols then."""
 
     def split_many(
@@ -216,7 +216,7 @@ class Cutter(Protocol):
 
 
 def word_symbols(
-    rows: ChunkList, codec: Cutter
+    rows: ChunkList, codec: ChunkCutter
 ) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
     """Chunks as base symbols, in slices: (symbols, how many each chunk has, how often each stands)."""
     for some in _slices(rows):
@@ -253,7 +253,7 @@ def known_stretches(
     return symbols[known], np.bincount(stretch, minlength=int(begins.sum())), n[word[begins]]
 
 
-def write_words(parts: Sequence[Part], codec: Cutter, folder: Path, advance: Callable[[int], None]) -> WordFiles:
+def write_words(parts: Sequence[Part], codec: ChunkCutter, folder: Path, advance: Callable[[int], None]) -> WordFiles:
     """Write the words of a training; `advance` is told how many chunks were looked at."""
     folder.mkdir(parents=True, exist_ok=True)
     files = WordFiles(folder)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambpe.core.encoding import END_OF_TEXT, HOLD_FIRST, HOLD_LAST, WHOLE, Block, Decoder, EncoderCore, Tally
+from streambpe.core.encoding import END_OF_TEXT, HOLD_FIRST, HOLD_LAST, WHOLE, BlockIds, Decoder, EncoderCore, Tally
 from streambpe.core.strings import as_buffers
 from streambpe.encode import encoder as encode_encoder
 from streambpe.encode.blocks import encode_texts
@@ -345,10 +345,10 @@ def test_a_run_that_comes_in_pieces_is_joined_as_a_whole(seed, monkeypatch):
         joiner, none, found, at = RunJoiner(encoder), np.zeros(0, np.int32), [], 0
         while at < len(run):
             size = rng.choice((1, 2, 7, 50))
-            found += joiner.join(Block(run[at : at + size], none, none, closed=False)).tolist()
+            found += joiner.join(BlockIds(run[at : at + size], none, none, closed=False)).tolist()
             at += size
             joiner = RunJoiner(encoder, joiner.carry.tolist())  # a job that was stopped here goes on so
-        found += joiner.join(Block(none, none, none, closed=True)).tolist()
+        found += joiner.join(BlockIds(none, none, none, closed=True)).tolist()
         assert found == wanted
         assert encoder.joined(run).tolist() == wanted
 
@@ -361,7 +361,7 @@ def test_the_same_word_again_and_again_is_given_as_it_comes():
     encoder.joined = lambda run: looked.append(len(run)) or joined(run)
     joiner, piece = RunJoiner(encoder), np.full(50_000, A | WHOLE, np.int32)
     for _ in range(20):
-        joiner.join(Block(piece, piece[:0], piece[:0], closed=False))
+        joiner.join(BlockIds(piece, piece[:0], piece[:0], closed=False))
         assert len(joiner.carry) < 20_000
     assert sum(looked) <= 20 * len(piece)
 
@@ -372,9 +372,9 @@ def test_a_run_that_hangs_together_is_not_looked_at_for_each_piece(monkeypatch):
     asked: list[int] = []
     monkeypatch.setattr(encoder, "certain", lambda run: asked.append(len(run)) or 0)
     joiner, piece, none = RunJoiner(encoder), np.full(1000, B | WHOLE, np.int32), np.zeros(0, np.int32)
-    assert not any(len(joiner.join(Block(piece, none, none, closed=False))) for _ in range(200))
+    assert not any(len(joiner.join(BlockIds(piece, none, none, closed=False))) for _ in range(200))
     assert len(asked) == 4
-    whole = joiner.join(Block(none, none, none, closed=True))
+    whole = joiner.join(BlockIds(none, none, none, closed=True))
     assert whole.tolist() == encoder.joined(np.full(200_000, B | WHOLE, np.int32)).tolist()
 
 

@@ -6,8 +6,11 @@ import inspect
 import json
 import pickle
 import pkgutil
+import re
 import subprocess
 import sys
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -74,6 +77,14 @@ def test_counting_and_learning_from_text_load_no_polars(tmp_path):
     loaded = python(f"import streambpe, json, sys; {train}; print(json.dumps(sorted(sys.modules)))")
     assert "duckdb" in json.loads(loaded)
     assert not {"polars", "pyarrow.compute", "streambpe.train.balancing"} & set(json.loads(loaded))
+
+
+def test_no_two_classes_have_the_same_name():
+    """What a contributor searches for is found once."""
+    files = Path(streambpe.__file__).parent.rglob("*.py")
+    names = Counter(re.findall(r"^class (\w+)", "\n".join(path.read_text(encoding="utf-8") for path in files), re.M))
+    assert names["Trainer"] == 1
+    assert {name for name, times in names.items() if times > 1} == set()
 
 
 def test_a_function_that_is_also_a_package_stays_both():

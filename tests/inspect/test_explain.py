@@ -23,7 +23,7 @@ from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import train
 from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
-from streambpe.train.superwords.neighbours import Reader
+from streambpe.train.superwords.neighbours import PartsReader
 from tests.oracles import text_matches
 from tests.oracles.superwords import IMPROVED
 from tests.runs import log_of, text_run
@@ -266,7 +266,7 @@ def test_superwords_go_on_over_the_border_of_two_parts(tmp_path, monkeypatch):
 def test_a_run_of_chunks_ends_with_its_source():
     """Symbols go on in the part that follows, and only there."""
 
-    class Parts(Reader):
+    class Parts(PartsReader):
         parts = (SequencePart("a", 2, False), SequencePart("b", 2, False), SequencePart("c", 2, True))
 
         def read(self, part):

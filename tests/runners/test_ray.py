@@ -36,7 +36,7 @@ from streambpe.resources import Resources
 from streambpe.runners import ray, ray_node, ray_own
 from streambpe.runners.ray import RAY_WORKER_BYTES, Needs, Ray, room_on
 from streambpe.runners.ray_driver import Reached, told
-from streambpe.runners.ray_node import Board, Place, look_around, run_attempt, versions
+from streambpe.runners.ray_node import Board, SharedFolder, look_around, run_attempt, versions
 from streambpe.runners.ray_own import Apart
 from streambpe.runners.runner import Calls
 from streambpe.store.run import Run
@@ -131,7 +131,7 @@ def test_a_node_with_other_programs_or_files_is_refused(tmp_path: Path) -> None:
     source = tmp_path / "a.txt"
     source.write_text("five!", encoding="utf-8")
     folder = tmp_path / "shared" / "ray-1"
-    place = Place(folder, "a token", ((str(source), 5),))
+    place = SharedFolder(folder, "a token", ((str(source), 5),))
     assert "does not see" in look_around("node", place, versions())
     folder.mkdir(parents=True)
     place.file.write_text("an older token", encoding="utf-8")
@@ -181,7 +181,7 @@ def on_a_node(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-def _attempt(board: Board, place: Place, task: Any, argument: Any, shared: Any = None) -> tuple[int, Any]:
+def _attempt(board: Board, place: SharedFolder, task: Any, argument: Any, shared: Any = None) -> tuple[int, Any]:
     import pickle
 
     body = pickle.dumps((task, argument))
@@ -190,7 +190,7 @@ def _attempt(board: Board, place: Place, task: Any, argument: Any, shared: Any =
 
 
 def test_an_attempt_on_a_node(tmp_path: Path, on_a_node: None) -> None:
-    board, place = Board(), Place(tmp_path / "ray-1", "a token")
+    board, place = Board(), SharedFolder(tmp_path / "ray-1", "a token")
     ray_node._sees.cache_clear()
     kind, error = _attempt(board, place, tasks.square, 3)[1]
     assert kind == "failed"

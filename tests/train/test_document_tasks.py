@@ -34,12 +34,12 @@ from streambpe.train.counting.count import count
 from streambpe.train.superwords import tasks
 from streambpe.train.superwords.documents import Kept, LocalTexts
 from streambpe.train.superwords.forecast import processes_for
-from streambpe.train.superwords.neighbours import Reader, count_neighbours
+from streambpe.train.superwords.neighbours import PartsReader, count_neighbours
 from streambpe.train.superwords.runs import FoundRuns, OpenChunks, collect_runs, kept_pairs
 from streambpe.train.superwords.tasks import (
+    PlaceRange,
     RunShards,
-    Shards,
-    Stretch,
+    TaskFiles,
     neighbour_shards,
     shard_neighbours,
     shard_runs,
@@ -54,7 +54,7 @@ MEMORY = 1 << 28
 
 
 @dataclass
-class Listed(Reader):
+class Listed(PartsReader):
     """Parts that are there as arrays. Module level, so that workers can have it."""
 
     parts: list[SequencePart]
@@ -148,7 +148,7 @@ KINDS = {"neighbours": neighbours_of, "runs": runs_of}
 TASKS = {"neighbours": shard_neighbours, "runs": shard_runs}
 
 
-def shards_of(kind: str, reader: Listed, folder: Path) -> Shards:
+def shards_of(kind: str, reader: Listed, folder: Path) -> TaskFiles:
     if kind == "neighbours":
         return neighbour_shards(reader, folder, "these")
     return RunShards("runs", folder, "these", reader, "runs-3-open", *kept_in(reader))
@@ -235,7 +235,7 @@ def test_a_dead_worker_that_still_writes_harms_nothing(kind: str, tmp_path: Path
     wanted = contents(counted(kind, reader, tmp_path / "one", Here(1), MEMORY))
     tmp_path.joinpath("tasks").mkdir()
     shards = shards_of(kind, reader, tmp_path / "tasks")
-    task = Stretch(kind, *shards.cuts[1:3])
+    task = PlaceRange(kind, *shards.cuts[1:3])
 
     class Slow(Listed):
         def read(self, part: SequencePart) -> Int32:

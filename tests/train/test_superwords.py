@@ -38,7 +38,7 @@ from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.superwords import neighbours, runs
 from streambpe.train.superwords import phase as superwords
 from streambpe.train.superwords.interleave import interleave
-from streambpe.train.superwords.neighbours import Reader, count_neighbours
+from streambpe.train.superwords.neighbours import PartsReader, count_neighbours
 from streambpe.train.superwords.runs import OpenChunks, collect_runs, kept_pairs
 from streambpe.train.superwords.sums import Sums
 from streambpe.train.trainer import Trainer
@@ -317,7 +317,7 @@ def test_words_that_run_out_are_followed_by_superwords(tmp_path):
     assert len(merges) < 400 - 256
 
 
-class Pieces(Reader):
+class Pieces(PartsReader):
     """Documents of small numbers, cut into parts anywhere; a part may hold nothing at all."""
 
     def __init__(self, documents: list[list[int]], cuts: list[int]) -> None:

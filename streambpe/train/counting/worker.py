@@ -40,7 +40,7 @@ from streambpe.train.counting.sizes import Sizes
 CHECKPOINT_SECONDS = 5.0  # of each worker's work that a kill can lose
 
 
-class Room:
+class WorkersRoom:
     """Memory that workers share: all have their part of it, or one has it alone."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Failure:
                 self.error, self.source = error, source
 
 
-class Parts(Protocol):
+class PartStore(Protocol):
     """Where parts are committed."""
 
     run: Run
@@ -110,7 +110,7 @@ class Parts(Protocol):
 class BlockSums:
     """Adds up the chunks of blocks and commits them as parts; used by one thread. `close` it."""
 
-    def __init__(self, config: CountConfig, pattern: Pattern, sizes: Sizes, parts: Parts, beside: bool) -> None:
+    def __init__(self, config: CountConfig, pattern: Pattern, sizes: Sizes, parts: PartStore, beside: bool) -> None:
         """`beside`: run a pattern of the user's own in a process beside this one."""
         self._config, self._sizes, self._parts = config, sizes, parts
         self._chunker = Chunker(pattern, beside=beside)
@@ -184,7 +184,7 @@ class Shared:
     committer: Committer
     blocks: queue.Queue[Block | None]
     failure: Failure
-    room: Room = field(default_factory=Room)
+    room: WorkersRoom = field(default_factory=WorkersRoom)
 
 
 class Worker(threading.Thread):

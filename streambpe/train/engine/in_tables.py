@@ -49,10 +49,10 @@ from streambpe.train.engine.state import State
 from streambpe.train.engine.table_words import (
     ID_BITS,
     ROW_BYTES,
-    Block,
     Pair,
     Pairs,
     Rows,
+    WordBlock,
     leftmost,
     neighbours,
     pairs_of,
@@ -80,7 +80,7 @@ class TableLearning:
         self.memory_bytes = state.options.memory_bytes
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        self.blocks: list[Block] = []
+        self.blocks: list[WordBlock] = []
         self.best = _BestPairs()
         self._most_best = state.options.hot_pairs or _MOST_BEST
         self._counted = False  # whether pair_counts and the best pairs are those of the words as they are now
@@ -112,14 +112,14 @@ class TableLearning:
                 np.repeat(np.arange(len(n), dtype=np.int32), room), np.empty(room.sum(), np.int32), np.repeat(n, room)
             )
             rows.place(np.arange(len(rows.word)), word, token)
-            block = Block(self.folder / f"words-{len(self.blocks):05d}.parquet")
+            block = WordBlock(self.folder / f"words-{len(self.blocks):05d}.parquet")
             self.blocks.append(block)
             self._put(block, rows)
             at = stop
         for array in (symbols, offsets, weights):
             release_maps(array)
 
-    def _put(self, block: Block, rows: Rows) -> None:
+    def _put(self, block: WordBlock, rows: Rows) -> None:
         """Replace the rows of a block, which stays in memory where there is room."""
         block.size = int(np.count_nonzero(rows.token >= 0))
         if self.state.lives is None and len(rows.token) - block.size > len(rows.token) // _EMPTY_SHARE:
@@ -335,7 +335,7 @@ class TableLearning:
                     token[token == gone.id] = np.tile(gone.into, len(at))
                     yield self._rewrite(block, rows, rows.words_at(at), word, token)
 
-    def _rewrite(self, block: Block, rows: Rows, where: Int64, word: Int32, token: Int32) -> pl.DataFrame:
+    def _rewrite(self, block: WordBlock, rows: Rows, where: Int64, word: Int32, token: Int32) -> pl.DataFrame:
         """Let the words in these rows have these tokens; returns what this changes in the counts of pairs."""
         before = pairs_of(rows.at(where), self.state.disjoint)
         rows.place(where, word, token)

@@ -63,7 +63,7 @@ class Rows(NamedTuple):
 
 
 @dataclass
-class Block:
+class WordBlock:
     """Words in a file, or in memory."""
 
     path: Path

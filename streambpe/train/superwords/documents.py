@@ -23,7 +23,7 @@ from streambpe.store.documents import documents_digest
 from streambpe.store.run import Run
 from streambpe.store.sequences import SequencePart
 from streambpe.text.patterns import Pattern
-from streambpe.train.superwords.neighbours import PART_BYTES, Reader, SymbolReader, count_neighbours
+from streambpe.train.superwords.neighbours import PART_BYTES, PartsReader, SymbolReader, count_neighbours
 from streambpe.train.superwords.runs import FoundRuns, OpenChunks, collect_runs, kept_pairs
 from streambpe.train.superwords.stage2 import StageTwo, stage_two_crew
 from streambpe.train.superwords.tasks import (
@@ -99,7 +99,7 @@ class Documents(Protocol):
 class LocalTexts:
     """Texts that a reader gives in this process."""
 
-    reader: Reader
+    reader: PartsReader
 
     @property
     def places(self) -> int:

@@ -11,7 +11,7 @@ from streambpe.config import TrainConfig
 from streambpe.resources import Resources
 from streambpe.runners.processes import Processes
 from streambpe.store.sequences import SequencePart
-from streambpe.train.superwords.neighbours import Reader
+from streambpe.train.superwords.neighbours import PartsReader
 from streambpe.train.superwords.phase import TOKEN_BYTES, room_of
 from streambpe.train.superwords.runs import OpenChunks
 from streambpe.train.superwords.stage2 import stage_two_crew
@@ -26,7 +26,7 @@ from streambpe.train.superwords.work import Work
 _PART_BYTES = 8 << 20  # of text, in one stretch
 
 
-class _Imagined(Reader):
+class _Imagined(PartsReader):
     """Documents of which only the size is known."""
 
     def __init__(self, parts: list[SequencePart]) -> None:

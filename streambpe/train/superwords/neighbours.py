@@ -84,7 +84,7 @@ def find_eligible(
     return chunks.filter(pl.Series(own == chunks["symbol"].to_numpy()))
 
 
-class Reader(ABC):
+class PartsReader(ABC):
     """The parts of a run as symbols, in the order of the input."""
 
     parts: Sequence[SequencePart]
@@ -110,7 +110,7 @@ class Reader(ABC):
                 yield begin, symbols, follows
 
 
-class SymbolReader(Reader):
+class SymbolReader(PartsReader):
     """Stored documents with every eligible chunk as its symbol, everything else as a barrier."""
 
     def __init__(self, folder: Path, parts: Sequence[SequencePart], eligible: pl.DataFrame) -> None:
@@ -186,7 +186,7 @@ class _Neighbours:
 
 
 def count_neighbours(
-    reader: Reader, folder: Path, threads: int, table_bytes: int, advance: Callable[[int], None], made_of: str = ""
+    reader: PartsReader, folder: Path, threads: int, table_bytes: int, advance: Callable[[int], None], made_of: str = ""
 ) -> list[Path]:
     """Files of counts (key, n; ascending keys) that add up to those of all neighbours; files that are there and were
     made of the same are kept.

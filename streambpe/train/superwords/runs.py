@@ -62,7 +62,7 @@ from streambpe.store.checksums import add_checksum
 from streambpe.store.made_of import fingerprint, parquet_note, seal_folder
 from streambpe.system import remove_folder
 from streambpe.train.engine.rules import release_maps
-from streambpe.train.superwords.neighbours import Reader, Stretches
+from streambpe.train.superwords.neighbours import PartsReader, Stretches
 from streambpe.train.superwords.sums import Sums
 from streambpe.train.words import WordFiles
 
@@ -245,7 +245,7 @@ def _write_runs(counter: RunCounter, target: Path, made_of: str) -> None:
 
 
 def collect_runs(
-    reader: Reader,
+    reader: PartsReader,
     kept: KeptPairs,
     folder: Path,
     prefix: str,

@@ -58,7 +58,7 @@ from streambpe.text.chunker import Chunker
 from streambpe.text.marks import DOCUMENT_END
 from streambpe.text.patterns import Pattern
 from streambpe.text.split import alarm
-from streambpe.train.superwords.neighbours import BARRIER, Reader, write_whole
+from streambpe.train.superwords.neighbours import BARRIER, PartsReader, write_whole
 from streambpe.train.superwords.work import Crew, Work
 
 _MARK = bytes([DOCUMENT_END])
@@ -317,7 +317,7 @@ def gather(flat: Int32, starts: Int64, lengths: Int64, rows: npt.NDArray[np.inte
     return found
 
 
-class TokenReader(Reader):
+class TokenReader(PartsReader):
     """The parts of a second stage as tokens, with a barrier behind every stage-2 chunk."""
 
     def __init__(self, folder: Path, names: Sequence[str]) -> None:

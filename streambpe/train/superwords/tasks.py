@@ -36,7 +36,7 @@ from streambpe.store.checksums import add_checksum
 from streambpe.store.made_of import has_note, parquet_note
 from streambpe.store.shards import Piece, cuts_of, pieces_of
 from streambpe.system import remove_folder
-from streambpe.train.superwords.neighbours import BARRIER, PART_BYTES, Reader
+from streambpe.train.superwords.neighbours import BARRIER, PART_BYTES, PartsReader
 from streambpe.train.superwords.ranges import keys_note, some_keys
 from streambpe.train.superwords.runs import RUNS, OpenChunks, RunCounting, kept_pairs, taken_runs
 from streambpe.train.superwords.work import Advance, Crew, Work
@@ -60,7 +60,7 @@ class TaskStopped(Exception):
 
 
 @dataclass(frozen=True)
-class Stretch:
+class PlaceRange:
     """What one task answers for: the places from `start` to `stop`."""
 
     kind: str  # of the question
@@ -72,13 +72,13 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Shards:
+class TaskFiles:
     """What all tasks of one question have in common that leave files."""
 
     kind: str  # in messages, and in the names of places where tests let a process die
     folder: Path  # of their files
     made_of: str
-    reader: Reader
+    reader: PartsReader
     prefix: str  # of their files, and of those that are counted in one go
 
     @property
@@ -118,7 +118,7 @@ class Shards:
         found = work.crew(cost, len(self.cuts) - 1, needed, __name__) if places else None
         return found or (work.alone() if self.begun else None)
 
-    def answer(self, task: Callable[[Stretch, Attempt], None], crew: Crew, advance: Advance) -> list[Path]:
+    def answer(self, task: Callable[[PlaceRange, Attempt], None], crew: Crew, advance: Advance) -> list[Path]:
         """Have all files made; those that are there and were made of the same are kept."""
         for other in self.folder.glob(f"{self.prefix}-[0-9]*.parquet"):  # of one go that was not finished
             other.unlink()
@@ -130,7 +130,7 @@ class Shards:
                 advance(stop - start)
             else:
                 self.file(start, stop).unlink(missing_ok=True)
-                left.append(Stretch(self.kind, start, stop))
+                left.append(PlaceRange(self.kind, start, stop))
         try:
             crew.do(task, self, left, advance)
         finally:
@@ -141,7 +141,7 @@ class Shards:
         """Of a task's memory, for its table; as much is for taking a full one out."""
         return max(attempt.memory_bytes - self.part_bytes - self.held_bytes, _LEAST_TABLE) // 2
 
-    def pieces(self, task: Stretch, attempt: Attempt) -> Iterator[Piece]:
+    def pieces(self, task: PlaceRange, attempt: Attempt) -> Iterator[Piece]:
         """What a task reads."""
         reader = self.reader
         for piece in pieces_of(reader.parts, task.start, task.stop, reader.read, attempt.advance):
@@ -151,7 +151,7 @@ class Shards:
 
     @contextlib.contextmanager
     def writing(
-        self, task: Stretch, attempt: Attempt, schema: pa.Schema, compression: str
+        self, task: PlaceRange, attempt: Attempt, schema: pa.Schema, compression: str
     ) -> Iterator[pq.ParquetWriter]:
         """Write a task's file: it is committed when the block ends, unless the task was told to stop."""
         target, place = self.file(task.start, task.stop), f"{self.kind}-{attempt.number}"
@@ -171,14 +171,14 @@ class Shards:
 _NEIGHBOURS = pa.schema([("key", pa.int64()), ("n", pa.int64())])
 
 
-def neighbour_shards(reader: Reader, folder: Path, made_of: str) -> Shards:
+def neighbour_shards(reader: PartsReader, folder: Path, made_of: str) -> TaskFiles:
     """The documents in shards whose neighbours are counted."""
-    return Shards("neighbours", folder, made_of, reader, "neighbours")
+    return TaskFiles("neighbours", folder, made_of, reader, "neighbours")
 
 
-def shard_neighbours(task: Stretch, attempt: Attempt) -> None:
+def shard_neighbours(task: PlaceRange, attempt: Attempt) -> None:
     """Count the neighbours of a shard."""
-    shards: Shards = attempt.shared
+    shards: TaskFiles = attempt.shared
     with shards.writing(task, attempt, _NEIGHBOURS, "zstd") as out:
         table, last = PairTable(shards.table_bytes(attempt)), BARRIER
         firsts: list[Int64] = []
@@ -202,7 +202,7 @@ def shard_neighbours(task: Stretch, attempt: Attempt) -> None:
 
 
 @dataclass(frozen=True)
-class RunShards(Shards):
+class RunShards(TaskFiles):
     """The documents in shards whose runs are counted."""
 
     keys: Int64  # neighbours that runs are not cut between, ascending
@@ -224,7 +224,7 @@ class RunShards(Shards):
         return _KEY_BYTES * len(self.keys)
 
 
-def shard_runs(task: Stretch, attempt: Attempt) -> None:
+def shard_runs(task: PlaceRange, attempt: Attempt) -> None:
     """Count the runs of a shard."""
     shards: RunShards = attempt.shared
     with shards.writing(task, attempt, RUNS, "lz4") as out:
