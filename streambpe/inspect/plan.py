@@ -44,7 +44,6 @@ from streambpe.train.commands import counting_for, describe_job
 from streambpe.train.counting.spread import count_runner, needs_of
 from streambpe.train.counting.tasks import pattern_for
 from streambpe.train.counting.worker import prepared
-from streambpe.train.superwords.forecast import processes_for
 
 REHEARSE_BYTES = 32 * 10**6
 _MOST_FOLLOWED = 1 << 20  # chunks whose growth is followed
@@ -70,7 +69,6 @@ class Plan:
     seconds: float
     stage_seconds: dict[str, float]
     processes: int  # that will count; 0: threads of one process
-    superword_processes: dict[str, int]  # that will do what is asked of documents; what one process does is left out
     nodes: int  # of Ray that they are on; 0: no Ray
     notes: tuple[str, ...]
 
@@ -118,13 +116,11 @@ def plan(
     else:
         runner = count_runner(found, pattern, resources, None)
         processes, nodes = runner[0].workers if runner else 0, 0
-    corpus = rehearsed.corpus or {"documents": 0, "bytes": 0, "chunks": 0}
+    corpus = rehearsed.corpus or {"bytes": 0, "chunks": 0}
     text_bytes, chunks = round(corpus["bytes"] * forecast.text), round(corpus["chunks"] * forecast.text)
-    suits, superword_processes = forecast.suitable_memory(), {}
+    suits = forecast.suitable_memory()
     if config.superwords != "none":
         suits = max(suits, SMALLEST_SUPERWORDS_BYTES)
-        documents = round(corpus["documents"] * forecast.text)
-        superword_processes = processes_for(config, chunks + documents, text_bytes, resources)
     stages = forecast.stage_seconds()
     disk_bytes, disk_left_bytes = forecast.disk_bytes()
     return Plan(
@@ -144,7 +140,6 @@ def plan(
         seconds=round(sum(stages.values()), 2),
         stage_seconds=stages,
         processes=processes,
-        superword_processes=superword_processes,
         nodes=nodes,
         notes=(*warnings, *_notes(suits, rehearsed, config, grown)),
     )
@@ -346,9 +341,6 @@ def print_plan(made: Plan, out: TextIO) -> None:
         on = f" on {counted(made.nodes, 'node')} of Ray" * bool(made.nodes)
         many = counted(made.processes, "process", "processes")
         out.write(f"workers {many}{on} will count, each its own stretches of the sources\n")
-    if made.superword_processes:
-        listed = ", ".join(f"{asked} by {many}" for asked, many in made.superword_processes.items())
-        out.write(f"workers processes for superwords: {listed}\n")
     for note in made.notes:
         out.write(f"note    {note}\n")
 

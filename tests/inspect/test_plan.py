@@ -185,9 +185,8 @@ def test_a_corpus_as_small_as_its_sample(tmp_path):
     assert made.learns_in_memory
     assert made.processes == 0, "starting them would take longer than the count"
     out = io.StringIO()
-    print_plan(replace(made, processes=8, superword_processes={"stage 2": 8, "chains": 4}), out)
+    print_plan(replace(made, processes=8), out)
     assert "workers 8 processes will count" in out.getvalue()
-    assert "workers processes for superwords: stage 2 by 8, chains by 4\n" in out.getvalue()
     assert made.memory_suits_bytes >= memory_for(made.places)
     assert list((tmp_path / "tmp").iterdir()) == []
 

@@ -20,8 +20,6 @@ import polars as pl
 import pytest
 
 from streambpe.arrays import Int32, Int64
-from streambpe.config import TrainConfig
-from streambpe.resources import Resources
 from streambpe.runners.here import Here
 from streambpe.runners.processes import Processes
 from streambpe.runners.runner import Attempt, Runner
@@ -33,7 +31,6 @@ from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from streambpe.train.superwords import tasks
 from streambpe.train.superwords.documents import Kept, LocalTexts
-from streambpe.train.superwords.forecast import processes_for
 from streambpe.train.superwords.neighbours import PartsReader, count_neighbours
 from streambpe.train.superwords.runs import FoundRuns, OpenChunks, collect_runs, kept_pairs
 from streambpe.train.superwords.tasks import (
@@ -315,23 +312,6 @@ def test_who_counts(tmp_path: Path) -> None:
     assert len(by_tasks) > 16
     assert all("-at-" in name for name in by_tasks)
     assert files("threads") == by_tasks
-
-
-def test_who_would_count() -> None:
-    """For `plan`: nobody beside this process for small documents, or without room for a part in each."""
-
-    def asked(superwords: str, gigabytes: float, memory: int, threads: int, engine: str = "auto") -> dict[str, int]:
-        config = TrainConfig(vocab_size=131_072, superwords=superwords)
-        size = round(gigabytes * 1e9)
-        return processes_for(config, size // 5, size, Resources(memory, threads, engine=engine))
-
-    assert asked("boundless", 0.1, 4 * 10**9, 4) == {}
-    assert asked("uw", 0.3, 4 * 10**9, 4) == {"stage 2": 4}
-    assert asked("uw", 0.3, 4 * 10**9, 4, "threads") == {}
-    assert asked("uw", 100, 8 * 10**9, 8) == dict.fromkeys(("stage 2", "neighbours", "chains"), 8)
-    assert asked("boundless", 100, 8 * 10**9, 1) == {}
-    assert asked("boundless", 100, 400 * 10**6, 8) == {}
-    assert asked("boundless", 0.1, 4 * 10**9, 2, "processes") == {"neighbours": 2, "chains": 2}
 
 
 def test_nothing_to_count(tmp_path: Path) -> None:
