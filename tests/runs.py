@@ -27,7 +27,7 @@ from streambpe.store.sequences import order_parts, read_chunks, read_ids
 from streambpe.train.counting.count import count
 
 SMALL = Resources(400 * 10**6, 2)  # the least memory that superwords need
-LARGE = Resources(4 * 10**9, 2)  # for what is told only where memory is left: pytest itself may hold more than SMALL
+LARGE = Resources(4 * 10**9, 2)  # for what is published only if memory is left; pytest itself may hold more than SMALL
 ROOT = Path(__file__).parents[1]
 
 
@@ -69,9 +69,9 @@ def rows(run: Path, query: str) -> list[tuple[Any, ...]]:
 
 
 def change(run: Path, *statements: str) -> None:
-    """Change rows of the run's database. A statement that finds no row to change is a mistake of the test.
+    """Change rows of the run's database; fail if a statement changes none.
 
-    Rows are not found by rowid = 0: where a table was filled more than once, its first row may have any number."""
+    The first row of a table that was filled more than once does not always have the rowid 0."""
     with duckdb.connect(str(run / "state.duckdb")) as con:
         for statement in statements:
             assert con.execute(statement).fetchall() > [(0,)], statement

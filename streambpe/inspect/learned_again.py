@@ -217,5 +217,3 @@ def _compare_tables(
         floors = {"filled_floor": int(held.get("pair_floor", 1)), "learned_floor": int(learned["pair_floor"])}
         for row in run_sql(con, "checks/pair_counts", **names, **floors, max_rows=MOST_PROBLEMS):
             yield "pair_counts", row
-    elif held.get("pair_counts_at") == str(events):
-        told.append(f"training {name}: its pairs were not compared: none were told when it was learned again.")

@@ -80,7 +80,7 @@ def test_counting_and_learning_from_text_load_no_polars(tmp_path):
 
 
 def test_no_two_classes_have_the_same_name():
-    """What a contributor searches for is found once."""
+    """A search for `class NAME` finds one line."""
     files = Path(streambpe.__file__).parent.rglob("*.py")
     names = Counter(re.findall(r"^class (\w+)", "\n".join(path.read_text(encoding="utf-8") for path in files), re.M))
     assert names["Trainer"] == 1
