@@ -23,7 +23,7 @@ from streambpe.errors import DiskFull
 from streambpe.model.eventlog import read_event_log
 from streambpe.progress import Meter, Reporter
 from streambpe.store.run import Run
-from streambpe.train.engine import snapshot
+from streambpe.train import snapshots
 from streambpe.train.trainer import Trainer
 from tests.runs import cli
 from tests.samples import natural_text
@@ -227,7 +227,7 @@ def test_a_snapshot_that_finds_no_room_is_left_out(made, tmp_path, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(snapshot, "save_array", full)
+    monkeypatch.setattr(snapshots.WordFiles, "write", full)
     shutil.copytree(made / "counted", tmp_path / "run")
     seen = []
 

@@ -20,7 +20,9 @@ from streambpe.train.engine.engine import (
     ReplayMismatch,
     Words,
 )
-from tests.sequential import BASE, events_of, hard_words, learn, paper_learn, run, text_words
+from streambpe.train.engine.state import Known
+from streambpe.train.words import WordFiles
+from tests.sequential import BASE, events_of, gone_on_with, hard_words, learn, paper_learn, run, text_words, wrong_pairs
 from tests.tiers import examples, seeds, share
 
 RULES = [(ties, overlaps) for ties in ("ids", "bytes") for overlaps in ("all", "disjoint")]
@@ -287,35 +289,32 @@ def test_snapshot_and_restore_go_on_with_the_same_events(tmp_path, stop):
     want, _ = run(words, 600, ties="bytes")
     engine = Engine(Words.of(words), BASE, EngineOptions(ties="bytes"))
     done = events_of(list(engine.batches(stop)))
-    engine.snapshot(tmp_path / "snap")
+    options = {"ties": "bytes", "force_scan": True, "block_places": 4000, "index_below": 9000}
+    again = gone_on_with(engine, tmp_path / "snap", done, **options)
     here = events_of(list(engine.batches(600 - stop)))
     assert done + here == want
-    options = EngineOptions(ties="bytes", force_scan=True, block_places=4000, index_below=9000)
-    again = Engine.restore(tmp_path / "snap", BASE, options)
     assert again.merges == stop
-    again.snapshot(tmp_path / "second")
+    twice = gone_on_with(again, tmp_path / "second", done, ties="bytes")
     rest = events_of(list(again.batches(600 - stop)))
     again.close()
     assert done + rest == want
-    twice = Engine.restore(tmp_path / "second", BASE, EngineOptions(ties="bytes"))
     assert done + events_of(list(twice.batches(600 - stop))) == want
 
 
 @pytest.mark.parametrize("force_scan", [False, True])
 def test_going_on_from_a_snapshot_holds_no_copy_of_it(tmp_path, force_scan):
-    """A snapshot of many parts goes part by part into memory or to disk: in Python a part's worth is held at once."""
+    """A snapshot of many words goes slice by slice into memory or to disk: in Python a slice's worth is held."""
     rng = np.random.default_rng(5)
-    offsets = np.arange(0, 1_200_001, 4)
-    words = Words(rng.integers(97, 123, 1_200_000, np.int32), offsets, np.ones(300_000, np.int64))
+    offsets = np.arange(0, 4_800_001, 4)
+    words = Words(rng.integers(97, 123, 4_800_000, np.int32), offsets, np.ones(1_200_000, np.int64))
     engine = Engine(words, BASE, EngineOptions(force_scan=True, block_places=60_000))
-    engine.snapshot(tmp_path / "snap")
+    files = WordFiles.write(tmp_path / "snap", engine.words())
     engine.close()
-    written = sum(path.stat().st_size for path in (tmp_path / "snap").iterdir())
-    assert len(list((tmp_path / "snap").glob("symbols_*"))) >= 20
+    written = sum(path.stat().st_size for path in files.paths)
     options = EngineOptions(force_scan=force_scan, block_places=60_000)
     tracemalloc.start()
     try:
-        Engine.restore(tmp_path / "snap", BASE, options).close()
+        Engine(files.open(), BASE, options).close()
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -330,10 +329,10 @@ def test_replay_equals_having_learned(ties, overlaps):
         want, batches = run(words, 40, ties=ties, overlaps=overlaps, blocked=frozenset({b"ab"}))
         half = len(want) // 2
         options = EngineOptions(ties=ties, overlaps=overlaps, blocked=frozenset({b"ab"}), hot_pairs=4)
-        engine = Engine(Words.of(words), BASE, options)
-        vetoed = [veto for batch in batches for veto in batch.vetoed]
-        engine.replay(want[:half], vetoed if half == len(want) else [])
-        assert engine.check() == []
+        vetoed = [veto for batch in batches for veto in batch.vetoed] if half == len(want) else []
+        engine = Engine(Words.of(words), BASE, options, knows=Known(vetoed=vetoed))
+        engine.replay(want[:half])
+        assert wrong_pairs(engine) == []
         assert events_of(list(engine.batches(40 - half))) == want[half:], f"seed {seed}"
 
 
@@ -406,7 +405,7 @@ def test_a_merge_onto_a_living_token_takes_its_id():
         events = []
         for batch in engine.batches(3):
             events += events_of([batch])
-            assert engine.check() == []
+            assert wrong_pairs(engine) == []
         engine.close()
         # (a, b) 13 is the token ab already: id 2, no new token; then (ab, c) 14 and (ab, b) 5.
         assert events == [(0, 1, 2, 13), (2, 3, 4, 14), (2, 1, 5, 5)]

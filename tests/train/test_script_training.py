@@ -38,7 +38,7 @@ from tests import oracles
 from tests.oracles.tables import check
 from tests.runs import SMALL, cli, log_of, rows
 from tests.script_samples import LINES, hostile_texts, long_text
-from tests.sequential import events_of
+from tests.sequential import events_of, wrong_pairs
 from tests.tiers import examples, long
 
 ENCODINGS = ["bytes", "script"]
@@ -89,7 +89,7 @@ def test_the_engine_equals_the_reference(alphabet, constrained):
             engine = Engine(Words.of(words), base, options, rule=rule)
             found = []
             for batch in engine.batches(size - len(alphabet)):
-                assert seed % 8 or engine.check() == []
+                assert seed % 8 or wrong_pairs(engine) == []
                 found.append(batch)
                 batched += batch.record.merges > 1
                 staged += batch.record.mode == "scan"

@@ -147,7 +147,7 @@ class DiskLearning:
         options = self.state.options
         most = options.hot_pairs or max(1 << 12, min(1 << 20, options.memory_bytes // 4 // 64))
         wanted = FloorRequest(at_least=self._at_least, most=max(most, fewest), fewest=fewest)
-        counter = self._count_pairs(self.pairs)
+        counter = self.column.count_pairs(options.counter_bytes, self.pairs)
         rows, floor = best_pairs(counter, wanted, self.state.allowed if self.state.filters else None)
         self.frontier.fill(rows[:, 0] >> 32, rows[:, 0] & 0xFFFFFFFF, rows[:, 1].copy(), floor)
         record.spills += counter.spills
@@ -369,9 +369,6 @@ class DiskLearning:
 
     # ------------------------------------------------------------------ known events
 
-    def forbid(self, left: int, right: int) -> None:
-        """Nothing to do: the state knows it."""
-
     def replay(self, merges: Sequence[Given], until_split: int, record: BatchRecord) -> Batch:
         """Apply some of these merges, at least the first; after `until_split` of them a token is split."""
         began = time.perf_counter()
@@ -424,17 +421,6 @@ class DiskLearning:
         floor = max(1, frontier.floor)
         keep = np.flatnonzero(frontier.count[: frontier.size] >= floor)
         return frontier.left[keep], frontier.right[keep], frontier.count[keep], floor
-
-    def pair_counts(self, folder: Path) -> PairCounter:
-        """Every pair with its count, counted from scratch."""
-        self.end_stage()
-        return self._count_pairs(folder)
-
-    def _count_pairs(self, folder: Path) -> PairCounter:
-        return self.column.count_pairs(self.state.options.counter_bytes, folder)
-
-    def report_lives(self) -> None:
-        """Nothing to do: the state has the lives while the words are on disk; a stage reports them when it ends."""
 
     def close(self) -> None:
         """Remove the blocks; lives go to the state."""

@@ -43,7 +43,6 @@ from streambpe.store.sqlfiles import query_frame, run_sql
 from streambpe.train.engine import batch as rounds
 from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.learning import Given, Parts
-from streambpe.train.engine.pair_counter import PairCounter, count_pairs
 from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds, release_maps
 from streambpe.train.engine.state import State
 from streambpe.train.engine.table_words import (
@@ -367,10 +366,6 @@ class TableLearning:
 
     # ------------------------------------------------------------------ known events
 
-    def forbid(self, left: int, right: int) -> None:
-        """See Learning; the state knows it, and the table is filled without it."""
-        self._counted = False
-
     def replay(self, merges: Sequence[Given], until_split: int, record: BatchRecord) -> Batch:
         """See Learning.replay. Counts of pairs are not kept in step: they are counted again when they are needed."""
         began = time.perf_counter()
@@ -411,10 +406,6 @@ class TableLearning:
         """Never: here they are to stay."""
         return False
 
-    def pair_counts(self, folder: Path) -> PairCounter:
-        """See Learning.pair_counts."""
-        return count_pairs(self.words(), self.state, folder)
-
     def next_at_most(self) -> int:
         """See Learning.next_at_most."""
         return self.best.most if self._counted else MAX_COUNT
@@ -434,9 +425,6 @@ class TableLearning:
             floor += 1
         frame = query_frame(self._con, "learning/pairs_from", floor=floor)
         return (*unpack(_keys_of(frame)), frame["n"].to_numpy(), floor)
-
-    def report_lives(self) -> None:
-        """Nothing to do: the state has the lives."""
 
     def close(self) -> None:
         """Leave the tables to other programs, up to date."""
