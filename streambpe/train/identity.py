@@ -7,7 +7,6 @@ sources counted since                          refused
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Any, NotRequired, TypedDict
@@ -18,10 +17,9 @@ from streambpe.model.corpus_facts import LeftOut
 from streambpe.model.eventlog import EventLog, Op, alphabet_size, events_digest, read_event_log
 from streambpe.options import options_of
 from streambpe.store import job
-from streambpe.store.database import list_trainings, open_store, use_training
 from streambpe.store.identity import accept, refuse_other_log
 from streambpe.store.journal import Journal
-from streambpe.store.trainings import read_facts
+from streambpe.store.trainings import open_tables, read_facts
 from streambpe.train.training import Training, TrainResult
 
 
@@ -177,11 +175,8 @@ def finished(training: Training, corpus_sha256: str) -> TrainResult | None:
 
 def _in_tables(training: Training, digest: str) -> bool:
     """Whether the tables show this log; if not, they were lost or are older."""
-    with contextlib.closing(open_store(training.run.state, read_only=True)) as con:
-        if training.name not in list_trainings(con):
-            return False
-        use_training(con, training.name)
-        return read_facts(con).get("sha256") == digest
+    with open_tables(training.run, training.name) as con:
+        return con is not None and read_facts(con).get("sha256") == digest
 
 
 def _model_size(log: EventLog) -> int:

@@ -218,7 +218,7 @@ class _InOrderLearned:
 
 def _joined_journal(phase: SuperwordPhase, made: Interleaved, words: Journal) -> Journal:
     """The one order as a journal, which is never written, with the vetoes of those words that are in the model."""
-    journal = Journal(words.path, words.training, f"{words.number}-joined", Events.of(made.events), saved=True)
+    journal = Journal(words.path, words.training, Events.of(made.events), saved=True)
     journal.batches.append(pass_carried_over(len(made.events), "interleaved"))
     for veto in words.vetoes if len(phase.words) == len(words.events) else []:  # uw may pass words over
         if veto["seq"] <= made.used:  # else the words never come that far in this model
@@ -266,7 +266,7 @@ def counts_again(
 ) -> TokenCounts:
     """Token counts from a replay of the word steps that found a place."""
     vetoes = [veto for veto in words.vetoes if veto["seq"] <= made.used]
-    kept = Journal(words.path, words.training, words.number, words.events[: made.used], vetoes=vetoes, saved=True)
+    kept = Journal(words.path, words.training, words.events[: made.used], vetoes=vetoes, saved=True)
     with contextlib.closing(open_engine(training, corpus, symbols, kept, how.tuning, how.meter)) as engine:
         return engine.token_counts()
 

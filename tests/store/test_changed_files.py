@@ -177,7 +177,7 @@ CASES = [
     ("learning", "training/main/snapshot-*", {"other": "m", "lost": "m"}),
     *(("learning", f"training/main/snapshot-*/{name}", dict.fromkeys(("other", "half", "lost"), "m"))
       for name in ("symbols.i32", "offsets.i64", "weights.i64", "made_of.json")),
-    ("larger", "pending.events", {"half": "t"}),
+    ("larger", "pending.events", {"half": "m"}),
     ("larger", "model.events.jsonl", {"other": "m"}),
     ("neighbours", "training/main/superwords-*/neighbours-*.parquet", dict.fromkeys(("other", "half", "lost"), "m")),
     *(("superwords", "training/main/superwords-*/learning.duckdb", {how: "m"})
