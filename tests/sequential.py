@@ -6,12 +6,21 @@ import random
 
 import numpy as np
 
-from streambpe.train.engine.engine import Batch, Engine, EngineOptions, Words
+from streambpe.train.engine.engine import Engine
+from streambpe.train.engine.rules import Batch, EngineOptions, Words
 from streambpe.train.engine.state import Known
 from streambpe.train.words import WordFiles
 
 BASE = [bytes([i]) for i in range(256)]
 Event = tuple[int, int, int, int]
+
+
+def engine_words(words) -> Words:
+    """Words from (symbols, count) pairs; bytes count as their values."""
+    pairs = [(list(word), n) for word, n in words]
+    flat = [symbol for word, _ in pairs for symbol in word]
+    offsets = np.concatenate(([0], np.cumsum([len(word) for word, _ in pairs]))).astype(np.int64)
+    return Words(np.array(flat, np.int32), offsets, np.array([n for _, n in pairs], np.int64))
 
 
 def count_pairs(words, overlaps):
@@ -151,7 +160,7 @@ def gone_on_with(engine: Engine, folder, events, deleted=(), **options) -> Engin
 
 def run(words, merges, *, check=False, rule=None, base=BASE, **options):
     """Learn with the engine: (events, batches); `check` recounts every pair after every pass."""
-    engine = Engine(Words.of(words), base, EngineOptions(**options), rule=rule)
+    engine = Engine(engine_words(words), base, EngineOptions(**options), rule=rule)
     batches = []
     for batch in engine.batches(merges):
         batches.append(batch)

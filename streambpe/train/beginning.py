@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from streambpe.model.eventlog import Event, EventLog, events_digest
 from streambpe.store.journal import Journal
-from streambpe.store.passes import pass_carried_over
 from streambpe.store.trainings import open_tables, read_facts, read_passes, read_words_ahead
 from streambpe.system import remove_folder
+from streambpe.train.engine.rules import pass_carried_over
 from streambpe.train.identity import TrainingIdentity, identity_of, read_log, refuse_changes
 from streambpe.train.superwords.interleave import phase_one
 from streambpe.train.training import Corpus, Training

@@ -50,7 +50,7 @@ from streambpe.train.as_model import with_options_as
 from streambpe.train.counting.count import count, resume_count
 from streambpe.train.counting.job import CountResult
 from streambpe.train.disk_bound import refuse_too_little_disk, source_bytes
-from streambpe.train.engine.engine import Batch
+from streambpe.train.engine.rules import Batch
 from streambpe.train.extension import Extension, refuse_too_little_memory
 from streambpe.train.identity import refuse_started_otherwise
 from streambpe.train.made_with import keep_options

@@ -22,14 +22,14 @@ from streambpe.store.documents import NAME
 from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint
 from streambpe.store.models import encoding_pattern
-from streambpe.store.passes import VetoRow, pass_carried_over
+from streambpe.store.passes import VetoRow
 from streambpe.store.sequences import order_parts
 from streambpe.store.trainings import TokenTable
 from streambpe.system import tree_memory
 from streambpe.text.patterns import Pattern, find_pattern
 from streambpe.text.unicode_tables import refuse_other_tables
-from streambpe.train.engine.engine import Batch, Engine, HotPairs
-from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.engine.engine import Engine, HotPairs
+from streambpe.train.engine.rules import Batch, EngineTuning, pass_carried_over
 from streambpe.train.opening import open_engine
 from streambpe.train.superwords.documents import Documents, LocalDocuments
 from streambpe.train.superwords.interleave import Interleaved

@@ -14,9 +14,9 @@ from streambpe.resources import BASE_BYTES, LEFT_BEHIND_BYTES, TRANSIENT_SHARE, 
 from streambpe.store.journal import Journal
 from streambpe.system import remove_folder
 from streambpe.train.engine.deletion import Deletion, Deletions
-from streambpe.train.engine.engine import LEAST_BYTES, Engine, EngineOptions
+from streambpe.train.engine.engine import LEAST_BYTES, Engine
 from streambpe.train.engine.in_memory import BYTES_PER_PLACE
-from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.engine.rules import EngineOptions, EngineTuning
 from streambpe.train.engine.state import Known
 from streambpe.train.engine.whole_characters import WholeCharacterRule
 from streambpe.train.extension import TOKEN_BYTES, EncodedChunks

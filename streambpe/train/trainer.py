@@ -45,8 +45,8 @@ from streambpe.store.weights import check_weights
 from streambpe.train.beginning import open_journal
 from streambpe.train.counts import EDITED, find_corpus, read_counts
 from streambpe.train.disk_bound import disk_needed, refuse_too_little_disk, within_disk
-from streambpe.train.engine.engine import Batch, Engine
-from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.engine.engine import Engine
+from streambpe.train.engine.rules import Batch, EngineTuning
 from streambpe.train.extension import refuse_too_little_memory
 from streambpe.train.identity import finished, refuse_half_counted
 from streambpe.train.joining import SuperwordLearning, find_documents, join_superwords, superwords_folder

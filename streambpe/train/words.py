@@ -41,7 +41,7 @@ from streambpe.store.merge import merge_ranges, merged_lists
 from streambpe.store.parts import Part
 from streambpe.text.script_blocks import Unencodable
 from streambpe.text.script_runs import decode_code_points
-from streambpe.train.engine.engine import Words
+from streambpe.train.engine.rules import Words
 
 _RANGE_BYTES = 4 << 20
 CHARACTER_BYTES = 1200  # of each character of an alphabet, while it is learned with and put into tables

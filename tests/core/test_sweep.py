@@ -11,8 +11,7 @@ import pytest
 from streambpe.core.pairs import PairTable
 from streambpe.core.scan import BlockMerger
 from streambpe.train.engine.column import read_column, write_column
-from streambpe.train.engine.rules import Words
-from tests.sequential import count_pairs, hard_words, merge
+from tests.sequential import count_pairs, engine_words, hard_words, merge
 
 
 def lists(column, weights):
@@ -40,7 +39,7 @@ def slow(words, pairs, overlaps):
 
 def fast(words, pairs, disjoint):
     """The same in the core."""
-    flat, table = Words.of(words), PairTable()
+    flat, table = engine_words(words), PairTable()
     left, right = (np.array([pair[side] for pair in pairs], np.int64) for side in (0, 1))
     merger = BlockMerger(left, right, np.arange(1000, 1000 + len(pairs)), disjoint)
     column, weights = write_column(flat.symbols, flat.offsets, flat.weights, 1)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -224,8 +225,12 @@ def test_an_array_that_finds_no_room_is_told(way, disk, tmp_path):
 def test_a_snapshot_that_finds_no_room_is_left_out(made, tmp_path, monkeypatch):
     """It only saves time after a kill: learning goes on, and nothing half made stays."""
 
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+    write = snapshots.WordFiles.write
+
+    def full(folder: Path, words: Any) -> Any:
+        if "snapshot-" in folder.name:
+            raise OSError(28, "No space left on device")
+        return write(folder, words)
 
     monkeypatch.setattr(snapshots.WordFiles, "write", full)
     shutil.copytree(made / "counted", tmp_path / "run")

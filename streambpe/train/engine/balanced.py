@@ -211,10 +211,10 @@ class BalancedLearning:
 
     def _batch(self, rows: list[Given], record: BatchRecord, began: float) -> Batch:
         columns = np.array(rows, np.int64).reshape(-1, 4)
-        record.mode, record.merges, record.candidates = self.kind, len(rows), len(rows)
+        record.mode, record.candidates = self.kind, len(rows)
         record.rounds, record.stopped_by = len(rows), "limit"
         record.places, record.memory_bytes = self.places, self.nbytes
-        record.floor = 1
+        record.pair_floor = 1
         record.hot_pairs = sum(learner.figures.hot for learner in self._learners)
         record.seconds += time.perf_counter() - began
         return Batch(columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3], record)

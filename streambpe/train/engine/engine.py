@@ -327,16 +327,3 @@ def _verify(merges: Sequence[Given], deleted: Sequence[Deletion], at: int, batch
 
 def _after(deletion: Deletion) -> int:
     return deletion.after
-
-
-__all__ = [
-    "Batch",
-    "BatchRecord",
-    "CountOverflow",
-    "Engine",
-    "EngineOptions",
-    "PairRule",
-    "ReplayMismatch",
-    "TieOrder",
-    "Words",
-]

@@ -296,7 +296,6 @@ class DiskLearning:
         else:
             self._take_changes(changes)
         state.placed(named.ids, merged.count)
-        record.merges = committed
         record.occurrences, record.executed = merged.found, merged.executed
         record.positions += column.touched - touched
         self._finish_record(record, began)
@@ -321,7 +320,7 @@ class DiskLearning:
         record.mode = self.kind
         record.seconds += time.perf_counter() - began
         record.hot_pairs = self.frontier.size
-        record.floor = self.frontier.floor
+        record.pair_floor = self.frontier.floor
         record.places = self.column.places
         record.memory_bytes = self.nbytes
 

@@ -119,13 +119,13 @@ class MemoryLearning:
     def _record(self, learned: Learned, now: Figures, record: BatchRecord) -> None:
         before = self._before
         record.mode = self.kind
-        record.merges = record.candidates = len(learned.id)
+        record.candidates = len(learned.id)
         record.positions = record.occurrences = now.looked - before.looked
         record.executed = now.executed - before.executed
         record.refills += now.refills - before.refills
         record.rounds += 1
         record.stopped_by = {NONE_LEFT: "none", LIVING: "living", UNFIT: "deletion"}.get(learned.why, "limit")
-        record.hot_pairs, record.floor, record.places = now.hot, now.floor, before.places
+        record.hot_pairs, record.pair_floor, record.places = now.hot, now.floor, before.places
         record.memory_bytes = now.bytes
 
     def _answer(self, many: int) -> None:

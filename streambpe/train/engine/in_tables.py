@@ -162,7 +162,7 @@ class TableLearning:
             chosen = self._together(chosen[: blocked.index(True) if True in blocked else None], remaining, bounds)
         batch = self._merge(chosen, record, learning=True)
         batch.vetoed[:0] = vetoed
-        self._finish(record, began, len(chosen))
+        self._finish(record, began, len(chosen) - len(batch.id))
         return batch
 
     def _choose(self, remaining: int, record: BatchRecord) -> list[Pair]:
@@ -274,7 +274,7 @@ class TableLearning:
             self._take_changes(changes, first_new)
             if self.best.last is not None and ids.min() < first_new:
                 self._refill(1, record)  # the place of a known token among those that tie may be another now
-        record.merges, record.candidates, record.rounds = committed, len(chosen), 1
+        record.candidates, record.rounds = len(chosen), 1
         record.positions += self.places
         return Batch(left, right, ids, n, record, [], deleted)
 
@@ -358,10 +358,10 @@ class TableLearning:
             totals = dict(_summed([in_table, waiting]).iter_rows())
         self.best.change(key.tolist(), changes["n"].to_list(), totals)
 
-    def _finish(self, record: BatchRecord, began: float, candidates: int) -> None:
-        record.mode, record.stopped_by = self.kind, "all" if record.merges == candidates else "uncertain"
+    def _finish(self, record: BatchRecord, began: float, uncertain: int) -> None:
+        record.mode, record.stopped_by = self.kind, "uncertain" if uncertain else "all"
         record.seconds += time.perf_counter() - began
-        record.hot_pairs, record.floor = len(self.best), self.best.floor
+        record.hot_pairs, record.pair_floor = len(self.best), self.best.floor
         record.places, record.memory_bytes = self.places, self.nbytes
 
     # ------------------------------------------------------------------ known events
@@ -376,7 +376,7 @@ class TableLearning:
         if self.state.options.batch != "paper":
             known = self._together(known[:until_split], len(known), ANY)
         batch = self._merge(known, record, learning=False)
-        self._finish(record, began, len(known))
+        self._finish(record, began, len(known) - len(batch.id))
         if not batch.n[0]:
             raise ReplayMismatch(f"{merges[0][:2]} of event {merges[0]} is not a pair of these words")
         return batch
