@@ -22,6 +22,12 @@ from streambpe.store.journal import Journal
 from streambpe.store.trainings import open_tables, read_facts
 from streambpe.train.training import Training, TrainResult
 
+# Options that name files: how a training was started that has another file, one where none is asked for, or none.
+_FILES = {
+    "extends": ("to extend another model", "to extend a model", "without --extend"),
+    "balanced_on": ("with other texts of --balance-text", "with --balance-text", "without --balance-text"),
+}
+
 
 class TrainingIdentity(TypedDict):
     """What a journal says of its training: what must not change while it goes on."""
@@ -99,38 +105,25 @@ def refuse_changes(training: Training, before: Mapping[str, Any], corpus_sha256:
             f"of its counts are gone. It was not changed. `streambpe count {typed(training.run.path)} SOURCE...` reads "
             f"again what is gone. Learn from all of them beside it with --name NAME."
         )
-    saved, asked = (one["config"].get("extends") for one in (before, now))
-    if saved != asked:
-        how = "to extend another model" if saved and asked else "to extend a model" if saved else "without --extend"
-        raise ResumeMismatch(
-            f"{training}, was started {how}; nothing was changed. Go on with `{training.resume_command}`, or learn "
-            f"beside it with --name NAME."
-        )
-    saved, asked = (one["config"].get("balanced_on") for one in (before, now))
-    if saved != asked:
-        how = (
-            "with other texts of --balance-text" if saved and asked else f"with{'' if saved else 'out'} --balance-text"
-        )
-        raise ResumeMismatch(
-            f"{training}, was started {how}; nothing was changed. Go on with `{training.resume_command}`, or learn "
-            f"beside it with --name NAME."
-        )
     flat_before = {**before["config"], "special": before["specials"], "reserve": before["reserve"]}
     flat_now = {**now["config"], "special": now["specials"], "reserve": now["reserve"]}
-    for key in sorted(flat_now.keys() | flat_before.keys()):
+    for key in (*_FILES, *sorted((flat_now.keys() | flat_before.keys()) - _FILES.keys())):
         saved, asked = flat_before.get(key), flat_now.get(key)
         if key == "vocab_size":
             _refuse_size(training, saved, asked)
         elif saved != asked:
+            grow = "" if key in _FILES else "leave the option out to grow it; "
             raise ResumeMismatch(
                 f"{training}, was started {_told(key, saved, asked)}; nothing was changed. "
-                f"Go on with `{training.resume_command}`; leave the option out to grow it; or learn beside it with "
-                f"--name NAME."
+                f"Go on with `{training.resume_command}`; {grow}or learn beside it with --name NAME."
             )
 
 
 def _told(key: str, saved: Any, asked: Any) -> str:
     """with --tau 0.9, not 0.8;  with --balance, not without it."""
+    if key in _FILES:
+        another, one, none = _FILES[key]
+        return another if saved and asked else one if saved else none
     known = options_of(TrainConfig).get(key)
     flag = known.flag if known else f"--{key.replace('_', '-')}"
     if all(value is None or isinstance(value, bool) for value in (saved, asked)):

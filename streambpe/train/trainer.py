@@ -23,7 +23,7 @@ import hashlib
 import shutil
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -104,7 +104,8 @@ class Trainer:
         training = self.training
         self.meter.begin_stages()
         with training.run.lock(), disk_full_explained(training.run.path), waiting_for_tables(self.stop):
-            self.refuse_half_counted()
+            if not self.allow_partial:
+                refuse_half_counted(training)
             if training.inherited is not None:
                 refuse_too_little_memory(training.resources, str(training), training.inherited.events)
             corpus = find_corpus(training)
@@ -136,16 +137,11 @@ class Trainer:
             finally:
                 self.stop = callers
 
-    def refuse_half_counted(self, given: Collection[str] = ()) -> None:
-        """Raise an error if the counts are only part of a corpus and nobody asked for that."""
-        if not self.allow_partial:
-            refuse_half_counted(self.training, given)
-
     def _learn(self, corpus: Corpus) -> TrainResult:
         """Learn from the counts; write the log and the tables."""
         training = self.training
         symbols = Symbols.of(self.config, corpus, training.inherited, training.resources.memory_bytes)
-        goal = Goal.of(self.config, symbols)
+        goal = Goal.of(self.config, len(symbols.alphabet), len(symbols.stop_words))
         documents = find_documents(training, corpus) if self.config.superwords != "none" else None
         journal = open_journal(training, corpus)
         tables = Tables(training, corpus, symbols)
