@@ -22,9 +22,6 @@ import numpy as np
 from streambpe.arrays import Bool, Int64
 from streambpe.train.engine.pair_counter import PairCounter
 
-SHORT_LIST = 2048  # pairs; larger means fewer rebuilds, smaller means faster `best`
-RECENT_KEYS = 16384
-
 PairFilter = Callable[[Int64, Int64], Bool]
 
 
@@ -70,17 +67,8 @@ class Frontier:
     refills."""
 
     def __init__(self) -> None:
-        self.floor = 0  # cold pairs count less than this; 0 before the first fill
-        self.size = 0
-        self.left = np.empty(0, np.int64)
-        self.right = np.empty(0, np.int64)
-        self.count = np.empty(0, np.int64)
-        self._short = np.empty(0, np.int64)
-        self._short_floor = 0
-        self._keys = np.empty(0, np.int64)  # sorted, for `find`
-        self._key_slots = np.empty(0, np.int64)
-        self._recent = (self._keys, self._key_slots)
-        self._keyed = 0  # slots below this are in one of the two lists of keys
+        none = np.empty(0, np.int64)
+        self.fill(none, none, none, 0)
 
     @property
     def nbytes(self) -> int:
@@ -89,26 +77,19 @@ class Frontier:
         return sum(array.nbytes for array in arrays)
 
     def fill(self, left: Int64, right: Int64, count: Int64, floor: int) -> None:
-        """Replace everything: all pairs that count at least `floor`."""
+        """Replace everything: all pairs that count at least `floor`; cold pairs count less. 0 before the first fill."""
         self.left, self.right, self.count = left, right, count
         self.size = len(left)
         self.floor = floor
-        self._short = np.empty(0, np.int64)
-        self._short_floor = np.iinfo(np.int64).max
-        self._keys = np.empty(0, np.int64)
-        self._key_slots = np.empty(0, np.int64)
-        self._recent = (self._keys, self._key_slots)
-        self._keyed = 0
+        self._keys, self._key_slots = np.empty((2, 0), np.int64)  # sorted, for `find`
+        self._keyed = 0  # slots below this are among them
 
-    def add(self, left: Int64, right: Int64, count: Int64) -> Int64:
-        """Add born pairs; returns their slots. The caller leaves out those below the floor."""
-        slots = np.arange(self.size, self.size + len(left))
+    def add(self, left: Int64, right: Int64, count: Int64) -> None:
+        """Add born pairs. The caller leaves out those below the floor."""
         self._reserve(self.size + len(left))
         for array, values in ((self.left, left), (self.right, right), (self.count, count)):
-            array[slots] = values
+            array[self.size : self.size + len(left)] = values
         self.size += len(left)
-        self._short = np.concatenate((self._short, slots[count >= self._short_floor]))
-        return slots
 
     def _reserve(self, size: int) -> None:
         if size <= len(self.left):
@@ -129,71 +110,34 @@ class Frontier:
 
         `label[token]` sorts tokens as the tie rule does. Fewer than k when there are no more.
         """
-        at_least = max(at_least, self.floor)
-        short = self._short
-        count = self.count[short]
-        keep = count >= self._short_floor
-        alive = int(np.count_nonzero(keep))
-        if alive <= k and self._short_floor > at_least:
-            self._rebuild(max(SHORT_LIST, 8 * k), at_least)
-            short = self._short
-            count = self.count[short]
-        elif alive < len(short) // 2:
-            self._short = short = short[keep]
-            count = count[keep]
-        if len(short) > k + 1:
-            cut = len(short) - (k + 1)
-            threshold = max(int(np.partition(count, cut)[cut]), self._short_floor)
-        else:
-            threshold = self._short_floor
-        chosen = np.flatnonzero(count >= threshold)
-        slots = short[chosen]
-        by = np.lexsort((label[self.right[slots]], label[self.left[slots]], -count[chosen]))[: k + 1]
-        slots = slots[by]
-        if len(slots) > k and self.count[slots[k]] > self.floor - 1:
-            return Best(slots[:k], int(self.count[slots[k]]))
-        return Best(slots[:k], max(self._short_floor - 1, self.floor - 1))
-
-    def _rebuild(self, wanted: int, at_least: int) -> None:
-        count = self.count[: self.size]
-        slots = np.flatnonzero(count >= at_least)
-        floor = at_least
-        if len(slots) > wanted:
-            values = count[slots]
-            cut = len(values) - wanted
-            floor = int(np.partition(values, cut)[cut])
-            slots = slots[values >= floor]
-        self._short = slots
-        self._short_floor = floor
+        count, least = self.count[: self.size], max(at_least, self.floor)
+        threshold = least
+        if self.size > k + 1:
+            cut = self.size - (k + 1)
+            threshold = max(int(np.partition(count, cut)[cut]), least)
+        slots = np.flatnonzero(count >= threshold)
+        slots = slots[np.lexsort((label[self.right[slots]], label[self.left[slots]], -count[slots]))]
+        return Best(slots[:k], int(count[slots[k]]) if len(slots) > k else least - 1)
 
     def find(self, left: Int64, right: Int64) -> Int64:
-        """The slots of these pairs, -1 where cold. Cost: two binary searches each.
+        """The slots of these pairs, -1 where cold. Cost: a binary search each.
 
-        Sorted keys are kept in a large part and a small recent one, which is folded in when it has grown.
-
-            keys 3 5 5 8   asked 5 4 9   the last key that is not above: places 2 0 3   equal? yes no no
+        keys 3 5 5 8   asked 5 4 9   the last key that is not above: places 2 0 3   equal? yes no no
         """
-        if self._keyed < self.size:
-            new = np.arange(self._keyed, self.size)
-            keys = np.concatenate((self._recent[0], (self.left[new] << 32) | self.right[new]))
-            slots = np.concatenate((self._recent[1], new))
-            if len(keys) > RECENT_KEYS:
-                keys = np.concatenate((self._keys, keys))
-                slots = np.concatenate((self._key_slots, slots))
-            by = np.argsort(keys, kind="stable")
-            if len(keys) > RECENT_KEYS:
-                self._keys, self._key_slots = keys[by], slots[by]
-                by = by[:0]
-            self._recent = (keys[by], slots[by])
-            self._keyed = self.size
-        key = (left << 32) | right
-        found = np.full(len(key), -1, np.int64)
-        for keys, slots in ((self._keys, self._key_slots), self._recent):
-            if len(keys) and len(key):
-                # Take the last of equal keys: pairs of an id that came back have a second slot, and the first is void.
-                place = np.maximum(np.searchsorted(keys, key, side="right") - 1, 0)
-                found = np.where(keys[place] == key, slots[place], found)
-        return found
+        new = np.arange(self._keyed, self.size)
+        keys = self.left[new] << 32 | self.right[new]
+        by = np.argsort(keys, kind="stable")
+        # Behind equal keys, of which the last is taken: pairs of an id that came back have a second slot, and the first
+        # is void.
+        place = np.searchsorted(self._keys, keys[by], side="right")
+        self._keys = np.insert(self._keys, place, keys[by])
+        self._key_slots = np.insert(self._key_slots, place, new[by])
+        self._keyed = self.size
+        key = left << 32 | right
+        if not len(self._keys):
+            return np.full(len(key), -1, np.int64)
+        place = np.maximum(np.searchsorted(self._keys, key, side="right") - 1, 0)
+        return np.where(self._keys[place] == key, self._key_slots[place], -1)
 
 
 def best_pairs(counter: PairCounter, request: FloorRequest, allowed: PairFilter | None = None) -> tuple[Int64, int]:
