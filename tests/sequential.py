@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -13,6 +17,20 @@ from streambpe.train.words import WordFiles
 
 BASE = [bytes([i]) for i in range(256)]
 Event = tuple[int, int, int, int]
+_WORK, _NUMBERS = TemporaryDirectory(prefix="streambpe-engine-"), itertools.count()
+
+
+def engine_options(**given) -> EngineOptions:
+    """Options with a work folder of their own, unless one is given."""
+    return EngineOptions(**{"work_dir": Path(_WORK.name) / str(next(_NUMBERS)), **given})
+
+
+def new_engine(words, base=BASE, options=None, **more) -> Engine:
+    """An engine that shares no work folder with another one of the same options."""
+    options = options or engine_options()
+    if options.work_dir.parent == Path(_WORK.name):
+        options = replace(options, work_dir=engine_options().work_dir)
+    return Engine(words, base, options, **more)
 
 
 def engine_words(words) -> Words:
@@ -155,12 +173,12 @@ def wrong_pairs(engine: Engine) -> list[str]:
 def gone_on_with(engine: Engine, folder, events, deleted=(), **options) -> Engine:
     """An engine with the words that another one has after these events, written and read back."""
     files = WordFiles.write(folder, engine.words())
-    return Engine(files.open(), BASE, EngineOptions(**options), knows=Known(events, deleted))
+    return new_engine(files.open(), BASE, engine_options(**options), knows=Known(events, deleted))
 
 
 def run(words, merges, *, check=False, rule=None, base=BASE, **options):
     """Learn with the engine: (events, batches); `check` recounts every pair after every pass."""
-    engine = Engine(engine_words(words), base, EngineOptions(**options), rule=rule)
+    engine = new_engine(engine_words(words), base, engine_options(**options), rule=rule)
     batches = []
     for batch in engine.batches(merges):
         batches.append(batch)

@@ -32,12 +32,11 @@ from streambpe.train.commands import resume, train
 from streambpe.train.counting.count import count
 from streambpe.train.engine import balanced
 from streambpe.train.engine.balanced import Balance, BalancedEngine, Choice, Group
-from streambpe.train.engine.rules import EngineOptions
 from tests.oracles.balanced import learn_balanced
 from tests.oracles.tables import check
 from tests.runs import SMALL, log_of, plain_events
 from tests.samples import natural_text
-from tests.sequential import engine_words, wrong_pairs
+from tests.sequential import engine_options, engine_words, wrong_pairs
 from tests.tiers import seeds
 
 Grouped = Mapping[str, Sequence[tuple[bytes, int]]]
@@ -61,7 +60,7 @@ def engine_of(
             text, size = engine_words(texts[name]), sum(len(word) * n for word, n in texts[name])
             group = replace(group, text=lambda text=text: text, text_size=size)
         made.append(group)
-    options = EngineOptions(memory_bytes=memory, min_frequency=least, **tuning)
+    options = engine_options(memory_bytes=memory, min_frequency=least, **tuning)
     return BalancedEngine(engine_words(total.items()), BASE, options, first_id=256, balance=Balance(made, **how))
 
 

@@ -13,10 +13,17 @@ from streambpe.errors import ReplayMismatch
 from streambpe.model.alphabet import bytes_alphabet
 from streambpe.model.eventlog import Op
 from streambpe.train.engine.deletion import Deletions
-from streambpe.train.engine.engine import Engine
-from streambpe.train.engine.rules import EngineOptions
 from tests import oracles
-from tests.sequential import BASE, engine_words, gone_on_with, hard_words, text_words, wrong_pairs
+from tests.sequential import (
+    BASE,
+    engine_options,
+    engine_words,
+    gone_on_with,
+    hard_words,
+    new_engine,
+    text_words,
+    wrong_pairs,
+)
 from tests.tiers import examples, long, seeds, share
 
 TAUS = ["0.34", "0.5", "0.6", "0.75", "0.9", "1"]
@@ -66,7 +73,7 @@ def rule_of(tau, to, test):
 
 
 def learn(words, size, tau, to, test, check=False, **options):
-    engine = Engine(engine_words(words), BASE, EngineOptions(deletions=rule_of(tau, to, test), **options))
+    engine = new_engine(engine_words(words), BASE, engine_options(deletions=rule_of(tau, to, test), **options))
     batches = []
     for batch in engine.batches(size):
         batches.append(batch)
@@ -123,15 +130,15 @@ def test_snapshots_and_replays_go_on_the_same():
         words = hard_words(rng)
         rule = rule_of(rng.choice(TAUS), *rng.choice(RULES))
         way = WAYS[rng.choice(["index", "tight", "one", "few", "scan"] if seed < 4 else ["index", "tight"])]
-        options = EngineOptions(deletions=rule, **way)
-        engine = Engine(engine_words(words), BASE, options)
+        options = engine_options(deletions=rule, **way)
+        engine = new_engine(engine_words(words), BASE, options)
         batches = list(engine.batches(30))
         engine.close()
         if len(batches) < 3:
             continue
         cut = rng.randrange(1, len(batches))
         merges, deleted = as_given(batches[:cut])
-        again = Engine(engine_words(words), BASE, options)
+        again = new_engine(engine_words(words), BASE, options)
         again.replay(merges, deleted=deleted)
         assert wrong_pairs(again) == []
         live = 30 - again.learned
@@ -158,10 +165,10 @@ def test_a_snapshot_knows_which_tokens_are_dead(tmp_path, way):
     options = {"deletions": rule_of("0.6", "walk", "before"), **WAYS[way]}
     if way == "scan":
         options |= {"block_places": 900}
-    engine = Engine(engine_words(words), BASE, EngineOptions(**options))
+    engine = new_engine(engine_words(words), BASE, engine_options(**options))
     want = told(engine.batches(300))
     engine.close()
-    half = Engine(engine_words(words), BASE, EngineOptions(**options))
+    half = new_engine(engine_words(words), BASE, engine_options(**options))
     batches = list(half.batches(150))
     rest = gone_on_with(half, tmp_path / "half", *as_given(batches), **options)
     half.close()
@@ -174,8 +181,8 @@ def test_a_snapshot_knows_which_tokens_are_dead(tmp_path, way):
 def test_other_words_are_noticed_by_their_deletions():
     """A log whose deletions are not those that its merges lead to is refused."""
     words = text_words(4, 200)
-    options = EngineOptions(deletions=rule_of("0.6", "bytes", "before"))
-    engine = Engine(engine_words(words), BASE, options)
+    options = engine_options(deletions=rule_of("0.6", "bytes", "before"))
+    engine = new_engine(engine_words(words), BASE, options)
     merges, deleted = as_given(list(engine.batches(100)))
     with pytest.raises(ReplayMismatch, match="lead to the deletions"):
-        Engine(engine_words(words), BASE, options).replay(merges, deleted=deleted[:3] + deleted[4:])
+        new_engine(engine_words(words), BASE, options).replay(merges, deleted=deleted[:3] + deleted[4:])

@@ -52,12 +52,12 @@ from streambpe.model.vocabulary import Vocabulary
 from streambpe.text.patterns import find_pattern
 from streambpe.train import extension
 from streambpe.train.commands import resume, train
-from streambpe.train.engine.engine import Engine
-from streambpe.train.engine.rules import EngineOptions, EngineTuning, Words
+from streambpe.train.engine.rules import EngineTuning, Words
 from streambpe.train.extension import EncodedChunks, Extension, Inherited
 from tests.oracles.tables import check
 from tests.runs import SMALL, cli, counted_run, log_of
 from tests.samples import natural_text
+from tests.sequential import engine_options, new_engine
 from tests.tiers import examples, long, share
 
 OPTIONS = [
@@ -179,8 +179,10 @@ def fast_extension(log: EventLog, chunks: dict[str, int], tokens: int, tuning: E
     symbols, sizes = EncodedChunks(log).split_many(*as_buffers(pl.Series(texts)))
     contents, lengths = inherited.base_tokens()
     words = Words(symbols, np.append(0, np.cumsum(sizes)), np.array(n))
-    options = EngineOptions(**asdict(tuning))
-    with contextlib.closing(Engine(words, contents, options, first_id=len(contents), base_lengths=lengths)) as engine:
+    options = engine_options(**asdict(tuning))
+    with contextlib.closing(
+        new_engine(words, contents, options, first_id=len(contents), base_lengths=lengths)
+    ) as engine:
         made = list(engine.batches(tokens))
     return [merge_event(*map(int, row)) for one in made for row in zip(one.left, one.right, one.id, one.n, strict=True)]
 

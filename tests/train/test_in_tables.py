@@ -23,9 +23,7 @@ from streambpe.inspect.check import check
 from streambpe.model.alphabet import bytes_alphabet
 from streambpe.train import disk_bound
 from streambpe.train.commands import train
-from streambpe.train.engine.engine import Engine
 from streambpe.train.engine.in_tables import TableLearning
-from streambpe.train.engine.rules import EngineOptions
 from streambpe.train.trainer import Trainer
 from tests import oracles
 from tests.runs import SMALL, cli, rows, text_run
@@ -33,12 +31,14 @@ from tests.samples import natural_text
 from tests.sequential import (
     BASE,
     count_pairs,
+    engine_options,
     engine_words,
     events_of,
     gone_on_with,
     hard_words,
     learn,
     merge,
+    new_engine,
     paper_learn,
     run,
     wrong_pairs,
@@ -143,7 +143,7 @@ def test_pairs_that_tie_stay_in_the_table():
     """240 pairs tie for the best, and room is for sixty: no more than twice as many are ever in memory."""
     words = HOSTILE["all pairs tie"]
     for ties in ("ids", "bytes"):
-        engine = Engine(engine_words(words), BASE, EngineOptions(learner="tables", hot_pairs=60, ties=ties))
+        engine = new_engine(engine_words(words), BASE, engine_options(learner="tables", hot_pairs=60, ties=ties))
         events = []
         for batch in engine.batches(240):
             events += events_of([batch])
@@ -160,7 +160,7 @@ def test_known_events_and_snapshots_lead_to_the_same_place(tmp_path):
         words = hard_words(random.Random(seed))
         want = learn(words, 40, ties="bytes")
         half = len(want) // 2
-        engine = Engine(engine_words(words), BASE, EngineOptions(ties="bytes", **TINY))
+        engine = new_engine(engine_words(words), BASE, engine_options(ties="bytes", **TINY))
         engine.replay(want[:half])
         assert wrong_pairs(engine) == []
         again = gone_on_with(engine, tmp_path / str(seed), want[:half], ties="bytes", **TINY)
@@ -168,7 +168,7 @@ def test_known_events_and_snapshots_lead_to_the_same_place(tmp_path):
         engine.close()
         assert events_of(list(again.batches(40 - half))) == want[half:]
         again.close()
-    engine = Engine(engine_words([(b"ab", 3)]), BASE, EngineOptions(**TINY))
+    engine = new_engine(engine_words([(b"ab", 3)]), BASE, engine_options(**TINY))
     with pytest.raises(ReplayMismatch, match="learned from other words"):
         engine.replay([(97, 98, 256, 4)])
     with pytest.raises(ReplayMismatch, match="does not exist yet"):
@@ -193,7 +193,9 @@ def test_between_passes_everything_is_in_the_tables(tmp_path):
     for seed in seeds(48):
         rng = random.Random(seed)
         words = [(list(word), n) for word, n in hard_words(rng)]
-        engine = Engine(engine_words(words), BASE, EngineOptions(work_dir=tmp_path / str(seed), **rng.choice(WAYS)))
+        engine = new_engine(
+            engine_words(words), BASE, engine_options(work_dir=tmp_path / str(seed), **rng.choice(WAYS))
+        )
         for _ in range(rng.randint(0, 4)):
             for left, right, new, _ in events_of([batch] if (batch := engine.step(50)) else []):
                 words = [(merge(word, (left, right), new), n) for word, n in words]

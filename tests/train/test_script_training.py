@@ -32,14 +32,12 @@ from streambpe.text.patterns import PRESETS
 from streambpe.text.script_rules import split_by_rules
 from streambpe.train.commands import resume, train
 from streambpe.train.counting.count import count
-from streambpe.train.engine.engine import Engine
-from streambpe.train.engine.rules import EngineOptions
 from streambpe.train.engine.whole_characters import WholeCharacterRule
 from tests import oracles
 from tests.oracles.tables import check
 from tests.runs import SMALL, cli, log_of, rows
 from tests.script_samples import LINES, hostile_texts, long_text
-from tests.sequential import engine_words, events_of, wrong_pairs
+from tests.sequential import engine_options, engine_words, events_of, new_engine, wrong_pairs
 from tests.tiers import examples, long
 
 ENCODINGS = ["bytes", "script"]
@@ -86,8 +84,8 @@ def test_the_engine_equals_the_reference(alphabet, constrained):
             ways.append({"learner": "tables", "block_places": 40, "hot_pairs": 16})
         for way in ways:
             rule = WholeCharacterRule(alphabet, len(base)) if constrained else None
-            options = EngineOptions(**{"ties": ties, "overlaps": overlaps, **way})
-            engine = Engine(engine_words(words), base, options, rule=rule)
+            options = engine_options(**{"ties": ties, "overlaps": overlaps, **way})
+            engine = new_engine(engine_words(words), base, options, rule=rule)
             found = []
             for batch in engine.batches(size - len(alphabet)):
                 assert seed % 8 or wrong_pairs(engine) == []
@@ -108,7 +106,7 @@ def test_a_whole_character_rule_obeys_the_slow_one():
         base = [b""] * alphabet.first_id + list(alphabet.symbols)
         broken = []
         for rule in (WholeCharacterRule(alphabet, len(base)), None):
-            engine = Engine(words, base, rule=rule)
+            engine = new_engine(words, base, rule=rule)
             pairs = [event[:2] for event in events_of(list(engine.batches(300)))]
             contents = [token or b"" for token in engine.state.tokens]
             engine.close()

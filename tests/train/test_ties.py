@@ -8,11 +8,19 @@ from collections import Counter
 import pytest
 
 from streambpe.train.commands import train
-from streambpe.train.engine.engine import Engine
-from streambpe.train.engine.rules import EngineOptions
 from tests.oracles.tables import check
 from tests.runs import SMALL, counted_run
-from tests.sequential import BASE, engine_words, events_of, gone_on_with, hard_words, learn, run
+from tests.sequential import (
+    BASE,
+    engine_options,
+    engine_words,
+    events_of,
+    gone_on_with,
+    hard_words,
+    learn,
+    new_engine,
+    run,
+)
 from tests.tiers import seeds
 from tests.train.test_trainer import assert_equal_to_reference, hard_counts
 
@@ -86,8 +94,8 @@ def test_snapshot_restore_and_replay_with_ties_by_bytes(tmp_path, stop):
     for seed in seeds(15):
         words = hard_words(random.Random(seed))
         want = learn(words, 60, ties="bytes")
-        options = EngineOptions(ties="bytes", candidates=4)
-        engine = Engine(engine_words(words), BASE, options)
+        options = engine_options(ties="bytes", candidates=4)
+        engine = new_engine(engine_words(words), BASE, options)
         done = []
         for batch in engine.batches(60):
             done += events_of([batch])
@@ -95,7 +103,7 @@ def test_snapshot_restore_and_replay_with_ties_by_bytes(tmp_path, stop):
                 break
         again = gone_on_with(engine, tmp_path / f"{seed}", done, ties="bytes", candidates=4)
         assert done + events_of(list(again.batches(60 - len(done)))) == want
-        replayed = Engine(engine_words(words), BASE, options)
+        replayed = new_engine(engine_words(words), BASE, options)
         replayed.replay(done)
         assert done + events_of(list(replayed.batches(60 - len(done)))) == want
 

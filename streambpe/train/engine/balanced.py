@@ -32,7 +32,7 @@ from streambpe.train.engine.column import write_column
 from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.engine import Engine, word_slices
 from streambpe.train.engine.frontier import FloorRequest, best_pairs
-from streambpe.train.engine.learning import Given
+from streambpe.train.engine.learning import Given, Learning
 from streambpe.train.engine.pair_counter import PairCounter
 from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds, EngineOptions, Words
 from streambpe.train.engine.state import State
@@ -101,7 +101,7 @@ class Choice:
         self._done.add(group)
 
 
-class BalancedLearning:
+class BalancedLearning(Learning):
     """The words of all groups, in memory."""
 
     kind = "index"
@@ -231,23 +231,15 @@ class BalancedLearning:
         """Bytes taken."""
         return sum(learner.figures.bytes for learner in self._all)
 
-    def is_ready_to_move(self) -> bool:
-        """Never: the words are in memory already."""
-        return False
-
     def words(self) -> Iterator[tuple[Int32, Int64, Int64]]:
         """The words of all groups as they are now."""
         for learner in self._learners:
             yield from learner.words()
 
-    def next_at_most(self) -> int:
-        """No pair counts more than this."""
-        return int(self.hot_pairs()[2].max(initial=0))
-
     def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
         """(left, right, count, floor): the pairs that count most in all groups together, counted anew."""
         options = self.state.options
-        counter = PairCounter(options.counter_bytes, options.work_dir)
+        counter = PairCounter(int((1 - _SHARE) / 2 * options.memory_bytes), options.work_dir)
         for some in self.words():
             counter.count(*write_column(*some), self.state.disjoint)
         rows, floor = best_pairs(counter, FloorRequest(most=_MOST_HOT))
@@ -291,7 +283,7 @@ class BalancedEngine(Engine):
 
     def replay(self, merges: Sequence[Given], deleted: Sequence[Deletion] = ()) -> None:
         """See Engine.replay; the groups must choose the same merges again."""
-        at, tokens, next_id = 0, self.learned, self.next_id
+        at, tokens, next_id = 0, self.learned, self.state.next_id
         while not self._by_group and at < len(merges) and tokens < self._balance.start:
             new = merges[at][2] == next_id
             tokens, next_id, at = tokens + new, next_id + new, at + 1

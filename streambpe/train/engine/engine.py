@@ -19,12 +19,8 @@ in slices and may be memory maps.
 
 from __future__ import annotations
 
-import shutil
-import weakref
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from tempfile import mkdtemp
 
 import numpy as np
 
@@ -50,13 +46,13 @@ HotPairs = tuple[Int64, Int64, Int64, int]  # left, right, count, floor
 
 
 class Engine:
-    """Learns merges over a set of words. See the module's docstring; `close` removes temporary files."""
+    """Learns merges over a set of words. See the module's docstring; `close` removes its files."""
 
     def __init__(
         self,
         words: Words,
         base_tokens: Sequence[bytes],
-        options: EngineOptions | None = None,
+        options: EngineOptions,
         *,
         first_id: int | None = None,
         base_lengths: Sequence[int] | None = None,
@@ -69,10 +65,8 @@ class Engine:
         `base_lengths`: what max_token_length adds up (1 per base symbol unless given). `ties`: an order to use instead
         of options.ties. `knows`: the events that made the words what they are.
         """
-        self.state = State(base_tokens, options or EngineOptions(), first_id, base_lengths, rule, ties)
-        self.options = self.state.options
-        self._own_folder = self.options.work_dir is None
-        self._folder: Path | None = self.options.work_dir
+        self.state = State(base_tokens, options, first_id, base_lengths, rule, ties)
+        self.options = options
         self._check_sums(words)
         if knows is not None:
             self.state.take_known(knows)
@@ -105,46 +99,19 @@ class Engine:
         """How many learned tokens are alive."""
         return self.state.learned
 
-    @property
-    def merges(self) -> int:
-        """How many merges so far, those onto a living token included."""
-        return self.state.merges
-
-    @property
-    def next_id(self) -> int:
-        """The id of the next new token."""
-        return self.state.next_id
-
-    @property
-    def vetoed(self) -> list[tuple[int, int, int]]:
-        """Pairs that were the best but make a blocked token: left, right, count."""
-        return self.state.vetoed
-
-    @property
-    def memory_bytes(self) -> int:
-        """Bytes in the engine's own arrays (between passes)."""
-        return self.learning.nbytes
-
-    @property
-    def folder(self) -> Path:
-        """Where blocks and spills go."""
-        if self._folder is None:
-            self._folder = Path(mkdtemp(prefix="streambpe-engine-"))
-            # It is removed even if close() is forgotten or an error ends the run.
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        return self._folder
-
     # ------------------------------------------------------------------ in memory or on disk
 
     def _load(self, words: Words) -> None:
         self.learning: Learning
         options = self.options
         if options.learner == "tables":
-            self.learning = TableLearning(self.state, word_slices(words), self.folder)
+            self.learning = TableLearning(self.state, word_slices(words), self.options.work_dir)
             return
         self._fitting = options.memory_bytes // BYTES_PER_PLACE if not options.force_scan else options.index_below
         if options.force_scan or not self._to_memory(lambda: word_slices(words)):
-            self.learning = DiskLearning(self.state, [(words.symbols, words.offsets, words.weights)], self.folder)
+            self.learning = DiskLearning(
+                self.state, [(words.symbols, words.offsets, words.weights)], self.options.work_dir
+            )
 
     def _to_memory(self, parts: Callable[[], Parts]) -> bool:
         """Learn from these words in memory, if they fit."""
@@ -171,7 +138,7 @@ class Engine:
         """Memory has no room for all pairs: go on from disk, until half of the words' places are left."""
         memory = self.learning
         self._fitting = memory.places // 2
-        self.learning = DiskLearning(self.state, memory.words(), self.folder)
+        self.learning = DiskLearning(self.state, memory.words(), self.options.work_dir)
         memory.close()
 
     # ------------------------------------------------------------------ learning
@@ -273,10 +240,8 @@ class Engine:
         return total, alone
 
     def close(self) -> None:
-        """Remove block files, and the work folder if it was a temporary one."""
+        """Give memory and files back."""
         self.learning.close()
-        if self._own_folder and self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def word_slices(words: Words) -> Iterator[tuple[Int32, Int64, Int64]]:

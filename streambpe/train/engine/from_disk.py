@@ -22,7 +22,7 @@ from streambpe.train.engine.column import SEPARATOR, Rewrite, read_column, write
 from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.frontier import FloorRequest, Frontier, best_pairs
 from streambpe.train.engine.in_memory import MemoryLearning
-from streambpe.train.engine.learning import Given, Parts
+from streambpe.train.engine.learning import Given, Learning, Parts
 from streambpe.train.engine.pair_counter import PairCounter
 from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds, release_maps
 from streambpe.train.engine.scan import SCAN_BYTES_PER_PLACE, Digest, Links, ScanColumn
@@ -54,7 +54,7 @@ class _Named:
     deleted: list[Deletion]
 
 
-class DiskLearning:
+class DiskLearning(Learning):
     """Words in blocks under a folder; `close` removes them."""
 
     kind = "scan"
@@ -406,10 +406,6 @@ class DiskLearning:
         """The words as they are now: symbols, offsets, weights, block by block."""
         self.end_stage()
         return self.column.current_words()
-
-    def next_at_most(self) -> int:
-        """No pair counts more than this; to know better would be a look at all words."""
-        return MAX_COUNT
 
     def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
         """(left, right, count, floor): every pair that may merge and counts at least the floor."""

@@ -18,7 +18,7 @@ from streambpe.errors import ReplayMismatch
 from streambpe.train.engine import batch as rounds
 from streambpe.train.engine.column import Rewrite, read_column, write_column
 from streambpe.train.engine.deletion import Deletion
-from streambpe.train.engine.learning import Given, Parts
+from streambpe.train.engine.learning import Given, Learning, Parts
 from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds
 from streambpe.train.engine.state import State
 
@@ -40,7 +40,7 @@ def measured(state: State, parts: Parts) -> tuple[int, int]:
     return places, words
 
 
-class MemoryLearning:
+class MemoryLearning(Learning):
     """Words in memory. NoRoom says that they are there, unharmed, but that there is no room to learn from them."""
 
     kind = "index"
@@ -217,10 +217,6 @@ class MemoryLearning:
         """Raise NoRoom if deleted tokens are left in the learner's own words: only `words` splits them."""
         if self._unsplit:
             raise NoRoom
-
-    def is_ready_to_move(self) -> bool:
-        """Never: the words are in memory already."""
-        return False
 
     def next_at_most(self) -> int:
         """No pair counts more than this."""

@@ -42,7 +42,7 @@ from streambpe.store.database import feed, incoming, open_store
 from streambpe.store.sqlfiles import query_frame, run_sql
 from streambpe.train.engine import batch as rounds
 from streambpe.train.engine.deletion import Deletion
-from streambpe.train.engine.learning import Given, Parts
+from streambpe.train.engine.learning import Given, Learning, Parts
 from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds, release_maps
 from streambpe.train.engine.state import State
 from streambpe.train.engine.table_words import (
@@ -69,7 +69,7 @@ _EMPTY_SHARE = 4  # a block is written without its empty rows when one in so man
 _LOOKED_AT = 512  # of the best pairs, for one pass
 
 
-class TableLearning:
+class TableLearning(Learning):
     """Words in tables under a folder, which stay there; the caller removes the folder. A Learning."""
 
     kind = "tables"
@@ -401,10 +401,6 @@ class TableLearning:
             word, token, n = rows.at(np.flatnonzero(rows.token >= 0))
             begins = np.flatnonzero(np.diff(word, prepend=-1))
             yield token, np.append(begins, len(word)).astype(np.int64), n[begins]
-
-    def is_ready_to_move(self) -> bool:
-        """Never: here they are to stay."""
-        return False
 
     def next_at_most(self) -> int:
         """See Learning.next_at_most."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from streambpe.arrays import Int32, Int64
+from streambpe.arrays import MAX_COUNT, Int32, Int64
 from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds
 
 Given = tuple[int, int, int, int]  # a known merge: left, right, id, n
@@ -39,12 +39,14 @@ class Learning(Protocol):
 
     def is_ready_to_move(self) -> bool:
         """Whether the words would rather be in memory, and can go now."""
+        return False
 
     def words(self) -> Iterator[tuple[Int32, Int64, Int64]]:
         """The words as they are now: symbols, offsets, weights, some at a time."""
 
     def next_at_most(self) -> int:
-        """No pair counts more than this."""
+        """No pair counts more than this; to know better may take a look at all words."""
+        return MAX_COUNT
 
     def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
         """(left, right, count, floor): every pair that may merge and counts at least the floor, which is at least 1."""

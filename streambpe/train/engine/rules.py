@@ -41,7 +41,7 @@ class EngineTuning:
     candidates: int = 2048  # merges in one batch, at most
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EngineOptions(EngineTuning):
     """The rule of learning (first block) and what there is to learn with (second block: never changes an event)."""
 
@@ -58,7 +58,7 @@ class EngineOptions(EngineTuning):
     learner: str = "core"  # or tables
     memory_bytes: int = 4 << 30
     threads: int = 1
-    work_dir: Path | None = None  # for blocks and spills; None: a temporary folder, removed by close()
+    work_dir: Path  # for blocks and spills
 
     @property
     def counter_bytes(self) -> int:
