@@ -11,11 +11,12 @@ was counted; once the user counts without it, it is left out.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from streambpe.errors import CountUnfinished, RunError, typed
 from streambpe.model.corpus_facts import LeftOut
@@ -97,13 +98,10 @@ def read_record(run: Run) -> Record:
             f"{path} is not what was left there. Nothing was changed. Put the right one back, or remove it. {_ANEW}"
         )
     try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-        sources = tuple(Wanted(**source) for source in facts["sources"])
-        leaving = tuple(Leaving(**source) for source in facts.get("leaving", ()))
-        return Record(sources, tuple(facts["runs"]), facts["resources"] or None, leaving)
+        return msgspec.json.decode(path.read_bytes(), type=Record)
     except FileNotFoundError:
         return Record()
-    except (ValueError, KeyError, TypeError) as why:
+    except ValueError as why:
         raise RunError(f"{path} is damaged ({why}). Remove it. {_ANEW}") from None
 
 
@@ -113,7 +111,7 @@ _ANEW = "Then give the `streambpe count` command again with all sources: those t
 def write_record(run: Run, record: Record) -> None:
     """Replace counting.json; remove it if the record is empty. Locked by the caller."""
     if record:
-        replace_known(record_path(run), json.dumps(asdict(record)).encode())
+        replace_known(record_path(run), msgspec.json.encode(record))
     elif record_path(run).exists() or not is_known(record_path(run)):
         remove_known(record_path(run))
 

@@ -20,22 +20,7 @@ from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint, is_sealed, seal_folder
 from streambpe.system import remove_folder
 from streambpe.train.engine.engine import Engine
-from streambpe.train.pace import Pace
 from streambpe.train.words import WordFiles
-
-
-class Snapshots:
-    """When the next snapshot of a training is due."""
-
-    def __init__(self, folder: Path, least_seconds: float) -> None:
-        """`least_seconds`: none is made sooner; 0: one at every chance, whatever it costs."""
-        self._folder, self._pace = folder, Pace(least_seconds)
-
-    def write_if_due(self, engine: Engine, journal: Journal) -> None:
-        """Write a snapshot if the last one is old enough."""
-        if self._pace.is_due():
-            with self._pace.timed():
-                write_snapshot(self._folder, engine, journal)
 
 
 def find_snapshot(folder: Path, journal: Journal) -> tuple[WordFiles, int] | None:

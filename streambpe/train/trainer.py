@@ -51,7 +51,8 @@ from streambpe.train.extension import refuse_too_little_memory
 from streambpe.train.identity import finished, refuse_half_counted
 from streambpe.train.joining import SuperwordLearning, find_documents, join_superwords, superwords_folder
 from streambpe.train.opening import open_engine
-from streambpe.train.snapshots import Snapshots
+from streambpe.train.pace import Pace
+from streambpe.train.snapshots import write_snapshot
 from streambpe.train.tables import Joined, Publisher, Standing, Tables
 from streambpe.train.training import Corpus, Goal, Symbols, Training, TrainResult, header_of
 
@@ -195,7 +196,7 @@ class Trainer:
         self.meter.stage, self.meter.total = "learning", goal.words
         self.meter.done = self.meter.resumed_from = book.learned
         self.meter.started = last_checkpoint = time.monotonic()
-        snapshots = None if self.config.balance else Snapshots(self.training.private, self.snapshot_seconds)
+        snapshots = Pace(self.snapshot_seconds)
         for batch in engine.batches(goal.words - book.learned):
             _record(batch, journal, book)
             self._tell(batch, book, journal)
@@ -205,8 +206,9 @@ class Trainer:
                 if self.stop.is_set():
                     break
                 publisher.publish(engine, journal, book)
-                if snapshots is not None:  # which group chooses next is known by replaying all choices
-                    snapshots.write_if_due(engine, journal)
+                if snapshots.is_due() and not self.config.balance:  # there all choices are replayed to know the next
+                    with snapshots.timed():
+                        write_snapshot(self.training.private, engine, journal)
                 last_checkpoint = time.monotonic()
         journal.commit()
 

@@ -110,7 +110,7 @@ class DiskLearning(Learning):
                 return batch
             slots = self._choose(remaining, record)
             if not len(slots):
-                return self._only_vetoes(vetoed, record, began)
+                return self._nothing(vetoed, record, began) if vetoed else None
             if self.frontier.count[slots[0]] < bounds.first:
                 return self._nothing(vetoed, record, began)
             left, right = int(self.frontier.left[slots[0]]), int(self.frontier.right[slots[0]])
@@ -123,9 +123,6 @@ class DiskLearning(Learning):
         batch = self._merge(self.frontier.left[slots], self.frontier.right[slots], changes, record, began)
         batch.vetoed[:0] = vetoed
         return batch
-
-    def _only_vetoes(self, vetoed: list[tuple[int, int, int]], record: BatchRecord, began: float) -> Batch | None:
-        return self._nothing(vetoed, record, began) if vetoed else None
 
     def _nothing(self, vetoed: list[tuple[int, int, int]], record: BatchRecord, began: float) -> Batch:
         """A pass without a merge."""
