@@ -140,13 +140,18 @@ class Engine:
         """`pieces`: gives the words, as often as it is asked."""
         self.learning: Learning
         options = self.options
-        if options.learner == "tables":
-            self.learning = TableLearning(self.state, chain.from_iterable(map(word_slices, pieces())), self.folder)
-            return
         self._fitting = options.memory_bytes // BYTES_PER_PLACE if not options.force_scan else options.index_below
-        if options.force_scan or not self._to_memory(lambda: chain.from_iterable(map(word_slices, pieces()))):
-            parts = ((words.symbols, words.offsets, words.weights) for words in pieces())
-            self.learning = DiskLearning(self.state, parts, self.folder)
+
+        def parts() -> Parts:
+            return chain.from_iterable(map(word_slices, pieces()))
+
+        if options.learner == "tables" or options.force_scan or not self._to_memory(parts):
+            self.learning = self._from_disk(parts())
+
+    def _from_disk(self, parts: Parts) -> Learning:
+        """Words on disk; BatchBPE's rounds are made by the learner in tables."""
+        in_tables = self.options.learner == "tables" or self.options.batch == "paper"
+        return (TableLearning if in_tables else DiskLearning)(self.state, parts, self.folder)
 
     def _to_memory(self, parts: Callable[[], Parts]) -> bool:
         """Learn from these words in memory, if they fit."""
@@ -174,7 +179,7 @@ class Engine:
         memory = self.learning
         memory.report_lives()
         self._fitting = memory.places // 2
-        self.learning = DiskLearning(self.state, memory.words(), self.folder)
+        self.learning = self._from_disk(memory.words())
         memory.close()
 
     # ------------------------------------------------------------------ learning
