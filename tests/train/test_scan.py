@@ -12,10 +12,9 @@ from streambpe.arrays import Int32
 from streambpe.core.learner import Learner, Rule
 from streambpe.train.engine import scan as scan_module
 from streambpe.train.engine.column import read_column, write_column
-from streambpe.train.engine.engine import Words
 from streambpe.train.engine.frontier import Frontier
 from streambpe.train.engine.scan import Links, ScanColumn
-from tests.sequential import count_pairs, hard_words, merge
+from tests.sequential import count_pairs, engine_words, hard_words, merge
 from tests.tiers import seeds
 
 
@@ -31,7 +30,7 @@ def in_memory(symbols, offsets, weights, *, disjoint=False, keeps=False, known=(
 
 def columns(words, tmp_path, *, disjoint=False, block=12):
     """The same words in memory and as a scan over small blocks."""
-    flat = Words.of(words)
+    flat = engine_words(words)
     scan = ScanColumn(tmp_path, disjoint=disjoint, threads=2)
     for at in range(0, len(words), max(1, block // 6)):
         stop = min(len(words), at + max(1, block // 6))
@@ -46,7 +45,7 @@ def filled(column):
 
 def test_a_column_holds_the_words_of_two_tokens_and_more():
     """Words of fewer than two tokens are left out; the others and their weights read back as written."""
-    flat = Words.of([(b"abc", 3), (b"", 1), (b"x", 9), (b"de", 2)])
+    flat = engine_words([(b"abc", 3), (b"", 1), (b"x", 9), (b"de", 2)])
     column, weights = write_column(flat.symbols, flat.offsets, flat.weights)
     assert column.tolist() == [-1, 97, 98, 99, -1, 100, 101, -1]
     assert weights.tolist() == [3, 2]

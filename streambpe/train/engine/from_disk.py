@@ -23,7 +23,6 @@ from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.frontier import Frontier
 from streambpe.train.engine.in_memory import MemoryLearning
 from streambpe.train.engine.learning import Given, Parts
-from streambpe.train.engine.pair_counter import PairCounter
 from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds
 from streambpe.train.engine.scan import SCAN_BYTES_PER_PLACE, Digest, Links, ScanColumn
 from streambpe.train.engine.state import State
@@ -133,7 +132,7 @@ class DiskLearning:
     def _refill(self, record: BatchRecord) -> None:
         options, state = self.state.options, self.state
         most = options.hot_pairs or max(1 << 12, min(1 << 20, options.memory_bytes // 4 // 64))
-        counter = self._count_pairs(self.pairs)
+        counter = self.column.count_pairs(options.counter_bytes, self.pairs)
         self.frontier = Frontier.of(counter, self._at_least, most, state.allowed if state.filters else None)
         record.spills += counter.spills
         record.refills += 1
@@ -261,7 +260,7 @@ class DiskLearning:
         n = np.array([counted], np.int64)
         state.placed(ids, n)
         self._words_changed(deleted)
-        record.merges = record.candidates = record.rounds = 1
+        record.candidates = record.rounds = 1
         record.stopped_by = "all"
         record.positions += self.column.touched - touched
         self._finish_record(record, began)
@@ -271,12 +270,9 @@ class DiskLearning:
         record.mode = self.kind
         record.seconds += time.perf_counter() - began
         record.hot_pairs = len(self.frontier.count)
-        record.floor = self.frontier.floor
+        record.pair_floor = self.frontier.floor
         record.places = self.column.places
         record.memory_bytes = self.nbytes
-
-    def forbid(self, left: int, right: int) -> None:
-        """Nothing to do: the state knows it."""
 
     def replay(self, merges: Sequence[Given], until_split: int, record: BatchRecord) -> Batch:
         """Apply some of these merges, at least the first; after `until_split` of them a token is split."""
@@ -355,17 +351,6 @@ class DiskLearning:
         floor = max(1, frontier.floor)
         keep = np.flatnonzero(frontier.count >= floor)
         return frontier.left[keep], frontier.right[keep], frontier.count[keep], floor
-
-    def pair_counts(self, folder: Path) -> PairCounter:
-        """Every pair with its count, counted from scratch."""
-        self.end_stage()
-        return self._count_pairs(folder)
-
-    def _count_pairs(self, folder: Path) -> PairCounter:
-        return self.column.count_pairs(self.state.options.counter_bytes, folder)
-
-    def report_lives(self) -> None:
-        """Nothing to do: the state has the lives while the words are on disk; a stage reports them when it ends."""
 
     def close(self) -> None:
         """Remove the blocks; lives go to the state."""

@@ -44,7 +44,6 @@ from streambpe.train.engine import batch as rounds
 from streambpe.train.engine.column import leftmost
 from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.learning import Given, Parts
-from streambpe.train.engine.pair_counter import PairCounter, count_pairs
 from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds
 from streambpe.train.engine.state import State
 from streambpe.train.engine.table_words import (
@@ -161,7 +160,7 @@ class TableLearning:
             chosen = self._together(chosen[: blocked.index(True) if True in blocked else None], remaining, bounds)
         batch = self._merge(chosen, record, learning=True)
         batch.vetoed[:0] = vetoed
-        self._finish(record, began, len(chosen))
+        self._finish(record, began, len(chosen) - len(batch.id))
         return batch
 
     def _choose(self, remaining: int, record: BatchRecord) -> list[Pair]:
@@ -271,7 +270,7 @@ class TableLearning:
             self._take_changes(changes, first_new)
             if self.best.last is not None and ids.min() < first_new:
                 self._refill(1, record)  # the place of a known token among those that tie may be another now
-        record.merges, record.candidates, record.rounds = committed, len(chosen), 1
+        record.candidates, record.rounds = len(chosen), 1
         record.positions += self.places
         return Batch(left, right, ids, n, record, [], deleted)
 
@@ -332,17 +331,13 @@ class TableLearning:
             totals = dict(_summed([in_table, waiting]).iter_rows())
         self.best.change(key.tolist(), changes["n"].to_list(), totals)
 
-    def _finish(self, record: BatchRecord, began: float, candidates: int) -> None:
-        record.mode, record.stopped_by = self.kind, "all" if record.merges == candidates else "uncertain"
+    def _finish(self, record: BatchRecord, began: float, uncertain: int) -> None:
+        record.mode, record.stopped_by = self.kind, "uncertain" if uncertain else "all"
         record.seconds += time.perf_counter() - began
-        record.hot_pairs, record.floor = len(self.best), self.best.floor
+        record.hot_pairs, record.pair_floor = len(self.best), self.best.floor
         record.places, record.memory_bytes = self.places, self.nbytes
 
     # ------------------------------------------------------------------ known events
-
-    def forbid(self, left: int, right: int) -> None:
-        """See Learning; the state knows it, and the table is filled without it."""
-        self._counted = False
 
     def replay(self, merges: Sequence[Given], until_split: int, record: BatchRecord) -> Batch:
         """See Learning.replay. Counts of pairs are not kept in step: they are counted again when they are needed."""
@@ -354,7 +349,7 @@ class TableLearning:
         if self.state.options.batch != "paper":
             known = self._together(known[:until_split], len(known), ANY)
         batch = self._merge(known, record, learning=False)
-        self._finish(record, began, len(known))
+        self._finish(record, began, len(known) - len(batch.id))
         if not batch.n[0]:
             raise ReplayMismatch(f"{merges[0][:2]} of event {merges[0]} is not a pair of these words")
         return batch
@@ -384,10 +379,6 @@ class TableLearning:
         """Never: here they are to stay."""
         return False
 
-    def pair_counts(self, folder: Path) -> PairCounter:
-        """See Learning.pair_counts."""
-        return count_pairs(self.words(), self.state, folder)
-
     def next_at_most(self) -> int:
         """See Learning.next_at_most."""
         return self.best.most if self._counted else MAX_COUNT
@@ -407,9 +398,6 @@ class TableLearning:
             floor += 1
         frame = query_frame(self._con, "learning/pairs_from", floor=floor)
         return (*unpack(_keys_of(frame)), frame["n"].to_numpy(), floor)
-
-    def report_lives(self) -> None:
-        """Nothing to do: the state has the lives."""
 
     def close(self) -> None:
         """Leave the tables to other programs, up to date."""
