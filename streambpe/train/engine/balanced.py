@@ -31,7 +31,7 @@ from streambpe.errors import LimitError, ReplayMismatch
 from streambpe.train.engine.column import write_column
 from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.engine import Engine, word_slices
-from streambpe.train.engine.frontier import FloorRequest, best_pairs
+from streambpe.train.engine.frontier import Frontier
 from streambpe.train.engine.learning import Given, Learning
 from streambpe.train.engine.pair_counter import PairCounter
 from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds, EngineOptions, Words
@@ -242,8 +242,8 @@ class BalancedLearning(Learning):
         counter = PairCounter(int((1 - _SHARE) / 2 * options.memory_bytes), options.work_dir)
         for some in self.words():
             counter.count(*write_column(*some), self.state.disjoint)
-        rows, floor = best_pairs(counter, FloorRequest(most=_MOST_HOT))
-        return rows[:, 0] >> 32, rows[:, 0] & 0xFFFFFFFF, rows[:, 1], floor
+        hot = Frontier.of(counter, 1, _MOST_HOT)
+        return hot.left, hot.right, hot.count, hot.floor
 
     def close(self) -> None:
         """Give the memory back."""

@@ -104,14 +104,14 @@ class Engine:
     def _load(self, words: Words) -> None:
         self.learning: Learning
         options = self.options
-        if options.learner == "tables":
-            self.learning = TableLearning(self.state, word_slices(words), self.options.work_dir)
-            return
         self._fitting = options.memory_bytes // BYTES_PER_PLACE if not options.force_scan else options.index_below
-        if options.force_scan or not self._to_memory(lambda: word_slices(words)):
-            self.learning = DiskLearning(
-                self.state, [(words.symbols, words.offsets, words.weights)], self.options.work_dir
-            )
+        if options.learner == "tables" or options.force_scan or not self._to_memory(lambda: word_slices(words)):
+            self.learning = self._from_disk(word_slices(words))
+
+    def _from_disk(self, parts: Parts) -> Learning:
+        """Words on disk; BatchBPE's rounds are made by the learner in tables."""
+        in_tables = self.options.learner == "tables" or self.options.batch == "paper"
+        return (TableLearning if in_tables else DiskLearning)(self.state, parts, self.options.work_dir)
 
     def _to_memory(self, parts: Callable[[], Parts]) -> bool:
         """Learn from these words in memory, if they fit."""
@@ -138,7 +138,7 @@ class Engine:
         """Memory has no room for all pairs: go on from disk, until half of the words' places are left."""
         memory = self.learning
         self._fitting = memory.places // 2
-        self.learning = DiskLearning(self.state, memory.words(), self.options.work_dir)
+        self.learning = self._from_disk(memory.words())
         memory.close()
 
     # ------------------------------------------------------------------ learning

@@ -41,9 +41,10 @@ from streambpe.later import polars as pl
 from streambpe.store.database import feed, incoming, open_store
 from streambpe.store.sqlfiles import query_frame, run_sql
 from streambpe.train.engine import batch as rounds
+from streambpe.train.engine.column import leftmost
 from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.learning import Given, Learning, Parts
-from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds, release_maps
+from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds
 from streambpe.train.engine.state import State
 from streambpe.train.engine.table_words import (
     ID_BITS,
@@ -52,7 +53,6 @@ from streambpe.train.engine.table_words import (
     Pairs,
     Rows,
     WordBlock,
-    leftmost,
     neighbours,
     pairs_of,
     unpack,
@@ -115,8 +115,6 @@ class TableLearning(Learning):
             self.blocks.append(block)
             self._put(block, rows)
             at = stop
-        for array in (symbols, offsets, weights):
-            release_maps(array)
 
     def _put(self, block: WordBlock, rows: Rows) -> None:
         """Replace the rows of a block, which stays in memory where there is room."""
@@ -258,15 +256,13 @@ class TableLearning(Learning):
             record.occurrences += len(at)
         certain = _certain(chosen, beside) if beside else len(chosen)
         first_new = state.next_id
-        ids, deleted = self._name(chosen[:certain], made, whole_round=paper)
+        ids, deleted = state.commit([pair[:2] for pair in chosen[:certain]], made.tolist(), whole_round=paper)
         committed = len(ids)
         left, right = (np.array([pair[side] for pair in chosen[:committed]], np.int64) for side in (0, 1))
         n = (made if state.disjoint else counted)[:committed]
         if learning:
             wrong = np.flatnonzero(n != [pair[2] for pair in chosen[:committed]])
             assert not len(wrong), f"{chosen[wrong[0]]} stands {n[wrong[0]]} times in the words"
-        if state.rule is not None:
-            state.rule.born(left, right, ids)
         changes = _summed(self._changes(pairs, found, ids, deleted, record))
         state.placed(ids, n)
         self._counted = self._counted and learning
@@ -277,29 +273,6 @@ class TableLearning(Learning):
         record.candidates, record.rounds = len(chosen), 1
         record.positions += self.places
         return Batch(left, right, ids, n, record, [], deleted)
-
-    def _name(self, chosen: Sequence[Pair], made: Int64, *, whole_round: bool) -> tuple[Int64, list[Deletion]]:
-        """Ids for merges in order, and the deletions they lead to; up to the first that changes pairs of old tokens."""
-        state, lives = self.state, self.state.lives
-        ids: list[int] = []
-        deleted: list[Deletion] = []
-        for (left, right, _), times in zip(chosen, made.tolist(), strict=False):
-            token = state.spelled(left, right)
-            known = state.known.get(token)
-            number = state.create_token(token, left, right) if known is None else known
-            ids.append(number)
-            if lives is not None:
-                if known is None:
-                    lives.born(left, right)
-                elif lives.is_dead(number):
-                    lives.returns(number)
-                    state.dead -= 1
-                gone = lives.merge(left, right, number, times, len(ids))
-                state.dead += len(gone)
-                deleted += gone
-            if not whole_round and (known is not None or any(one.n for one in deleted)):
-                break
-        return np.array(ids, np.int64), deleted
 
     def _changes(
         self,

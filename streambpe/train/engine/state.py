@@ -119,6 +119,35 @@ class State:
         self.lengths[new] = self.lengths[left] + self.lengths[right]
         return new
 
+    def commit(
+        self, pairs: Sequence[tuple[int, int]], made: Sequence[int], *, whole_round: bool = False
+    ) -> tuple[Int64, list[Deletion]]:
+        """Ids for merges in order, each made so often, and the deletions they lead to; up to the first that changes
+        pairs of old tokens, unless it is a `whole_round`."""
+        ids: list[int] = []
+        deleted: list[Deletion] = []
+        for (left, right), times in zip(pairs, made, strict=False):
+            token = self.spelled(left, right)
+            known = self.known.get(token)
+            number = self.create_token(token, left, right) if known is None else known
+            ids.append(number)
+            if self.lives is not None:
+                if known is None:
+                    self.lives.born(left, right)
+                elif self.lives.is_dead(number):
+                    self.lives.returns(number)
+                    self.dead -= 1
+                gone = self.lives.merge(left, right, number, times, len(ids))
+                self.dead += len(gone)
+                deleted += gone
+            if not whole_round and (known is not None or any(one.n for one in deleted)):
+                break
+        new = np.array(ids, np.int64)
+        if self.rule is not None:
+            left, right = np.array(pairs[: len(ids)], np.int64).T
+            self.rule.born(left, right, new)
+        return new, deleted
+
     def take_known(self, known: Known) -> None:
         """Take over events that were learned before; how often tokens stand now is told by the words."""
         for veto in known.vetoed:
