@@ -115,7 +115,7 @@ class Chunker:
 
     def ready(self, text: bytes) -> bytes:
         """The buffer with its script runs marked, if the pattern asks for them."""
-        return mark_script_runs(text)[0] if self.pattern.script_expression and not text.isascii() else text
+        return mark_script_runs(text) if self.pattern.script_expression and not text.isascii() else text
 
     def number(self, text: bytes) -> Numbered:
         """The distinct chunks of a buffer, and all of them in order."""
