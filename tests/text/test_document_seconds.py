@@ -24,11 +24,11 @@ def test_a_text_that_takes_too_long_is_told_by_its_number():
     """By find-all and by iteration; texts before it are split."""
     compiled = regex.compile(SLOW)
     with pytest.raises(PatternTooSlow, match="120,000 characters") as told:
-        split_texts(compiled, ["ab", "ba", LONG], False, 0.05)
+        split_texts(compiled, None, False, 0.05, ["ab", "ba", LONG])
     assert told.value.document == 2
     with pytest.raises(PatternTooSlow):
         find_chunks(compiled, LONG, True, 0.05)
-    assert split_texts(compiled, ["abxb"], False, 0.05)[0] == ["abx", "b"]
+    assert split_texts(compiled, None, False, 0.05, ["abxb"])[0] == ["abx", "b"]
 
 
 @pytest.mark.long
