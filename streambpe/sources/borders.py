@@ -29,7 +29,7 @@ def find_border(held: bytes, pattern: Pattern) -> int:
         text = held[low:stop].decode("utf-8", _BLANK_INVALID)
         for found in regex.finditer(pattern.border, text, regex.REVERSE):
             at = found.start()
-            if not pattern.prepared or is_stable(text[at - 1]):
-                return low + len(text[:at].encode())
+            if not pattern.prepared or is_stable(text[at]):
+                return low + len(text[: at + 1].encode())
         stop, size = low + _WINDOW_OVERLAP if low else 0, 1 << 20
     return 0

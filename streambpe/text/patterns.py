@@ -61,14 +61,15 @@ _ULTIMATE = (
     r"|\p{M}+"
     r"|.+"
 )
-# A place that is a border under every preset but those below, whatever stands around: white space or punctuation behind
-# a letter or a number. Where a letter and punctuation share a chunk, either the punctuation is in front, or it is an
-# apostrophe. The punctuation is older than any character table, and the two letters left out are marks to `script`.
-_PUNCTUATION = r"!-&(-/:-@\[-`{-~\u3001-\u3003\u3008-\u3011\uFF01-\uFF06\uFF08-\uFF0F\uFF1A-\uFF20"
-CERTAIN_BORDER = rf"(?<=[\p{{L}}\p{{N}}])(?<![\u30FC\uFF70])(?=[\s{_PUNCTUATION}])"
-_BORDER_OF_WORDS = r"(?<=[\p{L}\p{N}])(?=\s)"  # under `whitespace`, punctuation is part of a word
-_BORDER_OF_NUMBERS = r"(?<=\p{N})(?=\P{N})"  # under `superbpe2`, which keeps gaps, letters and spaces share a chunk
-_BORDER_IN_A_SCRIPT = r"(?<=[A-Za-z])(?= [A-Za-z])"  # where scripts are split, both sides have to be one script
+# Two characters between which every preset but those below has a border, whatever stands around: a letter or a number,
+# and white space or punctuation. Where a letter and punctuation share a chunk, either the punctuation is in front, or
+# it is an apostrophe. The punctuation is older than any character table, and the two letters left out are marks to
+# `script`. What is no part of a word is looked for first (\W), which is quick.
+_PUNCTUATION = r"!-&(-/:-@\[-\^`{-~\u3001-\u3003\u3008-\u3011\uFF01-\uFF06\uFF08-\uFF0F\uFF1A-\uFF20"
+CERTAIN_BORDER = rf"[\p{{L}}\p{{N}}](?<![\u30FC\uFF70])(?=[\s{_PUNCTUATION}])\W"
+_BORDER_OF_WORDS = r"[\p{L}\p{N}]\s"  # under `whitespace`, punctuation is part of a word
+_BORDER_OF_NUMBERS = r"\p{N}\P{N}"  # under `superbpe2`, which keeps gaps, letters and spaces share a chunk
+_BORDER_IN_A_SCRIPT = r"[A-Za-z] (?=[A-Za-z])"  # where scripts are split, both sides have to be one script
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Pattern:
 
     name: str
     expression: str  # what `regex` runs; "" stands for "the whole document is one chunk"
-    border: str | None = CERTAIN_BORDER  # matches a place that is always a border; None: there may be none
+    border: str | None = CERTAIN_BORDER  # the two characters beside one that is certain; None: no place is
     keep_gaps: bool = False  # text between two matches is a chunk too
     script_expression: str | None = None  # for runs of scripts written without spaces, if runs are split first
     # how it splits if not by `expression` (which is then its name)
