@@ -50,6 +50,8 @@ def test_a_chunker_counts_documents_not_texts(beside):
         ("lines", b"a\n\nb\nc\n", 2, "line 4"),
         ("jsonl", b'\xef\xbb\xbf{"text": "a"}\n\n{"text": null}\n{"text": "\xff"}\n', 1, "line 4"),
         ("csv", b'n,text\n1,a\n\n2,"b\nc"\n3,d\n', 2, "line 6"),
+        ("lines", b"a\nb and more, which goes on behind the block", 1, "line 2"),
+        ("csv", b'n,text\n1,a\n2,"b\nc\n', 1, "line 3"),
         ("parquet", ["a", None, "b"], 1, "document 3"),
         ("txt", b"a", 0, "in.it"),
     ],
