@@ -15,8 +15,8 @@ INSERT OR REPLACE INTO {fact_table} SELECT unnest(getvariable('keys')), unnest(g
 -- get_facts: all facts about a training -> key, value; by key.
 SELECT key, value FROM facts ORDER BY key;
 
--- list_stretches: the stretches of inputs that the tables hold -> path, part, start_at, stop_at, digest.
-SELECT path, part, start_at, stop_at, digest FROM sources;
+-- list_stretches: the stretches of inputs that the tables hold -> the columns of table sources.
+SELECT * REPLACE (coalesce(group_name, '') AS group_name, coalesce(bad_lines, 0) AS bad_lines) FROM sources;
 
 -- make_no_counts: an empty table of counts, for when those in the tables are not what the parts hold.
 CREATE TABLE IF NOT EXISTS no_counts (chunk VARCHAR, n BIGINT);

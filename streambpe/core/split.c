@@ -1,7 +1,7 @@
 /* Where chunks end: one function for each preset, written from its expression.
 
-   A text is one document, or a stretch of one that begins and ends at borders which are certain
-   (streambpe/text/cuts.py). Characters are told apart by a table with one 16-bit entry for each, which Python fills
+   A text is one document, or a stretch of one that begins and ends at borders which are certain (CERTAIN_BORDER in
+   streambpe/text/patterns.py). Characters are told apart by a table with one 16-bit entry for each, which Python fills
    from the installed `regex` module: one bit for the category, and in the top four bits the letter of a contraction
    that the character folds to.
 

@@ -29,7 +29,8 @@ from streambpe.store.identity import refuse_other_log
 from streambpe.store.models import encoding_pattern, read_model
 from streambpe.store.run import Run
 from streambpe.store.training_files import log_path
-from streambpe.text.javascript import CannotTranslate, CharacterClasses, base36, translate
+from streambpe.text.dialects import Unsayable
+from streambpe.text.javascript import CharacterClasses, base36, translate
 from streambpe.text.patterns import PRESETS, Pattern
 from streambpe.text.script_blocks import MOVED, character_groups
 from streambpe.text.script_rules import TAKE_SPACE
@@ -62,7 +63,7 @@ def splitting(log: EventLog) -> dict[str, Any]:
         return {"kind": "whole", **how}
     try:
         return {"kind": "expression", **_expressions(pattern), **how}
-    except CannotTranslate as why:
+    except Unsayable as why:
         raise UsageError(
             f"--playground: a browser cannot split as this model does, because its pattern {pattern.expression!r:.120} "
             f"has {why}. Leave --playground out; nothing was written."
@@ -71,13 +72,13 @@ def splitting(log: EventLog) -> dict[str, Any]:
 
 def _expressions(pattern: Pattern) -> dict[str, Any]:
     classes = CharacterClasses()
-    found: dict[str, Any] = {"source": translate(pattern.expression, classes).source}
+    found: dict[str, Any] = {"source": translate(pattern.expression, classes)}
     if pattern.script_expression:
         table, _ = script_table()
         found["runs"] = {
             **_packed(table),
             "spaceless": sorted(_codes_of_spaceless()),
-            "source": translate(pattern.script_expression, classes).source,
+            "source": translate(pattern.script_expression, classes),
         }
     return {**found, "classes": classes.packed}
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import csv
 import hashlib
 import io
-import itertools
 import operator
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +19,7 @@ import pyarrow as pa
 from streambpe.core.binding import lines_as_documents
 from streambpe.errors import PatternTooSlow, SourceError
 from streambpe.sources.csv_records import csv_reader
-from streambpe.sources.json_lines import BadLine, TooDeep, read_line, read_lines
+from streambpe.sources.json_lines import BadLine, TooDeep, read_lines
 from streambpe.sources.source import BadUtf8, Block, BlockText, name_of
 from streambpe.sources.streams import BOM, open_bytes
 
@@ -35,51 +35,26 @@ def naming_documents(
         yield
     except PatternTooSlow as why:
         number = chosen[why.document] if chosen else why.document
-        raise SourceError(f"{_place_of(block, number, bad_utf8 == 'error')}: {why}") from None
+        raise SourceError(f"{_place_of(block, number, bad_utf8)}: {why}") from None
 
 
-def _place_of(block: Block, document: int, strict: bool) -> str:
-    """Where a document of a block is; those that are null, empty lines or left out have no number.
-
-    `strict`: what holds a byte or half of a character that is not UTF-8 was left out, too.
-    """
-    if isinstance(block.data, list):
-        places = [
-            place for place, value in enumerate(block.data) if value is not None and not (strict and _is_cut(value))
-        ]
-        return f"{name_of(block.source)} document {block.start_at + places[document] + 1}"
+def _place_of(block: Block, document: int, bad_utf8: BadUtf8) -> str:
+    """Where a document of a block is: at the first of its values or lines up to which it has more documents than that.
+    Those that are null, empty lines or left out have no number."""
+    data = block.data
     if block.source.kind == "txt":
         return name_of(block.source)
-    return _at_line(block, next(itertools.islice(_lines_of_documents(block, block.data, strict), document, None), 0))
+    lines = [] if isinstance(data, list) else io.BytesIO(data).readlines()
 
+    def documents(n: int) -> int:
+        """How many there are in the first values or lines; a record that is cut off may lack the field."""
+        some = data[:n] if isinstance(data, list) else b"".join(lines[:n])
+        return block_text(replace(block, data=some), bad_utf8, "skip").documents
 
-def _is_cut(value: str) -> bool:
-    return not value.isascii() and _SURROGATE.search(value) is not None
-
-
-def _lines_of_documents(block: Block, data: bytes, strict: bool) -> Iterator[int]:
-    """The line of each document of a block, from 0."""
-    column = block.source.column
-    if block.source.kind == "csv":
-        index = block.header.index(column)
-        reader = _records(data, block)
-        yield from (reader.line_num - 1 for row in reader if row and len(row) > index and not (strict and _bad(row)))
-        return
-    for number, line in enumerate(data.removeprefix(BOM).split(b"\n") if not block.start_at else data.split(b"\n")):
-        if strict and not is_valid_utf8(line):
-            continue
-        if block.source.kind == "lines":
-            if line or (block.inside_document and not number):
-                yield number
-        elif line.strip():
-            with contextlib.suppress(BadLine):
-                value = read_line(line.decode(errors="replace").encode(), column)
-                if value is not None and not (strict and _is_cut(value)):
-                    yield number
-
-
-def _bad(row: list[str]) -> bool:
-    return any(map(_is_cut, row))
+    at = bisect.bisect_left(range(len(lines or data)), document + 1, key=documents)
+    if isinstance(data, list):
+        return f"{name_of(block.source)} document {block.start_at + at}"
+    return _at_line(block, at - 1)
 
 
 def digest_values(values: Iterable[str | None]) -> str:
@@ -190,6 +165,11 @@ def _repair(data: bytes, block: Block, how: Policy) -> tuple[bytes, int, int]:
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
+def _is_cut(record: list[str]) -> bool:
+    """Whether one of its fields holds a byte that is not UTF-8."""
+    return any(not field.isascii() and _SURROGATE.search(field) for field in record)
+
+
 def _text_of_values(values: Iterable[str | None], block: Block, how: Policy, digest: str, before: int = 0) -> BlockText:
     """One document per value; null is skipped and counted, lone surrogates fall under the policy. `before`: how many
     values of the block there were before these."""
@@ -277,7 +257,7 @@ def _text_of_csv(data: bytes, block: Block, how: Policy, digest: str) -> BlockTe
         for row in reader:
             if not row:
                 continue
-            if len(row) > index and not (strict and _bad(row)):
+            if len(row) > index and not (strict and _is_cut(row)):
                 values.append(row[index])
             elif how.skips:
                 bad += 1

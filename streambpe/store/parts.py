@@ -30,9 +30,9 @@ from streambpe.files import UNFINISHED, put_in_place, unfinished
 from streambpe.store.checksums import add_checksum, refuse_damaged
 from streambpe.store.identity import refuse_other_run
 from streambpe.store.run import Run
-from streambpe.store.spans import Columns, Span, Spans, SpansByPath
+from streambpe.store.spans import Span, Spans, SpansByPath
 
-PART_FORMAT = 4
+PART_FORMAT = 5
 _SCHEMA = pa.schema([("chunk", pa.large_string()), ("n", pa.int64())])
 GROUP_ROWS = 16_384  # rows in a row group, at most: 0.5 MB of English chunks in memory
 LEAST_GROUP_ROWS = 1024
@@ -93,7 +93,7 @@ class _Footer(_Format):
     groups: tuple[tuple[str, str, int], ...]
     run: str
     name: str
-    spans: Columns
+    spans: bytes  # Spans.packed, in JSON as base64
 
 
 class PartWriter:
@@ -163,7 +163,7 @@ class PartWriter:
         )  # fmt: skip
         footer = _Footer(
             PART_FORMAT, part.rows, part.total, level, part.replaces, part.groups, part.run, part.name,
-            part.spans.columns(),
+            part.spans.packed(),
         )  # fmt: skip
         self._writer.add_key_value_metadata({"streambpe": msgspec.json.encode(footer)})
         self._writer.close()
@@ -198,7 +198,7 @@ def read_part(path: Path) -> Part:
         if number != PART_FORMAT:
             raise RunError(f"{path} has part format {number}; this streambpe reads format {PART_FORMAT} only.")
         found = msgspec.json.decode(facts, type=_Footer)
-        spans = Spans.of_columns(found.spans)
+        spans = Spans.of_packed(found.spans)
     except (FileNotFoundError, RunError):
         raise
     except (OSError, pa.ArrowException, KeyError, ValueError, msgspec.MsgspecError) as why:

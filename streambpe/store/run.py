@@ -43,7 +43,7 @@ from streambpe.store.identity import (
     write_identity,
 )
 from streambpe.store.spans import Spans
-from streambpe.store.sqlfiles import query_batches, run_sql
+from streambpe.store.sqlfiles import query_arrow, run_sql
 from streambpe.system import lock_handle, patiently, rename, unlock_handle
 
 # What a RUN may hold before there is a state.duckdb; files that begin with a dot are nobody's.
@@ -64,17 +64,15 @@ class TablesRead:
     """What is needed of the tables again and again, read by one connection."""
 
     facts: dict[str, str]  # table run
-    sources: list[tuple[str, str, str | None, str | None]]  # path, kind, text_column, group_name
-    stretches: Spans  # path, start_at, stop_at, part and digest of each
+    stretches: Spans  # table sources
 
     @classmethod
     def by(cls, con: duckdb.DuckDBPyConnection) -> TablesRead:
         """Read by this connection. Of tables of another format only the facts, by which they are refused."""
         facts = dict(run_sql(con, "get_run"))
         if facts.get("format_version") != str(FORMAT_VERSION):
-            return cls(facts, [], Spans.of(()))
-        sources: list[Any] = run_sql(con, "steps/list_counted_sources")
-        return cls(facts, sources, Spans.of_batches(query_batches(con, "list_stretches")))
+            return cls(facts, Spans.of(()))
+        return cls(facts, Spans.of_table(query_arrow(con, "list_stretches")))
 
 
 class Run:

@@ -11,25 +11,25 @@ Questions about all stretches (sums, order, overlaps, what another set of them h
 from __future__ import annotations
 
 import contextlib
+import io
+import itertools
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, Protocol, overload
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from streambpe.arrays import Bool, Int64
 
 Column = npt.NDArray[np.signedinteger[Any]]
 Bytes = npt.NDArray[np.uint8]
 _DIGEST = 32  # bytes of a sha256
-_CODEC = "zstd"
 _KINDS = (np.int8, np.int16, np.int32)  # of a column, if they hold its numbers
 WITH_FIELDS = ("jsonl", "csv", "parquet")  # kinds of source that have fields, of which one holds the text
 
@@ -71,18 +71,12 @@ _ALL = attrgetter(*_FIELDS)
 _TEXTS = ("path", "kind", "text_column", "part", "state", "group_name")
 _NUMBERS = tuple(name for name in _FIELDS if name not in (*_TEXTS, "digest"))
 _COLUMNS = (*_TEXTS, *_NUMBERS)
-_SLOW = (*_TEXTS, "file_bytes", "mtime_ns")  # seldom change from one stretch to the next
+_ENCODINGS = {
+    **dict.fromkeys(_TEXTS, "DELTA_BYTE_ARRAY"),
+    **dict.fromkeys(_NUMBERS, "DELTA_BINARY_PACKED"),
+    "digest": "DELTA_LENGTH_BYTE_ARRAY",  # of which zstd makes 32 bytes each
+}
 Texts = Mapping[str, tuple[str, ...]]  # of each column of texts its values, distinct and sorted
-
-
-class Columns(msgspec.Struct):
-    """Stretches as the footer of a part holds them; in JSON, bytes are base64."""
-
-    length: int
-    texts: bytes  # compressed JSON: the values of each column of texts
-    texts_bytes: int  # of that JSON
-    numbers: dict[str, bytes]  # compressed, see _shuffled
-    digests: bytes  # sha256 does not shrink
 
 
 class Spans(Sequence[Span]):
@@ -100,40 +94,23 @@ class Spans(Sequence[Span]):
         if isinstance(spans, Spans):
             return spans
         rows = [_ALL(span) for span in spans]
-        fields = dict(zip(_FIELDS, zip(*rows, strict=True) if rows else ((),) * len(_FIELDS), strict=True))
-        texts, columns = {}, {}
-        for name in _TEXTS:
-            texts[name] = values = tuple(sorted(set(fields[name])))
-            number = {value: i for i, value in enumerate(values)}
-            columns[name] = _small(np.array([number[value] for value in fields[name]], np.int64))
-        for name in _NUMBERS:
-            columns[name] = _small(np.array(fields[name], np.int64))
-        return cls(texts, columns, _digests(fields["digest"]))
+        return cls._of_fields(
+            dict(zip(_FIELDS, zip(*rows, strict=True) if rows else ((),) * len(_FIELDS), strict=True))
+        )
 
     @classmethod
-    def of_batches(cls, batches: Iterable[pa.RecordBatch]) -> Spans:
-        """Made from rows (path, part, start_at, stop_at, digest); the other fields are empty, or 0."""
-        number: dict[str, defaultdict[str, int]] = {"path": defaultdict(), "part": defaultdict()}
-        for known in number.values():
-            known.default_factory = known.__len__  # the next number for a text that is new
-        found: dict[str, list[Column]] = {name: [np.empty(0, np.int8)] for name in (*number, "start_at", "stop_at")}
-        digests = [np.empty((0, _DIGEST), np.uint8)]
-        for batch in batches:
-            for name, known in number.items():
-                codes = list(map(known.__getitem__, batch.column(name).to_pylist()))
-                found[name].append(_small(np.array(codes, np.int64)))
-            for name in ("start_at", "stop_at"):
-                found[name].append(batch.column(name).to_numpy().copy())
-            digests.append(_digests(batch.column("digest").to_pylist()))
-        columns = {name: np.concatenate(some) for name, some in found.items()}
-        texts: dict[str, tuple[str, ...]] = dict.fromkeys(_TEXTS, ("",))
-        for name, known in number.items():
-            texts[name] = tuple(sorted(known))
-            place = np.empty(len(known), np.int64)
-            place[[known[value] for value in texts[name]]] = np.arange(len(known))
-            columns[name] = _small(place[columns[name]])
-        nothing = np.zeros(len(columns["path"]), np.int8)
-        return cls(texts, {name: columns.get(name, nothing) for name in _COLUMNS}, np.concatenate(digests))
+    def of_table(cls, table: pa.Table) -> Spans:
+        """Made from rows of table sources."""
+        numbers = {name: table[name].to_numpy() for name in _NUMBERS}
+        return cls._of_fields({**numbers, **{name: table[name].to_pylist() for name in (*_TEXTS, "digest")}})
+
+    @classmethod
+    def _of_fields(cls, fields: Mapping[str, Sequence[Any]]) -> Spans:
+        texts, columns = {}, {name: _small(np.asarray(fields[name], np.int64)) for name in _NUMBERS}
+        for name in _TEXTS:
+            texts[name], columns[name] = _coded(fields[name], slice(None))
+        digests = np.frombuffer(b"".join(map(_digest_bytes, fields["digest"])), np.uint8)
+        return cls(texts, columns, digests.reshape(-1, _DIGEST))
 
     @classmethod
     def joined(cls, many: Iterable[Spans]) -> Spans:
@@ -141,17 +118,16 @@ class Spans(Sequence[Span]):
         some = [spans for spans in many if len(spans)]
         if len(some) < 2:
             return some[0] if some else cls.of(())
-        texts = {name: _all_values([spans._texts[name] for spans in some]) for name in _TEXTS}
-        columns = {}
+        texts, columns = {}, {}
         for name in _COLUMNS:
             pieces = [spans._columns[name] for spans in some]
-            if name in texts and any(spans._texts[name] != texts[name] for spans in some):
-                number = {value: i for i, value in enumerate(texts[name])}
-                for at, spans in enumerate(some):
-                    if spans._texts[name] != texts[name]:
-                        place = np.array([number[value] for value in spans._texts[name]], np.int64)
-                        pieces[at] = _small(place[pieces[at]])
-            columns[name] = np.concatenate(pieces)
+            if name in _TEXTS:
+                values = [spans._texts[name] for spans in some]
+                begins = itertools.accumulate(map(len, values[:-1]), initial=0)
+                pieces = [piece.astype(np.int64) + begin for piece, begin in zip(pieces, begins, strict=True)]
+                texts[name], columns[name] = _coded([*itertools.chain(*values)], np.concatenate(pieces))
+            else:
+                columns[name] = np.concatenate(pieces)
         return cls(texts, columns, np.concatenate([spans._digests for spans in some]))
 
     @classmethod
@@ -170,15 +146,11 @@ class Spans(Sequence[Span]):
     def __getitem__(self, at: slice) -> Spans: ...
     def __getitem__(self, at: int | slice) -> Span | Spans:
         if isinstance(at, slice):
-            return self._at(at)
+            return self.where(at)
         fields: dict[str, Any] = {name: self._texts[name][self._columns[name][at]] for name in _TEXTS}
         fields.update((name, int(self._columns[name][at])) for name in _NUMBERS)
         digest = self._digests[at].tobytes()
         return Span(**fields, digest=digest.hex() if any(digest) else "")
-
-    def _at(self, at: slice | Bool | Int64) -> Spans:
-        columns = {name: column[at] for name, column in self._columns.items()}
-        return Spans(self._texts, columns, self._digests[at])
 
     def __iter__(self) -> Iterator[Span]:
         return (self[at] for at in range(len(self)))
@@ -210,9 +182,10 @@ class Spans(Sequence[Span]):
         values = self._texts[name]
         return [values[i] for i in np.flatnonzero(np.bincount(self.column(name), minlength=len(values)))]
 
-    def where(self, chosen: Bool | Int64) -> Spans:
+    def where(self, chosen: slice | Bool | Int64) -> Spans:
         """Those that a mask has, or those at these places, in their order."""
-        return self._at(chosen)
+        columns = {name: column[chosen] for name, column in self._columns.items()}
+        return Spans(self._texts, columns, self._digests[chosen])
 
     def firsts(self, *columns: str) -> Spans:
         """The first of those that are alike in these columns, in the order of the columns."""
@@ -222,7 +195,7 @@ class Spans(Sequence[Span]):
         for name in columns:
             column = self._columns[name][order]
             new[1:] |= column[1:] != column[:-1]
-        return self._at(order[new])
+        return self.where(order[new])
 
     def stretches(self, *, joined: bool = False) -> list[tuple[int, int]]:
         """The start and stop of each; `joined`: of stretches of one source in order, as one where they adjoin."""
@@ -246,7 +219,7 @@ class Spans(Sequence[Span]):
     def in_order(self) -> Spans:
         """The same, by path, start and stop."""
         order = self.order()
-        return self if (order[1:] > order[:-1]).all() else self._at(order)
+        return self if (order[1:] > order[:-1]).all() else self.where(order)
 
     def first_overlap(self) -> tuple[int, int] | None:
         """The places of two stretches that share some of a source, or begin at the same place of it."""
@@ -272,79 +245,42 @@ class Spans(Sequence[Span]):
 
     def with_texts(self, name: str, change: Callable[[str], str]) -> Spans:
         """The same with other texts in a column: `change` is asked once for each text."""
-        changed = [change(value) for value in self._texts[name]]
-        values = tuple(sorted(set(changed)))
-        number = {value: i for i, value in enumerate(values)}
-        place = np.array([number[value] for value in changed], np.int64)
-        columns = {**self._columns, name: _small(place[self._columns[name]])}
-        return Spans({**self._texts, name: values}, columns, self._digests)
+        values, column = _coded([change(value) for value in self._texts[name]], self._columns[name])
+        return Spans({**self._texts, name: values}, {**self._columns, name: column}, self._digests)
 
     # ------------------------------------------------------------------ on disk, and in SQL
 
-    def columns(self) -> Columns:
-        """As a part's footer holds them."""
-        texts = msgspec.json.encode({name: self._texts[name] for name in _TEXTS})
-        return Columns(
-            len(self),
-            pa.compress(texts, _CODEC, asbytes=True),
-            len(texts),
-            {name: pa.compress(_shuffled(self._changes(name)), _CODEC, asbytes=True) for name in _COLUMNS},
-            self._digests.tobytes(),
-        )
-
-    def _changes(self, name: str) -> Int64:
-        """A column as the footer has it: differences, which shrink, in place of what grows or seldom changes.
-
-        start 0 80 160, stop 80 160 250  ->  start: 0 0 0 (from the stop before), stop: 80 80 90 (from the start)
-        """
-        found = self.column(name)
-        if name in ("stop_at", "text_bytes"):
-            found -= self.column("start_at") if name == "stop_at" else self.column("stop_at") - self.column("start_at")
-        elif name == "start_at":
-            found[1:] -= self._columns["stop_at"][:-1]
-        elif name in _SLOW:
-            found[1:] -= self._columns[name][:-1]
-        return found
+    def packed(self) -> bytes:
+        """As a part's footer holds them: a small Parquet file, in which each column is stored as what changes."""
+        out = io.BytesIO()
+        pq.write_table(
+            self._rows(), out, compression="zstd", use_dictionary=False, column_encoding=_ENCODINGS,
+            write_statistics=False, store_schema=False,
+        )  # fmt: skip
+        return out.getvalue()
 
     @classmethod
-    def of_columns(cls, held: Columns) -> Spans:
-        """What a footer holds; ValueError, KeyError, or an error of Arrow or msgspec, if it is damaged."""
-        if not held.length:
-            return cls.of(())
-        texts = msgspec.json.decode(
-            pa.decompress(held.texts, held.texts_bytes, _CODEC, asbytes=True), type=dict[str, tuple[str, ...]]
-        )
-        columns: dict[str, Column] = {}
-        for name in _COLUMNS:
-            found = _unshuffled(pa.decompress(held.numbers[name], 8 * held.length, _CODEC, asbytes=True))
-            if name in _SLOW:
-                found = np.cumsum(found)
-            elif name == "stop_at":  # the start before it is still the distance from the stop before that
-                start, size = columns["start_at"], found
-                found = np.cumsum(start + size)
-                columns["start_at"] = found - size
-            elif name == "text_bytes":
-                found = found + columns["stop_at"] - columns["start_at"]
-            columns[name] = _small(found)
-            if name in _TEXTS and not 0 <= int(found.min()) <= int(found.max()) < len(texts[name]):
-                raise ValueError(f"a {name} of its stretches is missing")
-        return cls(texts, columns, np.frombuffer(held.digests, np.uint8).reshape(held.length, _DIGEST))
+    def of_packed(cls, held: bytes) -> Spans:
+        """What a footer holds; an OSError, or an error of Arrow, if it is damaged."""
+        with pq.ParquetFile(pa.BufferReader(held)) as file:
+            return cls.of_table(file.read(use_threads=False))
 
     def table(self) -> pa.Table:
         """The rows of table sources, in its order."""
-        spans = self.in_order()
-        return pa.table({name: spans._arrow(name) for name in _FIELDS})
+        return self.in_order()._rows()
+
+    def _rows(self) -> pa.Table:
+        return pa.table({name: self._arrow(name) for name in _FIELDS})
 
     def _arrow(self, name: str) -> pa.Array:
         if name in _NUMBERS:
             return pa.array(self.column(name))
         if name != "digest":
-            return pa.DictionaryArray.from_arrays(pa.array(self.column(name), pa.int32()), pa.array(self._texts[name]))
-        there = self._digests.any(axis=1)
-        ends = np.zeros(len(self) + 1, np.int32)
-        np.cumsum(there * (2 * _DIGEST), out=ends[1:])
-        text = self._digests[there].tobytes().hex().encode()
-        return pa.StringArray.from_buffers(len(self), pa.py_buffer(ends), pa.py_buffer(text))
+            values = pa.array(self._texts[name], pa.string())
+            return pa.DictionaryArray.from_arrays(pa.array(self.column(name), pa.int32()), values)
+        text, size = self._digests.tobytes().hex(), 2 * _DIGEST
+        digests = [text[at : at + size] for at in range(0, len(text), size)]
+        return pa.array([digest if digest.strip("0") else "" for digest in digests], pa.string())
 
 
 class SpansByPath(Mapping[str, Spans]):
@@ -383,26 +319,20 @@ class SpansByPath(Mapping[str, Spans]):
         return frozenset(self._paths[i] for i in np.flatnonzero(whole & ended))
 
 
-def _all_values(some: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """The distinct texts of some columns, sorted; each of them is."""
-    most = max(some, key=len)
-    others = set().union(*(values for values in some if values is not most and values != most))
-    new = others.difference(most) if others else others
-    return tuple(sorted([*most, *new])) if new else most
+def _coded(values: Sequence[str], places: Column | slice) -> tuple[tuple[str, ...], Column]:
+    """(distinct values, sorted; a column of places among them, in place of one among these)."""
+    distinct = tuple(sorted(set(values)))
+    number = {value: i for i, value in enumerate(distinct)}
+    return distinct, _small(np.array([number[value] for value in values], np.int64)[places])
 
 
-def _digests(digests: Sequence[str]) -> Bytes:
-    """The bytes of digests; what is none, after an edit of a table, as one that no stretch has."""
-    if set(map(len, digests)) == {2 * _DIGEST}:
-        with contextlib.suppress(ValueError):
-            return np.frombuffer(bytes.fromhex("".join(digests)), np.uint8).reshape(-1, _DIGEST)
-    found = np.full((len(digests), _DIGEST), 255, np.uint8)
-    for row, digest in zip(found, digests, strict=True):
-        with contextlib.suppress(ValueError):
-            data = bytes.fromhex(digest or "00" * _DIGEST)
-            if len(data) == _DIGEST:
-                row[:] = np.frombuffer(data, np.uint8)
-    return found
+def _digest_bytes(digest: str) -> bytes:
+    """The bytes of a digest, or of none; what is no digest, after an edit of a table, as one that no stretch has."""
+    with contextlib.suppress(ValueError):
+        data = bytes.fromhex(digest or "00" * _DIGEST)
+        if len(data) == _DIGEST:
+            return data
+    return b"\xff" * _DIGEST
 
 
 def _small(numbers: Int64) -> Column:
@@ -412,13 +342,3 @@ def _small(numbers: Int64) -> Column:
     low, high = int(numbers.min()), int(numbers.max())
     kind = next((kind for kind in _KINDS if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max), np.int64)
     return numbers.astype(kind)
-
-
-def _shuffled(numbers: Int64) -> bytes:
-    """The lowest bytes of all numbers, then the next bytes, and so on: the upper ones are nearly all alike."""
-    return numbers.astype("<i8").view(np.uint8).reshape(-1, 8).T.tobytes()
-
-
-def _unshuffled(data: bytes) -> Int64:
-    apart = np.frombuffer(data, np.uint8).reshape(8, -1)
-    return apart.T.copy().view("<i8").reshape(-1).astype(np.int64)

@@ -132,9 +132,9 @@ def _in_tables(run: Run, without: Collection[str]) -> Iterator[Wanted]:
     tables = run.tables()
     run.refuse_other_tables(tables.facts)
     return (
-        Wanted(path, kind, column or "text", group or "", _stream_of(path, kind))
-        for path, kind, column, group in tables.sources
-        if path not in without
+        Wanted(one.path, one.kind, one.text_column or "text", one.group_name, _stream_of(one.path, one.kind))
+        for one in tables.stretches.firsts("path")
+        if one.path not in without
     )
 
 

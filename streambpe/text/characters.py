@@ -8,6 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
+# The general categories of Unicode.
+CATEGORIES = tuple(
+    "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Cs Co Cn".split()  # noqa: SIM905
+)
+
 
 @functools.cache
 def every_character() -> str:

@@ -13,8 +13,9 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+from array import array
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -115,7 +116,7 @@ class Chunker:
 
     def ready(self, text: bytes) -> bytes:
         """The buffer with its script runs marked, if the pattern asks for them."""
-        return mark_script_runs(text)[0] if self.pattern.script_expression and not text.isascii() else text
+        return mark_script_runs(text) if self.pattern.script_expression and not text.isascii() else text
 
     def number(self, text: bytes) -> Numbered:
         """The distinct chunks of a buffer, and all of them in order."""
@@ -136,45 +137,30 @@ class Chunker:
             ends.append(len(text))
         kinds = [text[end] if end < len(text) else 0 for end in ends]
         texts = [text[a:b].decode() for a, b in zip([0, *(end + 1 for end in ends)], ends, strict=False)]
-        plain = [i for i, kind in enumerate(kinds) if kind != SCRIPT_RUN_END]
-        special = [i for i, kind in enumerate(kinds) if kind == SCRIPT_RUN_END]
-        sizes = np.zeros((len(texts), 2), np.int64)  # of each text: chunks, and a place behind one that ends a document
-        sizes[:, 1] = [kind == DOCUMENT_END for kind in kinds]
-        halves = []
-        for which in (plain, special):
-            try:
-                found = self._run([texts[i] for i in which], which is special) if which else ([], [], [])
-            except PatternTooSlow as why:
-                why.document = kinds[: which[why.document]].count(DOCUMENT_END)
-                raise
-            sizes[which, 0] = np.asarray(found[2], np.int64)
-            halves.append((found[0], np.asarray(found[1], np.int32)))
+        try:
+            found, flat, lengths = self._run(texts, {i for i, kind in enumerate(kinds) if kind == SCRIPT_RUN_END})
+        except PatternTooSlow as why:
+            why.document = kinds[: why.document].count(DOCUMENT_END)
+            raise
         del texts
-        names = pl.Series("chunk", [*halves[0][0], *halves[1][0]], dtype=pl.String)
-        numbers = [halves[0][1], halves[1][1] + np.int32(len(halves[0][0]))]
-        del halves, found
-        chunks = names.unique().sort()
-        row = chunks.search_sorted(names).to_numpy().astype(np.int32) if len(names) else np.zeros(0, np.int32)
-        # Whose each place is: of a plain text (0), of a script run (1), of the end of a document (2).
-        whose = np.full(sizes.shape, 2, np.int8)
-        whose[:, 0] = 0
-        whose[special, 0] = 1
-        places = np.repeat(whose.ravel(), sizes.ravel())
-        ids = np.full(len(places), END_OF_DOCUMENT, np.int32)
-        for number, own in enumerate(numbers):
-            ids[places == number] = row[own]
-        return Numbered(chunks, ids)
+        names = pl.Series("chunk", found, dtype=pl.String)
+        order = names.arg_sort().to_numpy()
+        row = np.empty(len(names), np.int32)
+        row[order] = np.arange(len(names), dtype=np.int32)
+        ended = np.array([kind == DOCUMENT_END for kind in kinds])
+        ids = np.insert(row[np.asarray(flat, np.int32)], np.cumsum(lengths, dtype=np.int64)[ended], END_OF_DOCUMENT)
+        return Numbered(names.gather(order), ids)
 
-    def _run(self, texts: Sequence[str], script_runs: bool) -> tuple[Sequence[str], Sequence[int], Sequence[int]]:
+    def _run(self, texts: Sequence[str], runs: Set[int]) -> tuple[list[str], array[int], array[int]]:
         pattern = self.pattern
         if not self._beside:
-            compiled = pattern.script_compiled if script_runs else pattern.compiled
-            return split_texts(compiled, texts, pattern.keep_gaps, pattern.document_seconds)
+            how = pattern.compiled, pattern.script_compiled, pattern.keep_gaps, pattern.document_seconds
+            return split_texts(*how, texts, runs)
         if self._process is None:
             self._process = SplitProcess(
                 pattern.expression, pattern.script_expression, pattern.keep_gaps, pattern.document_seconds
             )
-        return self._process.split(texts, script_runs)
+        return self._process.split(texts, runs)
 
 
 class ChunkSums:
@@ -202,7 +188,7 @@ class ChunkSums:
                 self._make_room(len(text))
             at = reached
 
-    def add(self, offsets: Lengths, data: Bytes, n: Lengths) -> None:
+    def add_counted(self, offsets: Lengths, data: Bytes, n: Lengths) -> None:
         """Add chunks that are counted."""
         at = 0
         while at < len(n):
@@ -272,27 +258,18 @@ class NumberedTexts:
         return chunks, ids
 
 
-class ChunkCounts:
+class ChunkCounts(ChunkSums):
     """Distinct chunks of many buffers and their counts, in about `limit` bytes and those of the distinct chunks."""
 
     def __init__(self, chunker: Chunker, limit: int) -> None:
+        super().__init__(limit)
         self.chunker = chunker
-        self._sums = ChunkSums(limit)
-
-    @property
-    def held(self) -> int:
-        """Bytes of memory, now."""
-        return self._sums.held
 
     def add(self, text: bytes) -> None:
         """Count one buffer's chunks."""
         split = self.chunker.split
         if split is not None:
-            self._sums.count(self.chunker.ready(text), split)
+            self.count(self.chunker.ready(text), split)
             return
         numbered = self.chunker.number(text)
-        self._sums.add(*as_buffers(numbered.chunks), numbered.n)
-
-    def take(self) -> ChunkList:
-        """All chunks and their counts; nothing is left afterwards."""
-        return self._sums.take()
+        self.add_counted(*as_buffers(numbered.chunks), numbered.n)

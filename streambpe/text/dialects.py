@@ -193,8 +193,8 @@ def _size(node: Node | None) -> float:
 class _DialectReader:
     """Reads an expression of one program from left to right."""
 
-    def __init__(self, expression: str, source: Dialect) -> None:
-        self.text, self.source, self.at = expression, source, 0
+    def __init__(self, expression: str, source: Dialect, any_property: bool = False) -> None:
+        self.text, self.source, self.at, self.any_property = expression, source, 0, any_property
         self.fold = self.dot_all = self.behind = False
         self.in_either_case = self.but_letters = False
         self.bars: list[int] = []  # where the alternatives of the top level end
@@ -344,10 +344,10 @@ class _DialectReader:
             self.at = found.end()
             return point, point
         if found := _PROPERTY.match(text, start):
-            if not found[1] or self.fold:
+            if not (found[1] or self.any_property) or self.fold:
                 raise Unsayable(found[0] + " in either case" * self.fold)
             self.at = found.end()
-            self.but_letters |= found[0][1] == "P" and _cased(rf"\p{{{found[1]}}}")
+            self.but_letters |= found[0][1] == "P" and _cased(rf"\p{found[0][2:]}")
             return str(found[0])
         self.at += 2
         if escape in (r"\s", r"\S", r"\d", r"\D"):
@@ -427,17 +427,17 @@ class _DialectReader:
 
 
 @functools.lru_cache(64)
-def _read(expression: str, source: Dialect) -> tuple[Node, tuple[int, ...]]:
-    reader = _DialectReader(expression, source)
+def _read(expression: str, source: Dialect, any_property: bool = False) -> tuple[Node, tuple[int, ...]]:
+    reader = _DialectReader(expression, source, any_property)
     try:
         return reader.whole(), tuple(reader.bars)
     except RecursionError:
         raise Unsayable("brackets in brackets too deep") from None
 
 
-def read(expression: str, source: Dialect) -> Node:
-    """What an expression means. Raises Unsayable."""
-    tree, _ = _read(expression, source)
+def read(expression: str, source: Dialect, any_property: bool = False) -> Node:
+    """What an expression means. Raises Unsayable. `any_property`: also of names that other programs may not know."""
+    tree, _ = _read(expression, source, any_property)
     if not length(tree)[0]:
         raise Unsayable("a match that may be empty")
     return tree
@@ -478,7 +478,7 @@ def written(node: Node, target: Dialect) -> str:
     if isinstance(node, Sequence):
         return "".join(_grouped(part, target, (Alternatives,)) for part in node.parts)
     if isinstance(node, Repeat):
-        return _grouped(node.part, target, (Alternatives, Sequence, Repeat, Atomic)) + _times(node)
+        return _grouped(node.part, target, (Alternatives, Sequence, Repeat, Atomic)) + times(node)
     if isinstance(node, Atomic):
         inside = written(node.part, target)
         if isinstance(node.part, Repeat) and not node.part.lazy and not (target == "oniguruma" and inside[-1] == "}"):
@@ -494,7 +494,8 @@ def _grouped(node: Node, target: Dialect, kinds: tuple[type, ...]) -> str:
     return f"(?:{text})" if isinstance(node, kinds) else text
 
 
-def _times(node: Repeat) -> str:
+def times(node: Repeat) -> str:
+    """How often, as all programs write it."""
     signs = {(0, None): "*", (1, None): "+", (0, 1): "?"}
     most = "" if node.most is None else node.most
     exact = f"{{{node.least}}}" if node.least == node.most else f"{{{node.least},{most}}}"

@@ -1,7 +1,7 @@
 """How text is split into chunks: what a pattern is, and the presets.
 
 A pattern is run with find-all by the `regex` module, and that is the definition of a split; a preset
-also says where a split is certain without matching (text/cuts.py).
+also says where a split is certain without matching (CERTAIN_BORDER).
 """
 
 from __future__ import annotations
@@ -17,26 +17,13 @@ import regex
 from streambpe.errors import PatternError, quoted
 from streambpe.resources import DOCUMENT_SECONDS
 from streambpe.text.aliases import ALIASES, canonical
-from streambpe.text.characters import code_point_class, unicode_version
-from streambpe.text.cuts import (
-    BOUNDLESS,
-    CL100K,
-    GPT2,
-    GPT4,
-    GPT4O,
-    NO_CUTS,
-    PUNCT,
-    SUPERBPE1,
-    SUPERBPE2,
-    WORD_LEVEL,
-    Cutter,
-)
+from streambpe.text.characters import CATEGORIES, code_point_class, unicode_version
 from streambpe.text.expressions import MOST_REPEATED, least_length, refuse_calls
 from streambpe.text.script_blocks import UNICODE
-from streambpe.text.script_rules import ScriptRules, split_by_rules
+from streambpe.text.script_rules import split_by_rules
 from streambpe.text.script_runs import split_script_runs
 from streambpe.text.split import find_chunks
-from streambpe.text.whitespace import WORD_MARK, WordRules, split_words
+from streambpe.text.whitespace import WORD_MARK, split_words
 
 _GPT4O_WORDS = (
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+{suffix}"
@@ -74,6 +61,15 @@ _ULTIMATE = (
     r"|\p{M}+"
     r"|.+"
 )
+# Two characters between which every preset but those below has a border, whatever stands around: a letter or a number,
+# and white space or punctuation. Where a letter and punctuation share a chunk, either the punctuation is in front, or
+# it is an apostrophe. The punctuation is older than any character table, and the two letters left out are marks to
+# `script`. What is no part of a word is looked for first (\W), which is quick.
+_PUNCTUATION = r"!-&(-/:-@\[-\^`{-~\u3001-\u3003\u3008-\u3011\uFF01-\uFF06\uFF08-\uFF0F\uFF1A-\uFF20"
+CERTAIN_BORDER = rf"[\p{{L}}\p{{N}}](?<![\u30FC\uFF70])(?=[\s{_PUNCTUATION}])\W"
+_BORDER_OF_WORDS = r"[\p{L}\p{N}]\s"  # under `whitespace`, punctuation is part of a word
+_BORDER_OF_NUMBERS = r"\p{N}\P{N}"  # under `superbpe2`, which keeps gaps, letters and spaces share a chunk
+_BORDER_IN_A_SCRIPT = r"[A-Za-z] (?=[A-Za-z])"  # where scripts are split, both sides have to be one script
 
 
 @dataclass(frozen=True)
@@ -82,10 +78,10 @@ class Pattern:
 
     name: str
     expression: str  # what `regex` runs; "" stands for "the whole document is one chunk"
-    rules: Cutter = NO_CUTS
+    border: str | None = CERTAIN_BORDER  # the two characters beside one that is certain; None: no place is
     keep_gaps: bool = False  # text between two matches is a chunk too
     script_expression: str | None = None  # for runs of scripts written without spaces, if runs are split first
-    # how it splits if not by `expression` (which is then its name); `rules` finds all its borders
+    # how it splits if not by `expression` (which is then its name)
     definition: Callable[[str], list[str]] | None = field(default=None, repr=False)
     prepared: bool = False  # the text is normalised or thinned before it is split (text/prepare.py)
     document_seconds: float = field(default=DOCUMENT_SECONDS, compare=False)  # that `expression` may take, if "regex"
@@ -102,12 +98,12 @@ class Pattern:
     @property
     def has_cuts(self) -> bool:
         """Whether a document can be read in pieces: false for `none` and for a user's own pattern."""
-        return self.rules is not NO_CUTS
+        return self.border is not None
 
     @property
     def unicode(self) -> str:
         """The Unicode version that its splits follow."""
-        return UNICODE if isinstance(self.rules, ScriptRules) else unicode_version()
+        return UNICODE if self.definition is split_by_rules else unicode_version()
 
     def split(self, text: str) -> list[str]:
         """The chunks of one whole document (or script run): what `regex` finds, by definition."""
@@ -129,27 +125,24 @@ SCRIPT_SPECIFIC_GPT4O = _SCRIPT_WORD + _GPT4O_REST + _TRAILING
 PRESETS: dict[str, Pattern] = {
     pattern.name: pattern
     for pattern in (
-        Pattern("gpt4o", _GPT4O_FULL + _TRAILING, GPT4O),
-        Pattern("gpt2", _GPT2_HEAD + _TRAILING, GPT2),
+        Pattern("gpt4o", _GPT4O_FULL + _TRAILING),
+        Pattern("gpt2", _GPT2_HEAD + _TRAILING),
         Pattern(
             "r50k",
             r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s",
-            GPT2,
         ),
-        Pattern("gpt4", _GPT4_HEAD + _TRAILING, GPT4),
+        Pattern("gpt4", _GPT4_HEAD + _TRAILING),
         Pattern(
             "cl100k",
             r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"
             r"|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
-            CL100K,
         ),
         Pattern(
             "punct",
             r" ?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]" + _TRAILING,
-            PUNCT,
         ),
         *(
-            Pattern(name, _ULTIMATE.replace("{space}", space), BOUNDLESS)
+            Pattern(name, _ULTIMATE.replace("{space}", space))
             for name, space in (("boundless", " ?"), ("ultimate1", ""))
         ),
         Pattern(
@@ -158,18 +151,17 @@ PRESETS: dict[str, Pattern] = {
             r"(?:['\u2019][\p{Ll}\p{Lm}\p{Lo}\p{M}]+)?"
             r"| ?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}\u200d]+[\p{Ll}\p{Lm}\p{Lo}\p{M}\u200d]*"
             r"(?:['\u2019][\p{Ll}\p{Lm}\p{Lo}\p{M}]+)?" + _COMMON,
-            WORD_LEVEL,
         ),
-        Pattern("superbpe1", _SUPERBPE1_FULL + _TRAILING, SUPERBPE1),
+        Pattern("superbpe1", _SUPERBPE1_FULL + _TRAILING),
         Pattern(
             "superbpe2",
             r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]{2,}[\r\n/]*| +(?!\S)",
-            SUPERBPE2,
+            _BORDER_OF_NUMBERS,
             keep_gaps=True,
         ),
-        Pattern("script", "script", ScriptRules(), definition=split_by_rules),
-        Pattern("whitespace", "whitespace", WordRules(), definition=split_words, word_mark=WORD_MARK),
-        Pattern("none", ""),
+        Pattern("script", "script", definition=split_by_rules),
+        Pattern("whitespace", "whitespace", _BORDER_OF_WORDS, definition=split_words, word_mark=WORD_MARK),
+        Pattern("none", "", None),
     )
 }
 
@@ -192,7 +184,8 @@ def find_pattern(
                 f"--split-scripts needs a regular expression to run on each script; --pattern {pattern.name} has none."
             )
         special = SCRIPT_SPECIFIC_GPT4O if "/]*" in pattern.expression else SCRIPT_SPECIFIC
-        pattern = replace(pattern, script_expression=special)
+        border = _BORDER_IN_A_SCRIPT if pattern.border == CERTAIN_BORDER else None
+        pattern = replace(pattern, script_expression=special, border=border)
     if pattern.name == "regex":
         pattern = replace(pattern, document_seconds=document_seconds)
     return replace(pattern, prepared=True) if prepared else pattern
@@ -226,44 +219,16 @@ def _own_pattern(expression: str, gaps: str) -> Pattern:
                 f"would be lost. Add a last alternative such as `|.` with (?s), or keep such text as chunks with "
                 f"--gaps keep."
             )
-    return Pattern("regex", expression, keep_gaps=gaps == "keep")
+    return Pattern("regex", expression, None, keep_gaps=gaps == "keep")
 
 
 def _unmatched_example(compiled: regex.Pattern[str]) -> str | None:
     """A short text that the pattern does not cover, tried for all general categories, or None."""
     samples = ["\n", "\r\n", "\x00", " "]
-    for category in [
-        "Lu",
-        "Ll",
-        "Lt",
-        "Lm",
-        "Lo",
-        "Mn",
-        "Mc",
-        "Me",
-        "Nd",
-        "Nl",
-        "No",
-        "Pc",
-        "Pd",
-        "Ps",
-        "Pe",
-        "Pi",
-        "Pf",
-        "Po",
-        "Sm",
-        "Sc",
-        "Sk",
-        "So",
-        "Zs",
-        "Zl",
-        "Zp",
-        "Cc",
-        "Cf",
-        "Co",
-        "Cn",
-    ]:
+    for category in CATEGORIES:
         members = np.flatnonzero(code_point_class(rf"\p{{{category}}}"))
+        if not len(members):  # surrogates are in no text
+            continue
         samples += [chr(members[0]), chr(members[len(members) // 2]), chr(members[-1])]
     texts = [*samples, *(s * 3 for s in samples), *("a" + s + "b" for s in samples), *(" " + s for s in samples)]
     texts += [s + t for s in samples[::3] for t in samples[::3]]

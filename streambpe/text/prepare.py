@@ -16,8 +16,8 @@ pyunormalize 16.0.0 gives the same for every character and for 200 000 random st
 lines of many languages it is a third as fast (7.9 against 22.8 MB per second of processor time), and its time grows
 faster than a text's length (40 000 characters: 1.1 s). So it is not used.
 
-A document is cut into blocks only between `inert` characters: NFC neither changes them nor moves
-anything past them, and they are never dropped. NFC of the blocks is then NFC of the document.
+A document is cut into blocks only between a letter or number that is `stable`, and white space or punctuation that
+composes with nothing in front of it. NFC of the blocks is then NFC of the document.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streambpe.text.script_blocks import UNICODE, Unencodable, character_groups
-from streambpe.text.script_rules import code_points_at
+from streambpe.text.script_runs import code_points_at
 
 Normalize = Literal["none", "nfc"]
 _TILE = 1 << 20
@@ -198,33 +198,7 @@ def _primary(left: str, right: str) -> str | None:
     return both if len(both) == 1 else None
 
 
-@functools.cache
-def inert_characters() -> npt.NDArray[np.bool_]:
-    """Whether each code point is in the table, not Inherited, and untouched by NFC in any context; 1.1 MB, kept."""
-    names, group_of = character_groups()
-    inherited = [number for number, (script, _) in enumerate(names) if script == "Inherited"]
-    inert: npt.NDArray[np.bool_] = (group_of != 0) & ~np.isin(group_of, inherited)
-    second = [*map(chr, range(0x1161, 0x1176)), *map(chr, range(0x11A8, 0x11C3))]  # Hangul vowels and finals
-    for point in np.flatnonzero(inert):
-        character = chr(point)
-        parts = "".join(_decompose(character)) if character in _young() else unicodedata.normalize("NFD", character)
-        if _class(character) or nfc(character) != character:
-            inert[point] = False
-        second += parts[1:]
-    inert[[ord(character) for character in second]] = False
-    return inert
-
-
-def inert_around(data: npt.NDArray[np.uint8], borders: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
-    """Whether the two characters on each side of a border are inert; the text around is valid UTF-8."""
-    # one such border is enough: the one nearest to the end
-    answer = np.zeros(len(borders), np.bool_)
-    inert = inert_characters()
-    for i in range(len(borders) - 1, -1, -1):
-        at = int(borders[i])
-        left = data[max(0, at - 12) : at].tobytes().decode("utf-8", "ignore")[-2:]
-        right = data[at : at + 12].tobytes().decode("utf-8", "ignore")[:2]
-        if len(left + right) == 4 and all(inert[ord(character)] for character in left + right):
-            answer[i] = True
-            break
-    return answer
+def is_stable(character: str) -> bool:
+    """Whether neither --unencodable nor --normalize changes a letter or a number, whatever stands around it."""
+    _, group_of = character_groups()
+    return character.isascii() or bool(group_of[ord(character)] and nfc(character) == character)

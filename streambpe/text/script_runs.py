@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from importlib import resources
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -64,33 +65,38 @@ def split_script_runs(text: str) -> Iterator[tuple[str, bool]]:
         yield text[run_start:], current >= 0 and bool(spaceless[current])
 
 
+def code_points_at(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
+    """The characters beyond ASCII whose first bytes are at `at`; three bytes must follow the last of them."""
+    words: npt.NDArray[np.uint32] = np.ndarray((len(data) - 3,), "<u4", data.data, 0, (1,))[at]  # the first byte lowest
+    lead, second, third = words & 0xFF, words >> 8 & 63, words >> 16 & 63
+    code: npt.NDArray[Any] = (lead & 31) << 6 | second
+    if not len(lead) or lead.max() < 0xE0:
+        return code
+    three = (lead & 15) << 12 | second << 6 | third
+    code = np.where(lead < 0xE0, code, three)
+    if lead.max() >= 0xF0:
+        code = np.where(lead < 0xF0, code, (lead & 7) << 18 | second << 12 | third << 6 | words >> 24 & 63)
+    return code
+
+
 def decode_code_points(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
     """(byte position, code point) of every character of valid UTF-8; a mark byte decodes to itself."""
     at = np.flatnonzero((data & 0xC0) != 0x80)
-    padded = np.concatenate([data, np.zeros(3, np.uint8)])
-    first = data[at].astype(np.int32)
-    code = first.copy()
-    two = np.flatnonzero((first >= 0xC0) & (first < 0xE0))
-    three = np.flatnonzero((first >= 0xE0) & (first < 0xF0))
-    four = np.flatnonzero((first >= 0xF0) & (first < 0xF8))
-    for where, lead, extra in ((two, 31, 1), (three, 15, 2), (four, 7, 3)):
-        value = first[where] & lead
-        for k in range(1, extra + 1):
-            value = value << 6 | (padded[at[where] + k] & 63)
-        code[where] = value
+    code = data[at].astype(np.int32)
+    wide = np.flatnonzero((code >= 0xC0) & (code < 0xF8))
+    if len(wide):
+        code[wide] = code_points_at(np.append(data, np.zeros(3, np.uint8)), at[wide])
     return at, code
 
 
-def mark_script_runs(text: bytes) -> tuple[bytes, npt.NDArray[np.int64]]:
-    """Put a mark behind every script run of a counting buffer; documents in it end with DOCUMENT_END.
-
-    Returns the marked buffer and the [start, end) of each spaceless run in it, its mark included, in
-    one flat sorted array. It takes about 60 bytes of memory per character.
+def mark_script_runs(text: bytes) -> bytes:
+    """A counting buffer with a mark behind every script run; documents in it end with DOCUMENT_END. It takes about 60
+    bytes of memory per character.
 
         text    a b _ 日 本 END      characters 0 to 5, of bytes 0 1 2 3 6 9; the space belongs to no script
         real    0 1 3 4             a new script begins at 3; the anchor before it is 1, so a mark goes before byte 2
         lasts   4                   the document's last run is spaceless: a mark goes before its END, byte 9
-        marked  a b | _ 日 本 | END  marks at bytes 2 and 10; the spaceless run is [3, 11), its mark included
+        marked  a b | _ 日 本 | END  marks at bytes 2 and 10
     """
     data = np.frombuffer(text, np.uint8)
     table, spaceless = script_table()
@@ -118,14 +124,5 @@ def mark_script_runs(text: bytes) -> tuple[bytes, npt.NDArray[np.int64]]:
         inserts.append(np.append(at[ends], len(data))[which])
         marks.append(np.full(len(lasts), SCRIPT_RUN_END, np.uint8))
     if not inserts:
-        return text, np.zeros(0, np.int64)
-    where = np.concatenate(inserts)
-    order = np.argsort(where, kind="stable")
-    where, mark = where[order], np.concatenate(marks)[order]
-    marked = np.insert(data, where, mark)
-    places = where + np.arange(len(where))  # of the marks, in the new buffer
-    stops = np.union1d(places, np.flatnonzero(marked == DOCUMENT_END))
-    run_ends = places[mark == SCRIPT_RUN_END]
-    previous = np.searchsorted(stops, run_ends) - 1
-    run_starts = np.where(previous >= 0, stops[np.maximum(previous, 0)] + 1, 0)
-    return marked.tobytes(), np.stack([run_starts, run_ends + 1], 1).ravel()
+        return text
+    return np.insert(data, np.concatenate(inserts), np.concatenate(marks)).tobytes()

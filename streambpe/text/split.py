@@ -9,7 +9,7 @@ import signal
 import sys
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from itertools import count
 
 import regex
@@ -107,22 +107,27 @@ def _too_slow(compiled: regex.Pattern[str], text: str) -> PatternTooSlow:
 
 
 def split_texts(
-    compiled: regex.Pattern[str] | None, texts: Iterable[str], keep_gaps: bool, seconds: float | None = None
+    compiled: regex.Pattern[str] | None,
+    script_compiled: regex.Pattern[str] | None,
+    keep_gaps: bool,
+    seconds: float | None,
+    texts: Iterable[str],
+    runs: Set[int] = frozenset(),
 ) -> tuple[list[str], array[int], array[int]]:
     """Split many texts: (distinct chunks, the id of each chunk in order, chunks per text).
 
-    seconds: of processor time that each may take; PatternTooSlow has the number of the one that takes more."""
+    seconds: of processor time that each may take; PatternTooSlow has the number of the one that takes more. runs: the
+    numbers of the texts that `script_compiled` splits."""
     timeout = None if alarm.on else seconds
     ids: dict[str, int] = defaultdict(count().__next__)
     flat, lengths = array("i"), array("q")
     for number, text in enumerate(texts):
         before = len(flat)
+        find = iterate_chunks if len(text) > _STREAM_CHARS else find_chunks
         alarm.set(seconds or 0)
         try:
-            if len(text) > _STREAM_CHARS:
-                flat.extend(map(ids.__getitem__, iterate_chunks(compiled, text, keep_gaps, timeout)))
-            else:
-                flat.extend(map(ids.__getitem__, find_chunks(compiled, text, keep_gaps, timeout)))
+            chunks = find(script_compiled if number in runs else compiled, text, keep_gaps, timeout)
+            flat.extend(map(ids.__getitem__, chunks))
         except PatternTooSlow as why:
             why.document = number
             raise

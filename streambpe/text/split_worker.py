@@ -4,7 +4,7 @@
 
 Reads pickled requests from stdin, each behind its length (8 bytes, little-endian), and writes the
 answers to stdout the same way. First request: (expression, expression for script runs, keep_gaps, seconds for a text);
-then (texts, whether they are script runs), answered with what `split_texts` gives. Ends at end of
+then (texts, the numbers of those that are script runs), answered with what `split_texts` gives. Ends at end of
 input, so it never outlives its parent; Ctrl-C and SIGTERM are the parent's business. About 25 MB of memory.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import regex
 
@@ -42,10 +42,10 @@ class SplitProcess:
         self._channel = channel_to(self._process)
         self._channel.send((expression, script_expression, keep_gaps, document_seconds))
 
-    def split(self, texts: Sequence[str], script_runs: bool) -> tuple[list[str], array[int], array[int]]:
+    def split(self, texts: Sequence[str], runs: Set[int] = frozenset()) -> tuple[list[str], array[int], array[int]]:
         """As `split_texts`. A worker that dies (killed for memory, say) raises WorkerLost."""
         try:
-            self._channel.send((list(texts), script_runs))
+            self._channel.send((list(texts), runs))
             answer: tuple[list[str], array[int], array[int]] | StreambpeError = self._channel.receive()
         except (EOFError, OSError):
             raise WorkerLost(
@@ -73,11 +73,11 @@ def main() -> None:
     script_compiled = regex.compile(script_expression) if script_expression else None
     while True:
         try:
-            texts, script_runs = channel.receive()
+            texts, runs = channel.receive()
         except EOFError:
             return
         try:
-            answer: object = split_texts(script_compiled if script_runs else compiled, texts, keep_gaps, seconds)
+            answer: object = split_texts(compiled, script_compiled, keep_gaps, seconds, texts, runs)
         except StreambpeError as why:
             answer = why
         channel.send(answer)

@@ -23,14 +23,11 @@ import numpy as np
 import regex
 
 from streambpe.errors import RunMismatch
-from streambpe.text.characters import WRITTEN_WITH, every_character, unicode_version
+from streambpe.text.characters import CATEGORIES, WRITTEN_WITH, every_character, unicode_version
 from streambpe.text.patterns import PRESETS, Pattern
 
 _WRITTEN = "cfb32ce384547aa9"
 KNOWN = {"2026.11.15": _WRITTEN, WRITTEN_WITH: _WRITTEN}  # version of the package -> tables_digest()
-_CATEGORIES = tuple(
-    "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Cs Co Cn".split()  # noqa: SIM905
-)
 _CLASSES = (r"\s", r"\w", r"\p{Extended_Pictographic}")
 _NAMED = regex.compile(r"\\[pP]\{\^?([^}]+)\}|\\[pP]([A-Z])|\[:\^?([a-zA-Z_]+):\]")
 
@@ -57,7 +54,7 @@ def tables_digest(named: tuple[str, ...] = ()) -> str:
     """Digest of what the tables say of every code point; `named`: more properties. 16 hexadecimal digits."""
     digest = hashlib.sha256()
     text = every_character()
-    one_of = regex.compile("|".join(rf"(\p{{{category}}}+)" for category in _CATEGORIES))
+    one_of = regex.compile("|".join(rf"(\p{{{category}}}+)" for category in CATEGORIES))
     runs = [(match.start(), match.lastindex) for match in one_of.finditer(text)]
     digest.update(np.array(runs, np.int64).tobytes())
     folded = [f"(?i:{letter})" for letter in "abcdefghijklmnopqrstuvwxyz"]
@@ -75,7 +72,7 @@ def named_properties(pattern: Pattern) -> tuple[str, ...]:
     """The properties that an expression names, without those that every digest has, sorted."""
     expressions = (pattern.expression, pattern.script_expression or "")
     found = {"".join(groups) for expression in expressions for groups in _NAMED.findall(expression)}
-    known = {*_CATEGORIES, *(category[0] for category in _CATEGORIES), "Extended_Pictographic"}
+    known = {*CATEGORIES, *(category[0] for category in CATEGORIES), "Extended_Pictographic"}
     return tuple(sorted(found - known))
 
 

@@ -19,7 +19,8 @@ from streambpe.model.alphabet import bytes_alphabet, chars_alphabet, script_alph
 from streambpe.model.eventlog import EventLog, FixedIds, Header, Special, events_digest, header_line
 from streambpe.model.events import lines_of
 from streambpe.text.characters import every_character
-from streambpe.text.javascript import CannotTranslate, translate
+from streambpe.text.dialects import Unsayable
+from streambpe.text.javascript import CharacterClasses, translate
 from streambpe.text.patterns import PRESETS
 from streambpe.train.commands import train
 from tests.inspect.browser import Browser, needs_chromium
@@ -193,6 +194,7 @@ OWN = [
     r"(?>a+b?|[ab]+)c|(?<=c)[^a]|(?<!b)\d+|.|\n",
     r"^\s+|[a-zà-ÿ&&~~|-]{2,}$|(?:[\]\[]|\.)*+x|[^\n]|\n",
     r"\u0041\U0001F600?|/|-|\}|.|\s",
+    r"(?:(?>ab|a)|x+?b{2,3}){2}|\p{Coptic}+|[\x41-\x5a]+(?=\Z)|(?:a|b)*?c|\W|\w",
 ]
 
 
@@ -215,15 +217,15 @@ def test_own_patterns_are_translated(browser, expression):
     ("expression", "why"),
     [
         (r"(a)\1", r"\1"), (r"a*", "may be empty"), (r"(?:a?)+b", "may be empty"), (r"(?P<x>a)", "(?P"),
-        (r"a\x41", r"\x"),
-        (r"[[:alpha:]]+", "[[:alpha:]"), (r"(?V1)[a--b]", "(?V"), (r"\X|.", r"\X"), (r"(?<=a++)b", "look behind"),
+        (r"(?i:ß)", "case of 'ß'"), (r"\p{Nonsense}", "Nonsense"),
+        (r"[[:alpha:]]+", "[:"), (r"(?V1)[a--b]", "(?V"), (r"\X|.", r"\X"), (r"(?<=a++)b", "look behind"),
         (r"(?:a){e<=1}", "{"), (r"\pL+", r"\p"), (r"a|\K", r"\K"), (r"(?|a|b)", "(?|"), (r"(?R)a", "(?R"),
     ],
 )  # fmt: skip
 def test_what_javascript_cannot_say_is_refused(expression, why):
     """Nothing is translated nearly."""
-    with pytest.raises(CannotTranslate) as raised:
-        translate(expression)
+    with pytest.raises(Unsayable) as raised:
+        translate(expression, CharacterClasses())
     assert why in str(raised.value)
 
 

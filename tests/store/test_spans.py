@@ -9,7 +9,6 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +17,7 @@ from streambpe.sources.read import gaps_between
 from streambpe.store.merge import merged_lists
 from streambpe.store.parts import PartWriter, list_parts, next_number, read_part
 from streambpe.store.run import Run
-from streambpe.store.spans import Columns, Span, Spans, SpansByPath
+from streambpe.store.spans import Span, Spans, SpansByPath
 from tests.runs import ROOT, cli
 from tests.tiers import examples
 
@@ -52,8 +51,7 @@ def test_columns_hold_what_the_spans_hold(some: list[Span], more: list[Span]) ->
     assert list(both) == some + more
     assert list(both[2:5]) == (some + more)[2:5]
     assert list(both.in_order()) == sorted(some + more, key=by_place)
-    held = msgspec.json.decode(msgspec.json.encode(both.columns()), type=Columns)
-    assert Spans.of_columns(held) == both
+    assert Spans.of_packed(both.packed()) == both
     assert [Span(**row) for row in both.table().to_pylist()] == sorted(some + more, key=by_place)
     assert both.values("part") == sorted({span.part for span in some + more})
     assert both.total("file_bytes") == sum(span.file_bytes for span in some + more)

@@ -96,9 +96,9 @@ def test_damaged_files_are_named(counted):
     [
         ({"rows": "5"}, r"is damaged \(Expected `int`, got `str` - at `\$.rows`\)"),
         ({"groups": [["a", "b"]]}, "is damaged"),
-        ({"spans": {"length": 2}}, "missing required field `texts`"),
-        ({"spans": {"length": 1, "texts": "", "texts_bytes": 9, "numbers": "", "digests": ""}}, "is damaged"),
-        ({"format": 3, "spans": 7}, "has part format 3; this streambpe reads format 4 only"),
+        ({"spans": 7}, r"is damaged \(Expected `bytes`, got `int` - at `\$.spans`\)"),
+        ({"spans": "UEFSMQ=="}, "is damaged"),
+        ({"format": 4, "spans": 7}, "has part format 4; this streambpe reads format 5 only"),
     ],
     ids=str,
 )

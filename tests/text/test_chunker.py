@@ -219,7 +219,7 @@ def test_a_table_that_is_full_is_taken_out_and_begun_again(name):
     counts = ChunkCounts(Chunker(pattern), 1 << 20)
     for text in texts:
         counts.add(buffer_of(text))
-    assert counts._sums._taken, "a table that was never full shows nothing"
+    assert counts._taken, "a table that was never full shows nothing"
     assert dict(counts.take().frame().iter_rows()) == Counter(chunk for text in texts for chunk in pattern.split(text))
 
 
@@ -367,11 +367,11 @@ def test_nul_bytes_count_as_characters():
 def test_split_process_that_dies_is_an_error():
     """A worker killed from outside is told as such, not as an empty answer."""
     worker = SplitProcess(r"(?s).", None, False)
-    worker.split(["a"], False)
+    worker.split(["a"])
     worker._process.kill()
     worker._process.wait()
     with pytest.raises(WorkerLost, match="killed by SIGKILL"):
-        worker.split(["b" * 100_000], False)
+        worker.split(["b" * 100_000])
     worker.close()
 
 

@@ -24,11 +24,11 @@ def test_a_text_that_takes_too_long_is_told_by_its_number():
     """By find-all and by iteration; texts before it are split."""
     compiled = regex.compile(SLOW)
     with pytest.raises(PatternTooSlow, match="120,000 characters") as told:
-        split_texts(compiled, ["ab", "ba", LONG], False, 0.05)
+        split_texts(compiled, None, False, 0.05, ["ab", "ba", LONG])
     assert told.value.document == 2
     with pytest.raises(PatternTooSlow):
         find_chunks(compiled, LONG, True, 0.05)
-    assert split_texts(compiled, ["abxb"], False, 0.05)[0] == ["abx", "b"]
+    assert split_texts(compiled, None, False, 0.05, ["abxb"])[0] == ["abx", "b"]
 
 
 @pytest.mark.long
@@ -50,6 +50,8 @@ def test_a_chunker_counts_documents_not_texts(beside):
         ("lines", b"a\n\nb\nc\n", 2, "line 4"),
         ("jsonl", b'\xef\xbb\xbf{"text": "a"}\n\n{"text": null}\n{"text": "\xff"}\n', 1, "line 4"),
         ("csv", b'n,text\n1,a\n\n2,"b\nc"\n3,d\n', 2, "line 6"),
+        ("lines", b"a\nb and more, which goes on behind the block", 1, "line 2"),
+        ("csv", b'n,text\n1,a\n2,"b\nc\n', 1, "line 3"),
         ("parquet", ["a", None, "b"], 1, "document 3"),
         ("txt", b"a", 0, "in.it"),
     ],

@@ -1,25 +1,26 @@
-"""Patterns: what a split is by definition, which expressions are refused, and that cuts are true borders."""
+"""Patterns: what a split is by definition, which expressions are refused, and that certain borders are true ones."""
 
 from __future__ import annotations
 
 import itertools
 import random
 
-import numpy as np
 import pytest
 import regex
 from hypothesis import given
-from hypothesis import strategies as st
 
 from streambpe.errors import PatternError
 from streambpe.text.characters import code_point_class
-from streambpe.text.cuts import characters_before
 from streambpe.text.patterns import PRESETS, find_pattern
 from tests.hostile import hostile_text, preset_patterns, random_text
 from tests.tiers import examples
 
-CUTTING = [(name, pattern) for name, pattern in preset_patterns() if pattern.has_cuts and not pattern.script_expression]
-UNMARKED = [(name, p) for name, p in CUTTING if not p.word_mark]  # chunks that are stretches of the text
+BORDERED = [(name, pattern) for name, pattern in preset_patterns() if pattern.has_cuts]
+BESIDE = [
+    *"aAbжД中1²\u0660\u30fc\u0301_'\u2019./。， \n\t\xa0\u200d",
+    "x\u0301",
+    " a",
+]  # what stands at a border, or nearly one
 
 
 @pytest.mark.parametrize("name", [n for n, p in PRESETS.items() if not p.word_mark])
@@ -54,30 +55,19 @@ def test_none_is_the_whole_document(text):
     assert PRESETS["none"].split(text) == ([text] if text else [])
 
 
-@pytest.mark.parametrize(("name", "pattern"), UNMARKED, ids=[n for n, _ in UNMARKED])
-def test_every_cut_is_a_true_border(name, pattern):
-    """The byte offsets at which a preset cuts are chunk borders of the whole text, on seeded hostile text."""
-    rng = random.Random(f"cuts {name}")
-    cut_at_all = 0
-    for _ in range(60):
-        text = random_text(rng, 150)
-        lengths = [len(chunk.encode()) for chunk in pattern.split(text)]
-        borders = {0, *np.cumsum(lengths).tolist()}
-        cuts = set(pattern.rules.cut(text.encode()).tolist())
-        assert cuts <= borders, (text, sorted(cuts - borders))
-        cut_at_all += len(cuts)
-    assert cut_at_all > 200, "rules that cut nowhere would pass too"
-
-
-@given(text=st.text(min_size=1, max_size=40))
-def test_characters_before_reads_whole_characters(text):
-    """The code point that ends at a byte is found for characters of one to four bytes."""
-    text = text.encode("utf-8", "ignore").decode()
-    lengths = np.array([len(c.encode()) for c in text], np.int64)
-    if not len(lengths):
-        return
-    data = np.frombuffer(text.encode(), np.uint8)
-    assert characters_before(data, np.cumsum(lengths) - 1).tolist() == [ord(c) for c in text]
+@pytest.mark.parametrize(("name", "pattern"), BORDERED, ids=[n for n, _ in BORDERED])
+def test_every_certain_border_parts_the_chunks(name, pattern):
+    """Where a preset says that a border is certain, both sides split as they do together, on seeded hostile text."""
+    rng = random.Random(f"borders {name}")
+    found = 0
+    for _ in range(200):
+        text = random_text(rng, 30) if rng.random() < 0.5 else "".join(rng.choices(BESIDE, k=12))
+        chunks = pattern.split(text)
+        for border in regex.finditer(pattern.border, text):
+            left, right = text[: border.start() + 1], text[border.start() + 1 :]
+            assert pattern.split(left) + pattern.split(right) == chunks, (left, right)
+            found += 1
+    assert found > 5, "a rule that finds no border would pass too"
 
 
 @pytest.mark.parametrize("members", [r"\s", r"\p{L}", r"[\p{L}\p{N}\p{P}\p{S}]", r"\p{Cn}"])

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+import regex
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,13 +29,14 @@ from streambpe.resources import Resources
 from streambpe.sources.borders import find_border
 from streambpe.store.database import open_store
 from streambpe.store.run import Run
-from streambpe.text.patterns import find_pattern
-from streambpe.text.prepare import inert_characters, nfc, prepare
+from streambpe.text.patterns import CERTAIN_BORDER, find_pattern
+from streambpe.text.prepare import is_stable, nfc, prepare
 from streambpe.text.script_blocks import character_groups
-from streambpe.text.script_rules import ScriptRules, split_by_rules
+from streambpe.text.script_rules import split_by_rules
 from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.counting.job import CountResult
+from tests.hostile import buffer_of, fast_documents
 from tests.runs import stored_ids
 from tests.script_samples import LINES, hostile_texts, long_text
 
@@ -44,16 +46,9 @@ any_text = st.text(
 )
 
 
-def cut_vectorised(texts: list[str]) -> list[list[str]]:
-    """The chunks of documents by `ScriptRules`, from one counting buffer that holds them all."""
-    buffer = b"".join(text.encode() + b"\xff" for text in texts)
-    documents: list[list[str]] = [[]]
-    for start, stop in pairwise(ScriptRules().cut(buffer, True)):
-        if buffer[start:stop] == b"\xff":
-            documents.append([])
-        else:
-            documents[-1].append(buffer[start:stop].decode())
-    return documents[:-1]
+def split_by_the_core(texts: list[str]) -> list[list[str]]:
+    """The chunks of documents, from one counting buffer that holds them all."""
+    return fast_documents(buffer_of(*texts), find_pattern("script"))
 
 
 # Symbols
@@ -168,25 +163,17 @@ def test_examples_of_the_rules():
     assert split_by_rules("👩‍👧") == ["👩‍👧"]
 
 
-def test_vectorised_rules_on_all_groups_and_scripts():
+def test_rules_of_the_core_on_all_groups_and_scripts():
     """15 thousand hostile texts over all groups of characters, and lines of 27 kinds: as the slow rules split them."""
     texts = [*hostile_texts(1, 15_000), *LINES, *(a + b for a in LINES for b in LINES), long_text(2, 3000)]
-    assert cut_vectorised(texts) == [split_by_rules(text) for text in texts]
+    assert split_by_the_core(texts) == [split_by_rules(text) for text in texts]
 
 
 @given(st.lists(any_text, max_size=5))
-def test_vectorised_rules_on_any_text(texts):
+def test_rules_of_the_core_on_any_text(texts):
     """Documents side by side in one buffer split as each by itself; chunks spell the text."""
-    assert cut_vectorised(texts) == [split_by_rules(text) for text in texts]
+    assert split_by_the_core(texts) == [split_by_rules(text) for text in texts]
     assert ["".join(split_by_rules(text)) for text in texts] == texts
-
-
-def test_tiles_meet_anywhere():
-    """The vectorised rules work on tiles of 128 KB; wherever a tile ends, the borders are the same."""
-    text = ("é " * 65_530) + "a\u0301\u0301\u0323 東へ\U0001f200カ\U00010eff \u0301x" * 3
-    for shift in range(9):
-        moved = "x" * shift + text
-        assert cut_vectorised([moved]) == [split_by_rules(moved)]
 
 
 def test_every_border_is_a_safe_cut():
@@ -289,16 +276,16 @@ def test_characters_outside_the_table_part_what_normalises(left, right):
     assert nfc(nfc(left)) == nfc(left)
 
 
-def test_inert_characters_part_what_normalises():
-    """Two inert characters in a row: NFC before and behind them is NFC of the whole. All characters, hostile sides."""
-    inert = [chr(point) for point in np.flatnonzero(inert_characters())]
-    assert len(inert) > 100_000
-    assert set("a 1.\n東へ한ก") <= set(inert)
-    assert not set("\u0301\u1161\u11a8\u212b\u0958\ue000\u0378\u200d") & set(inert)
+def test_stable_letters_part_what_normalises():
+    """NFC in front of white space or punctuation that may begin a block, and behind it, is NFC of the whole."""
+    beside = [character for character in SCALARS if regex.match(CERTAIN_BORDER, "a" + character)]
+    assert {" ", "\n", "=", "<", "。", "，"} <= set(beside)
+    assert all(map(is_stable, "a1東へ한กй"))
+    assert not any(map(is_stable, "\u0958\ue000\u0378\U0001f7da"))
     rng = random.Random(5)
     sides = hostile_texts(6, 500)
     for _ in range(20_000):
-        left, right = rng.choice(sides) + rng.choice(inert), rng.choice(inert) + rng.choice(sides)
+        left, right = rng.choice(sides) + rng.choice(SCALARS), rng.choice(beside) + rng.choice(sides)
         assert nfc(left) + nfc(right) == nfc(left + right)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from streambpe.store.database import open_store
 from streambpe.store.run import Run
 from streambpe.text.chunker import Chunker
 from streambpe.text.patterns import find_pattern
-from streambpe.text.whitespace import SPACES, WordRules
+from streambpe.text.whitespace import SPACES
 from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from tests.oracles import marked_words
@@ -49,16 +48,6 @@ def test_words_equal_the_slow_definition(texts):
     assert counted == words_of_lines(texts)
     assert (numbered.ids < 0).sum() == len(texts)
     assert Counter(word for text in texts for word in WHITESPACE.split(text)) == counted
-
-
-def test_cuts_at_every_border_of_white_space():
-    """Wherever white space begins or ends there is a border, wide spaces and the ends of buffers included."""
-    for space in SPACES:
-        buffer = f"{space}a{space}{space}東{space}".encode()
-        offsets = WordRules().cut(buffer, False)
-        kinds = [buffer[a:b].decode().isspace() for a, b in pairwise(offsets)]
-        assert kinds == [True, False, True, False, True]
-    assert WordRules().cut(b"", False).tolist() == [0]
 
 
 @pytest.mark.long

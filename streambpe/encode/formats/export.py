@@ -49,8 +49,7 @@ from streambpe.sources.find import find_sources
 from streambpe.sources.read import Reader
 from streambpe.store.models import read_model
 from streambpe.system import sync_folder
-from streambpe.text.cuts import NO_CUTS
-from streambpe.text.patterns import Pattern
+from streambpe.text.patterns import PRESETS
 
 Written = tuple[list[Path], list[str]]  # files, what is lost
 
@@ -371,7 +370,7 @@ def documents(source: str, meter: Meter | None = None, how: SourceOptions = Sour
     found, _ = find_sources([source], how, in_part=True)
     meter = meter or Meter("verifying")
     meter.begin("verifying", sum(one.bytes for one in found))
-    reader = Reader(Pattern("none", "", NO_CUTS), 1 << 20, 1 << 30, on_read=meter.advance)
+    reader = Reader(PRESETS["none"], 1 << 20, 1 << 30, on_read=meter.advance)
     for one in found:
         for block in reader.blocks(one):
             for document in block_text(block, "replace").text.split(b"\xff"):

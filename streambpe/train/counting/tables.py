@@ -104,7 +104,7 @@ class _TableParts:
         self._chunks += sum(n.tolist())
         if self._chunks > MAX_COUNT:
             raise StreambpeError(f"{self._source.path} holds more than {MAX_COUNT} chunks. Nothing was changed.")
-        self._sums.add(*arrow_buffers(rows["chunk"].chunk(0)), n)
+        self._sums.add_counted(*arrow_buffers(rows["chunk"].chunk(0)), n)
 
     def commit(self, rows: int, documents: int) -> None:
         """Put all parts in place; `rows`: of the whole table."""
