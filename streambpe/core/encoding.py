@@ -12,6 +12,7 @@ import itertools
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -103,12 +104,12 @@ class ModelTables:
         self,
         events: NumberedEvents,
         symbols: AlphabetSymbols,
-        split: Split | None,
+        split: Split | None = None,
         *,
-        stop_words: Mapping[bytes, int],
-        borders: Iterable[Pair],
-        backwards: bool,
-        names: Ids | None,
+        stop_words: Mapping[bytes, int] = MappingProxyType({}),
+        borders: Iterable[Pair] = (),
+        backwards: bool = False,
+        names: Ids | None = None,
         unknown_name: int = -1,
         window: int = WINDOW,
     ) -> None:
@@ -153,6 +154,11 @@ class ModelTables:
         self.split_by(split)
         # the most ids that a byte of text may become: a word gets a mark before it, SCRIPT has a block and an index
         self.ids_a_byte = 3 if model.preset == PRESETS.index("whitespace") else 2 if symbols.alphabet == SCRIPT else 1
+
+    @classmethod
+    def without_events(cls, symbols: AlphabetSymbols, n_ids: int) -> ModelTables:
+        """Tables that only say how text becomes symbols, which are below `n_ids`."""
+        return cls(NumberedEvents([], {}, {}, {}, {}, np.ones(n_ids or 1, np.int32)), symbols)
 
     def __getstate__(self) -> dict[str, Any]:
         """For another process: arrays instead of their addresses. How to split is not part of it (`split_by`)."""
