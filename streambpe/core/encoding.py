@@ -213,8 +213,7 @@ class ModelTables:
         rules.slots, rules.mask = self._kept_at(np.empty(size * 16, np.uint8)), size - 1
         both = np.array(pairs, np.int32).reshape(-1, 2)
         columns = [np.ascontiguousarray(column, np.int32) for column in (both[:, 0], both[:, 1], events)]
-        places = [column.ctypes.data for column in columns]
-        if library().rules_fill(rules.slots, size, *places, len(pairs)):
+        if library().rules_fill(rules.slots, size, *columns, len(pairs)):
             raise CoreError("A pair stands twice among the events' pairs.")
 
     def _fill_chunk_rules(self, rules: _PairRules, events: NumberedEvents) -> None:
@@ -345,9 +344,7 @@ class EncoderCore:
         out = np.empty(len(data) * self._ids_a_byte + _SPARE, np.int32)
         counts = np.empty(len(offsets) - 1, np.int64)
         offsets = np.ascontiguousarray(offsets)
-        made = self._library.encode_chunks(
-            self._handle, offsets.ctypes.data, data.ctypes.data, len(counts), out.ctypes.data, counts.ctypes.data
-        )
+        made = self._library.encode_chunks(self._handle, offsets, data, len(counts), out, counts)
         if made < 0:
             self._mend(made, b"")
         return out[:made].copy(), counts
@@ -364,8 +361,8 @@ class EncoderCore:
                 raise ValueError("events with deletions are not counted")
             weights = np.ascontiguousarray(tally.weights, np.int64)
             events = _Tally(tally.n.ctypes.data, tally.stood.ctypes.data, 0, tally.disjoint, 0)
-            asked = [ctypes.addressof(events), weights.ctypes.data]
-        made = self._library.encode_symbols(self._handle, ids.ctypes.data, counts.ctypes.data, len(counts), *asked)
+            asked = [ctypes.addressof(events), weights]
+        made = self._library.encode_symbols(self._handle, ids, counts, len(counts), *asked)
         if made < 0:
             self._mend(made, b"")
         return ids[:made], counts
@@ -379,9 +376,7 @@ class EncoderCore:
 
     def _joined(self, stream: Ids, hold: int) -> BlockIds:
         out, parts = np.empty(len(stream) + _SPARE, np.int32), np.zeros(3, np.int64)
-        made = self._library.encode_joined(
-            self._handle, stream.ctypes.data, len(stream), hold, out.ctypes.data, parts.ctypes.data
-        )
+        made = self._library.encode_joined(self._handle, stream, len(stream), hold, out, parts)
         if made < 0:
             self._mend(made, b"")
         return _parted(out[:made], parts)
@@ -471,9 +466,9 @@ class Decoder:
             except (TypeError, OverflowError):
                 return None
         sizes, starts, data = self._places
-        size = self._library.decoded_size(sizes, self._many, ids.ctypes.data, len(ids))
+        size = self._library.decoded_size(sizes, self._many, ids, len(ids))
         if size < 0:
             return None
         out = np.empty(size, np.uint8)
-        self._library.decode_ids(starts, sizes, data, ids.ctypes.data, len(ids), out.ctypes.data)
+        self._library.decode_ids(starts, sizes, data, ids, len(ids), out)
         return out.tobytes()
