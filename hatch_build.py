@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -51,6 +52,23 @@ def digest() -> str:
     return whole.hexdigest()[:32]
 
 
+def prototypes() -> str:
+    """What the library says of its functions, so that core/binding.py can call them: name, result, arguments.
+
+    EXPORT int64_t pages_needed(const uint8_t *text, int64_t size, uint8_t *pages) {   ->   pages_needed:l:plp
+    """
+    code = "".join(file.read_text(encoding="utf-8") for file in sorted(CORE.glob("*.c")))
+    kinds = {"void": "v", "int": "i", "int32_t": "i", "int64_t": "l", "uint64_t": "L"}
+
+    def kind(declared: str) -> str:
+        return "t" if "char *" in declared else "p" if "*" in declared else kinds[declared.split()[0]]
+
+    return " ".join(
+        f"{name}:{kind(result)}:{''.join(map(kind, arguments.split(',')))}"
+        for result, name, arguments in re.findall(r"^EXPORT ([\w ]+?[ *]+)(\w+)\(([^)]*)\) \{", code, flags=re.M)
+    )
+
+
 def system_compiler() -> list[str] | None:
     """The command of a C compiler of this machine with the flags that a packager sets, or None."""
     named = os.environ.get("CC") or next(filter(shutil.which, ("cc", "gcc", "clang")), None)
@@ -66,7 +84,8 @@ def compiler() -> list[str]:
 def build(command: list[str], target: Path, flags: list[str] | None = None) -> Path:
     """Compile the sources into one library; whole or not at all."""
     temporary = target.with_name(f"{target.name}.{os.getpid()}.new")
-    arguments = [*FLAGS, *(flags or []), f'-DCORE_DIGEST="{digest()}"', "-o", str(temporary), str(CORE / "core.c")]
+    says = [f'-DCORE_DIGEST="{digest()}"', f'-DCORE_PROTOTYPES="{prototypes()}"']
+    arguments = [*FLAGS, *(flags or []), *says, "-o", str(temporary), str(CORE / "core.c")]
     done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"The core did not compile: {shlex.join(command)} said\n{done.stderr}")

@@ -34,9 +34,26 @@ _ERRORS = {
     -3: "a count does not fit 64 bits",
     -4: "its input is damaged",
 }
-_SIZE, _PLACE, _TEXT = ctypes.c_int64, ctypes.c_void_p, ctypes.c_char_p
 Bytes = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]
+
+
+class _Place:
+    """An argument that is a pointer: a contiguous array, bytes, an address, or None."""
+
+    @staticmethod
+    def from_param(value: Any) -> Any:
+        """What ctypes passes on."""
+        if isinstance(value, np.ndarray):
+            if not value.flags.c_contiguous:
+                raise TypeError("the core takes arrays in one piece")
+            value = value.ctypes.data
+        return ctypes.c_void_p.from_param(value)
+
+
+# by the letters of hatch_build.py
+_KINDS: dict[str, Any] = {"p": _Place, "i": ctypes.c_int, "l": ctypes.c_int64, "L": ctypes.c_uint64}
+_RESULTS = _KINDS | {"p": ctypes.c_void_p, "t": ctypes.c_char_p, "v": None}
 
 
 def sources_digest() -> str:
@@ -69,78 +86,19 @@ def library() -> Any:
         if _cut_short(data) if len(data) != int(size) else hashlib.sha256(data).hexdigest() != digest:
             raise OSError("it is damaged")
         loaded = ctypes.CDLL(str(path))
-        loaded.core_digest.restype = ctypes.c_char_p
-        made_of = loaded.core_digest().decode()
+        loaded.core_digest.restype = loaded.core_prototypes.restype = ctypes.c_char_p
+        made_of, prototypes = loaded.core_digest().decode(), loaded.core_prototypes().decode()
     except (OSError, AttributeError, ValueError, struct.error) as why:
         missing = "is missing" if not path.exists() else f"does not load ({why})"
         raise CoreError(f"The compiled part of streambpe, {path}, {missing}. {again}") from None
     if any(FOLDER.glob("*.c")) and made_of != sources_digest():
         raise CoreError(f"The compiled part of streambpe, {path}, is not made of the sources beside it. {again}")
-    for name, result, *arguments in (
-        ("table_new", _PLACE, ctypes.c_uint64),
-        ("table_free", None, _PLACE),
-        ("table_bytes", ctypes.c_uint64, _PLACE),
-        ("table_size", ctypes.c_uint64, _PLACE, _PLACE),
-        ("table_sorted", None, _PLACE, _PLACE, _PLACE, _PLACE),
-        ("pages_needed", _SIZE, _TEXT, _SIZE, _PLACE),
-        ("scan_text", ctypes.c_int, _PLACE, _PLACE, ctypes.c_int, ctypes.c_int, _TEXT, _SIZE, _PLACE, _PLACE, _PLACE),
-        ("table_add", ctypes.c_int, _PLACE, _PLACE, _PLACE, _PLACE, _SIZE, _PLACE),
-        ("lines_as_documents", _SIZE, _TEXT, _SIZE, ctypes.c_int, _PLACE),
-        ("json_lines", None, _TEXT, _SIZE, _TEXT, _SIZE, _PLACE, _PLACE),
-        ("merge_lists", _SIZE, _SIZE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE, _PLACE),
-        ("chunks_in_order", ctypes.c_int, _PLACE, _PLACE, _SIZE),
-        ("lay_out_rows", None, _PLACE, _PLACE, _PLACE, _SIZE, _PLACE),
-        ("pairs_new", _PLACE, ctypes.c_uint64),
-        ("pairs_free", None, _PLACE),
-        ("pairs_clear", None, _PLACE),
-        ("pairs_size", _SIZE, _PLACE),
-        ("pairs_add", ctypes.c_int, _PLACE, _PLACE, _PLACE, _SIZE, _SIZE, _SIZE, _SIZE, _PLACE),
-        ("pairs_sorted", None, _PLACE, _PLACE, _PLACE),
-        ("pairs_parted", None, _PLACE, _SIZE, _PLACE, _PLACE),
-        ("pairs_at_least", _SIZE, _PLACE, _SIZE, _SIZE, _PLACE),
-        ("run_goes_on", _SIZE, _PLACE, _PLACE, _PLACE, ctypes.c_int32, _PLACE, _SIZE),
-        ("count_runs", ctypes.c_int, *[_PLACE] * 7, _SIZE, ctypes.c_int, _PLACE),
-        ("sort_all_runs", _SIZE, _PLACE),
-        ("runs_bytes", _SIZE, _PLACE, _SIZE, _SIZE),
-        ("runs_some", None, _PLACE, _SIZE, _SIZE, *[_PLACE] * 4),
-        ("column_pairs", ctypes.c_int, _PLACE, _PLACE, _SIZE, _PLACE, ctypes.c_int, _PLACE),
-        ("filter_links", None, _PLACE, _PLACE),
-        ("count_chains", ctypes.c_int, *[_PLACE] * 3, _SIZE, *[_PLACE] * 3, ctypes.c_int, _PLACE, _SIZE, _PLACE),
-        ("rewrite_chains", _SIZE, *[_PLACE] * 3, _SIZE, *[_PLACE] * 3, ctypes.c_int, _SIZE, _PLACE, _PLACE),
-        ("chunk_hashes", None, _PLACE, _PLACE, _SIZE, _PLACE),
-        ("sum_documents", None, _PLACE, _SIZE, _PLACE, _PLACE, _PLACE),
-        ("learner_new", _PLACE, ctypes.c_uint64, _PLACE),
-        ("learner_free", None, _PLACE),
-        ("learner_tokens", ctypes.c_int, _PLACE, _SIZE, *[_PLACE] * 8),
-        ("learner_kinds", ctypes.c_int, _PLACE, _SIZE, _PLACE, _PLACE),
-        ("learner_steps", ctypes.c_int, _PLACE, _SIZE, _PLACE),
-        ("learner_block", ctypes.c_int, _PLACE, _TEXT, _SIZE),
-        ("learner_room", ctypes.c_int, _PLACE, _SIZE, _SIZE),
-        ("learner_words", ctypes.c_int, _PLACE, _SIZE, _PLACE, _PLACE, _PLACE, _SIZE),
-        ("learner_learn", ctypes.c_int, _PLACE, _SIZE, _SIZE, _SIZE, _SIZE, _SIZE, _PLACE, _SIZE, _PLACE),
-        ("learner_apply", ctypes.c_int, _PLACE, _PLACE, _PLACE, _SIZE, _PLACE, _SIZE, _PLACE),
-        ("learner_index", ctypes.c_int, _PLACE),
-        ("learner_name", ctypes.c_int, _PLACE, _SIZE, _SIZE),
-        ("learner_round", ctypes.c_int, _PLACE, _PLACE, _SIZE, _SIZE, _PLACE, _PLACE, _PLACE),
-        ("learner_best", _SIZE, _PLACE, _SIZE, ctypes.c_int, _PLACE),
-        ("learner_answer", ctypes.c_int, _PLACE, _SIZE, _SIZE, ctypes.c_int),
-        ("learner_told", None, _PLACE, _PLACE),
-        ("learner_hot", _SIZE, _PLACE, _SIZE, _PLACE),
-        ("learner_lives", None, _PLACE, _PLACE, _PLACE, _PLACE),
-        ("learner_take", _SIZE, _PLACE, _SIZE, _SIZE, _SIZE, *[_PLACE] * 4),
-        ("rules_fill", ctypes.c_int, _PLACE, _SIZE, _PLACE, _PLACE, _PLACE, _SIZE),
-        ("encoder_new", _PLACE, _PLACE, ctypes.c_uint64, ctypes.c_uint64),
-        ("encoder_free", None, _PLACE),
-        ("encoder_bad", _SIZE, _PLACE),
-        ("encode_text", _SIZE, _PLACE, _TEXT, _SIZE, ctypes.c_int, _PLACE, _PLACE),
-        ("encode_chunks", _SIZE, _PLACE, _PLACE, _PLACE, _SIZE, _PLACE, _PLACE),
-        ("encode_symbols", _SIZE, _PLACE, _PLACE, _PLACE, _SIZE, _PLACE, _PLACE),
-        ("encode_joined", _SIZE, _PLACE, _PLACE, _SIZE, ctypes.c_int, _PLACE, _PLACE),
-        ("decoded_size", _SIZE, _PLACE, _SIZE, _PLACE, _SIZE),
-        ("decode_ids", None, _PLACE, _PLACE, _PLACE, _PLACE, _SIZE, _PLACE),
-    ):
-        function = getattr(loaded, str(name))
-        function.restype, function.argtypes = result, arguments
+    for line in prototypes.split():
+        name, result, arguments = line.split(":")
+        function = getattr(loaded, name)
+        # called for every short text, with addresses: nothing is left to convert
+        kinds = _KINDS | {"p": ctypes.c_void_p} if name == "encode_text" else _KINDS
+        function.restype, function.argtypes = _RESULTS[result], [kinds[kind] for kind in arguments if kind != "v"]
     return loaded
 
 
@@ -167,7 +125,7 @@ def lines_as_documents(data: bytes, inside: bool) -> bytes:
     """Lines as a counting buffer: 0xFF in place of every line break, and no empty documents. `inside`: the data begins
     inside a document, which ends at the first line break."""
     out = np.empty(len(data), np.uint8)
-    size = library().lines_as_documents(data, len(data), inside, out.ctypes.data)
+    size = library().lines_as_documents(data, len(data), inside, out)
     return out[:size].tobytes()
 
 
@@ -184,9 +142,7 @@ class JsonLines:
         begins, or the end, how many documents, how many nulls)."""
         done = self._done
         done[:] = at, 0, 0, 0
-        library().json_lines(
-            self._data, len(self._data), self._field, len(self._field), self._out.ctypes.data, done.ctypes.data
-        )
+        library().json_lines(self._data, len(self._data), self._field, len(self._field), self._out, done)
         stopped, size, documents, nulls = done.tolist()
         return self._out[:size].tobytes(), stopped, documents, nulls
 
@@ -204,7 +160,7 @@ class Split:
         classes = self.classes
         if not text.isascii():
             pages = classes.learned.copy()
-            if library().pages_needed(text, len(text), pages.ctypes.data):
+            if library().pages_needed(text, len(text), pages):
                 classes.learn(np.flatnonzero(pages != classes.learned).tolist())
         return int(classes.table.ctypes.data)
 
@@ -239,13 +195,10 @@ class ChunkTable:
         """How many bytes of memory it takes now."""
         return int(library().table_bytes(self._handle)) if self._handle else 0
 
-    def _scan(self, text: bytes, split: Split, at: int, ids: int | None) -> tuple[int, int]:
+    def _scan(self, text: bytes, split: Split, at: int, ids: npt.NDArray[np.int32] | None) -> tuple[int, int]:
         done = np.array([at, 0], np.int64)
-        place = done.ctypes.data
-        code = library().scan_text(
-            self.handle, split.learn(text), split.preset, split.special, text, len(text), place, place + 8, ids
-        )
-        succeeded(code)
+        how = split.learn(text), split.preset, split.special
+        succeeded(library().scan_text(self.handle, *how, text, len(text), done[:1], done[1:], ids))
         return int(done[0]), int(done[1])
 
     def count(self, text: bytes, split: Split, at: int = 0) -> tuple[int, int]:
@@ -258,7 +211,7 @@ class ChunkTable:
     def number(self, text: bytes, split: Split) -> npt.NDArray[np.int32]:
         """The number of every chunk of a text in order, by first occurrence in this table; -1 where a document ends."""
         ids = np.empty(len(text), np.int32)
-        at, many = self._scan(text, split, 0, ids.ctypes.data)
+        at, many = self._scan(text, split, 0, ids)
         if at < len(text):
             raise MemoryError("the table of chunks")
         return ids[:many]
@@ -266,16 +219,15 @@ class ChunkTable:
     def add(self, offsets: Longs, chunks: Bytes, n: Longs, at: int = 0) -> int:
         """Add chunks from number `at` on with their counts; the number of the first one that found no room."""
         done = np.array([at], np.int64)
-        arrays = (offsets.ctypes.data, chunks.ctypes.data, n.ctypes.data)
-        succeeded(library().table_add(self.handle, *arrays, len(n), done.ctypes.data))
+        succeeded(library().table_add(self.handle, offsets, chunks, n, len(n), done))
         return int(done[0])
 
     def take(self) -> tuple[Longs, Bytes, Longs]:
         """(offsets, bytes, numbers) of all chunks in the order of their bytes; nothing is left in the table."""
         table, size = self.handle, np.zeros(1, np.uint64)
-        n = int(library().table_size(table, size.ctypes.data))
+        n = int(library().table_size(table, size))
         offsets, numbers = np.empty(n + 1, np.int64), np.empty(n, np.int64)
         text = np.empty(int(size[0]), np.uint8)
-        library().table_sorted(table, offsets.ctypes.data, text.ctypes.data, numbers.ctypes.data)
+        library().table_sorted(table, offsets, text, numbers)
         self.clear()
         return offsets, text, numbers

@@ -12,11 +12,17 @@
 
 #ifndef CORE_DIGEST
 #define CORE_DIGEST ""
+#define CORE_PROTOTYPES ""
 #endif
 
 /* The digest of the sources that this library was made of. */
 EXPORT const char *core_digest(void) {
     return CORE_DIGEST;
+}
+
+/* The functions that are exported, with the kinds of their results and arguments (hatch_build.py). */
+EXPORT const char *core_prototypes(void) {
+    return CORE_PROTOTYPES;
 }
 
 /* Set to 1 the pages (one byte for 256 code points) that the text needs and that are 0 so far. Returns how many. */

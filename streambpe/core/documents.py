@@ -13,7 +13,7 @@ UInt64 = npt.NDArray[np.uint64]
 def chunk_hashes(offsets: Longs, data: Bytes) -> UInt64:
     """MurmurHash3 of every chunk: rows (lower 64 bits, upper 64 bits)."""
     hashes = np.empty((len(offsets) - 1, 2), np.uint64)
-    library().chunk_hashes(offsets.ctypes.data, data.ctypes.data, len(hashes), hashes.ctypes.data)
+    library().chunk_hashes(offsets, data, len(hashes), hashes)
     return hashes
 
 
@@ -28,9 +28,7 @@ class DocumentSum:
     def add(self, ids: npt.NDArray[np.int32], hashes: UInt64) -> None:
         """Add the next part: the numbers of its chunks, and the hash of each number."""
         ids = np.ascontiguousarray(ids, np.int32)
-        library().sum_documents(
-            ids.ctypes.data, len(ids), hashes.ctypes.data, self._open.ctypes.data, self._ended.ctypes.data
-        )
+        library().sum_documents(ids, len(ids), hashes, self._open, self._ended)
         self._total += sum(int(word) << (32 * i) for i, word in enumerate(self._ended))
         self._ended.fill(0)
 

@@ -12,6 +12,7 @@ import itertools
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -103,12 +104,12 @@ class ModelTables:
         self,
         events: NumberedEvents,
         symbols: AlphabetSymbols,
-        split: Split | None,
+        split: Split | None = None,
         *,
-        stop_words: Mapping[bytes, int],
-        borders: Iterable[Pair],
-        backwards: bool,
-        names: Ids | None,
+        stop_words: Mapping[bytes, int] = MappingProxyType({}),
+        borders: Iterable[Pair] = (),
+        backwards: bool = False,
+        names: Ids | None = None,
         unknown_name: int = -1,
         window: int = WINDOW,
     ) -> None:
@@ -153,6 +154,11 @@ class ModelTables:
         self.split_by(split)
         # the most ids that a byte of text may become: a word gets a mark before it, SCRIPT has a block and an index
         self.ids_a_byte = 3 if model.preset == PRESETS.index("whitespace") else 2 if symbols.alphabet == SCRIPT else 1
+
+    @classmethod
+    def without_events(cls, symbols: AlphabetSymbols, n_ids: int) -> ModelTables:
+        """Tables that only say how text becomes symbols, which are below `n_ids`."""
+        return cls(NumberedEvents([], {}, {}, {}, {}, np.ones(n_ids or 1, np.int32)), symbols)
 
     def __getstate__(self) -> dict[str, Any]:
         """For another process: arrays instead of their addresses. How to split is not part of it (`split_by`)."""
@@ -207,8 +213,7 @@ class ModelTables:
         rules.slots, rules.mask = self._kept_at(np.empty(size * 16, np.uint8)), size - 1
         both = np.array(pairs, np.int32).reshape(-1, 2)
         columns = [np.ascontiguousarray(column, np.int32) for column in (both[:, 0], both[:, 1], events)]
-        places = [column.ctypes.data for column in columns]
-        if library().rules_fill(rules.slots, size, *places, len(pairs)):
+        if library().rules_fill(rules.slots, size, *columns, len(pairs)):
             raise CoreError("A pair stands twice among the events' pairs.")
 
     def _fill_chunk_rules(self, rules: _PairRules, events: NumberedEvents) -> None:
@@ -339,9 +344,7 @@ class EncoderCore:
         out = np.empty(len(data) * self._ids_a_byte + _SPARE, np.int32)
         counts = np.empty(len(offsets) - 1, np.int64)
         offsets = np.ascontiguousarray(offsets)
-        made = self._library.encode_chunks(
-            self._handle, offsets.ctypes.data, data.ctypes.data, len(counts), out.ctypes.data, counts.ctypes.data
-        )
+        made = self._library.encode_chunks(self._handle, offsets, data, len(counts), out, counts)
         if made < 0:
             self._mend(made, b"")
         return out[:made].copy(), counts
@@ -358,8 +361,8 @@ class EncoderCore:
                 raise ValueError("events with deletions are not counted")
             weights = np.ascontiguousarray(tally.weights, np.int64)
             events = _Tally(tally.n.ctypes.data, tally.stood.ctypes.data, 0, tally.disjoint, 0)
-            asked = [ctypes.addressof(events), weights.ctypes.data]
-        made = self._library.encode_symbols(self._handle, ids.ctypes.data, counts.ctypes.data, len(counts), *asked)
+            asked = [ctypes.addressof(events), weights]
+        made = self._library.encode_symbols(self._handle, ids, counts, len(counts), *asked)
         if made < 0:
             self._mend(made, b"")
         return ids[:made], counts
@@ -373,9 +376,7 @@ class EncoderCore:
 
     def _joined(self, stream: Ids, hold: int) -> BlockIds:
         out, parts = np.empty(len(stream) + _SPARE, np.int32), np.zeros(3, np.int64)
-        made = self._library.encode_joined(
-            self._handle, stream.ctypes.data, len(stream), hold, out.ctypes.data, parts.ctypes.data
-        )
+        made = self._library.encode_joined(self._handle, stream, len(stream), hold, out, parts)
         if made < 0:
             self._mend(made, b"")
         return _parted(out[:made], parts)
@@ -465,9 +466,9 @@ class Decoder:
             except (TypeError, OverflowError):
                 return None
         sizes, starts, data = self._places
-        size = self._library.decoded_size(sizes, self._many, ids.ctypes.data, len(ids))
+        size = self._library.decoded_size(sizes, self._many, ids, len(ids))
         if size < 0:
             return None
         out = np.empty(size, np.uint8)
-        self._library.decode_ids(starts, sizes, data, ids.ctypes.data, len(ids), out.ctypes.data)
+        self._library.decode_ids(starts, sizes, data, ids, len(ids), out)
         return out.tobytes()

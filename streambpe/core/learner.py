@@ -105,10 +105,6 @@ def _checked(code: int) -> int:
     return code
 
 
-def _pointer(array: npt.NDArray[Any] | None) -> int | None:
-    return None if array is None else int(array.ctypes.data)
-
-
 def _longs(values: Any) -> Int64:
     return np.ascontiguousarray(values, dtype=np.int64)
 
@@ -124,7 +120,7 @@ class Learner:
             rule.denominator, rule.longest, rule.at_least, rule.first_id, rule.place, rule.born,
             rule.splits and rule.numerator > 0, rule.keeps, rule.most_hot, rule.ratio,
         ])  # fmt: skip
-        self._handle = library().learner_new(limit, _pointer(numbers))
+        self._handle = library().learner_new(limit, numbers)
         if not self._handle:
             raise MemoryError("a learner")
         self._out = np.empty(1 << 14, np.int64)
@@ -163,21 +159,17 @@ class Learner:
             np.array(alive, np.uint8),
             None if kinds is None else np.ascontiguousarray(kinds[: len(contents)]),
         )
-        _checked(
-            library().learner_tokens(
-                self._handle, len(contents), _pointer(text), _pointer(ends), *map(_pointer, arrays)
-            )
-        )
+        _checked(library().learner_tokens(self._handle, len(contents), text, ends, *arrays))
 
     def add_kinds(self, joins: npt.NDArray[np.bool_], becomes: npt.NDArray[np.uint8]) -> None:
         """Tokens have kinds: which two may merge, and the kind they make. To be called before `add_tokens`."""
         tables = [np.ascontiguousarray(table, np.uint8) for table in (joins, becomes)]
-        _checked(library().learner_kinds(self._handle, len(joins), *map(_pointer, tables)))
+        _checked(library().learner_kinds(self._handle, len(joins), *tables))
 
     def add_steps(self, falling: Int64) -> None:
         """TIES_PLACES: for each word step, the lowest count of any step up to it."""
         falling = _longs(falling)
-        _checked(library().learner_steps(self._handle, len(falling), _pointer(falling)))
+        _checked(library().learner_steps(self._handle, len(falling), falling))
 
     def block(self, contents: Iterable[bytes]) -> None:
         """Never learn these tokens: when a pair that would make one is the best, it is told as vetoed."""
@@ -193,11 +185,7 @@ class Learner:
         """Add words symbols[offsets[i]:offsets[i + 1]] (offsets[0] need not be 0) of at least `shortest` symbols."""
         symbols = np.ascontiguousarray(symbols[int(offsets[0]) : int(offsets[-1])], np.int32)
         offsets, weights = _longs(offsets), _longs(weights)
-        _checked(
-            library().learner_words(
-                self._handle, len(weights), _pointer(symbols), _pointer(offsets), _pointer(weights), shortest
-            )
-        )
+        _checked(library().learner_words(self._handle, len(weights), symbols, offsets, weights, shortest))
 
     # ------------------------------------------------------------------ learning
 
@@ -209,12 +197,12 @@ class Learner:
     def apply(self, pairs: Int64, at_most: Int64) -> Learned:
         """Merge known pairs (rows of left, right) in this order. NONE_LEFT: the next one is nowhere in the words."""
         pairs, at_most = _longs(pairs), _longs(at_most)
-        return self._events(library().learner_apply, _pointer(pairs), _pointer(at_most), len(at_most))
+        return self._events(library().learner_apply, pairs, at_most, len(at_most))
 
     def _events(self, function: Any, *arguments: Any) -> Learned:
         """What a function of the core does, with as much room for it as one event takes."""
         while True:
-            code = function(self._handle, *arguments, _pointer(self._out), len(self._out), _pointer(self._told))
+            code = function(self._handle, *arguments, self._out, len(self._out), self._told)
             if code != OUT or self._told[0]:
                 return self._decoded(code)
             self._out = np.empty(2 * len(self._out), np.int64)
@@ -235,10 +223,7 @@ class Learner:
         heads = np.empty(len(pairs), np.uint32)
         if len(self._out) < 5 * len(pairs):
             self._out = np.empty(5 * len(pairs), np.int64)
-        code = library().learner_round(
-            self._handle, _pointer(pairs), len(pairs), at_most, _pointer(heads), _pointer(self._out),
-            _pointer(self._told),
-        )  # fmt: skip
+        code = library().learner_round(self._handle, pairs, len(pairs), at_most, heads, self._out, self._told)
         return self._decoded(code)
 
     def _decoded(self, code: int) -> Learned:
@@ -271,7 +256,7 @@ class Learner:
         """(left, right, count, known to be allowed) of the best pairs, best first. `force`: fewer than `most` only if
         there are no more; without it, only pairs in the index."""
         out = np.empty((most, 4), np.int64)
-        found = _checked(library().learner_best(self._handle, most, force, _pointer(out)))
+        found = _checked(library().learner_best(self._handle, most, force, out))
         return out[:found, 0], out[:found, 1], out[:found, 2], (out[:found, 3] & _ALLOWED) != 0
 
     def answer(self, left: int, right: int, allowed: bool) -> None:
@@ -284,7 +269,7 @@ class Learner:
     def figures(self) -> Figures:
         """Memory, sizes, and what was done so far."""
         told = np.empty(len(Figures._fields), np.int64)
-        library().learner_told(self._handle, _pointer(told))
+        library().learner_told(self._handle, told)
         return Figures(*told.tolist())
 
     def hot(self) -> tuple[Int64, Int64, Int64]:
@@ -292,7 +277,7 @@ class Learner:
         room = 0
         while True:
             out = np.empty((room, 3), np.int64)
-            found = _checked(library().learner_hot(self._handle, room, _pointer(out)))
+            found = _checked(library().learner_hot(self._handle, room, out))
             if found <= room:
                 return out[:found, 0], out[:found, 1], out[:found, 2]
             room = found
@@ -301,7 +286,7 @@ class Learner:
         """`lives` as `add_tokens` takes it."""
         many = self.figures.next_id - self.rule.first_id
         count, first, alive = np.empty(many, np.int64), np.empty((many, 2), np.int64), np.empty(many, np.uint8)
-        library().learner_lives(self._handle, _pointer(count), _pointer(first), _pointer(alive))
+        library().learner_lives(self._handle, count, first, alive)
         return count.tolist(), [(a, b) for a, b in first.tolist()], [bool(one) for one in alive.tolist()]
 
     def words(self) -> Iterator[tuple[Int32, Int64, Int64]]:
@@ -311,8 +296,7 @@ class Learner:
             symbols = np.empty(room, np.int32)
             offsets, weights = np.empty(_SYMBOLS + 1, np.int64), np.empty(_SYMBOLS, np.int64)
             told = np.zeros(3, np.int64)
-            arrays = [_pointer(array) for array in (symbols, offsets, weights, told)]
-            longest = library().learner_take(self._handle, at, room, _SYMBOLS, *arrays)
+            longest = library().learner_take(self._handle, at, room, _SYMBOLS, symbols, offsets, weights, told)
             if longest:
                 room = int(longest)
                 continue

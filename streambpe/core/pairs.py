@@ -30,22 +30,19 @@ class PairTable:
         """Count the pairs of neighbours in symbols[at:], but for symbols below 0. Returns the place where it stopped:
         the last one, or where the limit was reached."""
         symbols, state = np.ascontiguousarray(symbols, np.int32), np.array([at, 0, 0], np.int64)
-        succeeded(
-            library().column_pairs(self.handle, symbols.ctypes.data, len(symbols), None, False, state.ctypes.data)
-        )
+        succeeded(library().column_pairs(self.handle, symbols, len(symbols), None, False, state))
         return int(state[0])
 
     def hold(self, keys: Longs, numbers: Longs | None = None) -> None:
         """Put these pairs into the table, and add these numbers to theirs."""
         keys, done = np.ascontiguousarray(keys, np.int64), np.zeros(1, np.int64)
-        added = None if numbers is None else numbers.ctypes.data
-        completed(library().pairs_add(self.handle, keys.ctypes.data, added, 1, len(keys), 0, 1, done.ctypes.data))
+        completed(library().pairs_add(self.handle, keys, numbers, 1, len(keys), 0, 1, done))
 
     def add_rows(self, rows: Longs, part: int = 0, parts: int = 1, at: int = 0) -> int:
         """Add rows (key, count) from row `at` on, but only pairs of part `part` of `parts`. Returns the row where it
         stopped: behind the last one, or where the limit was reached."""
         done, keys = np.array([at], np.int64), rows.ctypes.data
-        succeeded(library().pairs_add(self.handle, keys, keys + 8, 2, len(rows), part, parts, done.ctypes.data))
+        succeeded(library().pairs_add(self.handle, keys, keys + 8, 2, len(rows), part, parts, done))
         return int(done[0])
 
     def clear(self) -> None:
@@ -55,20 +52,20 @@ class PairTable:
     def parted(self, parts: int) -> tuple[Longs, Longs]:
         """All pairs by part: (rows (key, count), where the rows of each part end)."""
         rows, ends = np.empty((len(self), 2), np.int64), np.empty(parts, np.int64)
-        library().pairs_parted(self.handle, parts, ends.ctypes.data, rows.ctypes.data)
+        library().pairs_parted(self.handle, parts, ends, rows)
         return rows, ends
 
     def at_least(self, least: int) -> Longs:
         """Rows (key, count) of the pairs that count at least `least`, in no order."""
         found = int(library().pairs_at_least(self.handle, least, 0, None))
         rows = np.empty((found, 2), np.int64)
-        library().pairs_at_least(self.handle, least, found, rows.ctypes.data)
+        library().pairs_at_least(self.handle, least, found, rows)
         return rows
 
     def take(self) -> tuple[Longs, Longs]:
         """(keys, counts), ascending; the table is used up."""
         keys, n = np.empty((2, len(self)), np.int64)
-        library().pairs_sorted(self.handle, keys.ctypes.data, n.ctypes.data)
+        library().pairs_sorted(self.handle, keys, n)
         library().pairs_free(self.handle)
         self.handle = None
         return keys, n

@@ -22,13 +22,13 @@ class KeptPairs:
     open_left: Bools
 
     @property
-    def places(self) -> tuple[int, int, int]:
-        """Its addresses, as the functions of the core take them."""
-        return self.pairs.handle, self.open_right.ctypes.data, self.open_left.ctypes.data
+    def parts(self) -> tuple[int, Bools, Bools]:
+        """As the functions of the core take it."""
+        return self.pairs.handle, self.open_right, self.open_left
 
     def goes_on(self, before: int, symbols: Ids) -> int:
         """How many of these symbols are in one run with `before`, the symbol in front of them."""
-        return int(library().run_goes_on(*self.places, before, symbols.ctypes.data, len(symbols)))
+        return int(library().run_goes_on(*self.parts, before, symbols, len(symbols)))
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class RunCounter:
     @property
     def empty(self) -> bool:
         """Whether nothing is counted."""
-        return not library().table_size(self._table.handle, np.zeros(1, np.uint64).ctypes.data)
+        return not library().table_size(self._table.handle, np.zeros(1, np.uint64))
 
     def count(
         self, kept: KeptPairs, symbols: Ids, ends: Longs, weights: Longs, at: tuple[int, int], *, open_end: bool
@@ -59,10 +59,8 @@ class RunCounter:
         (text, place) where it stopped). open_end: a run that reaches the end of the last text may go on behind it; it
         is not counted, and counting stops where it begins."""
         state = np.array(at, np.int64)
-        arrays = (symbols.ctypes.data, ends.ctypes.data, weights.ctypes.data)
-        room = succeeded(
-            library().count_runs(self._table.handle, *kept.places, *arrays, len(weights), open_end, state.ctypes.data)
-        )
+        given = symbols, ends, weights, len(weights), open_end
+        room = succeeded(library().count_runs(self._table.handle, *kept.parts, *given, state))
         return room, (int(state[0]), int(state[1]))
 
     def take(self) -> Iterator[Runs]:
@@ -73,6 +71,6 @@ class RunCounter:
             stop = min(first + _AT_ONCE, many)
             by, ends, n = np.empty((3, stop - first), np.int64)
             data = np.empty(library().runs_bytes(table, first, stop), np.uint8)
-            library().runs_some(table, first, stop, *(array.ctypes.data for array in (by, ends, data, n)))
+            library().runs_some(table, first, stop, by, ends, data, n)
             yield Runs(by, ends, data, n)
         self._table.clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from streambpe.core.binding import ChunkTable, Longs, completed, library, succeeded
+from streambpe.core.binding import Bytes, ChunkTable, Longs, completed, library, succeeded
 from streambpe.core.pairs import Ids, PairTable
 from streambpe.core.strings import ChunkList
 
@@ -23,8 +23,8 @@ class ColumnCount:
 
     def into(self, table: PairTable) -> bool:
         """Go on counting; False: the table's limit is reached, and another table has to take the rest."""
-        arrays = (self.column.ctypes.data, len(self.column), self.weights.ctypes.data)
-        return succeeded(library().column_pairs(table.handle, *arrays, self.disjoint, self._state.ctypes.data))
+        given = self.column, len(self.column), self.weights, self.disjoint
+        return succeeded(library().column_pairs(table.handle, *given, self._state))
 
 
 class ChainFinder:
@@ -35,7 +35,7 @@ class ChainFinder:
         self.links = PairTable()
         self.links.hold((left << 32) | right, np.arange(len(left), dtype=np.int64))
         self.filter = np.zeros(_FILTER_BYTES, np.uint8)
-        library().filter_links(self.links.handle, self.filter.ctypes.data)
+        library().filter_links(self.links.handle, self.filter)
         self.busy = busy
         self.wide: npt.DTypeLike = np.uint16 if ids < 1 << 16 else np.int32
         self.itemsize = np.dtype(self.wide).itemsize
@@ -44,16 +44,15 @@ class ChainFinder:
         """The tokens as they name a chain."""
         return column if self.itemsize == 4 else column.astype(np.uint16)
 
-    def _rule(self, refused: Refused) -> tuple[int, int, int, int | None]:
-        places = None if refused is None else refused.ctypes.data
-        return self.links.handle, self.filter.ctypes.data, self.busy, places
+    def _rule(self, refused: Refused) -> tuple[int, Bytes, int, Refused]:
+        return self.links.handle, self.filter, self.busy, refused
 
     def count(self, column: Ids, weights: Longs, refused: Refused) -> ChunkList:
         """The distinct chains, each as the bytes of its tokens, and the sum of their words' weights. `refused`: places
         that are linked to the next one whatever pair begins there."""
         table, state, names = ChunkTable(_BLOCK), np.array([0, -1], np.int64), self._names(column)
-        arrays = (column.ctypes.data, names.ctypes.data, self.itemsize, weights.ctypes.data)
-        completed(library().count_chains(table.handle, *self._rule(refused), *arrays, len(column), state.ctypes.data))
+        given = column, names, self.itemsize, weights, len(column)
+        completed(library().count_chains(table.handle, *self._rule(refused), *given, state))
         return ChunkList(*table.take())
 
     def tokens(self, chains: ChunkList) -> tuple[Ids | npt.NDArray[np.uint16], Longs]:
@@ -64,10 +63,8 @@ class ChainFinder:
     def rewrite(self, numbers: ChunkTable, column: Ids, refused: Refused, made: Ids, first: Longs) -> Ids:
         """Replace every chain by made[first[k] : first[k + 1] - 1], k its number in the table, in the column itself."""
         names = self._names(column)
-        arrays = (column.ctypes.data, names.ctypes.data, self.itemsize, len(column))
-        size = library().rewrite_chains(
-            numbers.handle, *self._rule(refused), *arrays, first.ctypes.data, made.ctypes.data
-        )
+        given = column, names, self.itemsize, len(column)
+        size = library().rewrite_chains(numbers.handle, *self._rule(refused), *given, first, made)
         completed(size)
         return column[:size]
 

@@ -74,7 +74,7 @@ class ChunkList:
     @property
     def in_order(self) -> bool:
         """Whether each chunk is above the one before it."""
-        return bool(library().chunks_in_order(self.offsets.ctypes.data, self.data.ctypes.data, len(self)))
+        return bool(library().chunks_in_order(self.offsets, self.data, len(self)))
 
     def part(self, start: int, stop: int) -> ChunkList:
         """The chunks from place `start` up to before `stop`."""
@@ -92,8 +92,7 @@ class ChunkList:
     def laid_out(self) -> Bytes:
         """(length, bytes, count) of each chunk, one after another; numbers as eight bytes, the lowest first."""
         out = np.empty(self.text_bytes + 16 * len(self), np.uint8)
-        arrays = (self.offsets.ctypes.data, self.data.ctypes.data, self.n.ctypes.data)
-        library().lay_out_rows(*arrays, len(self), out.ctypes.data)
+        library().lay_out_rows(self.offsets, self.data, self.n, len(self), out)
         return out
 
     def frame(self) -> pl.DataFrame:
@@ -120,8 +119,8 @@ def merge(lists: Sequence[ChunkList]) -> ChunkList:
 
     inputs = (places([o.offsets for o in lists]), places([o.data for o in lists]), places([o.n for o in lists]))
     found = library().merge_lists(
-        len(lists), sizes.ctypes.data, *(array.ctypes.data for array in inputs), heap.ctypes.data,
-        offsets.ctypes.data, data.ctypes.data, n.ctypes.data,
+        len(lists), sizes, *inputs, heap,
+        offsets, data, n,
     )  # fmt: skip
     completed(found)
     return ChunkList(offsets[: found + 1], data[: offsets[found]], n[:found])

@@ -6,7 +6,7 @@ b"the cat\xffthe dog\xff"   ->   262 1042 -2 262 3290 -2      (END_OF_TEXT behin
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -18,7 +18,9 @@ from streambpe.encode.encoder import Encoder, PackedEncoder, RunJoiner, as_utf8
 from streambpe.encode.split import HashedBlock
 from streambpe.resources import DOCUMENT_SECONDS, uncollected
 from streambpe.sources.decode import block_text, naming_documents
+from streambpe.sources.read import Reader
 from streambpe.sources.source import Block
+from streambpe.sources.stretches import Stretch
 from streambpe.text.chunker import Chunker
 from streambpe.text.marks import DOCUMENT_END
 from streambpe.threads import in_order
@@ -69,15 +71,33 @@ class IdsWriter:
         self.ids, self.documents = self.ids + len(stream), self.documents + len(ends)
 
 
+# How far sources are read: the number of one, a place in it, and whether that is in the middle of a document.
+Place = tuple[int, int, bool]
+
+
 @dataclass
 class EncodedBlock:
     """One block's ids, of how much text they are, and how many characters were left out of it."""
 
     ids: BlockIds
-    block: Block
     bytes: int  # of text
     dropped: int
     hashed: HashedBlock | None = None  # if asked for
+    behind: Place = (0, 0, False)  # where the next block begins
+
+
+def numbered_blocks(
+    reader: Reader, stretches: Iterable[tuple[int, Stretch]], inside: bool = False
+) -> Iterator[tuple[int, Block]]:
+    """The blocks of stretches, each with the number of its source; `inside`: the first begins amid a document."""
+    for number, stretch in stretches:
+        ends_inside = stretch.ends_inside
+        for block in reader.blocks(stretch.source, stretch.done, stretch.stop):
+            # a reader that begins in the middle does not know what came before, nor what comes behind its end
+            goes_on = block.ends_inside or (ends_inside and block.stop_at == stretch.stop)
+            yield number, replace(block, inside_document=inside, ends_inside=goes_on)
+            inside = goes_on
+        inside = ends_inside
 
 
 class BlockEncoder:
@@ -144,15 +164,19 @@ class BlockEncoder:
         """The counting buffer of a block."""
         return block_text(block, self.bad_utf8).text
 
-    def __call__(self, block: Block) -> EncodedBlock:
-        return self.encode(self.text_of(block), block)
+    def __call__(self, numbered: tuple[int, Block]) -> EncodedBlock:
+        """Encode a block of the source of this number."""
+        number, block = numbered
+        made = self.encode(self.text_of(block), block)
+        made.behind = (number + 1, 0, False) if block.ends_source else (number, block.stop_at, block.ends_inside)
+        return made
 
     def encode(self, text: bytes, block: Block) -> EncodedBlock:
-        """As `__call__`, for a block whose counting buffer was made already."""
+        """Encode a block whose counting buffer was made already."""
         with naming_documents(block):
             ids, dropped = self.stream(text, RunJoiner.hold(block.inside_document, block.ends_inside))
         size = len(text) - text.count(_MARK)
-        return EncodedBlock(ids, block, size, dropped, HashedBlock.of(text) if self.hashed else None)
+        return EncodedBlock(ids, size, dropped, HashedBlock.of(text) if self.hashed else None)
 
 
 def encode_texts(encoder: Encoder, texts: Sequence[str], threads: int) -> list[list[int]]:

@@ -34,9 +34,8 @@ class BulkReplay:
         lengths = np.array(sizes or [1] * n_ids, np.int32)
         self._tables = ModelTables(
             NumberedEvents(made, merges, deletions, into, {}, lengths),
-            AlphabetSymbols(BYTES, KEEP, np.zeros(256, np.int32)), None,
-            stop_words={}, borders=(), backwards=False, names=None,
-        )  # fmt: skip
+            AlphabetSymbols(BYTES, KEEP, np.zeros(256, np.int32)),
+        )
 
     def replay(self, symbols: Ids, counts: Places, tally: Tally | None = None) -> tuple[Ids, Places]:
         """Sequences of symbols, counts[i] of each -> (ids one after another, how many of each). A tally is only for

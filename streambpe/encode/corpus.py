@@ -36,7 +36,7 @@ from streambpe.arrays import save_array
 from streambpe.core.encoding import WHOLE, TokenDead
 from streambpe.count_config import SourceOptions
 from streambpe.encode import sidecar
-from streambpe.encode.blocks import EncodedBlock, IdsWriter
+from streambpe.encode.blocks import EncodedBlock, IdsWriter, Place
 from streambpe.encode.encoder import PackedEncoder, RunJoiner
 from streambpe.encode.shards import (
     IdsFile,
@@ -49,9 +49,9 @@ from streambpe.encode.shards import (
 )
 from streambpe.encode.sidecar import GrowingFile, IdsRecord, damaged_output, sidecar_of
 from streambpe.encode.split import DocumentHash, for_validation, numbers_of, parse_share, validation_path
-from streambpe.encode.spread import EncodeSpread, encode_runner
+from streambpe.encode.spread import encode_by_tasks, encode_runner, plan_tasks
 from streambpe.encode.streams import TAKE_ANYWAY, BadUtf8, Streams, begin_meter, found_sources
-from streambpe.encode.tasks import Encoded, EncodeShared, EncodeTask, joined_file, stop_of
+from streambpe.encode.tasks import EncodeShared
 from streambpe.errors import LimitError, SourceUnreachable, Stopped, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.files import behind_links, put_in_place, replace_file, unfinished
@@ -65,7 +65,7 @@ from streambpe.sources.decode import block_text
 from streambpe.sources.find import Named, find_sources
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Source
-from streambpe.sources.stretches import refuse_engine
+from streambpe.sources.stretches import bytes_between, refuse_engine
 from streambpe.system import remove_folder, sync
 from streambpe.threads import ending_waits, stopped_by
 
@@ -119,6 +119,11 @@ class _State:
     hashed: tuple[str, str] = ("", "")  # of a document that is not whole yet, in hex
     finishing: bool = False  # all of it is certain; OUT is being made of it, or is made already
     sums: dict[str, str] = field(default_factory=dict)  # of each file, over what is certain
+
+    @property
+    def place(self) -> Place:
+        """Where it goes on."""
+        return self.source, self.stop_at, self.inside
 
     @classmethod
     def read(cls, file: Path) -> _State | None:
@@ -337,13 +342,10 @@ class _Job:
         """Everything that is left."""
         state = self.state
         self._encode_beside(meter)
-        for number, stream in self.streams.blocks(meter, state.source, state.stop_at, state.inside):
-            if stream.hashed is not None and self.share is not None:
-                self.sides.write(for_validation(numbers_of(stream.hashed, self.unfinished), self.share).data)
-            self._write(stream, number)
-            if self.stop.is_set() or self._is_due():
-                self._commit()
+        for block in self.streams.blocks(meter, state.place):
+            self._append(block)
             if self.stop.is_set():
+                self._commit()
                 raise self._stopped()
         state.finishing = True
         self._commit()
@@ -358,19 +360,19 @@ class _Job:
     def _encode_beside(self, meter: Meter) -> None:
         """Encode by tasks in processes, if that pays; what a worker cannot hold is left, and all behind it."""
         state, how = self.state, self.streams
-        whole, left = self.share is not None, self.sources[self.state.source :]
         packed = PackedEncoder.of(self.encoder)
-        found = encode_runner(left, packed, how.resources, whole, self.tasks.absolute())
+        found = encode_runner(self.sources[state.source :], packed, how.resources, self.tasks.absolute())
         if found is None:
             return
         shared = EncodeShared(
-            packed, how.is_script, self.tasks.absolute(), self.dtype.str, self.eot, how.bad_utf8, self.share,
-            TAKE_ANYWAY, how.resources.document_seconds,
+            packed, how.is_script, self.tasks.absolute(), how.bad_utf8, self.share is not None, TAKE_ANYWAY,
+            how.resources.document_seconds,
         )  # fmt: skip
-        place = state.source, state.stop_at, state.inside, self.unfinished
-        spread = EncodeSpread(self.sources, shared, packed.pattern, self._take, meter.advance, self.stop)
+        source = self.sources[state.source]
+        meter.advance(bytes_between(source.kind, source.path, 0, state.stop_at))
+        plan = plan_tasks(self.sources, packed.pattern, state.place, found[0].workers, TAKE_ANYWAY)
         try:
-            spread.encode_by(*found, place)
+            encode_by_tasks(*found, plan, shared, self._append, meter.advance, self.stop)
         except TokenDead as why:
             raise self.encoder.refused(why, []) from None
         if self.stop.is_set():
@@ -378,35 +380,16 @@ class _Job:
             raise self._stopped()
         begin_meter(meter, self.sources, state.source)
 
-    def _take(self, task: EncodeTask, encoded: Encoded) -> None:
-        """Append what a task encoded; tasks come in order."""
+    def _append(self, block: EncodedBlock) -> None:
+        """Append the ids of a block; blocks come in order."""
         state = self.state
-        self.writer.append(self.joiner.join(encoded.borders()))
-        marks = joined_file(
-            self.tasks / task.name, encoded, self.dtype.itemsize, self.ids.write, self.offsets.write, self.writer.ids
-        )
-        if self.share is not None:
-            self.sides.write(marks)
-            self.unfinished = DocumentHash()
-        self.writer.ids += encoded.ids
-        self.writer.documents += encoded.documents
-        state.bytes, state.dropped = state.bytes + encoded.bytes, state.dropped + encoded.dropped
-        state.source, state.stop_at, state.inside = stop_of(task.stretches, task.sources)
-        if self._is_due():
+        if block.hashed is not None and self.share is not None:
+            self.sides.write(for_validation(numbers_of(block.hashed, self.unfinished), self.share).data)
+        self.writer.append(self.joiner.join(block.ids))
+        state.source, state.stop_at, state.inside = block.behind
+        state.bytes, state.dropped = state.bytes + block.bytes, state.dropped + block.dropped
+        if time.monotonic() - self.committed > COMMIT_SECONDS:
             self._commit()
-
-    def _write(self, stream: EncodedBlock, number: int) -> None:
-        state = self.state
-        self.writer.append(self.joiner.join(stream.ids))
-        block = stream.block
-        state.source, state.stop_at, state.inside = number, block.stop_at, block.ends_inside
-        state.dropped += stream.dropped
-        state.bytes += stream.bytes
-        if block.ends_source:
-            state.source, state.stop_at = number + 1, 0
-
-    def _is_due(self) -> bool:
-        return time.monotonic() - self.committed > COMMIT_SECONDS
 
     def _commit(self) -> None:
         for part in self.parts:

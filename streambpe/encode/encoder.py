@@ -113,14 +113,6 @@ class PackedEncoder:
         """An encoder to model ids for one thread."""
         return EncoderCore(self.named_tables, CACHE_BYTES if cache_bytes is None else cache_bytes, limit)
 
-    def joined(self, stream: Ids) -> Ids:
-        """A stream of log ids with WHOLE set on whole chunks -> model ids with superwords joined."""
-        return self.core(0).joined(stream)
-
-    def certain(self, run: Ids) -> int:
-        """See EncoderCore."""
-        return self.core(0).certain(run)
-
     def refused(self, why: Exception, texts: Iterable[bytes]) -> Exception:
         """The error for what the core refused; the codec raises its own if it finds one. `texts`: what was encoded."""
         for text in texts if isinstance(why, SymbolRefused) else ():
@@ -146,8 +138,7 @@ class Encoder(PackedEncoder):
         self.has_superwords = bool(self.model.supermerges)
         self._window = window
         self._lock = threading.Lock()
-        self._idle: list[EncoderCore] = []  # encoders that give model ids
-        self._idle_log: list[EncoderCore] = []  # encoders that give log ids
+        self._idle: list[EncoderCore] = []
         # whether the core is handed text as it is
         splits = core_split(self.pattern) is not None and not self.pattern.script_expression
         self._is_plain = splits and not self.prepares
@@ -162,7 +153,8 @@ class Encoder(PackedEncoder):
         made = model.events.column("id").tolist()
         return NumberedEvents(made, model.merges, model.deletions, model.events.into, model.supermerges, sizes)
 
-    def _tables(self, named: bool) -> ModelTables:
+    @cached_property
+    def _named_tables(self) -> ModelTables:
         unk = self.header.unk
         return ModelTables(
             self._events,
@@ -171,7 +163,7 @@ class Encoder(PackedEncoder):
             stop_words=self.model.vocabulary.stop_ids,
             borders=sorted(self.borders),
             backwards=not self._grows,
-            names=self.model_ids[: self.n_log] if named else None,
+            names=self.model_ids[: self.n_log],
             unknown_name=-1 if unk is None else self.model.special_ids[unk],
             window=self._window,
         )
@@ -182,14 +174,6 @@ class Encoder(PackedEncoder):
         with self._lock:
             return self._named_tables
 
-    @cached_property
-    def _named_tables(self) -> ModelTables:
-        return self._tables(named=True)
-
-    @cached_property
-    def _log_tables(self) -> ModelTables:
-        return self._tables(named=False)
-
     def _take(self) -> EncoderCore:
         """An idle encoder, or a new one. Whoever took it puts it back, but not after an error."""
         try:
@@ -197,13 +181,9 @@ class Encoder(PackedEncoder):
         except IndexError:
             return self.core()
 
-    def _take_log(self) -> EncoderCore:
-        try:
-            return self._idle_log.pop()
-        except IndexError:
-            with self._lock:
-                tables = self._log_tables
-            return EncoderCore(tables, 0)  # what it is given is distinct, so a cache would find nothing
+    def _log_core(self) -> EncoderCore:
+        """An encoder to log ids. What it is given is distinct, so a cache would find nothing."""
+        return EncoderCore(self.named_tables, 0, named=False)
 
     @cached_property
     def _grows(self) -> bool:
@@ -281,16 +261,6 @@ class Encoder(PackedEncoder):
         self._idle.append(core)
         return made
 
-    def joined(self, stream: Ids) -> Ids:
-        """See PackedEncoder."""
-        core = self._take()
-        try:
-            ids = core.joined(stream)
-        except TokenDead as why:
-            raise self.refused(why, []) from None
-        self._idle.append(core)
-        return ids
-
     def refused(self, why: Exception, texts: Iterable[bytes]) -> Exception:
         """See PackedEncoder."""
         return self._dead(int(why.args[0])) if isinstance(why, TokenDead) else super().refused(why, texts)
@@ -299,23 +269,17 @@ class Encoder(PackedEncoder):
 
     def encode_distinct(self, chunks: pl.Series) -> tuple[Ids, Lengths]:
         """Chunks of text -> (their log ids, ids of each; with WHOLE set if there are superwords)."""
-        core = self._take_log()
         try:
-            ids, counts = core.chunks(*as_buffers(chunks.cast(pl.String)))
+            return self._log_core().chunks(*as_buffers(chunks.cast(pl.String)))
         except SymbolRefused:
             for chunk in chunks:
                 if chunk not in self.stop_ids:
                     self.codec.split(chunk)
             raise
-        self._idle_log.append(core)
-        return ids, counts
 
     def encode_many(self, symbols: Ids, lengths: Lengths) -> tuple[Ids, Lengths]:
         """Chunks as base symbols, one after another -> (their log ids, ids of each)."""
-        core = self._take_log()
-        made = core.replayed(symbols, lengths)
-        self._idle_log.append(core)
-        return made
+        return self._log_core().replayed(symbols, lengths)
 
     def encode_chunk(self, chunk: str) -> list[int]:
         """One chunk of text -> log ids."""
@@ -377,6 +341,17 @@ class RunJoiner:
         if not block.closed and self._size <= self._most:
             return block.body  # there is none
         run = self.carry
-        certain = len(run) if block.closed else self._encoder.certain(run)
+        certain = len(run) if block.closed else self._core.certain(run)
         self._hold(block.tail if block.closed else run[certain:].copy())
-        return np.concatenate([self._encoder.joined(run[:certain]), block.body]) if certain else block.body
+        return np.concatenate([self.joined(run[:certain]), block.body]) if certain else block.body
+
+    @cached_property
+    def _core(self) -> EncoderCore:
+        return self._encoder.core(0)
+
+    def joined(self, run: Ids) -> Ids:
+        """Log ids with WHOLE set on whole chunks -> model ids with superwords joined."""
+        try:
+            return self._core.joined(run)
+        except TokenDead as why:
+            raise self._encoder.refused(why, []) from None

@@ -11,14 +11,15 @@ import numpy as np
 
 from streambpe.core.encoding import END_OF_TEXT
 from streambpe.count_config import SourceOptions
-from streambpe.encode.blocks import BlockEncoder, BlockSizes, EncodedBlock
+from streambpe.encode.blocks import BlockEncoder, BlockSizes, EncodedBlock, Place, numbered_blocks
 from streambpe.encode.encoder import RunJoiner
 from streambpe.errors import Stopped, UsageError
 from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.sources.find import Named, as_given, find_sources, refuse_idle
 from streambpe.sources.read import Reader
-from streambpe.sources.source import Block, Source
+from streambpe.sources.source import Source
+from streambpe.sources.stretches import Stretch
 from streambpe.threads import in_order, stopped_by
 
 if TYPE_CHECKING:
@@ -68,33 +69,16 @@ class Streams:
         """End the processes that split by a pattern of the user's own."""
         self._encode.close()
 
-    def blocks(
-        self, meter: Meter, first: int = 0, stop_at: int = 0, inside: bool = False
-    ) -> Iterator[tuple[int, EncodedBlock]]:
-        """(number of the source, encoded block) from source `first` at `stop_at` on; `inside`: amid a document.
-
-        At most one more block is in hand than there are workers.
-        """
-        threads, read = self.resources.threads, self._read(meter, first, stop_at, inside)
-        return in_order(lambda one: (one[0], self._encode(one[1])), read, threads, threads)
-
-    def _read(self, meter: Meter, first: int, stop_at: int, inside: bool) -> Iterator[tuple[int, Block]]:
-        reader = Reader(
-            self.encoder.pattern,
-            self._sizes.block,
-            self._sizes.most,
-            on_read=meter.advance,
-            take_anyway=TAKE_ANYWAY,
-        )
-        for number, source in enumerate(self.sources):
-            if number < first:
-                continue
-            done = [(0, stop_at)] if number == first and stop_at else []
-            for block in reader.blocks(source, done):
-                # a reader that begins in the middle does not know what came before
-                yield number, replace(block, inside_document=inside)
-                inside = block.ends_inside
-            inside = False
+    def blocks(self, meter: Meter, place: Place = (0, 0, False)) -> Iterator[EncodedBlock]:
+        """The encoded blocks from a place on. At most one more block is in hand than there are workers."""
+        first, stop_at, inside = place
+        threads, sizes = self.resources.threads, self._sizes
+        reader = Reader(self.encoder.pattern, sizes.block, sizes.most, on_read=meter.advance, take_anyway=TAKE_ANYWAY)
+        left = [Stretch(source) for source in self.sources[first:]]
+        if left and stop_at:
+            left[0] = left[0].without([(0, stop_at)])
+        blocks = numbered_blocks(reader, enumerate(left, first), inside)
+        return in_order(self._encode, blocks, threads, threads)
 
 
 def begin_meter(meter: Meter, sources: Sequence[Source], done: int = 0) -> None:
@@ -138,7 +122,7 @@ def count_ids(
     joiner = RunJoiner(tokenizer.encoder)
     ids = documents = size = dropped = 0
     try:
-        for _, encoded in streams.blocks(meter):
+        for encoded in streams.blocks(meter):
             stream = joiner.join(encoded.ids)
             ends = int(np.count_nonzero(stream == END_OF_TEXT))
             ids, documents = ids + len(stream) - ends, documents + ends

@@ -13,13 +13,26 @@ and a token that holds only one of the two is not text by itself.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from streambpe.core.binding import Bytes, Longs
-from streambpe.core.encoding import BYTES, CHARACTERS, DROP, ESCAPE, KEEP, REFUSE, SCRIPT, AlphabetSymbols
+from streambpe.core.encoding import (
+    BYTES,
+    CHARACTERS,
+    DROP,
+    ESCAPE,
+    KEEP,
+    REFUSE,
+    SCRIPT,
+    AlphabetSymbols,
+    EncoderCore,
+    Ids,
+    ModelTables,
+    SymbolRefused,
+)
 from streambpe.errors import ModelError, UndecodableSymbols, quoted
 from streambpe.model.alphabet import BYTE_KINDS, UNKNOWN, Alphabet, Unknown
 from streambpe.model.eventlog import Header
@@ -28,181 +41,71 @@ from streambpe.model.script import (
     DecodeErrors,
     decode_symbols,
     encode_text,
-    encode_texts,
     read_characters,
     symbol_table,
 )
-from streambpe.text.script_blocks import Unencodable
-from streambpe.text.script_runs import decode_code_points
 
-Ids = npt.NDArray[np.int32]
 _UNKNOWN = {"error": REFUSE, "drop": DROP, "unk": KEEP}
 
 
-class Codec(Protocol):
-    """One alphabet's way from text to base symbols and back."""
+class Codec:
+    """One alphabet's way from text to base symbols and back. Here symbols are bytes, or characters."""
+
+    def __init__(self, alphabet: Alphabet, unknown: Unknown) -> None:
+        self.alphabet, self.unknown = alphabet, unknown
 
     def split(self, chunk: str) -> list[int]:
         """One chunk -> log ids of base symbols; UNKNOWN only in a model with an unknown token."""
+        return self.alphabet.split(chunk.encode(), self.unknown)
 
-    def split_many(self, offsets: Longs, data: Bytes) -> tuple[Ids, npt.NDArray[np.int64]]:
+    def split_many(self, offsets: Longs, data: Bytes) -> tuple[Ids, Longs]:
         """Many chunks, UTF-8 from each offset to the next -> (their symbols one after another, symbols of each)."""
+        data, offsets = data[offsets[0] : offsets[-1]], offsets - offsets[0]
+        try:
+            return EncoderCore(self._no_events, 0).chunks(offsets, data)
+        except SymbolRefused:
+            for start, stop in pairwise(offsets.tolist()):
+                self.split(data[start:stop].tobytes().decode())
+            raise
 
-    @property
+    @cached_property
+    def _no_events(self) -> ModelTables:
+        return ModelTables.without_events(self.symbols, self.alphabet.first_id + len(self.alphabet))
+
+    @cached_property
     def symbols(self) -> AlphabetSymbols:
         """What `split` does, as a table for the core."""
+        of_bytes = self.alphabet.kind in BYTE_KINDS
+        table = np.full(256 if of_bytes else 0x110000, UNKNOWN, np.int32)
+        for symbol, number in self.alphabet.id_of.items():
+            table[symbol[0] if of_bytes else ord(symbol.decode())] = number
+        return AlphabetSymbols(BYTES if of_bytes else CHARACTERS, _UNKNOWN[self.unknown], table)
 
     def content(self, text: str) -> bytes:
         """The content that a token of exactly this text has, whether the alphabet holds its symbols or not."""
+        return text.encode()
 
     def text_bytes(self, content: bytes, errors: DecodeErrors = "replace") -> bytes:
         """Contents of symbols, joined -> the UTF-8 they stand for; `errors`: for symbols that make no character."""
+        return content
 
     def is_text(self, content: bytes) -> bool:
         """Whether a token's content says the same whatever stands around it."""
-
-
-def _lengths(kept: npt.NDArray[np.bool_], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """How many places are kept between one start and the next.
-
-    kept 1 0 1 1 0   starts 0 2 5   running 0 1 1 2 3 3: at the starts 0 1 3   -> 1 2
-    """
-    running = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
-    return np.diff(running[starts])
-
-
-class ByteCodec:
-    """Symbols are bytes."""
-
-    def __init__(self, alphabet: Alphabet, unknown: Unknown) -> None:
-        self.alphabet, self.unknown = alphabet, unknown
-        self._table: Ids = np.full(256, UNKNOWN, np.int32)
-        for symbol, number in alphabet.id_of.items():
-            self._table[symbol[0]] = number
-        self._complete = bool((self._table >= 0).all())
-        self._list = self._table.tolist()
-
-    def split(self, chunk: str) -> list[int]:
-        """See Codec."""
-        data = chunk.encode()
-        if self._complete:
-            return [self._list[byte] for byte in data]
-        return self.alphabet.split(data, self.unknown)
-
-    def split_many(self, offsets: Longs, data: Bytes) -> tuple[Ids, npt.NDArray[np.int64]]:
-        """See Codec."""
-        data, offsets = data[offsets[0] : offsets[-1]], offsets - offsets[0]
-        symbols = self._table[data]
-        if self._complete or (symbols >= 0).all() or self.unknown == "unk":
-            return symbols, np.diff(offsets)
-        if self.unknown == "error":
-            self._refuse(data, symbols)
-        known = symbols >= 0
-        return symbols[known], _lengths(known, offsets)
-
-    @property
-    def symbols(self) -> AlphabetSymbols:
-        """See Codec."""
-        return AlphabetSymbols(BYTES, _UNKNOWN[self.unknown], self._table)
-
-    def _refuse(self, data: npt.NDArray[np.uint8], symbols: Ids) -> None:
-        at = int(np.flatnonzero(symbols < 0)[0])
-        self.alphabet.split(data[at : at + 1].tobytes(), "error")
-
-    def content(self, text: str) -> bytes:
-        """See Codec."""
-        return text.encode()
-
-    def text_bytes(self, content: bytes, errors: DecodeErrors = "replace") -> bytes:
-        """See Codec."""
-        return content
-
-    def is_text(self, content: bytes) -> bool:
-        """See Codec."""
         return True
 
 
-class CharacterCodec:
-    """Symbols are characters."""
-
-    def __init__(self, alphabet: Alphabet, unknown: Unknown) -> None:
-        self.alphabet, self.unknown = alphabet, unknown
-        self._table: Ids = np.full(0x110000, UNKNOWN, np.int32)
-        for symbol, number in alphabet.id_of.items():
-            self._table[ord(symbol.decode())] = number
-
-    def split(self, chunk: str) -> list[int]:
-        """See Codec."""
-        return self.alphabet.split(chunk.encode(), self.unknown)
-
-    def split_many(self, offsets: Longs, data: Bytes) -> tuple[Ids, npt.NDArray[np.int64]]:
-        """See Codec."""
-        data, offsets = data[offsets[0] : offsets[-1]], offsets - offsets[0]
-        at, points = decode_code_points(data)
-        symbols = self._table[points]
-        starts = np.searchsorted(at, offsets)  # "aé", "日b": at 0 1 3 6, offsets in bytes 0 3 7, in characters 0 2 4
-        known = symbols >= 0
-        if known.all() or self.unknown == "unk":
-            return symbols, np.diff(starts)
-        if self.unknown == "error":
-            self.alphabet.split(chr(points[np.flatnonzero(~known)[0]]).encode(), "error")
-        return symbols[known], _lengths(known, starts)
-
-    @property
-    def symbols(self) -> AlphabetSymbols:
-        """See Codec."""
-        return AlphabetSymbols(CHARACTERS, _UNKNOWN[self.unknown], self._table)
-
-    def content(self, text: str) -> bytes:
-        """See Codec."""
-        return text.encode()
-
-    def text_bytes(self, content: bytes, errors: DecodeErrors = "replace") -> bytes:
-        """See Codec."""
-        return content
-
-    def is_text(self, content: bytes) -> bool:
-        """See Codec."""
-        return True
-
-
-class _SymbolsOfCharacters(dict[str, tuple[int, ...]]):
-    """Character -> its SCRIPT symbols; filled on first use."""
-
-    def __init__(self, unencodable: Unencodable) -> None:
-        super().__init__()
-        self._unencodable = unencodable
-
-    def __missing__(self, character: str) -> tuple[int, ...]:
-        symbols = tuple(encode_text(character, self._unencodable))
-        self[character] = symbols
-        return symbols
-
-
-class ScriptCodec:
+class ScriptCodec(Codec):
     """Symbols are SCRIPT's: a block and an index make a character, escapes make the UTF-8 of one."""
 
     def __init__(self, alphabet: Alphabet, unknown: Unknown) -> None:
         alphabet.check_table()
-        self._unencodable: Unencodable = "drop" if unknown == "drop" else "error"
-        if alphabet.first_id + len(alphabet) > FIRST_ESCAPE:
-            self._unencodable = "bytes"
-        self._symbols = _SymbolsOfCharacters(self._unencodable)
+        super().__init__(alphabet, "drop" if unknown == "drop" else "error")
 
-    def split(self, chunk: str) -> list[int]:
-        """See Codec."""
-        of = self._symbols
-        return [symbol for character in chunk for symbol in of[character]]
-
-    def split_many(self, offsets: Longs, data: Bytes) -> tuple[Ids, npt.NDArray[np.int64]]:
-        """See Codec."""
-        symbols, offsets = encode_texts(offsets, data, self._unencodable)
-        return symbols, np.diff(offsets)
-
-    @property
+    @cached_property
     def symbols(self) -> AlphabetSymbols:
         """See Codec."""
-        table, unknown = symbol_table(), {"bytes": ESCAPE, "drop": DROP, "error": REFUSE}[self._unencodable]
+        table, escapes = symbol_table(), len(self.alphabet) >= FIRST_ESCAPE
+        unknown = ESCAPE if escapes else _UNKNOWN[self.unknown]
         return AlphabetSymbols(SCRIPT, unknown, table.block_of, table.index_of, FIRST_ESCAPE)
 
     def content(self, text: str) -> bytes:
@@ -262,10 +165,8 @@ def shown_content(alphabet: Alphabet, content: bytes) -> bytes:
 
 def codec_of(alphabet: Alphabet, unknown: Unknown) -> Codec:
     """The codec of an alphabet; `unknown`: what a symbol outside it becomes."""
-    if alphabet.kind in BYTE_KINDS:
-        return ByteCodec(alphabet, unknown)
-    if alphabet.kind == "chars":
-        return CharacterCodec(alphabet, unknown)
+    if alphabet.kind in (*BYTE_KINDS, "chars"):
+        return Codec(alphabet, unknown)
     if alphabet.kind == "script":
         return ScriptCodec(alphabet, unknown)
     raise ModelError(

@@ -29,7 +29,6 @@ import numpy.typing as npt
 
 from streambpe.errors import UndecodableSymbols, UnknownSymbol
 from streambpe.text.script_blocks import MOVED, UNASSIGNED, UNICODE, Group, Unencodable, character_groups
-from streambpe.text.script_runs import decode_code_points
 
 INDEX_SYMBOLS = 1448  # characters of the largest group that is not cut up: Latin LM
 FIRST_BLOCK = INDEX_SYMBOLS + 1
@@ -116,48 +115,21 @@ def symbol_table() -> SymbolTable:
     return SymbolTable(tuple(blocks), block_of, index_of, digest.hexdigest())
 
 
-def encode_texts(
-    offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8], unencodable: Unencodable = "bytes"
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Texts, UTF-8 from each offset to the next -> (their symbols, where those of each text begin, the end last).
-
-    Two symbols per character; for one outside the table one symbol per UTF-8 byte (`bytes`), none
-    (`drop`), or an UnknownSymbol (`error`). About 20 ns and 40 bytes of memory per character.
-    """
-    data, borders = data[offsets[0] : offsets[-1]], offsets - offsets[0]
-    at, code = decode_code_points(data)
-    table = symbol_table()
-    block = table.block_of[code]
-    inside = block != 0
-    if inside.all():
-        symbols = np.empty(2 * len(code), np.int32)
-        symbols[0::2] = block
-        symbols[1::2] = table.index_of[code]
-        return symbols, 2 * np.searchsorted(at, borders)
-    outside = np.flatnonzero(~inside)
-    if unencodable == "error":
-        raise UnknownSymbol(
-            f"U+{code[outside[0]]:04X} is not among the {FIRST_ESCAPE - 1} symbols of the SCRIPT table "
-            f"(Unicode {UNICODE}); --unencodable bytes keeps such characters."
-        )
-    sizes = np.full(len(code), 2, np.int64)
-    ends = np.append(at[1:], len(data))
-    sizes[outside] = ends[outside] - at[outside] if unencodable == "bytes" else 0
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    symbols = np.empty(int(starts[-1]), np.int32)
-    symbols[starts[:-1][inside]] = block[inside]
-    symbols[starts[:-1][inside] + 1] = table.index_of[code[inside]]
-    if unencodable == "bytes":
-        for k in range(4):
-            where = outside[sizes[outside] > k]
-            symbols[starts[where] + k] = data[at[where] + k].astype(np.int32) + FIRST_ESCAPE
-    return symbols, starts[np.searchsorted(at, borders)]
-
-
 def encode_text(text: str, unencodable: Unencodable = "bytes") -> list[int]:
-    """`encode_texts` of one text."""
-    data = np.frombuffer(text.encode(), np.uint8)
-    symbols: list[int] = encode_texts(np.array([0, len(data)]), data, unencodable)[0].tolist()
+    """The symbols of a text: two of each character; of one outside the table one of each byte of its UTF-8 (`bytes`),
+    none (`drop`), or an UnknownSymbol (`error`). The core does it for many texts (codecs.py)."""
+    table, symbols = symbol_table(), []
+    for character in text:
+        block = int(table.block_of[ord(character)])
+        if block:
+            symbols += [block, int(table.index_of[ord(character)])]
+        elif unencodable == "bytes":
+            symbols += [FIRST_ESCAPE + byte for byte in character.encode()]
+        elif unencodable == "error":
+            raise UnknownSymbol(
+                f"U+{ord(character):04X} is not among the {FIRST_ESCAPE - 1} symbols of the SCRIPT table "
+                f"(Unicode {UNICODE}); --unencodable bytes keeps such characters."
+            )
     return symbols
 
 

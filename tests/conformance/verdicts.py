@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from streambpe.encode.encoder import Encoder
+from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.model.eventlog import EventLog, Header, Op, StopWord
 from streambpe.model.replay import Model
 from tests import oracles
@@ -88,7 +88,9 @@ def encoder(
         except KeyError:
             ids = None
         else:
-            assert (fast.joined(stream) if fast.has_superwords else fast.to_model_ids(stream)).tolist() == ids
+            assert (
+                RunJoiner(fast).joined(stream) if fast.has_superwords else fast.to_model_ids(stream)
+            ).tolist() == ids
         return {"tok": tokens_hex(model, log_ids), "ids": ids}
 
     return encode

@@ -298,7 +298,7 @@ def test_a_block_says_what_it_holds():
     assert whole.closed
     assert whole.head.tolist() == whole.tail.tolist() == held.head.tolist()
     assert whole.body.tolist() == [END_OF_TEXT]
-    assert core.block(text, 0).body.tolist() == encoder.joined(held.head).tolist()
+    assert core.block(text, 0).body.tolist() == RunJoiner(encoder).joined(held.head).tolist()
     assert core.block(b"", HOLD_LAST | HOLD_FIRST).closed is False
     assert core.block(b"", HOLD_FIRST).closed is True
 
@@ -316,7 +316,7 @@ def test_a_long_run_of_whole_chunks_is_joined_in_windows():
             for length in (1, 7, 60, 400):
                 run = symbols(rng, length)
                 wanted = encoder.model.to_model_ids(encoder.model.join_chunks([number] for number in run))
-                assert encoder.joined(np.array(run, np.int32) | np.int32(WHOLE)).tolist() == wanted
+                assert RunJoiner(encoder).joined(np.array(run, np.int32) | np.int32(WHOLE)).tolist() == wanted
                 assert encoder.id_list(bytes(run)) == wanted
 
 
@@ -350,16 +350,16 @@ def test_a_run_that_comes_in_pieces_is_joined_as_a_whole(seed, monkeypatch):
             joiner = RunJoiner(encoder, joiner.carry.tolist())  # a job that was stopped here goes on so
         found += joiner.join(BlockIds(none, none, none, closed=True)).tolist()
         assert found == wanted
-        assert encoder.joined(run).tolist() == wanted
+        assert RunJoiner(encoder).joined(run).tolist() == wanted
 
 
 def test_the_same_word_again_and_again_is_given_as_it_comes():
     """What is held of one run without an end, and looked at for each piece, does not grow with it."""
     encoder = Encoder(model_of(supermerge_event(A, A, 256, 9), supermerge_event(256, 256, 257, 8), pattern=r"(?s:.)"))
     looked = []
-    joined = encoder.joined
-    encoder.joined = lambda run: looked.append(len(run)) or joined(run)
     joiner, piece = RunJoiner(encoder), np.full(50_000, A | WHOLE, np.int32)
+    joined = joiner.joined
+    joiner.joined = lambda run: looked.append(len(run)) or joined(run)
     for _ in range(20):
         joiner.join(BlockIds(piece, piece[:0], piece[:0], closed=False))
         assert len(joiner.carry) < 20_000
@@ -370,12 +370,12 @@ def test_a_run_that_hangs_together_is_not_looked_at_for_each_piece(monkeypatch):
     """Where nothing is certain before the end, all is held, and asked about only when it has doubled."""
     encoder = Encoder(model_of(supermerge_event(B, B, 256, 9), supermerge_event(A, B, 257, 8), pattern=r"(?s:.)"))
     asked: list[int] = []
-    monkeypatch.setattr(encoder, "certain", lambda run: asked.append(len(run)) or 0)
+    monkeypatch.setattr(EncoderCore, "certain", lambda core, run: asked.append(len(run)) or 0)
     joiner, piece, none = RunJoiner(encoder), np.full(1000, B | WHOLE, np.int32), np.zeros(0, np.int32)
     assert not any(len(joiner.join(BlockIds(piece, none, none, closed=False))) for _ in range(200))
     assert len(asked) == 4
     whole = joiner.join(BlockIds(none, none, none, closed=True))
-    assert whole.tolist() == encoder.joined(np.full(200_000, B | WHOLE, np.int32)).tolist()
+    assert whole.tolist() == RunJoiner(encoder).joined(np.full(200_000, B | WHOLE, np.int32)).tolist()
 
 
 def test_a_long_run_of_superwords_that_go_back_is_joined_in_windows():
@@ -387,7 +387,10 @@ def test_a_long_run_of_superwords_that_go_back_is_joined_in_windows():
     goes_back = Encoder(model_of(*grows, supermerge_event(1, 3858, 3857, 9), pattern=r"(?s:.)"))
     run = np.array(random.Random(3).choices(letters, k=300_000), np.int32) | WHOLE
     assert goes_back.named_tables.model.super.backwards
-    assert goes_back.joined(run).tolist() == Encoder(model_of(*grows, pattern=r"(?s:.)")).joined(run).tolist()
+    assert (
+        RunJoiner(goes_back).joined(run).tolist()
+        == RunJoiner(Encoder(model_of(*grows, pattern=r"(?s:.)"))).joined(run).tolist()
+    )
 
 
 def test_superwords_that_go_back_are_joined_smallest_first():

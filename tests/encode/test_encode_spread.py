@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ import pytest
 from click.testing import CliRunner
 
 from streambpe.cli.main import main
-from streambpe.encode import blocks, corpus, spread, tasks
+from streambpe.encode import blocks, spread, tasks
+from streambpe.encode.blocks import EncodedBlock
 from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.encoder import PackedEncoder
 from streambpe.encode.spread import encode_runner
@@ -72,8 +74,8 @@ def encoded(source: Path, output: Path, resources: Resources, kind: str = "bound
 def by_threads_of_tasks(monkeypatch: pytest.MonkeyPatch, done: list[object]) -> None:
     """Run the tasks here; `done` gets those that are joined."""
     monkeypatch.setattr(worth, "Processes", lambda workers, memory, preload: Here(workers))
-    take = corpus._Job._take
-    monkeypatch.setattr(corpus._Job, "_take", lambda job, task, made: (done.append(task), take(job, task, made))[1])
+    take = spread.taken_blocks
+    monkeypatch.setattr(spread, "taken_blocks", lambda path, many: (done.append(path), take(path, many))[1])
 
 
 @pytest.mark.long
@@ -113,15 +115,15 @@ def test_stopped_between_tasks_it_goes_on_with_either(
     ones = encoded(texts, tmp_path / "threads/ids.npy", THREADS)
     done: list[object] = []
     by_threads_of_tasks(monkeypatch, done)
-    take, stops = corpus._Job._take, []
+    take, stops = spread.taken_blocks, []
 
-    def stopping(job: Any, task: Any, made: Any) -> None:
-        take(job, task, made)
+    def stopping(path: Path, many: int) -> Iterator[EncodedBlock]:
+        yield from take(path, many)
         if len(done) % 3 == 0:
             stops[-1].set()
 
     with monkeypatch.context() as patched:
-        patched.setattr(corpus._Job, "_take", stopping)
+        patched.setattr(spread, "taken_blocks", stopping)
         for _ in range(4):
             stops.append(threading.Event())
             with pytest.raises(Stopped, match="same command"):
@@ -137,7 +139,7 @@ def test_what_a_worker_cannot_hold_is_encoded_by_threads(
     done: list[object] = []
     by_threads_of_tasks(monkeypatch, done)
 
-    def too_large(task: tasks.EncodeTask, attempt: Attempt) -> tasks.Encoded | None:
+    def too_large(task: tasks.EncodeTask, attempt: Attempt) -> int | None:
         if task.number == 3:
             raise LimitError("too large")
         return tasks.encode_stretches(task, attempt)
@@ -149,9 +151,9 @@ def test_what_a_worker_cannot_hold_is_encoded_by_threads(
 
 def a_task(folder: Path, source: Path) -> tuple[tasks.EncodeTask, tasks.EncodeShared]:
     encoder = PackedEncoder.of(Tokenizer(trained("plain")).encoder)
-    shared = tasks.EncodeShared(encoder, False, folder, "<u2", None, "replace", None, "", 60)
+    shared = tasks.EncodeShared(encoder, False, folder, "replace", False, "", 60)
     stretch = Stretch(Source(str(source), "txt", bytes=source.stat().st_size))
-    return tasks.EncodeTask(7, (stretch,), (0,)), shared
+    return tasks.EncodeTask(7, ((0, stretch),)), shared
 
 
 def test_a_dead_worker_that_still_writes_harms_nothing(tmp_path: Path, texts: Path) -> None:
@@ -170,7 +172,7 @@ def test_a_dead_worker_that_still_writes_harms_nothing(tmp_path: Path, texts: Pa
     assert went_on.is_set()
     assert (tmp_path / "tasks" / task.name).read_bytes() == second[1]
     again = tasks.encode_stretches(task, Attempt(2, 1 << 26, shared, lambda: False, lambda done: None))
-    assert repr(again) == repr(second[0]), "what was committed and never told is made again"
+    assert again == second[0], "what was committed and never told is made again"
 
 
 @pytest.mark.long
@@ -207,7 +209,7 @@ def test_who_encodes(tmp_path: Path) -> None:
 
     def chosen(size: int, resources: Resources, **more: Any) -> int:
         source = Source("/a.jsonl", "jsonl", bytes=size, **more)
-        found = encode_runner([source], packed, resources, False, tmp_path)
+        found = encode_runner([source], packed, resources, tmp_path)
         return found[0].workers if found else 0
 
     auto = Resources(1 << 30, 2)

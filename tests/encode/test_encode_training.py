@@ -12,7 +12,7 @@ import pytest
 
 from streambpe.core.encoding import WHOLE
 from streambpe.encode.corpus import encode_corpus
-from streambpe.encode.encoder import Encoder
+from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.model.eventlog import Op
 from streambpe.model.replay import Model
@@ -106,6 +106,6 @@ def pairs_across(encoder: Encoder) -> Counter[tuple[int, int]]:
                 runs.append([])
         for run in runs:
             stream = np.array(run, np.int32) | np.int32(WHOLE)
-            log_ids = map(encoder.model.log_id.__getitem__, encoder.joined(stream).tolist())
+            log_ids = map(encoder.model.log_id.__getitem__, RunJoiner(encoder).joined(stream).tolist())
             pairs.update(pairwise(log_ids))
     return pairs

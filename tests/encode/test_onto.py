@@ -224,13 +224,13 @@ def _bigger(made: Path, folder: Path) -> Path:
 
 
 def test_an_old_file_without_merges_or_tokens():
-    """Where there is no entry to copy the form of."""
+    """Where there is no entry to copy the form of; and a form of its own."""
     text = '{"model": {"merges": [], "vocab": {}}}'
     assert onto._with_more(text, {"a": 0, "é": 1}, [("a", "b"), ("é", "d")]) == (
         '{"model": {"merges": [["a", "b"], ["\\u00e9", "d"]], "vocab": {"a": 0, "\\u00e9": 1}}}'
     )
-    assert onto._with_more('{"model":{"vocab":{\n "é":1\n}, "merges":["é d"]}}', {"ü": 2}, [("ü", "x")]) == (
-        '{"model":{"vocab":{\n "é":1,\n "ü":2\n}, "merges":["é d","ü x"]}}'
+    assert onto._with_more('{\n "model":{\n  "vocab":{},\n  "merges":["é d"]\n }\n}\n', {"ü": 2}, [("ü", "x")]) == (
+        '{\n "model":{\n  "vocab":{\n   "ü":2\n  },\n  "merges":[\n   "é d",\n   "ü x"\n  ]\n }\n}\n'
     )
 
 

@@ -15,7 +15,7 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambpe.encode.encoder import Encoder
+from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.encode.formats.tiktoken_ranks import ranks_and_pattern
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError
@@ -41,7 +41,7 @@ def replayed(encoder: Encoder, text: str) -> list[int]:
 def in_bulk(encoder: Encoder, text: str) -> list[int]:
     """All chunks by themselves, then what joins."""
     ids, _ = encoder.encode_distinct(pl.Series(encoder.split(text), dtype=pl.String))
-    return (encoder.joined(ids) if encoder.has_superwords else encoder.to_model_ids(ids)).tolist()
+    return (RunJoiner(encoder).joined(ids) if encoder.has_superwords else encoder.to_model_ids(ids)).tolist()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -18,7 +18,7 @@ import pytest
 from streambpe.config import TrainConfig
 from streambpe.core.encoding import WHOLE, ModelTables
 from streambpe.encode.decode import decode_array
-from streambpe.encode.encoder import Encoder
+from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import EventLogError, LimitError, ModelError, OtherTable, SourceError, UsageError
 from streambpe.model import eventlog
@@ -93,7 +93,7 @@ def test_the_core_is_given_no_symbol_that_the_model_lacks(tmp_path):
             core_tables(encoder, events=replace(encoder._events, deletions=deletions, into=into))
     for stream in ([259], [WHOLE | 259], [-3], [-1 & ~WHOLE]):
         with pytest.raises(ValueError, match="ids of the model"):
-            encoder.joined(np.array(stream, np.int32))
+            RunJoiner(encoder).joined(np.array(stream, np.int32))
 
 
 def core_tables(encoder: Encoder, **others: Any) -> ModelTables:

@@ -23,8 +23,9 @@ from streambpe.core.strings import as_buffers
 from streambpe.errors import PatternError, RunMismatch, SourceError, UndecodableSymbols, UnknownSymbol
 from streambpe.inspect.check import check
 from streambpe.model.alphabet import UNKNOWN, Alphabet, script_alphabet
+from streambpe.model.codecs import codec_of
 from streambpe.model.eventlog import EventLog, Header
-from streambpe.model.script import FIRST_ESCAPE, decode_symbols, encode_text, encode_texts, symbol_name, symbol_table
+from streambpe.model.script import FIRST_ESCAPE, decode_symbols, encode_text, symbol_name, symbol_table
 from streambpe.resources import Resources
 from streambpe.sources.borders import find_border
 from streambpe.store.database import open_store
@@ -79,7 +80,8 @@ def test_no_two_characters_share_symbols():
 def test_every_character_of_unicode_comes_back(per_text):
     """decode(encode(x)) == x for every Unicode scalar value, alone and among others, under `bytes`."""
     texts = ["".join(SCALARS[i : i + per_text]) for i in range(0, len(SCALARS), per_text)]
-    symbols, offsets = encode_texts(*as_buffers(pl.Series(texts)))
+    symbols, sizes = codec_of(script_alphabet(), "error").split_many(*as_buffers(pl.Series(texts)))
+    offsets = np.cumsum([0, *sizes])
     assert symbols.min() == 1
     assert symbols.max() < FIRST_ESCAPE + 256
     assert decode_symbols(symbols.tolist(), "strict") == "".join(texts)
@@ -90,7 +92,9 @@ def test_every_character_of_unicode_comes_back(per_text):
 @given(st.lists(any_text, max_size=6))
 def test_texts_are_encoded_one_by_one(texts):
     """Symbols of many texts together are those of each, also of a slice of a larger column."""
-    symbols, offsets = encode_texts(*as_buffers(pl.Series(["x\ue000", *texts], dtype=pl.String)[1:]))
+    column = pl.Series(["x\ue000", *texts], dtype=pl.String)[1:]
+    symbols, sizes = codec_of(script_alphabet(), "error").split_many(*as_buffers(column))
+    offsets = np.cumsum([0, *sizes])
     assert [symbols[a:b].tolist() for a, b in pairwise(offsets)] == [encode_text(text) for text in texts]
     alphabet = script_alphabet()
     assert [alphabet.split(text.encode()) for text in texts] == [encode_text(text) for text in texts]

@@ -4,8 +4,8 @@
                                                                        "Ġkazi": 50257},
     merges.txt, ranks  the old lines                    ->  the old lines, and the new ones
 
-Only what is new is written; every other byte is the old file's, and so are templates, post-processors and the like. New
-entries are written as the file's last ones are: as far apart, and the merges as pairs or with a blank between.
+All else is kept, in its order: templates, post-processors and the like. JSON is written in the form of the old file,
+which leaves every old byte where a program wrote that; merges as pairs or with a blank between, as the last one is.
 
 What is refused: a model that does not have all tokens of OLD under their ids, OLD's merges before its own, and OLD's
 way to split text; and one that the format does not hold exactly.
@@ -18,7 +18,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -170,7 +170,7 @@ class Old:
             raise ModelError(f"--onto {folder} does not hold what GPT-2's files do: {why!r:.200}.") from None
         self._refuse_other(old, vocab, pairs, merges)
         path.mkdir(parents=True, exist_ok=True)
-        _write(path / GPT2_FILES[0], _more_members(texts[0], _past_blank(texts[0], 0), new, texts[0].isascii()))
+        _write(path / GPT2_FILES[0], _written_as(texts[0], old | new))
         more = [f"{left} {right}" for left, right in merges[len(pairs) :]]
         _write(path / GPT2_FILES[1], _more_lines(texts[1], more))
         return [path / name for name in GPT2_FILES]
@@ -206,96 +206,24 @@ def _write(path: Path, text: str) -> None:
     path.write_bytes(text.encode())
 
 
-# JSON, as text.
-
-_BLANK = re.compile(r"[ \t\r\n]*")
-_value: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().raw_decode
-
-
-def _past_blank(text: str, at: int) -> int:
-    found = _BLANK.match(text, at)
-    return at if found is None else found.end()
-
-
-def _members(text: str, at: int) -> Iterator[tuple[str, int, int, int]]:
-    """(key, where it begins, where its value begins and ends) for each member of the object at `at`."""
-    at = _past_blank(text, at + 1)
-    while text[at] != "}":
-        key, end = _value(text, at)
-        begin = _past_blank(text, _past_blank(text, end) + 1)
-        _, stop = _value(text, begin)
-        yield key, at, begin, stop
-        at = _past_blank(text, stop)
-        if text[at] == ",":
-            at = _past_blank(text, at + 1)
-
-
-def _elements(text: str, at: int) -> Iterator[tuple[int, int]]:
-    """(where it begins, where it ends) for each element of the array at `at`."""
-    at = _past_blank(text, at + 1)
-    while text[at] != "]":
-        _, stop = _value(text, at)
-        yield at, stop
-        at = _past_blank(text, stop)
-        if text[at] == ",":
-            at = _past_blank(text, at + 1)
-
-
 def _with_more(text: str, tokens: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> str:
     """A tokenizer.json with more entries behind those of model.vocab and model.merges."""
-    model = {key: begin for key, _, begin, _ in _members(text, _past_blank(text, 0))}["model"]
-    places = {key: begin for key, _, begin, _ in _members(text, model)}
-    ascii_only = text.isascii()
-    changes: list[tuple[int, Callable[[str], str]]] = [
-        (places["vocab"], lambda done: _more_members(done, places["vocab"], tokens, ascii_only)),
-        (places["merges"], lambda done: _more_merges(done, places["merges"], merges, ascii_only)),
-    ]
-    for _, change in sorted(changes, key=lambda one: -one[0]):  # the later one first: the other stays in its place
-        text = change(text)
-    return text
+    document = json.loads(text)
+    model = document["model"]
+    model["vocab"].update(tokens)
+    joined = bool(model["merges"]) and isinstance(model["merges"][-1], str)
+    model["merges"] += [f"{left} {right}" if joined else [left, right] for left, right in merges]
+    return _written_as(text, document)
 
 
-def _more_members(text: str, at: int, tokens: Mapping[str, int], ascii_only: bool) -> str:
-    """The object at `at` with more members, written as its last one is."""
-    before, last = at, None
-    for _, key_at, begin, stop in _members(text, at):
-        before, last = last[2] if last else at, (key_at, begin, stop)
-    if last is None:
-        more = ", ".join(f"{json.dumps(token, ensure_ascii=ascii_only)}: {n}" for token, n in tokens.items())
-        return text[: at + 1] + more + text[at + 1 :]
-    key_at, begin, stop = last
-    gap = _gap(text, at, before, key_at)
-    _, key_end = _value(text, key_at)
-    colon = text[key_end:begin]
-    entries = (f"{gap}{json.dumps(token, ensure_ascii=ascii_only)}{colon}{n}" for token, n in tokens.items())
-    return text[:stop] + "".join(entries) + text[stop:]
-
-
-def _more_merges(text: str, at: int, merges: Sequence[tuple[str, str]], ascii_only: bool) -> str:
-    """The array of merges at `at` with more of them, written as its last one is."""
-
-    def quoted(token: str) -> str:
-        return json.dumps(token, ensure_ascii=ascii_only)
-
-    before, last = at, None
-    for begin, stop in _elements(text, at):
-        before, last = last[1] if last else at, (begin, stop)
-    if last is None:
-        return text[: at + 1] + ", ".join(f"[{quoted(a)}, {quoted(b)}]" for a, b in merges) + text[at + 1 :]
-    begin, stop = last
-    gap = _gap(text, at, before, begin)
-    if text[begin] == '"':
-        entries = [f"{gap}{quoted(f'{left} {right}')}" for left, right in merges]
-    else:
-        (a, a_end), (b, b_end) = _elements(text, begin)
-        head, middle, tail = text[begin:a], text[a_end:b], text[b_end:stop]
-        entries = [f"{gap}{head}{quoted(left)}{middle}{quoted(right)}{tail}" for left, right in merges]
-    return text[:stop] + "".join(entries) + text[stop:]
-
-
-def _gap(text: str, opened: int, before: int, begin: int) -> str:
-    """What stands between two entries: what is before the last; before the only one, a comma and what is there."""
-    return text[before:begin] if before > opened else "," + text[opened + 1 : begin]
+def _written_as(text: str, document: Any) -> str:
+    """JSON in the form of another text, as far as programs differ in that: indents, blanks, escapes, ends of lines."""
+    found = re.match(r"\{\s*?\n([ \t]*)", text)
+    indent = None if found is None else found[1]
+    blank = " " if '": ' in text else ""
+    separators = ("," + blank if indent is None else ",", ":" + blank)
+    written = json.dumps(document, ensure_ascii=text.isascii(), indent=indent, separators=separators)
+    return (written.replace("\n", "\r\n") if "\r\n" in text else written) + text[len(text.rstrip()) :]
 
 
 def _more_lines(text: str, lines: Sequence[str]) -> str:
