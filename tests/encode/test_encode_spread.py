@@ -71,7 +71,7 @@ def encoded(source: Path, output: Path, resources: Resources, kind: str = "bound
 
 def by_threads_of_tasks(monkeypatch: pytest.MonkeyPatch, done: list[object]) -> None:
     """Run the tasks here; `done` gets those that are joined."""
-    monkeypatch.setattr(worth, "Processes", lambda workers, memory, preload: Here(workers))
+    monkeypatch.setattr(worth.Processes, "here", lambda workers, memory, preload: Here(workers))
     take = corpus._Job._take
     monkeypatch.setattr(corpus._Job, "_take", lambda job, task, made: (done.append(task), take(job, task, made))[1])
 
