@@ -38,7 +38,7 @@ from streambpe.store.sequences import SequencePart, order_parts
 from streambpe.store.trainings import TokenTable, read_facts, read_words_ahead
 from streambpe.text.eligible import text_test
 from streambpe.text.patterns import find_pattern
-from streambpe.train.engine.engine import PairRule
+from streambpe.train.engine.rules import PairRule
 from streambpe.train.superwords.interleave import phase_one
 from streambpe.train.superwords.neighbours import BARRIER, PartsReader, SymbolReader, find_eligible
 from streambpe.train.superwords.rules import join_rule, symbol_contents

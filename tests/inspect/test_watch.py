@@ -250,7 +250,7 @@ def test_the_latest_tokens_come_from_the_journal_as_it_grows(tmp_path):
     path = tmp_path / "pending.events"
     latest = Latest(path, 2)
     assert latest.look() is None
-    first = '{"op":"training","journal":"1","begins":0,"config":{"encoding":"bytes","alphabet":"%s"}}\n'
+    first = '{"op":"training","config":{"encoding":"bytes","alphabet":"%s"}}\n'
     merge = '{"op":"merge","left":%d,"right":%d,"id":%d,"n":%d}\n'
     path.write_text(
         first % "bytes" + merge % (116, 104, 256, 9) + '{"op":"batch","batch":0}\n' + merge % (256, 101, 257, 8)
