@@ -43,7 +43,8 @@ from streambpe.train.commands import train
 from streambpe.train.counting import spread
 from streambpe.train.counting.count import count
 from streambpe.train.counting.tasks import attempts_folder
-from streambpe.train.superwords import documents, stage2
+from streambpe.train.superwords import stage2
+from streambpe.train.superwords import tasks as document_tasks
 from tests.runners import tasks
 from tests.runners.ghosts import Haunted
 from tests.runs import ROOT, rows
@@ -405,8 +406,8 @@ def _taken(pid: int) -> dict[str, int]:
 WRITTEN = {  # each kind of task, where it is called, and a place of it
     "count_stretches": ("train.counting.tasks", spread, "train.counting.tasks", "attempt-{}-written"),
     "shard_tokens": ("train.superwords.stage2", stage2, "train.superwords.stage2", "stage2-{}-begun"),
-    "shard_neighbours": ("train.superwords.tasks", documents, "train.superwords.tasks", "neighbours-{}-written"),
-    "shard_runs": ("train.superwords.tasks", documents, "train.superwords.tasks", "runs-{}-written"),
+    "shard_neighbours": ("train.superwords.tasks", document_tasks, "train.superwords.tasks", "neighbours-{}-written"),
+    "shard_runs": ("train.superwords.tasks", document_tasks, "train.superwords.tasks", "runs-{}-written"),
     "encode_stretches": ("encode.tasks", encode_spread, "encode.tasks", "encode-{}-written"),
 }
 
