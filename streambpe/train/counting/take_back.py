@@ -28,7 +28,6 @@ from streambpe.count_config import CountConfig, Counting
 from streambpe.disk import disk_full_explained
 from streambpe.errors import RunError, SourceChanged, SourceError, Stopped, UsageError, typed
 from streambpe.failpoints import failpoint
-from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.progress import refuse_mode
 from streambpe.resources import Resources
 from streambpe.sources.find import find_sources
@@ -102,7 +101,7 @@ class _TakingBack:
             known = list_parts(self._run).by_path.get(path)
             if known is not None:
                 self._take_out(path, known)
-        corpus = self._fold()
+        corpus = fold(self._run, self._resources)
         gone = read_record(self._run).leaving
         self._note(gone)
         failpoint("take-back-noted")
@@ -304,14 +303,6 @@ class _TakingBack:
                 yield ChunkList.of_table(rows.table().filter(pa.array(rows.n > 0)))
 
     # ------------------------------------------------------------------ the end
-
-    def _fold(self) -> CorpusFacts:
-        return fold(
-            self._run,
-            memory_bytes=self._resources.memory_bytes,
-            threads=self._resources.threads,
-            temp_dir=self._resources.temp_dir,
-        )
 
     def _remove_again(self) -> None:
         remove_folder(self._again.path)
