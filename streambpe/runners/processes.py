@@ -30,7 +30,7 @@ START_SECONDS = 0.6 if forks_well() else 1.0  # processor time of starting them
 
 
 @dataclass(eq=False)
-class Worker:
+class WorkerProcess:
     """A started process."""
 
     pid: int
@@ -51,7 +51,7 @@ class Nursery(Protocol):
 
     who: str  # they are, in messages
 
-    def start(self, wanted: Callable[[], bool]) -> Worker | None:
+    def start(self, wanted: Callable[[], bool]) -> WorkerProcess | None:
         """Start one; None: it was no longer wanted. OSError: it could not be started."""
 
     def close(self) -> None:
@@ -68,7 +68,7 @@ class Forking:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, wanted: Callable[[], bool]) -> Worker:
+    def start(self, wanted: Callable[[], bool]) -> WorkerProcess:
         """See Nursery."""
         mine, its = socket.socketpair()
         with mine, its:
@@ -81,7 +81,7 @@ class Forking:
                 except OSError:  # it died, so another is started next time
                     self.close()
                     raise
-            return Worker(pid, Channel(mine.makefile("rb"), mine.makefile("wb")), lambda: self._kill(pid))
+            return WorkerProcess(pid, Channel(mine.makefile("rb"), mine.makefile("wb")), lambda: self._kill(pid))
 
     def _begin(self) -> None:
         self._control, its = socket.socketpair()
@@ -120,7 +120,7 @@ class Spawning:
     def __init__(self, memory_bytes: int) -> None:
         self._command = [sys.executable, "-m", "streambpe.runners.worker", str(memory_bytes)]
 
-    def start(self, wanted: Callable[[], bool]) -> Worker:
+    def start(self, wanted: Callable[[], bool]) -> WorkerProcess:
         """See Nursery."""
         with born_deaf():
             process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment())
@@ -129,7 +129,7 @@ class Spawning:
             process.kill()
             return how_it_ended(process.wait())
 
-        return Worker(process.pid, channel_to(process), kill)
+        return WorkerProcess(process.pid, channel_to(process), kill)
 
     def close(self) -> None:
         """See Nursery."""
@@ -154,8 +154,8 @@ class Processes:
     def __init__(self, workers: int, nursery: Nursery) -> None:
         self.workers = workers
         self._nursery = nursery
-        self._workers: list[Worker] = []  # those that were started and did not end
-        self._idle: list[Worker] = []  # of these
+        self._workers: list[WorkerProcess] = []  # those that were started and did not end
+        self._idle: list[WorkerProcess] = []  # of these
 
     @classmethod
     def here(cls, workers: int, memory_bytes: int, preload: Sequence[str] = (), fork: bool | None = None) -> Processes:
@@ -175,7 +175,7 @@ class Processes:
                 worker.channel.send(("stop",))
 
     def _once(self, calls: Calls[Any, Any], shared: bytes, argument: Any, number: int, busy: Busy) -> Any:
-        worker: Worker | None = None
+        worker: WorkerProcess | None = None
         try:
             worker = self._idle_or_new(calls)
             busy.pid, busy.node = worker.pid, worker.node
@@ -199,7 +199,7 @@ class Processes:
             raise value
         return value
 
-    def _idle_or_new(self, calls: Calls[Any, Any]) -> Worker:
+    def _idle_or_new(self, calls: Calls[Any, Any]) -> WorkerProcess:
         """A worker; where a new one has to wait for room, one that is idle by then may have that room."""
         while not calls.halted:
             with contextlib.suppress(IndexError):

@@ -31,7 +31,7 @@ from typing import Any
 from streambpe.errors import LimitError, RunError, UsageError, WorkerLost
 from streambpe.resources import format_size
 from streambpe.runners.messages import Channel, channel_to
-from streambpe.runners.processes import Worker
+from streambpe.runners.processes import WorkerProcess
 from streambpe.runners.ray_node import CONNECT_SECONDS, TOKEN_BYTES, SharedFolder, versions
 from streambpe.runners.runner import Lost
 from streambpe.system import leave_apart, remove_folder
@@ -247,7 +247,7 @@ class OnRay:
     def _name_of(self, node: str) -> str:
         return self.nodes[node][0] if node in self.nodes else node[:6]
 
-    def start(self, wanted: Callable[[], bool]) -> Worker | None:
+    def start(self, wanted: Callable[[], bool]) -> WorkerProcess | None:
         """See Nursery. It waits until Ray has room for the worker."""
         token, driver = secrets.token_bytes(TOKEN_BYTES), self._driver
         family = socket.AF_INET6 if ":" in driver.host else socket.AF_INET
@@ -279,7 +279,7 @@ class OnRay:
                 return ended.result(_END_SECONDS)
             return "nobody knows how"
 
-        return Worker(pid, channel, kill, self._name_of(node))
+        return WorkerProcess(pid, channel, kill, self._name_of(node))
 
     def close(self) -> None:
         """See Nursery."""
