@@ -26,7 +26,6 @@ import pyarrow.parquet as pq
 from harness import RESULTS, preamble, scratch
 
 from streambpe.resources import parse_size
-from streambpe.train.superwords.ranges import keys_note, some_keys
 from streambpe.train.superwords.sums import Sums
 
 SYMBOLS = 60_000  # tokens that are whole chunks
@@ -39,16 +38,14 @@ def write_files(place: Path, rows: int, files: int) -> None:
     schema = pa.schema([("key", pa.int64()), ("n", pa.int64())])
     each = rows // files // SYMBOLS
     for number in range(files):
-        draw, some = np.random.default_rng(number), []
+        draw = np.random.default_rng(number)
         with pq.ParquetWriter(place / f"neighbours-{number}.parquet", schema, compression="zstd") as out:
             for first in range(0, SYMBOLS, LEFT_AT_ONCE):
                 left = np.repeat(np.arange(first, first + LEFT_AT_ONCE), each)
                 right = np.sort(draw.integers(0, SYMBOLS, (LEFT_AT_ONCE, each)), axis=1) + np.arange(each)
                 n = draw.zipf(1.6, len(left)).clip(max=10**7)
                 keys = (left << 32) | right.reshape(-1)
-                some.append(some_keys(keys))
                 out.write_table(pa.table([keys, n], schema=schema), row_group_size=1 << 16)
-            out.add_key_value_metadata(keys_note(*some))
 
 
 def peak_mb() -> int:

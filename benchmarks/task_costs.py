@@ -36,11 +36,12 @@ from streambpe.store.sequences import order_parts
 from streambpe.store.trainings import TokenTable
 from streambpe.text.eligible import text_test
 from streambpe.text.patterns import find_pattern
-from streambpe.train.superwords.neighbours import SymbolReader, count_neighbours, find_eligible
-from streambpe.train.superwords.runs import OpenChunks, collect_runs, kept_pairs
+from streambpe.train.superwords.neighbours import SymbolReader, find_eligible
+from streambpe.train.superwords.runs import OpenChunks
 from streambpe.train.superwords.stage2 import StageTwo
 from streambpe.train.superwords.sums import Sums
-from streambpe.train.superwords.work import Crew
+from streambpe.train.superwords.tasks import Kept, collect_runs, count_neighbours
+from streambpe.train.superwords.work import Crew, Work
 
 OWN = r"(?s) ?[^\W\d_]+|."
 LEAST = 20  # a neighbour's count, for chains
@@ -121,7 +122,12 @@ def asked_of_documents(folder: Path, place: Path, threads: int) -> Iterator[Meas
     book = TokenTable.of(alphabet, [])
     book.add(log.events, 0)
     eligible = find_eligible(alphabet, book.contents, log.events, [], text_test("improved", "--superword-pattern"))
-    table, nobody = 1 << 29, lambda places: None
+
+    def nobody(places: int) -> None:
+        """Whom progress is told."""
+
+    def work(name: str, many: int) -> Work:
+        return Work(new(name), 1 << 30, many, "benchmark", "threads")
 
     def new(name: str) -> Path:
         shutil.rmtree(place / name, ignore_errors=True)
@@ -139,14 +145,12 @@ def asked_of_documents(folder: Path, place: Path, threads: int) -> Iterator[Meas
         stage.write_by(Crew(Here(many), 0), nobody)
 
     yield both("stage 2", places, threads, stage_two)
-    yield both("neighbours", places, threads, lambda many: count_neighbours(reader(), new("n"), many, table, nobody))
+    yield both("neighbours", places, threads, lambda many: count_neighbours(reader(), work("n", many), nobody))
     sums = Sums(new("sums") / "learning.duckdb", 1 << 28, threads, None)
     files = sorted((place / "n").glob("*.parquet"))
     sums.add_up_neighbours(files, eligible.select("symbol", "chunk"), "benchmark")
-    kept = kept_pairs(sums.keys(LEAST), OpenChunks(), len(book.contents) + alphabet.first_id)
-    yield both(
-        "chains", places, threads, lambda many: collect_runs(reader(), kept, new("r"), "runs", many, table, nobody)
-    )
+    kept = Kept(sums.keys(LEAST), OpenChunks(), len(book.contents) + alphabet.first_id)
+    yield both("chains", places, threads, lambda many: collect_runs(reader(), kept, "runs", work("r", many), nobody))
 
 
 def main() -> None:

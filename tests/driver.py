@@ -21,7 +21,7 @@ from streambpe.train.counting import sizes, spread, worker
 from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.pace import Pace
-from streambpe.train.superwords import neighbours
+from streambpe.train.superwords import tasks
 
 RESOURCES = Resources(400 * 10**6, 2)
 
@@ -72,7 +72,7 @@ def main() -> None:
     if "task" in given:  # many tasks, even for a small corpus
         spread._LEAST_TASK = given["task"]
     if "file_places" in given:  # many files of neighbours and runs, even for a small corpus
-        neighbours.MOST_PLACES = given["file_places"]
+        tasks.MOST_PLACES = given["file_places"]
     if given.get("always_due"):  # a checkpoint and a snapshot after each pass
         Pace.is_due = lambda _: True  # type: ignore[method-assign]
         given["trainer"] = {**given.get("trainer", {}), "checkpoint_seconds": 0}

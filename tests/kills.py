@@ -143,13 +143,13 @@ def _in_small_pieces() -> None:
     from streambpe.train.counting import sizes, spread, worker
     from streambpe.train.engine import balanced
     from streambpe.train.pace import Pace
-    from streambpe.train.superwords import neighbours
+    from streambpe.train.superwords import tasks
 
     sizes.MOST_BLOCK = sizes.LEAST_BLOCK = 1 << 13
     sizes.MOST_ORDERED = 0
     worker.CHECKPOINT_SECONDS = corpus.COMMIT_SECONDS = -1.0
     spread._LEAST_TASK = 1 << 13
-    neighbours.MOST_PLACES = 2000
+    tasks.MOST_PLACES = 2000
     balanced._BATCH_SECONDS = 0.005
     Pace.is_due = lambda _: True  # type: ignore[method-assign]
 

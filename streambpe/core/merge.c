@@ -73,7 +73,7 @@ EXPORT int64_t merge_lists(int64_t many, const int64_t *sizes, const int64_t *co
         chunk_list found = lists[0];
         int64_t total = *found.n;
         while ((n = next_chunk(lists, n)) && !compare_lists(lists, &found)) {
-            if (*lists[0].n > INT64_MAX - total)
+            if (total > 0 && *lists[0].n > INT64_MAX - total) /* counts below 0 are taken away */
                 return CORE_OVERFLOW;
             total += *lists[0].n;
         }

@@ -169,12 +169,7 @@ def converge(
         remove_folder(place)  # a killed comparison may have left it
         place.mkdir()
         with folder.lock():  # no count may replace the parts meanwhile
-            fold(
-                folder,
-                memory_bytes=resources.memory_bytes,
-                threads=resources.threads,
-                temp_dir=resources.temp_dir,
-            )
+            fold(folder, resources)
             if by == "documents":
                 drawn, held_out = _draw_documents(folder, place, config, steps, draws or 3, resources, stop, meter)
             else:

@@ -1,34 +1,45 @@
-"""Tasks on a Ray cluster, or on a Ray that is started on this machine for one command (ray_own.py).
+"""Workers on a Ray cluster, or on a Ray that is started on this machine for one command.
 
-    this process  ->  driver (ray_driver.py)  ->  Ray  ->  workers on the nodes (ray_node.py)
+    with one_ray():    every nursery on Ray in this block uses the same driver
 
-A worker or a node that is lost takes nothing along but what its attempts had not committed: the next attempt runs
-where Ray finds room. What tasks write lies on a file system that all nodes share, which is tried before any task.
+    this process  ->  driver (ray_driver.py)  ->  Ray  ->  workers on the nodes (ray_node.py)  ->  this process
+
+Ray only starts the workers; each connects to this process and shows a token, and is then one as any other. A worker or
+a node that is lost takes nothing along but what its attempts had not committed: the next attempt runs where Ray finds
+room. What tasks write lies on a file system that all nodes share, which is tried before any task.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hmac
 import importlib.util
-import pickle
+import itertools
 import queue
 import secrets
+import socket
+import subprocess
+import sys
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from streambpe.errors import LimitError, RunError, UsageError, WorkerLost
 from streambpe.resources import format_size
-from streambpe.runners.ray_driver import Reached
-from streambpe.runners.ray_node import SharedFolder, Told, versions
-from streambpe.runners.ray_own import Apart, OwnRay, held_ray
-from streambpe.runners.runner import Busy, Calls, Lost
-from streambpe.system import remove_folder
+from streambpe.runners.messages import Channel, channel_to
+from streambpe.runners.processes import WorkerProcess
+from streambpe.runners.ray_node import CONNECT_SECONDS, TOKEN_BYTES, SharedFolder, versions
+from streambpe.runners.runner import Lost
+from streambpe.system import leave_apart, remove_folder
 
 RAY_WORKER_BYTES = 112 << 20  # of a worker of Ray before any work: Python, Ray's library and ours
-_START_SECONDS = 300.0  # until Ray is up; its own patience ends before
+_ANSWER_SECONDS = 300.0  # until Ray is up; its own patience ends before
+_END_SECONDS = 60.0  # until Ray says how a worker ended
+_LOOK_SECONDS = 0.2  # between two looks at whether a worker is still to come
 _MOST_SOURCES = 100  # that each node is asked for before the first task
 
 
@@ -85,169 +96,216 @@ def workers_on(wanted: Needs) -> tuple[int, int]:
     """(tasks at a time, nodes): those that Ray would have now. Only a cluster is asked."""
     if wanted.address is None:
         return room_on([wanted.threads], wanted).workers, 1
-    ray = Ray(replace(wanted, folder=None))
-    ray.close()
-    return ray.workers, len(ray.nodes)
+    nursery = OnRay(wanted)
+    nursery.close()
+    return nursery.room.workers, len(nursery.nodes)
 
 
-class Ray:
-    """Runs tasks on Ray. A Runner; `close` it."""
+class RayDriver:
+    """The driver process, seen from here; its memory is none of the job's. `close` it, and what it started."""
 
     def __init__(self, wanted: Needs) -> None:
-        refuse_missing_engine("ray")
-        self._wanted = wanted
-        token = secrets.token_hex(8)
-        sources = tuple(wanted.sources[:: max(1, -(-len(wanted.sources) // _MOST_SOURCES))])  # from all over the list
-        self._place = SharedFolder((wanted.folder or Path()) / f"ray-{token}", token, sources)
-        self._calls: dict[int, tuple[Busy, Calls[Any, Any], queue.SimpleQueue[Any]]] = {}
-        self._next_call = 0
-        self._lock = threading.Lock()
-        self._why_down = ""
+        self.address = wanted.address
+        self.why_down = ""
+        self._workers: dict[int, Future[str]] = {}  # how each ended
+        self._numbers = itertools.count()  # of workers
         self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._own: OwnRay | None = None  # that ends with this
-        self._driver = Apart(self._reach())
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "streambpe.runners.ray_driver"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # Ray's own log files say more
+            start_new_session=True,  # Ctrl-C is the coordinator's business
+        )
+        leave_apart(self._process.pid)
+        self._channel = channel_to(self._process)
         threading.Thread(target=self._read, name="streambpe-ray", daemon=True).start()
         try:
-            self.nodes: list[tuple[str, int]] = self._answer("up", _START_SECONDS)
-            room = room_on([cpus for _, cpus in self.nodes], wanted)
-            self.workers, self.memory_bytes = room.workers, room.memory_bytes  # the latter: of each task
-            if wanted.folder is not None:
-                self._look(room.cpus)
+            temp_dir = str(wanted.temp_dir) if wanted.temp_dir else None
+            self.host: str = self.ask("reach", wanted.address, wanted.threads, temp_dir)
         except BaseException:
             self.close()
             raise
 
-    # ------------------------------------------------------------------ starting and ending
+    @property
+    def name(self) -> str:
+        """What it speaks with."""
+        return f"The Ray cluster ({self.address})" if self.address else "Ray on this machine"
 
-    def _reach(self) -> Reached:
-        """How the job gets to Ray, which is started if it has no address."""
-        if self._wanted.address is not None:
-            return Reached(self._wanted.address, None)
-        own = held_ray.get()
-        if own is None:
-            own = self._own = OwnRay()
+    def ask(self, *message: Any) -> Any:
+        """Its answer to a question."""
+        self._send(message)
         try:
-            return own.reach(self._wanted.threads, self._wanted.temp_dir)
-        except RuntimeError as why:
-            self._why_down = str(why)
-            raise self._useless() from None
+            answer = None if self.why_down else self._answers.get(timeout=_ANSWER_SECONDS)
+        except queue.Empty:
+            answer, self.why_down = None, f"no answer within {_ANSWER_SECONDS:.0f} s"
+        if answer is None:
+            useless = f"{self.name} cannot be used: {self.why_down}. Nothing was begun. "
+            if self.address:
+                raise WorkerLost(f"{useless}Is it running, and this machine one of its nodes? `ray status` says so.")
+            raise WorkerLost(f"{useless}A busy machine may need a second try; --engine processes works without Ray.")
+        return answer
 
-    def _look(self, cpus: int) -> None:
-        """Refuse a cluster whose nodes have other programs, or other files."""
-        self._place.folder.mkdir(parents=True)
-        self._place.file.write_text(self._place.token, encoding="utf-8")
-        self._send(("look", self._place, versions(), cpus))
-        found: dict[str, tuple[str, str]] = self._answer("looked", _START_SECONDS)
-        for node, (name, problem) in found.items():
-            if not problem:
-                with contextlib.suppress(OSError):
-                    problem = (
-                        "" if (self._place.folder / node).read_text(encoding="utf-8") == self._place.token else "?"
-                    )
-                    continue
-                problem = f"writes elsewhere than into the {self._place.folder.parent} that this command sees"
-            raise RunError(f"--engine ray: node {name} {problem}. Nothing was begun.")
-
-    def close(self) -> None:
-        """See Runner."""
-        self._driver.close()
-        if self._own is not None:
-            self._own.close()
-        with contextlib.suppress(OSError):
-            remove_folder(self._place.folder)
-            self._place.folder.parent.rmdir()  # unless something else is in it
-
-    # ------------------------------------------------------------------ messages
+    def start(self, *given: Any) -> Future[str]:
+        """Ask Ray for a worker; how it will end."""
+        number = next(self._numbers)
+        ended = self._workers[number] = Future[str]()
+        self._send(("start", number, *given))
+        return ended
 
     def _send(self, message: Any) -> None:
         with contextlib.suppress(OSError, ValueError):  # whoever waits for an answer is told that there is none
-            self._driver.channel.send(message)
+            self._channel.send(message)
 
     def _read(self) -> None:
         """Hand out what the driver says, until it ends; whatever ends this thread, nobody waits for an answer then."""
         with contextlib.suppress(Exception):
-            while not self._why_down:
-                kind, *message = self._driver.channel.receive()
+            while not self.why_down:
+                kind, *message = self._channel.receive()
                 if kind == "down":
-                    self._why_down = message[0]
-                elif kind in ("up", "looked"):
-                    self._answers.put((kind, message[0]))
+                    self.why_down = message[0]
+                elif kind == "answer":
+                    self._answers.put(message[0])
                 else:
-                    self._hand_out(kind, *message)
-        self._why_down = self._why_down or "Ray ended the process that spoke with it"
-        self._answers.put(("down", None))
-        with self._lock:
-            for _, _, answers in self._calls.values():
-                answers.put(("down",))
+                    self._workers.pop(message[0]).set_result(message[1])
+        self.why_down = self.why_down or "Ray ended the process that spoke with it"
+        self._answers.put(None)
+        for ended in list(self._workers.values()):
+            ended.set_result(self.why_down)
 
-    def _hand_out(self, kind: str, number: int, *message: Any) -> None:
-        with self._lock:
-            call = self._calls.get(number)
-        if call is None:
-            return
-        busy, calls, answers = call
-        if kind == "told":
-            told: Told = message[0]
-            done, busy.pid, busy.memory_bytes, busy.node = told
-            calls.advance(busy, done - busy.done)
+    def close(self) -> None:
+        """End it, with all that is at work there."""
+        self._channel.close()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+_held: ContextVar[list[RayDriver] | None] = ContextVar("streambpe_held_ray", default=None)  # of the `one_ray` around
+
+
+@contextlib.contextmanager
+def one_ray() -> Iterator[None]:
+    """Within this, at most one Ray is started on this machine."""
+    if _held.get() is not None:
+        yield
+        return
+    held: list[RayDriver] = []
+    before = _held.set(held)
+    try:
+        yield
+    finally:
+        _held.reset(before)
+        for driver in held:
+            driver.close()
+
+
+class OnRay:
+    """Starts workers on Ray, for one question. A Nursery."""
+
+    def __init__(self, wanted: Needs) -> None:
+        refuse_missing_engine("ray")
+        token = secrets.token_hex(8)
+        sources = tuple(wanted.sources[:: max(1, -(-len(wanted.sources) // _MOST_SOURCES))])  # from all over the list
+        self._place = SharedFolder((wanted.folder or Path()) / f"ray-{token}", token, sources)
+        held = _held.get()
+        if held and not held[-1].why_down:
+            self._driver = held[-1]
         else:
-            answers.put((kind, *message))
-
-    def _answer(self, wanted: str, seconds: float) -> Any:
+            self._driver = RayDriver(wanted)
+            if held is not None:
+                held.append(self._driver)
+        self._alone = held is None  # so the driver ends with this
+        self.who = f"A worker of {self._driver.name}"
         try:
-            kind, answer = self._answers.get(timeout=seconds)
-        except queue.Empty:
-            kind, self._why_down = "down", f"no answer within {seconds:.0f} s"
-        if kind != wanted:
-            raise self._useless()
-        return answer
+            self.nodes: dict[str, tuple[str, int]] = self._driver.ask("nodes")
+            self.room = room_on([cpus for _, cpus in self.nodes.values()], wanted)
+            if wanted.folder is not None:
+                self._look()
+        except BaseException:
+            self.close()
+            raise
 
-    def _useless(self) -> WorkerLost:
-        return WorkerLost(
-            f"{self._name()} cannot be used: {self._why_down}. Nothing was begun. "
-            + (
-                "Is it running, and this machine one of its nodes? `ray status` says so."
-                if self._wanted.address
-                else "A busy machine may need a second try; --engine processes works without Ray."
-            )
-        )
+    def _look(self) -> None:
+        """Refuse a cluster whose nodes have other programs, or other files."""
+        self._place.folder.mkdir(parents=True)
+        self._place.file.write_text(self._place.token, encoding="utf-8")
+        problems: dict[str, str] = self._driver.ask("look", self._place, versions(), self.room.cpus)
+        for node, problem in problems.items():
+            self._refuse(node, problem, "Nothing was begun.")
 
-    def _name(self) -> str:
-        return f"The Ray cluster ({self._wanted.address})" if self._wanted.address else "Ray on this machine"
+    def _refuse(self, node: str, problem: str, kept: str) -> None:
+        """Refuse a node with a problem, or one that left its file elsewhere."""
+        with contextlib.suppress(OSError):
+            if not problem and (self._place.folder / node).read_text(encoding="utf-8") == self._place.token:
+                return
+        problem = problem or f"writes elsewhere than into the {self._place.folder.parent} that this command sees"
+        raise RunError(f"--engine ray: node {self._name_of(node)} {problem}. {kept}")
 
-    # ------------------------------------------------------------------ tasks
+    def _name_of(self, node: str) -> str:
+        return self.nodes[node][0] if node in self.nodes else node[:6]
 
-    def map(self, calls: Calls[Any, Any]) -> None:
-        """See Runner."""
-        self._send(("share", pickle.dumps(calls.shared, protocol=5)))
-        who = f"A worker of {self._name()}"
-        calls.run(self.workers, lambda *one: self._once(calls, *one), lambda: self._send(("stop",)), who)
+    def start(self, wanted: Callable[[], bool]) -> WorkerProcess | None:
+        """See Nursery. It waits until Ray has room for the worker."""
+        token, driver = secrets.token_bytes(TOKEN_BYTES), self._driver
+        family = socket.AF_INET6 if ":" in driver.host else socket.AF_INET
+        with socket.create_server((driver.host, 0), family=family) as server:
+            server.settimeout(_LOOK_SECONDS)
+            given = server.getsockname()[:2], token, self.room.memory_bytes, self._place, versions()
+            ended = driver.start(*given)
+            made = None
+            while made is None:
+                if not wanted():
+                    return None  # it will find nobody, and end
+                if driver.why_down:
+                    raise WorkerLost(
+                        f"{driver.name} went away: {driver.why_down}. Everything committed is kept; the same command "
+                        f"goes on where a cluster is, or without --engine ray."
+                    )
+                if ended.done():
+                    raise Lost(ended.result())
+                made = _connected(server, token)
+        ended.add_done_callback(lambda _: _hang_up(made))
+        with made:  # it is open as long as the channel
+            channel = Channel(made.makefile("rb"), made.makefile("wb"))
+        pid, node, problem = channel.receive()
+        self._refuse(node, problem, "What was committed is kept.")
 
-    def _once(self, calls: Calls[Any, Any], argument: Any, attempt: int, busy: Busy) -> Any:
-        body = pickle.dumps((calls.task, argument), protocol=5)
-        answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        with self._lock:
-            number = self._next_call = self._next_call + 1
-            self._calls[number] = busy, calls, answers
-        try:
-            if self._why_down:
-                answers.put(("down",))
-            self._send(("run", number, attempt, calls.memory_bytes, self._place, busy.task, body))
-            if calls.halted:  # a stop that was told before this was not meant for it
-                self._send(("stop",))
-            kind, *answer = answers.get()
-        finally:
-            with self._lock:
-                del self._calls[number]
-        if kind == "done":
-            calls.advance(busy, answer[0] - busy.done)
-            kind, value = pickle.loads(answer[1])
-            if kind == "failed":
-                raise value
-            return value
-        if kind == "down" and not calls.halted:
-            raise WorkerLost(
-                f"{self._name()} went away: {self._why_down}. Everything committed is kept; the same command "
-                f"goes on where a cluster is, or without --engine ray."
-            )
-        raise Lost(" on ".join([*answer, *filter(None, [busy.node])]))
+        def kill() -> str:
+            _hang_up(made)
+            with contextlib.suppress(TimeoutError):
+                return ended.result(_END_SECONDS)
+            return "nobody knows how"
+
+        return WorkerProcess(pid, channel, kill, self._name_of(node))
+
+    def close(self) -> None:
+        """See Nursery."""
+        if self._alone:
+            self._driver.close()
+        with contextlib.suppress(OSError):
+            remove_folder(self._place.folder)
+            self._place.folder.parent.rmdir()  # unless something else is in it
+
+
+def _connected(server: socket.socket, token: bytes) -> socket.socket | None:
+    """The worker that shows the token, if it comes now."""
+    try:
+        made, _ = server.accept()
+    except TimeoutError:
+        return None
+    with contextlib.suppress(OSError):
+        made.settimeout(CONNECT_SECONDS)
+        if hmac.compare_digest(made.recv(TOKEN_BYTES, socket.MSG_WAITALL), token):
+            made.settimeout(None)
+            return made
+    made.close()
+    return None
+
+
+def _hang_up(connection: socket.socket) -> None:
+    """End a connection for all that wait on either side; a worker ends at that."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)

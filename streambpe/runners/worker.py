@@ -1,10 +1,11 @@
 """A worker process: it takes tasks from its coordinator one after another, and ends when that is gone.
 
-    python -m streambpe.runners.worker      where processes cannot be forked; else nursery.py forks them
+    python -m streambpe.runners.worker      where processes cannot be forked; else nursery.py forks them, or Ray starts
+                                            them (ray_node.py)
 
-It is sent ("share", value), ("run", task, argument, attempt, memory) and ("stop",), and sends ("advance", n) and in the
-end ("done", result) or ("failed", error). A thread of its own reads, so that a worker whose coordinator was killed
-ends at once, in the middle of a task too: what a task commits is whole or not there.
+It is sent ("share", value), ("run", task, argument, attempt, memory) and ("stop",), and sends ("advance", n, memory)
+and in the end ("done", result) or ("failed", error). A thread of its own reads, so that a worker whose coordinator was
+killed ends at once, in the middle of a task too: what a task commits is whole or not there.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 from streambpe.errors import StreambpeError
@@ -30,8 +32,8 @@ _TELL_SECONDS = 0.2  # between two messages of how far a task is
 class _Served:
     """The worker's side of its channel."""
 
-    def __init__(self, channel: Channel) -> None:
-        self.channel = channel
+    def __init__(self, channel: Channel, memory: Callable[[], int]) -> None:
+        self.channel, self.memory = channel, memory
         self.shared: Any = None
         self.stopping = False
         self.tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -58,9 +60,9 @@ class _Served:
         """Run tasks for ever."""
         while True:
             task, argument, number, memory_bytes = self.tasks.get()
-            told = _Told(self.channel)
+            told = _Told(self.channel, self.memory)
             attempt = Attempt(number, memory_bytes, self.shared, lambda: self.stopping, told.advance, True)
-            answer = answered(task, argument, attempt)
+            answer = _answered(task, argument, attempt)
             told.flush()
             _send(self.channel, answer)
             del task, argument, attempt, answer
@@ -77,8 +79,8 @@ def _send(channel: Channel, body: bytes) -> None:
 class _Told:
     """How far a task is, told now and then."""
 
-    def __init__(self, channel: Channel) -> None:
-        self._channel, self._done, self._next = channel, 0, 0.0
+    def __init__(self, channel: Channel, memory: Callable[[], int]) -> None:
+        self._channel, self._memory, self._done, self._next = channel, memory, 0, 0.0
 
     def advance(self, done: int) -> None:
         self._done += done
@@ -87,11 +89,11 @@ class _Told:
 
     def flush(self) -> None:
         if self._done:
-            _send(self._channel, pickle.dumps(("advance", self._done), protocol=5))
+            _send(self._channel, pickle.dumps(("advance", self._done, self._memory()), protocol=5))
         self._done, self._next = 0, time.monotonic() + _TELL_SECONDS
 
 
-def answered(task: Task[Any, Any], argument: Any, attempt: Attempt) -> bytes:
+def _answered(task: Task[Any, Any], argument: Any, attempt: Attempt) -> bytes:
     """("done", result) or ("failed", error), pickled, whatever they hold."""
     try:
         return pickle.dumps(("done", task(argument, attempt)), protocol=5)
@@ -106,14 +108,14 @@ def answered(task: Task[Any, Any], argument: Any, attempt: Attempt) -> bytes:
             return pickle.dumps(("failed", RuntimeError(f"{type(why).__name__}: {why}")), protocol=5)
 
 
-def serve(channel: Channel) -> None:
-    """Be a worker; never returns."""
-    ignore_stop_signals()
-    _Served(channel).run()
+def serve(channel: Channel, memory: Callable[[], int] = lambda: 0) -> None:
+    """Be a worker; never returns. `memory`: what it takes, if its coordinator cannot see that."""
+    _Served(channel, memory).run()
 
 
 def main() -> None:
     """A worker on standard input and output; what the task prints goes to standard error."""
+    ignore_stop_signals()
     channel = own_channel()
     prepare_allocators(int(sys.argv[1]))
     serve(channel)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from streambpe.runners.processes import NURSERY_BYTES, START_SECONDS, WORKER_BYTES, Processes
-from streambpe.runners.ray import Needs, Ray
+from streambpe.runners.ray import Needs, OnRay
 from streambpe.runners.runner import Runner
 
 _LEAST_SHARE = 0.05  # of the time, that processes have to save, and that starting them may take
@@ -47,8 +47,8 @@ def runner_for(
     """(who does so many tasks of a module, what memory each may use). None: the threads of this process are quicker, or
     there is no room for another. `at_least`: see processes_pay."""
     if engine == "ray":
-        ray = Ray(needs)
-        return ray, ray.memory_bytes
+        nursery = OnRay(needs)
+        return Processes(nursery.room.workers, nursery), nursery.room.memory_bytes
     room = needs.memory_bytes - needs.held_bytes - NURSERY_BYTES
 
     def memory_of_each() -> int:
@@ -60,4 +60,4 @@ def runner_for(
     pays = engine == "processes" or processes_pay(cost, needs.threads, workers, at_least)
     if engine == "threads" or memory_of_each() < needs.least_bytes or not pays:
         return None
-    return Processes(workers, memory_of_each() + WORKER_BYTES, [module]), memory_of_each()
+    return Processes.here(workers, memory_of_each() + WORKER_BYTES, [module]), memory_of_each()

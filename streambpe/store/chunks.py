@@ -16,7 +16,6 @@ import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -60,7 +59,7 @@ class Folded:
         return cls(held, new, not all_of_them or any(some.any() and not some.all() for some in mine))
 
 
-def fold(run: Run, *, memory_bytes: int, threads: int, temp_dir: Path | None, again: bool = False) -> CorpusFacts:
+def fold(run: Run, resources: Resources, *, again: bool = False) -> CorpusFacts:
     """Bring state.duckdb up to the committed parts; returns the corpus facts. One transaction.
 
     `again`: fill everything from the parts, whatever the tables hold.
@@ -75,10 +74,10 @@ def fold(run: Run, *, memory_bytes: int, threads: int, temp_dir: Path | None, ag
     corpus: CorpusFacts = json.loads(facts.get("corpus", "null"))
     if not anew and not new and facts.get("unfinished", "[]") == left:
         return corpus
-    spare = max(memory_bytes - BASE_BYTES, 48 << 20)  # half of it for DuckDB, the rest for the rows given to it
+    spare = max(resources.memory_bytes - BASE_BYTES, 48 << 20)  # half of it for DuckDB, the rest for rows given to it
     at_once = min(max(spare // 32, 1 << 20), 64 << 20)
-    new = compact(run, new, at_once, threads)
-    with run.writing(memory_bytes=spare // 2, threads=threads, temp_dir=temp_dir) as con:
+    new = compact(run, new, at_once, resources.threads)
+    with run.writing(memory_bytes=spare // 2, threads=resources.threads, temp_dir=resources.temp_dir) as con:
         con.begin()
         if anew:
             run_sql(con, "clear_counts")
@@ -86,7 +85,7 @@ def fold(run: Run, *, memory_bytes: int, threads: int, temp_dir: Path | None, ag
             _note_edits(con, facts, at_once)
         told = {"unfinished": left} if left != facts.get("unfinished", "[]") else {}
         if anew or new:
-            corpus = _add_parts(con, parts, new, at_once, threads)
+            corpus = _add_parts(con, parts, new, at_once, resources.threads)
             told["corpus"] = json.dumps(corpus)
         failpoint("fold-filled")
         with tables_written(run.state) as written:
@@ -95,7 +94,7 @@ def fold(run: Run, *, memory_bytes: int, threads: int, temp_dir: Path | None, ag
     if anew or new:
         run.keep(_FOLDED, run.written_at())
     failpoint("fold-committed")
-    compact(run, list(list_parts(run)), at_once, threads)
+    compact(run, list(list_parts(run)), at_once, resources.threads)
     return corpus
 
 

@@ -156,12 +156,7 @@ def merge_runs(
                     _remember(target, [name for name in read_record(target).runs if name not in here])
                     raise
                 meter.done += 1
-            corpus = fold(
-                target,
-                memory_bytes=resources.memory_bytes,
-                threads=resources.threads,
-                temp_dir=resources.temp_dir,
-            )
+            corpus = fold(target, resources)
         # Last of all: what fails before it leaves a record by which the same command goes on. A disk that is full when
         # that record is gone is no error any more: all is merged.
         try:

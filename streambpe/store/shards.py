@@ -22,6 +22,7 @@ import numpy as np
 
 from streambpe.arrays import Int32
 from streambpe.store.sequences import SequencePart
+from streambpe.threads import in_order
 
 
 @dataclass(frozen=True)
@@ -34,14 +35,14 @@ class Piece:
     follows: bool  # they go on from what is in front of them
 
 
-def cuts_of(parts: Sequence[SequencePart], size: int) -> list[int]:
-    """The places to cut at, about `size` or more apart; from 0 to the number of all places."""
-    found, begin = [0], 0
+def cuts_of(parts: Sequence[SequencePart], size: int, start: int, stop: int) -> list[int]:
+    """The places between two cuts to cut at, about `size` or more apart, and these two."""
+    found, begin = [start], 0
     for part in parts:
-        if begin >= found[-1] + size:
+        if found[-1] + size <= begin < stop:
             found.append(begin)
         begin += part.places
-    return [*found, begin] if begin else found
+    return [*found, stop]
 
 
 def stretches_from(parts: Sequence[SequencePart], start: int) -> Iterator[tuple[int, SequencePart, bool]]:
@@ -61,15 +62,18 @@ def pieces_of(
     start: int,
     stop: int,
     read: Callable[[SequencePart], Int32],
+    threads: int,
     advance: Callable[[int], None],
 ) -> Iterator[Piece]:
-    """The shard between two cuts. `advance` is told of the places from cut to cut."""
+    """The shard between two cuts, read by so many threads. `advance` is told of the places from cut to cut."""
     inside = not start
-    for begin, part, follows in stretches_from(parts, start):
+    stretches = list(stretches_from(parts, start))
+    texts = in_order(read, (part for _, part, _ in stretches), threads)
+    for begin, part, follows in stretches:
         beyond = begin >= stop
         if beyond and not (inside and follows):
             return
-        symbols, border = read(part), 0
+        symbols, border = next(texts), 0
         first, last = 0, len(symbols)
         inside = inside or not follows
         if beyond or not inside:

@@ -23,8 +23,7 @@ from streambpe.model.alphabet import script_alphabet
 from streambpe.model.eventlog import EventLog
 from streambpe.progress import refuse_mode
 from streambpe.resources import Resources
-from streambpe.runners.ray import refuse_missing_engine
-from streambpe.runners.ray_own import one_ray
+from streambpe.runners.ray import one_ray, refuse_missing_engine
 from streambpe.sources.find import (
     Named,
     as_given,

@@ -47,7 +47,7 @@ def find_corpus(training: Training) -> Corpus:
         raise RunError(
             f"{run.path} has no counts yet. `streambpe train {typed(run.path)} SOURCE...` counts and learns."
         )
-    fold(run, memory_bytes=resources.memory_bytes, threads=resources.threads, temp_dir=resources.temp_dir)
+    fold(run, resources)
     written_at = run.written_at()
     totals, found = read_totals(run, resources)
     option = "--weight" if training.config.weights else "--balance" if training.config.balance else ""

@@ -31,7 +31,7 @@ from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.train.engine.engine import Engine, HotPairs
 from streambpe.train.engine.rules import Batch, EngineTuning, pass_carried_over
 from streambpe.train.opening import open_engine
-from streambpe.train.superwords.documents import Documents, LocalDocuments
+from streambpe.train.superwords.documents import Documents
 from streambpe.train.superwords.interleave import Interleaved
 from streambpe.train.superwords.phase import StopRequested, SuperwordJob, SuperwordPhase, phase_folder
 from streambpe.train.superwords.undo import can_undo, undo
@@ -62,7 +62,7 @@ def find_documents(training: Training, corpus: Corpus) -> FoundDocuments:
             f"Nothing was changed. Count into another RUN: `streambpe train RUN SOURCE... --superwords "
             f"{training.config.superwords}` does it by itself."
         )
-    documents = LocalDocuments(training.run, order_parts(training.run, corpus.parts))
+    documents = Documents(training.run, order_parts(training.run, corpus.parts))
     if training.config.superwords != "uw":
         return FoundDocuments(documents)
     return FoundDocuments(documents, *_stage_patterns(training, corpus))

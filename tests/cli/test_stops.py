@@ -71,10 +71,11 @@ def test_a_worker_hears_no_ctrl_c_before_it_ignores_it():
 
 
 def _start_nursery() -> None:
-    nursery = object.__new__(processes._Nursery)
+    nursery = processes.Forking(1 << 28, ())
     try:
-        nursery.__init__(1 << 28, ())  # type: ignore[misc]
+        nursery.start(lambda: True)
     finally:
+        nursery._answers.close()
         nursery._control.close()
 
 
@@ -82,7 +83,7 @@ def _start_nursery() -> None:
 @pytest.mark.parametrize(
     ("module", "start"),
     [
-        (processes, lambda: processes._spawned(1 << 28)),
+        (processes, lambda: processes.Spawning(1 << 28).start(lambda: True)),
         (processes, _start_nursery),
         (split_worker, lambda: split_worker.SplitProcess("a", None, keep_gaps=False)),
     ],

@@ -86,6 +86,7 @@ def test_a_sum_beyond_64_bits_is_an_error():
     """Not a negative count."""
     full = as_list({"a": 1, "b": 2**63 - 1})
     assert as_rows(merge([full, as_list({"a": 2})])) == [("a", 3), ("b", 2**63 - 1)]
+    assert as_rows(merge([as_list({"b": -5, "c": -1}), full])) == [("a", 1), ("b", 2**63 - 6), ("c", -1)]
     with pytest.raises(CoreError, match="64 bits"):
         merge([full, as_list({"b": 1})])
 

@@ -73,7 +73,7 @@ def encoded(source: Path, output: Path, resources: Resources, kind: str = "bound
 
 def by_threads_of_tasks(monkeypatch: pytest.MonkeyPatch, done: list[object]) -> None:
     """Run the tasks here; `done` gets those that are joined."""
-    monkeypatch.setattr(worth, "Processes", lambda workers, memory, preload: Here(workers))
+    monkeypatch.setattr(worth.Processes, "here", lambda workers, memory, preload: Here(workers))
     take = spread.taken_blocks
     monkeypatch.setattr(spread, "taken_blocks", lambda path, many: (done.append(path), take(path, many))[1])
 

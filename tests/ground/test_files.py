@@ -18,7 +18,7 @@ from streambpe.files import put_in_place, whole_file
 from streambpe.outputs import parents_made
 from streambpe.store.run import Run
 from streambpe.train.commands import train
-from streambpe.train.superwords.runs import FoundRuns, write_run_words
+from streambpe.train.superwords.runs import write_run_words
 from streambpe.train.superwords.sums import Sums
 from tests.runs import SMALL, text_run
 
@@ -127,5 +127,5 @@ def test_words_of_superwords(disk, tmp_path):
     by = pl.Series("by", [0], pl.UInt64)
     lists = pl.Series("run", [b"\x01\0\0\0\x02\0\0\0"], pl.Binary)
     pl.DataFrame([by, lists, pl.Series("n", [3], pl.Int64)]).write_parquet(part)
-    write_run_words(FoundRuns([part]), tmp_path / "words-2", Sums(tmp_path / "learning.duckdb", 1 << 20, 1, None))
+    write_run_words([part], tmp_path / "words-2", Sums(tmp_path / "learning.duckdb", 1 << 20, 1, None))
     assert (tmp_path / "words-2").is_dir()

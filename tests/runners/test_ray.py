@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -33,18 +32,19 @@ from streambpe.errors import LimitError, RunError, SourceError, UsageError, Work
 from streambpe.inspect.check import check
 from streambpe.inspect.status import describe_more
 from streambpe.resources import Resources
-from streambpe.runners import ray, ray_node, ray_own
-from streambpe.runners.ray import RAY_WORKER_BYTES, Needs, Ray, room_on
-from streambpe.runners.ray_driver import Reached, told
-from streambpe.runners.ray_node import Board, SharedFolder, look_around, run_attempt, versions
-from streambpe.runners.ray_own import Apart
+from streambpe.runners import ray
+from streambpe.runners.processes import Processes
+from streambpe.runners.ray import RAY_WORKER_BYTES, Needs, OnRay, room_on
+from streambpe.runners.ray_driver import told
+from streambpe.runners.ray_node import SharedFolder, look_around, versions
 from streambpe.runners.runner import Calls
 from streambpe.store.run import Run
 from streambpe.train.commands import train
 from streambpe.train.counting import spread
 from streambpe.train.counting.count import count
 from streambpe.train.counting.tasks import attempts_folder
-from streambpe.train.superwords import documents, stage2
+from streambpe.train.superwords import stage2
+from streambpe.train.superwords import tasks as document_tasks
 from tests.runners import tasks
 from tests.runners.ghosts import Haunted
 from tests.runs import ROOT, rows
@@ -135,10 +135,8 @@ def test_a_node_with_other_programs_or_files_is_refused(tmp_path: Path) -> None:
     assert "does not see" in look_around("node", place, versions())
     folder.mkdir(parents=True)
     place.file.write_text("an older token", encoding="utf-8")
-    ray_node._sees.cache_clear()
     assert f"does not see {tmp_path / 'shared'}; it must lie on a file system" in look_around("node", place, versions())
     place.file.write_text("a token", encoding="utf-8")
-    ray_node._sees.cache_clear()
     assert look_around("node", place, versions()) == ""
     assert (folder / "node").read_text(encoding="utf-8") == "a token"
     assert "has regex 1 instead of 2" not in look_around("node", place, versions())
@@ -151,61 +149,22 @@ def test_a_node_with_other_programs_or_files_is_refused(tmp_path: Path) -> None:
     assert "cannot read" in look_around("node", place, versions())
 
 
-class StandIn:
-    """An actor as Ray gives it, in this process."""
-
-    def __init__(self, board: Board) -> None:
-        self.tell = SimpleNamespace(remote=lambda *said: SimpleNamespace(future=lambda: _Known(board.tell(*said))))
-
-
-class _Known:
-    def __init__(self, answer: Any) -> None:
-        self.answer = answer
-
-    def done(self) -> bool:
-        return True
-
-    def result(self) -> Any:
-        return self.answer
-
-
-@pytest.fixture
-def on_a_node(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As in a worker of Ray; the interrupt handler comes back."""
-    context = SimpleNamespace(get_node_id=lambda: "n1")
-    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(get_runtime_context=lambda: context))
-    monkeypatch.setattr(ray_node, "prepare_allocators", lambda memory_bytes: None)
-    monkeypatch.setattr(ray_node, "TELL_SECONDS", 0.01)
-    before = signal.getsignal(signal.SIGINT)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-def _attempt(board: Board, place: SharedFolder, task: Any, argument: Any, shared: Any = None) -> tuple[int, Any]:
-    import pickle
-
-    body = pickle.dumps((task, argument))
-    done, answer = run_attempt(StandIn(board), 7, 0, 1 << 27, place, body, str(shared), pickle.dumps(shared))
-    return done, pickle.loads(answer)
-
-
-def test_an_attempt_on_a_node(tmp_path: Path, on_a_node: None) -> None:
-    board, place = Board(), SharedFolder(tmp_path / "ray-1", "a token")
-    ray_node._sees.cache_clear()
-    kind, error = _attempt(board, place, tasks.square, 3)[1]
-    assert kind == "failed"
-    assert "on a file system that all nodes share" in str(error), "a node that came later does not see it"
-    place.folder.mkdir()
-    place.file.write_text("a token", encoding="utf-8")
-    ray_node._sees.cache_clear()
-    assert _attempt(board, place, tasks.square, 3) == (3, ("done", 9))
-    found = board.take(stopping=True)
-    assert (found[7][1], found[7][3]) == (os.getpid(), "n1")
-    assert found[7][2] > MB
-    assert board.take(stopping=True) == {}
-    assert _attempt(board, place, tasks.multiplied, 3, shared=7) == (0, ("done", 21))
-    assert _attempt(board, place, tasks.waits, str(tmp_path))[1] == ("done", "told")
-    assert _attempt(board, place, tasks.refuses, 3)[1][0] == "failed"
+def test_only_a_worker_with_the_token_is_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever else connects is hung up on, before anything of his is read."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(1)
+        for shown, is_in in ((b"x" * 32, False), (b"short", False), (b"t" * 32, True)):
+            with socket.create_connection(server.getsockname()) as other:
+                other.sendall(shown)
+                other.shutdown(socket.SHUT_WR)
+                made = ray._connected(server, b"t" * 32)
+                assert (made is not None) == is_in
+                if made is None:
+                    assert other.recv(1) == b""
+                else:
+                    made.close()
+        server.settimeout(0.01)
+        assert ray._connected(server, b"t" * 32) is None, "nobody came"
 
 
 def test_errors_of_ray_are_one_line() -> None:
@@ -310,7 +269,7 @@ def everything(run: Path) -> Any:
 def test_tasks_on_a_ray_of_its_own(tmp_path: Path, short: Path) -> None:
     wanted = Needs(None, 2, 800 * MB, 100 * MB, 50 * MB, tmp_path / "shared", temp_dir=short)
     others = set(psutil.Process().children(recursive=True))  # of other tests' fixtures
-    runner = Ray(wanted)
+    runner = Processes(2, OnRay(wanted))
     advanced: list[int] = []
 
     def results(task: Any, arguments: Any, **more: Any) -> list[Any]:
@@ -319,7 +278,6 @@ def test_tasks_on_a_ray_of_its_own(tmp_path: Path, short: Path) -> None:
         return found
 
     try:
-        assert runner.workers == 2
         assert sorted(results(tasks.square, range(20), on_advance=advanced.append)) == [n * n for n in range(20)]
         assert sum(advanced) == sum(range(20))
         assert sorted(results(tasks.multiplied, range(3), shared=7)) == [0, 7, 14]
@@ -439,7 +397,7 @@ def _taken(pid: int) -> dict[str, int]:
         for process in [top, *top.children(recursive=True)]:
             with contextlib.suppress(psutil.Error):
                 command = process.cmdline()
-                is_task = command and command[0].startswith("ray::") and "Board" not in command[0]
+                is_task = command and command[0].startswith("ray::")
                 name = "command" if process.pid == pid else "workers" if is_task else "Ray"
                 taken[name] += process.memory_full_info().pss
     return {**taken, "command and workers": taken["command"] + taken["workers"]}
@@ -448,8 +406,8 @@ def _taken(pid: int) -> dict[str, int]:
 WRITTEN = {  # each kind of task, where it is called, and a place of it
     "count_stretches": ("train.counting.tasks", spread, "train.counting.tasks", "attempt-{}-written"),
     "shard_tokens": ("train.superwords.stage2", stage2, "train.superwords.stage2", "stage2-{}-begun"),
-    "shard_neighbours": ("train.superwords.tasks", documents, "train.superwords.tasks", "neighbours-{}-written"),
-    "shard_runs": ("train.superwords.tasks", documents, "train.superwords.tasks", "runs-{}-written"),
+    "shard_neighbours": ("train.superwords.tasks", document_tasks, "train.superwords.tasks", "neighbours-{}-written"),
+    "shard_runs": ("train.superwords.tasks", document_tasks, "train.superwords.tasks", "runs-{}-written"),
     "encode_stretches": ("encode.tasks", encode_spread, "encode.tasks", "encode-{}-written"),
 }
 
@@ -460,12 +418,13 @@ def test_training_and_encoding_on_ray_though_lost_workers_go_on_writing(
     tmp_path: Path, corpus: Path, short: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     models, ids = [], []
-    started: list[Reached] = []
+    started: list[ray.RayDriver] = []
     ghosts = tmp_path / "ghosts"
 
-    def start(reached: Reached) -> Apart:
-        started.append(reached)
-        return Apart(reached)
+    class Noted(ray.RayDriver):
+        def __init__(self, wanted: Needs) -> None:
+            started.append(self)
+            super().__init__(wanted)
 
     for resources in (THREADS, replace(ON_RAY, temp_dir=short, memory_bytes=1200 * MB)):
         run = tmp_path / resources.engine
@@ -474,17 +433,14 @@ def test_training_and_encoding_on_ray_though_lost_workers_go_on_writing(
                 for name, (module, caller, failing, place) in WRITTEN.items():
                     ghost = Haunted(f"streambpe.{module}", name, f"streambpe.{failing}", place, str(ghosts))
                     patched.setattr(caller, name, ghost)
-                for caller in (ray_own, ray):
-                    patched.setattr(caller, "Apart", start)
+                patched.setattr(ray, "RayDriver", Noted)
             train(run, [str(corpus)], resources=resources, vocab_size=1500, superwords="uw", pattern="superbpe1")
-            one_training = list(started)
+            assert len(started) == (resources is not THREADS), "one Ray for all questions of a training"
             encode_corpus(Tokenizer.load(run), [str(corpus)], run / "ids.npy", resources=resources)
         models.append((run / "model.events.jsonl").read_bytes())
         ids.append((run / "ids.npy").read_bytes())
         assert not (run / ".ids.npy.streambpe.new").exists()
     assert check(run, resources=THREADS) == []
-    assert [one.address for one in one_training].count(None) == 1, "one Ray for all questions of a training"
-    assert len(one_training) >= 5, "it, and one for each question: counts, stage 2, neighbours, chains"
     assert models[0] == models[1]
     assert ids[0] == ids[1]
     ends = {ghost.name: (ghost / "ended").read_text() for ghost in ghosts.iterdir()}

@@ -28,11 +28,11 @@ from tests.runs import ROOT
 MEMORY = 100 << 20
 FORKS = sys.platform == "linux"
 FORKED = pytest.param(
-    lambda n: Processes(n, MEMORY, ["tests.runners.tasks"], fork=True),
+    lambda n: Processes.here(n, MEMORY, ["tests.runners.tasks"], fork=True),
     id="forked",
     marks=pytest.mark.skipif(not FORKS, reason="forked on Linux only"),
 )
-PROCESSES = [FORKED, pytest.param(lambda n: Processes(n, MEMORY, fork=False), id="spawned")]
+PROCESSES = [FORKED, pytest.param(lambda n: Processes.here(n, MEMORY, fork=False), id="spawned")]
 RUNNERS = [pytest.param(Here, id="here"), *PROCESSES]
 Make = Callable[[int], Runner]
 
@@ -144,7 +144,7 @@ def test_a_task_that_kills_every_worker_is_one_message(make: Make) -> None:
 
 @pytest.mark.skipif(not FORKS, reason="there is a nursery on Linux only")
 def test_a_killed_nursery_is_replaced() -> None:
-    with closing(lambda n: Processes(n, MEMORY, fork=True)) as runner:
+    with closing(lambda n: Processes.here(n, MEMORY, fork=True)) as runner:
         assert sorted(results(runner, tasks.square, range(4))) == [0, 1, 4, 9]
         nursery = max(psutil.Process().children(), key=lambda child: child.create_time())
         for process in [nursery, *nursery.children()]:
@@ -178,7 +178,7 @@ def test_what_a_task_prints_is_no_message(make: Make, capfd: pytest.CaptureFixtu
 
 @pytest.mark.skipif(not FORKS, reason="there is a nursery on Linux only")
 def test_libraries_are_loaded_once() -> None:
-    with closing(lambda n: Processes(n, MEMORY, ["pyarrow.parquet"], fork=True), 1) as runner:
+    with closing(lambda n: Processes.here(n, MEMORY, ["pyarrow.parquet"], fork=True), 1) as runner:
         assert results(runner, tasks.imported, ["pyarrow.parquet"]) == [True]
 
 
@@ -189,7 +189,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tes
 from streambpe.runners.processes import Processes
 from streambpe.runners.runner import Calls
 from tests.runners import tasks
-runner = Processes(2, 1 << 27, fork=sys.argv[2] == "forked")
+runner = Processes.here(2, 1 << 27, fork=sys.argv[2] == "forked")
 print("ready", flush=True)
 try:
     runner.map(Calls(tasks.waits, [sys.argv[1]] * 2, 1 << 27))

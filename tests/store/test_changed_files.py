@@ -39,7 +39,7 @@ STATES: dict[str, tuple[str, str]] = {
     "counting": ("boundless", "part-committed:4"),
     "learning": ("plain", "snapshot-made:2"),
     "larger": ("plain", "journal-created"),  # of a finished one, to a larger size
-    "neighbours": ("boundless", "neighbours-written"),
+    "neighbours": ("boundless", "neighbours-0-committed"),
     "superwords": ("boundless", "events-committed"),  # the first commit of phase two
     "uw": ("uw", "events-committed"),
     "finished": ("plain", ""),
@@ -84,7 +84,7 @@ def make(run: Path, corpus: Path, state: str) -> None:
             train(run, [str(corpus)], **how, **options)
         options = {**options, "vocab_size": 300}
     if state in ("superwords", "uw"):  # through phase one first, so that the next commit is one of phase two
-        with killed_at("neighbours-written"):
+        with killed_at("neighbours-0-committed"):
             train(run, [str(corpus)], **how, **options)
         with killed_at(place):
             resume(run, resources=RESOURCES)

@@ -47,6 +47,7 @@ EXAMPLES = {
     "least": 1,
     "low": 0,
     "high": 9,
+    "step": 2,
     "stop_list": 2,
     "range_bytes": 1000,
     "first_chunk": "a",

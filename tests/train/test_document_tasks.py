@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from streambpe.arrays import Int32, Int64
+from streambpe.arrays import Int32
 from streambpe.runners.here import Here
 from streambpe.runners.processes import Processes
 from streambpe.runners.runner import Attempt, Runner
@@ -30,14 +30,14 @@ from streambpe.train.commands import train
 from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from streambpe.train.superwords import tasks
-from streambpe.train.superwords.documents import Kept, LocalTexts
-from streambpe.train.superwords.neighbours import PartsReader, count_neighbours
-from streambpe.train.superwords.runs import FoundRuns, OpenChunks, collect_runs, kept_pairs
+from streambpe.train.superwords.neighbours import PartsReader
+from streambpe.train.superwords.runs import OpenChunks
 from streambpe.train.superwords.tasks import (
+    DocumentTasks,
+    Kept,
     PlaceRange,
-    RunShards,
-    TaskFiles,
-    neighbour_shards,
+    collect_runs,
+    count_neighbours,
     shard_neighbours,
     shard_runs,
 )
@@ -98,26 +98,16 @@ def added_up(files: Sequence[Path]) -> dict[Any, int]:
     return dict(rows.group_by(rows.columns[0]).agg(pl.col("n").sum()).iter_rows())
 
 
-def in_all(found: FoundRuns) -> dict[bytes, int]:
-    """All runs, in files or not."""
-    if found.once is None:
-        return added_up(found.files)
-    n = {}
-    for runs in found.once.take():
-        n |= {run.tobytes(): count for run, count in zip(np.split(runs.data, runs.ends), runs.n.tolist(), strict=False)}
-    return n
-
-
-def kept_in(reader: Listed) -> tuple[Int64, OpenChunks, int]:
+def kept_in(reader: Listed) -> Kept:
     """What runs are not cut between: neighbours that are not too rare, and all of some symbols."""
     keys = sorted(key for key, n in neighbours_of(reader).items() if n > 2)
-    return np.array(keys, np.int64), OpenChunks({1}, {2}), 64
+    return Kept(np.array(keys, np.int64), OpenChunks({1}, {2}), 64)
 
 
 def runs_of(reader: Listed) -> dict[bytes, int]:
     """The judge: a loop."""
-    keys, opened, _ = kept_in(reader)
-    known, n = set(keys.tolist()), Counter[bytes]()
+    kept_pairs = kept_in(reader)
+    opened, known, n = kept_pairs.open_chunks, set(kept_pairs.keys.tolist()), Counter[bytes]()
     for text in texts_of(reader):
         run: list[int] = []
         for symbol in [*text, -1]:
@@ -138,23 +128,22 @@ def _small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def processes(workers: int) -> Processes:
-    return Processes(workers, MEMORY, ["streambpe.train.superwords.tasks"])
+    return Processes.here(workers, MEMORY, ["streambpe.train.superwords.tasks"])
 
 
 KINDS = {"neighbours": neighbours_of, "runs": runs_of}
 TASKS = {"neighbours": shard_neighbours, "runs": shard_runs}
 
 
-def shards_of(kind: str, reader: Listed, folder: Path) -> TaskFiles:
-    if kind == "neighbours":
-        return neighbour_shards(reader, folder, "these")
-    return RunShards("runs", folder, "these", reader, "runs-3-open", *kept_in(reader))
+def shards_of(kind: str, reader: Listed, folder: Path) -> DocumentTasks:
+    kept = kept_in(reader) if kind == "runs" else None
+    return DocumentTasks(kind, f"{kind}-3-open", folder, "these", reader, kept)
 
 
 def counted(kind: str, reader: Listed, folder: Path, runner: Runner, memory: int = 0) -> list[Path]:
     folder.mkdir(exist_ok=True)
     shards, told = shards_of(kind, reader, folder), list[int]()
-    files = shards.answer(TASKS[kind], Crew(runner, memory), told.append)
+    files = shards.answer_by(Crew(runner, memory), tasks.LEAST_TASK, told.append)
     assert sum(told) == reader.places
     assert not shards.attempts.exists()
     return files
@@ -165,7 +154,7 @@ def test_shards_hold_every_place_once(seed: int) -> None:
     """In order, and each begins behind a barrier or where nothing goes on."""
     reader = random_reader(seed)
     size = random.Random(seed).choice([1, 10, 50, 200])
-    cuts = cuts_of(reader.parts, size)
+    cuts = cuts_of(reader.parts, size, 0, reader.places)
     assert cuts[0] == 0
     assert cuts[-1] == reader.places
     assert all(stop - start >= size for start, stop in pairwise(cuts[:-1]))
@@ -174,7 +163,7 @@ def test_shards_hold_every_place_once(seed: int) -> None:
     fresh = {at for at, part in zip(begins, reader.parts, strict=False) if not part.follows}
     at, told = 0, []
     for start, stop in pairwise(cuts):
-        for number, piece in enumerate(pieces_of(reader.parts, start, stop, reader.read, told.append)):
+        for number, piece in enumerate(pieces_of(reader.parts, start, stop, reader.read, 1, told.append)):
             assert piece.begin == at
             assert piece.symbols.tolist() == places[at : at + len(piece.symbols)] != []
             if not number:
@@ -187,14 +176,12 @@ def test_shards_hold_every_place_once(seed: int) -> None:
 def test_answers_are_those_of_a_loop(seed: int, tmp_path: Path) -> None:
     """In shards, with tables that are full again and again, and as one go counts them."""
     reader = random_reader(seed, parts=30)
-    (tmp_path / "one").mkdir()
     for kind, judge in KINDS.items():
         assert added_up(counted(kind, reader, tmp_path / "tasks", Here(2))) == judge(reader)
-    neighbours = count_neighbours(reader, tmp_path / "one", 1, 1 << 20, lambda n: None)
-    assert added_up(neighbours) == neighbours_of(reader)
-    kept = kept_pairs(*kept_in(reader))
-    runs = collect_runs(reader, kept, tmp_path / "one", "runs", 1, 1 << 10, lambda n: None)
-    assert in_all(runs) == runs_of(reader)
+    for threads in (1, 3):
+        work = Work(tmp_path / f"{threads}", MEMORY, threads, "these")
+        assert added_up(count_neighbours(reader, work, lambda n: None)) == neighbours_of(reader)
+        assert added_up(collect_runs(reader, kept_in(reader), "runs", work, lambda n: None)) == runs_of(reader)
 
 
 def large_reader() -> Listed:
@@ -232,7 +219,7 @@ def test_a_dead_worker_that_still_writes_harms_nothing(kind: str, tmp_path: Path
     wanted = contents(counted(kind, reader, tmp_path / "one", Here(1), MEMORY))
     tmp_path.joinpath("tasks").mkdir()
     shards = shards_of(kind, reader, tmp_path / "tasks")
-    task = PlaceRange(kind, *shards.cuts[1:3])
+    task = PlaceRange(kind, *cuts_of(reader.parts, tasks.LEAST_TASK, 0, reader.places)[1:3])
 
     class Slow(Listed):
         def read(self, part: SequencePart) -> Int32:
@@ -241,7 +228,7 @@ def test_a_dead_worker_that_still_writes_harms_nothing(kind: str, tmp_path: Path
             return super().read(part)
 
     slow = shards_of(kind, Slow(reader.parts, reader.symbols), tmp_path / "tasks")
-    with pytest.raises(OSError, match=f"{kind}-.*at-"):
+    with pytest.raises(OSError, match=f"{kind}-3-open"):
         TASKS[kind](task, Attempt(0, MEMORY, slow, lambda: False, lambda n: None))
     assert contents([shards.file(task.start, task.stop)]).items() <= wanted.items()
     assert contents(counted(kind, reader, tmp_path / "tasks", Here(1), MEMORY)) == wanted
@@ -282,42 +269,42 @@ def test_a_stop_is_heard_between_two_parts(tmp_path: Path) -> None:
     reader = large_reader()
 
     def stop(places: int) -> None:
-        if list(tmp_path.glob("neighbours-at-*")):
+        if list(tmp_path.glob("neighbours-*")):
             raise InterruptedError
 
-    shards = neighbour_shards(reader, tmp_path, "these")
+    shards = shards_of("neighbours", reader, tmp_path)
     with pytest.raises(InterruptedError):
-        shards.answer(shard_neighbours, Crew(Here(1), MEMORY), stop)
-    assert 0 < len(list(tmp_path.glob("neighbours-at-*"))) < len(shards.cuts) - 1
+        shards.answer_by(Crew(Here(1), MEMORY), tasks.LEAST_TASK, stop)
+    assert 0 < len(list(tmp_path.glob("neighbours-*"))) < reader.places // tasks.LEAST_TASK // 2
     assert not shards.attempts.exists()
 
 
 @pytest.mark.long
-def test_who_counts(tmp_path: Path) -> None:
-    """Tasks once begun go on as tasks; what one go left is removed; else one go, unless processes are asked for."""
-    reader, texts = large_reader(), LocalTexts(large_reader())
+def test_who_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One go, unless processes are asked for; whoever goes on keeps what is there and counts what is missing."""
+    reader = large_reader()
 
-    def files(engine: str) -> list[str]:
+    def files(engine: str) -> list[Path]:
         work = Work(tmp_path, MEMORY, 1, "these", engine)
-        found = texts.neighbours(work, lambda n: None)
+        found = count_neighbours(reader, work, lambda n: None)
         assert added_up(found) == neighbours_of(reader)
         assert sorted(found) == sorted(tmp_path.glob("neighbours-*"))
-        runs = texts.runs(Kept(*kept_in(reader)), "runs-3", work, lambda n: None)
-        assert (runs.once is None) == (len(found) > 1)
-        assert in_all(runs) == runs_of(reader)
-        return [file.name for file in (*found, *runs.files)]
+        return found
 
-    assert files("auto") == [f"neighbours-0-{reader.places}.parquet"]
+    assert [file.name for file in files("auto")] == [f"neighbours-0-{reader.places}.parquet"]
+    files("auto")[0].unlink()
     by_tasks = files("processes")
-    assert len(by_tasks) > 16
-    assert all("-at-" in name for name in by_tasks)
-    assert files("threads") == by_tasks
+    assert len(by_tasks) > 10
+    for file in (by_tasks[0], *by_tasks[4:9], by_tasks[-1]):
+        file.unlink()
+    assert [file.name for file in files("threads")[:2]] == [by_tasks[0].name, by_tasks[1].name]
+    assert set(files("processes")) & set(by_tasks) == {*by_tasks[:4], *by_tasks[9:]}
 
 
 def test_nothing_to_count(tmp_path: Path) -> None:
-    texts, work = LocalTexts(Listed([], {})), Work(tmp_path, MEMORY, 2, "these", "processes")
-    assert texts.neighbours(work, lambda n: None) == []
-    assert texts.runs(Kept(np.empty(0, np.int64), OpenChunks(), 1), "runs", work, lambda n: None).files == []
+    reader, work = Listed([], {}), Work(tmp_path, MEMORY, 2, "these", "processes")
+    assert count_neighbours(reader, work, lambda n: None) == []
+    assert collect_runs(reader, Kept(np.empty(0, np.int64), OpenChunks(), 1), "runs", work, lambda n: None) == []
 
 
 @pytest.fixture(scope="module")

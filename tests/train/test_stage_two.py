@@ -22,7 +22,6 @@ from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import train
 from streambpe.train.counting import sizes
 from streambpe.train.superwords import stage2
-from streambpe.train.superwords.documents import LocalDocuments, LocalTexts, SecondStage
 from streambpe.train.superwords.stage2 import StageTwo, TokenTask, shard_tokens
 from streambpe.train.superwords.work import Crew, Work
 from tests.runs import SMALL, log_of
@@ -78,7 +77,7 @@ def made(stage: StageTwo, runner: Runner | None = None) -> Made:
 
 
 def processes(workers: int) -> Processes:
-    return Processes(workers, 1 << 28, ["streambpe.train.superwords.stage2"])
+    return Processes.here(workers, 1 << 28, ["streambpe.train.superwords.stage2"])
 
 
 @pytest.mark.every(6)
@@ -133,12 +132,9 @@ def test_a_text_without_a_certain_border_is_refused(run: Path, tmp_path: Path) -
 def test_what_processes_are_at_is_told(run: Path, tmp_path: Path) -> None:
     """For status.json, while they are at work; the tokens are those of one thread."""
     stage, told = stage_of(run, tmp_path / "one"), []
-    how = SecondStage(stage.pattern, stage.alphabet, stage.contents, stage.words, stage.disjoint)
-    tasks = Work(tmp_path / "tasks", 1 << 29, 2, "these", "processes", told.append)
-    n, stood, texts = LocalDocuments(Run(run), stage.parts).as_tokens(how, tasks, lambda n: None)
-    assert isinstance(texts, LocalTexts)
-    tokens = np.concatenate([texts.reader.read(part) for part in texts.reader.parts]).tobytes()
-    assert (tokens, n.tobytes(), stood.tobytes()) == made(stage)
+    work, by_tasks = Work(tmp_path, 1 << 29, 2, "these", "processes", told.append), stage_of(run, tmp_path / "tasks")
+    by_tasks.write_by(stage2.stage_two_crew(stage.parts, work), lambda n: None)
+    assert made(by_tasks) == made(stage)
     assert any("stage 2 of parts" in busy.task and busy.pid for some in told for busy in some)
     assert told[-1] == ()
 

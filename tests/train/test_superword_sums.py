@@ -14,10 +14,8 @@ import polars as pl
 import pytest
 
 from streambpe.errors import RunError, StoreHeld
-from streambpe.train.superwords import ranges
 from streambpe.train.superwords import sums as module
-from streambpe.train.superwords.ranges import key_ranges, keys_note, some_keys
-from streambpe.train.superwords.sums import Sums
+from streambpe.train.superwords.sums import Sums, key_ranges
 
 CHUNKS = pl.DataFrame(
     {"symbol": range(300), "chunk": [f" {i}" for i in range(300)]}, schema_overrides={"symbol": pl.Int32}
@@ -34,9 +32,8 @@ def neighbour_files(folder: Path, seed: int, files: int, rows: int) -> tuple[lis
             mine[7 << 32 | 7] += 2**61  # counts are 64-bit
         total.update(mine)
         paths.append(folder / f"neighbours-{number}.parquet")
-        keys = np.array(sorted(mine), np.int64)
-        frame = pl.DataFrame({"key": keys, "n": [mine[key] for key in sorted(mine)]})
-        frame.write_parquet(paths[-1], metadata=keys_note(some_keys(keys)))
+        frame = pl.DataFrame({"key": sorted(mine), "n": [mine[key] for key in sorted(mine)]})
+        frame.write_parquet(paths[-1])
     return paths, total
 
 
@@ -48,7 +45,7 @@ def test_neighbours(tmp_path, monkeypatch, rows_at_once):
     tmp_path /= "n=5"
     tmp_path.mkdir()
     monkeypatch.setattr(module, "_NEIGHBOUR_BYTES", module.LEAST_BYTES // rows_at_once)
-    monkeypatch.setattr(ranges, "STEP", 16)
+    monkeypatch.setattr(module, "_STEP", 16)
     files, wanted = neighbour_files(tmp_path, 1, 3, 2000)
     sums = Sums(tmp_path / "learning.duckdb", 0, 2, None)
     assert not sums.hold("these")
@@ -67,17 +64,19 @@ def test_neighbours(tmp_path, monkeypatch, rows_at_once):
 
 def test_ranges_hold_about_so_many_rows(tmp_path, monkeypatch):
     """Whatever the keys; each key is in one range."""
-    monkeypatch.setattr(ranges, "STEP", 16)
+    monkeypatch.setattr(module, "_STEP", 16)
     files, wanted = neighbour_files(tmp_path, 3, 4, 5000)
     rows = pl.concat([pl.read_parquet(file) for file in files])["key"].to_numpy()
+    con = duckdb.connect()
     for at_once in (1, 500, 3000):
-        found = key_ranges(files, at_once)
+        found = key_ranges(con, list(map(str, files)), at_once)
         held = [int(((rows >= low) & (rows <= high)).sum()) for low, high in found]
         assert sum(held) == len(rows)
         assert max(held) <= max(at_once, 16) + 16 * len(files)
         assert len(found) >= len(wanted) // (at_once + 16 * len(files))
         assert all(high + 1 == low for (_, high), (low, _) in pairwise(found))
-    assert key_ranges([], 5) == []
+    assert key_ranges(con, [], 5) == []
+    con.close()
 
 
 def test_no_neighbours(tmp_path):

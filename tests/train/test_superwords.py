@@ -35,12 +35,14 @@ from streambpe.train import joining
 from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
-from streambpe.train.superwords import neighbours, runs
 from streambpe.train.superwords import phase as superwords
+from streambpe.train.superwords import runs, tasks
 from streambpe.train.superwords.interleave import interleave
-from streambpe.train.superwords.neighbours import PartsReader, count_neighbours
-from streambpe.train.superwords.runs import OpenChunks, collect_runs, kept_pairs
+from streambpe.train.superwords.neighbours import PartsReader
+from streambpe.train.superwords.runs import OpenChunks
 from streambpe.train.superwords.sums import Sums
+from streambpe.train.superwords.tasks import Kept, collect_runs, count_neighbours
+from streambpe.train.superwords.work import Work
 from streambpe.train.trainer import Trainer
 from tests import oracles
 from tests.oracles.superwords import as_model
@@ -343,7 +345,8 @@ def test_parts_may_be_cut_anywhere(seed, tmp_path, monkeypatch):
     documents = [[rng.choice([-1, 0, 1, 1, 2, 2, 3]) for _ in range(rng.choice([0, 1, 3, 40]))] for _ in range(6)]
     places = sum(len(document) + 1 for document in documents)
     reader = Pieces(documents, sorted(rng.choices(range(places), k=rng.choice([0, 5, 25]))))
-    monkeypatch.setattr(neighbours, "MOST_PLACES", rng.choice([0, 10, 1000]))
+    monkeypatch.setattr(tasks, "MOST_PLACES", rng.choice([1, 10, 1000]))
+    monkeypatch.setattr(tasks, "_LEAST_TABLE", 2)
     pairs = Counter(pair for document in documents for pair in pairwise(document) if min(pair) >= 0)
     wanted: Counter[tuple[int, ...]] = Counter()
     for document in documents:
@@ -354,26 +357,25 @@ def test_parts_may_be_cut_anywhere(seed, tmp_path, monkeypatch):
                 run = []
             run += [symbol] if symbol >= 0 else []
     keys = np.sort(np.array([(a << 32) | b for (a, b), n in pairs.items() if n >= 4], np.int64))
-    kept = kept_pairs(keys, OpenChunks(), 4)
     sums = Sums(tmp_path / "sums.duckdb", 0, 1, None)
     for threads in (1, 3):
         folder = tmp_path / str(threads)
         folder.mkdir()
         for _ in range(2):
-            files = count_neighbours(reader, folder, threads, rng.choice([1, 1 << 30]), lambda _: None)
+            work = Work(folder, rng.choice([1, 1 << 30]), threads, "")
+            files = count_neighbours(reader, work, lambda _: None)
             frame = pl.concat(map(pl.read_parquet, files))
             assert Counter({(k >> 32, k & 0xFFFFFFFF): n for k, n in _sums(frame, "key")}) == pairs
             for file in rng.sample(files, len(files) // 2):
                 file.unlink()
-            found = collect_runs(reader, kept, folder, "runs", threads, 1, lambda _: None)
+            files = collect_runs(reader, Kept(keys, OpenChunks(), 4), "runs", work, lambda _: None)
             rows = [
                 (tuple(run.tolist()), n)
-                for data, ends, many in found.rows(sums)
+                for data, ends, many in sums.runs(files)
                 for run, n in zip(np.split(data.view(np.int32), ends[:-1] // 4), many.tolist(), strict=True)
             ]
             assert dict(rows) == +wanted
             assert len(rows) == len(+wanted)
-            files = list(found.files)
             for file in rng.sample(files, len(files) // 2):
                 file.unlink()
 
@@ -444,7 +446,7 @@ def test_a_document_goes_on_over_the_border_of_two_parts(tmp_path, monkeypatch):
     parts = tmp_path / "parts"
     count(parts, [str(source)], options={"pattern": "boundless", "sequences": True}, resources=SMALL)
     assert len(order_parts(Run(parts), list_parts(Run(parts)))) > 5
-    monkeypatch.setattr(neighbours, "MOST_PLACES", 0)
+    monkeypatch.setattr(tasks, "MOST_PLACES", 1)
     options = {"vocab_size": 290, "superwords": "boundless"}
     assert learn(parts, options) == learn(whole, options)
     assert check(parts, resources=SMALL) == []
@@ -661,15 +663,15 @@ def test_runs_do_not_depend_on_how_training_went(prose, tmp_path, monkeypatch):
         patch.setattr(superwords, "cut_again", cut_in_pieces)
         patch.setattr(runs, "RunCounter", SmallCounter)
         learn(run, options, "again")
-    assert len(cuts[0].files) > 10
+    assert len(cuts[0]) > 10
     assert stored_runs(run, "at_the_end") == stored_runs(run, "again") == wanted
 
 
 KILLS = [
-    "neighbours-written:2",
+    "neighbours-0-committed:2",
     "adjacency-filled",
     "adjacency-written",
-    "runs-written:2",
+    "runs-0-committed:2",
     "words-filled",
     "words-written",
     "events-committed:3",
@@ -732,7 +734,7 @@ def test_a_disk_that_is_full_for_parquet_too(prose, tmp_path, monkeypatch):
         raise pl.exceptions.ComputeError("parquet: underlying IO error: No space left on device (os error 28)")
 
     with monkeypatch.context() as patch:
-        patch.setattr("streambpe.train.superwords.documents.count_neighbours", full)
+        patch.setattr("streambpe.train.superwords.phase.count_neighbours", full)
         with pytest.raises(StreambpeError, match="disk is full"):
             learn(run, options)
     assert learn(run, options) == learn(run, options, "beside")

@@ -282,7 +282,7 @@ def _refusing(refuse_long):
     return limited
 
 
-KILLS = ["tokens-written:3", "neighbours-written:2", "runs-written", "events-committed:3", "log-written"]
+KILLS = ["tokens-written:3", "neighbours-0-committed:2", "runs-0-committed", "events-committed:3", "log-written"]
 
 
 @pytest.mark.long

@@ -145,13 +145,7 @@ def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult
         note_lost(folder, list_parts(folder))
         edited = _is_edited(folder, resources)
         told = told_left_out(Watch(folder, (), None).end(list_parts(folder)))
-        corpus = fold(
-            folder,
-            memory_bytes=resources.memory_bytes,
-            threads=resources.threads,
-            temp_dir=resources.temp_dir,
-            again=True,
-        )
+        corpus = fold(folder, resources, again=True)
         left, runs = left_to_count(folder)
     if edited:
         told.append("chunk_counts had been edited; it is filled again from counts/, without the edits.")

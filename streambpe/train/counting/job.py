@@ -167,12 +167,7 @@ class CountJob:
     def _fold(self) -> CorpusFacts:
         self._meter.stage = "folding"
         release_memory()
-        corpus = fold(
-            self._run,
-            memory_bytes=self._resources.memory_bytes,
-            threads=self._resources.threads,
-            temp_dir=self._resources.temp_dir,
-        )
+        corpus = fold(self._run, self._resources)
         self._meter.facts.update({"corpus": corpus, "distinct_chunks": corpus["distinct"]})
         self._meter.stage = "counted"
         return corpus

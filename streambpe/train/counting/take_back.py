@@ -21,7 +21,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from streambpe.core.strings import ChunkList, merge
@@ -29,7 +28,6 @@ from streambpe.count_config import CountConfig, Counting
 from streambpe.disk import disk_full_explained
 from streambpe.errors import RunError, SourceChanged, SourceError, Stopped, UsageError, typed
 from streambpe.failpoints import failpoint
-from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.progress import refuse_mode
 from streambpe.resources import Resources
 from streambpe.sources.find import find_sources
@@ -103,7 +101,7 @@ class _TakingBack:
             known = list_parts(self._run).by_path.get(path)
             if known is not None:
                 self._take_out(path, known)
-        corpus = self._fold()
+        corpus = fold(self._run, self._resources)
         gone = read_record(self._run).leaving
         self._note(gone)
         failpoint("take-back-noted")
@@ -296,31 +294,15 @@ class _TakingBack:
         """The shared parts without what was counted again, range by range."""
         with opened(shared) as files, opened(again) as others:
             for low, high in ranges([*shared, *again], range_bytes(self._resources)):
-                all_of_them = _sum(lists_of_range(shared, files, low, high))
-                gone = _sum(lists_of_range(again, others, low, high))
-                if all_of_them is None or gone is None:
-                    if gone is not None:
-                        raise self._not_the_same(path)
-                    if all_of_them is not None:
-                        yield all_of_them
-                    continue
-                before = merge([all_of_them, ChunkList(gone.offsets, gone.data, np.zeros_like(gone.n))])
-                less = merge([ChunkList(all_of_them.offsets, all_of_them.data, np.zeros_like(all_of_them.n)), gone])
-                n = before.n - less.n
-                if (n < 0).any():
+                kept = lists_of_range(shared, files, low, high)
+                gone = lists_of_range(again, others, low, high)
+                less = [ChunkList(rows.offsets, rows.data, -rows.n) for rows in gone if rows is not None]
+                rows = merge([*(rows for rows in kept if rows is not None), *less])
+                if (rows.n < 0).any():
                     raise self._not_the_same(path)
-                rows = ChunkList(before.offsets, before.data, n).table()
-                yield ChunkList.of_table(rows.filter(pa.array(n > 0)))
+                yield ChunkList.of_table(rows.table().filter(pa.array(rows.n > 0)))
 
     # ------------------------------------------------------------------ the end
-
-    def _fold(self) -> CorpusFacts:
-        return fold(
-            self._run,
-            memory_bytes=self._resources.memory_bytes,
-            threads=self._resources.threads,
-            temp_dir=self._resources.temp_dir,
-        )
 
     def _remove_again(self) -> None:
         remove_folder(self._again.path)
@@ -343,9 +325,3 @@ def _is_of(spans: Spans, source: Source, gaps: Sequence[tuple[int, int | None]],
         and not any(span.start_at < (high or 0) and low < span.stop_at for low, high in gaps)
         for span in spans
     )
-
-
-def _sum(lists: Sequence[ChunkList | None]) -> ChunkList | None:
-    """Several lists as one, if there is any."""
-    some = [one for one in lists if one is not None]
-    return merge(some) if some else None

@@ -54,9 +54,9 @@ from streambpe.text.patterns import Pattern
 from streambpe.train.engine.engine import LEAST_BYTES, Engine, HotPairs
 from streambpe.train.engine.rules import Batch, Bounds, EngineOptions, EngineTuning
 from streambpe.train.engine.ties import TieOrder
-from streambpe.train.superwords.documents import Documents, Kept, SecondStage, Texts
+from streambpe.train.superwords.documents import Documents
 from streambpe.train.superwords.interleave import Interleaved, InterleavedTies, interleave
-from streambpe.train.superwords.neighbours import find_eligible
+from streambpe.train.superwords.neighbours import PartsReader, SymbolReader, find_eligible
 from streambpe.train.superwords.rules import Spellings, join_rule, symbol_contents
 from streambpe.train.superwords.runs import (
     OpenChunks,
@@ -66,11 +66,14 @@ from streambpe.train.superwords.runs import (
     open_chunks_ahead,
     write_run_words,
 )
+from streambpe.train.superwords.stage2 import StageTwo, stage_two_crew
 from streambpe.train.superwords.sums import Adjacency, Sums
+from streambpe.train.superwords.tasks import Kept, collect_runs, count_neighbours
 from streambpe.train.superwords.work import Work
 from streambpe.train.words import WordFiles
 
 _TABLE_SHARE = 2  # of the free memory: the table of runs that are cut again takes one part
+_REST_SHARE = 64  # and so does a document without a certain border, of all of it
 _PAIRS_A_MERGE = 3  # neighbours that should reach T for every supermerge wanted
 TOKEN_BYTES = 1 << 10  # of the events and contents held for each token
 _LEAST_ROOM = 48 << 20
@@ -275,15 +278,15 @@ class SuperwordPhase:
 
     def _look_at_documents(self) -> None:
         began = time.monotonic()
-        self.texts = self._second_stage() if self.job.config.superwords == "uw" else self._whole_chunks()
+        self.reader = self._second_stage() if self.job.config.superwords == "uw" else self._whole_chunks()
         self._record_seconds("eligible", began)
         began = time.monotonic()
-        stage = self._stage("neighbours", self.texts.places)
+        stage = self._stage("neighbours", self.reader.places)
         self.sums = self._sums(self.spare // 2)
         if self.sums.hold(self.made_of):
-            stage(self.texts.places)
+            stage(self.reader.places)
         else:
-            files = self.texts.neighbours(self.work, stage)
+            files = count_neighbours(self.reader, self.work, stage)
             self.sums.add_up_neighbours(files, self.chunks, self.made_of)
         self.levels = self._levels()
         release_memory()
@@ -305,22 +308,26 @@ class SuperwordPhase:
             resources.temp_dir,
         )  # fmt: skip
 
-    def _whole_chunks(self) -> Texts:
+    def _whole_chunks(self) -> PartsReader:
         """The documents as chunks that may join."""
         job = self.job
         matches = text_test(job.config.superword_pattern, "--superword-pattern")
         eligible = find_eligible(job.alphabet, job.contents, job.words, job.stop_words, matches)
         self.eligible = eligible["symbol"].to_list()
         self.chunks = eligible.select("symbol", "chunk")
-        return job.documents.as_chunks(eligible)
+        return SymbolReader(job.documents.run.sequences.absolute(), job.documents.parts, eligible)
 
-    def _second_stage(self) -> Texts:
+    def _second_stage(self) -> PartsReader:
         """The documents as tokens in stage-2 chunks, and the words as they count there."""
         job = self.job
         assert job.pattern is not None
-        how = SecondStage(job.pattern, job.alphabet, job.contents, job.words, job.config.overlaps == "disjoint")
-        advance = self._stage("stage 2", job.documents.places)
-        n, stood, texts = job.documents.as_tokens(how, self.work, advance)
+        work, documents = self.work, job.documents
+        stage = StageTwo(
+            documents.run.sequences, documents.parts, job.pattern, job.alphabet, job.contents, job.words,
+            job.config.overlaps == "disjoint", work.folder / "stage2", work.memory_bytes // _REST_SHARE, work.made_of,
+        )  # fmt: skip
+        reader = stage.write_by(stage_two_crew(documents.parts, work), self._stage("stage 2", documents.places))
+        n, stood = stage.counted()
         self.words = [
             merge_event(*job.words[i].pair, job.words[i].id, many)
             for i, many in zip(np.flatnonzero(stood).tolist(), n[stood].tolist(), strict=True)
@@ -329,7 +336,7 @@ class SuperwordPhase:
         first = job.alphabet.first_id
         self.chunks = pl.DataFrame(schema={"symbol": pl.Int32, "chunk": pl.String})  # a symbol is no chunk here
         self.eligible = [*range(first, first + len(job.alphabet)), *(event.id for event in self.words)]
-        return texts
+        return reader
 
     def _levels(self) -> list[int]:
         """The thresholds T to go through, falling."""
@@ -469,8 +476,8 @@ class SuperwordPhase:
         folder = self._words_folder(cut, open_chunks)
         if not self._is_mine(folder):
             kept = Kept(keys, open_chunks, len(self.spellings.contents))
-            stage, name = self._stage("runs", self.texts.places), folder.name.replace("words", "runs")
-            found = self.texts.runs(kept, name, self.work, stage)
+            stage, name = self._stage("runs", self.reader.places), folder.name.replace("words", "runs")
+            found = collect_runs(self.reader, kept, name, self.work, stage)
             write_run_words(found, folder, self.sums, self.made_of)
             release_memory()
         return WordFiles(folder)

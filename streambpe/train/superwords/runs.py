@@ -31,10 +31,8 @@ on. Double spellings that neighbours let it foresee are open from the start (`op
 What T is: see train/superwords/phase.py. Runs of one chunk hold nothing and are dropped; equal runs are one with their
 number as its weight.
 
-Distinct runs are counted in a table of the core. If all fit there, they go straight to the words for the engine; else
-a full table becomes a file of a stretch of places, as in neighbours.py, and SQL adds the files up (sums.py). A stretch
-ends where a run begins. Memory: a part for each thread, and the table; a run that no neighbour cuts is held whole, as a
-chunk is.
+Distinct runs are counted in tables of the core by tasks (tasks.py), and SQL adds up what these leave (sums.py). Memory:
+a part for each thread, and the table; a run that no neighbour cuts is held whole, as a chunk is.
 """
 
 from __future__ import annotations
@@ -48,7 +46,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -62,7 +59,6 @@ from streambpe.store.checksums import add_checksum
 from streambpe.store.made_of import fingerprint, parquet_note, seal_folder
 from streambpe.system import remove_folder
 from streambpe.train.engine.rules import release_maps
-from streambpe.train.superwords.neighbours import PartsReader, Stretches
 from streambpe.train.superwords.sums import Sums
 from streambpe.train.words import WordFiles
 
@@ -164,62 +160,44 @@ def kept_pairs(keys: Int64, open_chunks: OpenChunks, symbols: int) -> KeptPairs:
     return kept
 
 
-@dataclass(frozen=True)
-class FoundRuns:
-    """All runs: in files that are to be added up, or in a table that holds each once."""
-
-    files: Sequence[Path]
-    once: RunCounter | None = None
-
-    def rows(self, sums: Sums) -> Iterator[tuple[npt.NDArray[np.uint8], Int64, Int64]]:
-        """(symbols as bytes, where each run ends in them, n): each distinct run once, by (by, run)."""
-        if self.once is None:
-            yield from sums.runs(self.files)
-        else:
-            yield from ((some.data, some.ends, some.n) for some in self.once.take())
-
-
 class RunCounting:
-    """Counts runs of texts; a full table goes to `add`, with the place up to which it was counted."""
+    """Counts runs of texts; a full table goes to `add`."""
 
-    def __init__(self, kept: KeptPairs, table_bytes: int, add: Callable[[int, RunCounter], None]) -> None:
+    def __init__(self, kept: KeptPairs, table_bytes: int, add: Callable[[RunCounter], None]) -> None:
         self.kept, self.table_bytes, self.add = kept, table_bytes, add
         self.counter = RunCounter(table_bytes)
-        self.border = 0  # the place where the run begins that is not ended yet
-        self._pieces: list[Int32] = []  # of that run, so that a giant one costs no copies
+        self._pieces: list[Int32] = []  # of the run that is not ended yet, so that a giant one costs no copies
 
-    def count(self, begin: int, symbols: Int32, ends: Int64, weights: Int64, *, open_end: bool = False) -> int:
-        """Count the texts that begin at a place; returns how far that came: to the end, or to a run that may go on
-        behind it."""
+    def count(self, symbols: Int32, ends: Int64, weights: Int64, *, open_end: bool = False) -> int:
+        """Count texts; returns how far that came: to the end, or to a run that may go on behind it."""
         at = 0, 0
         while True:
             room, at = self.counter.count(self.kept, symbols, ends, weights, at, open_end=open_end)
             if room:
                 return at[1]
             if not self.counter.empty:
-                self.add(begin + at[1], self.counter)
+                self.add(self.counter)
             else:  # one run does not fit
                 self.table_bytes *= 2
                 self.counter = RunCounter(self.table_bytes)
 
-    def count_text(self, begin: int, symbols: Int32, *, open_end: bool = False) -> int:
-        """Do what `count` does with a single text."""
-        return self.count(begin, symbols, np.array([len(symbols)]), np.ones(1, np.int64), open_end=open_end)
+    def _count_text(self, symbols: Int32, *, open_end: bool) -> int:
+        return self.count(symbols, np.array([len(symbols)]), np.ones(1, np.int64), open_end=open_end)
 
-    def go_on(self, begin: int, symbols: Int32, follows: bool) -> None:
-        """Count the next symbols of the documents, which begin at a place; whether they go on from the last ones."""
+    def go_on(self, symbols: Int32, follows: bool) -> None:
+        """Count the next symbols of the documents; whether they go on from the last ones."""
         pieces = self._pieces
         head = self.kept.goes_on(int(pieces[-1][-1]), symbols) if pieces and follows else 0
         pieces += [symbols[:head].copy()] if head else []
         if head < len(symbols):
             self.end()
-            head += self.count_text(begin + head, symbols[head:], open_end=True)
-            self._pieces, self.border = [symbols[head:].copy()] if head < len(symbols) else [], begin + head
+            head += self._count_text(symbols[head:], open_end=True)
+            self._pieces = [symbols[head:].copy()] if head < len(symbols) else []
 
     def end(self) -> None:
         """End the run that is open."""
         if self._pieces:
-            self.count_text(self.border, np.concatenate(self._pieces))
+            self._count_text(np.concatenate(self._pieces), open_end=False)
         self._pieces = []
 
 
@@ -244,41 +222,7 @@ def _write_runs(counter: RunCounter, target: Path, made_of: str) -> None:
         add_checksum(temporary)
 
 
-def collect_runs(
-    reader: PartsReader,
-    kept: KeptPairs,
-    folder: Path,
-    prefix: str,
-    threads: int,
-    table_bytes: int,
-    advance: Callable[[int], None],
-    made_of: str = "",
-) -> FoundRuns:
-    """The runs of all documents; files that are there and were made of the same are kept."""
-    files = Stretches(folder, prefix, made_of)
-
-    def add(stop: int, counter: RunCounter) -> None:
-        _write_runs(counter, files.next(stop), made_of)
-        files.add(stop)
-        failpoint("runs-written")
-
-    advance(files.stop)
-    counting = RunCounting(kept, table_bytes, add)
-    counting.border = files.stop
-    for begin, symbols, follows in reader.read_from(files.stop, threads):
-        counting.go_on(begin, symbols, follows)
-        if files.long(counting.border):
-            add(counting.border, counting.counter)
-        advance(len(symbols))
-    counting.end()
-    if not files.files:
-        return FoundRuns([], counting.counter)
-    if files.stop < reader.places:
-        add(reader.places, counting.counter)
-    return FoundRuns(files.files)
-
-
-def write_run_words(found: FoundRuns, folder: Path, sums: Sums, made_of: str = "") -> WordFiles:
+def write_run_words(files: Sequence[Path], folder: Path, sums: Sums, made_of: str = "") -> WordFiles:
     """Write runs as words for the engine; the files of the runs are added up and removed."""
     remove_folder(folder)
     temporary = unfinished(folder)
@@ -288,7 +232,7 @@ def write_run_words(found: FoundRuns, folder: Path, sums: Sums, made_of: str = "
     at = 0
     with paths[0].open("wb") as symbols, paths[1].open("wb") as offsets, paths[2].open("wb") as weights:
         write_array(np.zeros(1, np.int64), offsets)
-        for data, ends, n in found.rows(sums):
+        for data, ends, n in sums.runs(files):
             write_array(data, symbols)
             write_array(ends // 4 + at, offsets)
             write_array(n, weights)
@@ -297,29 +241,27 @@ def write_run_words(found: FoundRuns, folder: Path, sums: Sums, made_of: str = "
     failpoint("words-filled")
     put_in_place(temporary, folder)
     failpoint("words-written")
-    for path in found.files:
+    for path in files:
         path.unlink()
     return WordFiles(folder)
 
 
 def cut_again(
     words: WordFiles, kept: KeptPairs, folder: Path, prefix: str, table_bytes: int, advance: Callable[[int], None]
-) -> FoundRuns:
-    """The runs that stand in longer runs, which were cut at fewer places."""
+) -> list[Path]:
+    """Files of the runs that stand in longer runs, which were cut at fewer places."""
     files: list[Path] = []
 
-    def add(_: int, counter: RunCounter) -> None:
+    def add(counter: RunCounter) -> None:
         files.append(folder / f"{prefix}-{len(files):05d}.parquet")
         _write_runs(counter, files[-1], "")
 
     counting = RunCounting(kept, table_bytes, add)
     for symbols, lengths, n in _in_slices(words, _SLICE_PLACES):
-        counting.count(0, symbols, np.cumsum(lengths), n)
+        counting.count(symbols, np.cumsum(lengths), n)
         advance(len(symbols))
-    if not files:
-        return FoundRuns([], counting.counter)
-    add(0, counting.counter)
-    return FoundRuns(files)
+    add(counting.counter)
+    return files
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@
     runs-*.parquet         a stretch's distinct runs   -> each run once, as the engine's words (never a table)
 
 The files are the log of counting: each appears whole or not at all, and they are removed when their sum is committed.
-Runs that all fit in memory need no files. A threshold T is a WHERE over the table, and table `superword_neighbours` of
+A threshold T is a WHERE over the table, and table `superword_neighbours` of
 state.duckdb is filled from it: no pair goes through Python to get there. Nobody but the training opens this database,
 so nobody can hold it.
 
-What is added up at once fits the memory: neighbours by ranges of their keys (ranges.py), runs by ranges of a number
+What is added up at once fits the memory: neighbours by ranges of their keys, runs by ranges of a number
 that spreads them evenly (column `by`). One GROUP BY over everything would spill, and it needs more memory the more
 there is: in 48 MB it ended without a result on 6.3 million distinct runs. By ranges that is done in 32 MB.
 """
@@ -36,13 +36,13 @@ from streambpe.failpoints import failpoint
 from streambpe.later import polars as pl
 from streambpe.store.database import append, commit, open_store
 from streambpe.store.sqlfiles import query_batches, query_frame, run_sql
-from streambpe.train.superwords.ranges import key_ranges
 
 _Found = TypeVar("_Found")
 
 LEAST_BYTES = 32 << 20  # of DuckDB's buffers
 _NEIGHBOUR_BYTES = 200  # of one pair of one file while pairs are grouped and ordered
 _RUN_BYTES = 300  # of one run of one file while runs are grouped, and twice its symbols
+_STEP = 512  # rows of a file, of which one is looked at to find ranges of keys
 _SPREAD = 1 << 63  # column `by` is below this
 _DAMAGED = re.compile(  # what DuckDB says of a file that is cut off, overwritten, or another one
     "enough bytes|valid DuckDB database|orrupt database|computed checksum|ailed to load metadata|ailed to deserialize"
@@ -94,9 +94,9 @@ class Sums:
         """Make table neighbours from part files (key, n) and remove them; chunks: the text of the symbols, as rows
         (symbol, chunk)."""
         self.forget()
-        ranges = key_ranges(files, max(self.memory_bytes, LEAST_BYTES) // _NEIGHBOUR_BYTES)
         listed = [str(path) for path in files]
         with self._open() as con:
+            ranges = key_ranges(con, listed, max(self.memory_bytes, LEAST_BYTES) // _NEIGHBOUR_BYTES)
             con.begin()
             append(con, "symbols", chunks)
             for low, high in ranges:
@@ -156,6 +156,20 @@ class Sums:
         ) as con:
             for low, high in ranges:
                 yield from map(_as_runs, query_batches(con, "learning/sum_runs", files=listed, low=low, high=high))
+
+
+def key_ranges(con: duckdb.DuckDBPyConnection, files: Sequence[str], rows_at_once: int) -> list[tuple[int, int]]:
+    """(lowest, highest) of consecutive ranges with about so many rows of these files, or one key's rows.
+
+    file 1   keys 3 5 7 9 11    seen 3 7 11    (STEP 2)
+    file 2   keys 4 5 6         seen 4 6
+    all      3 4 6 7 11         4 rows at once: from 0 on, from 6 on, from 11 on
+    """
+    if not files:
+        return []
+    seen = query_frame(con, "learning/some_keys", files=files, step=_STEP)["key"].to_numpy()
+    borders = [0, *np.unique(seen[:: max(1, rows_at_once // _STEP)])[1:].tolist()]
+    return [(low, high - 1) for low, high in pairwise([*borders, 1 << 63])]
 
 
 def _as_runs(batch: pa.RecordBatch) -> tuple[npt.NDArray[np.uint8], Int64, Int64]:

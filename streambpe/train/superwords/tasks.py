@@ -1,9 +1,9 @@
 """Questions about the documents as tasks: each reads its own shard of them.
 
-    shard_neighbours   leaves rows (key, n)       neighbours-at-0-8388608.parquet
-    shard_runs         leaves rows (run, by, n)   runs-5-0c29bb4e5c9d-at-0-8388608.parquet
+    shard_neighbours   leaves rows (key, n)       neighbours-0-8388608.parquet
+    shard_runs         leaves rows (run, by, n)   runs-5-0c29bb4e5c9d-0-8388608.parquet
 
-The shards (store/shards.py) are between cuts that follow from the documents alone, so that a file is used again after
+The shards (store/shards.py) are between cuts at which stretches of the input begin, so that a file is used again after
 a kill whoever goes on, in however many processes. A file appears whole under its name, and the first attempt at a task
 that commits one wins: all attempts leave the same rows. A task counts into a table that fits the memory it is
 given; whenever that is full it becomes a section of the file, so that one pair or run may stand in several rows.
@@ -14,8 +14,8 @@ KIND-N-committed.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -37,14 +37,14 @@ from streambpe.store.made_of import has_note, parquet_note
 from streambpe.store.shards import Piece, cuts_of, pieces_of
 from streambpe.system import remove_folder
 from streambpe.train.superwords.neighbours import BARRIER, PART_BYTES, PartsReader
-from streambpe.train.superwords.ranges import keys_note, some_keys
 from streambpe.train.superwords.runs import RUNS, OpenChunks, RunCounting, kept_pairs, taken_runs
-from streambpe.train.superwords.work import Advance, Crew, Work
+from streambpe.train.superwords.work import Advance, Crew, Work, readers
 
 # Places between two cuts: a 32nd of all within these bounds. A kill costs each worker a task; each task's file repeats
 # the frequent rows of the others.
 LEAST_TASK, MOST_TASK = 8 << 20, 64 << 20
 _TASKS = 32
+MOST_PLACES = 128 << 20  # the same where this process works alone
 _LEAST_TABLE = 64 << 20
 _GROUP_ROWS = 1 << 13  # of neighbours in a row group: a range of keys is read from all files
 # Seconds of a processor for a place: all, and what one thread does while others read. Estimates: the first as 70 MB of
@@ -72,14 +72,16 @@ class PlaceRange:
 
 
 @dataclass(frozen=True)
-class TaskFiles:
-    """What all tasks of one question have in common that leave files."""
+class DocumentTasks:
+    """What all tasks of one question have in common: neighbours, unless it is told what runs are not cut between."""
 
     kind: str  # in messages, and in the names of places where tests let a process die
-    folder: Path  # of their files
+    prefix: str  # of their files
+    folder: Path  # of these
     made_of: str
     reader: PartsReader
-    prefix: str  # of their files, and of those that are counted in one go
+    kept: Kept | None = None
+    threads: int = 1  # that read for a task
 
     @property
     def attempts(self) -> Path:
@@ -87,64 +89,66 @@ class TaskFiles:
         return self.folder / "attempts"
 
     def file(self, start: int, stop: int) -> Path:
-        """That of a stretch."""
-        return self.folder / f"{self.prefix}-at-{start}-{stop}.parquet"
-
-    @property
-    def cuts(self) -> list[int]:
-        """Where the documents are cut."""
-        return cuts_of(self.reader.parts, min(max(self.reader.places // _TASKS, LEAST_TASK), MOST_TASK))
-
-    @property
-    def begun(self) -> bool:
-        """Whether tasks have left files."""
-        return next(self.folder.glob(f"{self.prefix}-at-*"), None) is not None
-
-    @property
-    def part_bytes(self) -> int:
-        """Of a task's memory, for reading."""
-        return PART_BYTES * max((part.places for part in self.reader.parts), default=0)
+        """That of a shard."""
+        return self.folder / f"{self.prefix}-{start}-{stop}.parquet"
 
     @property
     def held_bytes(self) -> int:
-        """Of a task's memory, for what all tasks have in common."""
-        return 0
+        """Of a task's memory, for reading and for what all tasks have in common."""
+        largest = max((part.places for part in self.reader.parts), default=0)
+        return self.threads * PART_BYTES * largest + (_KEY_BYTES * len(self.kept.keys) if self.kept else 0)
 
-    def crew(self, work: Work, seconds: tuple[float, float]) -> Crew | None:
-        """Who does it by tasks; None: this process, in one go."""
-        places = self.reader.places
-        cost = Cost(places * seconds[0], places * seconds[1])
-        needed = self.part_bytes + self.held_bytes + _LEAST_TABLE
-        found = work.crew(cost, len(self.cuts) - 1, needed, __name__) if places else None
-        return found or (work.alone() if self.begun else None)
-
-    def answer(self, task: Callable[[PlaceRange, Attempt], None], crew: Crew, advance: Advance) -> list[Path]:
+    def answer(self, work: Work, seconds: tuple[float, float], advance: Advance) -> list[Path]:
         """Have all files made; those that are there and were made of the same are kept."""
-        for other in self.folder.glob(f"{self.prefix}-[0-9]*.parquet"):  # of one go that was not finished
-            other.unlink()
+        places = self.reader.places
+        size = min(max(places // _TASKS, LEAST_TASK), MOST_TASK)
+        cost = Cost(places * seconds[0], places * seconds[1])
+        crew = work.crew(cost, places // size, self.held_bytes + _LEAST_TABLE, __name__) if places else None
+        if crew is not None:
+            return self.answer_by(crew, size, advance)
+        threads = readers(self.reader.parts, work)
+        return replace(self, threads=threads).answer_by(work.alone(), MOST_PLACES, advance)
+
+    def answer_by(self, crew: Crew, size: int, advance: Advance) -> list[Path]:
+        """The same by a crew, in tasks of about so many places."""
         self.folder.mkdir(parents=True, exist_ok=True)
         remove_folder(self.attempts)  # first, so that what a dead command left cannot commit any more
-        stretches, left = list(pairwise(self.cuts)), []
-        for start, stop in stretches:
-            if has_note(self.file(start, stop), self.made_of):
-                advance(stop - start)
+        borders, left = [0], list[PlaceRange]()
+        there = self._files_there()
+        while (at := borders[-1]) < self.reader.places:
+            if at in there:
+                advance(there[at] - at)
+                borders.append(there[at])
             else:
-                self.file(start, stop).unlink(missing_ok=True)
-                left.append(PlaceRange(self.kind, start, stop))
+                stop = min((start for start in there if start > at), default=self.reader.places)
+                cuts = cuts_of(self.reader.parts, size, at, stop)
+                left += [PlaceRange(self.kind, *ends) for ends in pairwise(cuts)]
+                borders += cuts[1:]
         try:
-            crew.do(task, self, left, advance)
+            crew.do(shard_neighbours if self.kept is None else shard_runs, self, left, advance)
         finally:
             remove_folder(self.attempts)
-        return [self.file(*ends) for ends in stretches]
+        return [self.file(*ends) for ends in pairwise(borders)]
+
+    def _files_there(self) -> dict[int, int]:
+        """Where the shards of files begin and end that were made of the same; others are removed."""
+        stop_of = {}
+        for path in self.folder.glob(f"{self.prefix}-[0-9]*-[0-9]*.parquet"):
+            if has_note(path, self.made_of):
+                start, stop = map(int, path.stem.split("-")[-2:])
+                stop_of[start] = stop
+            else:
+                path.unlink()
+        return stop_of
 
     def table_bytes(self, attempt: Attempt) -> int:
         """Of a task's memory, for its table; as much is for taking a full one out."""
-        return max(attempt.memory_bytes - self.part_bytes - self.held_bytes, _LEAST_TABLE) // 2
+        return max(attempt.memory_bytes - self.held_bytes, _LEAST_TABLE) // 2
 
     def pieces(self, task: PlaceRange, attempt: Attempt) -> Iterator[Piece]:
         """What a task reads."""
         reader = self.reader
-        for piece in pieces_of(reader.parts, task.start, task.stop, reader.read, attempt.advance):
+        for piece in pieces_of(reader.parts, task.start, task.stop, reader.read, self.threads, attempt.advance):
             if attempt.stopping:
                 raise TaskStopped
             yield piece
@@ -171,23 +175,21 @@ class TaskFiles:
 _NEIGHBOURS = pa.schema([("key", pa.int64()), ("n", pa.int64())])
 
 
-def neighbour_shards(reader: PartsReader, folder: Path, made_of: str) -> TaskFiles:
-    """The documents in shards whose neighbours are counted."""
-    return TaskFiles("neighbours", folder, made_of, reader, "neighbours")
+def count_neighbours(reader: PartsReader, work: Work, advance: Advance) -> list[Path]:
+    """Files (key, n) that add up to the counts of all neighbours."""
+    question = DocumentTasks("neighbours", "neighbours", work.folder.absolute(), work.made_of, reader)
+    return question.answer(work, NEIGHBOUR_SECONDS, advance)
 
 
 def shard_neighbours(task: PlaceRange, attempt: Attempt) -> None:
     """Count the neighbours of a shard."""
-    shards: TaskFiles = attempt.shared
+    shards: DocumentTasks = attempt.shared
     with shards.writing(task, attempt, _NEIGHBOURS, "zstd") as out:
         table, last = PairTable(shards.table_bytes(attempt)), BARRIER
-        firsts: list[Int64] = []
 
         def write_section() -> None:
             nonlocal table
-            keys, n = table.take()
-            out.write_table(pa.table([keys, n], schema=_NEIGHBOURS), row_group_size=_GROUP_ROWS)
-            firsts.append(some_keys(keys))
+            out.write_table(pa.table([*table.take()], schema=_NEIGHBOURS), row_group_size=_GROUP_ROWS)
             table = PairTable(shards.table_bytes(attempt))
 
         for piece in shards.pieces(task, attempt):
@@ -198,43 +200,44 @@ def shard_neighbours(task: PlaceRange, attempt: Attempt) -> None:
                     write_section()
             last = int(piece.symbols[-1])
         write_section()
-        out.add_key_value_metadata(keys_note(*firsts))
 
 
 @dataclass(frozen=True)
-class RunShards(TaskFiles):
-    """The documents in shards whose runs are counted."""
+class Kept:
+    """The neighbours that runs are not cut between: these, and any of a chunk that is open on that side."""
 
-    keys: Int64  # neighbours that runs are not cut between, ascending
+    keys: Int64  # left << 32 | right, ascending
     open_chunks: OpenChunks
     symbols: int  # all symbols are below
 
     @cached_property
-    def kept(self) -> KeptPairs:
-        """What runs are not cut between, as the core has it."""
+    def pairs(self) -> KeptPairs:
+        """As the core has them."""
         return kept_pairs(self.keys, self.open_chunks, self.symbols)
 
     def __getstate__(self) -> dict[str, Any]:
-        """For another process, which makes `kept` itself."""
-        return {name: value for name, value in vars(self).items() if name != "kept"}
+        """For another process, which makes `pairs` itself."""
+        return {name: value for name, value in vars(self).items() if name != "pairs"}
 
-    @property
-    def held_bytes(self) -> int:
-        """See Shards."""
-        return _KEY_BYTES * len(self.keys)
+
+def collect_runs(reader: PartsReader, kept: Kept, name: str, work: Work, advance: Advance) -> list[Path]:
+    """Files (run, by, n) of all runs that hold two symbols or more; `name`: of these files."""
+    question = DocumentTasks("runs", name, work.folder.absolute(), work.made_of, reader, kept)
+    return question.answer(work, RUN_SECONDS, advance)
 
 
 def shard_runs(task: PlaceRange, attempt: Attempt) -> None:
     """Count the runs of a shard."""
-    shards: RunShards = attempt.shared
+    shards: DocumentTasks = attempt.shared
+    assert shards.kept is not None
     with shards.writing(task, attempt, RUNS, "lz4") as out:
 
-        def write_section(_: int, counter: RunCounter) -> None:
+        def write_section(counter: RunCounter) -> None:
             for table in taken_runs(counter):
                 out.write_table(table)
 
-        counting = RunCounting(shards.kept, shards.table_bytes(attempt), write_section)
+        counting = RunCounting(shards.kept.pairs, shards.table_bytes(attempt), write_section)
         for piece in shards.pieces(task, attempt):
-            counting.go_on(piece.begin, piece.symbols, piece.follows)
+            counting.go_on(piece.symbols, piece.follows)
         counting.end()
-        write_section(0, counting.counter)
+        write_section(counting.counter)

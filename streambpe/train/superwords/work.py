@@ -19,6 +19,8 @@ from streambpe.runners.here import Here
 from streambpe.runners.ray import Needs
 from streambpe.runners.runner import Busy, Calls, Runner, Task
 from streambpe.runners.worth import Cost, runner_for
+from streambpe.store.sequences import SequencePart
+from streambpe.train.superwords.neighbours import PART_BYTES
 
 _SHARED_BYTES = 24 << 20  # of what all tasks have in common (words, eligible chunks), while a process gets it
 Advance = Callable[[int], None]  # told how many places were read; may raise to stop between two parts
@@ -83,3 +85,9 @@ class Work:
     def alone(self) -> Crew:
         """This thread, with all of the memory."""
         return Crew(Here(1), self.memory_bytes)
+
+
+def readers(parts: Sequence[SequencePart], work: Work) -> int:
+    """How many threads of this process may each hold a part."""
+    largest = max((part.places for part in parts), default=0)
+    return max(1, min(work.threads, work.memory_bytes // 2 // max(1, largest * PART_BYTES)))

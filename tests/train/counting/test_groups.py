@@ -122,7 +122,7 @@ def run_of_groups(folder: Path, groups: dict[str, dict[str, int]]) -> Run:
         run.create({"config": json.dumps(CountConfig().as_facts())})
         for name, table in groups.items():
             group_part(run, name, table)
-        fold(run, memory_bytes=SMALL.memory_bytes, threads=1, temp_dir=None)
+        fold(run, SMALL)
     return run
 
 

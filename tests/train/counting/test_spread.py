@@ -119,7 +119,7 @@ def test_tasks_in_threads_with_many_parts_each(
     tmp_path: Path, corpus: Path, expected: Tables, monkeypatch: pytest.MonkeyPatch, sequences: bool
 ) -> None:
     """Small blocks and a commit after each; and so few names that tasks come back with what is left."""
-    monkeypatch.setattr(worth, "Processes", lambda workers, memory, preload: Here(workers))
+    monkeypatch.setattr(worth.Processes, "here", lambda workers, memory, preload: Here(workers))
     monkeypatch.setattr(sizes, "MOST_BLOCK", 20_000)
     monkeypatch.setattr(sizes, "LEAST_BLOCK", 20_000)
     monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
@@ -211,7 +211,7 @@ def test_a_dead_worker_that_still_writes_harms_nothing(
 
             super().map(replace(calls, task=task))
 
-    monkeypatch.setattr(worth, "Processes", lambda workers, memory, preload: Twice(workers))
+    monkeypatch.setattr(worth.Processes, "here", lambda workers, memory, preload: Twice(workers))
     assert counted(tmp_path / "tasks", source, BESIDE, options=options) == ones
     clean(tmp_path / "tasks")
 
@@ -374,7 +374,7 @@ _PATTERNS = ["gpt4o", "none", "whitespace", "script", OWN]
 def test_whatever_a_file_holds_its_stretches_are_the_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, pattern: str
 ) -> None:
-    monkeypatch.setattr(worth, "Processes", lambda workers, memory, preload: Here(workers))
+    monkeypatch.setattr(worth.Processes, "here", lambda workers, memory, preload: Here(workers))
     source = tmp_path / name
     source.write_bytes(HOSTILE[name])
     options = {"pattern": pattern, "sequences": True}
@@ -411,7 +411,9 @@ def _starts(path: Path) -> list[int]:
 @pytest.mark.long
 def test_who_counts_is_said_on_the_command_line(tmp_path: Path, corpus: Path, monkeypatch: Any) -> None:
     begun = []
-    monkeypatch.setattr(worth, "Processes", lambda workers, memory, preload: begun.append(workers) or Here(workers))
+    monkeypatch.setattr(
+        worth.Processes, "here", lambda workers, memory, preload: begun.append(workers) or Here(workers)
+    )
     for options in ((), ("--engine", "threads"), ("--engine", "processes", "--threads", 2)):
         run = tmp_path / str(len(options))
         cli("train", run, corpus / "a.jsonl", "--vocab-size", 300, *options)
@@ -433,7 +435,7 @@ def test_an_engine_that_cannot_be_is_refused(tmp_path: Path) -> None:
 
 
 def test_progress_is_told_once_whatever_is_cut(tmp_path: Path, corpus: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(worth, "Processes", lambda workers, memory, preload: Here(workers))
+    monkeypatch.setattr(worth.Processes, "here", lambda workers, memory, preload: Here(workers))
     asked = [0]
 
     class Stopping(threading.Event):
