@@ -14,7 +14,7 @@ from streambpe.cli.told import say
 from streambpe.config import LIKE_OPTION, TrainConfig
 from streambpe.count_config import CountConfig, Counting, SourceOptions
 from streambpe.options import MOST, Option, options_of, parse_amount, refuse_no_text
-from streambpe.resources import ResourceFacts, Resources, format_size, keeper, prepare_allocators
+from streambpe.resources import RESOURCE_OPTIONS, ResourceFacts, Resources, format_size, keeper, prepare_allocators
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -85,9 +85,7 @@ def _with(command: F, options: Iterable[Option]) -> F:
     return command
 
 
-*RESOURCE_OPTIONS, LEARNER_OPTION = (
-    replace(option, name=option.flag.removeprefix("--").replace("-", "_")) for option in options_of(Resources).values()
-)
+*JOB_OPTIONS, LEARNER_OPTION = RESOURCE_OPTIONS
 TRAIN_OPTIONS = tuple(options_of(TrainConfig).values())
 COUNT_OPTIONS = tuple(options_of(CountConfig).values())
 SOURCE_OPTIONS = tuple(options_of(SourceOptions).values())
@@ -100,12 +98,12 @@ def resource_options(command: F) -> F:
 
 def planning_options(command: F) -> F:
     """All but --max-disk, for a command that reads sources and leaves no RUN."""
-    return _with(command, [option for option in RESOURCE_OPTIONS if option.name != "max_disk"])
+    return _with(command, [option for option in JOB_OPTIONS if option.name != "max_disk"])
 
 
 def job_options(command: F) -> F:
     """All of them, for a command whose RUN may grow large."""
-    return _with(command, RESOURCE_OPTIONS)
+    return _with(command, JOB_OPTIONS)
 
 
 def train_options(command: F) -> F:
@@ -122,7 +120,7 @@ def count_options(command: F) -> F:
 
 def config_option(command: F) -> F:
     """--config: options from a file; those of the command line override them."""
-    known = (*TRAIN_OPTIONS, LIKE_OPTION, *COUNT_OPTIONS, *SOURCE_OPTIONS, *RESOURCE_OPTIONS, LEARNER_OPTION)
+    known = (*TRAIN_OPTIONS, LIKE_OPTION, *COUNT_OPTIONS, *SOURCE_OPTIONS, *RESOURCE_OPTIONS)
 
     def take(ctx: click.Context, _param: click.Parameter, path: str | None) -> None:
         if path is not None:
