@@ -133,8 +133,9 @@ def open_resources(before: ResourceFacts | None = None, **limits: Any) -> Resour
     return resources
 
 
-def _open_for_query(memory: str | None, threads: int | None, temp_dir: str | None) -> Resources:
-    return open_resources(memory=memory or "256MB", threads=threads or 2, temp_dir=temp_dir)
+def _open_for_query(**limits: Any) -> Resources:
+    given = {name: value for name, value in limits.items() if value is not None}
+    return open_resources(**{"memory": "256MB", "threads": 2, **given})
 
 
 _LIMITS = [_BY_NAME[name] for name in ("memory", "threads", "temp_dir")]
