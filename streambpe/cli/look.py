@@ -381,7 +381,7 @@ def explain(model: str, what: str, as_token: bool | None, as_json: bool, progres
     """Show how a text splits, step by step, or how a token (its text, id:N, or log:N for a log id) was made.
 
     A token's rivals, the pairs that were next in line, are shown if MODEL is a RUN: they are counted anew
-    from its chunks, those of a superword from its stored documents.
+    from its chunks. Superwords have none.
 
     \b
     example:
