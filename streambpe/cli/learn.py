@@ -394,25 +394,18 @@ def merge_counts(run: str, runs: tuple[str, ...], resources: Resources, progress
 @panel_option(
     "Most used",
     "--by",
-    type=click.Choice(["documents", "share", "group"]),
+    type=click.Choice(["documents", "share"]),
     default="documents",
     show_default=True,
-    help="Prefixes of documents, whose sources are read again; of chunks, halved again and again; or the first source "
-    "group, the first two, ...",
+    help="Parts of documents, whose sources are read again, or of chunks, drawn from the counts.",
 )
-@panel_option(
-    "Most used",
-    "--steps",
-    type=Amount(2, 20),
-    metavar="N",
-    help="For --by documents and share. [default: 6]",
-)
+@panel_option("Most used", "--steps", type=Amount(2, 6), default=6, show_default=True, metavar="N", help="Lines.")
 @panel_option(
     "Most used",
     "--draws",
     type=click.IntRange(1, 16),
     metavar="N",
-    help="For --by documents: how often to draw, for the spread. [default: 3]",
+    help="How often to draw, for the spread. [default: 3 by documents, 1 by share]",
 )
 @panel_option(
     "Most used",
@@ -439,7 +432,7 @@ def converge(
     example:
         streambpe converge runs/en --vocab-size 32000
         streambpe converge runs/en --draws 5
-        streambpe converge runs/multi --by group --text held-out.txt
+        streambpe converge runs/multi --by share --text held-out.txt
     """
     from streambpe.config import TrainConfig
     from streambpe.idle import refuse_idle_options
