@@ -44,19 +44,17 @@ def status(run: str, as_json: bool) -> None:
     example:
         streambpe status runs/en --json
     """
-    from streambpe.inspect.status import describe_more, describe_run, look_at
-    from streambpe.progress import describe
+    from streambpe.inspect.status import describe_run, look_at, status_rows, worker_lines
     from streambpe.store.run import Run
 
     found = look_at(Run(whole_run(run)))
     if as_json:
         click.echo(json.dumps(found))
     else:
-        say(
-            f"{describe_run(run, found)}: {found['stage']}, {found['state']} ({found['updated']}): {describe(found)}",
-            on_stdout=True,
-        )
-        for line in describe_more(found):
+        say(f"{describe_run(run, found)}: {found['stage']}, {found['state']} ({found['updated']})", on_stdout=True)
+        for name, text in status_rows(found).items():
+            say(f"  {name:10}{text}", on_stdout=True)
+        for line in worker_lines(found):
             say(f"  {line}", on_stdout=True)
         if found.get("message"):
             say(found["message"], on_stdout=True)

@@ -3,8 +3,8 @@
     http://127.0.0.1:PORT/TOKEN/       the page; TOKEN is drawn anew each time, and nothing else is answered
     http://127.0.0.1:PORT/TOKEN/data   tiles and cards as they are now (JSON), which the page asks for every second
 
-The status and the latest tokens are looked at every half second, as `watch` does it; the tables less often, the longer
-that takes. Requests are answered from what was seen last and never touch the run.
+The status is looked at every half second, as `watch` does it; the tables less often, the longer that takes.
+Requests are answered from what was seen last and never touch the run.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from streambpe.inspect.embedded import read_asset
 from streambpe.inspect.page import drawn, html_head, terms
 from streambpe.inspect.page_facts import Facts, gather
 from streambpe.inspect.page_panels import Panel, panels, picture
-from streambpe.inspect.status import RunStatus, describe_run
+from streambpe.inspect.status import RunStatus, describe_run, status_rows
 from streambpe.inspect.watch import GOES_ON, View
-from streambpe.progress import Meter, clock, describe_range
+from streambpe.progress import Meter
 from streambpe.resources import Resources, format_size
 from streambpe.store.run import Run
 from streambpe.text.shown import harmless
@@ -91,7 +91,7 @@ class LiveRun:
         self._answer(
             title=harmless(f"{describe_run(path, status)}: {status['stage']}, {self.state}"),
             note=harmless(str(status.get("message") or f"As of {status['updated']}.")),
-            tiles=terms(_tiles(status)),
+            tiles=terms([("stage", harmless(status["stage"])), *status_rows(status).items()]),
             cards=cards + self._tables[0],
             lines=lines + self._tables[1],
         )
@@ -139,21 +139,6 @@ class LiveRun:
             return Panel("latest", "Latest tokens", "None is in the tables yet.")
         return Panel("latest", "Latest tokens", "The newest first, with the count they were learned at.",
                      heads=["token", "count"], rows=rows, is_list=True)  # fmt: skip
-
-
-def _tiles(status: RunStatus) -> list[tuple[str, str]]:
-    amount = format_size if status["unit"] == "bytes" else lambda n: f"{n:,.0f}"
-    total, limit, left = status["total"], status.get("memory_limit_bytes"), status.get("eta_range_seconds")
-    return [
-        ("stage", harmless(status["stage"])),
-        ("state", status["state"]),
-        (status["unit"], f"{amount(status['done'])}{f' of {amount(total)}' if total else ''}"),
-        ("per second", amount(status["per_second"])),
-        ("memory", f"{format_size(status['memory_bytes'])}{f' of {format_size(limit)}' if limit else ''}"),
-        ("so far", clock(status["seconds"])),
-        ("left", describe_range(*left) if left and status["state"] == "running" else ""),
-        ("on disk", format_size(status["run_bytes"])),
-    ]
 
 
 class _Handler(BaseHTTPRequestHandler):
