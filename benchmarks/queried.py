@@ -94,6 +94,7 @@ def main() -> None:
     parser.add_argument("--corpus", required=True)
     parser.add_argument("--vocab-size", type=int, default=131_072)
     parser.add_argument("--memory", default="1GB")
+    parser.add_argument("--learner", default="core", choices=("core", "tables"))
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--work", help="folder for RUNs, on the disk to be measured")
     arguments = parser.parse_args()
@@ -104,9 +105,11 @@ def main() -> None:
     counted = Counted(work, [corpus["path"]])
     tokens = outcome("", judge)
     asked = Asked(counted, tokens)
-    command = streambpe("train", "{out}", "--vocab-size", str(arguments.vocab_size), "--memory", arguments.memory)
+    learner = arguments.learner
+    command = streambpe("train", "{out}", "--vocab-size", str(arguments.vocab_size), "--memory", arguments.memory,
+                        "--learner", learner)  # fmt: skip
     good = compare(
-        f"queried-{corpus['name']}-{arguments.vocab_size}",
+        f"queried-{corpus['name']}-{arguments.vocab_size}{'' if learner == 'core' else '-' + learner}",
         [
             Contender("alone", command, setup=counted.copy, outcome=tokens),
             Contender("queried", command, setup=asked.start, outcome=asked.end),

@@ -61,7 +61,8 @@ MODELS = Path(__file__).parent / "golden" / "models"
 
 
 def words(seed: int, folder: Path) -> str:
-    """A training with every option at random, against the slow reference; and again, tuned otherwise."""
+    """A training with every option at random, against the slow reference; and again, tuned otherwise, by one of both
+    learners."""
     rng = random.Random(seed)
     counts = test_trainer.hard_counts(rng)
     run = counted_run(folder / "run", counts)
@@ -84,7 +85,7 @@ def words(seed: int, folder: Path) -> str:
         force_scan=rng.random() < 0.6, block_places=rng.choice((20, 50)), hot_pairs=rng.choice((None, 5, 16)),
         counter_rows=rng.choice((None, 4)), candidates=rng.choice((2048, 4, 1)), index_below=rng.choice((0, 0, 60)),
     )  # fmt: skip
-    again = Resources(SMALL.memory_bytes, rng.randint(1, 3))
+    again = Resources(SMALL.memory_bytes, rng.randint(1, 3), learner=rng.choice(("core", "tables")))
     config = test_trainer.TrainConfig.from_options("hf", **options)
     Trainer(run, config, name="other", resources=again, tuning=tuning).run()
     assert log_of(run, "other").events == log_of(run, "first").events, (options, tuning)

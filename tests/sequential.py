@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import random
 
-from streambpe.train.engine.engine import Batch, Engine, EngineOptions, Words
+import numpy as np
+
+from streambpe.train.engine.engine import Engine
+from streambpe.train.engine.rules import Batch, EngineOptions, Words
+from streambpe.train.engine.state import Known
+from streambpe.train.words import WordFiles
 
 BASE = [bytes([i]) for i in range(256)]
 Event = tuple[int, int, int, int]
+
+
+def engine_words(words) -> Words:
+    """Words from (symbols, count) pairs; bytes count as their values."""
+    pairs = [(list(word), n) for word, n in words]
+    flat = [symbol for word, _ in pairs for symbol in word]
+    offsets = np.concatenate(([0], np.cumsum([len(word) for word, _ in pairs]))).astype(np.int64)
+    return Words(np.array(flat, np.int32), offsets, np.array([n for _, n in pairs], np.int64))
 
 
 def count_pairs(words, overlaps):
@@ -119,13 +132,39 @@ def events_of(batches: list[Batch]) -> list[Event]:
     ]
 
 
+def wrong_pairs(engine: Engine) -> list[str]:
+    """What is wrong when every pair is counted again: hot counts must be exact, cold pairs under the floor."""
+    left, right, n, floor = engine.hot_pairs()
+    hot = dict(zip(zip(left.tolist(), right.tolist(), strict=True), n.tolist(), strict=True))
+    words = [
+        (symbols[first:last].tolist(), n)
+        for symbols, offsets, weights in engine.words()
+        for first, last, n in zip(offsets[:-1].tolist(), offsets[1:].tolist(), weights.tolist(), strict=True)
+    ]
+    wrong = []
+    for pair, n_now in count_pairs(words, engine.options.overlaps).items():
+        if pair in hot:
+            if hot[pair] != n_now:
+                wrong.append(f"hot pair {pair} is kept as {hot[pair]} but counts {n_now}")
+            hot[pair] = 0
+        elif n_now >= floor and engine.state.allowed(*(np.array([part]) for part in pair))[0]:
+            wrong.append(f"cold pair {pair} counts {n_now}, the floor is {floor}")
+    return wrong + [f"hot pair {pair} is kept as {n_now} but has no occurrence" for pair, n_now in hot.items() if n_now]
+
+
+def gone_on_with(engine: Engine, folder, events, deleted=(), **options) -> Engine:
+    """An engine with the words that another one has after these events, written and read back."""
+    files = WordFiles.write(folder, engine.words())
+    return Engine(files.open(), BASE, EngineOptions(**options), knows=Known(events, deleted))
+
+
 def run(words, merges, *, check=False, rule=None, base=BASE, **options):
     """Learn with the engine: (events, batches); `check` recounts every pair after every pass."""
-    engine = Engine(Words.of(words), base, EngineOptions(**options), rule=rule)
+    engine = Engine(engine_words(words), base, EngineOptions(**options), rule=rule)
     batches = []
     for batch in engine.batches(merges):
         batches.append(batch)
         if check:
-            assert engine.check() == []
+            assert wrong_pairs(engine) == []
     engine.close()
     return events_of(batches), batches

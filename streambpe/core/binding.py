@@ -104,7 +104,6 @@ def library() -> Any:
         ("runs_bytes", _SIZE, _PLACE, _SIZE, _SIZE),
         ("runs_some", None, _PLACE, _SIZE, _SIZE, *[_PLACE] * 4),
         ("column_pairs", ctypes.c_int, _PLACE, _PLACE, _SIZE, _PLACE, ctypes.c_int, _PLACE),
-        ("merge_block", _SIZE, _PLACE, _PLACE, ctypes.c_int, _PLACE, _PLACE, _SIZE, *[_PLACE] * 6),
         ("filter_links", None, _PLACE, _PLACE),
         ("count_chains", ctypes.c_int, *[_PLACE] * 3, _SIZE, *[_PLACE] * 3, ctypes.c_int, _PLACE, _SIZE, _PLACE),
         ("rewrite_chains", _SIZE, *[_PLACE] * 3, _SIZE, *[_PLACE] * 3, ctypes.c_int, _SIZE, _PLACE, _PLACE),

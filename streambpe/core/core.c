@@ -11,7 +11,6 @@
 #include "merge.c"
 #include "runs.c"
 #include "scan.c"
-#include "sweep.c"
 #include "documents.c"
 
 #include "split.c"

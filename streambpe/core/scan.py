@@ -1,9 +1,6 @@
-"""Blocks of words on disk, in the core: pairs and chains are counted, known merges are made, and chains are replaced by
-what was made of them."""
+"""Blocks of words on disk, in the core: pairs and chains are counted, and chains become what was made of them."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -28,48 +25,6 @@ class ColumnCount:
         """Go on counting; False: the table's limit is reached, and another table has to take the rest."""
         arrays = (self.column.ctypes.data, len(self.column), self.weights.ctypes.data)
         return succeeded(library().column_pairs(table.handle, *arrays, self.disjoint, self._state.ctypes.data))
-
-
-@dataclass
-class Merged:
-    """What merges did to one block or more: by rank, what each counted at its turn and how often it was made; and how
-    many occurrences of all of them were found, and made."""
-
-    count: Longs
-    made: Longs
-    found: int = 0
-    executed: int = 0
-
-    def add(self, other: Merged) -> None:
-        """Add what they did to another block."""
-        self.count += other.count
-        self.made += other.made
-        self.found += other.found
-        self.executed += other.executed
-
-
-class BlockMerger:
-    """Makes known merges in blocks, in their order; no merge uses a token that another one of them makes."""
-
-    def __init__(self, left: Longs, right: Longs, new: Longs, disjoint: bool) -> None:
-        self.disjoint = disjoint
-        self._ranks = PairTable()
-        self._ranks.hold((left << 32) | right, np.arange(len(left), dtype=np.int64))
-        self._new = np.ascontiguousarray(new, np.int32)
-
-    def merge(self, column: Ids, weights: Longs, changes: PairTable | None) -> tuple[Ids, Merged]:
-        """Merge in a column, which is overwritten; `changes`: a table to which changes of pair counts are added."""
-        longest = int(np.diff(np.flatnonzero(column < 0)).max(initial=1))
-        order, mark = np.empty(longest, np.int64), np.empty(longest, np.uint8)
-        count, made = np.zeros((2, len(self._new)), np.int64)
-        told = np.zeros(2, np.int64)
-        table = None if changes is None else changes.handle
-        size = library().merge_block(
-            self._ranks.handle, self._new.ctypes.data, self.disjoint, table, column.ctypes.data, len(column),
-            *(array.ctypes.data for array in (weights, order, mark, count, made, told)),
-        )  # fmt: skip
-        completed(size)
-        return column[:size], Merged(count, made, *told.tolist())
 
 
 class ChainFinder:

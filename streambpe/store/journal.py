@@ -2,7 +2,7 @@
 
 The first line says what the training is; each further line is an event of the log, a pass, or a veto:
 
-    {"op":"training","journal":"6f1c...","begins":0,"config":{...},"corpus":"<sha256>"}
+    {"op":"training","config":{...},"corpus":"<sha256>",...,"sum":"<mmh3>"}
     {"op":"merge","left":101,"right":32,"id":256,"n":2359}
     {"op":"batch","batch":0,"first_seq":0,"events":1,...,"sum":"<mmh3>"}
     {"op":"veto","left":97,"right":98,"n":7,"seq":12}
@@ -11,8 +11,8 @@ The line of a pass comes after those of its events, so what follows the last who
 kill: it is dropped when the file is read, and learned again. Otherwise a round of BatchBPE's rule would go
 on from its middle and end differently.
 
-A pass's line ends with the checksum of all bytes since the one before it: a digit that rotted is found when the file is
-read. The first line has that of itself and of the lines that the file began with.
+A pass's line ends with the checksum of all bytes since the one before it, the first line with its own: a digit that
+rotted is found when the file is read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +35,7 @@ from streambpe.failpoints import failpoint
 from streambpe.files import whole_file
 from streambpe.model.eventlog import parse_event
 from streambpe.model.events import Event, Events, event_line
+from streambpe.store.made_of import fingerprint
 from streambpe.store.passes import PassRow, VetoRow
 from streambpe.system import sync
 
@@ -47,11 +47,11 @@ class Journal:
     path: Path
     # What must not change, as JSON: any version may have written it, and it is only compared.
     training: dict[str, Any]
-    number: str  # unique to this journal: tables filled from another one are filled anew
     events: Events = field(default_factory=Events)
     batches: list[PassRow] = field(default_factory=list)
     vetoes: list[VetoRow] = field(default_factory=list)
     saved: bool = False
+    number: str = ""  # by which tables say what they were filled from: it follows from `training`
     _unwritten: list[bytes] = field(default_factory=list)
     _since_pass: Any = field(default_factory=mmh3.mmh3_x64_128)  # checksum of what follows the last pass's line
     _summed: int = 0  # how many of _unwritten are in it, or in front of it
@@ -66,25 +66,25 @@ class Journal:
         vetoes: Iterable[VetoRow] = (),
     ) -> Journal:
         """A new journal, not on disk before `save`; `events`, `batches`, `vetoes`: those of a smaller vocabulary."""
-        return cls(path, dict(training), uuid.uuid4().hex, Events.of(events), list(batches), list(vetoes))
+        journal = cls(path, dict(training), Events.of(events), number=fingerprint(training))
+        for veto in vetoes:
+            journal._note_veto(veto)
+        for batch in batches:
+            first = batch["first_seq"]
+            journal._unwritten.extend(journal.events[first : first + batch["events"]].lines())
+            journal.add_batch(batch)
+        return journal
 
     def save(self) -> None:
         """Put a new journal on disk, whole or not at all."""
-        begins = len(self.events) + len(self.vetoes) + len(self.batches)
+        first = {"op": "training", **self.training}
+        checksum = mmh3.mmh3_x64_128_digest(_line(first)).hex()
         with whole_file(self.path) as temporary:
             with temporary.open("wb") as out:
-                first = {"op": "training", "journal": self.number, "begins": begins, **self.training}
-                lines = [
-                    *self.events.lines(),
-                    *(_line({**veto, "op": "veto"}) for veto in self.vetoes),
-                    *(_line({**batch, "op": "batch"}) for batch in self.batches),
-                ]
-                checksum = mmh3.mmh3_x64_128_digest(b"".join([_line(first), *lines])).hex()
-                out.write(_line({**first, "sum": checksum}))
-                out.writelines(lines)
+                out.writelines([_line({**first, "sum": checksum}), *self._unwritten])
             failpoint("journal-written")
         failpoint("journal-created")
-        self.saved = True
+        self._unwritten, self._summed, self.saved = [], 0, True
 
     @classmethod
     def read(cls, path: Path, *, mend: bool = True) -> Journal:
@@ -93,25 +93,22 @@ class Journal:
         lines = data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]
         if not lines:
             raise RunError(f"{path} is empty; remove it and train again: the counts are kept.")
-        journal = cls(path, {}, "", saved=True)
-        at = begins = summed = 0
-        whole = (0, 0, 0, 0)  # how many bytes, events, passes, vetoes there are up to the last whole pass
+        journal = cls(path, {}, saved=True)
+        at = summed = 0
+        whole = (0, 0, 0)  # how many bytes, events, vetoes there are up to the last whole pass
         for number, line in enumerate(lines, 1):
             at += len(line) + 1
             try:
                 op = _WHICH.decode(line).op
-                if number == 1:
-                    journal.training = _record(line)
-                    journal.number, begins = journal.training.pop("journal"), journal.training.pop("begins")
-                    if len(lines) > begins:
-                        _refuse_rotten(journal.training, lines[: begins + 1], 0)
-                        summed = begins + 1
-                elif op == "batch":
+                if number == 1 or op == "batch":
                     record = _record(line)
-                    if number > summed:
-                        _refuse_rotten(record, lines[summed:number], -1)
-                        summed = number
-                    journal.batches.append(msgspec.convert(record, PassRow))
+                    _refuse_rotten(record, lines[summed:number])
+                    summed = number
+                    if number == 1:
+                        journal.training, journal.number = record, fingerprint(record)
+                    else:
+                        journal.batches.append(msgspec.convert(record, PassRow))
+                    whole = (at, len(journal.events), len(journal.vetoes))
                 elif op == "veto":
                     journal.vetoes.append(_VETO.decode(line))
                 else:
@@ -121,18 +118,11 @@ class Journal:
                     f"{path} line {number} is damaged ({why}). Cut the file off before that line and resume: "
                     f"learning is deterministic and goes on from there."
                 ) from None
-            if number <= begins + 1 or op == "batch":
-                whole = (at, len(journal.events), len(journal.batches), len(journal.vetoes))
-        if len(lines) <= begins:
-            raise RunError(
-                f"{path} was cut off: it has {len(lines)} lines, and its first says that it began with {begins} more. "
-                f"Remove it and train again: the counts are kept."
-            )
         if mend and whole[0] < len(data):
             with path.open("r+b") as file:
                 file.truncate(whole[0])
         journal.events.truncate(whole[1])
-        del journal.batches[whole[2] :], journal.vetoes[whole[3] :]
+        del journal.vetoes[whole[2] :]
         return journal
 
     def add_event(self, event: Event) -> None:
@@ -162,7 +152,9 @@ class Journal:
 
     def add_veto(self, left: int, right: int, n: int) -> None:
         """Remember a pair that may not be learned."""
-        veto: VetoRow = {"seq": len(self.events), "left": left, "right": right, "n": n}
+        self._note_veto({"seq": len(self.events), "left": left, "right": right, "n": n})
+
+    def _note_veto(self, veto: VetoRow) -> None:
         self.vetoes.append(veto)
         self._unwritten.append(_line({"op": "veto", **veto}))
 
@@ -207,11 +199,11 @@ def _record(line: bytes) -> dict[str, Any]:
     return record
 
 
-def _refuse_rotten(record: dict[str, Any], lines: Sequence[bytes], own: int) -> None:
-    """Take the checksum out of a record, whose line is lines[own]; an error if it is not that of the lines."""
+def _refuse_rotten(record: dict[str, Any], lines: Sequence[bytes]) -> None:
+    """Take the checksum out of a record, whose line is the last; an error if it is not that of the lines."""
     wanted = record.pop("sum")
     without = [line + b"\n" for line in lines]
-    without[own] = without[own].replace(f',"sum":"{wanted}"'.encode(), b"")
+    without[-1] = without[-1].replace(f',"sum":"{wanted}"'.encode(), b"")
     if mmh3.mmh3_x64_128_digest(b"".join(without)).hex() != wanted:
         raise ValueError(f"the checksum that it has for {len(lines)} lines is not theirs")
 

@@ -39,12 +39,3 @@ class VetoRow(TypedDict):
 
 PASS_COLUMNS = tuple(PassRow.__annotations__)
 VETO_COLUMNS = tuple(VetoRow.__annotations__)
-
-
-def pass_carried_over(events: int, mode: str = "unknown") -> PassRow:
-    """A pass that stands for all events of a log whose own passes are not known."""
-    return {
-        "batch": 0, "first_seq": 0, "events": events, "seconds": 0.0, "mode": mode, "candidates": 0, "occurrences": 0,
-        "executed": 0, "positions": 0, "rounds": 0, "stopped_by": "unknown", "refills": 0, "spills": 0,
-        "switched": False, "hot_pairs": 0, "pair_floor": 0, "places": 0, "memory_bytes": 0,
-    }  # fmt: skip

@@ -112,20 +112,23 @@ def _failure_told(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
     try:
         yield
     except duckdb.OutOfMemoryException:
-        with con.cursor() as other:  # the transaction may be aborted, and then says nothing more
-            size, path = other.execute(read_sql("get_bounds")).fetchall()[0]
+        size, path = _bounds(con)
         raise LimitError(
             f"{path or 'A table that is only in memory'} needs more than the {size} that --memory leaves for tables. "
             f"Nothing that was counted or learned is lost: the same command with a larger --memory goes on from there."
         ) from None
-    except (duckdb.IOException, duckdb.SerializationException) as why:
-        if says_disk_full(why):
-            raise
-        raise file_damaged(why) from None
     except duckdb.Error as why:
-        if not (says_damaged(why) or _is_another_file(why)):
+        is_of_file = isinstance(why, duckdb.IOException | duckdb.SerializationException) and not says_disk_full(why)
+        if not (is_of_file or says_damaged(why) or _is_another_file(why)):
             raise
-        raise file_damaged(why) from None
+        raise file_damaged(why, _bounds(con)[1]) from None
+
+
+def _bounds(con: duckdb.DuckDBPyConnection) -> tuple[str, str | None]:
+    """(memory, file) of the database."""
+    with con.cursor() as other:  # the transaction may be aborted, and then says nothing more
+        bounds: tuple[str, str | None] = other.execute(read_sql("get_bounds")).fetchall()[0]
+    return bounds
 
 
 def says_damaged(why: duckdb.Error) -> bool:
@@ -138,13 +141,16 @@ def _is_another_file(why: duckdb.Error) -> bool:
     return isinstance(why, duckdb.CatalogException) and "Table with name" in str(why)
 
 
-def file_damaged(why: duckdb.Error) -> RunError:
-    """What is said of that."""
-    return RunError(
-        f"state.duckdb cannot be read: {str(why).splitlines()[0]}. The file is damaged. What was counted and learned "
-        f"lies in files beside it. Put the right one back, or remove it: `streambpe count RUN SOURCE...` fills it "
-        f"again."
-    )
+def file_damaged(why: duckdb.Error, path: str | None = None) -> RunError:
+    """What is said of that; without `path` it is state.duckdb."""
+    remedy = "Remove it, and give the same command again: it is made from what was counted and learned."
+    if path is None or Path(path).name == "state.duckdb":
+        remedy = (
+            "What was counted and learned lies in files beside it. Put the right one back, or remove it: "
+            "`streambpe count RUN SOURCE...` fills it again."
+        )
+    said = str(why).splitlines()[0]
+    return RunError(f"{path or 'state.duckdb'} cannot be read: {said}. The file is damaged. {remedy}")
 
 
 def query_frame(con: duckdb.DuckDBPyConnection, name: str, **inputs: Any) -> pl.DataFrame:

@@ -1,13 +1,14 @@
 """The tables of a training (sql/schema/training.sql), filled from its journal.
 
 The tables of events, tokens, passes and vetoes only grow, so a fold appends what came since the last one; pair
-counts are replaced, and which tokens are dead follows from the events. Tables that were filled from another
-journal (table facts says from which) are made anew. Everything happens in the caller's transaction.
+counts are replaced, and which tokens are dead follows from the events. The first time that a process fills the tables
+from a journal, they are made anew. Everything happens in the caller's transaction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import cast
@@ -20,8 +21,9 @@ import pyarrow as pa
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.codecs import shown_content
 from streambpe.model.events import OPS, Event, Events, Op, delete_event, merge_event
-from streambpe.store.database import append, feed
+from streambpe.store.database import append, feed, list_trainings, open_store, use_training
 from streambpe.store.passes import PASS_COLUMNS, VETO_COLUMNS, PassRow, VetoRow
+from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 
 
@@ -105,6 +107,17 @@ def event_rows(events: Sequence[Event], seq: int | None) -> pa.Table:
     )
 
 
+@contextlib.contextmanager
+def open_tables(run: Run, name: str) -> Iterator[duckdb.DuckDBPyConnection | None]:
+    """The tables of a training, to be read; None if there are none."""
+    with contextlib.closing(open_store(run.state, read_only=True)) as con:
+        if name in list_trainings(con):
+            use_training(con, name)
+            yield con
+        else:
+            yield None
+
+
 def read_facts(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
     """Table facts of the connection's training."""
     return dict(run_sql(con, "get_facts"))
@@ -132,18 +145,15 @@ def read_passes(con: duckdb.DuckDBPyConnection, events: int) -> tuple[list[PassR
 
 def fold_training(
     con: duckdb.DuckDBPyConnection,
-    journal: str,
     events: Events,
     batches: Sequence[PassRow],
     vetoes: Sequence[VetoRow],
     book: TokenTable,
+    *,
+    anew: bool,
 ) -> None:
-    """Append to the tables of the connection's training what they do not yet hold of this journal.
-
-    Journal `a+b` begins with all of journal `a`: words, then the superwords learned so far.
-    """
-    held = read_facts(con).get("journal")
-    if held != journal and not journal.startswith(f"{held}+"):
+    """Append to the tables of the connection's training what they do not yet hold; `anew`: they hold nothing of it."""
+    if anew:
         run_sql(con, "drop_training")
         run_sql(con, "schema/training")
     ((n_events, n_batches, n_tokens, n_vetoed),) = run_sql(con, "count_folded")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from streambpe.config import TrainConfig
 from streambpe.errors import UsageError
-from streambpe.model.codecs import Codec
 from streambpe.store.chunks import range_bytes
 from streambpe.store.parts import parts_by_group
 from streambpe.store.weights import listed_groups
@@ -18,7 +17,7 @@ from streambpe.train.balance_texts import read_text, refuse_texts
 from streambpe.train.engine.balanced import Balance, BalancedEngine, Group
 from streambpe.train.engine.rules import EngineOptions
 from streambpe.train.training import Corpus, Symbols, Training
-from streambpe.train.words import WordFiles, write_words
+from streambpe.train.words import WordFiles, training_codec, write_words
 
 BY_BYTES = (
     "--balance without --balance-text compares groups by bytes per token: a script with more bytes per letter "
@@ -49,22 +48,21 @@ def balanced_engine(
     corpus: Corpus,
     symbols: Symbols,
     files: WordFiles,
-    codec: Codec,
     base_tokens: Sequence[bytes],
     options: EngineOptions,
 ) -> BalancedEngine:
     """The engine before the first event. `files`: the words of all groups together."""
-    config = training.config
+    config, codec = training.config, training_codec(symbols.alphabet, corpus.counting.unencodable)
     groups = []
     for i, (name, parts) in enumerate(parts_by_group(corpus.parts).items()):
         size = int(corpus.groups[name]["bytes"])
         if size:  # a group without text is never compressed badly
-            words = write_words(parts, codec, training.private / f"words-{i}", lambda rows: None)
+            words = write_words(parts, codec, training.private / f"words-{i}")
             ratio = Fraction(config.balance_ratios.get(compose_name(name), "1"))
             group = Group(name, size, ratio, words.open)
             if (digest := config.balanced_on.get(compose_name(name))) is not None:
                 part, text_size = read_text(training.run, digest, range_bytes(training.resources))
-                text = write_words([part], codec, training.private / f"text-{i}", lambda rows: None)
+                text = write_words([part], codec, training.private / f"text-{i}")
                 group = replace(group, text=text.open, text_size=text_size)
             groups.append(group)
     balance = Balance(groups, config.balance_from, config.balance_window, Fraction(config.balance_alpha or "2"))

@@ -50,12 +50,12 @@ from streambpe.train.as_model import with_options_as
 from streambpe.train.counting.count import count, resume_count
 from streambpe.train.counting.job import CountResult
 from streambpe.train.disk_bound import refuse_too_little_disk, source_bytes
-from streambpe.train.engine.engine import Batch
+from streambpe.train.engine.rules import Batch
 from streambpe.train.extension import Extension, refuse_too_little_memory
-from streambpe.train.identity import refuse_started_otherwise
+from streambpe.train.identity import refuse_half_counted, refuse_started_otherwise
 from streambpe.train.made_with import keep_options
 from streambpe.train.trainer import CHECKPOINT_SECONDS, Trainer
-from streambpe.train.training import Training, TrainResult
+from streambpe.train.training import Goal, Training, TrainResult
 
 if TYPE_CHECKING:
     from streambpe.train.balance_texts import BalanceTexts, Given
@@ -139,17 +139,8 @@ def train(
             config = replace(config, balanced_on=dict(texts.digests))
             config.check()
             counting = without_idle(counting, _find(sources, counting))
-        trainer = Trainer(
-            folder,
-            config,
-            name=name,
-            resources=resources,
-            progress=progress,
-            stop=stop,
-            on_batch=on_batch,
-            checkpoint_seconds=checkpoint_seconds,
-            allow_partial=allow_partial,
-        )
+        job = describe_job(sources, counting, config, resources, checkpoint_seconds, allow_partial)
+        trainer = _trainer_of(job, folder, name, resources, progress, stop, on_batch)
         new = not folder.path.is_dir()
         named = [source for source in sources if isinstance(source, str)]
         if sources and not named:
@@ -165,7 +156,6 @@ def train(
                 refuse_other_counting(folder, asked)
             if not new:
                 _refuse_before_counting(trainer, sources, counting)
-            job = describe_job(sources, counting, config, resources, checkpoint_seconds, allow_partial)
             contents = {path: content_of(path) for path in (extended_path(folder, name), folder.status_file)}
             if extension is not None:
                 extension.keep(folder, name)
@@ -175,17 +165,12 @@ def train(
             jobs_before = put_job(folder, name, job)
             failpoint("job-written")
             try:
-                warnings = _count(trainer.training, job, sources, progress, stop) if sources else ()
-                result = trainer.run()
-                result = replace(result, warnings=(*warnings, *result.warnings))
+                return _count_and_learn(trainer, job, sources)
             except UsageError:
                 write_jobs(folder, jobs_before)  # `resume` must not go on with what was refused
                 for path, content in contents.items():
                     put_content(path, content)
                 raise
-            if result.folded:
-                keep_options(folder, name, config, counting)
-    return result
 
 
 def taken_over(run: Run, name: str, like: str | None) -> dict[str, Any]:
@@ -239,24 +224,42 @@ def resume(
             f"{folder.path} was counting {job.streams[0]}, which only its program can give again: call "
             f"train_from_iterator as before and it goes on. Nothing was changed."
         )
-    trainer = Trainer(
-        folder,
+    trainer = _trainer_of(job, folder, name, resources, progress, stop)
+    with folder.lock(), waiting_for_tables(trainer.stop):
+        return _count_and_learn(trainer, job, job.sources)
+
+
+def _trainer_of(
+    job: Job,
+    run: Run,
+    name: str,
+    resources: Resources,
+    progress: str,
+    stop: threading.Event | None,
+    on_batch: Callable[[Batch], None] | None = None,
+) -> Trainer:
+    return Trainer(
+        run,
         job.config,
         name=name,
         resources=resources,
         progress=progress,
         stop=stop,
+        on_batch=on_batch,
         checkpoint_seconds=job.checkpoint_seconds,
         allow_partial=job.allow_partial,
     )
-    with folder.lock(), waiting_for_tables(trainer.stop):
-        warnings = () if job.counted else _count(trainer.training, job, job.sources, progress, stop)
-        folder.refuse_missing()
-        result = trainer.run()
-        result = replace(result, warnings=(*warnings, *result.warnings))
-        if result.folded:
-            keep_options(folder, name, job.config, job.counting)
-    return result
+
+
+def _count_and_learn(trainer: Trainer, job: Job, sources: Sequence[str | Source]) -> TrainResult:
+    """Count what is not counted yet, then learn. Locked by the caller."""
+    run, name = trainer.training.run, trainer.training.name
+    warnings = () if job.counted else _count(trainer, job, sources)
+    run.refuse_missing()
+    result = trainer.run()
+    if result.folded:
+        keep_options(run, name, job.config, job.counting)
+    return replace(result, warnings=(*warnings, *result.warnings))
 
 
 def describe_job(
@@ -314,13 +317,7 @@ def _refuse_what_learning_would(
     if config.alphabet == "script":
         known = read_identity(run.path)
         how = json.loads(known.facts["config"]) if known and known.facts else counting.options
-        symbols = len(script_alphabet(how.get("unencodable", CountConfig.unencodable)))
-        taken = symbols + (config.extra_ids if config.count_specials else 0)
-        if config.vocab_size < taken:
-            raise UsageError(
-                f"--vocab-size {config.vocab_size} is less than the {taken} ids that are there before anything is "
-                f"learned: {symbols} base symbols, {config.extra_ids} special and reserved. Nothing was changed."
-            )
+        Goal.of(config, len(script_alphabet(how.get("unencodable", CountConfig.unencodable))), 0)
     if "pattern" in counting.options:
         find_pattern(counting.options["pattern"], gaps=counting.options.get("gaps", CountConfig.gaps))
     if config.weights or config.balance:
@@ -353,7 +350,8 @@ def _refuse_before_counting(trainer: Trainer, sources: Sequence[str | Source], c
         refuse_idle(found, counting)
     if refuse_started_otherwise(trainer.training):
         _refuse_new_sources(trainer.training, [source.path for source in found if source.texts is None])
-    trainer.refuse_half_counted({source.path for source in found})
+    if not trainer.allow_partial:
+        refuse_half_counted(trainer.training, {source.path for source in found})
 
 
 def _find(sources: Sequence[str | Source], counting: Counting) -> list[Source]:
@@ -375,18 +373,11 @@ def _refuse_new_sources(training: Training, found: Sequence[str]) -> None:
         )
 
 
-def _count(
-    training: Training,
-    job: Job,
-    sources: Sequence[str | Source],
-    progress: str,
-    stop: threading.Event | None,
-) -> tuple[str, ...]:
+def _count(trainer: Trainer, job: Job, sources: Sequence[str | Source]) -> tuple[str, ...]:
     """Do the counting of a training, and note when it is complete; returns the warnings."""
-    run = training.run
+    training, run, how = trainer.training, trainer.training.run, job.counting.as_arguments()
     try:
-        how = job.counting.as_arguments()
-        result = count(run, sources, resources=training.resources, progress=progress, stop=stop, **how)
+        result = count(run, sources, resources=training.resources, progress=trainer.progress, stop=trainer.stop, **how)
     except Stopped as stopped:
         command = training.resume_command
         if job.streams:

@@ -7,7 +7,6 @@ sources counted since                          refused
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Any, NotRequired, TypedDict
@@ -18,11 +17,16 @@ from streambpe.model.corpus_facts import LeftOut
 from streambpe.model.eventlog import EventLog, Op, alphabet_size, events_digest, read_event_log
 from streambpe.options import options_of
 from streambpe.store import job
-from streambpe.store.database import list_trainings, open_store, use_training
 from streambpe.store.identity import accept, refuse_other_log
 from streambpe.store.journal import Journal
-from streambpe.store.trainings import read_facts
+from streambpe.store.trainings import open_tables, read_facts
 from streambpe.train.training import Training, TrainResult
+
+# Options that name files: how a training was started that has another file, one where none is asked for, or none.
+_FILES = {
+    "extends": ("to extend another model", "to extend a model", "without --extend"),
+    "balanced_on": ("with other texts of --balance-text", "with --balance-text", "without --balance-text"),
+}
 
 
 class TrainingIdentity(TypedDict):
@@ -101,38 +105,25 @@ def refuse_changes(training: Training, before: Mapping[str, Any], corpus_sha256:
             f"of its counts are gone. It was not changed. `streambpe count {typed(training.run.path)} SOURCE...` reads "
             f"again what is gone. Learn from all of them beside it with --name NAME."
         )
-    saved, asked = (one["config"].get("extends") for one in (before, now))
-    if saved != asked:
-        how = "to extend another model" if saved and asked else "to extend a model" if saved else "without --extend"
-        raise ResumeMismatch(
-            f"{training}, was started {how}; nothing was changed. Go on with `{training.resume_command}`, or learn "
-            f"beside it with --name NAME."
-        )
-    saved, asked = (one["config"].get("balanced_on") for one in (before, now))
-    if saved != asked:
-        how = (
-            "with other texts of --balance-text" if saved and asked else f"with{'' if saved else 'out'} --balance-text"
-        )
-        raise ResumeMismatch(
-            f"{training}, was started {how}; nothing was changed. Go on with `{training.resume_command}`, or learn "
-            f"beside it with --name NAME."
-        )
     flat_before = {**before["config"], "special": before["specials"], "reserve": before["reserve"]}
     flat_now = {**now["config"], "special": now["specials"], "reserve": now["reserve"]}
-    for key in sorted(flat_now.keys() | flat_before.keys()):
+    for key in (*_FILES, *sorted((flat_now.keys() | flat_before.keys()) - _FILES.keys())):
         saved, asked = flat_before.get(key), flat_now.get(key)
         if key == "vocab_size":
             _refuse_size(training, saved, asked)
         elif saved != asked:
+            grow = "" if key in _FILES else "leave the option out to grow it; "
             raise ResumeMismatch(
                 f"{training}, was started {_told(key, saved, asked)}; nothing was changed. "
-                f"Go on with `{training.resume_command}`; leave the option out to grow it; or learn beside it with "
-                f"--name NAME."
+                f"Go on with `{training.resume_command}`; {grow}or learn beside it with --name NAME."
             )
 
 
 def _told(key: str, saved: Any, asked: Any) -> str:
     """with --tau 0.9, not 0.8;  with --balance, not without it."""
+    if key in _FILES:
+        another, one, none = _FILES[key]
+        return another if saved and asked else one if saved else none
     known = options_of(TrainConfig).get(key)
     flag = known.flag if known else f"--{key.replace('_', '-')}"
     if all(value is None or isinstance(value, bool) for value in (saved, asked)):
@@ -177,11 +168,8 @@ def finished(training: Training, corpus_sha256: str) -> TrainResult | None:
 
 def _in_tables(training: Training, digest: str) -> bool:
     """Whether the tables show this log; if not, they were lost or are older."""
-    with contextlib.closing(open_store(training.run.state, read_only=True)) as con:
-        if training.name not in list_trainings(con):
-            return False
-        use_training(con, training.name)
-        return read_facts(con).get("sha256") == digest
+    with open_tables(training.run, training.name) as con:
+        return con is not None and read_facts(con).get("sha256") == digest
 
 
 def _model_size(log: EventLog) -> int:

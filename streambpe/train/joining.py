@@ -22,14 +22,14 @@ from streambpe.store.documents import NAME
 from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint
 from streambpe.store.models import encoding_pattern
-from streambpe.store.passes import VetoRow, pass_carried_over
+from streambpe.store.passes import VetoRow
 from streambpe.store.sequences import order_parts
 from streambpe.store.trainings import TokenTable
 from streambpe.system import tree_memory
 from streambpe.text.patterns import Pattern, find_pattern
 from streambpe.text.unicode_tables import refuse_other_tables
-from streambpe.train.engine.engine import Batch, Engine, HotPairs
-from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.engine.engine import Engine, HotPairs
+from streambpe.train.engine.rules import Batch, EngineTuning, pass_carried_over
 from streambpe.train.opening import open_engine
 from streambpe.train.superwords.documents import Documents, LocalDocuments
 from streambpe.train.superwords.interleave import Interleaved
@@ -218,7 +218,7 @@ class _InOrderLearned:
 
 def _joined_journal(phase: SuperwordPhase, made: Interleaved, words: Journal) -> Journal:
     """The one order as a journal, which is never written, with the vetoes of those words that are in the model."""
-    journal = Journal(words.path, words.training, f"{words.number}-joined", Events.of(made.events), saved=True)
+    journal = Journal(words.path, words.training, Events.of(made.events), saved=True)
     journal.batches.append(pass_carried_over(len(made.events), "interleaved"))
     for veto in words.vetoes if len(phase.words) == len(words.events) else []:  # uw may pass words over
         if veto["seq"] <= made.used:  # else the words never come that far in this model
@@ -266,7 +266,7 @@ def counts_again(
 ) -> TokenCounts:
     """Token counts from a replay of the word steps that found a place."""
     vetoes = [veto for veto in words.vetoes if veto["seq"] <= made.used]
-    kept = Journal(words.path, words.training, words.number, words.events[: made.used], vetoes=vetoes, saved=True)
+    kept = Journal(words.path, words.training, words.events[: made.used], vetoes=vetoes, saved=True)
     with contextlib.closing(open_engine(training, corpus, symbols, kept, how.tuning, how.meter)) as engine:
         return engine.token_counts()
 

@@ -14,31 +14,43 @@ from streambpe.resources import BASE_BYTES, LEFT_BEHIND_BYTES, TRANSIENT_SHARE, 
 from streambpe.store.journal import Journal
 from streambpe.system import remove_folder
 from streambpe.train.engine.deletion import Deletion, Deletions
-from streambpe.train.engine.engine import LEAST_BYTES, Engine, EngineOptions
+from streambpe.train.engine.engine import LEAST_BYTES, Engine
 from streambpe.train.engine.in_memory import BYTES_PER_PLACE
-from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.engine.rules import EngineOptions, EngineTuning
+from streambpe.train.engine.state import Known
 from streambpe.train.engine.whole_characters import WholeCharacterRule
 from streambpe.train.extension import TOKEN_BYTES, EncodedChunks
 from streambpe.train.snapshots import find_snapshot
 from streambpe.train.tables import FOLD_BYTES
 from streambpe.train.training import Corpus, Symbols, Training
-from streambpe.train.words import ChunkCutter, training_codec, write_words
+from streambpe.train.words import ChunkCutter, WordFiles, training_codec, write_words
 
 
 def open_engine(
     training: Training, corpus: Corpus, symbols: Symbols, journal: Journal, tuning: EngineTuning, meter: Meter
 ) -> Engine:
-    """An engine from a snapshot if there is one, else from the words; what was learned since then is replayed."""
+    """An engine for the words of the last snapshot, or of the counts; what was learned since then is replayed."""
     remove_folder(training.blocks)
     training.blocks.mkdir(0o700, parents=True, exist_ok=True)
     merges, deleted = merges_and_deletions(journal.events[symbols.brought :])
-    engine, at = _from_snapshot(training, corpus, symbols, journal, tuning, merges), 0
-    if engine is None:
-        engine = _from_words(training, corpus, symbols, tuning, meter)
+    vetoed = [(veto["left"], veto["right"], veto["n"]) for veto in journal.vetoes]
+    found, at = find_snapshot(training.private, journal), 0
+    if found is None:
+        meter.stage = "words"
+        files = _write_words(training, corpus, symbols)
     else:
-        at = engine.merges
+        files, events = found
+        at = sum(event.op is not Op.DELETE for event in journal.events[symbols.brought : events])
+    known = Known(merges[:at], [gone for gone in deleted if gone.after <= at], vetoed)
     try:
-        _replay(engine, journal, merges, deleted, at, meter)
+        engine = _engine(training, corpus, symbols, tuning, files, known)
+    except CountOverflow as why:
+        raise StreambpeError(str(why)) from None
+    if at == len(merges):
+        return engine
+    meter.stage = "replaying"
+    try:
+        _replay(engine, journal, merges, deleted, at)
     except ReplayMismatch as why:
         engine.close()
         raise RunError(
@@ -48,58 +60,35 @@ def open_engine(
     return engine
 
 
-def _from_words(training: Training, corpus: Corpus, symbols: Symbols, tuning: EngineTuning, meter: Meter) -> Engine:
-    """The engine before the first event that is learned here."""
-    meter.stage = "words"
-    codec = training_codec(symbols.alphabet, corpus.counting.unencodable)
-    cutter: ChunkCutter = codec
+def _write_words(training: Training, corpus: Corpus, symbols: Symbols) -> WordFiles:
+    """The words before the first event that is learned here."""
+    cutter: ChunkCutter = training_codec(symbols.alphabet, corpus.counting.unencodable)
     if symbols.inherited is not None:
         cutter = EncodedChunks(symbols.inherited.log)
-    options = _engine_options(training, corpus, symbols, tuning)
-    files = write_words(corpus.chunks, cutter, training.private / "words", lambda rows: None)
+    files = write_words(corpus.chunks, cutter, training.private / "words")
     del cutter
     release_memory()
+    return files
+
+
+def _engine(
+    training: Training, corpus: Corpus, symbols: Symbols, tuning: EngineTuning, files: WordFiles, known: Known
+) -> Engine:
+    """The engine for these words, which these events made what they are."""
+    options = _engine_options(training, corpus, symbols, tuning)
     tokens, lengths = _base_tokens(symbols)
-    try:
-        if training.config.balance:
-            from streambpe.train.balancing import balanced_engine  # not above: most trainings do without
+    if training.config.balance:
+        from streambpe.train.balancing import balanced_engine  # not above: most trainings do without
 
-            return balanced_engine(training, corpus, symbols, files, codec, tokens, options)
-        return Engine(
-            files.open(),
-            tokens,
-            options,
-            first_id=len(tokens) if symbols.inherited is not None else symbols.first_learned,
-            base_lengths=lengths,
-            rule=_rule(training.config, symbols),
-        )
-    except CountOverflow as why:
-        raise StreambpeError(str(why)) from None
-
-
-def _from_snapshot(
-    training: Training,
-    corpus: Corpus,
-    symbols: Symbols,
-    journal: Journal,
-    tuning: EngineTuning,
-    merges: Sequence[tuple[int, int, int, int]],
-) -> Engine | None:
-    """The engine after some events of the journal; None if there is no snapshot of them."""
-    found = find_snapshot(training.private, journal)
-    if found is None:
-        return None
-    snapshot, events = found
-    at = sum(event.op is not Op.DELETE for event in journal.events[symbols.brought : events])
-    tokens, lengths = _base_tokens(symbols)
-    return Engine.restore(
-        snapshot,
+        return balanced_engine(training, corpus, symbols, files, tokens, options)
+    return Engine(
+        files.open(),
         tokens,
-        _engine_options(training, corpus, symbols, tuning),
+        options,
         first_id=len(tokens) if symbols.inherited is not None else symbols.first_learned,
         base_lengths=lengths,
         rule=_rule(training.config, symbols),
-        events=merges[:at],
+        knows=known,
     )
 
 
@@ -109,21 +98,15 @@ def _replay(
     merges: Sequence[tuple[int, int, int, int]],
     deleted: Sequence[Deletion],
     at: int,
-    meter: Meter,
 ) -> None:
-    """Replay those vetoes and events of the journal that the engine does not know; it knows the first `at` merges."""
-    vetoes = [(veto["left"], veto["right"], veto["n"]) for veto in journal.vetoes]
-    if len(merges) == at and len(vetoes) == len(engine.vetoed):
-        return
-    meter.stage = "replaying"
-    engine.replay([], vetoes[len(engine.vetoed) :])
+    """Replay the events of the journal behind the first `at` merges."""
     borders = [len(merges)]
     if engine.options.batch == "paper":  # counts are those at the start of a round, so rounds are replayed one by one
         borders = [batch["first_seq"] + batch["events"] for batch in journal.batches]
     for border in borders:
         if border > at:
             later = [gone._replace(after=gone.after - at) for gone in deleted if at < gone.after <= border]
-            engine.replay(merges[at:border], deleted=later)
+            engine.replay(merges[at:border], later)
             at = border
 
 

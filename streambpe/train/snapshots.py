@@ -20,8 +20,8 @@ from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint, is_sealed, seal_folder
 from streambpe.system import remove_folder
 from streambpe.train.engine.engine import Engine
-from streambpe.train.engine.snapshot import SNAPSHOT_VERSION
 from streambpe.train.pace import Pace
+from streambpe.train.words import WordFiles
 
 
 class Snapshots:
@@ -38,13 +38,13 @@ class Snapshots:
                 write_snapshot(self._folder, engine, journal)
 
 
-def find_snapshot(folder: Path, journal: Journal) -> tuple[Path, int] | None:
-    """The newest snapshot of this journal in a training's private folder, and how many events are in it."""
+def find_snapshot(folder: Path, journal: Journal) -> tuple[WordFiles, int] | None:
+    """The newest words of this journal in a training's private folder, and how many events they come after."""
     for path in sorted(folder.glob("snapshot-*"), key=lambda p: p.name, reverse=True):
         number = path.name.removeprefix("snapshot-")
         if number.isdecimal() and int(number) <= len(journal.events):
             if is_sealed(path, _made_of(journal, int(number))):
-                return path, int(number)
+                return WordFiles(path), int(number)
             remove_folder(path)  # else it would keep the name from a new one
     return None
 
@@ -57,7 +57,7 @@ def write_snapshot(folder: Path, engine: Engine, journal: Journal) -> None:
     temporary = unfinished(target)
     remove_folder(temporary)
     try:
-        engine.snapshot(temporary)
+        WordFiles.write(temporary, engine.words())
         seal_folder(temporary, _made_of(journal, len(journal.events)))
         failpoint("snapshot-written")
         put_in_place(temporary, target)
@@ -73,7 +73,6 @@ def write_snapshot(folder: Path, engine: Engine, journal: Journal) -> None:
 
 
 def _made_of(journal: Journal, events: int) -> str:
-    """What the words after so many events follow from: the counts, the options without the size, and these events; and
-    how they are written."""
+    """What the words after so many events follow from: the counts, the options without the size, and these events."""
     config = {key: value for key, value in journal.training["config"].items() if key != "vocab_size"}
-    return fingerprint(SNAPSHOT_VERSION, journal.training["corpus"], config, events_digest(journal.events[:events]))
+    return fingerprint(journal.training["corpus"], config, events_digest(journal.events[:events]))

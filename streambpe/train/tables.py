@@ -90,13 +90,14 @@ def _best(left: Int64, right: Int64, n: Int64, floor: int) -> HotPairs:
     return left[keep], right[keep], n[keep], floor
 
 
-@dataclass(frozen=True)
+@dataclass
 class Tables:
     """What the tables of one training are filled from, besides its journal."""
 
     training: Training
     corpus: Corpus
     symbols: Symbols
+    filled_from: Journal | None = None  # in this process
 
     def try_fill(
         self,
@@ -145,7 +146,8 @@ class Tables:
         standing = standing if joined is None else joined.standing
         con.begin()
         use_training(con, self.training.name, create=True)
-        fold_training(con, journal.number, journal.events, journal.batches, journal.vetoes, book)
+        anew = journal is not self.filled_from
+        fold_training(con, journal.events, journal.batches, journal.vetoes, book, anew=anew)
         if self.training.config.weights:
             self._fill_weighted_counts(con)
         facts = self._facts(journal, finished)
@@ -166,6 +168,7 @@ class Tables:
         with tables_written(self.training.run.state) as written:
             put_facts(con, "run", {"written": written})
             commit(con)
+        self.filled_from = journal
 
     def _fill_weighted_counts(self, con: duckdb.DuckDBPyConnection) -> None:
         """Fill them once, from what the training learns from: group_counts may have been edited since it was read."""

@@ -23,7 +23,7 @@ import hashlib
 import shutil
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,8 +45,8 @@ from streambpe.store.weights import check_weights
 from streambpe.train.beginning import open_journal
 from streambpe.train.counts import EDITED, find_corpus, read_counts
 from streambpe.train.disk_bound import disk_needed, refuse_too_little_disk, within_disk
-from streambpe.train.engine.engine import Batch, Engine
-from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.engine.engine import Engine
+from streambpe.train.engine.rules import Batch, EngineTuning
 from streambpe.train.extension import refuse_too_little_memory
 from streambpe.train.identity import finished, refuse_half_counted
 from streambpe.train.joining import SuperwordLearning, find_documents, join_superwords, superwords_folder
@@ -104,7 +104,8 @@ class Trainer:
         training = self.training
         self.meter.begin_stages()
         with training.run.lock(), disk_full_explained(training.run.path), waiting_for_tables(self.stop):
-            self.refuse_half_counted()
+            if not self.allow_partial:
+                refuse_half_counted(training)
             if training.inherited is not None:
                 refuse_too_little_memory(training.resources, str(training), training.inherited.events)
             corpus = find_corpus(training)
@@ -136,16 +137,11 @@ class Trainer:
             finally:
                 self.stop = callers
 
-    def refuse_half_counted(self, given: Collection[str] = ()) -> None:
-        """Raise an error if the counts are only part of a corpus and nobody asked for that."""
-        if not self.allow_partial:
-            refuse_half_counted(self.training, given)
-
     def _learn(self, corpus: Corpus) -> TrainResult:
         """Learn from the counts; write the log and the tables."""
         training = self.training
         symbols = Symbols.of(self.config, corpus, training.inherited, training.resources.memory_bytes)
-        goal = Goal.of(self.config, symbols)
+        goal = Goal.of(self.config, len(symbols.alphabet), len(symbols.stop_words))
         documents = find_documents(training, corpus) if self.config.superwords != "none" else None
         journal = open_journal(training, corpus)
         tables = Tables(training, corpus, symbols)

@@ -205,10 +205,10 @@ class Goal:
     words: int  # of them in phase one: all, unless --transition says when superwords begin
 
     @classmethod
-    def of(cls, config: TrainConfig, symbols: Symbols) -> Goal:
+    def of(cls, config: TrainConfig, base_symbols: int, stop_words: int) -> Goal:
         """What --vocab-size and --transition leave beside the ids that are there."""
-        there = f"{len(symbols.alphabet)} base symbols, {len(symbols.stop_words)} stop words"
-        taken = len(symbols) + (config.extra_ids if config.count_specials else 0)
+        there, symbols = f"{base_symbols} base symbols, {stop_words} stop words", base_symbols + stop_words
+        taken = symbols + (config.extra_ids if config.count_specials else 0)
         if config.vocab_size < taken:
             raise UsageError(
                 f"--vocab-size {config.vocab_size} is less than the {taken} ids that are there before anything is "
@@ -217,12 +217,12 @@ class Goal:
         tokens = config.vocab_size - taken
         if config.transition is None:
             return cls(tokens, tokens)
-        if config.transition < len(symbols):
+        if config.transition < symbols:
             raise UsageError(
-                f"--transition {config.transition} is less than the {len(symbols)} ids that are there before anything "
-                f"is learned: {there}."
+                f"--transition {config.transition} is less than the {symbols} ids that are there before anything is "
+                f"learned: {there}."
             )
-        return cls(tokens, config.transition - len(symbols))
+        return cls(tokens, config.transition - symbols)
 
 
 def header_of(

@@ -10,7 +10,7 @@ memory does not grow with them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -41,7 +41,7 @@ from streambpe.store.merge import merge_ranges, merged_lists
 from streambpe.store.parts import Part
 from streambpe.text.script_blocks import Unencodable
 from streambpe.text.script_runs import decode_code_points
-from streambpe.train.engine.engine import Words
+from streambpe.train.engine.rules import Words
 
 _RANGE_BYTES = 4 << 20
 CHARACTER_BYTES = 1200  # of each character of an alphabet, while it is learned with and put into tables
@@ -196,6 +196,24 @@ class WordFiles:
         """Symbols in all words."""
         return self.paths[0].stat().st_size // 4
 
+    @classmethod
+    def write(
+        cls, folder: Path, words: Iterable[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]]
+    ) -> WordFiles:
+        """Write words that come in parts: (symbols, offsets, weights) each."""
+        folder.mkdir(parents=True, exist_ok=True)
+        files, at = cls(folder), 0
+        symbol_path, offset_path, weight_path = files.paths
+        with symbol_path.open("wb") as symbols, offset_path.open("wb") as offsets, weight_path.open("wb") as weights:
+            write_array(np.zeros(1, np.int64), offsets)
+            for some, ends, n in words:
+                first, last = int(ends[0]), int(ends[-1])
+                write_array(some[first:last], symbols)
+                write_array(ends[1:] - first + at, offsets)
+                write_array(n, weights)
+                at += last - first
+        return files
+
     def open(self) -> Words:
         """Memory maps of the columns; nothing is read yet."""
         symbols, offsets, weights = self.paths
@@ -253,23 +271,18 @@ def known_stretches(
     return symbols[known], np.bincount(stretch, minlength=int(begins.sum())), n[word[begins]]
 
 
-def write_words(parts: Sequence[Part], codec: ChunkCutter, folder: Path, advance: Callable[[int], None]) -> WordFiles:
-    """Write the words of a training; `advance` is told how many chunks were looked at."""
-    folder.mkdir(parents=True, exist_ok=True)
-    files = WordFiles(folder)
-    at = 0
-    symbol_path, offset_path, weight_path = files.paths
-    with symbol_path.open("wb") as symbols, offset_path.open("wb") as offsets, weight_path.open("wb") as weights:
-        write_array(np.zeros(1, np.int64), offsets)
-        for rows in merged_lists(parts, _RANGE_BYTES):
-            for symbols_of, sizes_of, n_of in word_symbols(rows, codec):
-                cut, sizes, n = known_stretches(symbols_of, sizes_of, n_of)
-                several = sizes > 1
-                if not several.all():
-                    cut, sizes, n = cut[np.repeat(several, sizes)], sizes[several], n[several]
-                write_array(cut, symbols)
-                write_array(np.cumsum(sizes) + at, offsets)
-                write_array(n, weights)
-                at += len(cut)
-            advance(len(rows))
-    return files
+def write_words(parts: Sequence[Part], codec: ChunkCutter, folder: Path) -> WordFiles:
+    """Write the words of a training."""
+    return WordFiles.write(folder, _words(parts, codec))
+
+
+def _words(
+    parts: Sequence[Part], codec: ChunkCutter
+) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    for rows in merged_lists(parts, _RANGE_BYTES):
+        for symbols_of, sizes_of, n_of in word_symbols(rows, codec):
+            cut, sizes, n = known_stretches(symbols_of, sizes_of, n_of)
+            several = sizes > 1
+            if not several.all():
+                cut, sizes, n = cut[np.repeat(several, sizes)], sizes[several], n[several]
+            yield cut, np.append(0, np.cumsum(sizes)), n

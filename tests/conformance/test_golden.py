@@ -8,11 +8,13 @@ STREAMBPE_GOLDEN=folder pytest tests/conformance         # other vectors of the 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import pytest
 
+from tests.conformance import engine
 from tests.conformance.engine import ENGINE_JUDGES
 from tests.conformance.golden import GOLDEN, OURS, Vector, vectors
 from tests.conformance.judges import JUDGES
@@ -123,6 +125,15 @@ def test_nothing_in_a_vector_is_left_unjudged(judge, vector):
     assert verdict.claims or verdict.encode, "a judge that says nothing judges nothing"
     if verdict.not_judged is not None:
         pytest.skip(f"{vector.name}: {verdict.not_judged}")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("judge", "vector"), [case for case in CASES if case.values[0] in ENGINE_JUDGES])
+def test_the_learner_of_tables_equals_the_published_system(judge, vector, monkeypatch):
+    """The same claims, when the other learner learns."""
+    monkeypatch.setattr(engine, "RESOURCES", replace(engine.RESOURCES, learner="tables"))
+    for claim in judge.verdict(vector).claims:
+        assert claim.ours == claim.theirs, f"{claim.field}: {first_difference(claim.ours, claim.theirs)}"
 
 
 @pytest.mark.parametrize(("judge", "vector"), [case for case in CASES if "encodings" in case.values[1].data])

@@ -26,7 +26,6 @@ CORE_TESTS = (
     "tests/core/test_chunk_lists.py",
     "tests/core/test_pairs.py",
     "tests/core/test_runs.py",
-    "tests/core/test_sweep.py",
     "tests/train/test_pair_counter.py",
     "tests/core/test_documents.py",
     "tests/encode/test_encode_core.py",

@@ -12,9 +12,10 @@ import pytest
 from streambpe.arrays import MAX_COUNT
 from streambpe.core.learner import DONE, NONE_LEFT, TIES_BYTES, Learner, NoRoom, Rule
 from streambpe.errors import CoreError
-from streambpe.train.engine.engine import Engine, EngineOptions, Words
+from streambpe.train.engine.engine import Engine
+from streambpe.train.engine.rules import EngineOptions
 from streambpe.train.engine.state import comparable
-from tests.sequential import BASE, events_of, hard_words, learn, paper_learn, run, text_words
+from tests.sequential import BASE, engine_words, events_of, hard_words, learn, paper_learn, run, text_words, wrong_pairs
 from tests.tiers import seeds
 from tests.train.test_deletions import RULES, TAUS, rule_of, slowly, told
 from tests.train.test_engine import LETTER_PAIRS, SameKind
@@ -24,7 +25,7 @@ def made(words, limit=1 << 24, **rule):
     """A learner of these words over bytes."""
     learner = Learner(Rule(first_id=256, **rule), limit)
     learner.add_tokens(BASE, np.ones(256, np.int64))
-    flat = Words.of(words)
+    flat = engine_words(words)
     learner.make_room(len(flat.symbols), len(flat.weights))
     learner.add_words(flat.symbols, flat.offsets, flat.weights, 2)
     return learner
@@ -79,9 +80,9 @@ def test_every_rule_at_once_equals_one_merge_at_a_time():
         )
         assert run(words, 40, check=seed % 3 == 0, **rule, **few, **limits)[0] == learn(words, 40, **rule, **judge)
         tau, (to, test), size = rng.choice(TAUS), rng.choice(RULES), rng.choice([5, 20, 60])
-        engine = Engine(Words.of(words), BASE, EngineOptions(deletions=rule_of(tau, to, test), **rule, **few))
+        engine = Engine(engine_words(words), BASE, EngineOptions(deletions=rule_of(tau, to, test), **rule, **few))
         assert told(engine.batches(size)) == slowly(words, size, tau, to, test, **rule), f"seed {seed}"
-        assert engine.check() == []
+        assert wrong_pairs(engine) == []
 
 
 def test_rounds_equal_the_published_rule():
@@ -210,14 +211,14 @@ def test_deletions_are_the_same_within_any_limit():
 def test_what_cannot_be_split_for_want_of_room_is_split_on_the_way_to_disk(monkeypatch):
     """A learner that has no room to split what it deleted: the words that leave it are split."""
     words, rule = text_words(4, 3000), rule_of("0.5", "bytes", "before")
-    want = told(Engine(Words.of(words), BASE, EngineOptions(deletions=rule)).batches(150))
+    want = told(Engine(engine_words(words), BASE, EngineOptions(deletions=rule)).batches(150))
     monkeypatch.setattr("streambpe.train.engine.state.Rule", lambda **given: Rule(**given | {"splits": False}))
-    engine = Engine(Words.of(words), BASE, EngineOptions(deletions=rule))
+    engine = Engine(engine_words(words), BASE, EngineOptions(deletions=rule))
     batches, unsplit = [], False
     while engine.learned < 150:
         batches.append(engine.step(150 - engine.learned))
         unsplit = unsplit or bool(getattr(engine.learning, "_unsplit", ()))
-        assert engine.check() == []
+        assert wrong_pairs(engine) == []
     assert told(batches) == want
     assert unsplit
 
@@ -226,7 +227,7 @@ def test_an_engine_without_room_goes_on_from_disk(tmp_path, monkeypatch):
     """NoRoom in the middle of learning: words go to disk, and come back when half of them are left."""
     words = text_words(8, 2000)
     want, _ = run(words, 500)
-    engine = Engine(Words.of(words), BASE, EngineOptions(work_dir=tmp_path))
+    engine = Engine(engine_words(words), BASE, EngineOptions(work_dir=tmp_path))
     found = events_of(list(engine.batches(100)))
     assert engine.learning.kind == "index"
 

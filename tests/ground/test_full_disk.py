@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from streambpe.errors import DiskFull
 from streambpe.model.eventlog import read_event_log
 from streambpe.progress import Meter, Reporter
 from streambpe.store.run import Run
-from streambpe.train.engine import snapshot
+from streambpe.train import snapshots
 from streambpe.train.trainer import Trainer
 from tests.runs import cli
 from tests.samples import natural_text
@@ -224,10 +225,14 @@ def test_an_array_that_finds_no_room_is_told(way, disk, tmp_path):
 def test_a_snapshot_that_finds_no_room_is_left_out(made, tmp_path, monkeypatch):
     """It only saves time after a kill: learning goes on, and nothing half made stays."""
 
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+    write = snapshots.WordFiles.write
 
-    monkeypatch.setattr(snapshot, "save_array", full)
+    def full(folder: Path, words: Any) -> Any:
+        if "snapshot-" in folder.name:
+            raise OSError(28, "No space left on device")
+        return write(folder, words)
+
+    monkeypatch.setattr(snapshots.WordFiles, "write", full)
     shutil.copytree(made / "counted", tmp_path / "run")
     seen = []
 

@@ -269,7 +269,8 @@ def test_a_count_table_larger_than_the_limit_is_read_some_at_a_time(tmp_path):
 _READ_WORDS = """
 import sys
 from pathlib import Path
-from streambpe.train.engine.engine import Engine, EngineOptions
+from streambpe.train.engine.engine import Engine
+from streambpe.train.engine.rules import EngineOptions
 from streambpe.train.words import WordFiles
 folder = Path(sys.argv[1])
 options = EngineOptions(memory_bytes=24 << 20, threads=1, work_dir=folder / "blocks")

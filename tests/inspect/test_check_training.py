@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 from functools import partial
@@ -18,12 +21,13 @@ from streambpe.model.eventlog import write_event_log
 from streambpe.model.events import event_line
 from streambpe.resources import Resources
 from streambpe.store.identity import accept
-from streambpe.train import opening, trainer
+from streambpe.train import trainer
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
 from streambpe.train.counting.take_back import take_back
 from streambpe.train.engine.rules import Batch, EngineTuning
 from streambpe.train.trainer import Trainer
+from tests.core.test_core_build import checkout
 from tests.runs import LARGE, SMALL, change, counted_run, log_of, rows, text_run
 from tests.samples import natural_text
 from tests.tiers import long
@@ -285,19 +289,26 @@ def test_every_kind_of_training_is_learned_again_while_it_goes_on(kind, tmp_path
     assert problems == {"main.pair_counts", "main.tokens"}
 
 
-@pytest.mark.parametrize("wrong", [{"ties": "bytes"}, {"blocked": frozenset({b" t"})}])
-def test_a_core_that_goes_wrong_is_found_by_the_learner_of_tables(wrong, tmp_path, monkeypatch):
-    """One that takes another of two pairs that tie, and one that leaves out a merge: the other learner does not."""
-    run = text_run(tmp_path / "run", natural_text(5, 20_000))
-    right = opening._engine_options
-
-    def options_of(training, corpus, symbols, tuning):
-        options = right(training, corpus, symbols, tuning)
-        return options if options.learner == "tables" else replace(options, **wrong)
-
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("return one->key < other->key;", "return one->key > other->key;"),  # of two pairs that tie, the other
+        ("slot->n < all->floor ||", "slot->n % 5 == 0 ||"),  # none that stands five or ten times
+    ],
+)
+def test_a_core_that_goes_wrong_is_found_by_the_learner_of_tables(right, wrong, tmp_path):
+    """A copy of the core takes the other of two pairs that tie, or leaves out merges; `check --replay` names the first
+    event that differs."""
+    run, place = text_run(tmp_path / "run", natural_text(5, 20_000)), checkout(tmp_path / "copy")
+    file = place / "streambpe/core/learn_pairs.c"
+    code = file.read_text(encoding="utf-8")
+    assert code.count(right) == 1
+    file.write_text(code.replace(right, wrong), encoding="utf-8")
+    subprocess.run([sys.executable, "hatch_build.py"], cwd=place, check=True, capture_output=True)
     train(run, name="right", vocab_size=300, resources=SMALL)
-    monkeypatch.setattr(opening, "_engine_options", options_of)
-    train(run, vocab_size=300, resources=SMALL)
+    command = [sys.executable, "-m", "streambpe", "train", str(run), "--vocab-size", "300"]
+    subprocess.run(command, cwd=place, env={**os.environ, "PYTHONPATH": str(place)}, check=True, capture_output=True)
     events = [log_of(run, name).events for name in ("model", "right")]
     first = next(at for at, (one, other) in enumerate(zip(*events, strict=True)) if one != other)
     assert check(run, resources=SMALL) == []

@@ -176,8 +176,8 @@ CASES = [
     ("learning", "pending.events", {"other": "t", "empty": "t", "half": "m", "cut": "m", "longer": "m", "lost": "m"}),
     ("learning", "training/main/snapshot-*", {"other": "m", "lost": "m"}),
     *(("learning", f"training/main/snapshot-*/{name}", dict.fromkeys(("other", "half", "lost"), "m"))
-      for name in ("engine.json", "tokens.parquet", "symbols_*.npy", "weights_*.npy", "made_of.json")),
-    ("larger", "pending.events", {"half": "t"}),
+      for name in ("symbols.i32", "offsets.i64", "weights.i64", "made_of.json")),
+    ("larger", "pending.events", {"half": "m"}),
     ("larger", "model.events.jsonl", {"other": "m"}),
     ("neighbours", "training/main/superwords-*/neighbours-*.parquet", dict.fromkeys(("other", "half", "lost"), "m")),
     *(("superwords", "training/main/superwords-*/learning.duckdb", {how: "m"})

@@ -8,7 +8,7 @@ import pytest
 
 from streambpe.model.events import merge_event
 from streambpe.store.journal import Journal
-from streambpe.store.passes import pass_carried_over
+from streambpe.train.engine.rules import pass_carried_over
 
 
 def test_passes_and_vetoes_come_back_as_they_were(tmp_path: Path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import re
 import shutil
 from pathlib import Path
@@ -10,10 +12,10 @@ import duckdb
 import polars as pl
 import pytest
 
-from streambpe.errors import LimitError, SqlInputError
+from streambpe.errors import LimitError, RunError, SqlInputError
 from streambpe.store import sqlfiles
 from streambpe.store.database import SCHEMA, VIEWS, create_schema, open_store, use_private_training
-from streambpe.store.sqlfiles import declared_inputs, named_statements, read_sql, run_sql, sql_root
+from streambpe.store.sqlfiles import declared_inputs, named_statements, query_frame, read_sql, run_sql, sql_root
 from tests.runs import cli, counted_run
 
 ROOT = Path(__file__).parents[2]
@@ -243,6 +245,20 @@ def test_too_little_memory_is_one_message(tmp_path, monkeypatch):
     with duckdb.connect(str(tmp_path / "few.duckdb"), config=config) as con, told:
         con.begin()
         run_sql(con, "get_facts")
+
+
+def test_a_damaged_database_is_named(tmp_path):
+    """The tables of a learner, say: the message names the file, and what to do."""
+    path = tmp_path / "pairs.duckdb"
+    with contextlib.closing(open_store(path)) as con:
+        run_sql(con, "learning/pairs")
+        con.sql("INSERT INTO pair_counts SELECT range, 7 * range % 1000, range % 977 FROM range(300_000)")
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        file.write(random.Random(1).randbytes(1 << 16))
+    told = pytest.raises(RunError, match=rf"{path} cannot be read: .*The file is damaged\. Remove it, and give")
+    with contextlib.closing(open_store(path)) as con, told:
+        query_frame(con, "learning/pairs_from", floor=0)
 
 
 @pytest.mark.long

@@ -32,11 +32,12 @@ from streambpe.train.commands import resume, train
 from streambpe.train.counting.count import count
 from streambpe.train.engine import balanced
 from streambpe.train.engine.balanced import Balance, BalancedEngine, Choice, Group
-from streambpe.train.engine.rules import EngineOptions, Words
+from streambpe.train.engine.rules import EngineOptions
 from tests.oracles.balanced import learn_balanced
 from tests.oracles.tables import check
 from tests.runs import SMALL, log_of, plain_events
 from tests.samples import natural_text
+from tests.sequential import engine_words, wrong_pairs
 from tests.tiers import seeds
 
 Grouped = Mapping[str, Sequence[tuple[bytes, int]]]
@@ -53,15 +54,15 @@ def engine_of(
     for name in sorted(groups):
         for word, n in groups[name]:
             total[word] = total.get(word, 0) + n
-        words = Words.of(groups[name])
+        words = engine_words(groups[name])
         size = sum(len(word) * n for word, n in groups[name])
         group = Group(name, size, Fraction(ratios.get(name, 1)), lambda words=words: words)
         if texts:
-            text, size = Words.of(texts[name]), sum(len(word) * n for word, n in texts[name])
+            text, size = engine_words(texts[name]), sum(len(word) * n for word, n in texts[name])
             group = replace(group, text=lambda text=text: text, text_size=size)
         made.append(group)
     options = EngineOptions(memory_bytes=memory, min_frequency=least, **tuning)
-    return BalancedEngine(Words.of(total.items()), BASE, options, first_id=256, balance=Balance(made, **how))
+    return BalancedEngine(engine_words(total.items()), BASE, options, first_id=256, balance=Balance(made, **how))
 
 
 def learned(engine: BalancedEngine, tokens: int) -> list[tuple[int, int, int, int]]:
@@ -100,7 +101,7 @@ def test_equals_the_slow_loop_and_is_replayed():
         engine = engine_of(groups, **how)
         found = learned(engine, tokens)
         assert [((a, b), i, n) for a, b, i, n in found] == learn_balanced(groups, tokens, **how), seed
-        assert engine.check() == [], seed
+        assert wrong_pairs(engine) == [], seed
         cut = rng.randint(0, len(found))
         tuning = {"threads": rng.randint(1, 2), "force_scan": rng.random() < 0.5, "batch": rng.choice(["exact", "1"])}
         again = engine_of(groups, memory=rng.choice([24, 90]) << 20, tuning=tuning, **how)
@@ -135,7 +136,7 @@ def test_too_little_memory_is_told(monkeypatch):
 
 def test_who_chooses():
     """Equal rates: the first by name. A window passes over who chose too often; who has no pair left never chooses."""
-    groups = [Group(name, 100, Fraction(1), lambda: Words.of([])) for name in "abc"]
+    groups = [Group(name, 100, Fraction(1), lambda: engine_words([])) for name in "abc"]
     choice = Choice(Balance(groups, window=4, alpha=Fraction(1)))
     assert [choice.next_group() for _ in range(6)] == [0, 0, 1, 1, 2, 0]
     choice.has_none(0)

@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streambpe.errors import ReplayMismatch
 from streambpe.model.alphabet import bytes_alphabet
 from streambpe.model.eventlog import Op
 from streambpe.train.engine.deletion import Deletions
-from streambpe.train.engine.engine import Engine, EngineOptions, ReplayMismatch, Words
+from streambpe.train.engine.engine import Engine
+from streambpe.train.engine.rules import EngineOptions
 from tests import oracles
-from tests.sequential import BASE, hard_words, text_words
+from tests.sequential import BASE, engine_words, gone_on_with, hard_words, text_words, wrong_pairs
 from tests.tiers import examples, long, seeds, share
 
 TAUS = ["0.34", "0.5", "0.6", "0.75", "0.9", "1"]
@@ -64,12 +66,12 @@ def rule_of(tau, to, test):
 
 
 def learn(words, size, tau, to, test, check=False, **options):
-    engine = Engine(Words.of(words), BASE, EngineOptions(deletions=rule_of(tau, to, test), **options))
+    engine = Engine(engine_words(words), BASE, EngineOptions(deletions=rule_of(tau, to, test), **options))
     batches = []
     for batch in engine.batches(size):
         batches.append(batch)
         if check:
-            assert engine.check() == []
+            assert wrong_pairs(engine) == []
     engine.close()
     return told(batches), batches
 
@@ -122,16 +124,16 @@ def test_snapshots_and_replays_go_on_the_same():
         rule = rule_of(rng.choice(TAUS), *rng.choice(RULES))
         way = WAYS[rng.choice(["index", "tight", "one", "few", "scan"] if seed < 4 else ["index", "tight"])]
         options = EngineOptions(deletions=rule, **way)
-        engine = Engine(Words.of(words), BASE, options)
+        engine = Engine(engine_words(words), BASE, options)
         batches = list(engine.batches(30))
         engine.close()
         if len(batches) < 3:
             continue
         cut = rng.randrange(1, len(batches))
         merges, deleted = as_given(batches[:cut])
-        again = Engine(Words.of(words), BASE, options)
+        again = Engine(engine_words(words), BASE, options)
         again.replay(merges, deleted=deleted)
-        assert again.check() == []
+        assert wrong_pairs(again) == []
         live = 30 - again.learned
         assert told(again.batches(live)) == told(batches[cut:]), f"seed {seed}"
         again.close()
@@ -153,19 +155,18 @@ def as_given(batches):
 def test_a_snapshot_knows_which_tokens_are_dead(tmp_path, way):
     """Counts, first pairs and deaths survive: text learned in two halves is text learned at once."""
     words = text_words(3, 400)
-    options = EngineOptions(deletions=rule_of("0.6", "walk", "before"), **WAYS[way])
+    options = {"deletions": rule_of("0.6", "walk", "before"), **WAYS[way]}
     if way == "scan":
-        options = EngineOptions(deletions=options.deletions, force_scan=True, block_places=900)
-    engine = Engine(Words.of(words), BASE, options)
+        options |= {"block_places": 900}
+    engine = Engine(engine_words(words), BASE, EngineOptions(**options))
     want = told(engine.batches(300))
     engine.close()
-    half = Engine(Words.of(words), BASE, options)
-    first = told(half.batches(150))
-    half.snapshot(tmp_path / "half")
+    half = Engine(engine_words(words), BASE, EngineOptions(**options))
+    batches = list(half.batches(150))
+    rest = gone_on_with(half, tmp_path / "half", *as_given(batches), **options)
     half.close()
-    rest = Engine.restore(tmp_path / "half", BASE, options)
     assert rest.learned == 150
-    assert first + told(rest.batches(150)) == want
+    assert told(batches) + told(rest.batches(150)) == want
     rest.close()
     assert sum(event[0] == "delete" for event in want) > 20
 
@@ -174,7 +175,7 @@ def test_other_words_are_noticed_by_their_deletions():
     """A log whose deletions are not those that its merges lead to is refused."""
     words = text_words(4, 200)
     options = EngineOptions(deletions=rule_of("0.6", "bytes", "before"))
-    engine = Engine(Words.of(words), BASE, options)
+    engine = Engine(engine_words(words), BASE, options)
     merges, deleted = as_given(list(engine.batches(100)))
     with pytest.raises(ReplayMismatch, match="lead to the deletions"):
-        Engine(Words.of(words), BASE, options).replay(merges, deleted=deleted[:3] + deleted[4:])
+        Engine(engine_words(words), BASE, options).replay(merges, deleted=deleted[:3] + deleted[4:])

@@ -129,7 +129,7 @@ def test_a_token_that_comes_back_is_alive_in_the_tables(counted, tmp_path):
     with closing(open_store(run / "state.duckdb")) as con:
         use_training(con, "main", create=True)
         for folded in (events[:2], events):
-            fold_training(con, "a journal", Events.of(folded), [], [], book)
+            fold_training(con, Events.of(folded), [], [], book, anew=False)
             died.append(con.execute("SELECT died FROM tokens WHERE id = 256").fetchall())
     assert died == [[(1,)], [(None,)]]
 

@@ -12,15 +12,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streambpe.errors import CountOverflow, ReplayMismatch
 from streambpe.train.engine import engine as engine_module
-from streambpe.train.engine.engine import (
-    CountOverflow,
-    Engine,
-    EngineOptions,
-    ReplayMismatch,
-    Words,
+from streambpe.train.engine.engine import Engine
+from streambpe.train.engine.rules import EngineOptions, Words
+from streambpe.train.engine.state import Known
+from streambpe.train.words import WordFiles
+from tests.sequential import (
+    BASE,
+    engine_words,
+    events_of,
+    gone_on_with,
+    hard_words,
+    learn,
+    paper_learn,
+    run,
+    text_words,
+    wrong_pairs,
 )
-from tests.sequential import BASE, events_of, hard_words, learn, paper_learn, run, text_words
 from tests.tiers import examples, seeds, share
 
 RULES = [(ties, overlaps) for ties in ("ids", "bytes") for overlaps in ("all", "disjoint")]
@@ -52,7 +61,7 @@ def test_batches_equal_one_merge_at_a_time(ties, overlaps):
         merges = rng.choice([5, 20, 60])
         events, batches = run(words, merges, ties=ties, overlaps=overlaps)
         assert events == learn(words, merges, ties=ties, overlaps=overlaps), f"seed {seed}"
-        together += sum(batch.record.merges > 1 for batch in batches)
+        together += sum(len(batch.id) > 1 for batch in batches)
     assert together > share(100)
 
 
@@ -72,7 +81,7 @@ def test_tight_frontiers_and_one_at_a_time_change_nothing(ties, overlaps):
         refills += sum(batch.record.refills for batch in batches)
         one, batches = run(words, 30, ties=ties, overlaps=overlaps, batch="1")
         assert one == want
-        assert all(batch.record.merges == 1 for batch in batches)
+        assert all(len(batch.id) == 1 for batch in batches)
     assert refills > 3 * len(seeds(40))
 
 
@@ -139,8 +148,8 @@ def test_stages_of_a_scan_are_the_sequential_merges():
         )
         events, batches = run(words, 30, check=seed % 8 == 0, **options, **limits)
         assert events == learn(words, 30, ties=ties, overlaps=overlaps, **judge), f"seed {seed}"
-        scans = [batch.record for batch in batches if batch.record.mode == "scan"]
-        together += sum(record.merges > 1 for record in scans)
+        scans = [len(batch.id) for batch in batches if batch.record.mode == "scan"]
+        together += sum(merges > 1 for merges in scans)
         digests_cut += options["digest_tokens"] == 8
     assert together > share(200)
     assert digests_cut > share(12)
@@ -285,37 +294,34 @@ def test_snapshot_and_restore_go_on_with_the_same_events(tmp_path, stop):
     been."""
     words = text_words(3, 1500)
     want, _ = run(words, 600, ties="bytes")
-    engine = Engine(Words.of(words), BASE, EngineOptions(ties="bytes"))
+    engine = Engine(engine_words(words), BASE, EngineOptions(ties="bytes"))
     done = events_of(list(engine.batches(stop)))
-    engine.snapshot(tmp_path / "snap")
+    options = {"ties": "bytes", "force_scan": True, "block_places": 4000, "index_below": 9000}
+    again = gone_on_with(engine, tmp_path / "snap", done, **options)
     here = events_of(list(engine.batches(600 - stop)))
     assert done + here == want
-    options = EngineOptions(ties="bytes", force_scan=True, block_places=4000, index_below=9000)
-    again = Engine.restore(tmp_path / "snap", BASE, options)
     assert again.merges == stop
-    again.snapshot(tmp_path / "second")
+    twice = gone_on_with(again, tmp_path / "second", done, ties="bytes")
     rest = events_of(list(again.batches(600 - stop)))
     again.close()
     assert done + rest == want
-    twice = Engine.restore(tmp_path / "second", BASE, EngineOptions(ties="bytes"))
     assert done + events_of(list(twice.batches(600 - stop))) == want
 
 
 @pytest.mark.parametrize("force_scan", [False, True])
 def test_going_on_from_a_snapshot_holds_no_copy_of_it(tmp_path, force_scan):
-    """A snapshot of many parts goes part by part into memory or to disk: in Python a part's worth is held at once."""
+    """A snapshot of many words goes slice by slice into memory or to disk: in Python a slice's worth is held."""
     rng = np.random.default_rng(5)
-    offsets = np.arange(0, 1_200_001, 4)
-    words = Words(rng.integers(97, 123, 1_200_000, np.int32), offsets, np.ones(300_000, np.int64))
+    offsets = np.arange(0, 4_800_001, 4)
+    words = Words(rng.integers(97, 123, 4_800_000, np.int32), offsets, np.ones(1_200_000, np.int64))
     engine = Engine(words, BASE, EngineOptions(force_scan=True, block_places=60_000))
-    engine.snapshot(tmp_path / "snap")
+    files = WordFiles.write(tmp_path / "snap", engine.words())
     engine.close()
-    written = sum(path.stat().st_size for path in (tmp_path / "snap").iterdir())
-    assert len(list((tmp_path / "snap").glob("symbols_*"))) >= 20
+    written = sum(path.stat().st_size for path in files.paths)
     options = EngineOptions(force_scan=force_scan, block_places=60_000)
     tracemalloc.start()
     try:
-        Engine.restore(tmp_path / "snap", BASE, options).close()
+        Engine(files.open(), BASE, options).close()
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -330,10 +336,10 @@ def test_replay_equals_having_learned(ties, overlaps):
         want, batches = run(words, 40, ties=ties, overlaps=overlaps, blocked=frozenset({b"ab"}))
         half = len(want) // 2
         options = EngineOptions(ties=ties, overlaps=overlaps, blocked=frozenset({b"ab"}), hot_pairs=4)
-        engine = Engine(Words.of(words), BASE, options)
-        vetoed = [veto for batch in batches for veto in batch.vetoed]
-        engine.replay(want[:half], vetoed if half == len(want) else [])
-        assert engine.check() == []
+        vetoed = [veto for batch in batches for veto in batch.vetoed] if half == len(want) else []
+        engine = Engine(engine_words(words), BASE, options, knows=Known(vetoed=vetoed))
+        engine.replay(want[:half])
+        assert wrong_pairs(engine) == []
         assert events_of(list(engine.batches(40 - half))) == want[half:], f"seed {seed}"
 
 
@@ -341,16 +347,16 @@ def test_replay_takes_fewer_passes_than_learning_and_notices_foreign_events():
     """A log of other words, or of another rule, is refused by its counts instead of being applied."""
     words = text_words(4, 1500)
     want, _ = run(words, 500)
-    engine = Engine(Words.of(words), BASE)
+    engine = Engine(engine_words(words), BASE)
     engine.replay(want)
     assert engine.merges == 500
     wrong = [*want[:300], (*want[300][:3], want[300][3] + 1), *want[301:]]
     with pytest.raises(ReplayMismatch, match="learned from other words"):
-        Engine(Words.of(words), BASE).replay(wrong)
+        Engine(engine_words(words), BASE).replay(wrong)
     with pytest.raises(ReplayMismatch):
-        Engine(Words.of(text_words(5, 1500)), BASE).replay(want)
+        Engine(engine_words(text_words(5, 1500)), BASE).replay(want)
     with pytest.raises(ReplayMismatch, match="does not exist yet"):
-        Engine(Words.of(words), BASE).replay([(300, 97, 256, 5)])
+        Engine(engine_words(words), BASE).replay([(300, 97, 256, 5)])
 
 
 def test_sums_beyond_64_bits_are_refused_and_just_below_are_exact():
@@ -362,9 +368,9 @@ def test_sums_beyond_64_bits_are_refused_and_just_below_are_exact():
         assert events == learn(words, 5, overlaps=overlaps)
         assert events[0] == (97, 98, 256, 2**62)
     with pytest.raises(CountOverflow, match="2\\^63"):
-        Engine(Words.of([*words, (b"xy", 1)]), BASE)
+        Engine(engine_words([*words, (b"xy", 1)]), BASE)
     with pytest.raises(ValueError, match="negative"):
-        Engine(Words.of([(b"ab", -1)]), BASE)
+        Engine(engine_words([(b"ab", -1)]), BASE)
 
 
 def test_counts_around_2_to_the_62_are_compared_exactly():
@@ -383,7 +389,7 @@ def test_symbols_need_not_be_bytes():
     rng = random.Random(0)
     base = [b"w%d" % i for i in range(500_000)]
     words = [([rng.choice([3, 499_999, 250_000, 17]) for _ in range(8)], rng.randint(1, 9)) for _ in range(50)]
-    engine = Engine(Words.of(words), base, EngineOptions(ties="bytes"))
+    engine = Engine(engine_words(words), base, EngineOptions(ties="bytes"))
     events = events_of(list(engine.batches(40)))
     count = {}
     for symbols, n in words:
@@ -392,7 +398,7 @@ def test_symbols_need_not_be_bytes():
     best = min(count, key=lambda pair: (-count[pair], base[pair[0]], base[pair[1]]))
     assert events[0] == (*best, 500_000, count[best])
     assert len(events) == 40
-    one = Engine(Words.of(words), base, EngineOptions(ties="bytes", batch="1"))
+    one = Engine(engine_words(words), base, EngineOptions(ties="bytes", batch="1"))
     assert events_of(list(one.batches(40))) == events
 
 
@@ -402,11 +408,11 @@ def test_a_merge_onto_a_living_token_takes_its_id():
     base = [b"a", b"b", b"ab", b"c"]
     words = [([0, 1, 3], 10), ([2, 3], 4), ([0, 1, 1], 3), ([2, 1], 2)]
     for options in ({}, {"batch": "1"}, {"force_scan": True, "block_places": 6}, {"hot_pairs": 1}):
-        engine = Engine(Words.of(words), base, EngineOptions(**options))
+        engine = Engine(engine_words(words), base, EngineOptions(**options))
         events = []
         for batch in engine.batches(3):
             events += events_of([batch])
-            assert engine.check() == []
+            assert wrong_pairs(engine) == []
         engine.close()
         # (a, b) 13 is the token ab already: id 2, no new token; then (ab, c) 14 and (ab, b) 5.
         assert events == [(0, 1, 2, 13), (2, 3, 4, 14), (2, 1, 5, 5)]
@@ -416,10 +422,10 @@ def test_a_merge_onto_a_living_token_takes_its_id():
 
 def test_stop_words_leave_a_gap_in_the_ids():
     """Ids between the base tokens and first_id belong to others; merges start behind them."""
-    engine = Engine(Words.of([(b"aab", 3), (b"ab", 2)]), BASE, first_id=300)
+    engine = Engine(engine_words([(b"aab", 3), (b"ab", 2)]), BASE, first_id=300)
     assert events_of(list(engine.batches(2))) == [(97, 98, 300, 5), (97, 300, 301, 3)]
     with pytest.raises(ValueError, match="inside the 256 base tokens"):
-        Engine(Words.of([(b"ab", 1)]), BASE, first_id=200)
+        Engine(engine_words([(b"ab", 1)]), BASE, first_id=200)
 
 
 def test_nothing_to_learn_is_not_an_error():

@@ -52,8 +52,8 @@ from streambpe.model.vocabulary import Vocabulary
 from streambpe.text.patterns import find_pattern
 from streambpe.train import extension
 from streambpe.train.commands import resume, train
-from streambpe.train.engine.engine import Engine, EngineOptions, Words
-from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.engine.engine import Engine
+from streambpe.train.engine.rules import EngineOptions, EngineTuning, Words
 from streambpe.train.extension import EncodedChunks, Extension, Inherited
 from tests.oracles.tables import check
 from tests.runs import SMALL, cli, counted_run, log_of

@@ -23,13 +23,26 @@ from streambpe.inspect.check import check
 from streambpe.model.alphabet import bytes_alphabet
 from streambpe.train import disk_bound
 from streambpe.train.commands import train
-from streambpe.train.engine.engine import Engine, EngineOptions, Words
+from streambpe.train.engine.engine import Engine
 from streambpe.train.engine.in_tables import TableLearning
+from streambpe.train.engine.rules import EngineOptions
 from streambpe.train.trainer import Trainer
 from tests import oracles
 from tests.runs import SMALL, cli, rows, text_run
 from tests.samples import natural_text
-from tests.sequential import BASE, count_pairs, events_of, hard_words, learn, merge, paper_learn, run
+from tests.sequential import (
+    BASE,
+    count_pairs,
+    engine_words,
+    events_of,
+    gone_on_with,
+    hard_words,
+    learn,
+    merge,
+    paper_learn,
+    run,
+    wrong_pairs,
+)
 from tests.tiers import seeds
 
 TABLES = replace(SMALL, learner="tables")
@@ -80,7 +93,7 @@ def test_equal_to_one_merge_at_a_time():
         limits = {key: value() if key == "rule" else value for key, value in limits.items()}
         events, batches = run(words, merges, check=seed % 3 == 0, **rule, **limits, **way)
         assert events == learn(words, merges, **rule, **judged), f"seed {seed}"
-        together += sum(batch.record.merges > 1 for batch in batches)
+        together += sum(len(batch.id) > 1 for batch in batches)
     assert together
 
 
@@ -130,7 +143,7 @@ def test_pairs_that_tie_stay_in_the_table():
     """240 pairs tie for the best, and room is for sixty: no more than twice as many are ever in memory."""
     words = HOSTILE["all pairs tie"]
     for ties in ("ids", "bytes"):
-        engine = Engine(Words.of(words), BASE, EngineOptions(learner="tables", hot_pairs=60, ties=ties))
+        engine = Engine(engine_words(words), BASE, EngineOptions(learner="tables", hot_pairs=60, ties=ties))
         events = []
         for batch in engine.batches(240):
             events += events_of([batch])
@@ -147,16 +160,15 @@ def test_known_events_and_snapshots_lead_to_the_same_place(tmp_path):
         words = hard_words(random.Random(seed))
         want = learn(words, 40, ties="bytes")
         half = len(want) // 2
-        engine = Engine(Words.of(words), BASE, EngineOptions(ties="bytes", **TINY))
+        engine = Engine(engine_words(words), BASE, EngineOptions(ties="bytes", **TINY))
         engine.replay(want[:half])
-        assert engine.check() == []
-        engine.snapshot(tmp_path / str(seed))
+        assert wrong_pairs(engine) == []
+        again = gone_on_with(engine, tmp_path / str(seed), want[:half], ties="bytes", **TINY)
         assert events_of(list(engine.batches(40 - half))) == want[half:]
         engine.close()
-        again = Engine.restore(tmp_path / str(seed), BASE, EngineOptions(ties="bytes", **TINY))
         assert events_of(list(again.batches(40 - half))) == want[half:]
         again.close()
-    engine = Engine(Words.of([(b"ab", 3)]), BASE, EngineOptions(**TINY))
+    engine = Engine(engine_words([(b"ab", 3)]), BASE, EngineOptions(**TINY))
     with pytest.raises(ReplayMismatch, match="learned from other words"):
         engine.replay([(97, 98, 256, 4)])
     with pytest.raises(ReplayMismatch, match="does not exist yet"):
@@ -181,7 +193,7 @@ def test_between_passes_everything_is_in_the_tables(tmp_path):
     for seed in seeds(48):
         rng = random.Random(seed)
         words = [(list(word), n) for word, n in hard_words(rng)]
-        engine = Engine(Words.of(words), BASE, EngineOptions(work_dir=tmp_path / str(seed), **rng.choice(WAYS)))
+        engine = Engine(engine_words(words), BASE, EngineOptions(work_dir=tmp_path / str(seed), **rng.choice(WAYS)))
         for _ in range(rng.randint(0, 4)):
             for left, right, new, _ in events_of([batch] if (batch := engine.step(50)) else []):
                 words = [(merge(word, (left, right), new), n) for word, n in words]

@@ -11,8 +11,7 @@ import pytest
 from streambpe.threads import in_order
 from streambpe.train.engine.column import write_column
 from streambpe.train.engine.pair_counter import PairCounter
-from streambpe.train.engine.rules import Words
-from tests.sequential import count_pairs, hard_words
+from tests.sequential import count_pairs, engine_words, hard_words
 
 
 def rows_of(rng: random.Random, many: int) -> np.ndarray:
@@ -50,7 +49,7 @@ def test_blocks_counted_by_two_threads_are_those_of_a_plain_loop(tmp_path, disjo
         counter = PairCounter(limit, tmp_path, 2)
 
         def one(at, words=words, counter=counter):
-            flat = Words.of(words[at : at + 8])
+            flat = engine_words(words[at : at + 8])
             counter.count(*write_column(flat.symbols, flat.offsets, flat.weights), disjoint)
 
         list(in_order(one, range(0, len(words), 8), 2))

@@ -23,12 +23,13 @@ from streambpe.resources import Resources
 from streambpe.store.identity import replace_known
 from streambpe.store.journal import Journal
 from streambpe.store.run import Run
+from streambpe.train import opening
 from streambpe.train import trainer as training
 from streambpe.train.commands import resume, train, train_from_iterator
 from streambpe.train.counting.count import count
-from streambpe.train.engine.engine import Engine
-from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.engine.rules import EngineTuning, Words
 from streambpe.train.trainer import Trainer
+from streambpe.train.words import WordFiles
 from tests.oracles.tables import check
 from tests.runs import ROOT, SMALL, Driver, cli, cli_process, counted_run, log_of, rows, text_run
 from tests.samples import natural_text
@@ -303,14 +304,16 @@ def test_a_damaged_journal_is_named(counted, tmp_path):
 def test_a_snapshot_is_gone_on_from(counted, unbroken, tmp_path, monkeypatch):
     """With snapshots after every pass, going on loads the newest instead of replaying from the words."""
     run = copy(counted, tmp_path / "run")
-    loaded: list[str] = []
-    restore = Engine.restore.__func__  # type: ignore[attr-defined]
+    loaded: list[int] = []
+    find = opening.find_snapshot
 
-    def note(cls: type[Engine], folder: Path, *arguments: Any, **options: Any) -> Engine:
-        loaded.append(folder.name)
-        return restore(cls, folder, *arguments, **options)
+    def note(folder: Path, journal: Journal) -> Any:
+        found = find(folder, journal)
+        if found is not None:
+            loaded.append(found[1])
+        return found
 
-    monkeypatch.setattr(Engine, "restore", classmethod(note))
+    monkeypatch.setattr(opening, "find_snapshot", note)
     for stop_at in (6, 3):
         assert learn(run, stop_at=stop_at, snapshot_seconds=0) is None
         assert len(list((run / "training" / "main").glob("snapshot-*"))) == 1
@@ -334,18 +337,18 @@ def test_a_snapshot_of_another_training_is_never_used(counted, tmp_path):
 
 
 @pytest.mark.long
-def test_a_snapshot_of_another_version_is_passed_over(counted, unbroken, tmp_path, monkeypatch):
-    """An error while this version's own is read is not taken for that: it was hidden, and hours were replayed."""
+def test_an_error_while_a_snapshot_is_read_is_told(counted, unbroken, tmp_path, monkeypatch):
+    """It is not taken for a snapshot that does not fit: it was hidden, and hours were replayed."""
     run = copy(counted, tmp_path / "run")
     assert learn(run, stop_at=6, snapshot_seconds=0) is None
 
-    def fails(*arguments: Any, **options: Any) -> Engine:
+    def fails(_: WordFiles) -> Words:
         raise ValueError("cannot reshape array")
 
-    monkeypatch.setattr(Engine, "restore", fails)
-    with pytest.raises(ValueError, match="cannot reshape"):
-        learn(run)
-    monkeypatch.setattr("streambpe.train.snapshots.SNAPSHOT_VERSION", 99)
+    with monkeypatch.context() as patch:
+        patch.setattr(WordFiles, "open", fails)
+        with pytest.raises(ValueError, match="cannot reshape"):
+            learn(run)
     assert learn(run) == unbroken
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import tracemalloc
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -13,11 +12,9 @@ from streambpe.arrays import Int32
 from streambpe.core.learner import Learner, Rule
 from streambpe.train.engine import scan as scan_module
 from streambpe.train.engine.column import read_column, write_column
-from streambpe.train.engine.engine import Words
-from streambpe.train.engine.frontier import FloorRequest, Frontier, best_pairs
-from streambpe.train.engine.pair_counter import PairCounter
+from streambpe.train.engine.frontier import Frontier
 from streambpe.train.engine.scan import Links, ScanColumn
-from tests.sequential import count_pairs, hard_words, merge
+from tests.sequential import count_pairs, engine_words, hard_words, merge
 from tests.tiers import seeds
 
 
@@ -33,7 +30,7 @@ def in_memory(symbols, offsets, weights, *, disjoint=False, keeps=False, known=(
 
 def columns(words, tmp_path, *, disjoint=False, block=12):
     """The same words in memory and as a scan over small blocks."""
-    flat = Words.of(words)
+    flat = engine_words(words)
     scan = ScanColumn(tmp_path, disjoint=disjoint, threads=2)
     for at in range(0, len(words), max(1, block // 6)):
         stop = min(len(words), at + max(1, block // 6))
@@ -43,15 +40,12 @@ def columns(words, tmp_path, *, disjoint=False, block=12):
 
 def filled(column):
     """A frontier with the pairs of this column."""
-    frontier = Frontier()
-    rows, floor = best_pairs(column.count_pairs(1 << 20, column.folder / "pairs"), FloorRequest())
-    frontier.fill(rows[:, 0] >> 32, rows[:, 0] & 0xFFFFFFFF, rows[:, 1], floor)
-    return frontier
+    return Frontier.of(column.count_pairs(1 << 20, column.folder / "pairs"), 1, 1 << 20)
 
 
 def test_a_column_holds_the_words_of_two_tokens_and_more():
     """Words of fewer than two tokens are left out; the others and their weights read back as written."""
-    flat = Words.of([(b"abc", 3), (b"", 1), (b"x", 9), (b"de", 2)])
+    flat = engine_words([(b"abc", 3), (b"", 1), (b"x", 9), (b"de", 2)])
     column, weights = write_column(flat.symbols, flat.offsets, flat.weights)
     assert column.tolist() == [-1, 97, 98, 99, -1, 100, 101, -1]
     assert weights.tolist() == [3, 2]
@@ -92,7 +86,7 @@ def test_finished_words_leave_with_their_weights(tmp_path):
     column = ScanColumn(tmp_path, disjoint=False, threads=1)
     for block, weights in (([-1, 5, 5, -1, 6, 7, -1, 8, -1], [1, 2, 3]), ([-1, 5, 5, -1], [4])):
         column.append(np.array(block, np.int32), np.array(weights))
-    column.merge(np.array([5]), np.array([5]), np.array([9]), None)
+    column.merge(5, 5, 9)
     left = [[part.tolist() for part in words] for words in column.current_words()]
     assert left == [[[6, 7], [0, 2], [2]], [[], [0], []]]
 
@@ -174,16 +168,11 @@ def test_merging_rewrites_the_words_as_merge_does(tmp_path):
             part = in_memory(*read_column(digest.column, digest.weights), keeps=True, known=known)
             for learner in (memory, part):
                 assert learner.apply(np.array([pair]), np.array([1])).n.tolist() == [count[pair]]
-            changes = PairCounter(1 << 20, tmp_path)
-            merged = scan.merge(left, right, np.array([new]), changes)
+            counted, made = scan.merge(*pair, new)
             other.rewrite(digest, learned_column(part))
-            assert merged.executed <= merged.found
-            assert merged.count.tolist() == [count[pair]]
+            assert counted == count[pair]
             want = [(merge(word, pair, new), n) for word, n in want]
-            changed = Counter(count_pairs(want, "all"))
-            changed.subtract(count)
-            got = {(key >> 32, key & 0xFFFFFFFF): n for rows in changes.rows() for key, n in rows.tolist()}
-            assert {key: n for key, n in got.items() if n} == {key: n for key, n in changed.items() if n}
+            assert made == sum(n * word.count(new) for word, n in want)
             want = [(word, n) for word, n in want if len(word) > 1]
             assert words_of(memory.words()) == want
             assert words_of(scan.current_words()) == want

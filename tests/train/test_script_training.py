@@ -32,13 +32,14 @@ from streambpe.text.patterns import PRESETS
 from streambpe.text.script_rules import split_by_rules
 from streambpe.train.commands import resume, train
 from streambpe.train.counting.count import count
-from streambpe.train.engine.engine import Engine, EngineOptions, Words
+from streambpe.train.engine.engine import Engine
+from streambpe.train.engine.rules import EngineOptions
 from streambpe.train.engine.whole_characters import WholeCharacterRule
 from tests import oracles
 from tests.oracles.tables import check
 from tests.runs import SMALL, cli, log_of, rows
 from tests.script_samples import LINES, hostile_texts, long_text
-from tests.sequential import events_of
+from tests.sequential import engine_words, events_of, wrong_pairs
 from tests.tiers import examples, long
 
 ENCODINGS = ["bytes", "script"]
@@ -86,12 +87,12 @@ def test_the_engine_equals_the_reference(alphabet, constrained):
         for way in ways:
             rule = WholeCharacterRule(alphabet, len(base)) if constrained else None
             options = EngineOptions(**{"ties": ties, "overlaps": overlaps, **way})
-            engine = Engine(Words.of(words), base, options, rule=rule)
+            engine = Engine(engine_words(words), base, options, rule=rule)
             found = []
             for batch in engine.batches(size - len(alphabet)):
-                assert seed % 8 or engine.check() == []
+                assert seed % 8 or wrong_pairs(engine) == []
                 found.append(batch)
-                batched += batch.record.merges > 1
+                batched += len(batch.id) > 1
                 staged += batch.record.mode == "scan"
             engine.close()
             assert events_of(found) == wanted, (seed, way)
@@ -103,7 +104,7 @@ def test_a_whole_character_rule_obeys_the_slow_one():
     """Every event of a constrained training passes the reference's test; without the constraint some do not."""
     rng = random.Random(5)
     for alphabet in (bytes_alphabet(), script_alphabet()):
-        words = Words.of(words_of([*LINES, *hostile_texts(1, 50)], alphabet, rng))
+        words = engine_words(words_of([*LINES, *hostile_texts(1, 50)], alphabet, rng))
         base = [b""] * alphabet.first_id + list(alphabet.symbols)
         broken = []
         for rule in (WholeCharacterRule(alphabet, len(base)), None):

@@ -8,10 +8,11 @@ from collections import Counter
 import pytest
 
 from streambpe.train.commands import train
-from streambpe.train.engine.engine import Engine, EngineOptions, Words
+from streambpe.train.engine.engine import Engine
+from streambpe.train.engine.rules import EngineOptions
 from tests.oracles.tables import check
 from tests.runs import SMALL, counted_run
-from tests.sequential import BASE, events_of, hard_words, learn, run
+from tests.sequential import BASE, engine_words, events_of, gone_on_with, hard_words, learn, run
 from tests.tiers import seeds
 from tests.train.test_trainer import assert_equal_to_reference, hard_counts
 
@@ -86,16 +87,15 @@ def test_snapshot_restore_and_replay_with_ties_by_bytes(tmp_path, stop):
         words = hard_words(random.Random(seed))
         want = learn(words, 60, ties="bytes")
         options = EngineOptions(ties="bytes", candidates=4)
-        engine = Engine(Words.of(words), BASE, options)
+        engine = Engine(engine_words(words), BASE, options)
         done = []
         for batch in engine.batches(60):
             done += events_of([batch])
             if len(done) >= stop:
                 break
-        engine.snapshot(tmp_path / f"{seed}")
-        again = Engine.restore(tmp_path / f"{seed}", BASE, options)
+        again = gone_on_with(engine, tmp_path / f"{seed}", done, ties="bytes", candidates=4)
         assert done + events_of(list(again.batches(60 - len(done)))) == want
-        replayed = Engine(Words.of(words), BASE, options)
+        replayed = Engine(engine_words(words), BASE, options)
         replayed.replay(done)
         assert done + events_of(list(replayed.batches(60 - len(done)))) == want
 

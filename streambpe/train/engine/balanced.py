@@ -22,23 +22,23 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 
 from streambpe.arrays import Int32, Int64
 from streambpe.core.learner import FULL, Learner, NoRoom
 from streambpe.errors import LimitError, ReplayMismatch
+from streambpe.train.engine.column import write_column
 from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.engine import Engine, word_slices
+from streambpe.train.engine.frontier import Frontier
 from streambpe.train.engine.learning import Given
-from streambpe.train.engine.pair_counter import PairCounter, count_pairs
+from streambpe.train.engine.pair_counter import PairCounter
 from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds, EngineOptions, Words
 from streambpe.train.engine.state import State
 
 _BATCH_SECONDS = 0.1
 _MOST_HOT = 1 << 20  # pairs that are told
-_PARTS = 16  # in which the pairs of all groups are added up
 _LEAST_BYTES = 1 << 21
 _MOST_PLACES = 2**31 - 1  # of one learner: learner_room in core/learn_words.c
 _SHARE = 0.6  # of the memory for words and pairs; the rest for telling the pairs
@@ -211,10 +211,10 @@ class BalancedLearning:
 
     def _batch(self, rows: list[Given], record: BatchRecord, began: float) -> Batch:
         columns = np.array(rows, np.int64).reshape(-1, 4)
-        record.mode, record.merges, record.candidates = self.kind, len(rows), len(rows)
+        record.mode, record.candidates = self.kind, len(rows)
         record.rounds, record.stopped_by = len(rows), "limit"
         record.places, record.memory_bytes = self.places, self.nbytes
-        record.floor = 1
+        record.pair_floor = 1
         record.hot_pairs = sum(learner.figures.hot for learner in self._learners)
         record.seconds += time.perf_counter() - began
         return Batch(columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3], record)
@@ -231,9 +231,6 @@ class BalancedLearning:
         """Bytes taken."""
         return sum(learner.figures.bytes for learner in self._all)
 
-    def forbid(self, left: int, right: int) -> None:
-        """Nothing to do: --balance has no vetoes."""
-
     def is_ready_to_move(self) -> bool:
         """Never: the words are in memory already."""
         return False
@@ -243,38 +240,18 @@ class BalancedLearning:
         for learner in self._learners:
             yield from learner.words()
 
-    def pair_counts(self, folder: Path) -> PairCounter:
-        """Every pair with its count in all groups, counted from scratch."""
-        return count_pairs(self.words(), self.state, folder)
-
     def next_at_most(self) -> int:
         """No pair counts more than this."""
         return int(self.hot_pairs()[2].max(initial=0))
 
     def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
-        """(left, right, count, floor): the pairs that count most in all groups together, added up a part at a time."""
-        kept_keys, kept, floor = np.empty(0, np.int64), np.empty(0, np.int64), 1
-        hot = [learner.hot() for learner in self._learners]
-        for part in range(_PARTS):
-            keys, n = [], []
-            for left, right, count in hot:
-                mine = (left + right) % _PARTS == part
-                keys.append(left[mine] << 32 | right[mine])
-                n.append(count[mine])
-            known, place = np.unique(np.concatenate(keys), return_inverse=True)
-            total = np.zeros(len(known), np.int64)
-            np.add.at(total, place, np.concatenate(n))
-            kept_keys = np.concatenate((kept_keys, known[total >= floor]))
-            kept = np.concatenate((kept, total[total >= floor]))
-            if len(kept) > _MOST_HOT:
-                floor = int(np.partition(kept, -_MOST_HOT)[-_MOST_HOT]) + 1
-                if not (kept >= floor).any():
-                    floor -= 1
-                kept_keys, kept = kept_keys[kept >= floor], kept[kept >= floor]
-        return kept_keys >> 32, kept_keys & 0xFFFFFFFF, kept, floor
-
-    def report_lives(self) -> None:
-        """Nothing to do: nothing is deleted."""
+        """(left, right, count, floor): the pairs that count most in all groups together, counted anew."""
+        options = self.state.options
+        counter = PairCounter(options.counter_bytes, options.work_dir)
+        for some in self.words():
+            counter.count(*write_column(*some), self.state.disjoint)
+        hot = Frontier.of(counter, 1, _MOST_HOT)
+        return hot.left, hot.right, hot.count, hot.floor
 
     def close(self) -> None:
         """Give the memory back."""
@@ -312,12 +289,7 @@ class BalancedEngine(Engine):
         self._begin()
         return super().step(remaining, bounds)
 
-    def replay(
-        self,
-        merges: Sequence[Given],
-        vetoed: Sequence[tuple[int, int, int]] = (),
-        deleted: Sequence[Deletion] = (),
-    ) -> None:
+    def replay(self, merges: Sequence[Given], deleted: Sequence[Deletion] = ()) -> None:
         """See Engine.replay; the groups must choose the same merges again."""
         at, tokens, next_id = 0, self.learned, self.next_id
         while not self._by_group and at < len(merges) and tokens < self._balance.start:

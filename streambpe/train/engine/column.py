@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streambpe.arrays import Int32, Int64
+from streambpe.arrays import Bool, Int32, Int64
 
 SEPARATOR = -1
 
@@ -48,6 +48,18 @@ def read_column(column: Int32, weights: Int64) -> tuple[Int32, Int64, Int64]:
     ends = np.flatnonzero(column == SEPARATOR)
     offsets = ends - np.arange(len(ends))
     return column[column != SEPARATOR], offsets, weights
+
+
+def leftmost(at: Int64, which: Int64 | Int32) -> Bool:
+    """Of places where pairs begin, those that are merged: of pairs of one token that overlap, every second.
+
+    at 3 4 5 9   which 0 0 0 0   ->   yes no yes yes       "xaaaa": (a, a) begins at three places, and is merged at two
+    """
+    begins = (np.diff(at, prepend=-2) != 1) | (np.diff(which, prepend=-1) != 0)
+    first = np.flatnonzero(begins)
+    in_run = np.arange(len(at)) - np.repeat(first, np.diff(np.append(first, len(at))))
+    merged: Bool = in_run % 2 == 0
+    return merged
 
 
 class Rewrite(NamedTuple):

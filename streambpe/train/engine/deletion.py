@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, NamedTuple, TypedDict
+from typing import Literal, NamedTuple
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,6 @@ class Deletion(NamedTuple):
     id: int
     into: tuple[int, ...]
     n: int
-
-
-class LivesState(TypedDict):
-    """What a snapshot stores of LivingTokens."""
-
-    count: list[int]
-    first_pair: list[tuple[int, int]]
-    alive: list[bool]
 
 
 class LivingTokens:
@@ -77,6 +69,10 @@ class LivingTokens:
         """A deleted token is learned again, under its old id."""
         self.alive[number - self.first_id] = True
 
+    def dies(self, number: int) -> None:
+        """A learned token is deleted."""
+        self.alive[number - self.first_id] = False
+
     def merge(self, left: int, right: int, new: int, merged: int, after: int) -> list[Deletion]:
         """Count a merge that was made `merged` times; returns the deletions it causes, in their order."""
         first, count, rule = self.first_id, self.count, self.rule
@@ -101,7 +97,7 @@ class LivingTokens:
 
     def _delete(self, number: int, after: int) -> Deletion:
         first = self.first_id
-        self.alive[number - first] = False
+        self.dies(number)
         into = self.parts(number)
         n = self.count[number - first]
         self.count[number - first] = 0
@@ -123,12 +119,3 @@ class LivingTokens:
                 left, right = self.first_pair[part - first]
                 stack += (right, left)
         return tuple(parts)
-
-    def state(self) -> LivesState:
-        """What a snapshot stores."""
-        return {"count": self.count, "first_pair": self.first_pair, "alive": self.alive}
-
-    def load(self, state: LivesState) -> None:
-        """Take over what a snapshot stored."""
-        self.count, self.alive = state["count"], state["alive"]
-        self.first_pair = [(left, right) for left, right in state["first_pair"]]

@@ -5,8 +5,8 @@
         ...  batch.left, batch.right, batch.id, batch.n: events in their order; batch.record: what it took
 
 The events depend on the words and on the options that define the rule. They do not depend on memory, threads, the
-choice of batch mode `exact` or `1`, whether words are in memory or on disk, or where `snapshot` / `restore` or `replay`
-cut a run.
+choice of batch mode `exact` or `1`, whether words are in memory or on disk, or where a run is cut: `replay` makes known
+merges again, and an engine may be given the words as they are after some events, with these as what it `knows`.
 
 Symbols are any integers below len(base_tokens): bytes, characters, SCRIPT symbols, or whole chunks (superwords).
 
@@ -22,8 +22,7 @@ from __future__ import annotations
 import shutil
 import weakref
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -37,10 +36,8 @@ from streambpe.train.engine.from_disk import DiskLearning
 from streambpe.train.engine.in_memory import BYTES_PER_PLACE, MemoryLearning, measured
 from streambpe.train.engine.in_tables import TableLearning
 from streambpe.train.engine.learning import Given, Learning, Parts
-from streambpe.train.engine.pair_counter import PairCounter
 from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds, EngineOptions, PairRule, Words, release_maps
-from streambpe.train.engine.snapshot import read_snapshot, write_snapshot
-from streambpe.train.engine.state import State
+from streambpe.train.engine.state import Known, State
 from streambpe.train.engine.ties import TieOrder
 
 LEAST_BYTES = 24 << 20  # with less, a stage of a scan proves only a few merges, and a run never ends
@@ -65,21 +62,24 @@ class Engine:
         base_lengths: Sequence[int] | None = None,
         rule: PairRule | None = None,
         ties: TieOrder | None = None,
+        knows: Known | None = None,
     ) -> None:
         """`first_id`: the id of the first merge (ids in between belong to stop words), else len(base_tokens).
 
         `base_lengths`: what max_token_length adds up (1 per base symbol unless given). `ties`: an order to use instead
-        of options.ties.
+        of options.ties. `knows`: the events that made the words what they are.
         """
-        self._prepare(State(base_tokens, options or EngineOptions(), first_id, base_lengths, rule, ties))
-        self._check_sums(words)
-        self._load(lambda: [words])
-
-    def _prepare(self, state: State) -> None:
-        self.state = state
-        self.options = state.options
+        self.state = State(base_tokens, options or EngineOptions(), first_id, base_lengths, rule, ties)
+        self.options = self.state.options
         self._own_folder = self.options.work_dir is None
         self._folder: Path | None = self.options.work_dir
+        self._check_sums(words)
+        if knows is not None:
+            self.state.take_known(knows)
+            if self.state.lives is not None and knows.merges:
+                total, _ = self._count_tokens(word_slices(words))
+                self.state.lives.count = total[self.state.first_id :].tolist()
+        self._load(words)
 
     def _check_sums(self, words: Words) -> None:
         """Refuse words whose pair counts could pass 2^63 - 1: a count would wrap unnoticed. The words may be more
@@ -136,17 +136,17 @@ class Engine:
 
     # ------------------------------------------------------------------ in memory or on disk
 
-    def _load(self, pieces: Callable[[], Iterable[Words]]) -> None:
-        """`pieces`: gives the words, as often as it is asked."""
+    def _load(self, words: Words) -> None:
         self.learning: Learning
         options = self.options
-        if options.learner == "tables":
-            self.learning = TableLearning(self.state, chain.from_iterable(map(word_slices, pieces())), self.folder)
-            return
         self._fitting = options.memory_bytes // BYTES_PER_PLACE if not options.force_scan else options.index_below
-        if options.force_scan or not self._to_memory(lambda: chain.from_iterable(map(word_slices, pieces()))):
-            parts = ((words.symbols, words.offsets, words.weights) for words in pieces())
-            self.learning = DiskLearning(self.state, parts, self.folder)
+        if options.learner == "tables" or options.force_scan or not self._to_memory(lambda: word_slices(words)):
+            self.learning = self._from_disk(word_slices(words))
+
+    def _from_disk(self, parts: Parts) -> Learning:
+        """Words on disk; BatchBPE's rounds are made by the learner in tables."""
+        in_tables = self.options.learner == "tables" or self.options.batch == "paper"
+        return (TableLearning if in_tables else DiskLearning)(self.state, parts, self.folder)
 
     def _to_memory(self, parts: Callable[[], Parts]) -> bool:
         """Learn from these words in memory, if they fit."""
@@ -172,9 +172,8 @@ class Engine:
     def _to_disk(self) -> None:
         """Memory has no room for all pairs: go on from disk, until half of the words' places are left."""
         memory = self.learning
-        memory.report_lives()
         self._fitting = memory.places // 2
-        self.learning = DiskLearning(self.state, memory.words(), self.folder)
+        self.learning = self._from_disk(memory.words())
         memory.close()
 
     # ------------------------------------------------------------------ learning
@@ -199,19 +198,11 @@ class Engine:
             except NoRoom:
                 self._to_disk()
 
-    def replay(
-        self,
-        merges: Sequence[Given],
-        vetoed: Sequence[tuple[int, int, int]] = (),
-        deleted: Sequence[Deletion] = (),
-    ) -> None:
+    def replay(self, merges: Sequence[Given], deleted: Sequence[Deletion] = ()) -> None:
         """Apply known merges (left, right, id, n) and deletions to the words as they are now; all are verified.
 
         `deleted[i].after`: how many of `merges` stand before that deletion.
         """
-        for veto in vetoed:
-            self.state.veto(*veto)
-            self.learning.forbid(*veto[:2])
         record = BatchRecord()
         splits = [gone.after for gone in deleted if gone.n]
         at = 0
@@ -230,9 +221,9 @@ class Engine:
 
     # ------------------------------------------------------------------ what there is
 
-    def pair_counts(self) -> PairCounter:
-        """Every pair with its count, counted from scratch (to check the hot ones)."""
-        return self.learning.pair_counts(self.folder / "pairs")
+    def words(self) -> Parts:
+        """The words as they are now, in parts; learning can go on."""
+        return self.learning.words()
 
     @property
     def in_memory(self) -> bool:
@@ -263,8 +254,14 @@ class Engine:
 
         Without deletions, words that have become one token are no longer held, and `alone` is 0.
         """
+        total, alone = self._count_tokens(self.words())
+        ids = np.flatnonzero(total)
+        return ids, total[ids], alone[ids]
+
+    def _count_tokens(self, words: Parts) -> tuple[Int64, Int64]:
+        """Of every token, (how often it stands in these words, how often as a whole word)."""
         total, alone = np.zeros((2, self.state.next_id), np.int64)
-        for symbols, offsets, weights in self.learning.words():
+        for symbols, offsets, weights in words:
             for start in range(0, len(weights), _WORDS):
                 ends = offsets[start : start + _WORDS + 1]
                 n = weights[start : start + _WORDS]
@@ -275,60 +272,7 @@ class Engine:
                     np.add.at(alone, symbols[ends[:-1][whole]], n[whole])
                 for first, stop, own in _stretches(ends, n):
                     np.add.at(total, symbols[first:stop], own)
-        ids = np.flatnonzero(total)
-        return ids, total[ids], alone[ids]
-
-    def check(self) -> list[str]:
-        """What is wrong when every pair is counted again: hot counts must be exact, cold pairs under the floor."""
-        left, right, n, floor = self.hot_pairs()
-        hot = dict(zip(zip(left.tolist(), right.tolist(), strict=True), n.tolist(), strict=True))
-        wrong = []
-        for part in self.pair_counts().rows():
-            for key, n_now in part.tolist():
-                pair = (key >> 32, key & 0xFFFFFFFF)
-                if pair in hot:
-                    if hot[pair] != n_now:
-                        wrong.append(f"hot pair {pair} is kept as {hot[pair]} but counts {n_now}")
-                    hot[pair] = 0
-                elif n_now >= floor and self.state.allowed(np.array([pair[0]]), np.array([pair[1]]))[0]:
-                    wrong.append(f"cold pair {pair} counts {n_now}, the floor is {floor}")
-        wrong += [f"hot pair {pair} is kept as {n_now} but has no occurrence" for pair, n_now in hot.items() if n_now]
-        return wrong
-
-    # ------------------------------------------------------------------ snapshots
-
-    def snapshot(self, folder: Path) -> None:
-        """Write the words as they are and the tokens made so far; learning can go on, here or by `restore`.
-
-        The caller renames the folder into place when this returns: a folder half written is not a snapshot.
-        """
-        write_snapshot(folder, self.state, self.learning)
-
-    @classmethod
-    def restore(
-        cls,
-        folder: Path,
-        base_tokens: Sequence[bytes],
-        options: EngineOptions | None = None,
-        *,
-        first_id: int | None = None,
-        base_lengths: Sequence[int] | None = None,
-        rule: PairRule | None = None,
-        events: Sequence[Given] = (),
-    ) -> Engine:
-        """Go on from a snapshot, with the same arguments as at the start; only memory and threads may differ.
-
-        `events`: the merges up to the snapshot; needed only by a `rule`, which is told of each again.
-        """
-        state = State(base_tokens, options or EngineOptions(), first_id, base_lengths, rule, None)
-        pieces = read_snapshot(folder, state)
-        if rule is not None:
-            for a, b, new, _ in events:
-                rule.born(np.array([a]), np.array([b]), np.array([new]))
-        engine = cls.__new__(cls)
-        engine._prepare(state)
-        engine._load(pieces)
-        return engine
+        return total, alone
 
     def close(self) -> None:
         """Remove block files, and the work folder if it was a temporary one."""
@@ -385,16 +329,3 @@ def _verify(merges: Sequence[Given], deleted: Sequence[Deletion], at: int, batch
 
 def _after(deletion: Deletion) -> int:
     return deletion.after
-
-
-__all__ = [
-    "Batch",
-    "BatchRecord",
-    "CountOverflow",
-    "Engine",
-    "EngineOptions",
-    "PairRule",
-    "ReplayMismatch",
-    "TieOrder",
-    "Words",
-]

@@ -1,8 +1,9 @@
-"""Learning while the words lie on disk: stages (scan.py), or single sweeps for merges that need no stage.
+"""Learning while the words lie on disk, in stages (scan.py).
 
-A stage learns from the digest of all words, in memory (in_memory.py), until the best pair counts too little, a token is
+A stage learns from a digest of all words, in memory (in_memory.py), until the best pair counts too little, a token is
 split or one that lives is spelled again; then the merges of the stage are made in the words on disk, and their pairs
-are counted again. BatchBPE's rounds, known events, and the best pair where no digest fits are merged in one sweep each.
+are counted again. Merges that are known already are made in stages too. Where no digest fits, the best pair is merged
+alone. BatchBPE's rounds are left to the learner in tables (in_tables.py), which makes them from disk.
 """
 
 from __future__ import annotations
@@ -17,14 +18,12 @@ import numpy as np
 from streambpe.arrays import MAX_COUNT, Int32, Int64
 from streambpe.core.learner import LIVING, NONE_LEFT, UNFIT, NoRoom
 from streambpe.errors import ReplayMismatch
-from streambpe.train.engine import batch as rounds
 from streambpe.train.engine.column import SEPARATOR, Rewrite, read_column, write_column
 from streambpe.train.engine.deletion import Deletion
-from streambpe.train.engine.frontier import FloorRequest, Frontier, best_pairs
+from streambpe.train.engine.frontier import Frontier
 from streambpe.train.engine.in_memory import MemoryLearning
 from streambpe.train.engine.learning import Given, Parts
-from streambpe.train.engine.pair_counter import PairCounter
-from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds, release_maps
+from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds
 from streambpe.train.engine.scan import SCAN_BYTES_PER_PLACE, Digest, Links, ScanColumn
 from streambpe.train.engine.state import State
 
@@ -38,20 +37,6 @@ class _Stage:
 
     digest: Digest
     learning: MemoryLearning
-
-
-@dataclass
-class _Named:
-    """The ids that merges get in the log and in the column, and what follows from committing the merges.
-
-    A merge whose bytes are a living token is logged with that token's id; in the column it has a `spare` one
-    of its own until the rewrites are done, because pairs that hold it are counted from the blocks.
-    """
-
-    ids: Int64
-    in_column: Int64
-    rewrites: list[Rewrite]
-    deleted: list[Deletion]
 
 
 class DiskLearning:
@@ -87,8 +72,6 @@ class DiskLearning:
             stop = max(at + 1, min(stop, len(weights)))
             self.column.append(*write_column(symbols, offsets[at : stop + 1], weights[at:stop], shortest))
             at = stop
-            for array in (symbols, offsets, weights):
-                release_maps(array)
 
     # ------------------------------------------------------------------ learning
 
@@ -101,97 +84,69 @@ class DiskLearning:
         began = time.perf_counter()
         vetoed: list[tuple[int, int, int]] = []
         while True:
-            self._make_ready(record)
+            best = self._make_ready(record)
             if self.stage is not None:
                 batch = self._step_of_stage(remaining, record, bounds)
                 if batch is None:
                     continue
-                batch.vetoed[:0] = vetoed
-                return batch
-            slots = self._choose(remaining, record)
-            if not len(slots):
-                return self._only_vetoes(vetoed, record, began)
-            if self.frontier.count[slots[0]] < bounds.first:
-                return self._nothing(vetoed, record, began)
-            left, right = int(self.frontier.left[slots[0]]), int(self.frontier.right[slots[0]])
-            if not self.state.is_blocked(left, right):
-                break
-            vetoed.append((left, right, int(self.frontier.count[slots[0]])))
-            self.state.veto(*vetoed[-1])
-            self.frontier.retire(slots[:1])
-        changes = PairCounter(self.state.options.counter_bytes, self.pairs, self.column.threads)
-        batch = self._merge(self.frontier.left[slots], self.frontier.right[slots], changes, record, began)
-        batch.vetoed[:0] = vetoed
-        return batch
+            elif best is None:
+                if not vetoed:
+                    return None
+                batch = self._nothing(record, began)
+            else:
+                left, right, n = self.frontier.pair(best)
+                if n >= bounds.first and self.state.is_blocked(left, right):
+                    vetoed.append((left, right, n))
+                    self.state.veto(left, right, n)
+                    self.frontier.retire(best)
+                    continue
+                batch = self._merge(left, right, record, began) if n >= bounds.first else self._nothing(record, began)
+            batch.vetoed[:0] = vetoed
+            return batch
 
-    def _only_vetoes(self, vetoed: list[tuple[int, int, int]], record: BatchRecord, began: float) -> Batch | None:
-        return self._nothing(vetoed, record, began) if vetoed else None
-
-    def _nothing(self, vetoed: list[tuple[int, int, int]], record: BatchRecord, began: float) -> Batch:
+    def _nothing(self, record: BatchRecord, began: float) -> Batch:
         """A pass without a merge."""
         none = np.empty(0, np.int64)
         self._finish_record(record, began)
-        return Batch(none, none, none, none, record, vetoed)
+        return Batch(none, none, none, none, record)
 
-    def _make_ready(self, record: BatchRecord) -> None:
-        """Count all pairs where that is due, and begin a stage."""
+    def _make_ready(self, record: BatchRecord) -> int | None:
+        """Count all pairs where that is due, and begin a stage; where none can begin, tell which pair is the best."""
         if self.stage is not None:
-            return
-        if not self._filled:
-            self._refill(record)
-        if self.state.options.batch != "paper" and not self._passed_over:
-            self._begin_stage(record)
-        self._passed_over = False
+            return None
+        while True:
+            if not self._filled:
+                self._refill(record)
+            if not self._passed_over:
+                self._begin_stage(record)
+            self._passed_over = False
+            if self.stage is not None:
+                return None
+            best, _ = self.frontier.best(1, self.state.ties.labels())
+            if len(best):
+                return int(best[0])
+            if self.frontier.floor <= self._at_least:
+                return None
+            self._filled = False  # all hot pairs were vetoed
 
-    def _refill(self, record: BatchRecord, *, fewest: int = 1) -> None:
-        options = self.state.options
+    def _refill(self, record: BatchRecord) -> None:
+        options, state = self.state.options, self.state
         most = options.hot_pairs or max(1 << 12, min(1 << 20, options.memory_bytes // 4 // 64))
-        wanted = FloorRequest(at_least=self._at_least, most=max(most, fewest), fewest=fewest)
-        counter = self._count_pairs(self.pairs)
-        rows, floor = best_pairs(counter, wanted, self.state.allowed if self.state.filters else None)
-        self.frontier.fill(rows[:, 0] >> 32, rows[:, 0] & 0xFFFFFFFF, rows[:, 1].copy(), floor)
+        counter = self.column.count_pairs(options.counter_bytes, self.pairs)
+        self.frontier = Frontier.of(counter, self._at_least, most, state.allowed if state.filters else None)
         record.spills += counter.spills
         record.refills += 1
         self._filled = True
-
-    def _choose(self, remaining: int, record: BatchRecord) -> Int64:
-        """The best pair, or a round of BatchBPE's, as slots of the frontier, which is filled again where it runs
-        low."""
-        state, options, frontier = self.state, self.state.options, self.frontier
-        wanted = 1
-        if options.batch == "paper":
-            most = options.max_batch or MAX_COUNT
-            wanted = rounds.paper_batch_size(remaining, state.next_id, options.cap_divisor, most)
-        slots = self._best(wanted)
-        while (len(slots) < wanted and frontier.floor > self._at_least) or (
-            len(slots) and frontier.count[slots[0]] < frontier.floor
-        ):
-            self._refill(record, fewest=wanted)
-            slots = self._best(wanted)
-        if options.batch != "paper" or not len(slots):
-            return slots
-        left, right = frontier.left[slots].tolist(), frontier.right[slots].tolist()
-        blocked = [i for i, pair in enumerate(zip(left, right, strict=True)) if state.is_blocked(*pair)]
-        if blocked:  # the first blocked one is vetoed alone, then the round is chosen again
-            return slots[blocked[0] : blocked[0] + 1]
-        return slots[rounds.paper_safe(left, right)][:remaining]
-
-    def _best(self, k: int) -> Int64:
-        return self.frontier.best(k, self.state.ties.labels(), self._at_least).slots
 
     # ------------------------------------------------------------------ stages
 
     def _begin_stage(self, record: BatchRecord) -> None:
         """Boil the column on disk down to a digest and learn from that for a while (see ScanColumn.digest)."""
-        column, options, state = self.column, self.state.options, self.state
         links = self._next_links()
         if links is None:
             return
-        size = len(links.count)
-        room = options.digest_tokens or max(1 << 10, options.memory_bytes // 4 // _TOKEN_BYTES)
-        touched = column.touched
-        digest = column.digest(links, state.next_id, room)
-        record.positions += column.touched - touched
+        size, room = len(links.count), self._room
+        digest = self._digest(links, record)
         if digest is None:
             self._links = max(64, self._links // 2)
             return
@@ -201,14 +156,30 @@ class DiskLearning:
         elif tokens < room // 2:
             # Tokens grow faster than links; where they do not fit, chains are cut to those of fewer, which costs time.
             self._links = min(self._links * (4 if tokens < room // 6 else 2), MOST_LINKS)
-        words = [read_column(digest.column, digest.weights)]
-        least = links.floor_of(digest.size) + 1
-        try:
-            learning = MemoryLearning(state, lambda: words, options.memory_bytes // 2, chains_least=least)
-        except NoRoom:
+        if not self._learn_from(digest, links.floor_of(digest.size) + 1):
             self._links = max(64, self._links // 2)
-            return
+
+    @property
+    def _room(self) -> int:
+        """Tokens of a digest, at most."""
+        return self.state.options.digest_tokens or max(1 << 10, self.state.options.memory_bytes // 4 // _TOKEN_BYTES)
+
+    def _digest(self, links: Links, record: BatchRecord) -> Digest | None:
+        touched = self.column.touched
+        digest = self.column.digest(links, self.state.next_id, self._room)
+        record.positions += self.column.touched - touched
+        return digest
+
+    def _learn_from(self, digest: Digest, least: int) -> bool:
+        """Begin a stage; False if there is no room for it."""
+        words = [read_column(digest.column, digest.weights)]
+        memory_bytes = self.state.options.memory_bytes // 2
+        try:
+            learning = MemoryLearning(self.state, lambda: words, memory_bytes, chains_least=least)
+        except NoRoom:
+            return False
         self.stage = _Stage(digest, learning)
+        return True
 
     def _next_links(self) -> Links | None:
         """The best pairs, such that every other pair counts less: at most `_links`, or more where more than that tie
@@ -216,15 +187,15 @@ class DiskLearning:
         frontier, state = self.frontier, self.state
         refused = None if state.rule is None else state.rule.allows
         while True:
-            best = frontier.best(self._links, state.ties.labels(), self._at_least)
-            slots, count = best.slots, frontier.count[best.slots]
-            if len(slots) == 0 or count[0] < frontier.floor:
+            slots, others = frontier.best(self._links, state.ties.labels())
+            count = frontier.count[slots]
+            if len(slots) == 0:
                 return None
             links = Links(
                 frontier.left[slots],
                 frontier.right[slots],
                 count,
-                max(best.floor_count, 0),
+                max(others, 0),
                 sorted(state.banned),
                 refused,
             )
@@ -251,7 +222,7 @@ class DiskLearning:
         if batch is None:
             self.end_stage()
         elif learning.ended in (LIVING, UNFIT):
-            self.end_stage([Rewrite(gone.id, gone.into) for gone in batch.deleted if gone.n])
+            self.end_stage(batch)
         return batch
 
     def is_ready_to_move(self) -> bool:
@@ -260,139 +231,95 @@ class DiskLearning:
             self.end_stage()
         return self.stage is None
 
-    def end_stage(self, rewrites: Sequence[Rewrite] = ()) -> None:
-        """Make the stage's merges in the column on disk; its pairs are counted again when they are needed."""
+    def end_stage(self, last: Batch | None = None) -> None:
+        """Make the stage's merges in the column on disk; its pairs are counted again when they are needed. `last`: may
+        have deleted tokens that still stand in the words."""
         stage, self.stage = self.stage, None
         if stage is None:
             return
         parts = [write_column(*part, 1)[0] for part in stage.learning.words()]
         stage.learning.close()
-        self.frontier, self._filled = Frontier(), False
         self.column.rewrite(stage.digest, np.concatenate([part[:-1] for part in parts] + [parts[-1][-1:]]))
+        self._words_changed(last.deleted if last is not None else ())
+
+    def _words_changed(self, deleted: Sequence[Deletion]) -> None:
+        """The counts of pairs are out of date, and deleted tokens have to be split."""
+        self.frontier, self._filled = Frontier(), False
+        rewrites = [Rewrite(gone.id, gone.into) for gone in deleted if gone.n]
         if rewrites:
             self.column.split(rewrites)
 
-    # ------------------------------------------------------------------ one sweep
+    # ------------------------------------------------------------------ known merges
 
-    def _merge(
-        self, left: Int64, right: Int64, changes: PairCounter | None, record: BatchRecord, began: float
-    ) -> Batch:
-        """Make merges that need no proof, in this order over all blocks: known ones, BatchBPE's, or the best one.
-        `changes` takes in what they do to the counts of pairs."""
-        column, state = self.column, self.state
-        record.candidates, record.rounds, record.stopped_by = len(left), 1, "all"
-        touched = column.touched
-        named = self._name(left, right)
-        committed = len(named.ids)
-        left, right = left[:committed], right[:committed]
-        merged = column.merge(left, right, named.in_column, changes)
-        events = np.stack((left, right, named.ids, merged.made), axis=1).tolist()
-        for i, (a, b, new, made) in enumerate(events, 1):
-            self._request_deletions(named, a, b, new, made, i)
-        if named.rewrites:
-            column.split(named.rewrites)
-        if changes is None or named.rewrites:
-            self.frontier, self._filled = Frontier(), False
-        else:
-            self._take_changes(changes)
-        state.placed(named.ids, merged.count)
-        record.merges = committed
-        record.occurrences, record.executed = merged.found, merged.executed
-        record.positions += column.touched - touched
+    def _merge(self, left: int, right: int, record: BatchRecord, began: float) -> Batch:
+        """Merge one pair in all blocks, in one sweep: the best one, or one that is known."""
+        state, touched = self.state, self.column.touched
+        new = state.known.get(state.spelled(left, right), state.next_id)
+        counted, made = self.column.merge(left, right, new)
+        ids, deleted = state.commit([(left, right)], [made])
+        n = np.array([counted], np.int64)
+        state.placed(ids, n)
+        self._words_changed(deleted)
+        record.candidates = record.rounds = 1
+        record.stopped_by = "all"
+        record.positions += self.column.touched - touched
         self._finish_record(record, began)
-        return Batch(left, right, named.ids, merged.count, record, [], named.deleted)
-
-    def _take_changes(self, changes: PairCounter) -> None:
-        """Lower the counts of the frontier's pairs, and add newborn pairs that count enough."""
-        frontier = self.frontier
-        for rows in changes.rows():
-            left, right, n = rows[:, 0] >> 32, rows[:, 0] & 0xFFFFFFFF, rows[:, 1]
-            slots = frontier.find(left, right)
-            falls = (n < 0) & (slots >= 0)
-            frontier.count[slots[falls]] += n[falls]
-            born = n >= frontier.floor
-            left, right, n = left[born], right[born], n[born]
-            if self.state.filters:
-                keep = self.state.allowed(left, right)
-                left, right, n = left[keep], right[keep], n[keep]
-            frontier.add(left, right, n)
+        return Batch(np.array([left]), np.array([right]), ids, n, record, [], deleted)
 
     def _finish_record(self, record: BatchRecord, began: float) -> None:
         record.mode = self.kind
         record.seconds += time.perf_counter() - began
-        record.hot_pairs = self.frontier.size
-        record.floor = self.frontier.floor
+        record.hot_pairs = len(self.frontier.count)
+        record.pair_floor = self.frontier.floor
         record.places = self.column.places
         record.memory_bytes = self.nbytes
-
-    def _name(self, left: Int64, right: Int64) -> _Named:
-        """Ids for the merges in order; fewer than given if one spells a known token, living or dead: that adds
-        occurrences of old pairs, so it comes last."""
-        state, lives = self.state, self.state.lives
-        spare = state.next_id + len(left)  # above every id this batch can give
-        ids, in_column = [], []
-        named = _Named(left, left, [], [])
-        for a, b in zip(left.tolist(), right.tolist(), strict=True):
-            token = state.spelled(a, b)
-            number = state.known.get(token)
-            fresh = number is None
-            if number is None:
-                number = written = state.create_token(token, a, b)
-                if lives is not None:
-                    lives.born(a, b)
-            elif lives is not None and lives.is_dead(number):
-                lives.returns(number)
-                state.dead -= 1
-                written = number
-            else:
-                written = spare
-                named.rewrites.append(Rewrite(spare, (number,)))
-                spare += 1
-            ids.append(number)
-            in_column.append(written)
-            if state.options.batch != "paper" and not fresh:
-                break
-        named.ids, named.in_column = np.array(ids, np.int64), np.array(in_column, np.int64)
-        if state.rule is not None:
-            state.rule.born(left[: len(ids)], right[: len(ids)], named.ids)
-        return named
-
-    def _request_deletions(self, named: _Named, left: int, right: int, new: int, made: int, after: int) -> None:
-        """Note the deletions that a merge leads to."""
-        if self.state.lives is None:
-            return
-        for deletion in self.state.lives.merge(left, right, new, made, after):
-            self.state.dead += 1
-            named.deleted.append(deletion)
-            if deletion.n:
-                named.rewrites.append(Rewrite(deletion.id, deletion.into))
-
-    # ------------------------------------------------------------------ known events
-
-    def forbid(self, left: int, right: int) -> None:
-        """Nothing to do: the state knows it."""
 
     def replay(self, merges: Sequence[Given], until_split: int, record: BatchRecord) -> Batch:
         """Apply some of these merges, at least the first; after `until_split` of them a token is split."""
         began = time.perf_counter()
         self.end_stage()
-        part = np.array(merges[: self._known_together(merges, until_split)], np.int64)
-        batch = self._merge(part[:, 0], part[:, 1], None, record, began)
+        if max(merges[0][:2]) >= self.state.next_id:
+            raise ReplayMismatch(f"event {self.state.merges} merges an id that does not exist yet: {merges[0]}")
+        many = min(len(merges), self.state.options.candidates, until_split, MOST_LINKS)
+        while many > 1:
+            links, many = self._links_of(merges[:many])
+            digest = self._digest(links, record)
+            if digest is not None and self._learn_from(digest, 1):
+                assert self.stage is not None
+                try:
+                    batch = self.stage.learning.replay(merges[:many], until_split, record)
+                except NoRoom:
+                    self.stage.learning.close()
+                    self.stage = None
+                else:
+                    self.end_stage(batch)
+                    return batch
+            many //= 2
+        batch = self._merge(*merges[0][:2], record, began)
         if not batch.n[0]:
             raise ReplayMismatch(f"{merges[0][:2]} of event {merges[0]} is not a pair of these words")
         return batch
 
-    def _known_together(self, merges: Sequence[Given], until_split: int) -> int:
-        """How many of these merges one sweep makes. None may use a token that another one makes, and only the last may
-        be followed by a rewrite: of a token that it splits, or of a known token that it spells."""
-        limit = self.state.next_id
-        if max(merges[0][:2]) >= limit:
-            raise ReplayMismatch(f"event {self.state.merges} merges an id that does not exist yet: {merges[0]}")
-        most = min(len(merges), self.state.options.candidates, until_split)
-        many = 1
-        while many < most and merges[many - 1][2] >= limit and max(merges[many][:2]) < limit <= merges[many][2]:
-            many += 1
-        return many
+    def _links_of(self, merges: Sequence[Given]) -> tuple[Links, int]:
+        """The pairs, of tokens as they are now, that these merges join; and how many of them a stage can make: the last
+        is one that spells a known token, which stands elsewhere too.
+
+            next id 300     a b -> 300     300 c -> 301     d 301 -> 302     links (a, b) (b, c) (d, a)
+        """
+        first_new = self.state.next_id
+        ends: list[tuple[int, int]] = []  # of the tokens made: the tokens at their ends, as they are now
+        pairs: dict[tuple[int, int], None] = {}
+        for left, right, new, _ in merges:
+            if max(left, right) >= first_new + len(ends):
+                break
+            first, end = ends[left - first_new] if left >= first_new else (left, left)
+            begin, last = ends[right - first_new] if right >= first_new else (right, right)
+            pairs[end, begin] = None
+            ends.append((first, last))
+            if new != first_new + len(ends) - 1:
+                break
+        keys = np.array(list(pairs), np.int64)
+        return Links(keys[:, 0], keys[:, 1], np.ones(len(keys), np.int64), 0, [], None), len(ends)
 
     # ------------------------------------------------------------------ what there is
 
@@ -422,19 +349,8 @@ class DiskLearning:
             self._refill(BatchRecord())
         frontier = self.frontier
         floor = max(1, frontier.floor)
-        keep = np.flatnonzero(frontier.count[: frontier.size] >= floor)
+        keep = np.flatnonzero(frontier.count >= floor)
         return frontier.left[keep], frontier.right[keep], frontier.count[keep], floor
-
-    def pair_counts(self, folder: Path) -> PairCounter:
-        """Every pair with its count, counted from scratch."""
-        self.end_stage()
-        return self._count_pairs(folder)
-
-    def _count_pairs(self, folder: Path) -> PairCounter:
-        return self.column.count_pairs(self.state.options.counter_bytes, folder)
-
-    def report_lives(self) -> None:
-        """Nothing to do: the state has the lives while the words are on disk; a stage reports them when it ends."""
 
     def close(self) -> None:
         """Remove the blocks; lives go to the state."""

@@ -1,216 +1,75 @@
 """Which pairs of the words on disk are worth looking at: hot ones in memory, the rest is left in the blocks.
 
-A pair is *hot* while it is in the frontier. Every pair that counted at least `floor` when the frontier was
-last filled, or when it was born, is there with its exact count; all others are *cold*: nothing is stored for them, and
-it is only known that they count less than the floor. That is enough: counts only fall until the blocks are counted
-again, so a cold pair cannot win before the frontier's own best falls under the floor.
+A pair is *hot* if it counted at least `floor` when the blocks were last counted (`PairCounter`); its count is exact. Of
+all others, the cold ones, it is only known that they count less than the floor:
 
     floor 100     hot  (t,h) 900 · (i,n) 400 · (o,n) 120          cold: everything that counts 99 or less
-    merge (t,h):  born (th,e) 350 -> hot;  born (th,u) 12 -> cold, never stored
-    the best hot pair counts 99 or less -> counted again, floor 12
-
-Blocks are counted by `PairCounter` (pair_counter.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from streambpe.arrays import Bool, Int64
 from streambpe.train.engine.pair_counter import PairCounter
 
-SHORT_LIST = 2048  # pairs; larger means fewer rebuilds, smaller means faster `best`
-RECENT_KEYS = 16384
-
 PairFilter = Callable[[Int64, Int64], Bool]
 
 
-@dataclass(frozen=True)
-class FloorRequest:
-    """How deep a refill goes. The floor is a count, so of pairs that tie all come in or none.
-
-    at_least: counts below this are of no use (min_frequency). most: hot pairs that fit. fewest: take at least so many
-    all the same (BatchBPE's rule looks at k pairs at once).
-    """
-
-    at_least: int = 1
-    most: int = 1 << 20
-    fewest: int = 1
-
-    def floor(self, count: Int64) -> int:
-        """The floor for these counts; when more than `most` pairs tie for the best, they all come in."""
-        if len(count) == 0:
-            return self.at_least
-        best = int(count.max())
-        floor = 0
-        if self.most < len(count):
-            cut = len(count) - self.most - 1
-            floor = max(floor, int(np.partition(count, cut)[cut]) + 1)
-        if self.fewest > len(count):
-            return self.at_least
-        few = len(count) - self.fewest
-        enough = int(np.partition(count, few)[few]) if self.fewest > 1 else best
-        floor = min(floor, enough)
-        return max(self.at_least, floor)
+def _no_pairs() -> Int64:
+    return np.empty(0, np.int64)
 
 
 @dataclass
-class Best:
-    """The k best pairs, best first, and a count that no other pair exceeds."""
-
-    slots: Int64
-    floor_count: int
-
-
 class Frontier:
-    """Hot pairs by slot number: parallel arrays that grow at the end; a slot is never reused between
-    refills."""
+    """The hot pairs, and the floor; it is 0 as long as nothing was counted."""
 
-    def __init__(self) -> None:
-        self.floor = 0  # cold pairs count less than this; 0 before the first fill
-        self.size = 0
-        self.left = np.empty(0, np.int64)
-        self.right = np.empty(0, np.int64)
-        self.count = np.empty(0, np.int64)
-        self._short = np.empty(0, np.int64)
-        self._short_floor = 0
-        self._keys = np.empty(0, np.int64)  # sorted, for `find`
-        self._key_slots = np.empty(0, np.int64)
-        self._recent = (self._keys, self._key_slots)
-        self._keyed = 0  # slots below this are in one of the two lists of keys
+    left: Int64 = field(default_factory=_no_pairs)
+    right: Int64 = field(default_factory=_no_pairs)
+    count: Int64 = field(default_factory=_no_pairs)
+    floor: int = 0
+
+    @classmethod
+    def of(cls, counter: PairCounter, at_least: int, most: int, allowed: PairFilter | None = None) -> Frontier:
+        """The pairs that count `at_least`, or if they are more than `most`, the best of them: of pairs that tie all are
+        taken or none, but for the very best, which are always taken. The counter is used up."""
+        rows, floor = np.empty((0, 2), np.int64), at_least
+        for table in counter.tables():
+            more = table.at_least(floor)
+            if allowed is not None:
+                more = more[allowed(more[:, 0] >> 32, more[:, 0] & 0xFFFFFFFF)]
+            rows = np.concatenate((rows, more))
+            if len(rows) > most:  # more pairs only raise the floor, so what falls out now would fall out later
+                cut = len(rows) - most - 1
+                next_one = int(np.partition(rows[:, 1], cut)[cut])  # the best of those that are too many
+                floor = max(floor, min(next_one + 1, int(rows[:, 1].max())))
+                rows = rows[rows[:, 1] >= floor]
+        rows = rows[np.argsort(rows[:, 0])]
+        return cls(rows[:, 0] >> 32, rows[:, 0] & 0xFFFFFFFF, rows[:, 1].copy(), floor)
 
     @property
     def nbytes(self) -> int:
         """Bytes held by the arrays."""
-        arrays = (self.left, self.right, self.count, self._keys, self._key_slots)
-        return sum(array.nbytes for array in arrays)
+        return self.left.nbytes + self.right.nbytes + self.count.nbytes
 
-    def fill(self, left: Int64, right: Int64, count: Int64, floor: int) -> None:
-        """Replace everything: all pairs that count at least `floor`."""
-        self.left, self.right, self.count = left, right, count
-        self.size = len(left)
-        self.floor = floor
-        self._short = np.empty(0, np.int64)
-        self._short_floor = np.iinfo(np.int64).max
-        self._keys = np.empty(0, np.int64)
-        self._key_slots = np.empty(0, np.int64)
-        self._recent = (self._keys, self._key_slots)
-        self._keyed = 0
+    def best(self, k: int, label: Int64) -> tuple[Int64, int]:
+        """(where the k best pairs stand, best first; a count that no other pair exceeds). `label[token]` sorts tokens
+        as the tie rule does."""
+        places = np.flatnonzero(self.count >= self.floor)
+        if len(places) > k + 1:
+            cut = len(places) - k - 1
+            places = places[self.count[places] >= np.partition(self.count[places], cut)[cut]]
+        order = np.lexsort((label[self.right[places]], label[self.left[places]], -self.count[places]))[: k + 1]
+        places = places[order]
+        return places[:k], int(self.count[places[k]]) if len(places) > k else self.floor - 1
 
-    def add(self, left: Int64, right: Int64, count: Int64) -> Int64:
-        """Add born pairs; returns their slots. The caller leaves out those below the floor."""
-        slots = np.arange(self.size, self.size + len(left))
-        self._reserve(self.size + len(left))
-        for array, values in ((self.left, left), (self.right, right), (self.count, count)):
-            array[slots] = values
-        self.size += len(left)
-        self._short = np.concatenate((self._short, slots[count >= self._short_floor]))
-        return slots
+    def pair(self, place: int) -> tuple[int, int, int]:
+        """Left, right and count of the pair that stands there."""
+        return int(self.left[place]), int(self.right[place]), int(self.count[place])
 
-    def _reserve(self, size: int) -> None:
-        if size <= len(self.left):
-            return
-        room = max(size, len(self.left) + len(self.left) // 2, 1024)
-        for name in ("left", "right", "count"):
-            old = getattr(self, name)
-            array = np.empty(room, np.int64)
-            array[: self.size] = old[: self.size]
-            setattr(self, name, array)
-
-    def retire(self, slots: Int64) -> None:
-        """Take these pairs out: they have no occurrence left, or may not be merged."""
-        self.count[slots] = 0
-
-    def best(self, k: int, label: Int64, at_least: int) -> Best:
-        """The k best pairs that count `at_least` (never less than the floor), best first.
-
-        `label[token]` sorts tokens as the tie rule does. Fewer than k when there are no more.
-        """
-        at_least = max(at_least, self.floor)
-        short = self._short
-        count = self.count[short]
-        keep = count >= self._short_floor
-        alive = int(np.count_nonzero(keep))
-        if alive <= k and self._short_floor > at_least:
-            self._rebuild(max(SHORT_LIST, 8 * k), at_least)
-            short = self._short
-            count = self.count[short]
-        elif alive < len(short) // 2:
-            self._short = short = short[keep]
-            count = count[keep]
-        if len(short) > k + 1:
-            cut = len(short) - (k + 1)
-            threshold = max(int(np.partition(count, cut)[cut]), self._short_floor)
-        else:
-            threshold = self._short_floor
-        chosen = np.flatnonzero(count >= threshold)
-        slots = short[chosen]
-        by = np.lexsort((label[self.right[slots]], label[self.left[slots]], -count[chosen]))[: k + 1]
-        slots = slots[by]
-        if len(slots) > k and self.count[slots[k]] > self.floor - 1:
-            return Best(slots[:k], int(self.count[slots[k]]))
-        return Best(slots[:k], max(self._short_floor - 1, self.floor - 1))
-
-    def _rebuild(self, wanted: int, at_least: int) -> None:
-        count = self.count[: self.size]
-        slots = np.flatnonzero(count >= at_least)
-        floor = at_least
-        if len(slots) > wanted:
-            values = count[slots]
-            cut = len(values) - wanted
-            floor = int(np.partition(values, cut)[cut])
-            slots = slots[values >= floor]
-        self._short = slots
-        self._short_floor = floor
-
-    def find(self, left: Int64, right: Int64) -> Int64:
-        """The slots of these pairs, -1 where cold. Cost: two binary searches each.
-
-        Sorted keys are kept in a large part and a small recent one, which is folded in when it has grown.
-
-            keys 3 5 5 8   asked 5 4 9   the last key that is not above: places 2 0 3   equal? yes no no
-        """
-        if self._keyed < self.size:
-            new = np.arange(self._keyed, self.size)
-            keys = np.concatenate((self._recent[0], (self.left[new] << 32) | self.right[new]))
-            slots = np.concatenate((self._recent[1], new))
-            if len(keys) > RECENT_KEYS:
-                keys = np.concatenate((self._keys, keys))
-                slots = np.concatenate((self._key_slots, slots))
-            by = np.argsort(keys, kind="stable")
-            if len(keys) > RECENT_KEYS:
-                self._keys, self._key_slots = keys[by], slots[by]
-                by = by[:0]
-            self._recent = (keys[by], slots[by])
-            self._keyed = self.size
-        key = (left << 32) | right
-        found = np.full(len(key), -1, np.int64)
-        for keys, slots in ((self._keys, self._key_slots), self._recent):
-            if len(keys) and len(key):
-                # Take the last of equal keys: pairs of an id that came back have a second slot, and the first is void.
-                place = np.maximum(np.searchsorted(keys, key, side="right") - 1, 0)
-                found = np.where(keys[place] == key, slots[place], found)
-        return found
-
-
-def best_pairs(counter: PairCounter, request: FloorRequest, allowed: PairFilter | None = None) -> tuple[Int64, int]:
-    """Rows (key, count), by key, of the pairs that count at least the returned floor, and that floor.
-
-    The counter is used up.
-    """
-    kept, floor = np.empty((0, 2), np.int64), request.at_least
-    for table in counter.tables():
-        rows = table.at_least(floor)
-        if allowed is not None:
-            rows = rows[allowed(rows[:, 0] >> 32, rows[:, 0] & 0xFFFFFFFF)]
-        kept = np.concatenate((kept, rows))
-        if len(kept) > request.most:
-            # More pairs only raise the floor, so what falls out now would fall out later.
-            floor = max(floor, request.floor(kept[:, 1]))
-            kept = kept[kept[:, 1] >= floor]
-    floor = max(floor, request.floor(kept[:, 1]))
-    kept = kept[kept[:, 1] >= floor]
-    return kept[np.argsort(kept[:, 0])], floor
+    def retire(self, place: int) -> None:
+        """Take a pair out: it may not be merged."""
+        self.count[place] = 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from streambpe.train.engine import batch as rounds
 from streambpe.train.engine.column import Rewrite, read_column, write_column
 from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.learning import Given, Parts
-from streambpe.train.engine.pair_counter import PairCounter, count_pairs
 from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds
 from streambpe.train.engine.state import State
 
@@ -121,13 +119,13 @@ class MemoryLearning:
     def _record(self, learned: Learned, now: Figures, record: BatchRecord) -> None:
         before = self._before
         record.mode = self.kind
-        record.merges = record.candidates = len(learned.id)
+        record.candidates = len(learned.id)
         record.positions = record.occurrences = now.looked - before.looked
         record.executed = now.executed - before.executed
         record.refills += now.refills - before.refills
         record.rounds += 1
         record.stopped_by = {NONE_LEFT: "none", LIVING: "living", UNFIT: "deletion"}.get(learned.why, "limit")
-        record.hot_pairs, record.floor, record.places = now.hot, now.floor, before.places
+        record.hot_pairs, record.pair_floor, record.places = now.hot, now.floor, before.places
         record.memory_bytes = now.bytes
 
     def _answer(self, many: int) -> None:
@@ -170,10 +168,6 @@ class MemoryLearning:
         return batch
 
     # ------------------------------------------------------------------ known events
-
-    def forbid(self, left: int, right: int) -> None:
-        """Never merge this pair."""
-        self.learner.answer(left, right, allowed=False)
 
     def replay(self, merges: Sequence[Given], until_split: int, record: BatchRecord) -> Batch:
         """Apply some of these merges, at least the first, whatever else counts more; splits are noticed on the way."""
@@ -228,10 +222,6 @@ class MemoryLearning:
         """Never: the words are in memory already."""
         return False
 
-    def pair_counts(self, folder: Path) -> PairCounter:
-        """Every pair with its count, counted from scratch."""
-        return count_pairs(self.words(), self.state, folder)
-
     def next_at_most(self) -> int:
         """No pair counts more than this."""
         _, _, n, _ = self.learner.best(1, force=False)
@@ -247,13 +237,9 @@ class MemoryLearning:
             left, right, n = left[good], right[good], n[good]
         return left, right, n, floor
 
-    def report_lives(self) -> None:
-        """Give the state the lives as the learner has them."""
-        self.state.take_lives(self.learner)
-
     def close(self) -> None:
         """Give the memory back; lives go to the state."""
-        self.report_lives()
+        self.state.take_lives(self.learner)
         self.learner.close()
 
 

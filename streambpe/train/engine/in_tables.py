@@ -41,10 +41,10 @@ from streambpe.later import polars as pl
 from streambpe.store.database import feed, incoming, open_store
 from streambpe.store.sqlfiles import query_frame, run_sql
 from streambpe.train.engine import batch as rounds
+from streambpe.train.engine.column import leftmost
 from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.learning import Given, Parts
-from streambpe.train.engine.pair_counter import PairCounter, count_pairs
-from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds, release_maps
+from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds
 from streambpe.train.engine.state import State
 from streambpe.train.engine.table_words import (
     ID_BITS,
@@ -53,7 +53,6 @@ from streambpe.train.engine.table_words import (
     Pairs,
     Rows,
     WordBlock,
-    leftmost,
     neighbours,
     pairs_of,
     unpack,
@@ -116,8 +115,6 @@ class TableLearning:
             self.blocks.append(block)
             self._put(block, rows)
             at = stop
-        for array in (symbols, offsets, weights):
-            release_maps(array)
 
     def _put(self, block: WordBlock, rows: Rows) -> None:
         """Replace the rows of a block, which stays in memory where there is room."""
@@ -163,7 +160,7 @@ class TableLearning:
             chosen = self._together(chosen[: blocked.index(True) if True in blocked else None], remaining, bounds)
         batch = self._merge(chosen, record, learning=True)
         batch.vetoed[:0] = vetoed
-        self._finish(record, began, len(chosen))
+        self._finish(record, began, len(chosen) - len(batch.id))
         return batch
 
     def _choose(self, remaining: int, record: BatchRecord) -> list[Pair]:
@@ -259,15 +256,13 @@ class TableLearning:
             record.occurrences += len(at)
         certain = _certain(chosen, beside) if beside else len(chosen)
         first_new = state.next_id
-        ids, deleted = self._name(chosen[:certain], made, whole_round=paper)
+        ids, deleted = state.commit([pair[:2] for pair in chosen[:certain]], made.tolist(), whole_round=paper)
         committed = len(ids)
         left, right = (np.array([pair[side] for pair in chosen[:committed]], np.int64) for side in (0, 1))
         n = (made if state.disjoint else counted)[:committed]
         if learning:
             wrong = np.flatnonzero(n != [pair[2] for pair in chosen[:committed]])
             assert not len(wrong), f"{chosen[wrong[0]]} stands {n[wrong[0]]} times in the words"
-        if state.rule is not None:
-            state.rule.born(left, right, ids)
         changes = _summed(self._changes(pairs, found, ids, deleted, record))
         state.placed(ids, n)
         self._counted = self._counted and learning
@@ -275,32 +270,9 @@ class TableLearning:
             self._take_changes(changes, first_new)
             if self.best.last is not None and ids.min() < first_new:
                 self._refill(1, record)  # the place of a known token among those that tie may be another now
-        record.merges, record.candidates, record.rounds = committed, len(chosen), 1
+        record.candidates, record.rounds = len(chosen), 1
         record.positions += self.places
         return Batch(left, right, ids, n, record, [], deleted)
-
-    def _name(self, chosen: Sequence[Pair], made: Int64, *, whole_round: bool) -> tuple[Int64, list[Deletion]]:
-        """Ids for merges in order, and the deletions they lead to; up to the first that changes pairs of old tokens."""
-        state, lives = self.state, self.state.lives
-        ids: list[int] = []
-        deleted: list[Deletion] = []
-        for (left, right, _), times in zip(chosen, made.tolist(), strict=False):
-            token = state.spelled(left, right)
-            known = state.known.get(token)
-            number = state.create_token(token, left, right) if known is None else known
-            ids.append(number)
-            if lives is not None:
-                if known is None:
-                    lives.born(left, right)
-                elif lives.is_dead(number):
-                    lives.returns(number)
-                    state.dead -= 1
-                gone = lives.merge(left, right, number, times, len(ids))
-                state.dead += len(gone)
-                deleted += gone
-            if not whole_round and (known is not None or any(one.n for one in deleted)):
-                break
-        return np.array(ids, np.int64), deleted
 
     def _changes(
         self,
@@ -359,17 +331,13 @@ class TableLearning:
             totals = dict(_summed([in_table, waiting]).iter_rows())
         self.best.change(key.tolist(), changes["n"].to_list(), totals)
 
-    def _finish(self, record: BatchRecord, began: float, candidates: int) -> None:
-        record.mode, record.stopped_by = self.kind, "all" if record.merges == candidates else "uncertain"
+    def _finish(self, record: BatchRecord, began: float, uncertain: int) -> None:
+        record.mode, record.stopped_by = self.kind, "uncertain" if uncertain else "all"
         record.seconds += time.perf_counter() - began
-        record.hot_pairs, record.floor = len(self.best), self.best.floor
+        record.hot_pairs, record.pair_floor = len(self.best), self.best.floor
         record.places, record.memory_bytes = self.places, self.nbytes
 
     # ------------------------------------------------------------------ known events
-
-    def forbid(self, left: int, right: int) -> None:
-        """See Learning; the state knows it, and the table is filled without it."""
-        self._counted = False
 
     def replay(self, merges: Sequence[Given], until_split: int, record: BatchRecord) -> Batch:
         """See Learning.replay. Counts of pairs are not kept in step: they are counted again when they are needed."""
@@ -381,7 +349,7 @@ class TableLearning:
         if self.state.options.batch != "paper":
             known = self._together(known[:until_split], len(known), ANY)
         batch = self._merge(known, record, learning=False)
-        self._finish(record, began, len(known))
+        self._finish(record, began, len(known) - len(batch.id))
         if not batch.n[0]:
             raise ReplayMismatch(f"{merges[0][:2]} of event {merges[0]} is not a pair of these words")
         return batch
@@ -411,10 +379,6 @@ class TableLearning:
         """Never: here they are to stay."""
         return False
 
-    def pair_counts(self, folder: Path) -> PairCounter:
-        """See Learning.pair_counts."""
-        return count_pairs(self.words(), self.state, folder)
-
     def next_at_most(self) -> int:
         """See Learning.next_at_most."""
         return self.best.most if self._counted else MAX_COUNT
@@ -434,9 +398,6 @@ class TableLearning:
             floor += 1
         frame = query_frame(self._con, "learning/pairs_from", floor=floor)
         return (*unpack(_keys_of(frame)), frame["n"].to_numpy(), floor)
-
-    def report_lives(self) -> None:
-        """Nothing to do: the state has the lives."""
 
     def close(self) -> None:
         """Leave the tables to other programs, up to date."""

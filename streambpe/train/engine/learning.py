@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Protocol
 
 from streambpe.arrays import Int32, Int64
-from streambpe.train.engine.pair_counter import PairCounter
 from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds
 
 Given = tuple[int, int, int, int]  # a known merge: left, right, id, n
@@ -39,26 +37,17 @@ class Learning(Protocol):
         """Apply some of these merges, at least the first, whatever else counts more; after `until_split` of them a
         token is split."""
 
-    def forbid(self, left: int, right: int) -> None:
-        """Never merge this pair."""
-
     def is_ready_to_move(self) -> bool:
         """Whether the words would rather be in memory, and can go now."""
 
     def words(self) -> Iterator[tuple[Int32, Int64, Int64]]:
         """The words as they are now: symbols, offsets, weights, some at a time."""
 
-    def pair_counts(self, folder: Path) -> PairCounter:
-        """Every pair with its count, counted from scratch; what does not fit in memory goes under `folder`."""
-
     def next_at_most(self) -> int:
         """No pair counts more than this."""
 
     def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
         """(left, right, count, floor): every pair that may merge and counts at least the floor, which is at least 1."""
-
-    def report_lives(self) -> None:
-        """Tell the state how often tokens stand, and which are alive."""
 
     def close(self) -> None:
         """Give memory and files back; lives go to the state."""

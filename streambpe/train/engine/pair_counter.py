@@ -12,7 +12,7 @@ Parts are added up one after the other in a table of the whole limit; a part too
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -22,8 +22,6 @@ import numpy as np
 from streambpe.arrays import Int32, Int64, write_array
 from streambpe.core.pairs import PairTable
 from streambpe.core.scan import ColumnCount
-from streambpe.train.engine.column import write_column
-from streambpe.train.engine.state import State
 
 PARTS = 16
 LEAST_BYTES = 1 << 9  # of a table
@@ -120,11 +118,3 @@ class PairCounter:
         for path, _ in self._files:
             path.unlink()
         self._files, self._idle = [], []
-
-
-def count_pairs(words: Iterable[tuple[Int32, Int64, Int64]], state: State, folder: Path) -> PairCounter:
-    """Every pair of these words with its count, counted from scratch."""
-    counter = PairCounter(state.options.counter_bytes, folder)
-    for some in words:
-        counter.count(*write_column(*some), state.disjoint)
-    return counter

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
@@ -72,31 +71,29 @@ class BatchRecord:
     """What one pass did, for the table of batches."""
 
     seconds: float = 0.0
-    merges: int = 0
+    mode: str = "index"
     candidates: int = 0
     occurrences: int = 0  # found; `executed` of them were rewritten
     executed: int = 0
     positions: int = 0  # index entries or places looked at
-    mode: str = "index"
+    rounds: int = 0
+    stopped_by: str = ""
     refills: int = 0  # times that pairs were counted from scratch before this pass
     spills: int = 0  # partial counts written to disk meanwhile
     switched: bool = False  # from scan to index, before this pass
-    rounds: int = 0
-    stopped_by: str = ""
     hot_pairs: int = 0
-    floor: int = 0
+    pair_floor: int = 0
     places: int = 0
     memory_bytes: int = 0  # the engine's own arrays
 
     def row(self, number: int, first_seq: int, events: int) -> PassRow:
         """The row of table batches."""
-        return {
-            "batch": number, "first_seq": first_seq, "events": events, "seconds": self.seconds, "mode": self.mode,
-            "candidates": self.candidates, "occurrences": self.occurrences, "executed": self.executed,
-            "positions": self.positions, "rounds": self.rounds, "stopped_by": self.stopped_by,
-            "refills": self.refills, "spills": self.spills, "switched": self.switched, "hot_pairs": self.hot_pairs,
-            "pair_floor": self.floor, "places": self.places, "memory_bytes": self.memory_bytes,
-        }  # fmt: skip
+        return {"batch": number, "first_seq": first_seq, "events": events, **asdict(self)}  # type: ignore[typeddict-item]
+
+
+def pass_carried_over(events: int, mode: str = "unknown") -> PassRow:
+    """A pass that stands for all events of a log whose own passes are not known."""
+    return BatchRecord(mode=mode, stopped_by="unknown").row(0, 0, events)
 
 
 class Bounds(NamedTuple):
@@ -132,14 +129,6 @@ class Words:
     symbols: Int32
     offsets: Int64
     weights: Int64
-
-    @classmethod
-    def of(cls, words: Iterable[tuple[Sequence[int] | bytes, int]]) -> Words:
-        """From (symbols, count) pairs; bytes count as their values."""
-        pairs = [(list(word), n) for word, n in words]
-        flat = [symbol for word, _ in pairs for symbol in word]
-        offsets = np.concatenate(([0], np.cumsum([len(word) for word, _ in pairs]))).astype(np.int64)
-        return cls(np.array(flat, np.int32), offsets, np.array([n for _, n in pairs], np.int64))
 
 
 def release_maps(array: Int32 | Int64) -> None:

@@ -18,11 +18,10 @@ import numpy as np
 
 from streambpe.arrays import Bool, Int32, Int64, write_array
 from streambpe.core.binding import ChunkTable
-from streambpe.core.pairs import PairTable
-from streambpe.core.scan import BlockMerger, ChainFinder, Merged, numbered
+from streambpe.core.scan import ChainFinder, numbered
 from streambpe.core.strings import ChunkList, merge
 from streambpe.threads import in_order
-from streambpe.train.engine.column import SEPARATOR, Rewrite, read_column, write_column
+from streambpe.train.engine.column import SEPARATOR, Rewrite, leftmost, read_column, write_column
 from streambpe.train.engine.frontier import PairFilter
 from streambpe.train.engine.pair_counter import PairCounter
 
@@ -220,28 +219,23 @@ class ScanColumn:
 
         self._sweep(one)
 
-    def merge(self, left: Int64, right: Int64, new: Int64, changes: PairCounter | None) -> Merged:
-        """Make these pairs the ids `new`, in this order: one sweep that reads and writes each block once.
+    def merge(self, left: int, right: int, new: int) -> tuple[int, int]:
+        """Make a pair the id `new`, in one sweep: (what it counted, how often it was made)."""
 
-        `changes`: what that does to the counts of pairs. Words do not cross blocks, so each block is merged by itself,
-        and memory is a few blocks even when the pairs stand at a tenth of all places, as the first ones do.
-        """
-        merger = BlockMerger(left, right, new, self.disjoint)
-
-        def one(number: int) -> Merged:
+        def one(number: int) -> tuple[int, int]:
             column, weights = self._read(number)
-            table = None if changes is None else PairTable()
-            column, merged = merger.merge(column, weights, table)
-            if merged.executed:
-                self._write(number, column, weights, shorter=True)
-                if changes is not None and table is not None:
-                    changes.add(table.parted(1)[0])
-            return merged
+            at = np.flatnonzero((column[:-1] == left) & (column[1:] == right))
+            if not len(at):
+                return 0, 0
+            first = leftmost(at, np.zeros(len(at), np.int32))
+            n = weights[np.cumsum(column == SEPARATOR)[at] - 1]
+            made = int(n[first].sum())
+            column[at[first]] = new
+            self._write(number, np.delete(column, at[first] + 1), weights, shorter=True)
+            return made if self.disjoint else int(n.sum()), made
 
-        total = Merged(*np.zeros((2, len(new)), np.int64))
-        for merged in self._sweep(one):
-            total.add(merged)
-        return total
+        counted, made = zip(*self._sweep(one), strict=True)
+        return sum(counted), sum(made)
 
     def _sweep(self, one: Callable[[int], T]) -> list[T]:
         """`one` of every block, which looks at all places."""

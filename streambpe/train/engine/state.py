@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
 from streambpe.arrays import Bool, Int64
 from streambpe.core.learner import MOST_HOT, Learned, Learner, Rule
-from streambpe.train.engine.deletion import LivingTokens
+from streambpe.train.engine.deletion import Deletion, LivingTokens
 from streambpe.train.engine.rules import EngineOptions, PairRule
 from streambpe.train.engine.ties import TieOrder
 from streambpe.train.engine.whole_characters import WholeCharacterRule
 
 _MOST_DENOMINATOR = 2**62
+
+
+class Known(NamedTuple):
+    """What was learned before: merges (left, right, id, n), deletions, and vetoes (left, right, n).
+
+    `deleted[i].after`: how many of the merges stand before that deletion.
+    """
+
+    merges: Sequence[tuple[int, int, int, int]] = ()
+    deleted: Sequence[Deletion] = ()
+    vetoed: Sequence[tuple[int, int, int]] = ()
 
 
 class State:
@@ -106,15 +119,53 @@ class State:
         self.lengths[new] = self.lengths[left] + self.lengths[right]
         return new
 
-    def restore(self, tokens: Sequence[bytes], lengths: Sequence[int]) -> None:
-        """Add the learned tokens of a snapshot."""
-        for token in tokens:
-            self.known[token] = len(self.tokens)
-            self.tokens.append(token)
-        self.next_id = len(self.tokens)
-        while len(self.lengths) < self.next_id:
-            self.lengths = np.concatenate((self.lengths, np.ones(len(self.lengths), np.int64)))
-        self.lengths[self.first_id : self.next_id] = lengths
+    def commit(
+        self, pairs: Sequence[tuple[int, int]], made: Sequence[int], *, whole_round: bool = False
+    ) -> tuple[Int64, list[Deletion]]:
+        """Ids for merges in order, each made so often, and the deletions they lead to; up to the first that changes
+        pairs of old tokens, unless it is a `whole_round`."""
+        ids: list[int] = []
+        deleted: list[Deletion] = []
+        for (left, right), times in zip(pairs, made, strict=False):
+            token = self.spelled(left, right)
+            known = self.known.get(token)
+            number = self.create_token(token, left, right) if known is None else known
+            ids.append(number)
+            if self.lives is not None:
+                if known is None:
+                    self.lives.born(left, right)
+                elif self.lives.is_dead(number):
+                    self.lives.returns(number)
+                    self.dead -= 1
+                gone = self.lives.merge(left, right, number, times, len(ids))
+                self.dead += len(gone)
+                deleted += gone
+            if not whole_round and (known is not None or any(one.n for one in deleted)):
+                break
+        new = np.array(ids, np.int64)
+        if self.rule is not None:
+            left, right = np.array(pairs[: len(ids)], np.int64).T
+            self.rule.born(left, right, new)
+        return new, deleted
+
+    def take_known(self, known: Known) -> None:
+        """Take over events that were learned before; how often tokens stand now is told by the words."""
+        for veto in known.vetoed:
+            self.veto(*veto)
+        deleted = deque(known.deleted)
+        for done, (left, right, number, _) in enumerate(known.merges, 1):
+            if number == self.next_id:
+                self.create_token(self.spelled(left, right), left, right)
+                if self.lives is not None:
+                    self.lives.born(left, right)
+            elif self.lives is not None:
+                self.lives.returns(number)
+            if self.rule is not None:
+                self.rule.born(np.array([left]), np.array([right]), np.array([number]))
+            while self.lives is not None and deleted and deleted[0].after == done:
+                self.lives.dies(deleted.popleft().id)
+        self.merges = len(known.merges)
+        self.dead = 0 if self.lives is None else self.lives.alive.count(False)
 
     def placed(self, ids: Int64, count: Int64) -> None:
         """Note that these merges were committed with these counts."""

@@ -15,10 +15,11 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from streambpe.arrays import Bool, Int32, Int64
+from streambpe.arrays import Int32, Int64
 from streambpe.errors import RunError
 from streambpe.later import polars as pl
 from streambpe.store.checksums import add_checksum, refuse_damaged
+from streambpe.train.engine.column import leftmost
 
 ROW_BYTES = 16  # word, token, n
 ID_BITS, _ID_MASK = 32, 0xFFFFFFFF
@@ -133,18 +134,6 @@ def pairs_of(rows: Rows, disjoint: bool) -> pl.DataFrame:
         good[equal] = leftmost(at[equal], token[at[equal]])
         at = at[good]
     return pl.DataFrame({"key": token[at].astype(np.int64) << ID_BITS | token[at + 1], "n": n[at]})
-
-
-def leftmost(at: Int64, which: Int64 | Int32) -> Bool:
-    """Of places where pairs begin, those that are merged: of pairs of one token that overlap, every second.
-
-    at 3 4 5 9   which 0 0 0 0   ->   yes no yes yes       "xaaaa": (a, a) begins at three places, and is merged at two
-    """
-    begins = (np.diff(at, prepend=-2) != 1) | (np.diff(which, prepend=-1) != 0)
-    first = np.flatnonzero(begins)
-    in_run = np.arange(len(at)) - np.repeat(first, np.diff(np.append(first, len(at))))
-    merged: Bool = in_run % 2 == 0
-    return merged
 
 
 def neighbours(rows: Rows, at: Int64, which: Int64) -> pl.DataFrame:

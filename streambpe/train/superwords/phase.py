@@ -51,8 +51,9 @@ from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint, is_sealed
 from streambpe.text.eligible import text_test
 from streambpe.text.patterns import Pattern
-from streambpe.train.engine.engine import LEAST_BYTES, Batch, Engine, EngineOptions, HotPairs, TieOrder
-from streambpe.train.engine.rules import Bounds, EngineTuning
+from streambpe.train.engine.engine import LEAST_BYTES, Engine, HotPairs
+from streambpe.train.engine.rules import Batch, Bounds, EngineOptions, EngineTuning
+from streambpe.train.engine.ties import TieOrder
 from streambpe.train.superwords.documents import Documents, Kept, SecondStage, Texts
 from streambpe.train.superwords.interleave import Interleaved, InterleavedTies, interleave
 from streambpe.train.superwords.neighbours import find_eligible

@@ -13,7 +13,7 @@ from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event
 from streambpe.text.eligible import text_test
 from streambpe.text.patterns import Pattern
-from streambpe.train.engine.engine import PairRule
+from streambpe.train.engine.rules import PairRule
 from streambpe.train.engine.whole_characters import WholeCharacterRule
 from streambpe.train.superwords.runs import (
     OpenChunks,

@@ -37,7 +37,7 @@ from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import resume, train
 from streambpe.train.counting import sizes, todo, worker
 from streambpe.train.counting.count import count, count_from_iterator
-from streambpe.train.engine.engine import Batch
+from streambpe.train.engine.rules import Batch
 from streambpe.train.trainer import Trainer
 from tests.hostile import random_text
 from tests.oracles.tables import check
