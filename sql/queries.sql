@@ -95,10 +95,8 @@ SELECT seq, left_id, right_id, n FROM vetoed ORDER BY seq, rowid;
 -- -> op, left_id, right_id, id, n, parts.
 SELECT op, left_id, right_id, id, n, parts FROM events WHERE seq IS NULL ORDER BY rowid;
 
--- list_event_counts: what every event did, the count it was chosen by, and whether it doubles a token that is doubled
--- again (spaces of an indentation) -> op, n, in_long_runs; in the order of the events.
-SELECT op, n, coalesce(left_id = right_id AND id IN (SELECT left_id FROM events WHERE left_id = right_id), false)
-FROM events WHERE seq IS NOT NULL ORDER BY seq;
+-- list_event_counts: what every event did, and the count it was chosen by -> op, n; in the order of the events.
+SELECT op, n FROM events WHERE seq IS NOT NULL ORDER BY seq;
 
 -- get_longest_token: bytes of the longest token that there ever was -> one BIGINT.
 SELECT coalesce(max(octet_length(bytes)), 0) FROM tokens;
@@ -110,13 +108,6 @@ FROM tokens AS t
 LEFT JOIN events AS e ON e.seq = t.born
 WHERE t.died IS NULL
 ORDER BY t.id;
-
--- list_stop_words: the stop words of a training and how often they occur -> chunk, n; in the order of their ids.
-SELECT s.chunk, coalesce(w.n, 0)
-FROM stop_words AS s
-JOIN chunk_counts AS c ON c.chunk = s.chunk
-LEFT JOIN weighed_chunks AS w ON w.chunk = s.chunk
-ORDER BY s.id;
 
 -- ---- Tables emptied before they are filled anew in the same transaction
 

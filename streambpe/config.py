@@ -9,7 +9,6 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any, Literal
 
-from streambpe.count_config import CountOptions
 from streambpe.errors import UsageError
 from streambpe.model.line_shapes import MOST_EMPTY_IDS, MOST_IDS
 from streambpe.options import Option, option, options_of, refuse_what_is_no_text
@@ -65,7 +64,7 @@ LIKE: dict[str, dict[str, Any]] = {  # values of any field of TrainConfig
     },
 }
 # The same for counting; options that are given override it.
-LIKE_COUNTING: dict[str, CountOptions] = {
+LIKE_COUNTING: dict[str, dict[str, Any]] = {
     "script": {"normalize": "nfc", "unencodable": "drop"},
     "picky": {"pattern": "whitespace"},
 }

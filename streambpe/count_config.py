@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, Literal
 
 from streambpe.errors import RunMismatch, UsageError
 from streambpe.options import option, options_of, refuse_what_is_no_text
@@ -84,9 +84,9 @@ class CountConfig:
         """Whether a line of text must be in one block, because bytes anywhere in it may leave all of it out."""
         return (self.bad_utf8 == "error" and self.bad_lines == "skip") or self.sample != "all"
 
-    def as_facts(self) -> CountOptions:
+    def as_facts(self) -> dict[str, Any]:
         """For table run."""
-        return cast(CountOptions, asdict(self))
+        return asdict(self)
 
 
 def parse_sample(text: str) -> int:
@@ -100,34 +100,6 @@ def parse_sample(text: str) -> int:
             f"out for all documents. (How much plan reads is --rehearse SIZE.) Nothing was changed."
         )
     return int(number)
-
-
-class CountOptions(TypedDict, total=False):
-    """Some of the fields of CountConfig: those that are given. A test compares the two classes."""
-
-    pattern: str
-    gaps: str
-    split_scripts: bool
-    bad_utf8: str
-    bad_lines: Literal["error", "skip"]
-    sequences: bool
-    normalize: Literal["none", "nfc"]
-    unencodable: Literal["bytes", "drop", "error"]
-    sample: str
-
-
-class CountArguments(TypedDict):
-    """The arguments of `count` that say how."""
-
-    lines: bool
-    text_column: str | None
-    kind: Literal["auto", "txt", "lines", "jsonl", "csv", "parquet"]
-    counts: bool
-    stdin_name: str
-    groups: tuple[str, ...]
-    group_by: Literal["folder"] | None
-    shard: str | None
-    options: CountOptions
 
 
 @dataclass(frozen=True)
@@ -179,7 +151,7 @@ class SourceOptions:
 class Counting(SourceOptions):
     """What a command, a caller of `train`, or job.json asks of counting."""
 
-    options: CountOptions = field(default_factory=CountOptions)  # a missing one is as in the run
+    options: dict[str, Any] = field(default_factory=dict)  # of CountConfig; a missing one is as in the run
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -197,9 +169,9 @@ class Counting(SourceOptions):
         options = {name: value for name, value in given.pop("options", {}).items() if value is not None}
         return cls(**{**given, "groups": tuple(given.get("groups", ())), "options": options})
 
-    def as_arguments(self) -> CountArguments:
+    def as_arguments(self) -> dict[str, Any]:
         """As arguments of `count`."""
-        return cast(CountArguments, vars(self).copy())
+        return vars(self).copy()
 
 
 def reconcile(saved: Mapping[str, Any], asked: Mapping[str, Any], run: Path) -> CountConfig:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from streambpe.errors import UsageError
-from streambpe.options import Option
+from streambpe.options import Option, fitting
 
 
 def read_options(path: Path | str, known: Iterable[Option]) -> dict[str, Any]:
@@ -36,20 +36,11 @@ def read_options(path: Path | str, known: Iterable[Option]) -> dict[str, Any]:
 
 
 def _value(path: Path | str, option: Option, entry: Any) -> Any:
-    """An entry's value as the option takes it; a number may be given for a text, as in coverage = 0.9999."""
-    number = isinstance(entry, int | float) and not isinstance(entry, bool)
-    if option.switch:
-        fits, wanted = isinstance(entry, bool), "true or false"
-    elif option.many:
-        fits = isinstance(entry, list) and all(isinstance(text, str) for text in entry)
-        wanted = "a list of texts in quotes"
-    elif option.least is not None:
-        fits, wanted = number and isinstance(entry, int), "a whole number"
-    else:
-        fits, wanted = number or isinstance(entry, str), "a text in quotes"
-    if not fits:
-        raise UsageError(f"--config {path}: {option.key} takes {wanted}. Nothing was changed.")
-    return entry if option.switch or option.many or option.least is not None else str(entry)
+    try:
+        return fitting(option, None if isinstance(entry, dict) else entry)
+    except TypeError as wanted:
+        quotes = " in quotes" if "text" in str(wanted) else ""
+        raise UsageError(f"--config {path}: {option.key} takes {wanted}{quotes}. Nothing was changed.") from None
 
 
 def format_options(values: Mapping[str, Any], parts: Mapping[str, Iterable[Option]]) -> str:

@@ -10,11 +10,11 @@ CountConfig, SourceOptions, Resources.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 from streambpe.errors import UsageError
 
@@ -94,6 +94,26 @@ def options_of(holder: type) -> Mapping[str, Option]:
             default = None if of_class.default is MISSING else of_class.default
             found[of_class.name] = Option(name=of_class.name, default=default, **facts)
     return found
+
+
+def fitting(option: Option, value: Any) -> Any:
+    """A value as the option takes it, where a text may be given as a number; TypeError says what is wanted instead."""
+    is_number = isinstance(value, SupportsIndex | float) and not isinstance(value, bool)
+    if option.many and isinstance(value, Iterable) and not isinstance(value, Mapping | str | bytes):
+        value = tuple(value)
+    if option.switch:
+        fits, wanted = isinstance(value, bool), "true or false"
+    elif option.many:
+        fits = isinstance(value, Mapping) or (isinstance(value, tuple) and all(isinstance(text, str) for text in value))
+        wanted = "a list of texts"
+    elif option.least is not None:
+        fits, wanted = is_number and not isinstance(value, float), "a whole number"
+    else:
+        fits, wanted = is_number or isinstance(value, str | Path), "a text"
+        value = str(value)
+    if not fits:
+        raise TypeError(wanted)
+    return value
 
 
 _AMOUNTS = {"": 1, "K": 10**3, "M": 10**6, "KI": 2**10, "MI": 2**20}

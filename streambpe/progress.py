@@ -381,23 +381,6 @@ def progress_line(status: Status, width: int) -> str:
     return "  ".join([stage, *others])
 
 
-def describe(status: Status) -> str:
-    """One line for people: amount, rate, the stage's own facts, memory, time left."""
-
-    def amount(n: float) -> str:
-        return format_size(n) if status["unit"] == "bytes" else f"{n:,.0f} {status['unit']}"
-
-    parts = [amount(status["done"]) + (f" of {amount(status['total'])}" if status["total"] else "")]
-    parts.append(f"{amount(status['per_second'])}/s")
-    if status.get("distinct_chunks"):
-        parts.append(f"about {status['distinct_chunks']:,} distinct chunks")
-    limit = status.get("memory_limit_bytes")
-    parts.append(f"{format_size(status['memory_bytes'])} of {format_size(limit) + ' ' if limit else ''}memory")
-    if left := status.get("eta_range_seconds"):
-        parts.append(f"{describe_range(*left)} left")
-    return ", ".join(parts)
-
-
 def describe_range(low: float, high: float) -> str:
     """Two times as people say them: 1:05 to 2:10, or just 0:40 where both are about the same."""
     return clock(high) if high - low < max(2.0, high / 20) else f"{clock(low)} to {clock(high)}"

@@ -17,14 +17,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import NotRequired, TypedDict
+from typing import TypedDict, cast
 
 from streambpe.errors import LimitError, UsageError
 from streambpe.files import folder_for_tables
-from streambpe.options import option, refuse_what_is_no_text
+from streambpe.options import option, options_of, refuse_what_is_no_text
 from streambpe.system import (
     anonymous_bytes,
     available_memory,
@@ -76,11 +76,11 @@ class ResourceFacts(TypedDict):
     memory_bytes: int
     threads: int
     temp_dir: str | None
-    max_disk_bytes: NotRequired[int | None]  # missing: written before there was --max-disk
-    document_seconds: NotRequired[int]  # missing: written before there was --document-seconds
-    engine: NotRequired[str]  # missing: written before there was --engine
-    address: NotRequired[str | None]  # missing: written before there was --address
-    learner: NotRequired[str]  # missing: written before there was --learner
+    max_disk_bytes: int | None
+    document_seconds: int
+    engine: str
+    address: str | None
+    learner: str
 
 
 @dataclass(frozen=True)
@@ -185,16 +185,7 @@ class Resources:
     def as_facts(self) -> ResourceFacts:
         """As job.json holds them, so that `resume` goes on with the same."""
         temp_dir = str(self.temp_dir.absolute()) if self.temp_dir else None
-        return {
-            "memory_bytes": self.memory_bytes,
-            "threads": self.threads,
-            "temp_dir": temp_dir,
-            "max_disk_bytes": self.max_disk_bytes,
-            "document_seconds": self.document_seconds,
-            "engine": self.engine,
-            "address": self.address,
-            "learner": self.learner,
-        }
+        return cast(ResourceFacts, {**asdict(self), "temp_dir": temp_dir})
 
     @classmethod
     def from_facts(cls, facts: ResourceFacts) -> Resources:
@@ -202,15 +193,18 @@ class Resources:
         memory_bytes = min(facts["memory_bytes"], max(available_memory(), SMALLEST_MEMORY_BYTES))
         threads = min(facts["threads"], most_threads())
         temp_dir = Path(facts["temp_dir"]) if facts["temp_dir"] else None
-        seconds = facts.get("document_seconds", DOCUMENT_SECONDS)
-        engine, address, learner = facts.get("engine", "auto"), facts.get("address"), facts.get("learner", "core")
-        return cls(memory_bytes, threads, temp_dir, facts.get("max_disk_bytes"), seconds, engine, address, learner)
+        return cls(**{**facts, "memory_bytes": memory_bytes, "threads": threads, "temp_dir": temp_dir})  # type: ignore[arg-type]
 
     def check_superwords(self, superwords: str) -> None:
         """Refuse superwords where they would not fit, before anything is read."""
         if superwords != "none" and self.memory_bytes < SMALLEST_SUPERWORDS_BYTES:
             what = f"the least that works with --superwords {superwords}"
             raise LimitError(_too_small(self.memory_bytes, SMALLEST_SUPERWORDS_BYTES, what))
+
+
+RESOURCE_OPTIONS = [  # by the names of their flags, which take sizes as people write them
+    replace(known, name=known.key.replace("-", "_")) for known in options_of(Resources).values()
+]
 
 
 def most_threads() -> int:

@@ -144,10 +144,7 @@ def _folded(title: str, sql: str) -> str:
 def python() -> str:
     """The public names: signatures, docstrings, methods, fields."""
     lines = [_OPENING, "# Python: every public name\n"]
-    lines.append(
-        "How to use them: [Python](python.md). `CountKeywords` and `TrainArguments` are the options of the command "
-        "line, "
-    )
+    lines.append("How to use them: [Python](python.md). The options are those of the command line, ")
     lines.append(
         "with the names of the fields of `CountConfig` and `TrainConfig`; `memory`, `threads` and the others are "
         "those of "

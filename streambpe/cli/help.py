@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
 from streambpe.options import PANELS
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 GROUPS = {
     "Learn": ("train", "resume", "plan", "converge"),
@@ -25,6 +28,11 @@ class PanelOption(click.Option):
     def __init__(self, *declarations: Any, panel: str, **more: Any) -> None:
         super().__init__(*declarations, **more)
         self.panel = panel
+
+
+def panel_option(panel: str, *declarations: str, **more: Any) -> Callable[[F], F]:
+    """`click.option`, under the title of a panel."""
+    return click.option(*declarations, cls=PanelOption, panel=panel, **more)
 
 
 class PanelCommand(click.Command):

@@ -2,56 +2,55 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from streambpe.cli.help import PanelCommand, PanelOption
+from streambpe.cli.help import PanelCommand, panel_option
 from streambpe.cli.naming import named_run, whole_run
 from streambpe.cli.options import (
-    LEARNER_OPTION,
+    JOB_OPTIONS,
     Amount,
     Seconds,
     as_option,
-    balance_text_option,
-    click_option,
     config_option,
     count_options,
     extend_option,
     force_option,
     job_options,
+    learning_job_options,
     line_option,
     open_resources,
     partial_option,
     planning_options,
     progress_option,
     resource_options,
-    take_counting,
     train_options,
+    with_options,
 )
 from streambpe.cli.signals import stop_on_signals
-from streambpe.cli.told import json_option, say, tell_counts, tell_json, tell_training
+from streambpe.cli.told import json_option, say, tell, tell_counts, tell_training
 from streambpe.errors import UsageError
 from streambpe.plurals import counted
 from streambpe.progress import Meter, reporting
 
 if TYPE_CHECKING:
     from streambpe.count_config import Counting
+    from streambpe.resources import Resources
 
 
 @click.command(cls=PanelCommand)
 @click.argument("run")
 @click.argument("sources", nargs=-1, metavar="SOURCE...")
 @count_options
-@click.option(
+@panel_option(
+    "Corpus",
     "--take-back",
     "leaving",
-    cls=PanelOption,
-    panel="Corpus",
     metavar="SOURCE",
     multiple=True,
     help="Take the counts of this source out of RUN: it is counted again and subtracted. May be given again.",
@@ -62,17 +61,11 @@ if TYPE_CHECKING:
 def count(
     run: str,
     sources: tuple[str, ...],
-    memory: str | None,
-    threads: int | None,
-    temp_dir: str | None,
-    max_disk: str | None,
-    document_seconds: int | None,
-    engine: str | None,
-    address: str | None,
-    progress: str,
-    as_json: bool,
+    counting: Counting,
+    resources: Resources,
     leaving: tuple[str, ...],
-    **given: Any,
+    as_json: bool,
+    progress: str,
 ) -> None:
     """Count the distinct chunks of a corpus into RUN.
 
@@ -93,7 +86,6 @@ def count(
         streambpe count runs/en corpus/*.jsonl.zst --pattern gpt4o --memory 2GB
     """
     run = whole_run(run)
-    resources = open_resources(memory, threads, temp_dir, max_disk, document_seconds, engine, address)
     from streambpe.train.counting.count import count as count_sources
     from streambpe.train.counting.take_back import take_back
 
@@ -102,20 +94,12 @@ def count(
             f"--take-back {leaving[0]} and {sources[0]}: one command takes sources out of RUN, another counts more "
             f"into it. Nothing was changed. Give them one after another."
         )
-    counting = take_counting(given)
     with stop_on_signals() as stop:
+        how: dict[str, Any] = {"resources": resources, "progress": progress, "stop": stop}
         if leaving:
-            result = take_back(run, leaving, asked=counting, resources=resources, progress=progress, stop=stop)
-            tell_counts(run, result, as_json)
-            return
-        result = count_sources(
-            run,
-            sources,
-            resources=resources,
-            progress=progress,
-            stop=stop,
-            **counting.as_arguments(),
-        )
+            result = take_back(run, leaving, asked=counting, **how)
+        else:
+            result = count_sources(run, sources, **how, **counting.as_arguments())
     tell_counts(run, result, as_json)
 
 
@@ -123,20 +107,18 @@ def count(
 @click.argument("run")
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...")
 @train_options
-@click.option(
+@panel_option(
+    "Most used",
     "--name",
-    cls=PanelOption,
-    panel="Most used",
     metavar="NAME",
     help="Several trainings live in one RUN; RUN:NAME says the same. [default: main]",
 )
 @count_options
-@job_options
+@learning_job_options
 @progress_option
-@click.option(
+@panel_option(
+    "Resources",
     "--checkpoint-seconds",
-    cls=PanelOption,
-    panel="Resources",
     type=Seconds(0),
     default=5.0,
     show_default=True,
@@ -147,38 +129,35 @@ def count(
 @config_option
 @as_option
 @extend_option
-@balance_text_option
-@click.option(
+@panel_option(
+    "Vocabulary",
+    "--balance-text",
+    "balance_texts",
+    metavar="GROUP=FILE",
+    multiple=True,
+    help="With --balance: measure the groups on these texts, which say the same in each; worst is the group that "
+    "needs most tokens. May be given again; every group needs one.",
+)
+@panel_option(
+    "Output",
     "--save-config",
-    cls=PanelOption,
-    panel="Output",
     metavar="FILE.toml",
     help="Write all options, also those not given, to a file for --config, before anything is learned.",
 )
-@click.option("--force", cls=PanelOption, panel="Output", is_flag=True, help="Overwrite what --save-config names.")
-@click_option(LEARNER_OPTION)
+@panel_option("Output", "--force", is_flag=True, help="Overwrite what --save-config names.")
 @json_option
 def train(
     run: str,
     sources: tuple[str, ...],
-    memory: str | None,
-    threads: int | None,
-    temp_dir: str | None,
-    max_disk: str | None,
-    document_seconds: int | None,
-    engine: str | None,
-    address: str | None,
-    learner: str | None,
-    progress: str,
-    checkpoint_seconds: float,
-    allow_partial: bool,
-    save_config: str | None,
-    force: bool,
-    as_json: bool,
     name: str | None,
+    learning: dict[str, Any],
+    counting: Counting,
     as_model: str | None,
     extend: str | None,
     balance_texts: tuple[str, ...],
+    save_config: str | None,
+    force: bool,
+    as_json: bool,
     **given: Any,
 ) -> None:
     """Count SOURCEs into RUN and learn a vocabulary; writes RUN/model.events.jsonl.
@@ -194,62 +173,27 @@ def train(
         streambpe train runs/sw corpus/*.jsonl.zst -s 128k --superwords uw
     """
     run, name = named_run(run, name)
-    _refuse_both(as_model, given["like"])
-    _refuse_beside_extend(extend, as_model, given["like"], save_config)
-    _refuse_beside_texts(balance_texts, save_config)
-    resources = open_resources(memory, threads, temp_dir, max_disk, document_seconds, engine, address)
-    resources = replace(resources, learner=learner or "core")
-    counting = take_counting(given)
+    name = name or "main"
+    given |= {"extend": extend, "balance_texts": balance_texts}
+    _refuse_together({"--as": as_model, "--extend": extend, "--like": learning["like"]}, "each sets what is not given")
+    models = {"--extend": extend, "--balance-text": " ".join(balance_texts) or None}
+    for flag, value in models.items():
+        why = "an option file holds no model and no text; RUN/train.toml has the options when the training is done"
+        _refuse_together({flag: value, "--save-config": save_config}, why)
     from streambpe.train.commands import train as learn
 
-    _save_config(save_config, force, run, name or "main", counting, given)
+    _save_config(save_config, force, run, name, counting, learning)
     if extend is None:
-        _tell_superwords(run, name or "main", counting, given)
+        _tell_superwords(run, name, counting, learning)
     with stop_on_signals() as stop:
-        result = learn(
-            run,
-            sources,
-            name=name or "main",
-            counting=counting,
-            resources=resources,
-            progress=progress,
-            stop=stop,
-            checkpoint_seconds=checkpoint_seconds,
-            allow_partial=allow_partial,
-            extend=extend,
-            balance_texts=balance_texts,
-            **given,
-        )
+        result = learn(run, sources, name=name, counting=counting, stop=stop, **given, **learning)
     tell_training(result, as_json)
 
 
-def _refuse_beside_extend(extend: str | None, as_model: str | None, like: str | None, save_config: str | None) -> None:
-    """--extend takes everything from its model."""
-    given = {"--as": as_model, "--like": like, "--save-config": save_config}
-    other = next((f"{flag} {value}" for flag, value in given.items() if value is not None), None)
-    if extend is None or other is None:
-        return
-    if save_config is not None and as_model is None and like is None:
-        raise UsageError(
-            f"--extend {extend} and {other}: an option file holds no model. Leave --save-config out; RUN/train.toml "
-            f"has the options when the training is done."
-        )
-    raise UsageError(f"--extend {extend} and {other}: each sets what is not given. Leave one of the two out.")
-
-
-def _refuse_beside_texts(texts: tuple[str, ...], save_config: str | None) -> None:
-    """An option file holds no texts."""
-    if texts and save_config is not None:
-        raise UsageError(
-            f"--balance-text {texts[0]} and --save-config {save_config}: an option file holds no text. Leave "
-            f"--save-config out; RUN/train.toml has the options when the training is done."
-        )
-
-
-def _refuse_both(as_model: str | None, like: str | None) -> None:
-    """--as and --like both say how everything is that is not given."""
-    if as_model is not None and like is not None:
-        raise UsageError(f"--as {as_model} and --like {like}: each sets what is not given. Leave one of the two out.")
+def _refuse_together(options: dict[str, str | None], why: str) -> None:
+    given = [f"{flag} {value}" for flag, value in options.items() if value is not None]
+    if len(given) > 1:
+        raise UsageError(f"{given[0]} and {given[1]}: {why}. Leave one of the two out.")
 
 
 def _save_config(path: str | None, force: bool, run: str, name: str, counting: Counting, given: dict[str, Any]) -> None:
@@ -298,31 +242,25 @@ def _tell_superwords(run: str, name: str, counting: Counting, given: dict[str, A
 @planning_options
 @config_option
 @as_option
-@click.option(
+@panel_option(
+    "Most used",
     "--rehearse",
-    cls=PanelOption,
-    panel="Most used",
     metavar="SIZE",
     default="32MB",
     show_default=True,
     help="How much of the files to read and train on.",
 )
-@click.option("--json", "as_json", cls=PanelOption, panel="Most used", is_flag=True, help="All numbers.")
+@panel_option("Most used", "--json", "as_json", is_flag=True, help="All numbers.")
 @line_option
 def plan(
     sources: tuple[str, ...],
-    memory: str | None,
-    threads: int | None,
-    temp_dir: str | None,
-    document_seconds: int | None,
-    engine: str | None,
-    address: str | None,
+    learning: dict[str, Any],
+    counting: Counting,
+    resources: Resources,
+    as_model: str | None,
     rehearse: str,
     as_json: bool,
     progress: str,
-    like: str | None,
-    as_model: str | None,
-    **given: Any,
 ) -> None:
     """Say what training on SOURCEs will cost: time, memory, disk, and which --memory suits.
 
@@ -337,20 +275,19 @@ def plan(
     from streambpe.idle import refuse_idle_options
     from streambpe.resources import parse_size
 
-    _refuse_both(as_model, like)
-    resources = open_resources(memory, threads, temp_dir, None, document_seconds, engine, address)
-    counting = take_counting(given)
+    _refuse_together({"--as": as_model, "--like": learning["like"]}, "each sets what is not given")
+    like = learning.pop("like") or "hf"
     from streambpe.inspect.plan import plan as make_plan
     from streambpe.inspect.plan import print_plan
 
     meter = Meter("sampling", memory_limit=resources.memory_bytes)
-    config = TrainConfig.from_options(like or "hf", **given)
-    refuse_idle_options(config, given)
+    config = TrainConfig.from_options(like, **learning)
+    refuse_idle_options(config, learning)
     with stop_on_signals() as stop, reporting(meter, progress):
         made = make_plan(
             sources,
             config,
-            like=like or "hf",
+            like=like,
             counting=counting,
             resources=resources,
             rehearse_bytes=parse_size(rehearse, "--rehearse"),
@@ -366,22 +303,10 @@ def plan(
 @click.command()
 @click.argument("run")
 @click.option("--name", metavar="NAME", help="Of the training. [default: the last one that was started]")
-@job_options
+@functools.partial(with_options, options=JOB_OPTIONS)
 @progress_option
 @json_option
-def resume(
-    run: str,
-    name: str | None,
-    memory: str | None,
-    threads: int | None,
-    temp_dir: str | None,
-    max_disk: str | None,
-    document_seconds: int | None,
-    engine: str | None,
-    address: str | None,
-    progress: str,
-    as_json: bool,
-) -> None:
+def resume(run: str, name: str | None, progress: str, as_json: bool, **limits: Any) -> None:
     """Go on with the last `train` or `count` of RUN after a stop, a kill or a power cut.
 
     It goes on with the memory and the threads it had, unless others are given.
@@ -394,9 +319,7 @@ def resume(
     from streambpe.store.run import Run
 
     run, name = named_run(run, name)
-    resources = open_resources(
-        memory, threads, temp_dir, max_disk, document_seconds, engine, address, find_work(Run(run), name)[1]
-    )
+    resources = open_resources(find_work(Run(run), name)[1], **limits)
     from streambpe.train.commands import resume as go_on
     from streambpe.train.training import TrainResult
 
@@ -429,10 +352,8 @@ def export_counts(
 
     with reporting(Meter("exporting"), progress) as meter:
         rows = export(whole_run(run), output, group, allow_partial=allow_partial, force=force, meter=meter)
-    if as_json:
-        tell_json({"run": run, "output": output, "group": group, "chunks": rows})
-    else:
-        say(f"{output}: {counted(rows, 'chunk')}")
+    facts = {"run": run, "output": output, "group": group, "chunks": rows}
+    tell(as_json, facts, f"{output}: {counted(rows, 'chunk')}")
 
 
 @click.command("merge-counts")
@@ -441,15 +362,7 @@ def export_counts(
 @resource_options
 @progress_option
 @json_option
-def merge_counts(
-    run: str,
-    runs: tuple[str, ...],
-    memory: str | None,
-    threads: int | None,
-    temp_dir: str | None,
-    progress: str,
-    as_json: bool,
-) -> None:
+def merge_counts(run: str, runs: tuple[str, ...], resources: Resources, progress: str, as_json: bool) -> None:
     """Add up the counts of OTHER runs in RUN, which is made if need be. Exact: counts only ever add.
 
     The runs must count with the same pattern and must not have read the same source. Documents (--sequences) are
@@ -460,8 +373,6 @@ def merge_counts(
         streambpe merge-counts runs/all runs/node1 runs/node2 runs/node3
     """
     from streambpe.resources import format_size
-
-    resources = open_resources(memory, threads, temp_dir)
     from streambpe.store.exchange import merge_runs, without_documents
 
     target, others = whole_run(run), [whole_run(other) for other in runs]
@@ -469,10 +380,9 @@ def merge_counts(
     if without := without_documents(target, others):
         keep = "keeps" if len(without) == 1 else "keep"
         say(f"{', '.join(without)} {keep} no documents, so {run} holds counts alone: no superwords.")
-    if as_json:
-        tell_json({"run": run, "merged": runs, **corpus})
-        return
-    say(
+    tell(
+        as_json,
+        {"run": run, "merged": runs, **corpus},
         f"{run}: {counted(int(corpus['distinct']), 'distinct chunk')}, {corpus['chunks']:,} in all, from "
         f"{counted(int(corpus['documents']), 'document')} ({format_size(int(corpus['bytes']))}). "
         f"sha256 {str(corpus['sha256'])[:16]}",
@@ -481,59 +391,36 @@ def merge_counts(
 
 @click.command(cls=PanelCommand)
 @click.argument("run")
-@click.option(
+@panel_option(
+    "Most used",
     "--by",
-    cls=PanelOption,
-    panel="Most used",
-    type=click.Choice(["documents", "share", "group"]),
+    type=click.Choice(["documents", "share"]),
     default="documents",
     show_default=True,
-    help="Prefixes of documents, whose sources are read again; of chunks, halved again and again; or the first source "
-    "group, the first two, ...",
+    help="Parts of documents, whose sources are read again, or of chunks, drawn from the counts.",
 )
-@click.option(
-    "--steps",
-    cls=PanelOption,
-    panel="Most used",
-    type=Amount(2, 20),
-    metavar="N",
-    help="For --by documents and share. [default: 6]",
-)
-@click.option(
+@panel_option("Most used", "--steps", type=Amount(2, 6), default=6, show_default=True, metavar="N", help="Lines.")
+@panel_option(
+    "Most used",
     "--draws",
-    cls=PanelOption,
-    panel="Most used",
     type=click.IntRange(1, 16),
     metavar="N",
-    help="For --by documents: how often to draw, for the spread. [default: 3]",
+    help="How often to draw, for the spread. [default: 3 by documents, 1 by share]",
 )
-@click.option(
+@panel_option(
+    "Most used",
     "--text",
-    "texts",
-    cls=PanelOption,
-    panel="Most used",
     multiple=True,
     metavar="FILE",
     help="Measure on this SOURCE; may be given again.",
 )
-@click.option("--json", "as_json", cls=PanelOption, panel="Most used", is_flag=True, help="All numbers.")
+@panel_option("Most used", "--json", "as_json", is_flag=True, help="All numbers.")
 @train_options
 @partial_option
 @resource_options
 @line_option
 def converge(
-    run: str,
-    by: str,
-    steps: int | None,
-    draws: int | None,
-    texts: tuple[str, ...],
-    as_json: bool,
-    allow_partial: bool,
-    memory: str | None,
-    threads: int | None,
-    temp_dir: str | None,
-    progress: str,
-    **given: Any,
+    run: str, learning: dict[str, Any], resources: Resources, as_json: bool, progress: str, **given: Any
 ) -> None:
     """Say when more text stops mattering: learn from growing parts of RUN's counts and compare.
 
@@ -545,32 +432,27 @@ def converge(
     example:
         streambpe converge runs/en --vocab-size 32000
         streambpe converge runs/en --draws 5
-        streambpe converge runs/multi --by group --text held-out.txt
+        streambpe converge runs/multi --by share --text held-out.txt
     """
     from streambpe.config import TrainConfig
     from streambpe.idle import refuse_idle_options
     from streambpe.inspect.converge import converge as compare
     from streambpe.inspect.converge import print_convergence
 
-    resources = open_resources(memory, threads, temp_dir)
-    given["like"] = given["like"] or "hf"
-    config = TrainConfig.from_options(**given)
-    refuse_idle_options(config, given)
+    like = learning.pop("like") or "hf"
+    config = TrainConfig.from_options(like, **learning)
+    refuse_idle_options(config, learning)
     meter = Meter("drawing prefixes", memory_limit=resources.memory_bytes)
     with stop_on_signals() as stop, reporting(meter, progress):
         found = compare(
             whole_run(run),
             config,
-            by=by,
-            steps=steps,
-            draws=draws,
-            text=texts,
             resources=resources,
             stop=stop,
             on_step=lambda what: say(f"learning from {what}"),
-            allow_partial=allow_partial,
-            like=given["like"],
+            like=like,
             meter=meter,
+            **given,
         )
     if as_json:
         click.echo(json.dumps(found.as_json(), ensure_ascii=False, indent=1))

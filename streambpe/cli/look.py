@@ -7,6 +7,7 @@ import io
 import json
 import sys
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,16 +18,18 @@ from streambpe.cli.options import (
     Seconds,
     force_option,
     line_option,
-    open_resources,
+    query_options,
     reading_options,
     resource_options,
     text_only,
 )
-from streambpe.cli.told import beside_data, json_option, one_form, say, tell_json, terminal_columns
-from streambpe.count_config import SourceOptions
+from streambpe.cli.told import beside_data, json_option, one_form, say, tell, tell_json, terminal_columns
 from streambpe.errors import StreambpeError, UsageError
 from streambpe.plurals import counted
 from streambpe.progress import Meter, reporting
+
+if TYPE_CHECKING:
+    from streambpe.resources import Resources
 
 
 @click.command()
@@ -41,19 +44,17 @@ def status(run: str, as_json: bool) -> None:
     example:
         streambpe status runs/en --json
     """
-    from streambpe.inspect.status import describe_more, describe_run, look_at
-    from streambpe.progress import describe
+    from streambpe.inspect.status import describe_run, look_at, status_rows, worker_lines
     from streambpe.store.run import Run
 
     found = look_at(Run(whole_run(run)))
     if as_json:
         click.echo(json.dumps(found))
     else:
-        say(
-            f"{describe_run(run, found)}: {found['stage']}, {found['state']} ({found['updated']}): {describe(found)}",
-            on_stdout=True,
-        )
-        for line in describe_more(found):
+        say(f"{describe_run(run, found)}: {found['stage']}, {found['state']} ({found['updated']})", on_stdout=True)
+        for name, text in status_rows(found).items():
+            say(f"  {name:10}{text}", on_stdout=True)
+        for line in worker_lines(found):
             say(f"  {line}", on_stdout=True)
         if found.get("message"):
             say(found["message"], on_stdout=True)
@@ -113,11 +114,7 @@ def watch(run: str, name: str | None, every: float | None, once: bool, as_page: 
 @click.option("-o", "--output", metavar="OUT", help="Write the rows to a .csv, .json, .jsonl or .parquet file.")
 @force_option
 @click.option("--files", is_flag=True, help="Let statements read and write files (read_csv, COPY, ATTACH).")
-@click.option("--temp-dir", metavar="DIR", help="Where to spill. [default: inside RUN]")
-@click.option("--threads", type=Amount(1, None), default=2, show_default=True, metavar="N", help="Of the query.")
-@click.option(
-    "--memory", default="256MB", show_default=True, metavar="SIZE", help="Of the query; beyond it, it spills."
-)
+@query_options
 @line_option
 def sql(
     run: str,
@@ -131,9 +128,7 @@ def sql(
     output: str | None,
     force: bool,
     files: bool,
-    memory: str,
-    threads: int,
-    temp_dir: str | None,
+    resources: Resources,
     progress: str,
 ) -> None:
     """Run a query on RUN's tables, read-only, also while it counts and learns.
@@ -152,7 +147,6 @@ def sql(
         streambpe sql runs/en "FROM vocabulary WHERE length > 10" -o long.parquet
     """
     form = one_form(json=as_json, jsonl=as_jsonl, csv=as_csv)
-    resources = open_resources(memory, threads, temp_dir)
     from streambpe.inspect.query import print_names, print_query, write_query
 
     if output is None and force:
@@ -176,29 +170,17 @@ def sql(
     name = name or "main"
     text = _read_query(file) if file is not None else str(query)
     meter = Meter("asking", unit="rows", memory_limit=resources.memory_bytes)
+    how: dict[str, Any] = {"files": files, "resources": resources, "tell": say, "meter": meter}
     if output is not None:
         with reporting(meter, progress):
-            rows = write_query(
-                run, text, output, name, force=force, files=files, resources=resources, tell=say, meter=meter
-            )
+            rows = write_query(run, text, output, name, force=force, **how)
         say(f"{output}: {counted(rows, 'row')}")
         return
     drawn = io.StringIO()  # tables are short, and come when the line is gone
     try:
         with reporting(meter, progress if form is None else beside_data(progress)):
             out = drawn if form is None else sys.stdout
-            print_query(
-                run,
-                text,
-                form or "table",
-                out,
-                name,
-                files=files,
-                resources=resources,
-                tell=say,
-                meter=meter,
-                columns=terminal_columns(),
-            )
+            print_query(run, text, form or "table", out, name, columns=terminal_columns(), **how)
     finally:
         sys.stdout.write(drawn.getvalue())
 
@@ -226,15 +208,7 @@ def _read_query(file: str) -> str:
 @line_option
 @json_option
 def check(
-    run: str,
-    rehash: bool,
-    replay: bool,
-    repeats: bool,
-    memory: str | None,
-    threads: int | None,
-    temp_dir: str | None,
-    progress: str,
-    as_json: bool,
+    run: str, rehash: bool, replay: bool, repeats: bool, resources: Resources, progress: str, as_json: bool
 ) -> None:
     """Recount what RUN counted, and compare each training with its event log. Prints what differs; exit 1 if anything
     does. With --replay, every event and every row that was learned is judged.
@@ -248,7 +222,6 @@ def check(
         streambpe check runs/en --repeats
     """
     run = whole_run(run)
-    resources = open_resources(memory, threads, temp_dir)
     from streambpe.inspect.check import check as run_checks
     from streambpe.inspect.check import remedies, what_is_open
     from streambpe.inspect.repeats import Repeats
@@ -301,17 +274,10 @@ def report(
     runs: tuple[str, ...],
     output: str,
     name: str | None,
-    texts: tuple[str, ...],
-    lines: bool,
-    text_column: str | None,
-    beside: str | None,
-    playground: bool,
-    force: bool,
-    memory: str | None,
-    threads: int | None,
-    temp_dir: str | None,
+    resources: Resources,
     progress: str,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Write one page about RUN: its vocabulary, compression, token frequencies, Renyi efficiency, speed, and more.
 
@@ -329,28 +295,12 @@ def report(
     if name and len(runs) > 1:
         raise UsageError("--name is for one RUN; of several, say which training is meant by RUN:NAME.")
     (run, name), *others = [(run, training or "main") for run, training in (named_run(run, name) for run in runs)]
-    resources = open_resources(memory, threads, temp_dir)
     from streambpe.inspect.page import report as write_report
 
     with reporting(Meter("measuring", memory_limit=resources.memory_bytes), progress) as meter:
-        how = SourceOptions(lines, text_column)
-        facts = write_report(
-            run,
-            output,
-            name=name,
-            texts=texts,
-            resources=resources,
-            force=force,
-            how=how,
-            beside=beside,
-            others=others,
-            playground=playground,
-            meter=meter,
-        )
-    if as_json:
-        tell_json({"run": run, "training": name, "page": output, "events": facts["events"]})
-    else:
-        say(f"{output}: {counted(facts['events'], 'event')} of {run}, training {name}")
+        page = write_report(run, output, name=name, resources=resources, others=others, meter=meter, **given)
+    facts = {"run": run, "training": name, "page": output, "events": page["events"]}
+    tell(as_json, facts, f"{output}: {counted(page['events'], 'event')} of {run}, training {name}")
 
 
 @click.command()
@@ -384,18 +334,11 @@ def evaluate(
     models: tuple[str, ...],
     texts: tuple[str, ...],
     by: str | None,
-    groups: tuple[str, ...],
-    group_by: str | None,
-    rivals: tuple[str, ...],
-    pattern: str | None,
-    lines: bool,
-    text_column: str | None,
+    resources: Resources,
     as_json: bool,
     as_csv: bool,
-    memory: str | None,
-    threads: int | None,
-    temp_dir: str | None,
     progress: str,
+    **given: Any,
 ) -> None:
     """Measure MODELs on texts: bytes per token, Renyi efficiency, vocabulary used, and more.
 
@@ -416,23 +359,11 @@ def evaluate(
             --group-by folder
     """
     form = one_form(json=as_json, csv=as_csv)
-    resources = open_resources(memory, threads, temp_dir)
     from streambpe.inspect.evaluate import evaluate as evaluate_models
     from streambpe.inspect.evaluate import parity_told, print_evaluations
 
     with reporting(Meter("evaluating", memory_limit=resources.memory_bytes), progress) as meter:
-        found = evaluate_models(
-            models,
-            texts,
-            by=by,
-            groups=groups,
-            group_by=group_by,
-            rivals=rivals,
-            pattern=pattern,
-            resources=resources,
-            how=SourceOptions(lines, text_column),
-            meter=meter,
-        )
+        found = evaluate_models(models, texts, by=by, resources=resources, meter=meter, **given)
     print_evaluations(found, form or "table", sys.stdout, by or "source")
     if by:
         say(parity_told(found, by))
@@ -448,7 +379,7 @@ def explain(model: str, what: str, as_token: bool | None, as_json: bool, progres
     """Show how a text splits, step by step, or how a token (its text, id:N, or log:N for a log id) was made.
 
     A token's rivals, the pairs that were next in line, are shown if MODEL is a RUN: they are counted anew
-    from its chunks, those of a superword from its stored documents.
+    from its chunks. Superwords have none.
 
     \b
     example:

@@ -8,27 +8,32 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from streambpe.cli.files import opened
 from streambpe.cli.options import (
     Amount,
+    click_option,
     force_option,
     line_option,
-    open_resources,
+    options_given,
     planning_options,
     reading_options,
     resource_options,
 )
 from streambpe.cli.signals import stop_on_signals
-from streambpe.cli.told import beside_data, json_option, say, tell_json, warn
-from streambpe.count_config import SourceOptions
+from streambpe.cli.told import beside_data, json_option, say, tell, tell_json, warn
+from streambpe.count_config import CountConfig
 from streambpe.errors import NotExact, TablesDiffer, UsageError, typed
-from streambpe.options import parse_amount
+from streambpe.options import options_of, parse_amount
 from streambpe.plurals import counted
 from streambpe.progress import Meter, reporting
+
+if TYPE_CHECKING:
+    from streambpe.count_config import SourceOptions
+    from streambpe.resources import Resources
 
 
 @click.command()
@@ -62,7 +67,8 @@ from streambpe.progress import Meter, reporting
     is_flag=True,
     help="A JSON list a line instead of numbers; with -o or --count-only, what it came to as one JSON object.",
 )
-@reading_options("lines", "text_column", "kind", "bad_utf8")
+@reading_options("lines", "text_column", "kind")
+@click_option(options_of(CountConfig)["bad_utf8"])
 @force_option
 @planning_options
 @line_option
@@ -70,24 +76,13 @@ def encode(
     model: str,
     files: tuple[str, ...],
     output: str | None,
-    dtype: str,
-    eot: str | None,
-    validation: str | None,
-    shards: str | None,
     count_only: bool,
     as_json: bool,
-    lines: bool,
-    text_column: str | None,
-    kind: str | None,
+    how: SourceOptions,
     bad_utf8: Any,
-    force: bool,
-    memory: str | None,
-    threads: int | None,
-    temp_dir: str | None,
-    document_seconds: int | None,
-    engine: str | None,
-    address: str | None,
+    resources: Resources,
     progress: str,
+    **of_file: Any,
 ) -> None:
     """Encode FILEs (standard input if none is given) with MODEL.
 
@@ -108,7 +103,6 @@ def encode(
         streambpe encode runs/en corpus/*.jsonl.zst --count-only
         echo "Hello world" | streambpe encode runs/en
     """
-    resources = open_resources(memory, threads, temp_dir, None, document_seconds, engine, address)
     from streambpe.encode.corpus import encode_corpus, encode_to_text
     from streambpe.encode.streams import count_ids
     from streambpe.encode.tokenizer import Tokenizer
@@ -120,18 +114,12 @@ def encode(
             )
     if count_only and output is not None:
         raise click.UsageError("--count-only writes nothing: leave -o out, or --count-only")
-    if output is None and (eot is not None or dtype != "auto" or force or validation is not None or shards is not None):
-        raise click.UsageError(
-            "--eot, --dtype, --validation, --shards and --force are about a file: give its name with -o"
-        )
-    if output is None and engine is not None:
-        raise click.UsageError("--engine is about encoding to a file: give its name with -o")
-    if output is None and not count_only and (memory or threads or temp_dir or document_seconds):
-        raise click.UsageError(
-            "--memory, --threads, --temp-dir and --document-seconds are about encoding to a file: give its name with -o"
-        )
+    idle = [] if output is not None else [*of_file, "engine"]
+    if output is None and not count_only:
+        idle += ["memory", "threads", "temp_dir", "document_seconds"]
+    if given := options_given(*idle):
+        raise click.UsageError(f"{', '.join(given)}: about encoding to a file; give its name with -o")
     tokenizer = Tokenizer.load(model)
-    how = SourceOptions(lines, text_column, kind or "auto")
     if count_only:
         meter = Meter("encoding", memory_limit=resources.memory_bytes)
         with stop_on_signals() as stop, reporting(meter, progress):
@@ -157,18 +145,14 @@ def encode(
             tokenizer,
             files or ("-",),
             output,
-            dtype=dtype,
-            eot=eot,
-            lines=lines,
-            text_column=text_column,
-            kind=kind or "auto",
+            lines=how.lines,
+            text_column=how.text_column,
+            kind=how.kind,
             bad_utf8=bad_utf8,
-            validation=validation,
-            shards=shards,
             resources=resources,
             stop=stop,
             meter=meter,
-            force=force,
+            **of_file,
         )
     if as_json:
         tell_json(result.as_json())
@@ -325,11 +309,8 @@ def export(
             roles=Roles(**roles),
             meter=meter,
         )
-    if as_json:
-        tell_json({"model": model, "to": to, "exports": [result.as_json() for result in results]})
-    for result in results if not as_json else ():
-        for line in result.lines():
-            say(line)
+    facts = {"model": model, "to": to, "exports": [result.as_json() for result in results]}
+    tell(as_json, facts, *(line for result in results for line in result.lines()))
     if strict and not all(result.exact for result in results):
         raise NotExact(f"{output} is not exact. It was written all the same; see above for what is lost.")
 
@@ -380,10 +361,8 @@ def import_(
         log = import_file(file, pattern=pattern, specials=specials)
         tokenizer = Tokenizer.from_event_log(log)
         write_event_log(output, log)
-    if as_json:
-        tell_json({"file": file, "model": output, "ids": tokenizer.n_vocab, "events": len(log.events)})
-    else:
-        say(f"{output}: {counted(tokenizer.n_vocab, 'id')}, {counted(len(log.events), 'event')}")
+    facts = {"file": file, "model": output, "ids": tokenizer.n_vocab, "events": len(log.events)}
+    tell(as_json, facts, f"{output}: {counted(tokenizer.n_vocab, 'id')}, {counted(len(log.events), 'event')}")
 
 
 @click.command()
@@ -404,22 +383,7 @@ def import_(
 @resource_options
 @line_option
 @json_option
-def prune(
-    model: str,
-    size: int,
-    output: str,
-    texts: tuple[str, ...],
-    lines: bool,
-    text_column: str | None,
-    id_map: str | None,
-    keep_ids: bool,
-    force: bool,
-    memory: str | None,
-    threads: int | None,
-    temp_dir: str | None,
-    progress: str,
-    as_json: bool,
-) -> None:
+def prune(model: str, size: int, output: str, resources: Resources, progress: str, as_json: bool, **given: Any) -> None:
     """Make a vocabulary smaller: the learned tokens that are used least leave, the others stay what they are.
 
     Only a token that no other one is made of can leave, so encoding stays well defined; its uses go to its parts. Ids
@@ -431,35 +395,18 @@ def prune(
         streambpe prune theirs.events.jsonl --to 32k --text my-corpus/ \\
             -o small.events.jsonl
     """
-    if not texts and (lines or text_column):
-        raise click.UsageError("--lines and --text-column say how --text FILE is read: name one, or leave them out")
-    resources = open_resources(memory, threads, temp_dir)
     from streambpe.inspect.prune import prune as make_smaller
 
     with reporting(meter := Meter("measuring", memory_limit=resources.memory_bytes), progress):
-        made = make_smaller(
-            model,
-            output,
-            size,
-            texts=texts,
-            how=SourceOptions(lines, text_column),
-            id_map=id_map,
-            keep_ids=keep_ids,
-            force=force,
-            resources=resources,
-            meter=meter,
-        )
-    if as_json:
-        tell_json(made.as_json())
-        return
-    before, after = (
-        "nothing to measure" if value is None else f"{value:.3f}"
-        for value in (made.bytes_per_token_before, made.bytes_per_token)
-    )
-    click.echo(
-        f"{output}: {counted(made.ids, 'id')}, {made.ids_before:,} before. Bytes per token: {before} -> {after}",
-        err=True,
-    )
+        made = make_smaller(model, output, size, resources=resources, meter=meter, **given)
+    shorter = _bytes_per_token(made.bytes_per_token_before, made.bytes_per_token)
+    sentence = f"{output}: {counted(made.ids, 'id')}, {made.ids_before:,} before. {shorter}"
+    tell(as_json, made.as_json(), sentence)
+
+
+def _bytes_per_token(before: float | None, after: float | None) -> str:
+    was, now = ("nothing to measure" if value is None else f"{value:.3f}" for value in (before, after))
+    return f"Bytes per token: {was} -> {now}"
 
 
 @click.command("extend-report")
@@ -480,20 +427,7 @@ def prune(
 @resource_options
 @line_option
 @json_option
-def extend_report(
-    model: str,
-    texts: tuple[str, ...],
-    lines: bool,
-    text_column: str | None,
-    output: str | None,
-    top: int,
-    force: bool,
-    memory: str | None,
-    threads: int | None,
-    temp_dir: str | None,
-    progress: str,
-    as_json: bool,
-) -> None:
+def extend_report(model: str, top: int, resources: Resources, progress: str, as_json: bool, **given: Any) -> None:
     """Say what a vocabulary gained by `train --extend`: bytes per token before and after, and the new tokens.
 
     A line for each of those that save most: its id, how many tokens less there are because of it, how often it is used,
@@ -504,31 +438,16 @@ def extend_report(
         streambpe extend-report runs/sw
         streambpe extend-report runs/sw --text held-out.txt -o new-ids.npz
     """
-    if not texts and (lines or text_column):
-        raise click.UsageError("--lines and --text-column say how --text FILE is read: name one, or leave them out")
-    resources = open_resources(memory, threads, temp_dir)
     from streambpe.inspect.extended import extend_report as look
     from streambpe.text.shown import shown
 
     with reporting(meter := Meter("measuring", memory_limit=resources.memory_bytes), progress):
-        found = look(
-            model,
-            texts=texts,
-            how=SourceOptions(lines, text_column),
-            output=output,
-            force=force,
-            resources=resources,
-            meter=meter,
-        )
+        found = look(model, resources=resources, meter=meter, **given)
     if as_json:
         tell_json(found.as_json())
         return
-    before, after = (
-        "nothing to measure" if value is None else f"{value:.3f}"
-        for value in (found.bytes_per_token_before, found.bytes_per_token)
-    )
     new = f"{counted(found.ids, 'id')}, {len(found.new):,} of them new"
-    click.echo(f"{model}: {new}. Bytes per token: {before} -> {after}")
+    click.echo(f"{model}: {new}. {_bytes_per_token(found.bytes_per_token_before, found.bytes_per_token)}")
     if found.joins is not None:
         click.echo(f"{found.joins.told()}.")
     for one in found.best(top):

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, cast
 
 import click
+from click.core import ParameterSource
 
-from streambpe.cli.help import PanelOption
+from streambpe.cli.help import F, PanelOption, panel_option
 from streambpe.cli.told import say
 from streambpe.config import LIKE_OPTION, TrainConfig
 from streambpe.count_config import CountConfig, Counting, SourceOptions
 from streambpe.options import MOST, Option, options_of, parse_amount, refuse_no_text
-from streambpe.resources import ResourceFacts, Resources, format_size, keeper, prepare_allocators
-
-F = TypeVar("F", bound=Callable[..., Any])
+from streambpe.resources import RESOURCE_OPTIONS, ResourceFacts, Resources, format_size, keeper, prepare_allocators
 
 
 class Amount(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
@@ -79,164 +79,53 @@ def click_option(option: Option, **other: Any) -> Callable[[F], F]:
     return click.option(*names, option.name, cls=PanelOption, **{**more, **other})
 
 
-def _with(command: F, options: Iterable[Option]) -> F:
-    for option in reversed(list(options)):
+TRAIN_OPTIONS = tuple(options_of(TrainConfig).values())
+COUNT_OPTIONS = tuple(options_of(CountConfig).values())
+SOURCE_OPTIONS = tuple(options_of(SourceOptions).values())
+_BY_NAME = {option.name: option for option in (*RESOURCE_OPTIONS, *COUNT_OPTIONS, *SOURCE_OPTIONS)}
+
+
+def handed_over(name: str, make: Callable[..., Any], options: Sequence[Option]) -> Callable[[F], F]:
+    """Options that reach a command as one argument of this name: what is made of them."""
+
+    def decorate(command: F) -> F:
+        @functools.wraps(command)
+        def with_one_argument(**given: Any) -> Any:
+            taken = {option.name: given.pop(option.name) for option in options}
+            return command(**{name: make(**taken)}, **given)
+
+        return with_options(cast(F, with_one_argument), options)
+
+    return decorate
+
+
+def with_options(command: F, options: Sequence[Option]) -> F:
+    """A command that takes these options too, which --help shows in this order."""
+    for option in reversed(options):
         command = click_option(option)(command)
     return command
 
 
-*RESOURCE_OPTIONS, LEARNER_OPTION = (
-    replace(option, name=option.flag.removeprefix("--").replace("-", "_")) for option in options_of(Resources).values()
-)
-TRAIN_OPTIONS = tuple(options_of(TrainConfig).values())
-COUNT_OPTIONS = tuple(options_of(CountConfig).values())
-SOURCE_OPTIONS = tuple(options_of(SourceOptions).values())
-
-
-def resource_options(command: F) -> F:
-    """--memory, --threads, --temp-dir."""
-    return _with(command, [o for o in RESOURCE_OPTIONS if o.name in ("memory", "threads", "temp_dir")])
-
-
-def planning_options(command: F) -> F:
-    """All but --max-disk, for a command that reads sources and leaves no RUN."""
-    return _with(command, [option for option in RESOURCE_OPTIONS if option.name != "max_disk"])
-
-
-def job_options(command: F) -> F:
-    """All of them, for a command whose RUN may grow large."""
-    return _with(command, RESOURCE_OPTIONS)
-
-
-def train_options(command: F) -> F:
-    """Options of how a vocabulary is learned; None means what --like sets."""
-    size, *others = TRAIN_OPTIONS
-    command = click_option(LIKE_OPTION)(_with(command, others))
-    return click_option(size)(command)
-
-
-def count_options(command: F) -> F:
-    """Options of how text becomes chunks; None means what the run has, or the default."""
-    return _with(command, [*COUNT_OPTIONS, *SOURCE_OPTIONS])
-
-
-def config_option(command: F) -> F:
-    """--config: options from a file; those of the command line override them."""
-    known = (*TRAIN_OPTIONS, LIKE_OPTION, *COUNT_OPTIONS, *SOURCE_OPTIONS, *RESOURCE_OPTIONS, LEARNER_OPTION)
-
-    def take(ctx: click.Context, _param: click.Parameter, path: str | None) -> None:
-        if path is not None:
-            from streambpe.option_file import read_options
-
-            ctx.default_map = {**(ctx.default_map or {}), **read_options(path, known)}
-
-    return click.option(
-        "--config",
-        cls=PanelOption,
-        panel="Most used",
-        metavar="FILE.toml",
-        is_eager=True,
-        expose_value=False,
-        callback=take,
-        help="Take options from a file; those given here go over it.",
-    )(command)
-
-
-def as_option(command: F) -> F:
-    """--as: options from a model; those of the command line and of --config override them."""
-
-    def take(ctx: click.Context, _param: click.Parameter, model: str | None) -> str | None:
-        if model is not None:
-            refuse_no_text("--as", model)
-            from streambpe.train.as_model import options_as, told_options
-
-            options = options_as(model)
-            ctx.default_map = {**options, **(ctx.default_map or {})}
-            say(f"--as {model} stands for {told_options(options)}")
-        return model
-
-    return click.option(
-        "--as",
-        "as_model",
-        cls=PanelOption,
-        panel="Compatibility",
-        metavar="MODEL",
-        is_eager=True,
-        callback=take,
-        help="Learn anew with everything of an existing tokenizer but its merges: size, pattern, special tokens and "
-        "their places. A model of streambpe, tokenizer.json, the folder of vocab.json and merges.txt, hf:NAME or "
-        "tiktoken:NAME.",
-    )(command)
-
-
-def extend_option(command: F) -> F:
-    """--extend: a model that learning goes on from."""
-
-    def take(_ctx: click.Context, _param: click.Parameter, model: str | None) -> str | None:
-        if model is not None:
-            refuse_no_text("--extend", model)
-        return model
-
-    return click.option(
-        "--extend",
-        cls=PanelOption,
-        panel="Most used",
-        metavar="MODEL",
-        callback=take,
-        help="Go on from the vocabulary of an existing tokenizer, which keeps all its ids; --vocab-size says how many "
-        "there are to be in all. MODEL as for --as; pattern, symbols and special tokens are its own "
-        "(`streambpe docs extend`).",
-    )(command)
-
-
-def balance_text_option(command: F) -> F:
-    """--balance-text: texts that the groups are measured on."""
-    return click.option(
-        "--balance-text",
-        "balance_texts",
-        cls=PanelOption,
-        panel="Vocabulary",
-        metavar="GROUP=FILE",
-        multiple=True,
-        help="With --balance: measure the groups on these texts, which say the same in each; worst is the group that "
-        "needs most tokens. May be given again; every group needs one.",
-    )(command)
-
-
-def reading_options(*names: str, panel: str = "Corpus") -> Callable[[F], F]:
-    """The options of SourceOptions and CountConfig that are named, for a command that only reads texts."""
-    known = {option.name: option for option in (*SOURCE_OPTIONS, *COUNT_OPTIONS)}
-    return lambda command: _with(command, [replace(known[name], panel=panel) for name in names])
-
-
-def open_resources(
-    memory: str | None,
-    threads: int | None,
-    temp_dir: str | None,
-    max_disk: str | None = None,
-    document_seconds: int | None = None,
-    engine: str | None = None,
-    address: str | None = None,
-    before: ResourceFacts | None = None,
-) -> Resources:
-    """Apply the options of `resource_options` to this process; to be called before Polars is imported.
+def open_resources(before: ResourceFacts | None = None, **limits: Any) -> Resources:
+    """Apply --memory, --threads and the others to this process; to be called before Polars is imported.
 
     `before`: what a job had until now; options that are not given are taken from it.
     """
-    going_on = engine or (before.get("engine") if before else None)
-    resources = Resources.from_options(memory, threads, temp_dir, max_disk, document_seconds, going_on, address)
+    given = {name: value for name, value in limits.items() if value is not None}
+    if before:
+        given = {"engine": before["engine"], **given}
+    resources = Resources.from_options(**given)
     if before:
         held = Resources.from_facts(before)
-        given: dict[str, object] = {"memory_bytes": memory, "threads": threads, "temp_dir": temp_dir}
-        given |= {"max_disk_bytes": max_disk, "document_seconds": document_seconds}
-        given |= {"engine": engine, "address": address}
-        taken = [key for key, value in given.items() if value is not None] + ["address"] * (going_on != "ray")
-        resources = replace(held, **{key: getattr(resources, key) for key in taken})
-        if memory is None and held.memory_bytes < before["memory_bytes"]:
+        fields = zip(options_of(Resources), RESOURCE_OPTIONS, strict=True)
+        taken = [name for name, option in fields if option.name in given]
+        taken += ["address"] * (resources.engine != "ray")
+        if "memory" not in given and held.memory_bytes < before["memory_bytes"]:
             say(
                 f"it had --memory {format_size(before['memory_bytes'])}, which this machine does not have: going on "
                 f"with {format_size(held.memory_bytes)}",
             )
+        resources = replace(held, **{name: getattr(resources, name) for name in taken})
     click.get_current_context().with_resource(keeper.watching(resources.memory_bytes))
     os.environ.setdefault("POLARS_MAX_THREADS", str(resources.threads))
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads would spin while they wait for matrices
@@ -244,39 +133,131 @@ def open_resources(
     return resources
 
 
+def _open_for_query(**limits: Any) -> Resources:
+    given = {name: value for name, value in limits.items() if value is not None}
+    return open_resources(**{"memory": "256MB", "threads": 2, **given})
+
+
+_LIMITS = [_BY_NAME[name] for name in ("memory", "threads", "temp_dir")]
+JOB_OPTIONS = [option for option in RESOURCE_OPTIONS if option.name != "learner"]
+resource_options = handed_over("resources", open_resources, _LIMITS)
+# For a command that reads sources and leaves no RUN, one whose RUN may grow large, and one that learns in it:
+planning_options = handed_over("resources", open_resources, [o for o in JOB_OPTIONS if o.name != "max_disk"])
+job_options = handed_over("resources", open_resources, JOB_OPTIONS)
+learning_job_options = handed_over("resources", open_resources, RESOURCE_OPTIONS)
+query_options = handed_over(
+    "resources",
+    _open_for_query,
+    [
+        _BY_NAME["temp_dir"],
+        replace(_BY_NAME["threads"], help="Of the query.", told_default="2"),
+        replace(_BY_NAME["memory"], help="Of the query; beyond it, it spills.", told_default="256MB"),
+    ],
+)
+# What is not given is what --like sets, or what the run has:
+train_options = handed_over("learning", dict, [TRAIN_OPTIONS[0], LIKE_OPTION, *TRAIN_OPTIONS[1:]])
+
+
+def _counting_of(**given: Any) -> Counting:
+    options = {option.name: given.pop(option.name) for option in COUNT_OPTIONS}
+    return Counting.of({"options": options, **given})
+
+
+count_options = handed_over("counting", _counting_of, [*COUNT_OPTIONS, *SOURCE_OPTIONS])
+
+
+def reading_options(*names: str, panel: str = "Corpus") -> Callable[[F], F]:
+    """Options of SourceOptions, for a command that only reads texts: how they are read."""
+
+    def make(**given: Any) -> SourceOptions:
+        return SourceOptions(**{name: value for name, value in given.items() if value is not None})
+
+    return handed_over("how", make, [replace(_BY_NAME[name], panel=panel) for name in names])
+
+
+def options_given(*names: str) -> list[str]:
+    """The flags of those of these options of the present command that stand on the command line."""
+    ctx = click.get_current_context()
+    given = [name for name in names if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    return [param.opts[-1] for param in ctx.command.params if param.name in given]
+
+
 def text_only(_ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
-    """The callback of an argument that is a text: refuses what no text can hold."""
+    """The callback of a parameter that is a text: refuses what no text can hold."""
     if text is not None:
-        refuse_no_text(param.human_readable_name, text)
+        refuse_no_text(param.opts[0] if isinstance(param, click.Option) else param.human_readable_name, text)
     return text
 
 
-def partial_option(command: F) -> F:
-    """--allow-partial."""
-    return click.option(
-        "--allow-partial",
-        cls=PanelOption,
-        panel="Corpus",
-        is_flag=True,
-        help="Also where RUN is not counted to its end; what was left out is told and recorded.",
-    )(command)
+def _take_config(ctx: click.Context, _param: click.Parameter, path: str | None) -> None:
+    if path is not None:
+        from streambpe.option_file import read_options
+
+        known = (*TRAIN_OPTIONS, LIKE_OPTION, *COUNT_OPTIONS, *SOURCE_OPTIONS, *RESOURCE_OPTIONS)
+        ctx.default_map = {**(ctx.default_map or {}), **read_options(path, known)}
 
 
-def progress_option(command: F) -> F:
-    """--progress, for a command that writes RUN/status.json too."""
-    return _progress_option(" RUN/status.json is always written.")(command)
+config_option = panel_option(
+    "Most used",
+    "--config",
+    metavar="FILE.toml",
+    is_eager=True,
+    expose_value=False,
+    callback=_take_config,
+    help="Take options from a file; those given here go over it.",
+)
 
 
-def line_option(command: F) -> F:
-    """--progress, for a command that writes no status.json."""
-    return _progress_option("")(command)
+def _take_as(ctx: click.Context, _param: click.Parameter, model: str | None) -> str | None:
+    """Options from a model; those of the command line and of --config override them."""
+    if model is not None:
+        refuse_no_text("--as", model)
+        from streambpe.train.as_model import options_as, told_options
+
+        options = options_as(model)
+        ctx.default_map = {**options, **(ctx.default_map or {})}
+        say(f"--as {model} stands for {told_options(options)}")
+    return model
 
 
-def _progress_option(more: str) -> Callable[[F], F]:
-    return click.option(
+as_option = panel_option(
+    "Compatibility",
+    "--as",
+    "as_model",
+    metavar="MODEL",
+    is_eager=True,
+    callback=_take_as,
+    help="Learn anew with everything of an existing tokenizer but its merges: size, pattern, special tokens and "
+    "their places. A model of streambpe, tokenizer.json, the folder of vocab.json and merges.txt, hf:NAME or "
+    "tiktoken:NAME.",
+)
+
+extend_option = panel_option(
+    "Most used",
+    "--extend",
+    metavar="MODEL",
+    callback=text_only,
+    help="Go on from the vocabulary of an existing tokenizer, which keeps all its ids; --vocab-size says how many "
+    "there are to be in all. MODEL as for --as; pattern, symbols and special tokens are its own "
+    "(`streambpe docs extend`).",
+)
+
+partial_option = panel_option(
+    "Corpus",
+    "--allow-partial",
+    is_flag=True,
+    help="Also where RUN is not counted to its end; what was left out is told and recorded.",
+)
+
+force_option = panel_option(
+    "Output", "--force", is_flag=True, help="Overwrite what -o names; without it that is refused."
+)
+
+
+def _progress_option(more: str = "") -> Callable[[F], F]:
+    return panel_option(
+        "Output",
         "--progress",
-        cls=PanelOption,
-        panel="Output",
         type=click.Choice(["auto", "bar", "jsonl", "none"]),
         default="auto",
         show_default=True,
@@ -284,18 +265,5 @@ def _progress_option(more: str) -> Callable[[F], F]:
     )
 
 
-def force_option(command: F) -> F:
-    """--force."""
-    return click.option(
-        "--force",
-        cls=PanelOption,
-        panel="Output",
-        is_flag=True,
-        help="Overwrite what -o names; without it that is refused.",
-    )(command)
-
-
-def take_counting(given: dict[str, Any]) -> Counting:
-    """Take the options of counting out of a command's options."""
-    options = {option.name: given.pop(option.name) for option in COUNT_OPTIONS}
-    return Counting.of({"options": options} | {option.name: given.pop(option.name) for option in SOURCE_OPTIONS})
+line_option = _progress_option()
+progress_option = _progress_option(" RUN/status.json is always written.")

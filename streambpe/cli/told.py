@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from streambpe.cli.help import PanelOption
+from streambpe.cli.help import panel_option
 from streambpe.errors import UsageError, shortened
 from streambpe.plurals import counted
 from streambpe.text.shown import harmless
@@ -19,19 +18,9 @@ if TYPE_CHECKING:
     from streambpe.train.counting.job import CountResult
     from streambpe.train.training import TrainResult
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def json_option(command: F) -> F:
-    """--json, for a command that otherwise tells what it did in sentences."""
-    return click.option(
-        "--json",
-        "as_json",
-        cls=PanelOption,
-        panel="Output",
-        is_flag=True,
-        help="What it came to, as one JSON object on stdout.",
-    )(command)
+json_option = panel_option(
+    "Output", "--json", "as_json", is_flag=True, help="What it came to, as one JSON object on stdout."
+)
 
 
 def one_form(**asked: bool) -> str | None:
@@ -65,6 +54,14 @@ def terminal_columns() -> int | None:
 def tell_json(facts: dict[str, Any]) -> None:
     """One object on stdout."""
     click.echo(json.dumps(facts, ensure_ascii=False, default=str))
+
+
+def tell(as_json: bool, facts: dict[str, Any], *sentences: str) -> None:
+    """What a command came to: one object on stdout, or sentences for people."""
+    if as_json:
+        tell_json(facts)
+    for sentence in sentences if not as_json else ():
+        say(sentence)
 
 
 def tell_counts(run: str, result: CountResult, as_json: bool) -> None:

@@ -1,4 +1,5 @@
-"""The counts of a run's documents by buckets (sources/samples.py): its sources are read once more, by one thread.
+"""The counts of a run by buckets: of its documents (sources/samples.py), whose sources are read once more, by one
+thread, or of its chunks, drawn from the counts.
 
     blocks  ->  the documents of each bucket  ->  a table for each bucket  ->  files bucket-NN-*.parquet
 
@@ -15,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
 from streambpe.core.strings import ChunkList
 from streambpe.count_config import CountConfig
@@ -25,7 +27,7 @@ from streambpe.sources.decode import block_text, naming_documents
 from streambpe.sources.read import Reader
 from streambpe.sources.samples import bucketed, sampled
 from streambpe.sources.source import BadUtf8, Source
-from streambpe.store.merge import merged_lists
+from streambpe.store.merge import merge_ranges, merged_lists
 from streambpe.store.parts import Part, PartWriter, list_parts
 from streambpe.store.run import Run
 from streambpe.store.unfinished import sources_in_tables
@@ -39,6 +41,7 @@ from streambpe.train.counting.todo import find_todo
 from streambpe.train.counting.worker import prepared
 
 _RANGE_BYTES = 8 << 20
+_SEED = 20_000  # of the generator that deals chunks out
 _MOST_FILES = 16  # of a bucket, before they become one
 
 
@@ -136,6 +139,22 @@ class _Counting:
                 for part in mine:
                     part.path.unlink()
                 mine[:] = [merged]
+
+
+def deal_chunks(run: Run, place: Path, of: int) -> list[list[Part]]:
+    """The counts of each bucket, as files in `place`: every occurrence of a chunk falls into one of them by chance. The
+    chances come from a generator that never changes, used in the byte order of the chunks."""
+    generator = np.random.RandomState(_SEED)
+    with contextlib.ExitStack() as stack:
+        names = [place / f"bucket-{number:02d}.parquet" for number in range(of)]
+        writers = [stack.enter_context(writing(name)) for name in names]
+        for frame in merge_ranges(list_parts(run), _RANGE_BYTES):
+            left = frame["n"].to_numpy()
+            for number, writer in enumerate(writers):
+                n = generator.binomial(left, 1 / (of - number))
+                left = left - n
+                writer.write(ChunkList.of(pl.DataFrame({"chunk": frame["chunk"], "n": n}).filter(pl.col("n") > 0)))
+        return [[writer.commit([])] for writer in writers]
 
 
 @contextlib.contextmanager

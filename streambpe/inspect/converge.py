@@ -6,18 +6,14 @@
     ...
     all    20 000 000    100   %    1            4.421   +0.31 %
 
-Prefixes are made of counts, smallest first:
+The counts are divided into 32 buckets (buckets.py). A draw holds two of them out and learns from the next one, two,
+four, ... and all others; draws begin at different buckets, and the differences between them are the spread.
 
-- by share: every chunk's count is halved at random, again and again: n in each prefix is
-  Binomial(n in the next larger one, 1/2). The prefixes are nested and stand for texts in which the chunks of
-  the whole corpus are spread evenly. Before that, one chunk in 16 is drawn; these are the text held out.
-- by documents (the default): the sources are read again, and their documents divided into 32 buckets by a hash of
-  their text (buckets.py). A draw holds two buckets out and learns from the next one, two, four, ... and all others;
-  draws begin at different buckets, and the differences between them are the spread.
-- by group: the first source group, the first two, and so on, as they would arrive; the last one is held out.
+- by documents (the default): the sources are read again, and a hash of its text says in which bucket a document is.
+- by share: every occurrence of a chunk falls into one of the buckets by chance. The buckets stand for texts in which
+  the chunks of the whole corpus are spread evenly. The same counts give the same buckets on any machine.
 
-`--text` holds out other text instead. Draws come from one generator per level that never changes (numpy's
-RandomState), used in the byte order of the chunks: the same counts give the same result on any machine.
+`--text` holds out other text instead.
 
 Memory: counts are streamed, and each vocabulary is learned within --memory. Disk: about twice the run's counts.
 """
@@ -29,21 +25,16 @@ import json
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from fractions import Fraction
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, TextIO
-
-import numpy as np
-import numpy.typing as npt
-import polars as pl
 
 from streambpe.config import TrainConfig
 from streambpe.core.strings import ChunkList
 from streambpe.encode.encoder import Encoder
 from streambpe.errors import Stopped, UsageError
-from streambpe.inspect.buckets import count_buckets, cyclic, write_counts, writing
+from streambpe.inspect.buckets import count_buckets, cyclic, deal_chunks, writing
 from streambpe.inspect.columns import print_columns
 from streambpe.model.eventlog import EventLog, read_event_log
 from streambpe.progress import Meter
@@ -52,20 +43,18 @@ from streambpe.store.chunks import fold
 from streambpe.store.counted_as import refuse_like
 from streambpe.store.job import refuse_half_counted
 from streambpe.store.merge import merge_ranges, merged_lists
-from streambpe.store.parts import Part, PartWriter, list_parts, parts_by_group
+from streambpe.store.parts import Part, list_parts
 from streambpe.store.run import Run
 from streambpe.store.spans import Span
 from streambpe.store.training_files import log_path
-from streambpe.store.weights import check_weights, weighed_counts
 from streambpe.system import remove_folder
 from streambpe.train.counting.count import count
 from streambpe.train.counting.tables import text_bytes
 from streambpe.train.trainer import Trainer
 
 _RANGE_BYTES = 8 << 20
-_HELD_OUT = 16  # one chunk in so many is held out, by share
-_LEVELS_SEED = 20_000  # of the first generator; each level has the next number
-BUCKETS, _HELD_BUCKETS = 32, 2  # by documents: of the corpus, and held out
+BUCKETS, _HELD_BUCKETS = 32, 2  # of the corpus, and held out
+_MOST_STEPS = BUCKETS.bit_length()
 ENOUGH = 0.001  # where bytes per token are within this share of the last, more text no longer matters
 
 
@@ -73,18 +62,16 @@ ENOUGH = 0.001  # where bytes per token are within this share of the last, more 
 class Step:
     """The vocabulary of one prefix."""
 
-    what: str  # the share, or the group added
+    what: str  # the share
     chunks: int
     bytes: int
     distinct: int
-    size: int  # symbols, stop words and learned tokens that live
     learned: int  # tokens beside the base symbols and the stop words
     in_common: float  # Jaccard: learned tokens in both this and the last vocabulary, of those in either
     order: float | None  # Spearman's rank correlation of the common tokens' order in both; None if fewer than two
-    same_events: int  # leading events that are also the last vocabulary's
     bytes_per_token: float | None  # of the text held out; None if that is empty
     gain: float | None  # in bytes per token over the step before
-    spread: dict[str, float] | None = None  # by documents: of each figure, half of what it differs between draws
+    spread: dict[str, float] | None = None  # of each figure, half of what it differs between draws
 
 
 @dataclass(frozen=True)
@@ -93,8 +80,8 @@ class Convergence:
 
     by: str
     held_out: str
-    steps: tuple[Step, ...]  # by documents: means of all draws
-    draws: tuple[tuple[Step, ...], ...] = ()  # by documents: the steps of each
+    steps: tuple[Step, ...]  # means of all draws
+    draws: tuple[tuple[Step, ...], ...]  # the steps of each
 
     @property
     def enough(self) -> str | None:
@@ -117,7 +104,7 @@ def converge(
     config: TrainConfig | None = None,
     *,
     by: str = "documents",
-    steps: int | None = None,
+    steps: int = _MOST_STEPS,
     draws: int | None = None,
     text: Sequence[str] = (),
     resources: Resources | None = None,
@@ -132,21 +119,15 @@ def converge(
 
     `text`: sources to hold out instead of a part of the counts. `on_step` is told what is learned from next.
     `allow_partial`: allow a run that is not counted to its end. `like`: what `config` was made with; the options of
-    counting that it sets must be the run's. `meter` is told how far it is.
+    counting that it sets must be the run's. `draws`: 3 by documents, 1 by share. `meter` is told how far it is.
     """
-    if by not in ("documents", "share", "group"):
-        raise UsageError(f"--by {by}: documents, share or group.")
-    if draws is not None and by != "documents":
-        raise UsageError(f"--draws is for --by documents, and this is --by {by}. Leave it out.")
-    if draws is not None and not 1 <= draws <= BUCKETS // _HELD_BUCKETS:
-        raise UsageError(f"--draws {draws}: 1 to {BUCKETS // _HELD_BUCKETS}.")
-    if by == "group" and steps is not None:
-        raise UsageError("--steps is for --by share: by group there is a step for each source group. Leave it out.")
-    steps = 6 if steps is None else steps
-    if steps < 2:
-        raise UsageError(f"--steps {steps}: at least 2.")
-    if by == "documents" and steps > BUCKETS.bit_length():
-        raise UsageError(f"--steps {steps}: at most {BUCKETS.bit_length()} with --by documents, of {BUCKETS} buckets.")
+    if by not in ("documents", "share"):
+        raise UsageError(f"--by {by}: documents or share.")
+    if draws is None:
+        draws = 3 if by == "documents" else 1
+    for flag, given, least, most in (("--steps", steps, 2, _MOST_STEPS), ("--draws", draws, 1, BUCKETS // 2)):
+        if not least <= given <= most:
+            raise UsageError(f"{flag} {given}: {least} to {most}.")
     folder = Run.open(run)
     config = config or TrainConfig()
     if config.superwords != "none":
@@ -154,6 +135,9 @@ def converge(
             f"--superwords {config.superwords}: a part of the counts has no documents, and superwords are learned from "
             f"them. Compare vocabularies without superwords; how many words matter is the same question."
         )
+    if config.weights or config.balance:
+        what = "--balance" if config.balance else "--weight"
+        raise UsageError(f"{what}: converge learns from counts without groups. Nothing was changed. Leave it out.")
     if by == "documents" and allow_partial:
         raise UsageError("--allow-partial: --by documents reads whole sources. Count them to their end, or --by share.")
     if not allow_partial:
@@ -171,17 +155,19 @@ def converge(
         with folder.lock():  # no count may replace the parts meanwhile
             fold(folder, resources)
             if by == "documents":
-                drawn, held_out = _draw_documents(folder, place, config, steps, draws or 3, resources, stop, meter)
+                buckets = count_buckets(folder, place, BUCKETS, resources, stop, meter)
+                held_out = f"{_HELD_BUCKETS} of {BUCKETS} buckets of documents"
             else:
-                draw = _draw_chunks if by == "share" else _draw_groups
-                drawn, held_out = draw(folder, place, config, steps)
+                buckets = deal_chunks(folder, place, BUCKETS)
+                held_out = f"{_HELD_BUCKETS} of {BUCKETS} buckets of chunks, drawn from the counts"
+            held_out += ", others in each draw" * (draws > 1)
+            drawn = _draw(folder, buckets, steps, draws)
         if text:
             how = json.loads(facts["config"]) | {"sequences": False}
             count(place / "text", list(text), options=how, resources=resources, stop=stop)
             of_text = list(list_parts(Run(place / "text")))
             drawn = [(prefixes, of_text) for prefixes, _ in drawn]
             held_out = ", ".join(text)
-        plain = replace(config, weights={})
         every = [part for prefixes, _ in drawn for _, parts in prefixes for part in parts]
         meter.begin("learning", sum(part.rows for part in every), "chunks")
         compared = []
@@ -189,11 +175,9 @@ def converge(
             learned = []
             for name, parts in prefixes:
                 on_step(name + f", draw {number} of {len(drawn)}" * (len(drawn) > 1))
-                learned.append((name, *_learn(place / "run", facts, parts, plain, resources, stop)))
+                learned.append((name, *_learn(place / "run", facts, parts, config, resources, stop)))
                 meter.advance(sum(part.rows for part in parts))
             compared.append(tuple(_compare(learned, held)))
-    if by != "documents":
-        return Convergence(by, held_out, compared[0])
     means = tuple(_mean(same) for same in zip(*compared, strict=True))
     return Convergence(by, held_out, means, tuple(compared))
 
@@ -221,81 +205,21 @@ def _mean(steps: Sequence[Step]) -> Step:
 Drawn = list[tuple[list[tuple[str, list[Part]]], list[Part]]]  # draws: (prefixes, smallest first; what is held out)
 
 
-def _draw_chunks(run: Run, place: Path, config: TrainConfig, steps: int) -> tuple[Drawn, str]:
-    """Halve the counts again and again, in one pass; with a text that says what is held out."""
-    _check_groups(run, config)
-    generators = [np.random.RandomState(_LEVELS_SEED + level) for level in range(steps)]
-    with contextlib.ExitStack() as stack:
-        counts = stack.enter_context(weighed_counts(run, config.weights, place / "weighed"))
-        writers = [stack.enter_context(writing(place / f"prefix-{level}.parquet")) for level in range(steps)]
-        held = stack.enter_context(writing(place / "held.parquet"))
-        for frame in merge_ranges([counts], _RANGE_BYTES):
-            n = frame["n"].to_numpy()
-            out = generators[0].binomial(n, 1 / _HELD_OUT)
-            _write_drawn(held, frame, out)
-            n = n - out
-            _write_drawn(writers[0], frame, n)
-            for generator, writer in zip(generators[1:], writers[1:], strict=True):
-                n = generator.binomial(n, 0.5)
-                _write_drawn(writer, frame, n)
-        shares = [str(Fraction(1, 2**level)) if level else "all" for level in range(steps)]
-        made = [(share, [writer.commit([])]) for share, writer in zip(shares, writers, strict=True)]
-        return [(made[::-1], [held.commit([])])], f"one chunk in {_HELD_OUT}, drawn from the counts"
-
-
-def _write_drawn(writer: PartWriter, frame: pl.DataFrame, n: npt.NDArray[np.int64]) -> None:
-    writer.write(ChunkList.of(pl.DataFrame({"chunk": frame["chunk"], "n": n}).filter(pl.col("n") > 0)))
-
-
-def _draw_groups(run: Run, place: Path, config: TrainConfig, steps: int) -> tuple[Drawn, str]:
-    """The first group, the first two, and so on, but the last; with a text that says what is held out."""
-    groups = _check_groups(run, config)
-    names = [name for name in groups if name]
-    if len(names) < 3:
-        raise UsageError(
-            f"{run.path} has {len(names)} named source groups; --by group compares two or more and holds the last out. "
-            f"They are named while counting, with --group or --group-by."
-        )
-    made = []
-    for k, name in enumerate(names[:-1], 1):
-        with weighed_counts(run, config.weights, place / "weighed", only=names[:k]) as counts:
-            made.append((name, [write_counts(place / f"prefix-{k}.parquet", merged_lists([counts], _RANGE_BYTES))]))
-    return [(made, groups[names[-1]])], f"source group {names[-1]}"
-
-
-def _check_groups(run: Run, config: TrainConfig) -> dict[str, list[Part]]:
-    """The parts of each source group, of which --weight names no other."""
-    groups = parts_by_group(list_parts(run))
-    check_weights(run.path, groups, config.weights)
-    if config.balance:
-        raise UsageError("--balance: converge learns from parts of all counts together, without groups. Leave it out.")
-    return groups
-
-
-def _draw_documents(
-    run: Run, place: Path, config: TrainConfig, steps: int, draws: int, resources: Resources,
-    stop: threading.Event | None, meter: Meter,
-) -> tuple[Drawn, str]:  # fmt: skip
-    """Prefixes of documents, of others in each draw; with a text that says what is held out."""
-    if config.weights or config.balance:
-        what = "--balance: converge learns from counts"
-        if not config.balance:
-            what = "--weight: converge --by share knows weights; documents are taken"
-        raise UsageError(f"{what} without groups. Nothing was changed. Leave it out.")
-    buckets = count_buckets(run, place, BUCKETS, resources, stop, meter)
+def _draw(run: Run, buckets: Sequence[Sequence[Part]], steps: int, draws: int) -> Drawn:
+    """Prefixes of neighbouring buckets, of others in each draw."""
     sizes = {str(Fraction(1, 2**level)): BUCKETS >> level for level in range(steps - 1, 0, -1)}
     sizes["all"] = BUCKETS - _HELD_BUCKETS
     drawn = []
     for begin in (number * BUCKETS // draws for number in range(draws)):
         made = [(share, cyclic(buckets, begin + _HELD_BUCKETS, size)) for share, size in sizes.items()]
         held = cyclic(buckets, begin, _HELD_BUCKETS)
-        if not all(parts for _, parts in made) or not held:
+        if not all(sum(part.rows for part in parts) for parts in (held, *(parts for _, parts in made))):
             raise UsageError(
                 f"{run.path} has too few documents to be divided into {BUCKETS} buckets: one that is needed is empty. "
                 f"Nothing was changed. Draw chunks instead: --by share."
             )
         drawn.append((made, held))
-    return drawn, f"{_HELD_BUCKETS} of {BUCKETS} buckets of documents, others in each draw"
+    return drawn
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -330,32 +254,24 @@ def _learn(
 
 
 def _compare(learned: Sequence[tuple[str, EventLog, Part]], held: Sequence[Part]) -> Iterator[Step]:
-    last_log = learned[-1][1]
-    last = learned_tokens(last_log)
+    last = learned_tokens(learned[-1][1])
     before = None
     for what, log, part in learned:
         tokens = learned_tokens(log)
         either = set(tokens) | set(last)
-        pairs = zip(_decisions(log), _decisions(last_log), strict=False)
         measured = bytes_per_token(log, held)
         yield Step(
             what=what,
             chunks=part.total,
             bytes=part.spans.total("text_bytes"),
             distinct=part.rows,
-            size=Encoder(log).model.vocabulary.size,
             learned=len(tokens),
             in_common=len(set(tokens) & set(last)) / len(either) if either else 1.0,
             order=rank_correlation(tokens, last),
-            same_events=sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)),
             bytes_per_token=measured,
             gain=measured / before - 1 if measured and before else None,
         )
         before = measured
-
-
-def _decisions(log: EventLog) -> Iterator[tuple[object, ...]]:
-    return ((event.op, event.left, event.right, event.id) for event in log.events)
 
 
 def learned_tokens(log: EventLog) -> list[bytes]:
@@ -412,7 +328,7 @@ def print_convergence(found: Convergence, out: TextIO) -> None:
     out.write(f"\nbytes/token on: {found.held_out}\n")
     if len(found.draws) > 1:
         out.write(f"Means of {len(found.draws)} draws; ±: half of what differs between them.\n")
-    elif found.by == "share":
+    if found.by == "share":
         out.write("Chunks were drawn, not documents: real text differs more. --by documents is nearer the truth.\n")
     if found.enough is None:
         out.write(f"Only the whole is within {ENOUGH:.1%} of its own bytes/token: more text still matters.\n")

@@ -17,7 +17,9 @@ import numpy as np
 import polars as pl
 
 from streambpe.arrays import Int64
+from streambpe.count_config import SourceOptions
 from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import UsageError
 from streambpe.inspect.evaluate import add_chunks, count_uses, no_uses
 from streambpe.inspect.measures import Uses, renyi_efficiency
 from streambpe.model.eventlog import EventLog, Op
@@ -88,6 +90,12 @@ def growth(log: EventLog, uses_of: Callable[[Tokenizer], Uses], meter: Meter) ->
         )
         meter.advance(1)
     return found, uses.n
+
+
+def refuse_reading_nothing(texts: Sequence[str], how: SourceOptions) -> None:
+    """An error if it is said how texts are read, and there are none."""
+    if not texts and (how.lines or how.text_column):
+        raise UsageError("--lines and --text-column say how --text FILE is read: name one, or leave them out.")
 
 
 def uses_in_run(tokenizer: Tokenizer, run: Run, range_bytes: int) -> Uses:

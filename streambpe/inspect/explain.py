@@ -7,7 +7,7 @@ A text:   one row per step; in each chunk the events that applied, in order, the
     " cats"  1     12     merge "a" "t"         812   " " c at s
 
 A token:  the events that made it from base symbols, in order, each with its count; when it was deleted; and,
-if the model is a RUN's, the pairs that were next in line when it was made (inspect/rivals.py for superwords).
+if the model is a RUN's, the pairs that were next in line when it was made, for tokens of words.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ from streambpe.core.strings import as_buffers
 from streambpe.encode.bulk import BulkReplay, pair_places
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import RunError, UsageError
+from streambpe.errors import UsageError
 from streambpe.inspect.asked import spill_folder
 from streambpe.inspect.columns import print_columns
-from streambpe.inspect.rivals import sum_pairs, superword_rivals
-from streambpe.model.eventlog import Event, EventLog, Op
+from streambpe.model.eventlog import Event, Op
 from streambpe.model.replay import merge, split
 from streambpe.model.whole_characters import merging_pairs
 from streambpe.store.merge import merge_ranges
@@ -225,15 +224,10 @@ def explain_token(encoder: Encoder, number: int, run: Path | None = None) -> Exp
     rivals: list[Row] = []
     if run is None:
         notes.append("Rivals are left out: they need the chunk counts of a RUN, and this is an event log alone.")
-    elif not _across_chunks(encoder, first):
-        rivals = find_rivals(encoder, run, first)
+    elif model.events[first].op is Op.SUPERMERGE or encoder.header.config.get("superwords") == "uw":
+        notes.append("Rivals are left out: the pairs of superwords, and of uw, stand in documents, not in chunks.")
     else:
-        try:
-            rivals = find_rivals(encoder, run, first)
-        except RunError as why:  # the documents or tables needed are not there
-            notes.append(f"Rivals are left out. {why}")
-        if encoder.header.config.get("superwords") == "uw":
-            notes.append("All counts are those of stage 2; a token of stage 1 was chosen by its count in stage 1.")
+        rivals = find_rivals(encoder, run, first)
     if rivals and encoder.header.config.get("balance"):
         notes.append("Rivals are counted in all groups; with --balance the count of an event is that of one group.")
     return Explanation(about, rows, notes, rivals)
@@ -246,13 +240,8 @@ def _event_row(encoder: Encoder, index: int) -> Row:
 
 def find_rivals(encoder: Encoder, run: Path, index: int, most: int = _RIVALS) -> list[Row]:
     """The most frequent pairs at the moment before an event, counted anew: all distinct chunks are replayed, some at a
-    time, at about 0.3 us per symbol. For a superword, and under uw, the stored documents are counted
-    (inspect/rivals.py).
+    time, at about 0.3 us per symbol. Not for superwords, and not under uw.
     """
-    if _across_chunks(encoder, index):
-        best = superword_rivals(run, EventLog(encoder.header, encoder.model.events), index, most)
-        named = [(*(quoted(encoder.codec.text_bytes(side, "name")) for side in pair), n) for *pair, n in best]
-        return [{"left": left, "right": right, "n": n} for left, right, n in named]
     config, vocabulary = encoder.header.config, encoder.model.vocabulary
     events = [event for event in encoder.model.events[:index] if event.op is not Op.SUPERMERGE]
     sizes = [0] * vocabulary.first_id + [len(token.base) for token in vocabulary.tokens]
@@ -263,7 +252,8 @@ def find_rivals(encoder: Encoder, run: Path, index: int, most: int = _RIVALS) ->
         weighed_counts(folder, config.get("weights", {}), place / "weighed") as part,
     ):
         for frame in merge_ranges([part], _RANGE_BYTES):
-            pairs = sum_pairs([pairs, _pairs_in(encoder, bulk, frame)])
+            pairs = pl.concat([pairs, _pairs_in(encoder, bulk, frame)])
+            pairs = pairs.group_by("left", "right").agg(pl.col("n").sum())
     longest = config.get("max_token_length")
     if longest is not None:
         length = np.array(sizes)
@@ -284,11 +274,6 @@ def find_rivals(encoder: Encoder, run: Path, index: int, most: int = _RIVALS) ->
         if len(rivals) == most:
             break
     return rivals
-
-
-def _across_chunks(encoder: Encoder, index: int) -> bool:
-    """Whether an event's pair is counted in documents rather than in chunks."""
-    return encoder.model.events[index].op is Op.SUPERMERGE or encoder.header.config.get("superwords") == "uw"
 
 
 def _pairs_in(encoder: Encoder, bulk: BulkReplay, frame: pl.DataFrame) -> pl.DataFrame:

@@ -22,6 +22,7 @@ from streambpe.encode.formats.export import documents
 from streambpe.encode.joins import Joins, symbols_of_ids
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
+from streambpe.inspect.curves import refuse_reading_nothing
 from streambpe.inspect.prune import uses_of
 from streambpe.model.eventlog import EventLog
 from streambpe.model.replay import Model
@@ -82,6 +83,7 @@ def extend_report(
     output: a .json or .npz file to write, from each new id to the old ids that it is made of. In .npz the parts of
     ids[i] are parts[offsets[i]:offsets[i + 1]].
     """
+    refuse_reading_nothing(texts, how)
     resources = resources or Resources.from_options()
     if output is not None:
         if Path(output).suffix not in (".json", ".npz"):

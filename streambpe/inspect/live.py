@@ -3,8 +3,8 @@
     http://127.0.0.1:PORT/TOKEN/       the page; TOKEN is drawn anew each time, and nothing else is answered
     http://127.0.0.1:PORT/TOKEN/data   tiles and cards as they are now (JSON), which the page asks for every second
 
-The status and the latest tokens are looked at every half second, as `watch` does it; the tables less often, the longer
-that takes. Requests are answered from what was seen last and never touch the run.
+The status is looked at every half second, as `watch` does it; the tables less often, the longer that takes.
+Requests are answered from what was seen last and never touch the run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +28,9 @@ from streambpe.inspect.embedded import read_asset
 from streambpe.inspect.page import drawn, html_head, terms
 from streambpe.inspect.page_facts import Facts, gather
 from streambpe.inspect.page_panels import Panel, panels, picture
-from streambpe.inspect.status import RunStatus, describe_run
+from streambpe.inspect.status import RunStatus, describe_run, status_rows
 from streambpe.inspect.watch import GOES_ON, View
-from streambpe.plurals import counted
-from streambpe.progress import Meter, clock, describe_range
+from streambpe.progress import Meter
 from streambpe.resources import Resources, format_size
 from streambpe.store.run import Run
 from streambpe.text.shown import harmless
@@ -93,15 +91,14 @@ class LiveRun:
         self._answer(
             title=harmless(f"{describe_run(path, status)}: {status['stage']}, {self.state}"),
             note=harmless(str(status.get("message") or f"As of {status['updated']}.")),
-            tiles=terms(_tiles(status)),
+            tiles=terms([("stage", harmless(status["stage"])), *status_rows(status).items()]),
             cards=cards + self._tables[0],
             lines=lines + self._tables[1],
         )
 
     def show(self, facts: Facts) -> None:
         """Draw what the tables say."""
-        estimated = [] if facts["growth"] else [compression(facts)]  # of a model that is done it is measured
-        self._tables = drawn([*estimated, *panels(facts)])
+        self._tables = drawn(panels(facts))
 
     def _answer(self, **parts: Any) -> None:
         self.answer = json.dumps({"state": self.state, **parts}, ensure_ascii=False).encode()
@@ -142,49 +139,6 @@ class LiveRun:
             return Panel("latest", "Latest tokens", "None is in the tables yet.")
         return Panel("latest", "Latest tokens", "The newest first, with the count they were learned at.",
                      heads=["token", "count"], rows=rows, is_list=True)  # fmt: skip
-
-
-def compression(facts: Facts) -> Panel:
-    """Bytes per token so far, estimated from the counts that the merges were chosen by.
-
-    ten spaces:  (a, a) counts 9 and makes 5;  (aa, aa) counts 4 and makes 2;  (aaaa, aaaa) counts 1 and makes 1
-    So half the count of a doubled token that is doubled again, unless --overlaps disjoint counted what it makes.
-    """
-    name, title, corpus = "so-far", "Bytes per token so far", facts["corpus"]
-    joins = sorted([*facts["merges"], *facts["supermerges"]])
-    by_bytes = facts["config"].get("encoding", "bytes") == "bytes" and not facts["cutoff"]["chunks_left_out"]
-    if not joins or not corpus or not corpus["bytes"] or not by_bytes or facts["deletions"]:
-        return Panel(
-            name, title, "Shown for models of bytes without deletions and cut-off, once merges are in the tables."
-        )
-    halved = set(facts["in_long_runs"]) if facts["config"].get("overlaps", "all") == "all" else set()
-    taken = accumulate(n / 2 if i in halved else n for i, n in joins)
-    left = [(i, corpus["bytes"] - so_far) for (i, _), so_far in zip(joins, taken, strict=True)]
-    points = [(i, corpus["bytes"] / tokens) for i, tokens in left if tokens > 0]
-    if not points:
-        return Panel(name, title, "The counts of the merges say nothing about it.")
-    says = (
-        "Estimated: a merge takes as many tokens out of the text as the count it was chosen by; in long runs of equal "
-        "tokens, half as many."
-    )
-    return picture(name, title, says,
-                   f"About {points[-1][1]:.3f} bytes per token after {counted(points[-1][0], 'event')}.",
-                   [Series("bytes per token", points)], x="event", y="bytes per token", log_x=True)  # fmt: skip
-
-
-def _tiles(status: RunStatus) -> list[tuple[str, str]]:
-    amount = format_size if status["unit"] == "bytes" else lambda n: f"{n:,.0f}"
-    total, limit, left = status["total"], status.get("memory_limit_bytes"), status.get("eta_range_seconds")
-    return [
-        ("stage", harmless(status["stage"])),
-        ("state", status["state"]),
-        (status["unit"], f"{amount(status['done'])}{f' of {amount(total)}' if total else ''}"),
-        ("per second", amount(status["per_second"])),
-        ("memory", f"{format_size(status['memory_bytes'])}{f' of {format_size(limit)}' if limit else ''}"),
-        ("so far", clock(status["seconds"])),
-        ("left", describe_range(*left) if left and status["state"] == "running" else ""),
-        ("on disk", format_size(status["run_bytes"])),
-    ]
 
 
 class _Handler(BaseHTTPRequestHandler):

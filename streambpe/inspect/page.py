@@ -17,6 +17,7 @@ from typing import Any
 
 from streambpe.count_config import SourceOptions
 from streambpe.errors import UsageError
+from streambpe.inspect.curves import refuse_reading_nothing
 from streambpe.inspect.embedded import packed, read_asset
 from streambpe.inspect.page_facts import Facts, gather
 from streambpe.inspect.page_panels import Panel, label, panels
@@ -54,8 +55,7 @@ def report(
     whose tokens are laid beside these. `others`: (RUN, training) of those drawn on the same axes. `playground`: also a
     box to type into, which splits text in the browser. `meter` is told how far it is.
     """
-    if not texts and (how.lines or how.text_column):
-        raise UsageError("--lines and --text-column say how --text FILE is read: name one, or leave them out.")
+    refuse_reading_nothing(texts, how)
     if len(others) >= MOST_RUNS:
         raise UsageError(f"{len(others) + 1} RUNs on the same axes: at most {MOST_RUNS} can be told apart.")
     path = Path(output)

@@ -34,7 +34,7 @@ from streambpe.store.trainings import list_batches, read_facts
 from streambpe.text.shown import harmless
 
 ON_CHUNKS, ON_DOCUMENTS = "all chunks of the corpus", "the stored documents"
-LISTED = 20  # how many sources and stop words are listed
+LISTED = 20  # how many sources are listed
 
 
 class PassFacts(TypedDict):
@@ -58,12 +58,7 @@ class Facts(TypedDict):
     corpus: CorpusFacts | None
     merges: list[tuple[int, int]]  # (number of the event, count)
     supermerges: list[tuple[int, int]]
-    deletions: list[tuple[int, int]]
-    in_long_runs: list[int]  # events that double a token which is doubled again
     passes: list[PassFacts]
-    stop_words: list[tuple[str, int]]  # (chunk, count)
-    cutoff: dict[str, int]  # what --freq-cutoff left out
-    vetoed: int
     head: list[tuple[str, str]]  # what stands at the top of the page
     vocabulary: VocabularyFacts
     measured_on: list[str] | str
@@ -96,9 +91,6 @@ def gather(
             )
         events = run_sql(con, "list_event_counts")
         config = json.loads(known["config"])["config"]
-        cutoff = int(config.get("freq_cutoff") or 0)
-        (sums,) = run_sql(con, "steps/sum_left_out", freq_cutoff=cutoff)
-        chunks, occurrences, chunks_below, occurrences_below = sums
         facts: Facts = {
             "run": harmless(str(run.path)),
             "training": name,
@@ -107,17 +99,9 @@ def gather(
             "events": len(events),
             "config": config,
             "corpus": json.loads(dict(run_sql(con, "get_run")).get("corpus", "null")),
-            "merges": [(i, n) for i, (op, n, _) in enumerate(events, 1) if op == Op.MERGE],
-            "supermerges": [(i, n) for i, (op, n, _) in enumerate(events, 1) if op == Op.SUPERMERGE],
-            "deletions": [(i, n) for i, (op, n, _) in enumerate(events, 1) if op == Op.DELETE],
-            "in_long_runs": [i for i, (*_, long) in enumerate(events, 1) if long],
+            "merges": [(i, n) for i, (op, n) in enumerate(events, 1) if op == Op.MERGE],
+            "supermerges": [(i, n) for i, (op, n) in enumerate(events, 1) if op == Op.SUPERMERGE],
             "passes": _passes(list_batches(con)),
-            "stop_words": run_sql(con, "list_stop_words"),
-            "cutoff": {
-                "freq_cutoff": cutoff, "chunks": chunks, "occurrences": occurrences,
-                "chunks_left_out": chunks_below, "occurrences_left_out": occurrences_below,
-            },
-            "vetoed": len(run_sql(con, "get_vetoed")),
             "head": _head(con, run, name, known),
             "vocabulary": vocabulary_of([]),
             "measured_on": [harmless(text) for text in texts] or ON_CHUNKS,
@@ -125,7 +109,7 @@ def gather(
             "frequencies": [],
             "beside": None,
             "others": [],
-        }  # fmt: skip
+        }
         rows = run_sql(con, "list_vocabulary")
     if other is not None:
         if facts["state"] != "done":

@@ -10,12 +10,11 @@ from typing import Any
 
 from streambpe.inspect.charts import Point, Series, line_chart, thinned
 from streambpe.inspect.curves import GrowthKey
-from streambpe.inspect.page_facts import LISTED, Facts, PassFacts
-from streambpe.inspect.page_vocabulary import UNDER_USED, kinds_counted, lengths_counted, under_used
+from streambpe.inspect.page_facts import Facts, PassFacts
+from streambpe.inspect.page_vocabulary import kinds_counted
 from streambpe.plurals import counted
 from streambpe.progress import clock
 from streambpe.resources import format_size
-from streambpe.text.shown import shown
 
 _MOST_PASSES = 120  # drawn one by one; if there are more, means are drawn
 
@@ -65,7 +64,6 @@ def panels(facts: Facts) -> list[Panel]:
     """The page's cards, in order; those without data say why. Of several runs the verdicts are about the first."""
     every = [
         _kinds(facts),
-        _lengths(facts),
         _growth_panel(facts, "compression", "Bytes per token", "bytes per token", [("bytes_per_token", "bytes")],
                       "How much text a token holds on average, by the size of the vocabulary.", _compression_verdict),
         _growth_panel(facts, "used", "Vocabulary used", "share of the ids", [("used_share", "share used")],
@@ -76,10 +74,8 @@ def panels(facts: Facts) -> list[Panel]:
                       _renyi_verdict),
         _frequencies(facts),
         _merge_counts(facts),
-        _deletions(facts),
         _speed(facts),
         _beside(facts),
-        _left_out(facts),
     ]  # fmt: skip
     if facts["others"]:
         mine = label(facts)
@@ -113,19 +109,6 @@ def _kind_bar(kinds: Sequence[tuple[str, str, int]]) -> str:
         )
         at += wide
     return "".join(out) + "</svg>"
-
-
-def _lengths(facts: Facts) -> Panel:
-    title, lengths = "Lengths of tokens", lengths_counted(facts["vocabulary"])
-    if not lengths:
-        return Panel("lengths", title, "Nothing was learned yet.")
-    total = sum(n for _, n in lengths)
-    half = next(length for (length, _), so_far in zip(lengths, accumulate(n for _, n in lengths), strict=True)
-                if 2 * so_far >= total)  # fmt: skip
-    return picture("lengths", title, "Ids by their length in bytes.",
-                   f"Half of the tokens have at most {half} bytes; the longest has {lengths[-1][0]:,}.",
-                   _lines(facts, lambda one: lengths_counted(one["vocabulary"]), "ids"),
-                   x="bytes", y="ids", log_x=True, log_y=True)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -203,14 +186,7 @@ def _used_verdict(facts: Facts) -> str:
     if share is None:
         return ""
     what = "hardly any is idle" if share >= 0.97 else "some are idle" if share >= 0.85 else "many are idle"
-    says = f"{share:.1%} of the ids occur: {what}."
-    few, learned = under_used(facts["vocabulary"])
-    if not few:
-        return f"{says} No learned token is used fewer than {UNDER_USED} times."
-    return (
-        f"{says} {few:,} learned tokens ({_percent(few, learned)}) are used fewer than {UNDER_USED} times; a model "
-        f"cannot learn them well."
-    )
+    return f"{share:.1%} of the ids occur: {what}."
 
 
 def _renyi_verdict(facts: Facts) -> str:
@@ -237,17 +213,6 @@ def _growth_panel(
 
     lines = [line for key, what in keys for line in _lines(facts, points(key), what)]
     return picture(name, title, f"{says} {_measured(facts)}", verdict(facts), lines, x="ids", y=y, log_x=True)
-
-
-def _deletions(facts: Facts) -> Panel:
-    title = "Deletions"
-    lines = _lines(facts, lambda one: [(i, n) for n, (i, _) in enumerate(one["deletions"], 1)], "deleted")
-    if not any(line.points for line in lines):
-        return Panel("deletions", title, "This model takes no token back (it was learned without --tau).")
-    n = len(facts["deletions"])
-    verdict = f"Taken back: {counted(n, 'token')}, {_percent(n, len(_joins(facts)))} of the merges." if n else ""
-    return picture("deletions", title, "Tokens taken back so far, by event.", verdict, lines,
-                   x="event", y="tokens taken back")  # fmt: skip
 
 
 def _group_of(passes: Sequence[PassFacts]) -> int:
@@ -301,31 +266,6 @@ def _beside(facts: Facts) -> Panel:
     lines = [Series("of these tokens", other["shared_here"]), Series("of the other's", other["shared_there"])]
     return picture("beside", title, says, f"{_percent(both, both + other['only_here'])} of these tokens are in both.",
                    lines, x="first tokens", y="share that both have")  # fmt: skip
-
-
-def _left_out(facts: Facts) -> Panel:
-    cut, stops = facts["cutoff"], facts["stop_words"]
-    says = []
-    if stops:
-        n = sum(row[1] for row in stops)
-        says.append(
-            f"The stop list gives an id of their own to {counted(len(stops), 'chunk')}: "
-            f"{_percent(n, cut['occurrences'])} of all occurrences."
-        )
-    else:
-        says.append("There is no stop list.")
-    if cut["chunks_left_out"]:
-        says.append(
-            f"--freq-cutoff {cut['freq_cutoff']} leaves out {cut['chunks_left_out']:,} of {cut['chunks']:,} distinct "
-            f"chunks, {_percent(cut['occurrences_left_out'], cut['occurrences'])} of all occurrences."
-        )
-    else:
-        says.append("The cut-off leaves nothing out.")
-    if facts["vetoed"]:
-        says.append(f"--block-token vetoed {counted(facts['vetoed'], 'pair')}.")
-    rows = [[shown(chunk.encode()), n] for chunk, n in stops[:LISTED]]
-    heads = ["stop word", "occurrences"] if rows else []
-    return Panel("left-out", "Left out", " ".join(says), heads=heads, rows=rows, is_list=True)
 
 
 def _percent(part: float, whole: float) -> str:

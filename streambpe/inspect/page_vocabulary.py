@@ -29,7 +29,6 @@ KINDS = {
     "r": "reserved",
 }
 _MOST_SHOWN = 1000  # bytes of a token
-UNDER_USED = 10  # a token used fewer times is hardly ever seen in training
 _LETTERS = regex.compile(r"[\p{L}\p{M}'’]+")
 _NUMBERS = regex.compile(r"\s?[\p{N}\p{M}]+")
 _MARKS = regex.compile(r"\s?[^\s\p{L}\p{N}]+\s*")
@@ -100,15 +99,3 @@ def kinds_counted(vocabulary: VocabularyFacts) -> list[tuple[str, str, int]]:
     """[(letter, name, ids)] of the kinds there are."""
     counts = Counter(vocabulary["kind"])
     return [(letter, name, counts[letter]) for letter, name in KINDS.items() if counts[letter]]
-
-
-def lengths_counted(vocabulary: VocabularyFacts) -> list[tuple[int, int]]:
-    """[(bytes, tokens)] of all but special and reserved ids, by length."""
-    pairs = zip(vocabulary["kind"], vocabulary["length"], strict=True)
-    return sorted(Counter(length for kind, length in pairs if kind not in "xr").items())
-
-
-def under_used(vocabulary: VocabularyFacts) -> tuple[int, int]:
-    """(learned tokens used fewer than UNDER_USED times, learned tokens)."""
-    uses = [n for kind, n in zip(vocabulary["kind"], vocabulary["uses"] or (), strict=True) if kind not in "bxrs"]
-    return sum(n < UNDER_USED for n in uses), len(uses)

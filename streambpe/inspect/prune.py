@@ -16,7 +16,7 @@ from typing import Any
 from streambpe.count_config import SourceOptions
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
-from streambpe.inspect.curves import uses_in_run, uses_in_texts
+from streambpe.inspect.curves import refuse_reading_nothing, uses_in_run, uses_in_texts
 from streambpe.inspect.measures import Uses
 from streambpe.model.eventlog import EventLog, write_event_log
 from streambpe.model.pruned import prune_log
@@ -63,6 +63,7 @@ def prune(
     texts: what the uses are counted in; none: what the RUN of the model has counted. id_map: a JSON file to write, from
     old ids to new ones. keep_ids: every id stays, and those of tokens that leave are free.
     """
+    refuse_reading_nothing(texts, how)
     resources = resources or Resources.from_options()
     for path in filter(None, (output, id_map)):
         refuse_existing(Path(path), force)

@@ -7,7 +7,7 @@ from pathlib import Path
 from streambpe.disk import folder_bytes
 from streambpe.errors import typed
 from streambpe.plurals import counted
-from streambpe.progress import Status, WorkerFacts, is_alive
+from streambpe.progress import Status, WorkerFacts, clock, describe_range, is_alive
 from streambpe.resources import format_size
 from streambpe.store.run import Run
 
@@ -31,28 +31,44 @@ def describe_run(run: Path | str, status: Status) -> str:
     return str(run) if name == "main" else f"{run}, training {name}"
 
 
-def describe_more(status: RunStatus) -> list[str]:
-    """The lines below `describe`: passes, memory at most, disk."""
-    lines = []
+def status_rows(status: RunStatus) -> dict[str, str]:
+    """How a run is doing, by what a row is about: for `status`, `watch` and the live page."""
+    amount = format_size if status["unit"] == "bytes" else lambda n: f"{n:,.0f}"
+    total, limit, left = status["total"], status.get("memory_limit_bytes"), status.get("eta_range_seconds")
+    speed, took = f"{amount(status['per_second'])} a second", f"{clock(status['seconds'])} so far"
+    memory = format_size(status["memory_bytes"]) + (f" of {format_size(limit)}" if limit else "")
+    if status["state"] == "running":
+        speed += f", {amount(status['recent_per_second'])} of late"
+        took += f", {describe_range(*left)} left" if left else ""
+    rows = {
+        status["unit"]: amount(status["done"]) + (f" of {amount(total)}" if total else ""),
+        "memory": f"{memory}, at most {format_size(status['peak_memory_bytes'])}",
+        "disk": f"{format_size(status['run_bytes'])}, {format_size(status['free_bytes'])} free",
+        "time": took,
+        "stages": ", ".join(f"{stage} {clock(seconds)}" for stage, seconds in status["stage_seconds"].items()),
+        "speed": speed,
+    }
+    if status.get("distinct_chunks"):
+        rows["distinct"] = f"about {counted(status['distinct_chunks'], 'chunk')}"
     if status.get("passes"):
-        lines.append(
-            f"{counted(status['events'], 'event')} in "
-            f"{counted(status['passes'], 'pass', 'passes')}, {status['batch_events']:,} in the last, "
-            f"by {status['mode']}; {status['recent_per_second']:,.0f} a second of late"
+        rows["events"] = (
+            f"{counted(status['events'], 'event')} in {counted(status['passes'], 'pass', 'passes')}, "
+            f"{status['batch_events']:,} in the last, by {status['mode']}"
         )
-    workers = status.get("workers", []) if status["state"] == "running" else []
-    if workers:
-        nodes = {busy["node"] for busy in workers if "node" in busy}
-        on = f" on {counted(len(nodes), 'node')}" if nodes else ""
-        lines.append(f"{counted(len(workers), 'process', 'processes')} at work on {status['stage']}{on}:")
-    lines += [_worker_line(busy, status) for busy in workers]
     if status.get("bad_lines"):
-        lines.append(f"left out (--bad-lines skip): {counted(status['bad_lines'], 'line')} that cannot be read")
-    limit = status.get("memory_limit_bytes")
-    share = f" ({100 * status['peak_memory_bytes'] / limit:.0f} % of --memory {format_size(limit)})" if limit else ""
-    lines.append(f"at most {format_size(status['peak_memory_bytes'])} of memory{share}")
-    lines.append(f"{format_size(status['run_bytes'])} on disk, {format_size(status['free_bytes'])} free there")
-    return lines
+        rows["bad"] = f"{counted(status['bad_lines'], 'line')} that cannot be read, left out (--bad-lines skip)"
+    return rows
+
+
+def worker_lines(status: Status) -> list[str]:
+    """What each process is at, while others than the command's own are at work."""
+    workers = status.get("workers", []) if status["state"] == "running" else []
+    if not workers:
+        return []
+    nodes = {busy["node"] for busy in workers if "node" in busy}
+    on = f" on {counted(len(nodes), 'node')}" if nodes else ""
+    head = f"{counted(len(workers), 'process', 'processes')} at work on {status['stage']}{on}:"
+    return [head, *(_worker_line(busy, status) for busy in workers)]
 
 
 def _worker_line(busy: WorkerFacts, status: Status) -> str:

@@ -1,4 +1,4 @@
-"""A live view of a run on the terminal. Reads status.json, the write-ahead log, and the tables when nobody holds them.
+"""A live view of a run on the terminal. Reads status.json, and the tables when nobody holds them.
 
     learning: running, process 4711                           12:30 since it began
     tokens    ━━━━━━━━━━━━━━╺━━━━━━━━━ 18 224 of 31 744        0:40 to 1:10 left
@@ -27,14 +27,10 @@ from rich.table import Table
 from rich.text import Text
 
 from streambpe.errors import RunError
-from streambpe.inspect.latest import Latest
-from streambpe.inspect.status import RunStatus, describe_run, look_at
-from streambpe.progress import clock, describe_range
-from streambpe.resources import format_size
+from streambpe.inspect.status import RunStatus, describe_run, look_at, status_rows
 from streambpe.store.database import list_trainings, open_store, use_training
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
-from streambpe.store.training_files import journal_path
 from streambpe.text.shown import harmless, shown
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -55,7 +51,6 @@ class View:
     passes: list[tuple[int, float]] = field(default_factory=list)  # (events, seconds) of each
     latest: list[tuple[str, int]] = field(default_factory=list)  # (token, count), the newest first
     _tables_seen: float = -_TABLES_SECONDS
-    _journal: Latest | None = None
 
     def look(self) -> RunStatus:
         """The status now; the tables every few seconds, and once more when the run has ended."""
@@ -65,17 +60,7 @@ class View:
         if time.monotonic() - self._tables_seen >= _TABLES_SECONDS or status["state"] not in GOES_ON:
             self._look_at_tables(self.name or status.get("training", "main"))
             self._tables_seen = time.monotonic()
-        if status["state"] in GOES_ON:
-            self._look_at_journal(self.name or status.get("training", "main"))
         return status
-
-    def _look_at_journal(self, name: str) -> None:
-        """The tokens that were committed since the tables were written."""
-        path = journal_path(self.run, name)
-        if self._journal is None or self._journal.path != path:
-            self._journal = Latest(path, _LATEST)
-        if newest := self._journal.look():
-            self.latest = [(shown(data), n) for data, n in newest]
 
     def _look_at_tables(self, name: str) -> None:
         with (
@@ -123,25 +108,14 @@ def draw(view: View, status: RunStatus) -> RenderableType:
     rows.add_column(no_wrap=True)
     rows.add_column(min_width=_WIDTH, no_wrap=True)
     rows.add_column()
-    done, total = status["done"], status["total"]
-    amount = format_size if status["unit"] == "bytes" else lambda n: f"{n:,.0f}"
-    of_total = f" of {amount(total)}" if total else ""
-    rows.add_row(status["unit"], _bar(done, total), f"{amount(done)}{of_total}")
-    limit = status.get("memory_limit_bytes")
-    memory, peak = status["memory_bytes"], status["peak_memory_bytes"]
-    of_limit = f" of {format_size(limit)}" if limit else ""
-    rows.add_row("memory", _bar(memory, limit), f"{format_size(memory)}{of_limit}, at most {format_size(peak)}")
-    used, free = status["run_bytes"], status["free_bytes"]
-    rows.add_row("disk", _bar(used, used + free), f"{format_size(used)}, {format_size(free)} free")
-    left = status.get("eta_range_seconds")
-    took = clock(status["seconds"])
-    rows.add_row("time", "", f"{took} so far, {describe_range(*left)} left" if left else took)
-    if stages := status.get("stage_seconds"):
-        rows.add_row("stages", "", ", ".join(f"{stage} {clock(seconds)}" for stage, seconds in stages.items()))
-    speed = f"{amount(status['per_second'])} a second"
-    if status["state"] == "running" and status.get("recent_per_second") is not None:
-        speed += f", {amount(status['recent_per_second'])} of late"
-    rows.add_row("speed", sparkline(list(view.rates)), speed)
+    bars = {
+        status["unit"]: _bar(status["done"], status["total"]),
+        "memory": _bar(status["memory_bytes"], status.get("memory_limit_bytes")),
+        "disk": _bar(status["run_bytes"], status["run_bytes"] + status["free_bytes"]),
+        "speed": sparkline(list(view.rates)),
+    }
+    for name, text in status_rows(status).items():
+        rows.add_row(name, bars.get(name, ""), text)
     if view.passes:
         sizes = [float(events) for events, _ in view.passes]
         rows.add_row(
@@ -154,11 +128,11 @@ def draw(view: View, status: RunStatus) -> RenderableType:
             rows.add_row("events/s", sparkline(_thinned(rates)), f"{rates[-1]:,.0f} in the last pass")
     parts: list[RenderableType] = [rows]
     if view.latest:
-        text = Text("\nlatest tokens  ")
+        latest = Text("\nlatest tokens  ")
         for token, n in view.latest:
-            text.append(token, style="bold")
-            text.append(f" {n:,}   ", style="dim")
-        parts.append(text)
+            latest.append(token, style="bold")
+            latest.append(f" {n:,}   ", style="dim")
+        parts.append(latest)
     if status.get("message"):
         parts.append(Text(harmless(f"\n{status['message']}")))
     style = {"running": "green", "done": "blue"}.get(status["state"], "yellow")

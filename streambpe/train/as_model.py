@@ -11,10 +11,10 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from streambpe.config import BALANCE_FIELDS, TrainConfig
-from streambpe.count_config import CountConfig, Counting, CountOptions
+from streambpe.count_config import CountConfig, Counting
 from streambpe.errors import ModelError, UsageError, typed
 from streambpe.idle import idle_options
 from streambpe.model.eventlog import EventLog
@@ -64,7 +64,7 @@ def with_options_as(
     options = options_as(model)
     learned = {name: value for name, value in options.items() if name not in SPLITTING}
     splitting = {name: value for name, value in options.items() if name in SPLITTING}
-    return learned | dict(learning), replace(counting, options=cast(CountOptions, splitting | dict(counting.options)))
+    return learned | dict(learning), replace(counting, options=splitting | dict(counting.options))
 
 
 def model_log(model: str | os.PathLike[str] | EventLog) -> EventLog:

@@ -17,9 +17,9 @@ import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from streambpe.count_config import Counting, CountOptions, SourceOptions
+from streambpe.count_config import Counting, SourceOptions
 from streambpe.errors import NoText, RunError, UsageError, typed
 from streambpe.resources import Resources
 from streambpe.sources.find import find_sources
@@ -100,7 +100,7 @@ def counted_texts(run: Run, given: Given, counting: Counting, resources: Resourc
             resources if resources.engine in ("auto", "threads") else replace(resources, engine="threads", address=None)
         )
         with contextlib.suppress(NoText):  # told below, of the group's file
-            count(counted, sources, options=cast(CountOptions, options | {"sequences": False}), resources=local)
+            count(counted, sources, options=options | {"sequences": False}, resources=local)
         parts = parts_by_group(list_parts(counted))
         digests = {}
         for name in sorted(files):

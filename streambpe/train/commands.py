@@ -9,11 +9,11 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
-from streambpe.arguments import TrainArguments, split_arguments
+from streambpe.arguments import split_arguments
 from streambpe.config import BALANCE_FIELDS, LIKE_COUNTING, UW_PATTERN, TrainConfig
-from streambpe.count_config import CountConfig, Counting, CountOptions
+from streambpe.count_config import CountConfig, Counting
 from streambpe.disk import disk_full_explained
 from streambpe.errors import ResumeMismatch, RunError, Stopped, UsageError
 from streambpe.failpoints import failpoint
@@ -77,7 +77,7 @@ def train(
     on_batch: Callable[[Batch], None] | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     allow_partial: bool = False,
-    **options: Unpack[TrainArguments],
+    **options: Any,
 ) -> TrainResult:
     """Count the sources (if any are named) and learn a vocabulary; go on where a stop or a kill left it.
 
@@ -287,7 +287,7 @@ def counting_for(like: str, config: TrainConfig, counting: Counting, run: Run | 
 
     Superwords need the documents stored, and uw has a pattern of its own unless `run` is counted with another.
     """
-    options: CountOptions = {**LIKE_COUNTING.get(like, {}), **counting.options}
+    options = {**LIKE_COUNTING.get(like, {}), **counting.options}
     if config.superwords == "uw" and (run is None or not (run.state.exists() or run.facts_kept())):
         options = {"pattern": UW_PATTERN, **options}
     if config.superwords != "none":
@@ -315,7 +315,7 @@ def _refuse_what_learning_would(
     """Refuse now, before anything is written, what learning would refuse once everything is counted."""
     if config.alphabet == "script":
         known = read_identity(run.path)
-        how: CountOptions = json.loads(known.facts["config"]) if known and known.facts else counting.options
+        how = json.loads(known.facts["config"]) if known and known.facts else counting.options
         Goal.of(config, len(script_alphabet(how.get("unencodable", CountConfig.unencodable))), 0)
     if "pattern" in counting.options:
         find_pattern(counting.options["pattern"], gaps=counting.options.get("gaps", CountConfig.gaps))

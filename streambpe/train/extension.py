@@ -20,12 +20,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 from streambpe.arrays import Int64
 from streambpe.config import TrainConfig
 from streambpe.core.strings import as_strings
-from streambpe.count_config import Counting, CountOptions
+from streambpe.count_config import Counting
 from streambpe.encode.encoder import Encoder
 from streambpe.errors import EventLogError, LimitError, ModelError, RunError, UsageError, typed
 from streambpe.files import put_content
@@ -136,7 +136,7 @@ class Extension:
                 f"--vocab-size {wanted}: {self.name} has {size} ids already, all of which stay. Nothing was changed. "
                 f"Give a larger number: the ids that there are to be in all."
             )
-        return both, replace(counting, options=cast(CountOptions, {**splitting, **counting.options}))
+        return both, replace(counting, options={**splitting, **counting.options})
 
     def _second_stage(
         self, learning: Mapping[str, Any], options: Mapping[str, Any], pattern: Pattern

@@ -162,7 +162,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 @given(st.lists(TEXT, min_size=1), TEXT, st.booleans(), st.integers(0, 10**9))
 def test_what_is_written_is_read_again(tmp_path_factory, texts, text, switch, number):
     """Every text of every character."""
-    values = {"specials": texts, "pattern": text, "lines": switch, "vocab_size": number}
+    values = {"specials": tuple(texts), "pattern": text, "lines": switch, "vocab_size": number}
     file = tmp_path_factory.mktemp("toml") / "o.toml"
     file.write_bytes(format_options(values, {"All": ALL}).encode())
     assert read_options(file, ALL) == values

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from pathlib import Path
-from typing import get_type_hints
 
 import pytest
 from click.testing import CliRunner
 
-from streambpe.arguments import ReadingOptions
 from streambpe.cli.main import main
 from streambpe.cli.options import COUNT_OPTIONS, RESOURCE_OPTIONS, SOURCE_OPTIONS, TRAIN_OPTIONS
 from streambpe.config import LIKE_OPTION
-from streambpe.count_config import CountArguments, CountConfig, Counting, CountOptions
 from streambpe.options import PANELS, Option
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -88,14 +84,3 @@ def test_an_argument_that_is_not_utf_8_is_refused_by_name(command, name):
     """Before RUN is opened."""
     done = CliRunner().invoke(main, [command, "nowhere", "a\udcff"])
     assert (done.exit_code, done.stderr) == (2, f"streambpe: {name} 'a\\udcff': this is not UTF-8.\n")
-
-
-def test_arguments_of_count_are_the_fields_of_the_options():
-    """What type checkers are told of the arguments of `count` is what the classes of options have."""
-    assert CountOptions.__annotations__.keys() == {field.name for field in fields(CountConfig)}
-    assert CountArguments.__annotations__.keys() == {field.name for field in fields(Counting)}
-    told, held = get_type_hints(CountOptions), get_type_hints(CountConfig)
-    assert told == held
-    told, held = get_type_hints(CountArguments), get_type_hints(Counting)
-    choices = {name: get_type_hints(ReadingOptions)[name] for name in ("kind", "group_by")}
-    assert told == held | choices

@@ -184,7 +184,7 @@ WRONG = [
     (["watch", "RUN", "--port", "abc"], 2, "'abc' is no whole number"),
     (["watch", "RUN", "--every", "soon"], 2, "'soon' is no number of seconds"),
     (["watch", "RUN", "--every", "0"], 2, "at least 0.1"),
-    (["converge", "RUN", "--steps", "21"], 2, "21 is too large: at most 20"),
+    (["converge", "RUN", "--steps", "21"], 2, "21 is too large: at most 6"),
     (["train", "NEW", "a.txt", "--special", "x", "--special", "x"], 2, "--special x: it is given twice"),
     (["sql", "RUN", "DROP TABLE events"], 1, "this one is DROP (DROP TABLE events;). Nothing was run."),
     (["decode", "RUN", "none.npy"], 1, "none.npy cannot be read: No such file or directory."),

@@ -346,18 +346,6 @@ def test_looking_for_repeats_among_equal_documents_keeps_to_the_limit(tmp_path):
     assert 100 * MB < resident_at_most(process) < 1.05 * 256 * MB
 
 
-def test_a_report_does_not_end_for_want_of_memory_where_a_run_has_many_chunks(tmp_path):
-    """With 256 MB it ended now and then on a million chunks, because view left_out joins all chunks with all chunks."""
-    run = Run(tmp_path / "run")
-    run.create({})
-    with contextlib.closing(open_store(run.state)) as con:
-        con.execute("INSERT INTO chunk_counts SELECT lpad(i::VARCHAR, 12, '0'), 1 + i % 3 FROM range(300_000) AS t(i)")
-        con.execute("INSERT INTO stop_words SELECT i, lpad(i::VARCHAR, 12, '0') FROM range(3) AS t(i)")
-    with contextlib.closing(open_store(run.state, read_only=True, memory_bytes=32 << 20)) as con:
-        assert run_sql(con, "steps/sum_left_out", freq_cutoff=2) == [(300_000, 600_000, 99_999, 99_999)]
-        assert run_sql(con, "list_stop_words") == [(f"{i:012d}", 1 + i) for i in range(3)]
-
-
 def test_tokens_are_counted_beside_chunks_of_many_megabytes(tmp_path):
     """`train --memory 256MB` on 20 MB made of lines of 200 kB ended with DuckDB's "could not allocate block"."""
     run = Run(tmp_path / "run")

@@ -6,18 +6,15 @@ import json
 import math
 import threading
 from collections import Counter
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from streambpe.config import TrainConfig
-from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import RunLocked, Stopped, UsageError
-from streambpe.inspect.converge import converge, learned_tokens, rank_correlation
-from streambpe.model.eventlog import read_event_log
+from streambpe.inspect.converge import converge, rank_correlation
 from streambpe.resources import Resources
 from streambpe.store.run import Run
 from streambpe.text.patterns import find_pattern
@@ -37,12 +34,12 @@ SIZE = 290
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Path:
-    """Three groups, a file each."""
+    """Three files."""
     folder = tmp_path_factory.mktemp("converge")
     for name, text in TEXTS.items():
         (folder / "in" / name).mkdir(parents=True)
-        (folder / "in" / name / "x.txt").write_text(text * 40)
-    count(folder / "run", [str(folder / "in")], group_by="folder", resources=SMALL)
+        (folder / "in" / name / "x.txt").write_text(text * 5)
+    count(folder / "run", [str(folder / "in")], resources=SMALL)
     return folder / "run"
 
 
@@ -63,60 +60,47 @@ def by_hand(tokenizer: Tokenizer, held: dict[str, int]) -> float:
 
 
 def counted(*names: str) -> Counter[str]:
-    return Counter(chunk for name in names for chunk in SPLIT(TEXTS[name] * 40))
+    return Counter(chunk for name in names for chunk in SPLIT(TEXTS[name] * 5))
 
 
 @pytest.mark.long
-def test_by_group_equals_training_on_each(run, tmp_path):
-    """Groups a and a+b, measured on c."""
-    found = converge(run, TrainConfig.from_options(vocab_size=SIZE), by="group", resources=SMALL)
-    assert [step.what for step in found.steps] == ["a", "b"]
-    held, last = counted("c"), None
-    logs = []
-    for step, names in zip(found.steps, (("a",), ("a", "b")), strict=True):
-        table = counted(*names)
-        tokenizer, tokens = learned_from(tmp_path / "-".join(names), table)
-        logs.append((tokens, tokenizer))
-        assert (step.chunks, step.distinct) == (table.total(), len(table))
-        assert step.bytes == sum(len(chunk) * n for chunk, n in table.items())
-        assert step.learned == len(tokens)
-        assert step.size == 256 + len(tokens)
-        assert step.bytes_per_token == by_hand(tokenizer, held)
-    (first, _), (last, _) = logs
-    both = set(first) & set(last)
-    assert 0 < len(both) < len(last)
-    assert found.steps[0].in_common == len(both) / len(set(first) | set(last))
-    ranks = [[[t for t in tokens if t in both].index(token) for token in sorted(both)] for tokens in (first, last)]
-    assert math.isclose(found.steps[0].order, np.corrcoef(ranks)[0, 1])
-    assert (found.steps[1].in_common, found.steps[1].order) == (1.0, 1.0)
-    gain = found.steps[1].bytes_per_token / found.steps[0].bytes_per_token - 1
-    assert (found.steps[0].gain, found.steps[1].gain) == (None, gain)
-    assert found.steps[1].same_events == len(last)
-
-
-@pytest.mark.long
-def test_by_share_draws_nested_prefixes(run, tmp_path):
-    """The draws made again with numpy; each part lies in the next; on other text with --text."""
+def test_by_share_deals_chunks_out(run, tmp_path):
+    """The buckets made again with numpy; each step is a training on its counts; on other text with --text."""
     table = sorted(counted("a", "b", "c").items(), key=lambda row: row[0].encode())
-    chunks, n = [row[0] for row in table], np.array([row[1] for row in table])
-    out = np.random.RandomState(20_000).binomial(n, 1 / 16)
-    held = {chunk: k for chunk, k in zip(chunks, out.tolist(), strict=True) if k}
-    parts = [n - out]
-    for level in (1, 2):
-        parts.append(np.random.RandomState(20_000 + level).binomial(parts[-1], 0.5))
-    assert all((small <= large).all() for large, small in pairwise(parts))
+    chunks, left = [row[0] for row in table], np.array([row[1] for row in table])
+    random = np.random.RandomState(20_000)
+    buckets = []
+    for number in range(32):
+        buckets.append(random.binomial(left, 1 / (32 - number)))
+        left = left - buckets[-1]
+    assert not left.any()
     config = TrainConfig.from_options(vocab_size=SIZE)
     found = converge(run, config, by="share", steps=3, resources=SMALL)
     assert [step.what for step in found.steps] == ["1/4", "1/2", "all"]
     assert converge(run, config, by="share", steps=3, resources=Resources(300 * 10**6, 2)) == found
     assert list(run.glob("converge*")) == []
-    for i, (step, part) in enumerate(zip(found.steps, parts[::-1], strict=True)):
-        assert (step.chunks, step.distinct) == (part.sum(), np.count_nonzero(part))
+    held = dict(zip(chunks, (buckets[0] + buckets[1]).tolist(), strict=True))
+    logs = []
+    for step, many in zip(found.steps, (8, 16, 30), strict=True):
+        part = sum(buckets[2 : 2 + many])
         mine = {chunk: k for chunk, k in zip(chunks, part.tolist(), strict=True) if k}
-        newline = {chunk: k for chunk, k in mine.items() if "\n" in chunk}
-        assert len(newline) <= 1  # a count table in text cannot hold it; one symbol long, it teaches nothing
-        tokenizer, _ = learned_from(tmp_path / str(i), {chunk: k for chunk, k in mine.items() if "\n" not in chunk})
+        assert (step.chunks, step.distinct) == (part.sum(), np.count_nonzero(part))
+        assert step.bytes == sum(len(chunk) * n for chunk, n in mine.items())
+        # a count table in text cannot hold a line feed; one symbol long, it teaches nothing
+        plain = {chunk: k for chunk, k in mine.items() if "\n" not in chunk}
+        tokenizer, tokens = learned_from(tmp_path / str(many), plain)
+        assert step.learned == len(tokens)
         assert math.isclose(step.bytes_per_token, by_hand(tokenizer, held))
+        logs.append(tokens)
+    first, _, last = map(set, logs)
+    both = first & last
+    assert 0 < len(both) < len(last)
+    assert found.steps[0].in_common == len(both) / len(first | last)
+    ranks = [[[t for t in tokens if t in both].index(token) for token in sorted(both)] for tokens in logs[::2]]
+    assert math.isclose(found.steps[0].order, np.corrcoef(ranks)[0, 1])
+    assert (found.steps[2].in_common, found.steps[2].order) == (1.0, 1.0)
+    gain = found.steps[1].bytes_per_token / found.steps[0].bytes_per_token - 1
+    assert (found.steps[0].gain, found.steps[1].gain) == (None, gain)
     other = tmp_path / "other.txt"
     other.write_text(TEXTS["c"] * 3 + "and something else")
     shown = json.loads(
@@ -125,16 +109,6 @@ def test_by_share_draws_nested_prefixes(run, tmp_path):
     expected = by_hand(tokenizer, Counter(SPLIT(other.read_text())))
     assert math.isclose(shown["steps"][-1]["bytes_per_token"], expected)
     assert [step["chunks"] for step in shown["steps"]] == [step.chunks for step in found.steps]
-
-
-def test_the_whole_is_what_train_learns(run):
-    """With the held-out text elsewhere, groups a and b weighted: the log's tokens are those of train --weight."""
-    train(run, resources=SMALL, vocab_size=SIZE, weights=["c=0"], name="ab")
-    tokens = learned_tokens(read_event_log(run / "ab.events.jsonl"))
-    found = converge(run, TrainConfig.from_options(vocab_size=SIZE), by="group", resources=SMALL)
-    assert found.steps[-1].learned == len(tokens)
-    assert len(set(tokens)) == len(tokens)
-    assert Encoder(read_event_log(run / "ab.events.jsonl")).model.vocabulary.size == found.steps[-1].size
 
 
 def test_rank_correlation():
@@ -152,21 +126,21 @@ def test_the_command_prints_a_table(run):
     shown = cli("converge", run, "--vocab-size", SIZE, "--by", "share", "--steps", 3).stdout.splitlines()
     assert shown[0].split()[:3] == ["prefix", "chunks", "distinct"]
     assert [line.split()[0] for line in shown[1:4]] == ["1/4", "1/2", "all"]
-    assert "one chunk in 16" in shown[5]
+    assert "2 of 32 buckets of chunks" in shown[5]
     assert "--by documents is nearer" in shown[6]
     assert "bytes/token" in shown[7]
 
 
 @pytest.mark.long
 def test_what_cannot_be_compared_is_said(run, tmp_path):
-    """Too few groups, unknown weights, a comparison under way, a stop."""
+    """Too little text, weights, a comparison under way, a stop."""
     (tmp_path / "x.txt").write_text("some text")
     count(tmp_path / "plain", [str(tmp_path / "x.txt")], resources=SMALL)
     config = TrainConfig.from_options(vocab_size=SIZE)
-    with pytest.raises(UsageError, match="named source groups"):
-        converge(tmp_path / "plain", config, by="group", resources=SMALL)
-    with pytest.raises(UsageError, match="no source group 'xx'"):
-        converge(run, TrainConfig.from_options(vocab_size=SIZE, weights=["xx=2"]), by="share", resources=SMALL)
+    with pytest.raises(UsageError, match="too few documents"):
+        converge(tmp_path / "plain", config, by="share", resources=SMALL)
+    with pytest.raises(UsageError, match="without groups"):
+        converge(run, TrainConfig.from_options(vocab_size=SIZE, weights=["a=2"]), by="share", resources=SMALL)
     other = Run(run / "converge")
     with other.lock():
         (other.path / "kept").write_text("another's")

@@ -15,20 +15,15 @@ from urllib.parse import urlsplit
 import pytest
 
 from streambpe.config import TrainConfig
-from streambpe.count_config import SourceOptions
 from streambpe.errors import UsageError
 from streambpe.inspect import live
-from streambpe.inspect.live import LiveRun, compression, watch_page
-from streambpe.inspect.page_facts import Facts, gather
+from streambpe.inspect.live import LiveRun, watch_page
 from streambpe.inspect.watch import View
-from streambpe.progress import Meter
-from streambpe.store.journal import Journal
 from streambpe.store.run import Run
-from streambpe.store.training_files import journal_path
 from streambpe.train.commands import train
 from streambpe.train.trainer import Trainer
 from tests.inspect.browser import Browser, needs_chromium
-from tests.runs import SMALL, cli, rows, text_run
+from tests.runs import SMALL, cli, text_run
 from tests.samples import natural_text
 
 
@@ -150,50 +145,6 @@ def test_what_the_page_is_told(tmp_path):
     assert "123 of late" in cards["throughput"]
     assert "Latest tokens" in cards["latest"] or "Latest tokens" in data["lines"]
     assert "onerror=alert(1)>" not in data["tiles"]
-    live.view.latest = []
-    live.view._look_at_journal("main")  # as while it runs: before the tables have them
-    newest = Journal.read(journal_path(Run(run), "main"), mend=False).events[-12:]
-    assert [n for _, n in live.view.latest] == [event.n for event in reversed(list(newest))]
-
-
-@pytest.mark.long
-def test_the_curve_of_compression(tmp_path):
-    """Every merge takes its count out of the bytes, as the tables have it; and where that says nothing."""
-    run = text_run(tmp_path / "run", natural_text(6, 15_000))
-    train(run, resources=SMALL, vocab_size=400)
-    counts = [n for (n,) in rows(run, "SELECT n FROM events ORDER BY seq")]
-    ((size,),) = rows(run, "SELECT sum(strlen(chunk) * n) FROM chunk_counts")
-    facts: Any = {
-        "corpus": {"bytes": int(size)}, "config": {"encoding": "bytes"}, "cutoff": {"chunks_left_out": 0},
-        "deletions": [], "merges": list(enumerate(counts, 1)), "supermerges": [], "in_long_runs": [],
-    }  # fmt: skip
-    panel = compression(facts)
-    assert [round(value, 9) for _, value in panel.rows] == [
-        round(int(size) / (int(size) - sum(counts[:i])), 9) for i in range(1, len(counts) + 1)
-    ]
-    ((tokens,),) = rows(run, "SELECT sum(n) FROM token_counts")
-    assert panel.rows[-1][1] == pytest.approx(int(size) / tokens, rel=0.02)
-    for change in ({"deletions": [(1, 1)]}, {"config": {"encoding": "chars"}}, {"merges": []}, {"corpus": None}):
-        some: Facts = {**facts, **change}
-        assert not compression(some).chart
-
-
-@pytest.mark.long
-def test_bytes_per_token_of_indented_code_are_estimated_and_in_the_end_measured(tmp_path):
-    """Pairs in long runs of spaces overlap. Of a model that is done, the page has the measured figure alone."""
-    run = text_run(tmp_path / "run", Path(__file__).read_text(encoding="utf-8"), "gpt2")
-    train(run, resources=SMALL, vocab_size=700)
-    live = LiveRun(View(Run(run), None))
-    facts = gather(Run(run), "main", (), SMALL, SourceOptions(), Meter("measuring"))
-    measured = facts["growth"][-1]["bytes_per_token"]
-    assert compression(facts).rows[-1][1] == pytest.approx(measured, rel=0.04)
-    disjoint: Facts = {**facts, "config": {**facts["config"], "overlaps": "disjoint"}}
-    assert compression(disjoint).rows[-1][1] > 1.1 * measured
-    live.show(facts)
-    live.look()
-    shown = [name for name, _ in json.loads(live.answer)["cards"]]
-    assert "compression" in shown
-    assert "so-far" not in shown
 
 
 def test_options_that_make_no_sense_are_refused(tmp_path):

@@ -25,7 +25,7 @@ from streambpe.inspect.charts import Series, line_chart, linear_ticks, log_ticks
 from streambpe.inspect.curves import choose_stops, growth, uses_in_run, uses_in_texts
 from streambpe.inspect.page import render, report
 from streambpe.inspect.page_panels import panels, speeds
-from streambpe.inspect.page_vocabulary import KINDS, kind_of, kinds_counted, lengths_counted
+from streambpe.inspect.page_vocabulary import KINDS, kind_of, kinds_counted
 from streambpe.model.eventlog import EventLog, Op
 from streambpe.progress import Meter
 from streambpe.sources.find import find_sources
@@ -40,7 +40,6 @@ from tests.trained import DOCUMENTS, trained
 
 TEXT = natural_text(8, 20_000) + "</script><b>&amp; " * 40
 OPTIONS: dict[str, Any] = {"vocab_size": 900, "stop_list": 6, "freq_cutoff": 2}
-EMPTY_WORDS = {"deletions": "takes no token back"}
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +63,7 @@ def renyi(counts: list[int], size: int) -> float:
 
 
 def test_what_the_tables_say_is_what_the_page_says(run, made):
-    """Events, passes, stop words, cut-off, vetoes and the longest tokens, by SQL of the test's own."""
+    """Events and passes, by SQL of the test's own."""
     facts, _ = made
     assert facts["merges"] == rows(run, "SELECT seq + 1, n FROM events ORDER BY seq")
     assert len(facts["merges"]) == facts["events"] == len(log_of(run).events)
@@ -76,17 +75,6 @@ def test_what_the_tables_say_is_what_the_page_says(run, made):
     assert len(passes) <= 120, "each is a point"
     rates = [rate for _, rate in speeds(facts["passes"])]
     assert rates == pytest.approx([events / seconds for _, events, seconds, _ in passes])
-    chunks = dict(rows(run, "SELECT chunk, n FROM chunk_counts"))
-    stops = {word.content.decode(): chunks[word.content.decode()] for word in log_of(run).header.stop_words}
-    assert stops
-    assert dict(facts["stop_words"]) == stops
-    below = {chunk: n for chunk, n in chunks.items() if n < 2 and chunk not in stops}
-    assert below
-    assert facts["cutoff"] == {
-        "freq_cutoff": 2, "chunks": len(chunks), "occurrences": sum(chunks.values()),
-        "chunks_left_out": len(below), "occurrences_left_out": sum(below.values()),
-    }  # fmt: skip
-    assert facts["vetoed"] == len(rows(run, "FROM vetoed")) > 0
     assert facts["sha256"] == dict(rows(run, "FROM facts"))["sha256"]
 
 
@@ -176,16 +164,13 @@ def test_a_vocabulary_with_deletions_is_measured_with_one_encoder_at_a_time(tmp_
     assert max(most) <= 2
 
 
-def test_a_page_with_superwords_and_deletions(made, tmp_path):
+def test_a_page_with_superwords(made, tmp_path):
     """Their panels have pictures, and those that need a text say so."""
     facts = {**made[0], "growth": [], "frequencies": []}
     facts["supermerges"] = [(i, n) for i, n in facts["merges"] if i % 3 == 0]
     facts["merges"] = [(i, n) for i, n in facts["merges"] if i % 3]
-    facts["deletions"] = [(10, 5), (20, 6)]
     by_name = {panel.name: panel for panel in panels(facts)}
-    for name in ("merge-counts", "deletions"):
-        assert by_name[name].chart.startswith("<svg"), name
-    assert by_name["deletions"].rows == [[10, 1], [20, 2]]
+    assert by_name["merge-counts"].chart.startswith("<svg")
     for name in ("frequencies", "used", "renyi", "compression"):
         assert not by_name[name].chart
         assert "nothing to measure it on" in by_name[name].says
@@ -237,9 +222,7 @@ def test_the_page_is_whole_and_fetches_nothing(made):
     for panel in panels(facts):
         assert panel.chart or panel.rows or panel.says, panel.name
         assert f">{panel.title}</" in page
-        if panel.name in EMPTY_WORDS:
-            assert EMPTY_WORDS[panel.name] in panel.says
-    assert page.count("<svg") == 8
+    assert page.count("<svg") == 7
 
 
 @pytest.mark.long
@@ -307,7 +290,7 @@ def test_the_page_in_a_browser(made, tmp_path):
     """Wide and light, narrow as a phone and dark: all charts are drawn, nothing is too wide, no console message."""
     facts, page = made
     (tmp_path / "page.html").write_text(page, encoding="utf-8")
-    names = ("lengths", "compression", "used", "renyi", "frequencies", "merge-counts", "speed")
+    names = ("compression", "used", "renyi", "frequencies", "merge-counts", "speed")
     colours = []
     with Browser(tmp_path) as browser:
         for width, dark in ((1300, False), (375, True), (3840, False)):
@@ -383,7 +366,7 @@ def test_the_vocabulary_in_a_browser(made, tmp_path):
 
 
 def test_the_vocabulary_is_that_of_the_tokenizer(run, made):
-    """Every id with its text, and uses that add up; kinds and lengths counted once each."""
+    """Every id with its text, and uses that add up; kinds counted once each."""
     facts, _ = made
     vocabulary, tokenizer = facts["vocabulary"], Tokenizer.load(run)
     size = tokenizer.n_vocab
@@ -396,7 +379,7 @@ def test_the_vocabulary_is_that_of_the_tokenizer(run, made):
         for number in tokenizer.encode_ordinary(chunk):
             uses[number] += n
     assert vocabulary["uses"] == [uses[number] for number in range(size)]
-    assert sum(n for _, _, n in kinds_counted(vocabulary)) == size == sum(n for _, n in lengths_counted(vocabulary))
+    assert sum(n for _, _, n in kinds_counted(vocabulary)) == size
     learned = dict(rows(run, "SELECT id, n FROM vocabulary WHERE kind = 'learned'"))
     model_id = tokenizer.encoder.model.model_id
     assert {model_id[number]: n for number, n in learned.items()} == {

@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from streambpe.inspect.latest import Latest
 from streambpe.inspect.query import print_query
 from streambpe.inspect.status import look_at
 from streambpe.inspect.watch import sparkline, watch
@@ -68,7 +67,7 @@ def test_status_says_the_same(trained):
     text = cli("status", trained).stdout
     found = json.loads(cli("status", trained, "--json").stdout)
     assert f"444 events in {found['passes']} passes, {found['batch_events']} in the last" in text
-    assert f"of --memory {SMALL.memory_bytes / 1e6:.1f} MB" in text
+    assert f"of {SMALL.memory_bytes / 1e6:.1f} MB, at most" in text
     du = int(subprocess.run(["du", "-s", "-B1", trained], capture_output=True, text=True).stdout.split()[0])
     assert 0 <= du - found["run_bytes"] < 100_000  # du also counts the folders
     assert found["free_bytes"] > 0
@@ -243,27 +242,3 @@ def test_sparklines_scale_to_the_largest():
     assert sparkline([1, 2, 4]) == "▂▄█"
     assert sparkline([]) == sparkline([0, 0]) == ""
     assert len(sparkline([1.0] * 500)) == 32
-
-
-def test_the_latest_tokens_come_from_the_journal_as_it_grows(tmp_path):
-    """Whole lines only, those since the last look; another file is read from its start; what cannot be told is not."""
-    path = tmp_path / "pending.events"
-    latest = Latest(path, 2)
-    assert latest.look() is None
-    first = '{"op":"training","config":{"encoding":"bytes","alphabet":"%s"}}\n'
-    merge = '{"op":"merge","left":%d,"right":%d,"id":%d,"n":%d}\n'
-    path.write_text(
-        first % "bytes" + merge % (116, 104, 256, 9) + '{"op":"batch","batch":0}\n' + merge % (256, 101, 257, 8)
-    )
-    assert latest.look() == [(b"the", 8), (b"th", 9)]
-    with path.open("a") as file:
-        file.write(merge % (32, 257, 258, 7) + (merge % (1, 2, 259, 6))[:-3])
-    assert latest.look() == [(b" the", 7), (b"the", 8)]
-    assert latest.look() == [(b" the", 7), (b"the", 8)]
-    path.write_text(first % "bytes1" + merge % (117, 105, 257, 9))
-    assert latest.look() == [(b"th", 9)]
-    for unknown in (first % "seen", first.replace("bytes", "chars", 1) % "bytes", "{}\n", "no JSON\n"):
-        path.write_text(unknown + merge % (1, 2, 256, 9))
-        assert Latest(path, 2).look() is None
-    path.write_text(first % "bytes" + merge % (1, 300, 256, 9))
-    assert Latest(path, 2).look() is None

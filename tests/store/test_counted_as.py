@@ -129,7 +129,7 @@ def test_superwords_on_a_run_without_documents_keep_their_message(runs):
         (["converge", "whole", "--specials-first"], "--special)"),
         (["plan", "IN", "--group-by", "folder"], "--group-by"),
         (["plan", "IN", "--stdin-name", "web"], "--stdin-name"),
-        (["converge", "whole", "--by", "group", "--steps", "3"], "--steps"),
+        (["converge", "whole", "--by", "share", "--steps", "7"], "--steps"),
         (["report", "whole", "--lines"], "--lines"),
         (["report", "whole", "--text-column", "text"], "--text-column"),
         (["encode", "whole", "IN/a.txt", "--memory", "300MB"], "--memory"),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Unpack
+from typing import Any
 
-from streambpe.arguments import CountKeywords, split_count_arguments
-from streambpe.count_config import CountConfig, CountOptions, reconcile
+from streambpe.arguments import split_count_arguments
+from streambpe.count_config import CountConfig, reconcile
 from streambpe.disk import disk_full_explained
 from streambpe.errors import RunError, UsageError
 from streambpe.progress import Meter, Reporter, refuse_mode
@@ -56,11 +56,11 @@ def count(
     run: Run | Path | str,
     sources: Named | Sequence[Named],
     *,
-    options: CountOptions | None = None,
+    options: Mapping[str, Any] | None = None,
     resources: Resources | None = None,
     progress: str = "none",
     stop: threading.Event | None = None,
-    **arguments: Unpack[CountKeywords],
+    **arguments: Any,
 ) -> CountResult:
     """Count sources into a run; those counted before are skipped, a stopped count goes on.
 
@@ -211,7 +211,7 @@ def count_from_iterator(
     resources: Resources | None = None,
     progress: str = "none",
     stop: threading.Event | None = None,
-    **arguments: Unpack[CountKeywords],
+    **arguments: Any,
 ) -> CountResult:
     """Like `count`, but over Python strings, each a document.
 
