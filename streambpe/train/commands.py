@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from streambpe.arguments import split_arguments
 from streambpe.config import BALANCE_FIELDS, LIKE_COUNTING, UW_PATTERN, TrainConfig
@@ -57,6 +57,7 @@ from streambpe.train.trainer import CHECKPOINT_SECONDS, Trainer
 from streambpe.train.training import Goal, Training, TrainResult
 
 if TYPE_CHECKING:
+    from streambpe.keywords import TrainKeywords
     from streambpe.train.balance_texts import BalanceTexts, Given
 
 
@@ -77,7 +78,7 @@ def train(
     on_batch: Callable[[Batch], None] | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     allow_partial: bool = False,
-    **options: Any,
+    **options: Unpack[TrainKeywords],
 ) -> TrainResult:
     """Count the sources (if any are named) and learn a vocabulary; go on where a stop or a kill left it.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -17,6 +18,7 @@ from streambpe.store.run import Run
 from tests.runs import SMALL, cli
 from tests.samples import natural_text
 
+ROOT = Path(__file__).parents[2]
 TEXT = "the cat and the dog, the end of the day and the cat\n" * 40
 
 
@@ -182,3 +184,11 @@ def test_growing_takes_over_what_is_not_given(source, tmp_path):
     cli("train", tmp_path / "picky", source, "-s", 140, "--like", "picky")
     assert cli("train", tmp_path / "picky", "-s", 150).stderr
     assert Tokenizer.load(tmp_path / "picky").n_vocab == 150
+
+
+def test_type_checkers_see_the_keywords_as_they_are():
+    """Whoever changes an option runs tools/keywords.py."""
+    if not (ROOT / "tools").is_dir():
+        pytest.skip("an sdist has no tools")
+    code = "import keywords; assert keywords.TARGET.read_text(encoding='utf-8') == keywords.stub()"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT / "tools", check=True)

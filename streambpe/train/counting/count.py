@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from streambpe.arguments import split_count_arguments
 from streambpe.count_config import CountConfig, reconcile
@@ -51,6 +51,9 @@ from streambpe.train.counting.take_back import take_back
 from streambpe.train.counting.tasks import pattern_for
 from streambpe.train.disk_bound import refuse_too_little_disk, source_bytes
 
+if TYPE_CHECKING:
+    from streambpe.keywords import CountKeywords
+
 
 def count(
     run: Run | Path | str,
@@ -60,7 +63,7 @@ def count(
     resources: Resources | None = None,
     progress: str = "none",
     stop: threading.Event | None = None,
-    **arguments: Any,
+    **arguments: Unpack[CountKeywords],
 ) -> CountResult:
     """Count sources into a run; those counted before are skipped, a stopped count goes on.
 
@@ -211,7 +214,7 @@ def count_from_iterator(
     resources: Resources | None = None,
     progress: str = "none",
     stop: threading.Event | None = None,
-    **arguments: Any,
+    **arguments: Unpack[CountKeywords],
 ) -> CountResult:
     """Like `count`, but over Python strings, each a document.
 
