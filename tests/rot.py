@@ -134,7 +134,7 @@ STATES: dict[str, State] = {
     "snapshots": State(_with_snapshot, _train(*_TRAIN)),
     "sequences": State(_counted("--sequences"), _train("--superwords", "boundless", *_TRAIN)),
     "half the neighbours": State(
-        _killed("neighbours-0-committed:2", superwords="boundless"), _train("--superwords", "boundless", *_TRAIN)
+        _killed("neighbours-0-committed", superwords="boundless"), _train("--superwords", "boundless", *_TRAIN)
     ),
     "half the superwords": State(
         _killed("events-committed:18", superwords="superbpe", transition=700), _train(*_SUPERBPE)
