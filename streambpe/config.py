@@ -89,6 +89,10 @@ _SUPERWORD_FIELDS = (
 
 
 BALANCE_FIELDS = ("balance_ratios", "balance_from", "balance_window", "balance_alpha", "balanced_on")
+_TOLD_IF_SET = (
+    "coverage", "tau", "token_order", "specials_first", "extends", "extends_pattern", "weights", "balance",
+    *BALANCE_FIELDS,
+)  # fmt: skip
 _BALANCE_FLAGS = {"balance_ratios": "--balance-ratio", "balanced_on": "--balance-text"}
 
 
@@ -535,35 +539,19 @@ class TrainConfig:
 
     def as_facts(self) -> dict[str, Any]:
         """For the event log's header: batch exact and batch 1 are one rule, and options without effect are left out."""
-        facts = asdict(self)
-        facts["batch"] = "paper" if self.batch == "paper" else "exact"
+        untold = {"specials", "reserve"}  # fields of their own in the header
+        untold |= {name for name in _TOLD_IF_SET if getattr(self, name) in (None, False, 0, {}, "latest-birth")}
         if self.batch != "paper":
-            del facts["cap_divisor"], facts["max_batch"]
+            untold |= {"cap_divisor", "max_batch"}
         if self.tau is None:
-            del facts["tau"], facts["delete_to"], facts["delete_test"]
-        if self.coverage is None:
-            del facts["coverage"]
-        if self.token_order == "latest-birth":
-            del facts["token_order"]
-        if not self.specials_first:
-            del facts["specials_first"]
-        for name in ("extends", "extends_pattern"):
-            if facts[name] is None:
-                del facts[name]
-        del facts["specials"], facts["reserve"]  # fields of their own in the header
-        facts["block_tokens"] = sorted(self.block_tokens)
-        if not self.weights:
-            del facts["weights"]
-        if not self.balance:
-            del facts["balance"]
-        for name in BALANCE_FIELDS:
-            if not facts[name]:
-                del facts[name]
+            untold |= {"delete_to", "delete_test"}
         if self.superwords == "none":
-            for name in _SUPERWORD_FIELDS:
-                del facts[name]
+            untold.update(_SUPERWORD_FIELDS)
         else:
-            del facts["superword_pattern" if self.superwords == "uw" else "stage2_pattern"]
+            untold.add("superword_pattern" if self.superwords == "uw" else "stage2_pattern")
+        facts = {name: value for name, value in asdict(self).items() if name not in untold}
+        facts["batch"] = "paper" if self.batch == "paper" else "exact"
+        facts["block_tokens"] = sorted(self.block_tokens)
         return facts
 
     def as_options(self) -> dict[str, Any]:

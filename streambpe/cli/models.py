@@ -118,7 +118,8 @@ def encode(
     if output is None and not count_only:
         idle += ["memory", "threads", "temp_dir", "document_seconds"]
     if given := options_given(*idle):
-        raise click.UsageError(f"Only encoding to a file knows {', '.join(given)}: give its name with -o")
+        are = "is" if len(given) == 1 else "are"
+        raise click.UsageError(f"{', '.join(given)} {are} about encoding to a file: give its name with -o")
     tokenizer = Tokenizer.load(model)
     if count_only:
         meter = Meter("encoding", memory_limit=resources.memory_bytes)

@@ -68,7 +68,7 @@ _ULTIMATE = (
 _PUNCTUATION = r"!-&(-/:-@\[-\^`{-~\u3001-\u3003\u3008-\u3011\uFF01-\uFF06\uFF08-\uFF0F\uFF1A-\uFF20"
 CERTAIN_BORDER = rf"[\p{{L}}\p{{N}}](?<![\u30FC\uFF70])(?=[\s{_PUNCTUATION}])\W"
 _BORDER_OF_WORDS = r"[\p{L}\p{N}]\s"  # under `whitespace`, punctuation is part of a word
-_BORDER_OF_NUMBERS = r"\p{N}\P{N}"  # under `superbpe2`, which keeps gaps, letters and spaces share a chunk
+_BORDER_OF_NUMBERS = rf"\p{{N}}[A-Za-z\s{_PUNCTUATION}]"  # under `superbpe2`, letters and spaces share a chunk
 _BORDER_IN_A_SCRIPT = r"[A-Za-z] (?=[A-Za-z])"  # where scripts are split, both sides have to be one script
 
 

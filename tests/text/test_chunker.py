@@ -184,11 +184,24 @@ def test_a_border_ignores_what_follows(name, pattern):
         if not border:
             continue
         found += 1
+        for stop in range(border, len(head.encode())):  # also within a character
+            assert find_border(head.encode()[:stop], pattern) <= border
         for _ in range(5):
             text = head + random_text(rng, 10)
             lengths = [len(chunk.encode()) for chunk in pattern.split(text)]
             assert border in np.cumsum(lengths), (text, border)
     assert found > 10
+
+
+@pytest.mark.parametrize(("name", "pattern"), PLAIN, ids=[n for n, _ in PLAIN])
+def test_half_a_character_makes_no_border(name, pattern):
+    """Whatever its other half makes of it: a number, a letter, a mark."""
+    for text in ("៥①", "4²5", "aé", "e\u0301x", "中文", "9٣", "x\u3000y", "1\u3001"):
+        data = text.encode()
+        for stop in range(len(data) + 1):
+            if border := find_border(data[:stop], pattern):
+                whole = [len(chunk.encode()) for chunk in pattern.split(text)]
+                assert border in np.cumsum(whole), (text, stop)
 
 
 @pytest.mark.parametrize("limit", [1, 1 << 30])
