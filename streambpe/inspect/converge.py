@@ -215,8 +215,8 @@ def _draw(run: Run, buckets: Sequence[Sequence[Part]], steps: int, draws: int) -
         held = cyclic(buckets, begin, _HELD_BUCKETS)
         if not all(sum(part.rows for part in parts) for parts in (held, *(parts for _, parts in made))):
             raise UsageError(
-                f"{run.path} has too few documents to be divided into {BUCKETS} buckets: one that is needed is empty. "
-                f"Nothing was changed. Draw chunks instead: --by share."
+                f"{run.path} has too little text to be divided into {BUCKETS} buckets: one that is needed is empty. "
+                f"Nothing was changed. Count more, or where documents are few, draw chunks: --by share."
             )
         drawn.append((made, held))
     return drawn

@@ -137,7 +137,7 @@ def test_what_cannot_be_compared_is_said(run, tmp_path):
     (tmp_path / "x.txt").write_text("some text")
     count(tmp_path / "plain", [str(tmp_path / "x.txt")], resources=SMALL)
     config = TrainConfig.from_options(vocab_size=SIZE)
-    with pytest.raises(UsageError, match="too few documents"):
+    with pytest.raises(UsageError, match="too little text"):
         converge(tmp_path / "plain", config, by="share", resources=SMALL)
     with pytest.raises(UsageError, match="without groups"):
         converge(run, TrainConfig.from_options(vocab_size=SIZE, weights=["a=2"]), by="share", resources=SMALL)

@@ -89,7 +89,7 @@ def test_what_cannot_be_drawn_is_said(run, tmp_path):
     config = TrainConfig.from_options(vocab_size=275)
     (tmp_path / "a.txt").write_text("one document")
     count(tmp_path / "few", [str(tmp_path / "a.txt")], resources=SMALL)
-    with pytest.raises(UsageError, match="too few documents"):
+    with pytest.raises(UsageError, match="too little text"):
         converge(tmp_path / "few", config, by="documents", resources=SMALL)
     (tmp_path / "a.txt").write_text("another text")
     with pytest.raises(SourceChanged, match="its content is another"):

@@ -75,7 +75,7 @@ def count_killed(run: Path, names: str = "ab") -> list[str]:
     paths = []
     for name in names:
         path = run.parent / f"{name}.csv"
-        path.write_text("chunk,count\n" + "".join(f"{name}{word},{n}\n" for n, word in enumerate(("abab", "bab"), 3)))
+        path.write_text("chunk,count\n" + "".join(f"{name}{word},{n}\n" for n, word in enumerate(("abab", "bab"), 300)))
         paths.append(str(path))
     env = {
         "STREAMBPE_FAILPOINT": "part-committed",

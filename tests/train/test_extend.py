@@ -561,9 +561,12 @@ def test_on_the_command_line(base, texts, tmp_path):
         "none",
     )
     assert lines_of(other) == lines_of(run)
-    for flag, value in (("--as", base), ("--save-config", tmp_path / "x.toml")):
+    extend, other = f"--extend {base}", tmp_path / "x.toml"
+    for flag, value, told in (
+        ("--as", base, f"--as {base} and {extend}"), ("--save-config", other, f"{extend} and --save-config {other}"),
+    ):  # fmt: skip
         refused = cli("train", tmp_path / "x", texts[1], "--extend", base, flag, value, "-s", "400", expect=2)
-        assert f"--extend {base} and {flag} {value}" in refused.stderr
+        assert told in refused.stderr
 
 
 # ---------------------------------------------------------------------------------------------------------
