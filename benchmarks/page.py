@@ -76,6 +76,7 @@ SECTIONS = (
     ),
     Section("Killed again and again", ("soak",), "A long training from kill to kill, after one that nobody disturbed."),
     Section("Many distinct chunks", ("many-chunks",), "Learning alone, from more distinct chunks than a limit holds."),
+    Section("Two learners", ("learners-",), "The core, and the [learner in tables](learner-in-tables.md), from text."),
     Section("What it costs to be asked", ("queried-",), "A training that is queried with SQL ten times a second."),
     Section(
         "More cores", ("scaling", "task-costs"),
