@@ -312,16 +312,17 @@ def check_sequences(
     """
     problems: list[tuple[str, str, int | None, int | None]] = []
     run_sql(con, "make_document_recount")
+    both = "{0}.parquet or {0}.chunks.parquet is missing or damaged"
     for name, spans in sorted(_by_part(Spans.of_parts(parts).in_order()).items()):
         try:
             if _stranger(run, spans, _stored_places(run.sequences / f"{name}.parquet")):
-                problems.append((name, "a sequence file is missing, damaged, or of another part", None, None))
+                problems.append((name, f"{both.format(name)}, or of another part", None, None))
                 continue
             n, largest = _count_ids(run.sequences, name)
             for frame in _with_counts(run.sequences / f"{name}.chunks.parquet", n):
                 append(con, "recounted_documents", frame.rename({"n": "in_documents"}))
         except unreadable():
-            problems.append((name, "the sequence file is missing or damaged", None, None))
+            problems.append((name, both.format(name), None, None))
             continue
         if largest >= len(n):
             problems.append((name, "an id is beyond the part's chunks", largest, len(n)))
