@@ -62,6 +62,7 @@ def open_engine(
 
 def _write_words(training: Training, corpus: Corpus, symbols: Symbols) -> WordFiles:
     """The words before the first event that is learned here."""
+    release_memory()  # of reading the counts
     cutter: ChunkCutter = training_codec(symbols.alphabet, corpus.counting.unencodable)
     if symbols.inherited is not None:
         cutter = EncodedChunks(symbols.inherited.log)

@@ -209,7 +209,7 @@ class WordFiles:
             for some, ends, n in words:
                 first, last = int(ends[0]), int(ends[-1])
                 write_array(some[first:last], symbols)
-                write_array(ends[1:] - first + at, offsets)
+                write_array(ends[1:] + (at - first), offsets)
                 write_array(n, weights)
                 at += last - first
         return files
@@ -285,4 +285,6 @@ def _words(
             several = sizes > 1
             if not several.all():
                 cut, sizes, n = cut[np.repeat(several, sizes)], sizes[several], n[several]
-            yield cut, np.append(0, np.cumsum(sizes)), n
+            ends = np.zeros(len(sizes) + 1, np.int64)
+            np.cumsum(sizes, out=ends[1:])
+            yield cut, ends, n
