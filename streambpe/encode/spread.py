@@ -141,7 +141,7 @@ def encode_by_tasks(
         return []
 
     with contextlib.closing(runner):
-        shared.folder.mkdir(exist_ok=True)
+        shared.folder.mkdir(0o700, exist_ok=True)  # what lies there is unpickled: nobody else may put anything there
         try:
             runner.map(Calls(encode_stretches, plan, memory_bytes, note, advance, str, stop, shared))
         except LimitError:  # more than a worker may hold: this process has the memory of all

@@ -209,6 +209,7 @@ class OnRay:
         refuse_missing_engine("ray")
         token = secrets.token_hex(8)
         sources = tuple(wanted.sources[:: max(1, -(-len(wanted.sources) // _MOST_SOURCES))])  # from all over the list
+        self._shares = wanted.folder is not None
         self._place = SharedFolder((wanted.folder or Path()) / f"ray-{token}", token, sources)
         held = _held.get()
         if held and not held[-1].why_down:
@@ -222,7 +223,7 @@ class OnRay:
         try:
             self.nodes: dict[str, tuple[str, int]] = self._driver.ask("nodes")
             self.room = room_on([cpus for _, cpus in self.nodes.values()], wanted)
-            if wanted.folder is not None:
+            if self._shares:
                 self._look()
         except BaseException:
             self.close()
@@ -285,9 +286,10 @@ class OnRay:
         """See Nursery."""
         if self._alone:
             self._driver.close()
-        with contextlib.suppress(OSError):
-            remove_folder(self._place.folder)
-            self._place.folder.parent.rmdir()  # unless something else is in it
+        if self._shares:
+            with contextlib.suppress(OSError):
+                remove_folder(self._place.folder)
+                self._place.folder.parent.rmdir()  # unless something else is in it
 
 
 def _connected(server: socket.socket, token: bytes) -> socket.socket | None:

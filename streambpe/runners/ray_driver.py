@@ -18,6 +18,7 @@ import shutil
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from streambpe.runners.messages import Channel, own_channel
@@ -62,7 +63,10 @@ class Driver:
             if self._workers:
                 self._look_for_nodes()
             return
-        answer = getattr(self, f"_hear_{kind}")(*message)
+        answers: dict[str, Callable[..., Any]] = {
+            "reach": self._hear_reach, "nodes": self._hear_nodes, "look": self._hear_look, "start": self._hear_start
+        }  # fmt: skip
+        answer = answers[kind](*message)
         if answer is not None:
             self._send(("answer", answer))
 
