@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,10 @@ from streambpe.inspect.check import check, what_is_open
 from streambpe.inspect.converge import converge
 from streambpe.store.checksums import add_checksum
 from streambpe.store.exchange import export_counts, merge_runs
-from streambpe.store.identity import read_identity, write_identity
+from streambpe.store.job import read_jobs
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
+from streambpe.store.unfinished import read_record
 from streambpe.train.commands import resume, train
 from streambpe.train.counting import sizes, worker
 from streambpe.train.counting.count import count, count_from_iterator
@@ -95,11 +95,11 @@ def test_count_stopped_at_half_then_train(files, whole, tmp_path, tiny_blocks):
     for learn in (lambda: train(run, vocab_size=300, resources=SMALL), lambda: Trainer(run, resources=SMALL).run()):
         with pytest.raises(CountUnfinished, match=rf"c\.txt \(nothing of it.*`streambpe resume {run}`.*allow-partial"):
             learn()
-    assert not (run / "job.json").exists(), "what was refused is nothing to go on with"
+    assert not read_jobs(Run(run)).trainings, "what was refused is nothing to go on with"
     ended = resume(run)
     assert isinstance(ended, CountResult)
     assert ended.counted == 2 or ended.counted == 3
-    assert not (run / "counting.json").exists()
+    assert not read_record(Run(run))
     assert train(run, vocab_size=300, resources=SMALL).log.read_bytes() == whole
     assert isinstance(resume(run), TrainResult)
 
@@ -235,12 +235,12 @@ def test_other_readers_of_half_counts(tmp_path, call):
 
 
 @pytest.mark.long
-def test_a_run_from_before_there_were_records(files, whole, tmp_path, tiny_blocks):
-    """Its parts tell of the file that ended in the middle, and `resume` ends that one."""
+def test_a_half_counted_run_without_run_json(files, whole, tmp_path, tiny_blocks):
+    """Once it is made again, the parts tell of the file that ended in the middle, and `resume` ends that one."""
     run = tmp_path / "run"
     count_half(run, files)
-    (run / "counting.json").unlink()
-    write_identity(run, replace(read_identity(run), files={}))
+    (run / "run.json").unlink()
+    assert "is made again, but which sources were still to be counted is not known" in cli("count", run).stderr
     with pytest.raises(CountUnfinished, match="resume"):
         train(run, vocab_size=300, resources=SMALL)
     assert isinstance(resume(run), CountResult)
@@ -299,7 +299,7 @@ def test_a_finished_count_leaves_no_record(files, tmp_path):
     """Neither in RUN nor in its tables nor in the log: as before."""
     run = tmp_path / "run"
     train(run, files, vocab_size=300, resources=SMALL)
-    assert not (run / "counting.json").exists()
+    assert not read_record(Run(run))
     assert "unfinished" not in Run(run).facts()
     assert b"left_out" not in (run / "model.events.jsonl").read_bytes()
 

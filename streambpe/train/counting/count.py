@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from streambpe.arguments import split_count_arguments
 from streambpe.count_config import CountConfig, reconcile
 from streambpe.disk import disk_full_explained
-from streambpe.errors import RunError, UsageError
+from streambpe.errors import RunError, UsageError, typed
 from streambpe.progress import Meter, Reporter, refuse_mode
 from streambpe.resources import Resources
 from streambpe.sources.find import (
@@ -143,13 +143,17 @@ def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult
     Sources that were refused by name and not counted otherwise since are left out from here on.
     """
     with folder.lock(), disk_full_explained(folder.path), Reporter(Meter("folding"), folder.write_status, progress):
-        folder.number_again()
-        left_to_count(folder)  # reports a lost record of what is left, before another is written
+        lost = folder.number_again()
         note_lost(folder, list_parts(folder))
         edited = _is_edited(folder, resources)
         told = told_left_out(Watch(folder, (), None).end(list_parts(folder)))
         corpus = fold(folder, resources, again=True)
         left, runs = left_to_count(folder)
+    if lost:
+        told.append(
+            f"run.json was lost and is made again, but which sources were still to be counted is not known. Give "
+            f"`streambpe count {typed(folder.path)}` all of them: those that are counted are skipped."
+        )
     if edited:
         told.append("chunk_counts had been edited; it is filled again from counts/, without the edits.")
     if left or runs:
