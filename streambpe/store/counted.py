@@ -24,6 +24,7 @@ from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.store.database import one_thread
 from streambpe.store.parts import GROUP_ROWS, Part, PartWriter
 from streambpe.store.sqlfiles import query_arrow, query_batches, run_sql
+from streambpe.system import rename
 
 _DIGEST_ROWS = 1 << 16  # added to the digest at once
 _Value = TypeVar("_Value")
@@ -136,13 +137,11 @@ def copy_rows(con: duckdb.DuckDBPyConnection, table: str, target: Path, range_by
     """Write the rows of a table or view of chunks, in order, as one part that belongs to no run."""
 
     def written(pieces: Iterator[ChunkList]) -> Part:
-        writer = PartWriter(target, GROUP_ROWS, compression="none")
-        try:
+        with PartWriter(target, GROUP_ROWS, compression="none") as writer:
             for rows in pieces:
                 writer.write(rows)
-            return writer.commit([])
-        except BaseException:
-            writer.abandon()
-            raise
+            part = writer.close([])
+        rename(writer.temporary, target)  # without a sync: no command goes on with this file
+        return part
 
     return _given_rows(con, table, range_bytes, written)

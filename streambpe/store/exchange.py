@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import itertools
 import json
@@ -249,14 +248,10 @@ def _add_group(
         _copy_documents(other, target, theirs, spans)
     else:
         spans = spans.with_texts("part", lambda _: name)
-    writer = PartWriter(target.counts / f"{name}.parquet", run=target.number)
-    try:
+    with PartWriter(target.counts / f"{name}.parquet", run=target.number) as writer:
         for rows in merged_lists(parts, max(resources.memory_bytes // 12, 4 << 20)):
             writer.write(rows)
         writer.commit(spans)
-    finally:
-        with contextlib.suppress(OSError):
-            writer.abandon()
 
 
 def _copy_documents(other: Run, target: Run, theirs: Spans, ours: Spans) -> None:

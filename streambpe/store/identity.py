@@ -52,25 +52,36 @@ def new_identity() -> Identity:
     return Identity(uuid.uuid4().hex)
 
 
-_locked: dict[Path, Identity | None] = {}  # by folder that this process has locked: the content of run.json, once read
+@dataclass
+class _Locked:
+    """run.json of a folder that this process has locked."""
+
+    identity: Identity | None = None  # its content, once it is read
+    late: bool = False  # the file is behind
+
+
+_locked: dict[Path, _Locked] = {}
 
 
 @contextlib.contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
     """Use while the lock of a folder is held: nobody else writes run.json, so it is read once."""
-    _locked[folder] = None
+    _locked[folder] = _Locked()
     try:
         yield
     finally:
+        held = _locked[folder]
+        if held.identity is not None and held.late:
+            with contextlib.suppress(OSError):
+                write_identity(folder, held.identity)
         del _locked[folder]
 
 
 def read_identity(folder: Path) -> Identity | None:
     """The content of run.json, or None if there is no such file."""
-    identity = _locked.get(folder) or _read(identity_path(folder))
-    if folder in _locked:
-        _locked[folder] = identity
-    return identity
+    held = _locked.get(folder, _Locked())
+    held.identity = held.identity or _read(identity_path(folder))
+    return held.identity
 
 
 def _read(path: Path) -> Identity | None:
@@ -93,12 +104,16 @@ def _read(path: Path) -> Identity | None:
         ) from None
 
 
-def write_identity(folder: Path, identity: Identity) -> None:
-    """Replace run.json; locked by the caller."""
+def write_identity(folder: Path, identity: Identity, *, late: bool = False) -> None:
+    """Replace run.json; `late`: with the next change or when the lock is given back, since a kill before that does no
+    harm. Locked by the caller."""
+    if late and folder in _locked:
+        _locked[folder] = _Locked(identity, late=True)
+        return
     content = {**_FORMAT, **asdict(identity)}
     replace_file(identity_path(folder), json.dumps({**content, "sum": _sum(content)}).encode())
     if folder in _locked:
-        _locked[folder] = identity
+        _locked[folder] = _Locked(identity)
 
 
 def _sum(content: Mapping[str, Any]) -> str:
@@ -154,7 +169,7 @@ def accept(path: Path, digest: str | None = None, *, also: bool = False) -> None
     before = identity.files.get(path.name, [digest_of(path)]) if also else []
     now = [*(one for one in before if one != digest), digest]
     if now != identity.files.get(path.name):
-        write_identity(path.parent, replace(identity, files={**identity.files, path.name: now}))
+        write_identity(path.parent, replace(identity, files={**identity.files, path.name: now}), late=not also)
 
 
 @contextlib.contextmanager

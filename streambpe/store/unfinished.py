@@ -93,7 +93,7 @@ def read_record(run: Run) -> Record:
 
 def write_record(run: Run, record: Record) -> None:
     """Replace it. Locked by the caller."""
-    run.change_identity(counting=msgspec.to_builtins(record) if record else {})
+    run.change_identity(counting=msgspec.to_builtins(record) if record else {}, late=not record)
 
 
 def sources_in_tables(run: Run) -> list[Wanted]:
