@@ -16,7 +16,6 @@ import functools
 import json
 import os
 import re
-import shutil
 import sys
 import threading
 import time
@@ -226,9 +225,11 @@ class Run:
             write_identity(self.path, Identity(facts["run"], first))
         return lost
 
-    def facts_kept(self) -> dict[str, str]:
-        """What table run said of how text is counted, for when state.duckdb is lost and counts are there."""
-        identity = None if self.state.exists() or not self.has_counts() else read_identity(self.path)
+    def known_facts(self) -> dict[str, str]:
+        """Table run, or what it said of how text is counted before it was lost; empty for a new run."""
+        if self.state.exists():
+            return self.facts()
+        identity = read_identity(self.path) if self.has_counts() else None
         return identity.facts if identity else {}
 
     def create(self, facts: dict[str, str]) -> None:
@@ -253,17 +254,13 @@ class Run:
         put_in_place(temporary, self.state)
 
     def put_facts(self, facts: dict[str, str]) -> None:
-        """Add to table run. Locked by the caller."""
-        with self.writing() as con:
-            put_facts(con, "run", facts)
-
-    def put_config(self, config: str) -> None:
-        """Replace how text is counted. Locked by the caller. First in run.json, from which lost tables are made."""
+        """Set facts in table run. Locked by the caller. First in run.json, if it has them: lost tables are made of it."""
         identity = read_identity(self.path)
         if identity is not None:
-            self.change_identity(facts={**identity.facts, "config": config})
+            self.change_identity(facts={**identity.facts, **{k: v for k, v in facts.items() if k in identity.facts}})
         failpoint("config-kept")
-        self.put_facts({"config": config})
+        with self.writing() as con:
+            put_facts(con, "run", facts)
 
     def facts(self) -> dict[str, str]:
         """Table run as a dictionary; an error if the tables are another run's, or of another format."""
@@ -377,10 +374,6 @@ class Run:
         except ValueError as why:
             raise RunError(f"{self.status_file} is damaged ({why}); the next run replaces it.") from None
         return status
-
-    def free_bytes(self) -> int:
-        """Free space where the run lives."""
-        return shutil.disk_usage(self.path).free
 
 
 def _tell_holder(handle: int, entry: bytes) -> None:

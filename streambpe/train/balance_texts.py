@@ -89,7 +89,7 @@ def parse_texts(given: Given) -> dict[str, list[str]]:
 def counted_texts(run: Run, given: Given, counting: Counting, resources: Resources) -> Iterator[BalanceTexts]:
     """The texts, counted as a RUN counts, in a folder that is gone afterwards."""
     files = parse_texts(given)
-    facts = run.facts() if run.state.exists() else run.facts_kept()
+    facts = run.known_facts()
     options: dict[str, Any] = json.loads(facts["config"]) if facts else dict(counting.options)
     read = of_sources(list_parts(run).spans, counting) if facts else {}  # as RUN's sources were read
     sources = _sources(files, replace(counting, **(read | _ALONE)))

@@ -32,7 +32,6 @@ from streambpe.train.counting.count import (
     CountRequest,
     count_decided,
     decide_count,
-    known_facts,
     list_sources,
     resume_count,
 )
@@ -96,7 +95,7 @@ def train(
         trainer = _trainer_of(job, folder, name, request.resources, progress, stop, on_batch)
         decided = request.decide(trainer.training, allow_partial=allow_partial)
         with folder.lock(), disk_full_explained(folder.path):
-            if decided is not None and known_facts(folder) != decided.facts:  # another command made the RUN meanwhile
+            if decided is not None and folder.known_facts() != decided.facts:  # another command made the RUN meanwhile
                 decided = request.decide(trainer.training, allow_partial=allow_partial)
             status = content_of(folder.status_file)
             if request.extension is not None:

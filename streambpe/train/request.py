@@ -184,7 +184,7 @@ def counting_for(like: str, config: TrainConfig, counting: Counting, run: Run | 
     Superwords need the documents stored, and uw has a pattern of its own unless `run` is counted with another.
     """
     options = {**LIKE_COUNTING.get(like, {}), **counting.options}
-    if config.superwords == "uw" and (run is None or not (run.state.exists() or run.facts_kept())):
+    if config.superwords == "uw" and (run is None or not run.known_facts()):
         options = {"pattern": UW_PATTERN, **options}
     if config.superwords != "none":
         if options.get("sequences") is False:

@@ -88,7 +88,7 @@ def count(
     request = decide_count(folder, list_sources(given, asked), asked, resources)
     stop = stop or threading.Event()
     with folder.lock(), disk_full_explained(folder.path), waiting_for_tables(stop):
-        if known_facts(folder) != request.facts:  # another count was first
+        if folder.known_facts() != request.facts:  # another count was first
             request = decide_count(folder, list_sources(given, asked), asked, resources)
         return count_decided(folder, request, resources, progress, stop)
 
@@ -113,13 +113,9 @@ class CountRequest:
 
 def list_sources(given: Sequence[str | Source], asked: Counting) -> ListedSources:
     """List the sources."""
-    found, warnings = find_sources([source for source in given if isinstance(source, str)], asked, in_part=True)
+    named = [source for source in given if isinstance(source, str)]
+    found, warnings = find_sources(named, asked, in_part=True) if named else ([], [])
     return ListedSources(found + [source for source in given if isinstance(source, Source)], warnings)
-
-
-def known_facts(folder: Run) -> dict[str, str]:
-    """Table run, or what it was told before it was lost; empty for a new run."""
-    return folder.facts() if folder.state.exists() else folder.facts_kept()
 
 
 def decide_count(folder: Run, found: ListedSources, asked: Counting, resources: Resources) -> CountRequest:
@@ -139,7 +135,7 @@ def decide_count(folder: Run, found: ListedSources, asked: Counting, resources: 
         sources = [replace(s, group=rules.group_of(s.path)) if s.group is None else s for s in sources]
     unused = [name for name, _ in rules.rules if name not in {source.group for source in sources}]
     warnings += [f"--group {name}: no source is in it." for name in dict.fromkeys(unused)]
-    facts = known_facts(folder)
+    facts = folder.known_facts()
     if facts:
         saved = json.loads(facts["config"])
         if asked.options.get("bad_lines") == "skip" and may_skip_from_now_on(folder, saved):
@@ -171,7 +167,7 @@ def count_decided(
         list_parts(folder)  # strangers among them are told before tables are made
     folder.create({**made_with, "config": json.dumps(how.as_facts())})
     if facts and json.loads(facts["config"]).get("bad_lines", "error") != how.bad_lines:
-        folder.put_config(json.dumps(how.as_facts()))
+        folder.put_facts({"config": json.dumps(how.as_facts())})
         warnings.append(f"{folder.path} is counted with --bad-lines {how.bad_lines} from now on.")
     job = CountJob(folder, how, request.pattern, resources, stop)
     return job.run(request.found.sources, warnings, progress, facts)
