@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,7 +25,6 @@ from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.store.database import one_thread
 from streambpe.store.parts import GROUP_ROWS, Part, PartWriter
 from streambpe.store.sqlfiles import query_arrow, query_batches, run_sql
-from streambpe.system import rename
 
 _DIGEST_ROWS = 1 << 16  # added to the digest at once
 _Value = TypeVar("_Value")
@@ -141,7 +141,6 @@ def copy_rows(con: duckdb.DuckDBPyConnection, table: str, target: Path, range_by
             for rows in pieces:
                 writer.write(rows)
             part = writer.close([])
-        rename(writer.temporary, target)  # without a sync: no command goes on with this file
-        return part
+        return replace(part, path=writer.temporary)  # neither synced nor renamed: no other command reads it
 
     return _given_rows(con, table, range_bytes, written)

@@ -54,8 +54,6 @@ _OURS = re.compile(
 
 
 _Value = TypeVar("_Value")
-
-
 _TABLES = "tables"  # the name that `once` keeps TablesRead under
 
 
@@ -254,7 +252,7 @@ class Run:
         put_in_place(temporary, self.state)
 
     def put_facts(self, facts: dict[str, str]) -> None:
-        """Set facts in table run. Locked by the caller. First in run.json, if it has them: lost tables are made of it."""
+        """Set facts in table run, and first in run.json if it has them. Locked by the caller."""
         identity = read_identity(self.path)
         if identity is not None:
             self.change_identity(facts={**identity.facts, **{k: v for k, v in facts.items() if k in identity.facts}})
