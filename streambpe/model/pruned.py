@@ -14,6 +14,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import msgspec
+
 from streambpe.errors import UsageError
 from streambpe.model.eventlog import EventLog, FixedIds, Special
 from streambpe.model.events import Event, Op
@@ -52,7 +54,7 @@ def prune_log(
         return ids.get(number, number)
 
     events = tuple(
-        replace(event, id=renamed(event.id), left=renamed(event.pair[0]), right=renamed(event.pair[1]))
+        msgspec.structs.replace(event, id=renamed(event.id), left=renamed(event.pair[0]), right=renamed(event.pair[1]))
         for event in log.events
         if event.id not in gone
     )

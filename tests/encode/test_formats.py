@@ -23,7 +23,7 @@ from streambpe.encode.formats.hf import last_merge, tokenizer_json
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import EventLogError, ModelError, UsageError
 from streambpe.model.alphabet import bytes_alphabet
-from streambpe.model.eventlog import EventLog, Header, log_lines, merge_event, read_event_log, write_event_log
+from streambpe.model.eventlog import EventLog, Header, Special, log_lines, merge_event, read_event_log, write_event_log
 from streambpe.model.parquet import read_parquet, write_parquet
 from streambpe.text.expressions import alternatives
 from streambpe.text.patterns import PRESETS
@@ -294,7 +294,7 @@ def test_tiktoken_file_makes_an_encoding(tmp_path):
     import runpy
 
     header = trained("plain").header
-    specials = (*header.specials[:-1], replace(header.specials[-1], text="<😀>"))
+    specials = (*header.specials[:-1], Special("<😀>", header.specials[-1].id))
     export(EventLog(replace(header, specials=specials), trained("plain").events), "tiktoken", tmp_path / "en.tiktoken")
     found = runpy.run_path(str(tmp_path / "en.tiktoken.py"))
     assert 'runpy.run_path(THIS_FILE)["encoding"]' in found["__doc__"]
