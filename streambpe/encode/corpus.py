@@ -36,8 +36,8 @@ from streambpe.arrays import save_array
 from streambpe.core.encoding import WHOLE, TokenDead
 from streambpe.count_config import SourceOptions
 from streambpe.encode import sidecar
-from streambpe.encode.blocks import EncodedBlock, IdsWriter, Place
-from streambpe.encode.encoder import PackedEncoder, RunJoiner
+from streambpe.encode.blocks import TAKE_ANYWAY, EncodedBlock, IdsWriter, Place
+from streambpe.encode.encoder import RunJoiner
 from streambpe.encode.shards import (
     IdsFile,
     Shards,
@@ -50,7 +50,7 @@ from streambpe.encode.shards import (
 from streambpe.encode.sidecar import GrowingFile, IdsRecord, damaged_output, sidecar_of
 from streambpe.encode.split import DocumentHash, for_validation, numbers_of, parse_share, validation_path
 from streambpe.encode.spread import encode_by_tasks, encode_runner, plan_tasks
-from streambpe.encode.streams import TAKE_ANYWAY, BadUtf8, Streams, begin_meter, found_sources
+from streambpe.encode.streams import begin_meter, block_encoder, found_sources
 from streambpe.encode.tasks import EncodeShared
 from streambpe.errors import LimitError, SourceUnreachable, Stopped, UsageError
 from streambpe.failpoints import failpoint
@@ -64,8 +64,8 @@ from streambpe.runners.attempts import remove_place
 from streambpe.sources.decode import block_text
 from streambpe.sources.find import Named, find_sources
 from streambpe.sources.read import Reader
-from streambpe.sources.source import Source
-from streambpe.sources.stretches import bytes_between, refuse_engine
+from streambpe.sources.source import BadUtf8, Source
+from streambpe.sources.stretches import Stretch, bytes_between, refuse_engine
 from streambpe.system import remove_folder, sync
 from streambpe.threads import ending_waits, stopped_by
 
@@ -260,7 +260,7 @@ class _Job:
         self.encoder = tokenizer.encoder
         self.eot = None if self.eot_text is None else tokenizer.special_tokens[self.eot_text]
         self.unfinished = DocumentHash()
-        self.streams = Streams(tokenizer, self.sources, self.bad_utf8, self.resources, hashed=share is not None)
+        self.blocks = block_encoder(self.encoder, self.bad_utf8, self.resources, hashed=share is not None)
         self.folder = unfinished(behind_links(path))
         self.progress_file = self.folder / "progress.json"
         self.ids, self.offsets = GrowingFile(self.folder / "ids"), GrowingFile(self.folder / "offsets")
@@ -331,53 +331,48 @@ class _Job:
                 except SourceUnreachable:
                     if not self.stop.is_set():
                         raise
-                    self._commit()
-                    raise self._stopped() from None
+                state.finishing = not self.stop.is_set()
+                self._commit()
+                if not state.finishing:
+                    raise Stopped(
+                        f"Stopped; kept in {self.folder}: {counted(state.documents, 'document')}. Go on with the same "
+                        f"command.",
+                        stopped_by(self.stop),
+                    )
         finally:
-            self.streams.close()
+            self.blocks.close()
             if not self.progress_file.exists():  # nothing is certain
                 remove_folder(self.folder)
 
     def _encode_left(self, meter: Meter) -> None:
-        """Everything that is left."""
-        state = self.state
+        """What is left, until the end or a stop."""
         self._encode_beside(meter)
-        for block in self.streams.blocks(meter, state.place):
-            self._append(block)
+        if self.stop.is_set():
+            return
+        first, stop_at, inside = self.state.place
+        left = [Stretch(source) for source in self.sources[first:]]
+        if left and stop_at:
+            left[0] = left[0].without([(0, stop_at)])
+        for block in self.blocks.blocks(enumerate(left, first), meter.advance, inside):
             if self.stop.is_set():
-                self._commit()
-                raise self._stopped()
-        state.finishing = True
-        self._commit()
-
-    def _stopped(self) -> Stopped:
-        return Stopped(
-            f"Stopped; kept in {self.folder}: {counted(self.state.documents, 'document')}. Go on with the same "
-            f"command.",
-            stopped_by(self.stop),
-        )
+                return
+            self._append(block)
 
     def _encode_beside(self, meter: Meter) -> None:
         """Encode by tasks in processes, if that pays; what a worker cannot hold is left, and all behind it."""
-        state, how = self.state, self.streams
-        packed = PackedEncoder.of(self.encoder)
-        found = encode_runner(self.sources[state.source :], packed, how.resources, self.tasks.absolute())
+        state, tasks = self.state, self.tasks.absolute()
+        found = encode_runner(self.sources[state.source :], self.encoder, self.resources, tasks)
         if found is None:
             return
-        shared = EncodeShared(
-            packed, how.is_script, self.tasks.absolute(), how.bad_utf8, self.share is not None, TAKE_ANYWAY,
-            how.resources.document_seconds,
-        )  # fmt: skip
+        hashed, seconds = self.share is not None, self.resources.document_seconds
+        shared = EncodeShared(self.encoder, tasks, self.bad_utf8, hashed, seconds)
         source = self.sources[state.source]
         meter.advance(bytes_between(source.kind, source.path, 0, state.stop_at))
-        plan = plan_tasks(self.sources, packed.pattern, state.place, found[0].workers, TAKE_ANYWAY)
+        plan = plan_tasks(self.sources, self.encoder.pattern, state.place, found[0].workers)
         try:
             encode_by_tasks(*found, plan, shared, self._append, meter.advance, self.stop)
         except TokenDead as why:
             raise self.encoder.refused(why, []) from None
-        if self.stop.is_set():
-            self._commit()
-            raise self._stopped()
         begin_meter(meter, self.sources, state.source)
 
     def _append(self, block: EncodedBlock) -> None:
