@@ -55,7 +55,7 @@ from streambpe.encode.tasks import EncodeShared
 from streambpe.errors import LimitError, SourceUnreachable, Stopped, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.files import behind_links, put_in_place, replace_file, unfinished
-from streambpe.model.eventlog import header_line
+from streambpe.model.eventlog import events_digest, header_line
 from streambpe.outputs import not_written, refuse_existing, whole_output
 from streambpe.plurals import counted
 from streambpe.progress import Meter
@@ -272,8 +272,8 @@ class _Job:
         self.writer = IdsWriter(self.ids.write, self.offsets.write, self.dtype, self.eot)
         self.committed = 0.0
         model = tokenizer.event_log
-        digest = hashlib.sha256(header_line(model.header, len(self.encoder.model.events), ""))
-        digest.update(repr([(e.op, e.pair if e.left is not None else e.into, e.id) for e in model.events]).encode())
+        events = self.encoder.model.events
+        digest = hashlib.sha256(header_line(model.header, len(events), events_digest(events)))
         inputs = [[s.path, s.column, s.bytes, s.mtime_ns] for s in self.sources]
         facts = {"model": digest.hexdigest(), "n_vocab": tokenizer.n_vocab, "options": self.options, "inputs": inputs}
         self.state = _State(facts)

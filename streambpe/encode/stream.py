@@ -8,12 +8,15 @@ bytes only up to the end of a character.
 from __future__ import annotations
 
 import codecs
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from streambpe.encode.encoder import Encoder, RunJoiner, as_utf8
 from streambpe.model.codecs import ScriptCodec
 from streambpe.sources.borders import find_border
 from streambpe.text.whitespace import WORD_MARK
+
+if TYPE_CHECKING:
+    from streambpe.encode.tokenizer import Tokenizer
 
 _FIRST_TRY = 256  # characters held before the first look for a border
 
@@ -61,24 +64,10 @@ class StreamEncoder:
         return ids
 
 
-class Contents(Protocol):
-    """What a decoder asks of a tokenizer."""
-
-    @property
-    def encoder(self) -> Encoder:
-        """The model made ready."""
-
-    def part_content(self, token: int) -> bytes | None:
-        """The content of a token that says something only beside others."""
-
-    def decode_single_token_bytes(self, token: int) -> bytes:
-        """The bytes of any other token."""
-
-
 class StreamDecoder:
     """`feed` ids one by one, then `finish`. Holds back at most three bytes or SCRIPT symbols."""
 
-    def __init__(self, tokenizer: Contents) -> None:
+    def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
         self._marked = tokenizer.encoder.pattern.name == "whitespace"
