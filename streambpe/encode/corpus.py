@@ -429,48 +429,40 @@ class _Job:
         offsets = np.fromfile(self.offsets.path, "<i8")
         if offsets[0] or offsets[-1] != self.state.ids or (offsets[1:] < offsets[:-1]).any():
             raise damaged_output(self.offsets.path, self.folder)
-        validation: IdsFile | None = None
-        shards: tuple[IdsFile, ...] = ()
-        if self.share is None and self.shards is None:
-            training = self._make(self.path, self.ids.path, self.ids.sum.digest(), offsets)
-        else:
-            sides = np.zeros(len(offsets) - 1, np.uint8)
-            if self.share is not None:
-                sides = np.fromfile(self.sides.path, np.uint8)
-            if self.shards is None:
-                training = self._make(self.path, *self._side(sides == 0, offsets))
-            else:
-                training, shards = self._make_shards(sides == 0, offsets, self.shards)
-            failpoint("encoded-training")
-            if self.share is not None:
-                validation = self._make(validation_path(self.path), *self._side(sides == 1, offsets))
+        sides = np.zeros(len(offsets) - 1, np.uint8)
+        if self.share is not None:
+            sides = np.fromfile(self.sides.path, np.uint8)
+        paths, borders = [self.path], [0, len(sides)]
+        if self.shards is not None:
+            remove_shards(self.path)
+            sizes = np.where(sides == 0, np.diff(offsets), 0)
+            many = self.shards.count(int(sizes.sum()), self.dtype.itemsize)
+            paths, borders = shard_paths(self.path, many), shard_borders(np.cumsum(sizes), many)
+        made = []
+        for path, (low, high) in zip(paths, pairwise(borders), strict=True):
+            made.append(self._make(path, *self._side(sides[low:high] == 0, offsets[low : high + 1])))
+            failpoint("encoded-shard")
+        training, shards = made[0], ()
+        if self.shards is not None:
+            training = IdsFile(index_path(self.path), sum(one.ids for one in made), sum(one.documents for one in made))
+            with whole_output(training.path) as name:
+                name.write_bytes(index_of(self._record(training), made))
+            shards = tuple(made)
+        failpoint("encoded-training")
+        validation = None
+        if self.share is not None:
+            validation = self._make(validation_path(self.path), *self._side(sides == 1, offsets))
         failpoint("encoded")
         self.progress_file.unlink()
         remove_folder(self.folder)
         return training, validation, shards
 
-    def _make_shards(
-        self, chosen: npt.NDArray[np.bool_], offsets: npt.NDArray[np.int64], wanted: Shards
-    ) -> tuple[IdsFile, tuple[IdsFile, ...]]:
-        """(the index, the shards of the chosen documents)."""
-        remove_shards(self.path)
-        sizes = np.diff(offsets)
-        sizes[~chosen] = 0
-        shards = wanted.count(int(sizes.sum()), self.dtype.itemsize)
-        borders = shard_borders(np.cumsum(sizes), shards)
-        made = []
-        for path, (low, high) in zip(shard_paths(self.path, shards), pairwise(borders), strict=True):
-            made.append(self._make(path, *self._side(chosen[low:high], offsets[low : high + 1])))
-            failpoint("encoded-shard")
-        whole = IdsFile(index_path(self.path), sum(one.ids for one in made), sum(one.documents for one in made))
-        with whole_output(whole.path) as name:
-            name.write_bytes(index_of(self._record(whole), made))
-        return whole, tuple(made)
-
     def _side(
         self, chosen: npt.NDArray[np.bool_], offsets: npt.NDArray[np.int64]
     ) -> tuple[Path, bytes, npt.NDArray[np.int64]]:
         """(a file of the ids of the chosen documents, its checksum, where each of these begins in it)."""
+        if self.share is None and self.shards is None:
+            return self.ids.path, self.ids.sum.digest(), offsets
         numbers = np.memmap(self.ids.path, self.dtype, "r") if self.state.ids else np.zeros(0, self.dtype)
         side = GrowingFile(self.side)
         side.path.unlink(missing_ok=True)

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from streambpe.errors import EventLogError
 from streambpe.files import whole_file
-from streambpe.model.eventlog import EventLog, Op, events_digest, header_line, read_event_lines
+from streambpe.model.eventlog import EventLog, events_digest, header_line, read_event_lines
 
 _KEY = b"streambpe-events"
 _SCHEMA = pa.schema(
@@ -34,18 +34,8 @@ _SCHEMA = pa.schema(
 def write_parquet(path: str | os.PathLike[str], log: EventLog) -> None:
     """Write the log as Parquet; the file appears under its name when it is complete."""
     header = header_line(log.header, len(log.events), events_digest(log.events)).rstrip(b"\n")
-    events = log.events
-    table = pa.table(
-        [
-            pa.array([str(e.op) for e in events], pa.string()).dictionary_encode().cast(_SCHEMA.field("op").type),
-            pa.array([e.left for e in events], pa.int64()),
-            pa.array([e.right for e in events], pa.int64()),
-            pa.array([e.id for e in events], pa.int64()),
-            pa.array([list(e.into) if e.op is Op.DELETE else None for e in events], _SCHEMA.field("into").type),
-            pa.array([e.n for e in events], pa.int64()),
-        ],
-        schema=_SCHEMA.with_metadata({_KEY: header}),
-    )
+    schema = _SCHEMA.with_metadata({_KEY: header})
+    table = pa.Table.from_pylist([msgspec.to_builtins(event) for event in log.events], schema)
     with whole_file(Path(path)) as temporary:
         pq.write_table(table, temporary, compression="zstd")
 
