@@ -12,9 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from streambpe.core.encoding import END_OF_TEXT, BlockIds, EncoderCore, Ids, SymbolRefused, TokenDead
+from streambpe.core.encoding import (
+    END_OF_TEXT,
+    HOLD_FIRST,
+    HOLD_LAST,
+    BlockIds,
+    EncoderCore,
+    Ids,
+    SymbolRefused,
+    TokenDead,
+)
 from streambpe.core.strings import as_buffers
-from streambpe.encode.encoder import Encoder, RunJoiner, as_utf8
+from streambpe.encode.encoder import Encoder, as_utf8
 from streambpe.encode.split import HashedBlock
 from streambpe.resources import DOCUMENT_SECONDS, uncollected
 from streambpe.sources.decode import block_text, naming_documents
@@ -78,13 +87,9 @@ def numbered_blocks(
 ) -> Iterator[tuple[int, Block]]:
     """The blocks of stretches, each with the number of its source; `inside`: the first begins amid a document."""
     for number, stretch in stretches:
-        ends_inside = stretch.ends_inside
         for block in reader.blocks(stretch.source, stretch.done, stretch.stop):
-            # a reader that begins in the middle does not know what came before, nor what comes behind its end
-            goes_on = block.ends_inside or (ends_inside and block.stop_at == stretch.stop)
-            yield number, replace(block, inside_document=inside, ends_inside=goes_on)
-            inside = goes_on
-        inside = ends_inside
+            yield number, replace(block, inside_document=True) if inside else block
+            inside = False
 
 
 class BlockEncoder:
@@ -182,7 +187,7 @@ class BlockEncoder:
     def encode(self, text: bytes, block: Block) -> EncodedBlock:
         """Encode a block whose counting buffer was made already."""
         with naming_documents(block):
-            ids, dropped = self.stream(text, RunJoiner.hold(block.inside_document, block.ends_inside))
+            ids, dropped = self.stream(text, HOLD_FIRST | HOLD_LAST)
         size = len(text) - text.count(_MARK)
         return EncodedBlock(ids, size, dropped, HashedBlock.of(text) if self.hashed else None)
 

@@ -21,8 +21,6 @@ import numpy.typing as npt
 from streambpe.core.encoding import (
     CACHE_BYTES,
     END_OF_TEXT,
-    HOLD_FIRST,
-    HOLD_LAST,
     NO_LIMIT,
     WHOLE,
     WINDOW,
@@ -315,11 +313,6 @@ class RunJoiner:
     def carry(self) -> Ids:
         """Whole chunks that the next block may join with."""
         return np.concatenate(self._held)
-
-    @staticmethod
-    def hold(begins_inside: bool, ends_inside: bool) -> int:
-        """What of a block is held for its neighbours, by where in a document it begins and ends."""
-        return (HOLD_FIRST if begins_inside else 0) | (HOLD_LAST if ends_inside else 0)
 
     def join(self, block: BlockIds) -> Ids:
         """The model ids that are certain now, END_OF_TEXT behind every document."""

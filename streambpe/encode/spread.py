@@ -103,8 +103,7 @@ def plan_tasks(sources: Sequence[Source], pattern: Pattern, place: Place, worker
         for stretch in cut(source, done, size, pattern, TAKE_ANYWAY):
             if held and (held_bytes + min(size, source.bytes) > size or len(held) >= _MOST_STRETCHES):
                 yield EncodeTask(number, tuple(held), inside)
-                inside = held[-1][1].ends_inside
-                number, held, held_bytes = number + 1, [], 0
+                number, held, held_bytes, inside = number + 1, [], 0, False
             held.append((at, stretch))
             held_bytes += min(size, source.bytes)
     if held:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 from typing import TYPE_CHECKING
 
+from streambpe.core.encoding import HOLD_FIRST, HOLD_LAST
 from streambpe.encode.encoder import Encoder, RunJoiner, as_utf8
 from streambpe.model.codecs import ScriptCodec
 from streambpe.sources.borders import find_border
@@ -30,7 +31,6 @@ class StreamEncoder:
         self._size = 0
         self._try_at = _FIRST_TRY
         self._joiner = RunJoiner(self._encoder)  # keeps whole chunks at the end that a superword may still take further
-        self._inside = False  # something of the text was let go already
 
     def feed(self, text: str) -> list[int]:
         """The ids that are certain now."""
@@ -58,9 +58,8 @@ class StreamEncoder:
     def _encode(self, text: str, ends: bool) -> list[int]:
         if not self._encoder.has_superwords:
             return self._encoder.id_list(as_utf8(text))
-        hold = self._joiner.hold(self._inside, not ends)
+        hold = HOLD_FIRST | (0 if ends else HOLD_LAST)
         ids: list[int] = self._joiner.join(self._encoder.block(as_utf8(text), hold)).tolist()
-        self._inside = not ends
         return ids
 
 

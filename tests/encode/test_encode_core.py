@@ -240,16 +240,14 @@ def test_blocks_joined_are_the_text(seed, data):
     if -1 in encoder.model_ids[wanted]:
         return
     cuts = sorted(data.draw(st.sets(st.integers(0, len(pieces)), max_size=8)) | {0, len(pieces)})
-    joiner, core, found, inside = RunJoiner(encoder), encoder.core(), [], False
+    joiner, core, found = RunJoiner(encoder), encoder.core(), []
     for low, high in itertools.pairwise(cuts):
-        ends_inside = pieces[high - 1] != b"\xff"
         # each piece is a chunk: given by row, since a cut between any two is no border of the pattern
         chunks = pl.Series([piece.decode() for piece in pieces[low:high] if piece != b"\xff"], dtype=pl.String)
         numbers = iter(range(len(chunks)))
         rows = np.array([-1 if piece == b"\xff" else next(numbers) for piece in pieces[low:high]], np.int32)
-        block = core.block_of_rows(*as_buffers(chunks), rows, RunJoiner.hold(inside, ends_inside))
+        block = core.block_of_rows(*as_buffers(chunks), rows, HOLD_FIRST | HOLD_LAST)
         found += joiner.join(block).tolist()
-        inside = ends_inside
     assert found == encoder.model_ids[wanted].tolist()
     assert not len(joiner.carry)
 
