@@ -108,9 +108,7 @@ class _State:
     """How much of the unfinished output is certain. Written to progress.json, with a checksum behind it."""
 
     job: dict[str, Any]  # compared as JSON with what another call, or another version, left
-    source: int = 0  # sources before this one are done
-    stop_at: int = 0  # and this one up to here
-    inside: bool = False  # in the middle of a document
+    place: Place = (0, 0, False)  # where it goes on
     ids: int = 0
     documents: int = 0
     bytes: int = 0
@@ -119,11 +117,6 @@ class _State:
     hashed: tuple[str, str] = ("", "")  # of a document that is not whole yet, in hex
     finishing: bool = False  # all of it is certain; OUT is being made of it, or is made already
     sums: dict[str, str] = field(default_factory=dict)  # of each file, over what is certain
-
-    @property
-    def place(self) -> Place:
-        """Where it goes on."""
-        return self.source, self.stop_at, self.inside
 
     @classmethod
     def read(cls, file: Path) -> _State | None:
@@ -280,7 +273,7 @@ class _Job:
 
     def run(self, warnings: tuple[str, ...], meter: Meter) -> EncodeResult:
         resumed = self._resume()
-        begin_meter(meter, self.sources, self.state.source)
+        begin_meter(meter, self.sources, self.state.place[0])
         if not self.state.finishing:
             self._encode(meter)
         meter.stage = "writing"
@@ -360,20 +353,20 @@ class _Job:
 
     def _encode_beside(self, meter: Meter) -> None:
         """Encode by tasks in processes, if that pays; what a worker cannot hold is left, and all behind it."""
-        state, tasks = self.state, self.tasks.absolute()
-        found = encode_runner(self.sources[state.source :], self.encoder, self.resources, tasks)
+        tasks, (first, stop_at, _) = self.tasks.absolute(), self.state.place
+        found = encode_runner(self.sources[first:], self.encoder, self.resources, tasks)
         if found is None:
             return
         hashed, seconds = self.share is not None, self.resources.document_seconds
         shared = EncodeShared(self.encoder, tasks, self.bad_utf8, hashed, seconds)
-        source = self.sources[state.source]
-        meter.advance(bytes_between(source.kind, source.path, 0, state.stop_at))
-        plan = plan_tasks(self.sources, self.encoder.pattern, state.place, found[0].workers)
+        source = self.sources[first]
+        meter.advance(bytes_between(source.kind, source.path, 0, stop_at))
+        plan = plan_tasks(self.sources, self.encoder.pattern, self.state.place, found[0].workers)
         try:
             encode_by_tasks(*found, plan, shared, self._append, meter.advance, self.stop)
         except TokenDead as why:
             raise self.encoder.refused(why, []) from None
-        begin_meter(meter, self.sources, state.source)
+        begin_meter(meter, self.sources, self.state.place[0])
 
     def _append(self, block: EncodedBlock) -> None:
         """Append the ids of a block; blocks come in order."""
@@ -381,8 +374,7 @@ class _Job:
         if block.hashed is not None and self.share is not None:
             self.sides.write(for_validation(numbers_of(block.hashed, self.unfinished), self.share).data)
         self.writer.append(self.joiner.join(block.ids))
-        state.source, state.stop_at, state.inside = block.behind
-        state.bytes, state.dropped = state.bytes + block.bytes, state.dropped + block.dropped
+        state.place, state.bytes, state.dropped = block.behind, state.bytes + block.bytes, state.dropped + block.dropped
         if time.monotonic() - self.committed > COMMIT_SECONDS:
             self._commit()
 

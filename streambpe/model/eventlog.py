@@ -86,6 +86,13 @@ class FixedIds:
     inherited: int  # the first events, whose counts are not of this corpus; no cut goes below them
     free: tuple[tuple[int, int], ...] = ()  # (first, how many) ids of no token, as many as are reserved
 
+    @classmethod
+    def of(cls, inherited: int, free: Iterable[int]) -> FixedIds:
+        """With these ids of no token."""
+        stretches = itertools.groupby(enumerate(sorted(free)), lambda place: place[1] - place[0])
+        numbers = ([number for _, number in stretch] for _, stretch in stretches)
+        return cls(inherited, tuple((listed[0], len(listed)) for listed in numbers))
+
 
 @dataclass(frozen=True)
 class Header:

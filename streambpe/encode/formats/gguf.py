@@ -10,7 +10,6 @@ from pathlib import Path
 
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.flat import FlatModel, flatten, not_made_of_their_bytes, shown_tokens
-from streambpe.encode.formats.hf import token_text
 from streambpe.encode.formats.hf_folder import Roles
 from streambpe.errors import ModelError
 from streambpe.later import need
@@ -29,7 +28,7 @@ def export_gguf(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
     """Write a vocabulary-only GGUF file; (files, what is lost)."""
     library = need("gguf", "--to gguf", " Nothing was written.")
     flat = flatten(encoder, "gguf")
-    if flat.kind == "chars":
+    if flat.of_characters:
         raise ModelError("llama.cpp's BPE tokens are bytes; this model's symbols are characters. Nothing was written.")
     if encoder.has_superwords:
         raise ModelError(
@@ -61,8 +60,8 @@ def export_gguf(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
             "Train with --special '</s>'."
         )
     lost.append("not run in llama.cpp by this command: `streambpe docs encode` has what was compared there.")
-    tokens, types = _tokens(flat, encoder.model.alphabet.first_id)
-    merges = [f"{token_text(flat, left)} {token_text(flat, right)}" for left, right in flat.merges]
+    tokens, types = _tokens(flat)
+    merges = [f"{flat.text(left)} {flat.text(right)}" for left, right in flat.merges]
     writer = library.GGUFWriter(path, "llama")
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre(name)
@@ -78,12 +77,12 @@ def export_gguf(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
     return [path], lost
 
 
-def _tokens(flat: FlatModel, first_id: int) -> tuple[list[str], list[int]]:
-    size = first_id + flat.n_vocab
+def _tokens(flat: FlatModel) -> tuple[list[str], list[int]]:
+    size = flat.encoder.model.alphabet.first_id + flat.encoder.model.n_vocab
     tokens = [f"<|unused_{i}|>" for i in range(size)]
     types = [_UNUSED] * size
     for number, content in flat.tokens.items():
-        tokens[number], types[number] = token_text(flat, content), _NORMAL
+        tokens[number], types[number] = flat.text(content), _NORMAL
     for text, number in flat.specials.items():
         tokens[number], types[number] = text, _CONTROL
     return tokens, types
