@@ -8,12 +8,16 @@ bytes only up to the end of a character.
 from __future__ import annotations
 
 import codecs
-from typing import Protocol
+from typing import TYPE_CHECKING
 
+from streambpe.core.encoding import HOLD_FIRST, HOLD_LAST
 from streambpe.encode.encoder import Encoder, RunJoiner, as_utf8
 from streambpe.model.codecs import ScriptCodec
 from streambpe.sources.borders import find_border
 from streambpe.text.whitespace import WORD_MARK
+
+if TYPE_CHECKING:
+    from streambpe.encode.tokenizer import Tokenizer
 
 _FIRST_TRY = 256  # characters held before the first look for a border
 
@@ -27,7 +31,6 @@ class StreamEncoder:
         self._size = 0
         self._try_at = _FIRST_TRY
         self._joiner = RunJoiner(self._encoder)  # keeps whole chunks at the end that a superword may still take further
-        self._inside = False  # something of the text was let go already
 
     def feed(self, text: str) -> list[int]:
         """The ids that are certain now."""
@@ -55,30 +58,15 @@ class StreamEncoder:
     def _encode(self, text: str, ends: bool) -> list[int]:
         if not self._encoder.has_superwords:
             return self._encoder.id_list(as_utf8(text))
-        hold = self._joiner.hold(self._inside, not ends)
+        hold = HOLD_FIRST | (0 if ends else HOLD_LAST)
         ids: list[int] = self._joiner.join(self._encoder.block(as_utf8(text), hold)).tolist()
-        self._inside = not ends
         return ids
-
-
-class Contents(Protocol):
-    """What a decoder asks of a tokenizer."""
-
-    @property
-    def encoder(self) -> Encoder:
-        """The model made ready."""
-
-    def part_content(self, token: int) -> bytes | None:
-        """The content of a token that says something only beside others."""
-
-    def decode_single_token_bytes(self, token: int) -> bytes:
-        """The bytes of any other token."""
 
 
 class StreamDecoder:
     """`feed` ids one by one, then `finish`. Holds back at most three bytes or SCRIPT symbols."""
 
-    def __init__(self, tokenizer: Contents) -> None:
+    def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
         self._marked = tokenizer.encoder.pattern.name == "whitespace"

@@ -16,7 +16,7 @@ import csv
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TextIO
 
 import numpy as np
@@ -179,7 +179,6 @@ def count_uses(
     with contextlib.closing(blocks):
         counter = _ChunkUses(tokenizer, blocks, room // 8)
         uses, words, joiner = counter.uses, WordCounter(), RunJoiner(encoder)
-        inside = False
         most_bytes = max(block_bytes, room // 2 // _BYTES_A_BYTE)
         for block in Reader(encoder.pattern, block_bytes, most_bytes, on_read=advance).blocks(source):
             text = blocks.text_of(block)
@@ -189,9 +188,8 @@ def count_uses(
             words.add(text)
             counter.add(text)
             if encoder.has_superwords:
-                ids = joiner.join(blocks.encode(text, replace(block, inside_document=inside)).ids)
+                ids = joiner.join(blocks.encode(text, block).ids)
                 uses.n += np.bincount(ids[ids >= 0], minlength=len(uses.n))
-            inside = block.ends_inside
         counter.fold()
         uses.words = words.n
     return uses

@@ -10,10 +10,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from streambpe.config import TrainConfig
@@ -291,7 +291,7 @@ def test_a_damaged_journal_is_named(counted, tmp_path):
     # an event that these words do not lead to, with the checksums that belong to it
     journal.write_bytes(written)
     whole = Journal.read(journal)
-    events = [replace(whole.events[0], n=whole.events[0].n + 1), *whole.events[1:]]
+    events = [msgspec.structs.replace(whole.events[0], n=whole.events[0].n + 1), *whole.events[1:]]
     Journal.start(journal, whole.training, events, whole.batches, whole.vetoes).save()
     with pytest.raises(RunError, match="were learned from other words"):
         learn(run)

@@ -16,8 +16,8 @@ from typing import (
 )
 
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.formats.flat import lost_preparation, refuse_rules
-from streambpe.encode.formats.hf import named_alphabet, preset_of, shown, unshown
+from streambpe.encode.formats.flat import lost_preparation, refuse_rules, shown, unshown
+from streambpe.encode.formats.hf import named_alphabet, preset_of
 from streambpe.errors import ModelError, quoted
 from streambpe.model.alphabet import Alphabet, bytes_alphabet, utf8_alphabet
 from streambpe.model.eventlog import (

@@ -385,8 +385,7 @@ def _reader(to: str, files: list[Path]) -> tuple[Callable[[str], list[int]], Cal
     """(text -> ids as the exported file encodes it; id -> bytes, if its ids may differ; the library that encodes)."""
     if to == "gguf":
         raise UsageError(
-            f"{files[0]} was written and read back, but only llama.cpp can encode with it: leave --verify out, and "
-            f"compare there."
+            f"{files[0]} was written, but only llama.cpp can encode with it: leave --verify out, and compare there."
         )
     library = {"tiktoken": "tiktoken", "hf": "tokenizers", "gpt2": "tokenizers", "sentencepiece": "sentencepiece"}
     if to not in library:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.formats.flat import FlatModel, flatten
-from streambpe.encode.formats.hf import log_from_merges, lost_names, token_text, unshown
+from streambpe.encode.formats.flat import FlatModel, flatten, unshown
+from streambpe.encode.formats.hf import log_from_merges
 from streambpe.errors import ModelError, quoted, typed
 from streambpe.model.eventlog import EventLog
 
@@ -122,20 +122,19 @@ def _refuse_class(folder: Path, pattern: str | None) -> None:
 def export_gpt2(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
     """Write PATH/vocab.json and PATH/merges.txt; (files, what is lost)."""
     flat = flatten(encoder, "gpt2")
-    vocab = {token_text(flat, content): number for number, content in flat.tokens.items()}
-    lost = lost_in_gpt2(encoder, flat) + lost_names(vocab, flat.specials)
+    lost = lost_in_gpt2(encoder, flat)
+    vocab, merges, names = flat.in_texts()
     path.mkdir(parents=True, exist_ok=True)
-    vocab.update(flat.specials)
     vocab_file, merges_file = (path / name for name in FILES)
     vocab_file.write_text(json.dumps(vocab, ensure_ascii=False), encoding="utf-8")
-    lines = [f"{token_text(flat, left)} {token_text(flat, right)}\n" for left, right in flat.merges]
+    lines = [f"{left} {right}\n" for left, right in merges]
     merges_file.write_text("#version: 0.2\n" + "".join(lines), encoding="utf-8")
-    return [vocab_file, merges_file], lost
+    return [vocab_file, merges_file], lost + names
 
 
 def lost_in_gpt2(encoder: Encoder, flat: FlatModel) -> list[str]:
     """What the two files cannot say. ModelError if they can say nothing."""
-    if flat.kind == "chars":
+    if flat.of_characters:
         raise ModelError("vocab.json and merges.txt are read as bytes; this model's symbols are characters. Use hf.")
     lost = list(flat.lost)
     if encoder.pattern.name not in ("gpt2", "r50k"):

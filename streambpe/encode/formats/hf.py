@@ -23,13 +23,12 @@ from typing import Any  # tokenizer.json is JSON of another program: dict[str, A
 
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.flat import (
-    FlatModel,
     again_after_use,
     flatten,
     merged_by_rank,
     not_made_of_their_bytes,
-    portable,
     shown_tokens,
+    unshown,
 )
 from streambpe.errors import ModelError, quoted
 from streambpe.model.alphabet import Alphabet, byte_to_character, bytes_alphabet, gpt2_alphabet
@@ -42,38 +41,11 @@ from streambpe.text.dialects import Dialect, Unsayable, read, translated
 from streambpe.text.patterns import PRESETS
 from streambpe.text.whitespace import WORD_MARK
 
-_CHARACTER = byte_to_character()
-_BYTE = {character: byte for byte, character in _CHARACTER.items()}
-
-
-def shown(content: bytes) -> str:
-    """Bytes as GPT-2's printable characters: b" the" -> "Ġthe"."""
-    return "".join(map(_CHARACTER.__getitem__, content))
-
-
-def unshown(text: str) -> bytes:
-    """The bytes behind `shown`; KeyError if a character stands for none."""
-    return bytes(map(_BYTE.__getitem__, text))
-
-
-def token_text(flat: FlatModel, content: bytes) -> str:
-    """How tokenizer.json and merges.txt write a token."""
-    return content.decode() if flat.kind == "chars" else shown(content)
-
-
-def lost_names(vocab: dict[str, int], specials: dict[str, int]) -> list[str]:
-    """What is lost where a token is written as a special token is: a vocabulary in JSON has one id for both."""
-    both = sorted(vocab.keys() & specials.keys())
-    names = ", ".join(both[:3])
-    return [f"{len(both)} learned tokens that are spelled as special tokens ({names}): one id is left."] if both else []
-
 
 def tokenizer_json(encoder: Encoder) -> tuple[dict[str, Any], list[str]]:
     """(the content of tokenizer.json, what is lost)."""
-    flat = flatten(encoder, "hf")
-    header = encoder.header
-    lost = list(flat.lost)
-    vocab = {token_text(flat, content): number for number, content in flat.tokens.items()}
+    flat, header = flatten(encoder, "hf"), encoder.header
+    vocab, merges, lost = flat.in_texts()
     added = [
         {
             "id": number,
@@ -86,8 +58,6 @@ def tokenizer_json(encoder: Encoder) -> tuple[dict[str, Any], list[str]]:
         }
         for text, number in flat.specials.items()
     ]
-    lost += lost_names(vocab, flat.specials)
-    vocab.update(flat.specials)
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
     steps: list[dict[str, Any]] = []
     decoder: dict[str, Any] = byte_level
@@ -95,15 +65,15 @@ def tokenizer_json(encoder: Encoder) -> tuple[dict[str, Any], list[str]]:
         mark = {"type": "Metaspace", "replacement": WORD_MARK, "prepend_scheme": "always", "split": False}
         steps = [_split(r"[\s\x{1C}-\x{1F}]+", "Removed"), mark]  # WhitespaceSplit leaves those four in words
         decoder = mark
-        if flat.kind != "chars":  # after ByteLevel all is one piece, of which Metaspace would drop every mark
+        if not flat.of_characters:  # after ByteLevel all is one piece, of which Metaspace would drop every mark
             unmark = {"type": "Replace", "pattern": {"String": WORD_MARK}, "content": " "}
             strip = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
             decoder = {"type": "Sequence", "decoders": [byte_level, unmark, strip]}
     elif flat.expression:
-        expression = portable(flat.expression, flat.is_preset, "oniguruma")
-        drops = header.config.get("gaps") == "drop" and not flat.is_preset
+        expression = flat.portable("oniguruma")
+        drops = header.config.get("gaps") == "drop" and encoder.pattern.name == "regex"
         steps = [_split(expression, "Removed", invert=True) if drops else _split(expression, "Isolated")]
-    if flat.kind == "chars":
+    if flat.of_characters:
         if encoder.pattern.name != "whitespace":
             decoder = {"type": "Fuse"}
     else:
@@ -127,10 +97,10 @@ def tokenizer_json(encoder: Encoder) -> tuple[dict[str, Any], list[str]]:
             "byte_fallback": False,
             "ignore_merges": flat.ignore_merges,
             "vocab": vocab,
-            "merges": [[token_text(flat, left), token_text(flat, right)] for left, right in flat.merges],
+            "merges": [list(pair) for pair in merges],
         },
     }
-    return document, lost
+    return document, [*flat.lost, *lost]
 
 
 def _split(expression: str, behavior: str, invert: bool = False) -> dict[str, Any]:
@@ -204,7 +174,7 @@ def _added_tokens(listed: list[dict[str, Any]], vocab: dict[str, int], path: obj
     added: dict[str, int] = {}
     for token in listed:
         text, number = token["content"], token["id"]
-        if not text or text in added or (text in vocab and text in _BYTE):
+        if not text or text in added or (text in vocab and text in byte_to_character().values()):
             raise ModelError(
                 f"{path} has the added token {quoted(text)} twice, or it is a byte or empty; ids cannot be kept."
             )
