@@ -11,7 +11,6 @@ Cost: one encoding of the distinct chunks per stop; memory: a range of them at a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, TypedDict
 
 import numpy as np
 import polars as pl
@@ -20,8 +19,8 @@ from streambpe.arrays import Int64
 from streambpe.count_config import SourceOptions
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
-from streambpe.inspect.evaluate import add_chunks, count_uses, no_uses
-from streambpe.inspect.measures import Uses, renyi_efficiency
+from streambpe.inspect.evaluate import add_chunks, count_uses, no_uses, tokens_of
+from streambpe.inspect.measures import Uses, measure
 from streambpe.model.eventlog import EventLog, Op
 from streambpe.model.replay import sizes as sizes_after
 from streambpe.progress import Meter
@@ -37,19 +36,8 @@ _MOST_STOPS = 12
 _MOST_PLACES = 16 << 20  # chunks of stored documents that are measured at every stop: about 80 MB of text
 
 
-GrowthKey = Literal["used_share", "renyi", "renyi_vocab", "bytes_per_token"]  # what is drawn by size
-
-
-class GrowthFacts(TypedDict):
-    """What the page draws of a vocabulary of one size; None where there is nothing to measure."""
-
-    size: int
-    tokens: int
-    used: int
-    used_share: float | None
-    renyi: float | None
-    renyi_vocab: float | None
-    bytes_per_token: float | None
+GROWTH = ("vocab_size", "tokens", "vocab_used", "vocab_used_share", "renyi", "renyi_vocab", "bytes_per_token")
+GrowthFacts = dict[str, float | None]  # those of MEASURES, of a vocabulary of one size
 
 
 def choose_stops(log: EventLog) -> list[tuple[int, int]]:
@@ -74,20 +62,11 @@ def growth(log: EventLog, uses_of: Callable[[Tokenizer], Uses], meter: Meter) ->
     stops = choose_stops(log)
     meter.begin("measuring", len(stops), "sizes")
     found = []
-    for events, size in stops:  # a tokenizer each: one at a time, for the memory
-        uses = uses_of(Tokenizer.from_event_log(EventLog(log.header, log.events[:events])))
-        used = int((uses.n > 0).sum())
-        found.append(
-            GrowthFacts(
-                size=size,
-                tokens=int(uses.n.sum()),
-                used=used,
-                used_share=used / size if size else None,
-                renyi=renyi_efficiency(uses.n, used),
-                renyi_vocab=renyi_efficiency(uses.n, size),
-                bytes_per_token=uses.bytes_per_token,
-            )
-        )
+    for events, _ in stops:  # a tokenizer each: one at a time, for the memory
+        tokenizer = Tokenizer.from_event_log(EventLog(log.header, log.events[:events]))
+        uses = uses_of(tokenizer)
+        measured = measure(uses, tokens_of(tokenizer))
+        found.append({name: measured[name] for name in GROWTH})
         meter.advance(1)
     return found, uses.n
 

@@ -6,7 +6,6 @@ import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import accumulate
 from typing import Any, TypedDict
 
 import duckdb
@@ -26,24 +25,14 @@ from streambpe.sources.find import find_sources
 from streambpe.store.chunks import open_counts, range_bytes
 from streambpe.store.database import list_trainings, use_training
 from streambpe.store.identity import refuse_other_log
-from streambpe.store.passes import PassRow
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.training_files import log_path
-from streambpe.store.trainings import list_batches, read_facts
+from streambpe.store.trainings import read_facts
 from streambpe.text.shown import harmless
 
 ON_CHUNKS, ON_DOCUMENTS = "all chunks of the corpus", "the stored documents"
 LISTED = 20  # how many sources are listed
-
-
-class PassFacts(TypedDict):
-    """A pass, with the events and seconds up to its end."""
-
-    events_so_far: int
-    seconds_so_far: float
-    events: int
-    memory_bytes: int
 
 
 class Facts(TypedDict):
@@ -58,7 +47,7 @@ class Facts(TypedDict):
     corpus: CorpusFacts | None
     merges: list[tuple[int, int]]  # (number of the event, count)
     supermerges: list[tuple[int, int]]
-    passes: list[PassFacts]
+    passes: list[tuple[float, int]]  # (seconds, events) up to the end of each
     head: list[tuple[str, str]]  # what stands at the top of the page
     vocabulary: VocabularyFacts
     measured_on: list[str] | str
@@ -101,7 +90,7 @@ def gather(
             "corpus": json.loads(dict(run_sql(con, "get_run")).get("corpus", "null")),
             "merges": [(i, n) for i, (op, n) in enumerate(events, 1) if op == Op.MERGE],
             "supermerges": [(i, n) for i, (op, n) in enumerate(events, 1) if op == Op.SUPERMERGE],
-            "passes": _passes(list_batches(con)),
+            "passes": run_sql(con, "list_passes"),
             "head": _head(con, run, name, known),
             "vocabulary": vocabulary_of([]),
             "measured_on": [harmless(text) for text in texts] or ON_CHUNKS,
@@ -174,18 +163,3 @@ def _option(value: Any) -> str:
     if isinstance(value, dict):
         return " ".join(f"{name}={number}" for name, number in value.items())
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _passes(batches: Sequence[PassRow]) -> list[PassFacts]:
-    """Passes with the events and seconds up to their ends; without those that stand for a log learned before."""
-    known = [batch for batch in batches if batch["seconds"] > 0]
-    seconds = accumulate(batch["seconds"] for batch in known)
-    return [
-        {
-            "events_so_far": batch["first_seq"] + batch["events"],
-            "seconds_so_far": so_far,
-            "events": batch["events"],
-            "memory_bytes": batch["memory_bytes"],
-        }
-        for batch, so_far in zip(known, seconds, strict=True)
-    ]
