@@ -27,7 +27,7 @@ from streambpe.progress import Meter
 from streambpe.resources import Resources
 from streambpe.sources.source import Source
 from streambpe.store.merge import merge_ranges
-from streambpe.store.parts import list_parts
+from streambpe.store.parts import Part, list_parts
 from streambpe.store.run import Run
 from streambpe.store.sequences import OfChunks, SequencePart, order_parts, read_stretch
 from streambpe.text.chunker import END_OF_DOCUMENT
@@ -78,9 +78,14 @@ def refuse_reading_nothing(texts: Sequence[str], how: SourceOptions) -> None:
 
 
 def uses_in_run(tokenizer: Tokenizer, run: Run, range_bytes: int) -> Uses:
-    """Of all chunks of a run; so much of them is read at once. Not for models with superwords."""
+    """Of all chunks of a run. Not for models with superwords."""
+    return uses_in_parts(tokenizer, list_parts(run), range_bytes)
+
+
+def uses_in_parts(tokenizer: Tokenizer, parts: Sequence[Part], range_bytes: int) -> Uses:
+    """Of the chunks of some parts; so much of them is read at once."""
     total = no_uses(tokenizer)
-    for frame in merge_ranges(list_parts(run), range_bytes):
+    for frame in merge_ranges(parts, range_bytes):
         total.bytes += int((frame["chunk"].str.len_bytes().cast(pl.Int64) * frame["n"]).sum())
         add_chunks(total, tokenizer.encoder, frame)
     return total
