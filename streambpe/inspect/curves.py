@@ -25,13 +25,17 @@ from streambpe.model.eventlog import EventLog, Op
 from streambpe.model.replay import sizes as sizes_after
 from streambpe.progress import Meter
 from streambpe.resources import Resources
+from streambpe.sources.find import find_sources
 from streambpe.sources.source import Source
+from streambpe.store.chunks import range_bytes
 from streambpe.store.merge import merge_ranges
 from streambpe.store.parts import Part, list_parts
 from streambpe.store.run import Run
 from streambpe.store.sequences import OfChunks, SequencePart, order_parts, read_stretch
 from streambpe.text.chunker import END_OF_DOCUMENT
+from streambpe.text.shown import harmless
 
+ON_CHUNKS, ON_DOCUMENTS = "all chunks of the corpus", "the stored documents"
 _MOST_STOPS = 12
 _MOST_PLACES = 16 << 20  # chunks of stored documents that are measured at every stop: about 80 MB of text
 
@@ -77,15 +81,30 @@ def refuse_reading_nothing(texts: Sequence[str], how: SourceOptions) -> None:
         raise UsageError("--lines and --text-column say how --text FILE is read: name one, or leave them out.")
 
 
-def uses_in_run(tokenizer: Tokenizer, run: Run, range_bytes: int) -> Uses:
-    """Of all chunks of a run. Not for models with superwords."""
-    return uses_in_parts(tokenizer, list_parts(run), range_bytes)
+def measuring_on(
+    run: Run | None, log: EventLog, texts: Sequence[str], how: SourceOptions, resources: Resources, meter: Meter | None
+) -> tuple[Callable[[Tokenizer], Uses], str]:
+    """(what counts how often a tokenizer uses its ids, the name of what it counts in): texts; without any all chunks of
+    the run in which a log lies, or for superwords, which reach over chunks, the documents that it stores."""
+    if texts:
+        sources, _ = find_sources(list(texts), how)
+        return lambda tokenizer: uses_in_texts(tokenizer, sources, resources, meter), ", ".join(map(harmless, texts))
+    if run is None:
+        raise UsageError(
+            "There is nothing to measure on: the model lies in no RUN. Nothing was written. Give --text FILE."
+        )
+    if log.header.config.get("superwords", "none") != "none" or any(event.op is Op.SUPERMERGE for event in log.events):
+        documents, (taken, every) = stored_documents(run)
+        named = ON_DOCUMENTS if taken == every else f"{taken:,} of {every:,} stretches of {ON_DOCUMENTS}"
+        return lambda tokenizer: uses_in_texts(tokenizer, [documents()], resources, meter), named
+    at_once = range_bytes(resources) // 4  # replaying takes a multiple of what is read
+    return lambda tokenizer: uses_in_parts(tokenizer, list_parts(run), at_once), ON_CHUNKS
 
 
-def uses_in_parts(tokenizer: Tokenizer, parts: Sequence[Part], range_bytes: int) -> Uses:
-    """Of the chunks of some parts; so much of them is read at once."""
+def uses_in_parts(tokenizer: Tokenizer, parts: Sequence[Part], at_once: int) -> Uses:
+    """Of the chunks of some parts; so many bytes of them are read at once. Not for models with superwords."""
     total = no_uses(tokenizer)
-    for frame in merge_ranges(parts, range_bytes):
+    for frame in merge_ranges(parts, at_once):
         total.bytes += int((frame["chunk"].str.len_bytes().cast(pl.Int64) * frame["n"]).sum())
         add_chunks(total, tokenizer.encoder, frame)
     return total

@@ -32,7 +32,7 @@ from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect.columns import print_columns
 from streambpe.inspect.measures import APART, MEASURES, WHOLE_NUMBERS, Tokens, Uses, WordCounter, gini, measure
-from streambpe.inspect.pieces import SentencePiece, count_pieces, no_pieces, tokens_of_pieces
+from streambpe.inspect.pieces import SentencePiece, count_pieces
 from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.sources.find import Named, as_given, find_sources
@@ -153,7 +153,7 @@ def _rival(name: str, pattern: str | None, specials: Sequence[str]) -> Tokenizer
 def tokens_of(tokenizer: Tokenizer | SentencePiece) -> Tokens:
     """What the ids of a model stand for."""
     if isinstance(tokenizer, SentencePiece):
-        return tokens_of_pieces(tokenizer)
+        return Tokens.of(tokenizer.contents, len(tokenizer))
     special = set(tokenizer.special_tokens.values())
     ordinary = [number for number in sorted(tokenizer.encoder.model.log_id) if number not in special]
     return Tokens.of(dict(zip(ordinary, tokenizer.token_byte_values(), strict=True)), tokenizer.n_vocab)
@@ -162,7 +162,7 @@ def tokens_of(tokenizer: Tokenizer | SentencePiece) -> Tokens:
 def no_uses(tokenizer: Tokenizer | SentencePiece) -> Uses:
     """An empty histogram, as before any text."""
     if isinstance(tokenizer, SentencePiece):
-        return no_pieces(tokenizer)
+        return tokenizer.no_uses()
     return Uses(np.zeros(tokenizer.max_token_value + 1, np.int64))
 
 

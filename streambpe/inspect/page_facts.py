@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypedDict
 
 import duckdb
 
 from streambpe.count_config import SourceOptions
-from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import RunError, typed
-from streambpe.inspect.curves import GrowthFacts, growth, stored_documents, uses_in_run, uses_in_texts
+from streambpe.inspect.curves import GrowthFacts, growth, measuring_on
 from streambpe.inspect.difference import BesideFacts, beside
-from streambpe.inspect.measures import Uses
 from streambpe.inspect.page_vocabulary import VocabularyFacts, vocabulary_of
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.model.eventlog import Op, read_event_log
 from streambpe.progress import Meter
 from streambpe.resources import Resources, release_memory
-from streambpe.sources.find import find_sources
-from streambpe.store.chunks import open_counts, range_bytes
+from streambpe.store.chunks import open_counts
 from streambpe.store.database import list_trainings, use_training
 from streambpe.store.identity import refuse_other_log
 from streambpe.store.run import Run
@@ -31,7 +28,6 @@ from streambpe.store.training_files import log_path
 from streambpe.store.trainings import read_facts
 from streambpe.text.shown import harmless
 
-ON_CHUNKS, ON_DOCUMENTS = "all chunks of the corpus", "the stored documents"
 LISTED = 20  # how many sources are listed
 
 
@@ -50,7 +46,7 @@ class Facts(TypedDict):
     passes: list[tuple[float, int]]  # (seconds, events) up to the end of each
     head: list[tuple[str, str]]  # what stands at the top of the page
     vocabulary: VocabularyFacts
-    measured_on: list[str] | str
+    measured_on: str
     growth: list[GrowthFacts]
     frequencies: list[int]
     beside: BesideFacts | None
@@ -93,7 +89,7 @@ def gather(
             "passes": run_sql(con, "list_passes"),
             "head": _head(con, run, name, known),
             "vocabulary": vocabulary_of([]),
-            "measured_on": [harmless(text) for text in texts] or ON_CHUNKS,
+            "measured_on": "",
             "growth": [],
             "frequencies": [],
             "beside": None,
@@ -112,25 +108,11 @@ def gather(
         return facts
     refuse_other_log(log_path(run, name))
     log = read_event_log(log_path(run, name))
-    facts["growth"], uses = growth(log, _uses_of(run, texts, resources, facts, how), meter)
+    uses_of, facts["measured_on"] = measuring_on(run, log, texts, how, resources, None)
+    facts["growth"], uses = growth(log, uses_of, meter)
     facts["frequencies"] = sorted((n for n in uses.tolist() if n), reverse=True)
     facts["vocabulary"] = vocabulary_of(rows, log, uses)
     return facts
-
-
-def _uses_of(
-    run: Run, texts: Sequence[str], resources: Resources, facts: Facts, how: SourceOptions
-) -> Callable[[Tokenizer], Uses]:
-    """What the page measures on: it counts how often a tokenizer uses its ids."""
-    if texts:
-        sources, _ = find_sources(list(texts), how)
-        return lambda tokenizer: uses_in_texts(tokenizer, sources, resources)
-    if facts["supermerges"] or facts["config"].get("superwords", "none") != "none":
-        documents, (taken, every) = stored_documents(run)
-        facts["measured_on"] = ON_DOCUMENTS if taken == every else f"{taken:,} of {every:,} stretches of {ON_DOCUMENTS}"
-        return lambda tokenizer: uses_in_texts(tokenizer, [documents()], resources)
-    # replaying takes a multiple of what is read at once
-    return lambda tokenizer: uses_in_run(tokenizer, run, range_bytes(resources) // 4)
 
 
 def _head(con: duckdb.DuckDBPyConnection, run: Run, name: str, known: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -110,11 +110,9 @@ def _no_growth(facts: Facts) -> str:
 
 
 def _measured(facts: Facts) -> str:
-    where = facts["measured_on"]
-    on = where if isinstance(where, str) else ", ".join(where)
-    if facts["others"] and isinstance(where, str):
+    if len({one["measured_on"] for one in [facts, *facts["others"]]}) > 1:
         return "Every run is measured on its own chunks, or with superwords on its stored documents."
-    return f"Measured on {on}."
+    return f"Measured on {facts['measured_on']}."
 
 
 def _frequencies(facts: Facts) -> Panel:

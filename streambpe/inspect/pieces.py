@@ -11,7 +11,7 @@ import os
 import numpy as np
 
 from streambpe.errors import LimitError, ModelError
-from streambpe.inspect.measures import Tokens, Uses, WordCounter
+from streambpe.inspect.measures import Uses, WordCounter
 from streambpe.later import need
 from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, Resources, format_size
@@ -54,15 +54,9 @@ class SentencePiece:
     def __len__(self) -> int:
         return int(self.processor.get_piece_size())
 
-
-def tokens_of_pieces(model: SentencePiece) -> Tokens:
-    """What its ids stand for."""
-    return Tokens.of(model.contents, len(model))
-
-
-def no_pieces(model: SentencePiece) -> Uses:
-    """An empty histogram, as before any text."""
-    return Uses(np.zeros(len(model), np.int64))
+    def no_uses(self) -> Uses:
+        """An empty histogram, as before any text."""
+        return Uses(np.zeros(len(self), np.int64))
 
 
 def count_pieces(
@@ -71,15 +65,15 @@ def count_pieces(
     """The histogram of one source."""
     room = max((resources or Resources.from_options()).memory_bytes - BASE_BYTES, 64 << 20)
     most = room // _BYTES_PER_CHARACTER
-    counter, uses = WordCounter(), no_pieces(model)
+    counter, uses = WordCounter(), model.no_uses()
     reader = Reader(PRESETS["gpt2"], min(_BLOCK, room // 64), room // 16, on_read=meter.advance if meter else None)
 
     def held(document: str) -> str:
         """A document, or its beginning, if there is room for it."""
         if len(document) > most:
             raise LimitError(
-                f"{source.path} has a document of {format_size(len(document))} or more, and this .model needs it whole: "
-                f"--memory has room for {format_size(most)}. Nothing was measured. Give more, or --lines."
+                f"{source.path} has a document of {format_size(len(document))} or more, and this .model needs it "
+                f"whole: --memory has room for {format_size(most)}. Nothing was measured. Give more, or --lines."
             )
         return document
 

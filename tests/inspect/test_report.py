@@ -23,13 +23,14 @@ from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.inspect import curves
 from streambpe.inspect.charts import Series, line_chart, linear_ticks, log_ticks, short, thinned
-from streambpe.inspect.curves import choose_stops, growth, uses_in_run, uses_in_texts
+from streambpe.inspect.curves import choose_stops, growth, uses_in_parts, uses_in_texts
 from streambpe.inspect.page import render, report
 from streambpe.inspect.page_panels import panels
 from streambpe.inspect.page_vocabulary import KINDS, kind_of, kinds_counted
 from streambpe.model.eventlog import EventLog, Op
 from streambpe.progress import Meter
 from streambpe.sources.find import find_sources
+from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.text.shown import shown
 from streambpe.train.commands import train
@@ -128,7 +129,9 @@ def test_growth_of_every_kind_of_model(kind, tmp_path, monkeypatch):
     run = tmp_path / "run"
     cli("count", run, text, "--pattern", pattern, "--memory", "300MB")
     chunks = rows(run, "SELECT chunk, n FROM chunk_counts")
-    found, last = growth(log, lambda tokenizer: uses_in_run(tokenizer, Run(run), 4 << 20), Meter("measuring"))
+    found, last = growth(
+        log, lambda tokenizer: uses_in_parts(tokenizer, list_parts(Run(run)), 4 << 20), Meter("measuring")
+    )
     for stop, (events, size) in zip(found, stops, strict=True):
         encoder = Encoder(EventLog(log.header, log.events[:events]))
         uses = Counter()
@@ -155,7 +158,9 @@ def test_a_vocabulary_with_deletions_is_measured_with_one_encoder_at_a_time(tmp_
             most.append(len(alive))
 
     monkeypatch.setattr(of_tokenizers, "Encoder", Noted)
-    found, _ = growth(log, lambda tokenizer: uses_in_run(tokenizer, Run(run), 4 << 20), Meter("measuring"))
+    found, _ = growth(
+        log, lambda tokenizer: uses_in_parts(tokenizer, list_parts(Run(run)), 4 << 20), Meter("measuring")
+    )
     assert len(found) > 5
     assert max(most) <= 2
 
@@ -408,6 +413,8 @@ def test_superwords_are_measured_on_the_stored_documents(tmp_path):
     assert facts["growth"] == told["growth"]
     assert facts["vocabulary"] == told["vocabulary"]
     assert "w" in facts["vocabulary"]["kind"]
+    pruned = json.loads(cli("prune", run, "--to", 850, "-o", tmp_path / "p.events.jsonl", "--json").stdout)
+    assert pruned["bytes_per_token_before"] == facts["growth"][-1]["bytes_per_token"]
 
 
 def test_the_page_names_one_renyi_efficiency_as_it_is_drawn(made):
