@@ -22,7 +22,7 @@ from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.formats.export import export
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, ResumeMismatch, Stopped, UnknownSymbol, UsageError
-from streambpe.inspect.explain import explain, find_rivals
+from streambpe.inspect.explain import explain
 from streambpe.model.alphabet import Alphabet, bytes_alphabet, gpt2_alphabet, script_alphabet
 from streambpe.model.codecs import codec_of, content_symbols
 from streambpe.model.eventlog import EventLog, Header, merge_event, write_event_log
@@ -408,16 +408,6 @@ def test_resume_reads_the_options_again(counted, tmp_path):
         train(run, name="other", resources=SMALL, stop=stop, on_batch=lambda _: stop.set(), **options)
     resume(run, resources=SMALL)
     assert (run / "other.events.jsonl").read_bytes() == wanted
-
-
-def test_rivals_are_pairs_that_may_merge(counted):
-    """`explain` counts the pairs next in line: the first is the one that was chosen, half characters aside."""
-    folder, _, _ = counted
-    tokenizer = Tokenizer.load(folder / "run")
-    for index in (0, 10, 120):
-        rivals = find_rivals(tokenizer.encoder, folder / "run", index)
-        best = next(rival for rival in rivals if (rival["left"], rival["right"]) != ('"н"', '"е"'))
-        assert best["n"] == tokenizer.encoder.model.events[index].n
 
 
 def test_rules_split_texts_as_training_did():
