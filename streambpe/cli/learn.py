@@ -272,7 +272,6 @@ def plan(
         streambpe plan corpus/*.jsonl.zst --vocab-size 131072 --memory 2GB
     """
     from streambpe.config import TrainConfig
-    from streambpe.idle import refuse_idle_options
     from streambpe.resources import parse_size
 
     _refuse_together({"--as": as_model, "--like": learning["like"]}, "each sets what is not given")
@@ -282,7 +281,6 @@ def plan(
 
     meter = Meter("sampling", memory_limit=resources.memory_bytes)
     config = TrainConfig.from_options(like, **learning)
-    refuse_idle_options(config, learning)
     with stop_on_signals() as stop, reporting(meter, progress):
         made = make_plan(
             sources,
@@ -435,13 +433,11 @@ def converge(
         streambpe converge runs/multi --by share --text held-out.txt
     """
     from streambpe.config import TrainConfig
-    from streambpe.idle import refuse_idle_options
     from streambpe.inspect.converge import converge as compare
     from streambpe.inspect.converge import print_convergence
 
     like = learning.pop("like") or "hf"
     config = TrainConfig.from_options(like, **learning)
-    refuse_idle_options(config, learning)
     meter = Meter("drawing prefixes", memory_limit=resources.memory_bytes)
     with stop_on_signals() as stop, reporting(meter, progress):
         found = compare(

@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from streambpe.arguments import split_arguments
-from streambpe.config import BALANCE_FIELDS, LIKE_COUNTING, UW_PATTERN, TrainConfig
+from streambpe.config import LIKE_COUNTING, UW_PATTERN, TrainConfig
 from streambpe.count_config import CountConfig, Counting
 from streambpe.errors import ResumeMismatch, RunError, UsageError
-from streambpe.idle import refuse_idle_options
 from streambpe.model.alphabet import script_alphabet
 from streambpe.model.eventlog import EventLog
 from streambpe.resources import Resources
@@ -111,17 +110,13 @@ def resolve(
             raise UsageError("extend sets all that like and as_model set. Leave the other out.")
         extension = Extension.of(extend)
         learning, asked = extension.options(learning, asked)
-    asked_now = learning
     before = taken_over(run, name, like)
-    if learning.get("balance") is False and before.get("balance"):  # told as one difference, not as five
-        before = {name: value for name, value in before.items() if name not in BALANCE_FIELDS}
-    if extension is None or before.get("extends") == learning["extends"]:  # else it is refused: it is another training
-        learning = before | learning
-    if extension is not None and "vocab_size" not in learning:
+    if extension is not None and before.get("extends") != learning["extends"]:  # it is refused: it is another training
+        before = {}
+    if extension is not None and "vocab_size" not in before | learning:
         raise UsageError(f"--extend {extension.name} needs --vocab-size N: the ids that there are to be in all.")
     like = like or "hf"
-    config = TrainConfig.from_options(like, **learning)
-    refuse_idle_options(config, asked_now)
+    config = TrainConfig.from_options(like, before, **learning)
     check_name(name)
     if extension is not None:
         extension.refuse_other_specials(config)
