@@ -1,6 +1,6 @@
 """Bytes per token of each source group, and how unequal they are: plain, --weight, --balance.
 
-    python benchmarks/balance.py multi_60.txt     # results/balance-multi_60.tsv and .md
+    python benchmarks/balance.py multi_60.txt     # results/balance-multi_60.tsv
 
 Lines of the text are grouped by the script that most of their letters are of (a stand-in for the language, which the
 text does not say). Each tenth line is held out; the rest is counted into a RUN with a group for each script. Every
@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness import RESULTS, preamble, scratch
+from harness import parser, scratch, write_table
 
 import streambpe
 from streambpe.encode.tokenizer import Tokenizer
@@ -58,26 +58,16 @@ def measure(log: Path, held_out: Mapping[str, list[str]]) -> dict[str, float]:
 
 def main() -> None:
     """Count, learn, report."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("text", type=Path)
-    parser.add_argument("--mb", type=int, default=4)
-    parser.add_argument("--vocab-size", type=int, default=8_000)
-    parser.add_argument("--memory", default="1GB")
-    parser.add_argument("--name", help="of the result files (default: balance- and the text)")
-    parser.add_argument("--work", help="folder for the RUN")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=scratch(arguments.work), prefix="balance-") as folder:
-        lines = compared(arguments, Path(folder))
-    name = arguments.name or f"balance-{arguments.text.stem}"
-    about = preamble(
-        {"text": f"{arguments.text.name}, the first {arguments.mb} MB", "ids": f"{arguments.vocab_size:,}"}
-    )
-    table = "\n".join("\t".join(line) for line in lines)
-    (RESULTS / f"{name}.tsv").write_text("\n".join([*(f"# {line}" for line in about), table]) + "\n")
-    shown = [f"| {' | '.join(line)} |" for line in [lines[0], ["---"] * len(lines[0]), *lines[1:]]]
-    report = "\n".join([f"# {name}", "", *(f"- {line}" for line in about), "", "Bytes per token.", "", *shown]) + "\n"
-    (RESULTS / f"{name}.md").write_text(report)
-    print(report)
+    options = parser(__doc__, "vocab-size", "name", "work", vocab_size=8000)
+    options.add_argument("text", type=Path)
+    options.add_argument("--mb", type=int, default=4)
+    options.add_argument("--memory", default="1GB")
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory(dir=scratch(given.work), prefix="balance-") as folder:
+        columns, *rows = compared(given, Path(folder))
+    told = "bytes per token of groups; Gini of the tokens that they take for each byte"
+    about = {"job": told, "text": f"{given.text.name}, the first {given.mb} MB", "ids": f"{given.vocab_size:,}"}
+    write_table(given.name or f"balance-{given.text.stem}", about, columns, rows)
 
 
 def compared(arguments: argparse.Namespace, folder: Path) -> list[list[str]]:

@@ -78,6 +78,12 @@ def _first_bytes(source: IO[bytes], most: int | None) -> Iterator[bytes]:
             return
 
 
+def copy_first(source: Path, target: Path, mb: float | None) -> None:
+    """A text decompressed, or its first MB in whole lines."""
+    with open_corpus(source) as lines, target.open("wb") as out:
+        out.writelines(_first_bytes(lines, int(mb * 1e6) if mb else None))
+
+
 def _blocks(lines: Iterator[bytes]) -> Iterator[bytes]:
     block: list[bytes] = []
     size = 0
