@@ -8,8 +8,7 @@
     tables       the same in state.duckdb, when nobody holds it            (train/tables.py)
 
 Learning is deterministic, so a checkpoint holds only the events so far: after a kill the words are made
-again (or the last snapshot of them is loaded) and the events replayed, which is several times faster
-than learning them was.
+again (or the last snapshot of them is loaded), the events behind it are learned again, and compared.
 
 Places where tests let the process die (failpoints.py), in the order they are passed: job-written,
 journal-written, journal-created, events-committed, tables-filled, tables-committed, snapshot-written,
@@ -57,7 +56,7 @@ from streambpe.train.tables import Joined, Publisher, Standing, Tables
 from streambpe.train.training import Corpus, Goal, Symbols, Training, TrainResult, header_of
 
 CHECKPOINT_SECONDS = 5.0
-SNAPSHOT_SECONDS = 60.0  # no snapshot is made sooner: replaying a minute of learning takes seconds
+SNAPSHOT_SECONDS = 60.0  # no snapshot is made sooner: a minute of learning is soon learned again
 _LAST_FOLD_SECONDS = 30.0  # that a finished training waits for another process to close state.duckdb
 
 
@@ -206,7 +205,7 @@ class Trainer:
                 if self.stop.is_set():
                     break
                 publisher.publish(engine, journal, book)
-                if snapshots.is_due() and not self.config.balance:  # there all choices are replayed to know the next
+                if snapshots.is_due() and not self.config.balance:  # there all choices are made again to know the next
                     with snapshots.timed():
                         write_snapshot(self.training.private, engine, journal)
                 last_checkpoint = time.monotonic()
