@@ -161,23 +161,22 @@ class Trainer:
             if engine is not None:
                 self._learn_words(engine, journal, book, publisher, goal)
             if self.stop.is_set() and not (book.learned >= goal.words and documents is None):
-                standing = None if engine is None else Standing.of(engine)
+                standing = None if engine is None else Standing(engine.hot_pairs(), engine.token_counts())
                 tables.try_fill(journal, book, standing, wait_seconds=1.0)
                 raise training.stopped(len(journal.events), self.stop)
             if documents is not None:
-                after_words = None  # how often each token stands after the words, if there is an engine to ask
                 if engine is not None:
                     publisher.publish(engine, journal, book)
-                    after_words, engine = engine.token_counts(), None
+                    engine = None
                     words.close()
                     release_memory()
                 joined = join_superwords(
-                    training, corpus, symbols, goal, documents, journal, book, after_words,
+                    training, corpus, symbols, goal, documents, journal, book,
                     self._superword_learning(publisher),
                 )  # fmt: skip
-                journal, book = joined.journal, joined.book
+                journal, book, standing = joined.journal, joined.book, joined.standing
             elif engine is not None:
-                standing, engine = Standing.of(engine), None
+                standing, engine = Standing(engine.hot_pairs(), engine.token_counts()), None
                 words.close()
             result = self._write_log(corpus, symbols, goal, journal, book, joined)
             release_memory()
