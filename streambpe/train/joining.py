@@ -1,14 +1,14 @@
 """The superwords of a training, and one order of words and superwords for the log and the tables.
 
 find_documents    before anything is learned: the stored documents, or why there are none
-join_superwords   after the words: SuperwordPhase learns, the two orders become one; tokens are counted by that order
+join_superwords   after the words: SuperwordPhase learns, and the two orders become one
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig
 from streambpe.errors import RunMismatch
 from streambpe.files import replace_file
-from streambpe.model.events import Event, Events
+from streambpe.model.events import Events
 from streambpe.progress import Meter
 from streambpe.store.documents import NAME
 from streambpe.store.journal import Journal
@@ -33,14 +33,11 @@ from streambpe.text.patterns import Pattern, find_pattern
 from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.train.engine.engine import Engine, HotPairs
 from streambpe.train.engine.rules import Batch, EngineTuning, pass_carried_over
-from streambpe.train.opening import open_engine
 from streambpe.train.superwords.documents import Documents
 from streambpe.train.superwords.interleave import Interleaved
 from streambpe.train.superwords.phase import StopRequested, SuperwordJob, SuperwordPhase, phase_folder
-from streambpe.train.superwords.undo import can_undo, undo
-from streambpe.train.tables import FOLD_BYTES, Joined, Publisher, Standing, TokenCounts
+from streambpe.train.tables import FOLD_BYTES, Joined, Publisher, Standing
 from streambpe.train.training import Corpus, Goal, Symbols, Training
-from streambpe.train.words import count_whole
 
 
 @dataclass(frozen=True)
@@ -115,10 +112,9 @@ def join_superwords(
     found: FoundDocuments,
     words: Journal,
     book: TokenTable,
-    after_words: TokenCounts | None,
     how: SuperwordLearning,
 ) -> Joined:
-    """Learn the superwords and join them with the words. after_words: token counts, if there was an engine to ask."""
+    """Learn the superwords and join them with the words."""
     job = SuperwordJob(
         config=training.config,
         alphabet=symbols.alphabet,
@@ -152,16 +148,13 @@ def join_superwords(
         raise training.stopped(len(words.events) + phase.learned, how.stop) from None
     joined_book = symbols.book()
     joined_book.add(made.events, 0)
-    counts = None  # the neighbours and tokens of uw are not those of chunk_counts
-    if not uw:
-        counts = _counts_of_both(training, corpus, symbols, made, words, after_words, job, how)
     return Joined(
         _joined_journal(phase, made, words),
         joined_book,
         made.ahead,
         None if uw else phase.adjacency(),
         runs,
-        Standing(_in_model(phase, joined_book), counts),
+        Standing(_in_model(phase, joined_book), None),
         _documents_sum(phase, how.meter),
     )
 
@@ -230,49 +223,6 @@ def _joined_journal(phase: SuperwordPhase, made: Interleaved, words: Journal) ->
             moved: VetoRow = {"seq": made.place_of_word(veto["seq"]), "left": left, "right": right, "n": veto["n"]}
             journal.vetoes.append(moved)
     return journal
-
-
-def _counts_of_both(
-    training: Training,
-    corpus: Corpus,
-    symbols: Symbols,
-    made: Interleaved,
-    words: Journal,
-    after_words: TokenCounts | None,
-    job: SuperwordJob,
-    how: SuperwordLearning,
-) -> TokenCounts:
-    """(id, n, alone) of the tokens in chunks of several tokens, after the word steps that found a place."""
-    config = training.config
-    simple = config.tau is None and config.encoding == "bytes" and can_undo(words.events, made.used)
-    if after_words is not None and simple:
-        number, n, alone = counts_before(after_words, words.events[made.used :], job, corpus)
-    else:
-        number, n, alone = counts_again(training, corpus, symbols, made, words, how)
-    return np.array([made.renumbered[one] for one in number.tolist()], np.int64), n, alone
-
-
-def counts_before(after_words: TokenCounts, merges: Sequence[Event], job: SuperwordJob, corpus: Corpus) -> TokenCounts:
-    """Token counts from those after all words, by taking back the merges that found no place."""
-    number_of = {job.contents[event.id - job.alphabet.first_id]: event.id for event in merges}
-    n = count_whole(corpus.chunks, number_of)
-    ids, left = undo(after_words[0], after_words[1], merges, {number_of[chunk]: many for chunk, many in n.items()})
-    return ids, left, np.zeros(len(ids), np.int64)
-
-
-def counts_again(
-    training: Training,
-    corpus: Corpus,
-    symbols: Symbols,
-    made: Interleaved,
-    words: Journal,
-    how: SuperwordLearning,
-) -> TokenCounts:
-    """Token counts from a replay of the word steps that found a place."""
-    vetoes = [veto for veto in words.vetoes if veto["seq"] <= made.used]
-    kept = Journal(words.path, words.training, words.events[: made.used], vetoes=vetoes, saved=True)
-    with contextlib.closing(open_engine(training, corpus, symbols, kept, how.tuning, how.meter)) as engine:
-        return engine.token_counts()
 
 
 def _documents_sum(phase: SuperwordPhase, meter: Meter) -> str:

@@ -17,7 +17,7 @@ import pytest
 
 from streambpe.config import TrainConfig
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import LimitError, ReplayMismatch, ResumeMismatch, RunError, SourceError, Stopped, UsageError
+from streambpe.errors import LimitError, ResumeMismatch, RunError, SourceError, Stopped, UsageError
 from streambpe.inspect.converge import converge
 from streambpe.model.alphabet import byte_to_character, gpt2_alphabet
 from streambpe.resources import Resources
@@ -104,19 +104,8 @@ def test_equals_the_slow_loop_and_is_replayed():
         cut = rng.randint(0, len(found))
         tuning = {"threads": rng.randint(1, 2), "force_scan": rng.random() < 0.5, "batch": rng.choice(["exact", "1"])}
         again = engine_of(groups, memory=rng.choice([24, 90]) << 20, tuning=tuning, **how)
-        again.replay(found[:cut])
+        again.relearn(found[:cut])
         assert found[:cut] + learned(again, tokens - again.learned) == found, seed
-
-
-def test_a_replay_that_differs_is_told():
-    """Another merge, or another count."""
-    groups = {"a": [(b"abab", 5)], "b": [(b"cdcd", 3)]}
-    found = learned(engine_of(groups), 3)
-    for at, field in ((0, 3), (2, 0)):
-        wrong = [list(row) for row in found]
-        wrong[at][field] += 1
-        with pytest.raises(ReplayMismatch, match="choose"):
-            engine_of(groups).replay([tuple(row) for row in wrong])
 
 
 @pytest.mark.long

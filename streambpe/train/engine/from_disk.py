@@ -2,8 +2,8 @@
 
 A stage learns from a digest of all words, in memory (in_memory.py), until the best pair counts too little, a token is
 split or one that lives is spelled again; then the merges of the stage are made in the words on disk, and their pairs
-are counted again. Merges that are known already are made in stages too. Where no digest fits, the best pair is merged
-alone. BatchBPE's rounds are left to the learner in tables (in_tables.py), which makes them from disk.
+are counted again. Where no digest fits, the best pair is merged alone. BatchBPE's rounds are left to the learner in
+tables (in_tables.py), which makes them from disk.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ import numpy as np
 
 from streambpe.arrays import Int32, Int64
 from streambpe.core.learner import LIVING, NONE_LEFT, UNFIT, NoRoom
-from streambpe.errors import ReplayMismatch
 from streambpe.train.engine.column import SEPARATOR, Rewrite, read_column, write_column
 from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.frontier import Frontier
 from streambpe.train.engine.in_memory import MemoryLearning
-from streambpe.train.engine.learning import Given, Learning, Parts
+from streambpe.train.engine.learning import Learning, Parts
 from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds
 from streambpe.train.engine.scan import SCAN_BYTES_PER_PLACE, Digest, Links, ScanColumn
 from streambpe.train.engine.state import State
@@ -249,10 +248,10 @@ class DiskLearning(Learning):
         if rewrites:
             self.column.split(rewrites)
 
-    # ------------------------------------------------------------------ known merges
+    # ------------------------------------------------------------------ without a stage
 
     def _merge(self, left: int, right: int, record: BatchRecord, began: float) -> Batch:
-        """Merge one pair in all blocks, in one sweep: the best one, or one that is known."""
+        """Merge the best pair in all blocks, in one sweep."""
         state, touched = self.state, self.column.touched
         new = state.known.get(state.spelled(left, right), state.next_id)
         counted, made = self.column.merge(left, right, new)
@@ -273,53 +272,6 @@ class DiskLearning(Learning):
         record.pair_floor = self.frontier.floor
         record.places = self.column.places
         record.memory_bytes = self.nbytes
-
-    def replay(self, merges: Sequence[Given], until_split: int, record: BatchRecord) -> Batch:
-        """Apply some of these merges, at least the first; after `until_split` of them a token is split."""
-        began = time.perf_counter()
-        self.end_stage()
-        if max(merges[0][:2]) >= self.state.next_id:
-            raise ReplayMismatch(f"event {self.state.merges} merges an id that does not exist yet: {merges[0]}")
-        many = min(len(merges), self.state.options.candidates, until_split, MOST_LINKS)
-        while many > 1:
-            links, many = self._links_of(merges[:many])
-            digest = self._digest(links, record)
-            if digest is not None and self._learn_from(digest, 1):
-                assert self.stage is not None
-                try:
-                    batch = self.stage.learning.replay(merges[:many], until_split, record)
-                except NoRoom:
-                    self.stage.learning.close()
-                    self.stage = None
-                else:
-                    self.end_stage(batch)
-                    return batch
-            many //= 2
-        batch = self._merge(*merges[0][:2], record, began)
-        if not batch.n[0]:
-            raise ReplayMismatch(f"{merges[0][:2]} of event {merges[0]} is not a pair of these words")
-        return batch
-
-    def _links_of(self, merges: Sequence[Given]) -> tuple[Links, int]:
-        """The pairs, of tokens as they are now, that these merges join; and how many of them a stage can make: the last
-        is one that spells a known token, which stands elsewhere too.
-
-            next id 300     a b -> 300     300 c -> 301     d 301 -> 302     links (a, b) (b, c) (d, a)
-        """
-        first_new = self.state.next_id
-        ends: list[tuple[int, int]] = []  # of the tokens made: the tokens at their ends, as they are now
-        pairs: dict[tuple[int, int], None] = {}
-        for left, right, new, _ in merges:
-            if max(left, right) >= first_new + len(ends):
-                break
-            first, end = ends[left - first_new] if left >= first_new else (left, left)
-            begin, last = ends[right - first_new] if right >= first_new else (right, right)
-            pairs[end, begin] = None
-            ends.append((first, last))
-            if new != first_new + len(ends) - 1:
-                break
-        keys = np.array(list(pairs), np.int64)
-        return Links(keys[:, 0], keys[:, 1], np.ones(len(keys), np.int64), 0, [], None), len(ends)
 
     # ------------------------------------------------------------------ what there is
 

@@ -36,14 +36,13 @@ import numpy as np
 from sortedcontainers import SortedList
 
 from streambpe.arrays import MAX_COUNT, Int32, Int64
-from streambpe.errors import ReplayMismatch
 from streambpe.later import polars as pl
 from streambpe.store.database import feed, incoming, open_store
 from streambpe.store.sqlfiles import query_frame, run_sql
 from streambpe.train.engine import batch as rounds
 from streambpe.train.engine.column import leftmost
 from streambpe.train.engine.deletion import Deletion
-from streambpe.train.engine.learning import Given, Learning, Parts
+from streambpe.train.engine.learning import Learning, Parts
 from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds
 from streambpe.train.engine.state import State
 from streambpe.train.engine.table_words import (
@@ -158,7 +157,7 @@ class TableLearning(Learning):
             chosen = [chosen[at] for at in safe][:remaining]
         else:
             chosen = self._together(chosen[: blocked.index(True) if True in blocked else None], remaining, bounds)
-        batch = self._merge(chosen, record, learning=True)
+        batch = self._merge(chosen, record)
         batch.vetoed[:0] = vetoed
         self._finish(record, began, len(chosen) - len(batch.id))
         return batch
@@ -234,8 +233,8 @@ class TableLearning(Learning):
 
     # ------------------------------------------------------------------ merging
 
-    def _merge(self, chosen: Sequence[Pair], record: BatchRecord, *, learning: bool) -> Batch:
-        """Merge these pairs, or as many of them as are certain; with `learning`, pairs are kept in step."""
+    def _merge(self, chosen: Sequence[Pair], record: BatchRecord) -> Batch:
+        """Merge these pairs, or as many of them as are certain."""
         state, paper = self.state, self.state.options.batch == "paper"
         pairs = Pairs(chosen, state.next_id)
         counted, made = np.zeros((2, len(chosen)), np.int64)
@@ -248,7 +247,7 @@ class TableLearning(Learning):
             places = at[first], which[first]
             np.add.at(counted, which, rows.n[at])
             np.add.at(made, places[1], rows.n[places[0]])
-            if learning and len(chosen) > 1 and not paper:
+            if len(chosen) > 1 and not paper:
                 beside.append(neighbours(rows, *places))
                 if sum(map(len, beside)) > max(_MOST_WAITING, 2 * len(beside[0])):
                     beside = [_summed(beside)]
@@ -260,16 +259,13 @@ class TableLearning(Learning):
         committed = len(ids)
         left, right = (np.array([pair[side] for pair in chosen[:committed]], np.int64) for side in (0, 1))
         n = (made if state.disjoint else counted)[:committed]
-        if learning:
-            wrong = np.flatnonzero(n != [pair[2] for pair in chosen[:committed]])
-            assert not len(wrong), f"{chosen[wrong[0]]} stands {n[wrong[0]]} times in the words"
+        wrong = np.flatnonzero(n != [pair[2] for pair in chosen[:committed]])
+        assert not len(wrong), f"{chosen[wrong[0]]} stands {n[wrong[0]]} times in the words"
         changes = _summed(self._changes(pairs, found, ids, deleted, record))
         state.placed(ids, n)
-        self._counted = self._counted and learning
-        if learning:
-            self._take_changes(changes, first_new)
-            if self.best.last is not None and ids.min() < first_new:
-                self._refill(1, record)  # the place of a known token among those that tie may be another now
+        self._take_changes(changes, first_new)
+        if self.best.last is not None and ids.min() < first_new:
+            self._refill(1, record)  # the place of a known token among those that tie may be another now
         record.candidates, record.rounds = len(chosen), 1
         record.positions += self.places
         return Batch(left, right, ids, n, record, [], deleted)
@@ -336,23 +332,6 @@ class TableLearning(Learning):
         record.seconds += time.perf_counter() - began
         record.hot_pairs, record.pair_floor = len(self.best), self.best.floor
         record.places, record.memory_bytes = self.places, self.nbytes
-
-    # ------------------------------------------------------------------ known events
-
-    def replay(self, merges: Sequence[Given], until_split: int, record: BatchRecord) -> Batch:
-        """See Learning.replay. Counts of pairs are not kept in step: they are counted again when they are needed."""
-        began = time.perf_counter()
-        limit = self.state.next_id
-        if max(merges[0][:2]) >= limit:
-            raise ReplayMismatch(f"event {self.state.merges} merges an id that does not exist yet: {merges[0]}")
-        known = [(left, right, n) for left, right, _, n in takewhile(lambda merge: max(merge[:2]) < limit, merges)]
-        if self.state.options.batch != "paper":
-            known = self._together(known[:until_split], len(known), ANY)
-        batch = self._merge(known, record, learning=False)
-        self._finish(record, began, len(known) - len(batch.id))
-        if not batch.n[0]:
-            raise ReplayMismatch(f"{merges[0][:2]} of event {merges[0]} is not a pair of these words")
-        return batch
 
     # ------------------------------------------------------------------ what there is
 
