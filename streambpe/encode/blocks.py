@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -171,7 +172,8 @@ class BlockEncoder:
             return self._core().block_of_rows(*as_buffers(numbered.chunks), numbered.ids, hold), dropped
         except (SymbolRefused, TokenDead) as why:
             del self._local.core  # it stopped in the middle of a block
-            raise self.encoder.refused(why, text.split(_MARK)) from None
+            texts = (part.decode() for part in text.split(_MARK))
+            raise self.encoder.refused(why, chain.from_iterable(map(self.pattern.split, texts))) from None
 
     def text_of(self, block: Block) -> bytes:
         """The counting buffer of a block."""

@@ -541,7 +541,7 @@ def test_a_gzipped_tokenizer_is_unpacked_once_and_not_without_end(tmp_path, monk
     assert import_file(packed).events == import_file(exported).events
     bomb = tmp_path / "bomb.json.gz"
     bomb.write_bytes(gzip.compress(b'{"model": "' + bytes(10**6) + b'"}'))
-    monkeypatch.setattr("streambpe.encode.formats.export._MOST_JSON", 10**5)
+    monkeypatch.setattr("streambpe.encode.formats.hf._MOST_JSON", 10**5)
     with pytest.raises(ModelError, match=r"bomb\.json\.gz holds more than .* of JSON"):
         import_file(bomb)
 
