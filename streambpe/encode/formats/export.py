@@ -316,23 +316,17 @@ def _export_one(
     runs_expression = to in ("hf", "tiktoken") and pattern.expression and pattern.definition is None
     result = ExportResult(files, tokenizer.n_vocab, lost, pattern.unicode if runs_expression else "")
     if verify is not None:
-        encode, content, result.checked_by = _reader(to, files)
-        also = None
-        if old is not None:
-            also = _beside_old(result, tokenizer, _old_reader(to, old, files))
-        result.comparison = compare(tokenizer, encode, documents(verify, meter), content, also)
+        _verify(result, to, tokenizer, old, documents(verify, meter))
     return result
 
 
-def compare(
-    tokenizer: Tokenizer,
-    encode: Callable[[str], list[int]],
-    texts: Iterable[str],
-    their_content: Callable[[int], bytes] | None = None,
-    also: Callable[[str, list[int]], None] | None = None,
-) -> Comparison:
-    """Encode texts both ways. `also` is given each text, and its ids there."""
-    comparison = Comparison()
+def _verify(result: ExportResult, to: str, tokenizer: Tokenizer, old: Old | None, texts: Iterable[str]) -> None:
+    """Encode texts by the model and by the exported file; by the file of --onto, too."""
+    encode, their_content, result.checked_by = _reader(to, result.files)
+    comparison = result.comparison = Comparison()
+    if old is not None:
+        joins, sizes = Joins(), symbols_of_ids(tokenizer.encoder.model)
+        encode_old, result.joins = _old_reader(to, old, result.files), joins
 
     def content(number: int) -> bytes:
         try:
@@ -343,22 +337,8 @@ def compare(
     for text in texts:
         theirs = encode(text)
         comparison.add(tokenizer.encode_ordinary(text), theirs, content, their_content)
-        if also is not None:
-            also(text, theirs)
-    return comparison
-
-
-def _beside_old(
-    result: ExportResult, tokenizer: Tokenizer, encode: Callable[[str], list[int]]
-) -> Callable[[str, list[int]], None]:
-    """Counts, in `result.joins`, how texts are encoded by a file now and by the one that it was before."""
-    joins = result.joins = Joins()
-    sizes = symbols_of_ids(tokenizer.encoder.model)
-
-    def add(text: str, ids: list[int]) -> None:
-        joins.add(encode(text), ids, sizes)
-
-    return add
+        if old is not None:
+            joins.add(encode_old(text), theirs, sizes)
 
 
 def documents(source: str, meter: Meter | None = None, how: SourceOptions = SourceOptions()) -> Iterator[str]:
@@ -546,4 +526,4 @@ def _import_json(file: Path) -> EventLog:
     return log
 
 
-__all__ = ["FORMATS", "Comparison", "ExportResult", "compare", "cut_log", "export", "import_file", "takes_pattern"]
+__all__ = ["FORMATS", "Comparison", "ExportResult", "cut_log", "export", "import_file", "takes_pattern"]
