@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
@@ -35,7 +34,6 @@ from streambpe.text.chunker import Chunker
 from streambpe.text.marks import DOCUMENT_END
 from streambpe.threads import in_order
 
-Write = Callable[[bytes | memoryview], object]
 _MARK = bytes([DOCUMENT_END])
 _GROUP = 1 << 20  # characters of texts that are encoded in one call
 _BYTES_A_BYTE = 16  # peak memory of encoding a block, for each byte of it
@@ -44,28 +42,6 @@ _LEAST_BLOCK = 256 << 10
 _NO_ROOM_GIVEN = 1 << 62
 
 TAKE_ANYWAY = "say with --bad-utf8 replace or skip what becomes of its bytes, to take it all the same"
-
-
-class IdsWriter:
-    """Appends ids to one file, and where documents end among them to another."""
-
-    def __init__(self, ids: Write, ends: Write, dtype: np.dtype[Any], eot: int | None) -> None:
-        self._write_ids, self._write_ends, self._dtype, self._eot = ids, ends, dtype, eot
-        self.ids = self.documents = 0
-
-    def append(self, stream: Ids) -> None:
-        """`eot` stands for each END_OF_TEXT, or nothing does.
-
-        5 6 END 7 END 8: ends 2 4, less those before them 2 3, so documents end behind 2 and 3 ids
-        """
-        ends = np.flatnonzero(stream == END_OF_TEXT)
-        if self._eot is None:
-            stream, behind = np.delete(stream, ends), ends - np.arange(len(ends))
-        else:
-            stream[ends], behind = self._eot, ends + 1
-        self._write_ends((behind + self.ids).astype("<i8").data)
-        self._write_ids(stream.astype(self._dtype).data)
-        self.ids, self.documents = self.ids + len(stream), self.documents + len(ends)
 
 
 # How far sources are read: the number of one, a place in it, and whether that is in the middle of a document.
