@@ -16,6 +16,7 @@ from streambpe.core.encoding import (
     END_OF_TEXT,
     HOLD_FIRST,
     HOLD_LAST,
+    NO_LIMIT,
     BlockIds,
     EncoderCore,
     Ids,
@@ -39,7 +40,6 @@ _GROUP = 1 << 20  # characters of texts that are encoded in one call
 _BYTES_A_BYTE = 16  # peak memory of encoding a block, for each byte of it
 _MOST_BLOCK = 2 << 20
 _LEAST_BLOCK = 256 << 10
-_NO_ROOM_GIVEN = 1 << 62
 
 TAKE_ANYWAY = "say with --bad-utf8 replace or skip what becomes of its bytes, to take it all the same"
 
@@ -81,7 +81,7 @@ class BlockEncoder:
         self,
         encoder: Encoder,
         bad_utf8: BadUtf8 = "replace",
-        room: int = _NO_ROOM_GIVEN,
+        room: int = NO_LIMIT,
         threads: int = 1,
         *,
         hashed: bool = False,

@@ -524,6 +524,3 @@ def _import_json(file: Path) -> EventLog:
     for what in not_kept(document):
         warnings.warn(f"{file}: an event log does not keep {what}.", NotKept, stacklevel=2)
     return log
-
-
-__all__ = ["FORMATS", "Comparison", "ExportResult", "cut_log", "export", "import_file", "takes_pattern"]
