@@ -1,7 +1,7 @@
 """The core's encoder and decoder, typed (encode.h): a model's tables, and one thread's encoder over them.
 
 tables = ModelTables(...)                     a model as arrays, for any number of encoders
-EncoderCore(tables).ids(b"the cat\\xff")       model ids, END_OF_TEXT behind every document
+EncoderCore(tables).block(b"the cat\\xff", 0)       model ids, END_OF_TEXT behind every document
 """
 
 from __future__ import annotations
@@ -286,19 +286,15 @@ class EncoderCore:
         """The ids of a buffer as a list; the fast way for texts of everyday length."""
         size = len(text)
         if size * self._ids_a_byte + _SPARE > _USUAL:
-            return self.ids(text).tolist()  # type: ignore[no-any-return]
+            return self.block(text, 0).body.tolist()  # type: ignore[no-any-return]
         made = self._encode_text(self._handle, text, size, 0, self._place, None)
         while made < 0:
             self._mend(made, text)
             made = self._encode_text(self._handle, text, size, 0, self._place, None)
         return self._room[:made].tolist()  # type: ignore[no-any-return]
 
-    def ids(self, text: bytes) -> Ids:
-        """The ids of a buffer: documents, each ended by FF, or one alone."""
-        return self.block(text, 0).body
-
     def block(self, text: bytes, hold: int) -> BlockIds:
-        """The ids of a buffer; `hold` says whether its first and its last run are held."""
+        """The ids of a buffer: documents, each ended by FF, or one alone. `hold`: which of its first and last run."""
         out = np.empty(len(text) * self._ids_a_byte + _SPARE, np.int32)
         parts = np.zeros(3, np.int64)
         places = out.ctypes.data, parts.ctypes.data

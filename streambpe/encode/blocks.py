@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import chain
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from streambpe.core.encoding import (
     END_OF_TEXT,
     HOLD_FIRST,
     HOLD_LAST,
+    NO_LIMIT,
     BlockIds,
     EncoderCore,
     Ids,
@@ -34,37 +35,13 @@ from streambpe.text.chunker import Chunker
 from streambpe.text.marks import DOCUMENT_END
 from streambpe.threads import in_order
 
-Write = Callable[[bytes | memoryview], object]
 _MARK = bytes([DOCUMENT_END])
 _GROUP = 1 << 20  # characters of texts that are encoded in one call
 _BYTES_A_BYTE = 16  # peak memory of encoding a block, for each byte of it
 _MOST_BLOCK = 2 << 20
 _LEAST_BLOCK = 256 << 10
-_NO_ROOM_GIVEN = 1 << 62
 
 TAKE_ANYWAY = "say with --bad-utf8 replace or skip what becomes of its bytes, to take it all the same"
-
-
-class IdsWriter:
-    """Appends ids to one file, and where documents end among them to another."""
-
-    def __init__(self, ids: Write, ends: Write, dtype: np.dtype[Any], eot: int | None) -> None:
-        self._write_ids, self._write_ends, self._dtype, self._eot = ids, ends, dtype, eot
-        self.ids = self.documents = 0
-
-    def append(self, stream: Ids) -> None:
-        """`eot` stands for each END_OF_TEXT, or nothing does.
-
-        5 6 END 7 END 8: ends 2 4, less those before them 2 3, so documents end behind 2 and 3 ids
-        """
-        ends = np.flatnonzero(stream == END_OF_TEXT)
-        if self._eot is None:
-            stream, behind = np.delete(stream, ends), ends - np.arange(len(ends))
-        else:
-            stream[ends], behind = self._eot, ends + 1
-        self._write_ends((behind + self.ids).astype("<i8").data)
-        self._write_ids(stream.astype(self._dtype).data)
-        self.ids, self.documents = self.ids + len(stream), self.documents + len(ends)
 
 
 # How far sources are read: the number of one, a place in it, and whether that is in the middle of a document.
@@ -104,7 +81,7 @@ class BlockEncoder:
         self,
         encoder: Encoder,
         bad_utf8: BadUtf8 = "replace",
-        room: int = _NO_ROOM_GIVEN,
+        room: int = NO_LIMIT,
         threads: int = 1,
         *,
         hashed: bool = False,
@@ -171,7 +148,8 @@ class BlockEncoder:
             return self._core().block_of_rows(*as_buffers(numbered.chunks), numbered.ids, hold), dropped
         except (SymbolRefused, TokenDead) as why:
             del self._local.core  # it stopped in the middle of a block
-            raise self.encoder.refused(why, text.split(_MARK)) from None
+            texts = (part.decode() for part in text.split(_MARK))
+            raise self.encoder.refused(why, chain.from_iterable(map(self.pattern.split, texts))) from None
 
     def text_of(self, block: Block) -> bytes:
         """The counting buffer of a block."""

@@ -33,10 +33,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.arrays import save_array
-from streambpe.core.encoding import WHOLE, TokenDead
+from streambpe.core.encoding import END_OF_TEXT, WHOLE, TokenDead
 from streambpe.count_config import SourceOptions
 from streambpe.encode import sidecar
-from streambpe.encode.blocks import TAKE_ANYWAY, EncodedBlock, IdsWriter, Place
+from streambpe.encode.blocks import TAKE_ANYWAY, EncodedBlock, Place
 from streambpe.encode.encoder import RunJoiner
 from streambpe.encode.shards import (
     IdsFile,
@@ -47,7 +47,7 @@ from streambpe.encode.shards import (
     shard_borders,
     shard_paths,
 )
-from streambpe.encode.sidecar import GrowingFile, IdsRecord, damaged_output, sidecar_of
+from streambpe.encode.sidecar import GrowingFile, IdsRecord, damaged_output, numbers_in, sidecar_of
 from streambpe.encode.split import DocumentHash, for_validation, numbers_of, parse_share, validation_path
 from streambpe.encode.spread import encode_by_tasks, encode_runner, plan_tasks
 from streambpe.encode.streams import begin_meter, block_encoder, found_sources
@@ -114,7 +114,7 @@ class _State:
     bytes: int = 0
     dropped: int = 0
     carry: list[int] = field(default_factory=list)  # whole chunks that the next block may join with
-    hashed: tuple[str, str] = ("", "")  # of a document that is not whole yet, in hex
+    hashed: DocumentHash = field(default_factory=DocumentHash)  # of a document that is not whole yet
     finishing: bool = False  # all of it is certain; OUT is being made of it, or is made already
     sums: dict[str, str] = field(default_factory=dict)  # of each file, over what is certain
 
@@ -133,7 +133,7 @@ class _State:
 
     def write(self, file: Path) -> None:
         """Replace what `read` gives."""
-        state = json.dumps(vars(self)).encode()
+        state = msgspec.json.encode(self)
         replace_file(file, state + b"\n" + mmh3.mmh3_x64_128_digest(state).hex().encode())
 
 
@@ -252,7 +252,6 @@ class _Job:
         tokenizer, path, share = self.tokenizer, self.path, self.share
         self.encoder = tokenizer.encoder
         self.eot = None if self.eot_text is None else tokenizer.special_tokens[self.eot_text]
-        self.unfinished = DocumentHash()
         self.blocks = block_encoder(self.encoder, self.bad_utf8, self.resources, hashed=share is not None)
         self.folder = unfinished(behind_links(path))
         self.progress_file = self.folder / "progress.json"
@@ -261,8 +260,6 @@ class _Job:
         self.parts = [self.ids, self.offsets] + ([] if share is None else [self.sides])
         self.side = self.folder / "side"  # the ids of one file of several
         self.tasks = self.folder / "tasks"  # what processes encoded, until it is joined
-        self.joiner = RunJoiner(self.encoder)
-        self.writer = IdsWriter(self.ids.write, self.offsets.write, self.dtype, self.eot)
         self.committed = 0.0
         model = tokenizer.event_log
         events = self.encoder.model.events
@@ -304,9 +301,7 @@ class _Job:
                 f"give the whole input once more."
             )
         state = self.state
-        self.unfinished = DocumentHash(*map(bytes.fromhex, state.hashed))
         self.joiner = RunJoiner(self.encoder, state.carry)
-        self.writer.ids, self.writer.documents = state.ids, state.documents
         remove_place(self.tasks)  # what a dead command left; its workers, too, cannot add to it any more
         try:
             self.folder.mkdir(exist_ok=True)
@@ -369,11 +364,22 @@ class _Job:
         begin_meter(meter, self.sources, self.state.place[0])
 
     def _append(self, block: EncodedBlock) -> None:
-        """Append the ids of a block; blocks come in order."""
+        """Append the ids of a block; blocks come in order. `eot` stands for each END_OF_TEXT, or nothing does.
+
+        5 6 END 7 END 8: ends 2 4, less those before them 2 3, so documents end behind 2 and 3 ids
+        """
         state = self.state
         if block.hashed is not None and self.share is not None:
-            self.sides.write(for_validation(numbers_of(block.hashed, self.unfinished), self.share).data)
-        self.writer.append(self.joiner.join(block.ids))
+            self.sides.write(for_validation(numbers_of(block.hashed, state.hashed), self.share).data)
+        stream = self.joiner.join(block.ids)
+        ends = np.flatnonzero(stream == END_OF_TEXT)
+        if self.eot is None:
+            stream, behind = np.delete(stream, ends), ends - np.arange(len(ends))
+        else:
+            stream[ends], behind = self.eot, ends + 1
+        self.offsets.write((behind + state.ids).astype("<i8").data)
+        self.ids.write(stream.astype(self.dtype).data)
+        state.ids, state.documents = state.ids + len(stream), state.documents + len(ends)
         state.place, state.bytes, state.dropped = block.behind, state.bytes + block.bytes, state.dropped + block.dropped
         if time.monotonic() - self.committed > COMMIT_SECONDS:
             self._commit()
@@ -382,9 +388,7 @@ class _Job:
         for part in self.parts:
             part.file.flush()
             sync(part.file.fileno())
-        self.state.hashed = (self.unfinished.so_far.hex(), self.unfinished.rest.hex())
         self.state.carry = self.joiner.carry.tolist()
-        self.state.ids, self.state.documents = self.writer.ids, self.writer.documents
         self.state.sums = {part.path.name: part.sum.digest().hex() for part in self.parts}
         self.state.write(self.progress_file)
         self.committed = time.monotonic()
@@ -455,7 +459,7 @@ class _Job:
         """(a file of the ids of the chosen documents, its checksum, where each of these begins in it)."""
         if self.share is None and self.shards is None:
             return self.ids.path, self.ids.sum.digest(), offsets
-        numbers = np.memmap(self.ids.path, self.dtype, "r") if self.state.ids else np.zeros(0, self.dtype)
+        numbers = numbers_in(self.ids.path, self.dtype)
         side = GrowingFile(self.side)
         side.path.unlink(missing_ok=True)
         # chosen 0 1 1 0 1: runs begin at documents 1 and 4, and end before 3 and 5
@@ -503,7 +507,7 @@ class _Job:
         at 0: the last offset that is not above 0 + 5 is 4, of document 2: documents 0 and 1
         at 2: the last that is not above 4 + 5 is 9: document 2;  at 3: document 3
         """
-        numbers = np.memmap(part, self.dtype, "r") if offsets[-1] else np.zeros(0, self.dtype)
+        numbers = numbers_in(part, self.dtype)
         ids = pa.field("ids", pa.list_(pa.from_numpy_dtype(self.dtype)))
         schema = pa.schema([ids], {sidecar.FORMAT: record})
         with pq.ParquetWriter(path.absolute(), schema, compression="zstd", write_page_checksum=True) as writer:

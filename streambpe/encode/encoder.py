@@ -122,14 +122,13 @@ class Encoder:
         """An encoder to model ids for one thread."""
         return EncoderCore(self.named_tables, cache_bytes, limit)
 
-    def refused(self, why: Exception, texts: Iterable[bytes]) -> Exception:
-        """The error for what the core refused; the codec raises its own if it finds one. `texts`: what was encoded."""
+    def refused(self, why: Exception, chunks: Iterable[str]) -> Exception:
+        """The error for what the core refused; the codec raises its own if it finds one. `chunks`: what was encoded."""
         if isinstance(why, TokenDead):
             return self._dead(int(why.args[0])) if hasattr(self, "model") else why
-        for text in texts:
-            for chunk in self.pattern.split(text.decode()):
-                if chunk not in self.stop_ids:
-                    self.codec.split(chunk)
+        for chunk in chunks:
+            if chunk not in self.stop_ids:
+                self.codec.split(chunk)
         return why
 
     # Tables.
@@ -228,7 +227,7 @@ class Encoder:
         try:
             ids = core.id_list(text)
         except (SymbolRefused, TokenDead) as why:
-            raise self.refused(why, [text]) from None
+            raise self.refused(why, self.pattern.split(text.decode())) from None
         self._idle.append(core)
         return ids
 
@@ -246,7 +245,7 @@ class Encoder:
                 rows = np.arange(len(chunks), dtype=np.int32)
                 made = core.block_of_rows(np.cumsum([0, *map(len, chunks)]), data, rows, hold)
         except (SymbolRefused, TokenDead) as why:
-            raise self.refused(why, [text]) from None
+            raise self.refused(why, self.pattern.split(text.decode())) from None
         self._idle.append(core)
         return made
 
@@ -256,11 +255,8 @@ class Encoder:
         """Chunks of text -> (their log ids, ids of each; with WHOLE set if there are superwords)."""
         try:
             return self._log_core().chunks(*as_buffers(chunks.cast(pl.String)))
-        except SymbolRefused:
-            for chunk in chunks:
-                if chunk not in self.stop_ids:
-                    self.codec.split(chunk)
-            raise
+        except SymbolRefused as why:
+            raise self.refused(why, chunks) from None
 
     def encode_many(self, symbols: Ids, lengths: Lengths) -> tuple[Ids, Lengths]:
         """Chunks as base symbols, one after another -> (their log ids, ids of each)."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import mmh3
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -81,6 +82,11 @@ def sum_of(path: Path, size: int, skip: int = 0) -> mmh3.mmh3_x64_128:
             checksum.update(data)
             size -= len(data)
     return checksum
+
+
+def numbers_in(path: Path, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """All numbers of a file that holds nothing else, not read before they are looked at."""
+    return np.memmap(path, dtype, "r") if path.stat().st_size else np.zeros(0, dtype)
 
 
 def damaged_output(file: Path, folder: Path) -> StreambpeError:

@@ -33,30 +33,25 @@ from streambpe.arrays import Bool, Int64
 from streambpe.errors import EventLogError, quoted, shortened
 from streambpe.files import whole_file
 from streambpe.model.alphabet import Alphabet
-from streambpe.model.events import (
-    DELETE,
-    Event,
-    Events,
-    Op,
-    delete_event,
-    event_line,
-    lines_of,
-    merge_event,
-    read_event,
-    supermerge_event,
-)
+from streambpe.model.events import DELETE, Events, lines_of, read_event
+from streambpe.model.events import Event as Event
+from streambpe.model.events import Op as Op
+from streambpe.model.events import delete_event as delete_event
+from streambpe.model.events import event_line as event_line
+from streambpe.model.events import merge_event as merge_event
+from streambpe.model.events import supermerge_event as supermerge_event
 from streambpe.model.line_shapes import (
     FORMAT,
     VERSIONS,
     ExtendedHeaderLine,
     HeaderLine,
-    Special,
     StopWordShape,
     check_alphabet,
     check_config,
     read_format,
     read_header,
 )
+from streambpe.model.line_shapes import Special as Special
 from streambpe.resources import uncollected
 
 # Base symbols in all tokens together: a token takes part in the next, so sixty lines could name one of 2^60 bytes.
@@ -390,27 +385,3 @@ def _read_lines(lines: Sequence[bytes], name: str) -> tuple[list[Event], EventLo
     except ValueError as why:
         return read, _damaged(f"{name}: line {len(read) + 2}", why)
     return read, None
-
-
-__all__ = [
-    "Event",
-    "EventLog",
-    "FixedIds",
-    "Header",
-    "Op",
-    "Special",
-    "StopWord",
-    "alphabet_size",
-    "delete_event",
-    "event_line",
-    "events_digest",
-    "header_line",
-    "log_lines",
-    "merge_event",
-    "parse_event",
-    "read_event_lines",
-    "read_event_log",
-    "supermerge_event",
-    "write_event_log",
-    "write_log_lines",
-]

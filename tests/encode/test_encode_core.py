@@ -20,7 +20,7 @@ from streambpe.encode.blocks import encode_texts
 from streambpe.encode.bulk import BulkReplay
 from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import EventLogError, LimitError, UnknownSymbol
+from streambpe.errors import LimitError, UnknownSymbol
 from streambpe.model.alphabet import bytes_alphabet, chars_alphabet
 from streambpe.model.eventlog import EventLog, Header, Special, StopWord, delete_event, merge_event, supermerge_event
 from streambpe.model.replay import Model, merge
@@ -246,27 +246,6 @@ def test_blocks_joined_are_the_text(seed, data):
     assert not len(joiner.carry)
 
 
-def test_a_block_says_what_it_holds():
-    """The first run and the last, as log ids; a block that is one run from end to end is not closed."""
-    log = trained("superbpe")
-    encoder = Encoder(log)
-    first = next(pair for pair in encoder.model.supermerges)
-    text = b"".join(encoder.model.content(part) for part in first)
-    core = encoder.core()
-    held = core.block(text, HOLD_FIRST | HOLD_LAST)
-    assert not held.closed
-    assert held.head.tolist() == [part | WHOLE for part in first]
-    assert not len(held.body)
-    assert not len(held.tail)
-    whole = core.block(text + b"\xff" + text, HOLD_FIRST | HOLD_LAST)
-    assert whole.closed
-    assert whole.head.tolist() == whole.tail.tolist() == held.head.tolist()
-    assert whole.body.tolist() == [END_OF_TEXT]
-    assert core.block(text, 0).body.tolist() == RunJoiner(encoder).joined(held.head).tolist()
-    assert core.block(b"", HOLD_LAST | HOLD_FIRST).closed is False
-    assert core.block(b"", HOLD_FIRST).closed is True
-
-
 def superwords_by_chance(rng: random.Random) -> EventLog:
     """A model that joins letters; what is joined in two ways has one id, so an event may follow one that uses it."""
     letters = rng.choice((b"a", b"ab", b"abc"))
@@ -381,13 +360,6 @@ def test_a_stop_word_is_found_among_many():
             assert encoder.id_list(word.encode()) == encoder.model_ids[wanted].tolist()
     marked = EventLog(replace(header, stop_words=(StopWord(256, "\u2581the".encode()), StopWord(257, b"q"))), ())
     assert Encoder(marked).id_list(b"the q") == [256, *"\u2581q".encode()]
-
-
-def test_a_model_whose_deletions_do_not_add_up_is_refused():
-    """Parts that are more than the token was made of would have no place in the core."""
-    log = model_of(merge_event(A, B, 256, 9), delete_event(256, (A, B, C), 1))
-    with pytest.raises(EventLogError, match="it splits 256 into"):
-        Encoder(log).id_list(b"ab")
 
 
 def test_only_base_symbols_are_replayed():

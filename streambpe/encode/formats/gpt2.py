@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.flat import FlatModel, flatten, unshown
-from streambpe.encode.formats.hf import log_from_merges
+from streambpe.encode.formats.hf import log_from_merges, read_json
 from streambpe.errors import ModelError, quoted, typed
 from streambpe.model.eventlog import EventLog
 
@@ -57,19 +56,10 @@ def import_gpt2(folder: Path, pattern: str | None = None) -> EventLog:
 
 def _vocabulary(file: Path) -> dict[str, int]:
     """Tokens and their ids."""
-    found = _json(file)
+    found = read_json(file)
     if not isinstance(found, dict) or not all(type(number) is int for number in found.values()):
         raise ModelError(f"{file} is to hold a JSON object of tokens and their ids, and holds something else.")
     return found
-
-
-def _json(file: Path) -> Any:
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, RecursionError) as why:
-        raise ModelError(f"{file} cannot be read: {why}.") from None
-    except json.JSONDecodeError as why:
-        raise ModelError(f"{file} is no JSON: line {why.lineno}, column {why.colno}: {why.msg}. Was it cut?") from None
 
 
 def _merges(file: Path) -> list[tuple[str, str]]:
@@ -105,7 +95,7 @@ def _content(text: str) -> bytes | None:
 def _refuse_class(folder: Path, pattern: str | None) -> None:
     """What tokenizer_config.json, where there is one, says against reading the files as GPT-2's."""
     file = folder / "tokenizer_config.json"
-    facts = _json(file) if file.is_file() else {}
+    facts = read_json(file) if file.is_file() else {}
     if not isinstance(facts, dict):
         return
     if facts.get("add_prefix_space"):

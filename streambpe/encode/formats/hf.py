@@ -11,6 +11,7 @@ refused; `not_kept` says what else is left out.
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import unicodedata
@@ -36,6 +37,7 @@ from streambpe.model.eventlog import EventLog, FixedIds, Header, Special, merge_
 from streambpe.model.line_shapes import MOST_EMPTY_IDS
 from streambpe.model.replay import Model
 from streambpe.model.vocabulary import Vocabulary
+from streambpe.resources import format_size
 from streambpe.text.aliases import canonical
 from streambpe.text.dialects import Dialect, Unsayable, read, translated
 from streambpe.text.patterns import PRESETS
@@ -118,13 +120,28 @@ def export_hf(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
 
 # Reading.
 
+_MOST_JSON = 256 << 20  # bytes of a tokenizer.json, unpacked: those of 256 000 tokens have 35 MB
+
+
+def read_json(file: Path) -> Any:
+    """What a file of JSON holds, gzipped or not; an error if it holds more than any tokenizer has."""
+    try:
+        with open(file, "rb") as opened, gzip.GzipFile(fileobj=opened) as unpacked:
+            packed = opened.peek(2).startswith(b"\x1f\x8b")
+            data = (unpacked if packed else opened).read(_MOST_JSON + 1)
+        if len(data) > _MOST_JSON:
+            raise ModelError(f"{file} holds more than {format_size(_MOST_JSON)} of JSON, and no tokenizer does.")
+        return json.loads(data)
+    except json.JSONDecodeError as why:
+        raise ModelError(f"{file} is no JSON: line {why.lineno}, column {why.colno}: {why.msg}. Was it cut?") from None
+    except (OSError, EOFError, UnicodeDecodeError, RecursionError) as why:
+        raise ModelError(f"{file} cannot be read: {why}.") from None
+
 
 def import_hf(path: str | os.PathLike[str], document: Any = None) -> EventLog:
     """A tokenizer.json as an event log with the same ids. `document`: its content, where it has been read."""
-    try:
-        document = json.loads(Path(path).read_bytes()) if document is None else document
-    except (OSError, ValueError) as why:
-        raise ModelError(f"{path} is no tokenizer.json: {why}.") from None
+    if document is None:
+        document = read_json(Path(path))
     model = document.get("model") if isinstance(document, dict) else None
     if not isinstance(model, dict) or model.get("type", "BPE") != "BPE" or "merges" not in model:
         raise ModelError(f"{path} holds no BPE model; only those are merges.")
