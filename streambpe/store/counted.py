@@ -22,7 +22,7 @@ from streambpe.core.strings import ChunkList, merge
 from streambpe.errors import StreambpeError
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.store.database import one_thread
-from streambpe.store.parts import GROUP_ROWS, Part, PartWriter
+from streambpe.store.parts import GROUP_ROWS, Part, write_part
 from streambpe.store.sqlfiles import query_arrow, query_batches, run_sql
 
 _DIGEST_ROWS = 1 << 16  # added to the digest at once
@@ -136,13 +136,6 @@ def copy_rows(con: duckdb.DuckDBPyConnection, table: str, target: Path, range_by
     """Write the rows of a table or view of chunks, in order, as one part that belongs to no run."""
 
     def written(pieces: Iterator[ChunkList]) -> Part:
-        writer = PartWriter(target, GROUP_ROWS, compression="none")
-        try:
-            for rows in pieces:
-                writer.write(rows)
-            return writer.commit([])
-        except BaseException:
-            writer.abandon()
-            raise
+        return write_part(target, pieces, group_rows=GROUP_ROWS, compression="none")
 
     return _given_rows(con, table, range_bytes, written)
