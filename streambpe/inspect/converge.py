@@ -34,7 +34,7 @@ from streambpe.config import TrainConfig
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import Stopped, UsageError
-from streambpe.inspect.buckets import count_buckets, cyclic, deal_chunks, writing
+from streambpe.inspect.buckets import count_buckets, cyclic, deal_chunks
 from streambpe.inspect.columns import print_columns
 from streambpe.inspect.curves import uses_in_parts
 from streambpe.model.eventlog import EventLog, read_event_log
@@ -44,7 +44,7 @@ from streambpe.store.chunks import fold
 from streambpe.store.counted_as import refuse_like
 from streambpe.store.job import refuse_half_counted
 from streambpe.store.merge import merged_lists
-from streambpe.store.parts import Part, list_parts
+from streambpe.store.parts import Part, PartWriter, list_parts
 from streambpe.store.run import Run
 from streambpe.store.spans import Span
 from streambpe.store.training_files import log_path
@@ -233,16 +233,16 @@ def _learn(
 ) -> tuple[EventLog, Part]:  # fmt: skip
     """The event log of a training on the sum of these counts, in a run of its own that is gone afterwards; the sum."""
     run = Run(place)
-    with run.lock():
+    with run.lock(), contextlib.ExitStack() as behind:
         run.create(facts)
-        with writing(run.counts / "part-00001.parquet", run.number) as writer:
-            size = 0
-            for rows in merged_lists(parts, _RANGE_BYTES):
-                writer.write(rows)
-                size += text_bytes(rows)
-            part = writer.commit(
-                [Span("prefix", "counts", "", 0, writer.rows, 0, size, 0, 0, 0, "", "part-00001", 0, 0, "last")]
-            )
+        writer, size = PartWriter(run.counts / "part-00001.parquet", run=run.number), 0
+        behind.callback(writer.abandon)
+        for rows in merged_lists(parts, _RANGE_BYTES):
+            writer.write(rows)
+            size += text_bytes(rows)
+        part = writer.commit(
+            [Span("prefix", "counts", "", 0, writer.rows, 0, size, 0, 0, 0, "", "part-00001", 0, 0, "last")]
+        )
     try:
         Trainer(run, config, resources=resources, stop=stop).run()
     except Stopped as stopped:

@@ -12,8 +12,6 @@ superwords that of encoding.
 from __future__ import annotations
 
 import contextlib
-import csv
-import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,7 +28,7 @@ from streambpe.encode.formats.export import import_file, takes_pattern
 from streambpe.encode.formats.sentencepiece import is_sentencepiece
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
-from streambpe.inspect.columns import print_columns
+from streambpe.inspect.columns import print_columns, write_rows
 from streambpe.inspect.measures import APART, MEASURES, WHOLE_NUMBERS, Tokens, Uses, WordCounter, gini, measure
 from streambpe.inspect.pieces import SentencePiece, count_pieces
 from streambpe.progress import Meter
@@ -215,16 +213,11 @@ def add_chunks(uses: Uses, encoder: Encoder, counted: pl.DataFrame) -> None:
 
 def print_evaluations(found: Sequence[Evaluation], form: str, out: TextIO, by: str = "source") -> None:
     """A table for people, or all values as json or csv; `by`: what a row is about."""
-    if form == "json":
-        rows = [{"model": one.model, by: one.source, **one.values} for one in found]
-        out.write(json.dumps(rows, ensure_ascii=False, indent=1) + "\n")
-        return
     rows_apart = any(one.source != ALL for one in found)
-    if form == "csv":
-        names = ["model", by, *(name for name in MEASURES if rows_apart or name not in APART)]
-        writer = csv.DictWriter(out, names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({"model": one.model, by: one.source, **one.values} for one in found)
+    if form != "table":
+        names = [name for name in MEASURES if rows_apart or name not in APART]
+        rows = [(one.model, one.source, *map(one.values.get, names)) for one in found]
+        write_rows(form, ["model", by, *names], [rows], out)
         return
     if rows_apart:
         shown = ["bytes", "tokens", "bytes_per_token", "tokens_per_word", "single_token_chunks", "vocab_used", "renyi",

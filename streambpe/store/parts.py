@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -187,7 +187,23 @@ class PartWriter:
         """Give up: leave no file."""
         with contextlib.suppress(Exception):
             self._writer.close()
-        self.temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.temporary.unlink(missing_ok=True)
+
+
+def write_part(
+    target: Path,
+    pieces: Iterable[ChunkList],
+    spans: Iterable[Span] = (),
+    level: int = 0,
+    replaces: Sequence[str] = (),
+    **how: Any,
+) -> Part:
+    """Write and commit one part; `how`: see PartWriter."""
+    with PartWriter(target, **how) as writer:
+        for rows in pieces:
+            writer.write(rows)
+        return writer.commit(spans, level, replaces)
 
 
 def _first_chars(rows: ChunkList, row: int) -> str:

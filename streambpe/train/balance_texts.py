@@ -27,7 +27,7 @@ from streambpe.sources.source import Source
 from streambpe.store.chunks import range_bytes
 from streambpe.store.counted import CorpusDigest
 from streambpe.store.merge import merged_lists
-from streambpe.store.parts import Part, PartWriter, list_parts, parts_by_group, read_part
+from streambpe.store.parts import Part, list_parts, parts_by_group, read_part, write_part
 from streambpe.store.run import Run
 from streambpe.system import compose_name, lock_handle, unlock_handle
 from streambpe.train.counting.count import count
@@ -56,14 +56,7 @@ class BalanceTexts:
                     if digest.facts(0)["sha256"] == self.digests[name]:
                         continue
             path.parent.mkdir(exist_ok=True)
-            writer = PartWriter(path)
-            try:
-                for rows in merged_lists(parts, at_once):
-                    writer.write(rows)
-                writer.commit([])
-            except BaseException:
-                writer.abandon()
-                raise
+            write_part(path, merged_lists(parts, at_once))
             kept.append(path)
         return kept
 

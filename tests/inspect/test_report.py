@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import math
 import re
 from collections import Counter
 from html.parser import HTMLParser
@@ -59,11 +58,6 @@ def made(run, tmp_path_factory) -> tuple[dict[str, Any], str]:
     return report(run, path, resources=SMALL), path.read_text(encoding="utf-8")
 
 
-def renyi(counts: list[int], size: int) -> float:
-    total = sum(counts)
-    return math.log2(sum((n / total) ** 2.5 for n in counts)) / -1.5 / math.log2(size)
-
-
 def test_what_the_tables_say_is_what_the_page_says(run, made):
     """Events and passes, by SQL of the test's own."""
     facts, _ = made
@@ -73,32 +67,6 @@ def test_what_the_tables_say_is_what_the_page_says(run, made):
     assert [events for _, events in facts["passes"]] == [events for events, _ in passes]
     assert [seconds for seconds, _ in facts["passes"]] == pytest.approx(list(accumulate(s for _, s in passes)))
     assert facts["sha256"] == dict(rows(run, "FROM facts"))["sha256"]
-
-
-@pytest.mark.long
-def test_growth_equals_encoding_every_chunk_at_every_size(run, made):
-    """Tokens, ids used, Rényi and bytes per token of a vocabulary cut to each size; the last is the whole."""
-    facts, _ = made
-    chunks = dict(rows(run, "SELECT chunk, n FROM chunk_counts"))
-    text_bytes = sum(len(chunk.encode()) * n for chunk, n in chunks.items())
-    sizes = [stop["vocab_size"] for stop in facts["growth"]]
-    assert sizes == sorted(sizes)
-    assert len(sizes) > 6
-    assert sizes[-1] == OPTIONS["vocab_size"]
-    uses: Counter[int] = Counter()
-    for stop in facts["growth"]:
-        tokenizer = Tokenizer.load(run, stop["vocab_size"])
-        uses = Counter()
-        for chunk, n in chunks.items():
-            for number in tokenizer.encoder.encode_chunk(chunk):
-                uses[number] += n
-        total = sum(uses.values())
-        assert (stop["tokens"], stop["vocab_used"]) == (total, len(uses))
-        assert stop["vocab_used_share"] == len(uses) / stop["vocab_size"]
-        assert stop["bytes_per_token"] == pytest.approx(text_bytes / total)
-        assert stop["renyi"] == pytest.approx(renyi(list(uses.values()), len(uses)))
-        assert stop["renyi_vocab"] == pytest.approx(renyi(list(uses.values()), stop["vocab_size"]))
-    assert facts["frequencies"] == sorted(uses.values(), reverse=True)
 
 
 @pytest.mark.every(3)
