@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from streambpe.errors import UsageError
 from streambpe.model.line_shapes import MOST_EMPTY_IDS, MOST_IDS
-from streambpe.options import Option, option, options_of, refuse_what_is_no_text
+from streambpe.options import Option, option, options_of, refuse_values
 from streambpe.system import compose_name
 
 _MOST_DECIMALS = 6  # in a weight: so there are at most a million remainders to count (store/weights.py)
@@ -432,19 +432,12 @@ class TrainConfig:
             )
 
     def _check_values(self) -> None:
-        """Check choices and lower bounds, as the fields state them."""
-        refuse_what_is_no_text(TrainConfig, vars(self))
-        for name, known in _OPTIONS.items():
-            value = getattr(self, name)
-            allowed = known.choices
-            if name == "alphabet" and self.encoding != "bytes":
-                allowed = (self.encoding,)
-            if allowed and value not in allowed:
-                raise UsageError(f"{known.flag} {value}: one of {', '.join(allowed)}.")
-            if known.least is not None and value is not None and value < known.least:
-                raise UsageError(f"{known.flag} {value}: at least {known.least}.")
-            if known.least is not None and known.most is not None and value is not None and value > known.most:
-                raise UsageError(f"{known.flag} {value}: at most {known.most}.")
+        if self.encoding == "bytes":
+            refuse_values(TrainConfig, vars(self))
+        else:
+            refuse_values(TrainConfig, {**vars(self), "alphabet": None})
+            if self.alphabet != self.encoding:
+                raise UsageError(f"--alphabet {self.alphabet}: one of {self.encoding}.")
 
     def _check_balance(self) -> None:
         if not self.balance:
