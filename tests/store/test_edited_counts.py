@@ -135,15 +135,6 @@ def test_edited_counts_that_pass_64_bits_are_refused(run):
         train(run, vocab_size=300, resources=SMALL)
 
 
-def test_a_lost_database_is_made_anew_from_the_parts(run, tmp_path):
-    """By the command that counts; a part is in the tables once."""
-    (run / "state.duckdb").unlink()
-    (tmp_path / "more.csv").write_text("chunk,count\ncd,2\n")
-    count(run, [str(tmp_path / "more.csv")], counts=True, resources=SMALL)
-    assert dict(rows(run, "FROM chunk_counts")) == {**COUNTS, "cd": 6}
-    assert check(run, resources=SMALL) == []
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("place", ["part-committed", "fold-filled", "fold-committed"])
 def test_a_part_is_added_once_wherever_the_fold_is_killed(run, tmp_path, place):

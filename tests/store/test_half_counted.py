@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from streambpe.inspect.check import check, what_is_open
 from streambpe.inspect.converge import converge
 from streambpe.store.checksums import add_checksum
 from streambpe.store.exchange import export_counts, merge_runs
-from streambpe.store.identity import read_identity, write_identity
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.train.commands import resume, train
@@ -105,18 +103,6 @@ def test_count_stopped_at_half_then_train(files, whole, tmp_path, tiny_blocks):
 
 
 @pytest.mark.long
-def test_count_stopped_at_half_then_the_same_count(files, whole, tmp_path, tiny_blocks):
-    """The same command goes on as before, in whatever order the sources are given; one after another is not enough."""
-    run = tmp_path / "run"
-    count_half(run, files)
-    count(run, files[:1], resources=SMALL)
-    with pytest.raises(CountUnfinished, match=r"c\.txt"):
-        train(run, vocab_size=300, resources=SMALL)
-    count(run, files[::-1], resources=SMALL)
-    assert train(run, vocab_size=300, resources=SMALL).log.read_bytes() == whole
-
-
-@pytest.mark.long
 def test_count_killed_between_two_files_then_train(tmp_path):
     """No part tells of the second file; the RUN does. With --allow-partial RUN, log and tables say what is left out."""
     run = tmp_path / "run"
@@ -159,18 +145,6 @@ def test_a_training_begun_on_half_the_counts_is_resumed(tmp_path):
 
 
 @pytest.mark.long
-def test_killed_before_the_first_part(files, tmp_path):
-    """Nothing is counted, and it is known what was to be."""
-    env = {"STREAMBPE_FAILPOINT": "count-recorded", "PATH": "/usr/bin:/bin",
-           "PYTHONPATH": str(Path(__file__).parents[2])}  # fmt: skip
-    run = tmp_path / "run"
-    cli_process("count", run, *files, env=env, expect=None)
-    assert "streambpe resume" in cli("train", run, expect=2).stderr
-    cli("resume", run)
-    assert len(rows(run, "FROM source_files WHERE complete")) == 3
-
-
-@pytest.mark.long
 def test_sources_added_to_a_trained_run_and_stopped(files, whole, tmp_path, tiny_blocks):
     """A second training is refused until the added sources are counted; the first one stays what it is."""
     run = tmp_path / "run"
@@ -199,23 +173,6 @@ def test_training_some_sources_while_others_are_half_counted(files, tmp_path, ti
 
 
 @pytest.mark.long
-def test_train_stopped_in_counting_then_without_sources(files, whole, tmp_path, tiny_blocks):
-    """`train RUN SOURCE` stopped while counting, then `train RUN`: refused; `resume` counts and learns."""
-    run = tmp_path / "run"
-    stop = threading.Event()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worker.BlockSums, "take", lambda self, block, real=worker.BlockSums.take: (
-            real(self, block), block.start_at > 3000 and stop.set()))  # fmt: skip
-        with pytest.raises(Stopped):
-            train(run, files, vocab_size=300, resources=SMALL, stop=stop)
-    for name in ("main", "other"):
-        with pytest.raises(CountUnfinished, match="resume"):
-            train(run, vocab_size=300, name=name, resources=SMALL)
-    assert isinstance(resume(run), TrainResult)
-    assert (run / "model.events.jsonl").read_bytes() == whole
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("call", ["converge", "export", "merge"])
 def test_other_readers_of_half_counts(tmp_path, call):
     """converge, export-counts and merge-counts believe half counts no more than train does."""
@@ -232,20 +189,6 @@ def test_other_readers_of_half_counts(tmp_path, call):
         calls[call](allow_partial=True)
     resume(run)
     calls[call]()
-
-
-@pytest.mark.long
-def test_a_run_from_before_there_were_records(files, whole, tmp_path, tiny_blocks):
-    """Its parts tell of the file that ended in the middle, and `resume` ends that one."""
-    run = tmp_path / "run"
-    count_half(run, files)
-    (run / "counting.json").unlink()
-    write_identity(run, replace(read_identity(run), files={}))
-    with pytest.raises(CountUnfinished, match="resume"):
-        train(run, vocab_size=300, resources=SMALL)
-    assert isinstance(resume(run), CountResult)
-    count(run, files, resources=SMALL)
-    assert train(run, vocab_size=300, resources=SMALL).log.read_bytes() == whole
 
 
 @pytest.mark.long
@@ -292,16 +235,6 @@ def test_streams_are_named(tmp_path):
         resume(run)
     count_from_iterator(run, ["some words", "and more"], resources=SMALL)
     train(run, vocab_size=260, resources=SMALL)
-
-
-@pytest.mark.long
-def test_a_finished_count_leaves_no_record(files, tmp_path):
-    """Neither in RUN nor in its tables nor in the log: as before."""
-    run = tmp_path / "run"
-    train(run, files, vocab_size=300, resources=SMALL)
-    assert not (run / "counting.json").exists()
-    assert "unfinished" not in Run(run).facts()
-    assert b"left_out" not in (run / "model.events.jsonl").read_bytes()
 
 
 # check
@@ -383,12 +316,15 @@ def test_check_of_a_run_killed_anywhere(files, tmp_path, place, before):
 
 @pytest.mark.long
 def test_check_of_a_run_in_which_nothing_is_counted_yet(files, tmp_path):
-    """Made and killed: there is nothing to add up."""
+    """Made and killed: there is nothing to add up, and it is known what was to be counted."""
     run = tmp_path / "run"
     env = {"STREAMBPE_FAILPOINT": "count-recorded", "PATH": "/usr/bin:/bin",
            "PYTHONPATH": str(Path(__file__).parents[2])}  # fmt: skip
     cli_process("count", run, *files, env=env, expect=None)
     assert check(run, resources=SMALL) == []
+    assert "streambpe resume" in cli("train", run, expect=2).stderr
+    cli("resume", run)
+    assert len(rows(run, "FROM source_files WHERE complete")) == 3
 
 
 @pytest.mark.long

@@ -22,7 +22,6 @@ from streambpe.errors import ResumeMismatch, RunError, RunLocked, Stopped
 from streambpe.resources import Resources
 from streambpe.store.identity import replace_known
 from streambpe.store.journal import Journal
-from streambpe.store.run import Run
 from streambpe.train import opening
 from streambpe.train import trainer as training
 from streambpe.train.commands import resume, train, train_from_iterator
@@ -447,24 +446,6 @@ def test_killed_in_counting_and_resumed(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("place", ["job-written", "journal-created", "log-written"])
-def test_killed_before_anything_was_done(tmp_path, place):
-    """`train` killed right after it noted its job, began, or was all but done: `resume` does the rest."""
-    source = tmp_path / "text.txt"
-    source.write_text(natural_text(13, 20_000))
-    whole = tmp_path / "whole"
-    train(whole, [str(source)], resources=SMALL, vocab_size=400)
-    run = tmp_path / "run"
-    driver = Driver(
-        {"STREAMBPE_FAILPOINT": place}, run=run, sources=[str(source)], counting={}, options={"vocab_size": 400}
-    )
-    assert driver.end()[0] == -signal.SIGKILL
-    assert resume(run, resources=SMALL).events == 144
-    assert (run / "model.events.jsonl").read_bytes() == (whole / "model.events.jsonl").read_bytes()
-    assert check(run, resources=SMALL) == []
-
-
-@pytest.mark.long
 def test_standard_input_is_not_read_again(tmp_path):
     """A training from standard input, killed while it learns, is resumed without the input."""
     text = natural_text(14, 30_000)
@@ -651,32 +632,3 @@ def test_a_job_of_another_shape_is_told(tmp_path, change, told):
     replace_known(run / "job.json", json.dumps(jobs).encode())
     with pytest.raises(RunError, match=told):
         resume(run)
-
-
-@pytest.mark.long
-def test_resume_keeps_the_resources(tmp_path):
-    """Memory and threads of the first call hold when it is resumed."""
-    run = counted_run(tmp_path / "run", {"abcabc": 3, "abd": 2})
-    train(run, vocab_size=260, resources=Resources(300 * 10**6, 1))
-    made: list[Resources] = []
-    original = Trainer.__init__
-
-    def note(self: Trainer, *arguments: Any, **options: Any) -> None:
-        original(self, *arguments, **options)
-        made.append(self.training.resources)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "__init__", note)
-        resume(run)
-    assert made == [Resources(300 * 10**6, 1)]
-
-
-@pytest.mark.long
-def test_a_locked_run_is_free_after_a_kill(counted, tmp_path):
-    """The lock of a killed process holds nobody up."""
-    run = copy(counted, tmp_path / "run")
-    driver = Driver(run=run, options=OPTIONS, rest=0.05)
-    assert driver.wait_for("learning")
-    driver.kill()
-    with Run(run).lock():
-        pass
