@@ -112,6 +112,11 @@ def cli_process(
     return done
 
 
+def cli_killed(place: str, *arguments: Any, expect: int | None = -signal.SIGKILL, **options: Any) -> None:
+    """Run the command line in a process that dies at a failpoint."""
+    cli_process(*arguments, expect=expect, env={**os.environ, "STREAMBPE_FAILPOINT": place}, **options)
+
+
 class Driver:
     """A count or a training in a process of its own (tests/driver.py) that can be signalled and killed."""
 

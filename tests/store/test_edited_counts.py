@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -20,7 +19,7 @@ from streambpe.inspect.check import check
 from streambpe.store import database
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
-from tests.runs import ROOT, SMALL, cli_process, counted_run, log_of, plain_events, rows
+from tests.runs import ROOT, SMALL, cli_killed, cli_process, counted_run, log_of, plain_events, rows
 
 COUNTS = {"ab": 5, "cd": 4, "ef": 3, "x": 9}
 
@@ -143,7 +142,7 @@ def test_a_part_is_added_once_wherever_the_fold_is_killed(run, tmp_path, place):
     more = tmp_path / "more.csv"
     more.write_text("chunk,count\ncd,2\ngh,1\n")
     command = ("count", run, more, "--counts", "--memory", "400MB")
-    cli_process(*command, expect=-signal.SIGKILL, env={**os.environ, "STREAMBPE_FAILPOINT": place})
+    cli_killed(place, *command)
     cli_process(*command)
     assert dict(rows(run, "FROM chunk_counts")) == {**COUNTS, "cd": 42, "gh": 1}
     assert [problem.what for problem in check(run, resources=SMALL) if problem.table != "corpus"] == [("cd", 42, 6)]

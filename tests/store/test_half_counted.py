@@ -25,7 +25,7 @@ from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.counting.job import CountResult
 from streambpe.train.trainer import Trainer
 from streambpe.train.training import TrainResult
-from tests.runs import SMALL, cli, cli_process, counted_run, log_of, rows
+from tests.runs import SMALL, cli, cli_killed, counted_run, log_of, rows
 from tests.samples import natural_text
 
 
@@ -75,13 +75,7 @@ def count_killed(run: Path, names: str = "ab") -> list[str]:
         path = run.parent / f"{name}.csv"
         path.write_text("chunk,count\n" + "".join(f"{name}{word},{n}\n" for n, word in enumerate(("abab", "bab"), 300)))
         paths.append(str(path))
-    env = {
-        "STREAMBPE_FAILPOINT": "part-committed",
-        "PATH": "/usr/bin:/bin",
-        "PYTHONPATH": str(Path(__file__).parents[2]),
-    }
-    killed = cli_process("count", run, *paths, "--counts", "--pattern", "gpt2", env=env, expect=None)
-    assert killed.returncode == -signal.SIGKILL
+    cli_killed("part-committed", "count", run, *paths, "--counts", "--pattern", "gpt2")
     return paths
 
 
@@ -134,9 +128,7 @@ def test_a_training_begun_on_half_the_counts_is_resumed(tmp_path):
     """Killed while it learns, `resume` goes on with it, and its log says the same; then `resume` ends the count."""
     run = tmp_path / "run"
     count_killed(run)
-    env = {"STREAMBPE_FAILPOINT": "journal-created", "PATH": "/usr/bin:/bin",
-           "PYTHONPATH": str(Path(__file__).parents[2])}  # fmt: skip
-    cli_process("train", run, "--vocab-size", 260, "--allow-partial", env=env, expect=None)
+    cli_killed("journal-created", "train", run, "--vocab-size", 260, "--allow-partial")
     result = resume(run)
     assert isinstance(result, TrainResult)
     assert [Path(path).name for path in result.left_out] == ["b.csv"]
@@ -307,8 +299,7 @@ def test_check_of_a_run_killed_anywhere(files, tmp_path, place, before):
     run = tmp_path / "run"
     if before:
         train(run, files[:1], vocab_size=300, resources=SMALL)
-    env = {"STREAMBPE_FAILPOINT": place, "PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[2])}
-    assert cli_process("count", run, *files, env=env, expect=None).returncode == -signal.SIGKILL or not before
+    cli_killed(place, "count", run, *files, expect=-signal.SIGKILL if before else None)
     assert check(run, resources=SMALL) == []
     cli("count", run, *files)
     assert check(run, resources=SMALL) == what_is_open(run) == []
@@ -318,9 +309,7 @@ def test_check_of_a_run_killed_anywhere(files, tmp_path, place, before):
 def test_check_of_a_run_in_which_nothing_is_counted_yet(files, tmp_path):
     """Made and killed: there is nothing to add up, and it is known what was to be counted."""
     run = tmp_path / "run"
-    env = {"STREAMBPE_FAILPOINT": "count-recorded", "PATH": "/usr/bin:/bin",
-           "PYTHONPATH": str(Path(__file__).parents[2])}  # fmt: skip
-    cli_process("count", run, *files, env=env, expect=None)
+    cli_killed("count-recorded", "count", run, *files)
     assert check(run, resources=SMALL) == []
     assert "streambpe resume" in cli("train", run, expect=2).stderr
     cli("resume", run)

@@ -30,7 +30,7 @@ from streambpe.train.engine.rules import EngineTuning, Words
 from streambpe.train.trainer import Trainer
 from streambpe.train.words import WordFiles
 from tests.oracles.tables import check
-from tests.runs import ROOT, SMALL, Driver, cli, cli_process, counted_run, log_of, rows, text_run
+from tests.runs import ROOT, SMALL, Driver, cli, cli_killed, counted_run, log_of, rows, text_run
 from tests.samples import natural_text
 
 SIZE = 1200
@@ -450,9 +450,7 @@ def test_standard_input_is_not_read_again(tmp_path):
     """A training from standard input, killed while it learns, is resumed without the input."""
     text = natural_text(14, 30_000)
     cli("train", tmp_path / "whole", "-", "--vocab-size", 500, input=text)
-    env = {"STREAMBPE_FAILPOINT": "journal-created", "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
-    killed = cli_process("train", tmp_path / "run", "-", "--vocab-size", 500, input=text, env=env, expect=None)
-    assert killed.returncode == -signal.SIGKILL
+    cli_killed("journal-created", "train", tmp_path / "run", "-", "--vocab-size", 500, input=text)
     cli("resume", tmp_path / "run")
     assert (tmp_path / "run" / "model.events.jsonl").read_bytes() == (
         tmp_path / "whole" / "model.events.jsonl"
