@@ -19,7 +19,7 @@ from streambpe.inspect.check import check
 from streambpe.store import database
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
-from tests.runs import ROOT, SMALL, cli_killed, cli_process, counted_run, log_of, plain_events, rows
+from tests.runs import ROOT, SMALL, cli_killed, cli_process, counted_run, held_open, log_of, plain_events, rows
 
 COUNTS = {"ab": 5, "cd": 4, "ef": 3, "x": 9}
 
@@ -148,24 +148,11 @@ def test_a_part_is_added_once_wherever_the_fold_is_killed(run, tmp_path, place):
     assert [problem.what for problem in check(run, resources=SMALL) if problem.table != "corpus"] == [("cd", 42, 6)]
 
 
-HOLD = """
-import duckdb, sys
-con = duckdb.connect(sys.argv[1], read_only=sys.argv[2] == "reader")
-print("held", flush=True)
-sys.stdin.read()
-"""
-
-
 @pytest.fixture
 def held(run: Path, request: pytest.FixtureRequest):
-    """Another process that holds state.duckdb (as `writer` or `reader`) until its input is closed."""
-    command = [sys.executable, "-c", HOLD, str(run / "state.duckdb"), request.param]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as shell:
-        assert shell.stdout is not None
-        assert shell.stdout.readline() == "held\n"
+    """Another process that holds state.duckdb (as `writer` or `reader`)."""
+    with held_open(run, request.param) as shell:
         yield shell
-        assert shell.stdin is not None
-        shell.stdin.close()
 
 
 @pytest.mark.long

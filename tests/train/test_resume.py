@@ -30,7 +30,7 @@ from streambpe.train.engine.rules import EngineTuning, Words
 from streambpe.train.trainer import Trainer
 from streambpe.train.words import WordFiles
 from tests.oracles.tables import check
-from tests.runs import ROOT, SMALL, Driver, cli, cli_killed, counted_run, log_of, rows, text_run
+from tests.runs import ROOT, SMALL, Driver, cli, cli_killed, counted_run, held_open, log_of, rows, text_run
 from tests.samples import natural_text
 
 SIZE = 1200
@@ -501,35 +501,12 @@ def test_a_second_writer_is_refused(counted, unbroken, tmp_path):
     assert check(run, resources=SMALL) == []
 
 
-READER = """
-import duckdb, sys
-con = duckdb.connect(sys.argv[1], read_only=True)
-print("open", flush=True)
-sys.stdin.read()
-"""
-
-
-class Reader:
-    """Another process that keeps state.duckdb open for reading."""
-
-    def __init__(self, run: Path) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", READER, str(run / "state.duckdb")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        assert self.process.stdout is not None
-        assert self.process.stdout.readline() == b"open\n"
-
-    def close(self) -> None:
-        self.process.communicate()
-
-
 @pytest.mark.long
 def test_a_reader_delays_the_tables_and_nothing_else(counted, unbroken, tmp_path, monkeypatch):
     """With state.duckdb held open: it learns, stops, goes on and ends as ever; the tables follow when it is free."""
     monkeypatch.setattr(training, "_LAST_FOLD_SECONDS", 0.2)
     run = copy(counted, tmp_path / "run")
-    reader = Reader(run)
-    try:
+    with held_open(run, "reader"):
         assert learn(run, stop_at=5, how="stop") is None  # Stopped, not an error about the file
         kept = len(Journal.read(run / "pending.events").events)
         assert kept > 0
@@ -538,8 +515,6 @@ def test_a_reader_delays_the_tables_and_nothing_else(counted, unbroken, tmp_path
         assert not result.folded
         assert (run / "model.events.jsonl").read_bytes() == unbroken
         assert (run / "pending.events").exists()
-    finally:
-        reader.close()
     assert check(run, resources=SMALL) == []
     assert learn(run) == unbroken  # the same command brings the tables up to date
     assert not (run / "pending.events").exists()
