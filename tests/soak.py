@@ -5,7 +5,8 @@
 A round has random cases of every kind (tests/fuzz.py), commands of every kind killed (tests/kills.py), damaged files
 (tests/rot.py), and disks that fill (tests/full_disks.py), with a table of what came of them. It ends after the first of
 these that went wrong, with the seed that shows it once more: `--seed N`. Without --seed it begins where chance says.
---attempts: one round, and so many of each in it; --case: only this kind, command or state (again for each):
+--attempts: one round, and so many of each in it, as bits has; --case: only this kind, command or state (again for
+each):
 
     make soak SOAK="--only kills --attempts 500"
     make soak SOAK="--only rot --attempts 1000"
@@ -81,7 +82,8 @@ def main() -> None:
     given = parser.parse_args()
     begin = random.SystemRandom().randrange(10**9) if given.seed is None else given.seed
     end = time.monotonic() + 3600 * given.hours
-    for seed in [begin] if given.attempts else count_up(begin, SEEDS):
+    once = given.attempts or given.only == ["bits"]
+    for seed in [begin] if once else count_up(begin, SEEDS):
         for name in given.only or [name for name in CHECKS if name != "bits"]:
             if time.monotonic() >= end:
                 return
