@@ -2,22 +2,21 @@
 
     python benchmarks/balance.py multi_60.txt     # results/balance-multi_60.tsv
 
-Lines of the text are grouped by the script that most of their letters are of (a stand-in for the language, which the
-text does not say). Each tenth line is held out; the rest is counted into a RUN with a group for each script. Every
-training learns from the same counts. Gini is that of the tokens that the groups take for each byte (0: all take as
-many). Bytes of scripts hold more or less content, so a second table balances with ratios: the bytes of a letter.
+Lines of the text are grouped by the script that most of their letters are of (script.py; a stand-in for the language,
+which the text does not say). Each tenth line is held out; the rest is counted into a RUN with a group for each script.
+Every training learns from the same counts. Gini is that of the tokens that the groups take for each byte (0: all take
+as many). Bytes of scripts hold more or less content, so a second table balances with ratios: the bytes of a letter.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
-import unicodedata
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 from harness import parser, scratch, write_table
+from script import script_of
 
 import streambpe
 from streambpe.encode.tokenizer import Tokenizer
@@ -28,12 +27,6 @@ _LEAST = 20_000  # bytes of a group
 _HELD_OUT = 10
 
 
-def script_of(line: str) -> str:
-    """The script of most of its letters, by their names in Unicode; "" if it has none."""
-    letters = Counter(unicodedata.name(letter, "").split(" ")[0] for letter in line[:200] if letter.isalpha())
-    return letters.most_common(1)[0][0].lower() if letters else ""
-
-
 def grouped(path: Path, size: int) -> dict[str, list[str]]:
     """The lines of so much of a text, by group."""
     found: dict[str, list[str]] = {}
@@ -42,7 +35,7 @@ def grouped(path: Path, size: int) -> dict[str, list[str]]:
             if size <= 0:
                 break
             size -= len(line.encode())
-            if name := script_of(line):
+            if (name := script_of(line)) != "none":
                 found.setdefault(name, []).append(line)
     return {name: some for name, some in sorted(found.items()) if sum(len(line.encode()) for line in some) >= _LEAST}
 

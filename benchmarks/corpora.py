@@ -97,6 +97,18 @@ def _blocks(lines: Iterator[bytes]) -> Iterator[bytes]:
         yield b"".join(block)
 
 
+def hold_out(documents: Path, work: Path, every: int) -> tuple[Path, Path]:
+    """(documents to learn from, each so many-th one, which is held out), as JSON lines."""
+    kept, held = (work / f"{documents.stem}.{part}-{every}.jsonl" for part in ("kept", "held"))
+    if not held.exists() or held.stat().st_mtime < documents.stat().st_mtime:
+        unfinished = held.with_suffix(".unfinished")
+        with documents.open("rb") as source, kept.open("wb") as learn, unfinished.open("wb") as test:
+            for number, line in enumerate(source, 1):
+                (learn if number % every else test).write(line)
+        unfinished.rename(held)
+    return kept, held
+
+
 def describe(path: str, kind: str) -> dict[str, int]:
     """Documents and UTF-8 bytes of text, as the contenders see them."""
     from peers import read_documents

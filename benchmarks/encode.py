@@ -19,13 +19,11 @@ CPU time says more than wall time on a machine that others use.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import os
 import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -35,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import Contender, Table, chosen, parser, there, untimed
+from harness import Contender, Table, ask, chosen, parser, there, untimed
 
 VOCAB_SIZE = 32_768
 TRAIN_BYTES = 20_000_000
@@ -85,7 +83,7 @@ def published_tokens() -> list[tuple[bytes, int]]:
     return [(bpe.decode_tokens([rank]), rank) for rank in range(100_256)]
 
 
-def prepare(path: str, vocabulary: str, folder: Path) -> None:
+def prepare(path: str, vocabulary: str, folder: str) -> None:
     """Write the vocabulary in every contender's form."""
     import base64
 
@@ -93,19 +91,20 @@ def prepare(path: str, vocabulary: str, folder: Path) -> None:
     from streambpe.encode.formats.tiktoken_ranks import import_tiktoken
     from streambpe.model.eventlog import write_event_log
 
+    place = Path(folder)
     ranks = published_tokens() if vocabulary == CL100K else train_rustbpe(path).get_mergeable_ranks()
     lines = [base64.b64encode(bytes(token)) + b" %d\n" % rank for token, rank in ranks]
-    (folder / "v.tiktoken").write_bytes(b"".join(lines))
-    log = import_tiktoken(folder / "v.tiktoken", "gpt4")
-    write_event_log(folder / "v.events.jsonl", log)
-    export(log, "hf", folder / "tokenizer.json")
+    (place / "v.tiktoken").write_bytes(b"".join(lines))
+    log = import_tiktoken(place / "v.tiktoken", "gpt4")
+    write_event_log(place / "v.events.jsonl", log)
+    export(log, "hf", place / "tokenizer.json")
     if vocabulary == CL100K:
         return
-    source = folder / "train.jsonl"
+    source = place / "train.jsonl"
     write_jsonl(source, read_documents(path, TRAIN_BYTES // 1_000_000))
     options = ("--pattern", "boundless", "--superwords", "boundless", "--vocab-size", str(VOCAB_SIZE))
-    untimed("train", str(folder / "run"), str(source), *options)
-    (folder / "run" / "model.events.jsonl").rename(folder / "boundless.events.jsonl")
+    untimed("train", str(place / "run"), str(source), *options)
+    (place / "run" / "model.events.jsonl").rename(place / "boundless.events.jsonl")
 
 
 def write_jsonl(path: Path, documents: list[str]) -> None:
@@ -222,13 +221,9 @@ def flat(lists: list[list[int]]) -> Any:
     return np.fromiter((number for ids in lists for number in ids), np.int32)
 
 
-def run_one(name: str, path: str, mb: int, threads: int, folder: Path) -> None:
-    """One run, in this process; prints a JSON line."""
-    if name.startswith("prepare "):
-        prepare(path, name.partition(" ")[2], folder)
-        print("{}")
-        return
-    job, as_array = contender(name, path, mb, threads, folder)
+def run_one(name: str, path: str, mb: int, threads: int, folder: str) -> dict[str, Any]:
+    """One run, in this process."""
+    job, as_array = contender(name, path, mb, threads, Path(folder))
     wall, cpu = time.perf_counter(), time.process_time()
     result = job()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
@@ -236,23 +231,19 @@ def run_one(name: str, path: str, mb: int, threads: int, folder: Path) -> None:
     ids = as_array(result).astype("<i4")
     digest = hashlib.sha256(ids.tobytes()).hexdigest()[:16]
     size = sum(map(len, map(str.encode, read_short_texts(path, mb)))) if name.endswith("short") else mb * 1_000_000
-    print(json.dumps({"mb": size / 1e6, "wall": wall, "cpu": cpu, "peak": peak, "ids": len(ids), "digest": digest}))
+    return {"mb": size / 1e6, "wall": wall, "cpu": cpu, "peak": peak, "ids": len(ids), "digest": digest}
 
 
 def measure(name: str, path: str, mb: int, threads: int, folder: Path) -> dict[str, Any]:
     """One run, in a process of its own."""
     environment = {
-        **os.environ,
         "POLARS_MAX_THREADS": str(threads),
         "RAYON_NUM_THREADS": str(threads),
         "TOKENIZERS_PARALLELISM": "true" if threads > 1 else "false",
         "OMP_NUM_THREADS": str(threads),
     }
-    command = [sys.executable, __file__, path, "--one", name, "--mb", str(mb), "--threads", str(threads)]
-    done = subprocess.run([*command, "--folder", str(folder)], env=environment, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"{name} failed: {done.stderr[-2000:]}")
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    given = {"name": name, "path": path, "mb": mb, "threads": threads, "folder": str(folder)}
+    answer: dict[str, Any] = ask("encode:run_one", environment, **given)
     return answer
 
 
@@ -270,12 +261,7 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--only", nargs="+", help="contenders (default: all that know the vocabulary)")
     options.add_argument("--vocabulary", choices=["learned", CL100K], default="learned")
-    options.add_argument("--one", help=argparse.SUPPRESS)
-    options.add_argument("--folder", help=argparse.SUPPRESS)
     given = options.parse_args()
-    if given.one:
-        run_one(given.one, given.text, given.mb[0], given.threads[0], Path(given.folder))
-        return
     if given.vocabulary == CL100K and not there("rs_bpe"):
         print("Nothing is measured: rs-bpe, which carries this vocabulary, is not installed.", file=sys.stderr)
         return
@@ -287,10 +273,9 @@ def main() -> None:
     names = [contender.name for contender in chosen(found, given.only)]
     about = {"job": f"MB of text a second, vocabulary {given.vocabulary}", "load": f"{os.getloadavg()[0]:.1f}"}
     with tempfile.TemporaryDirectory() as made, Table(given.name, about, COLUMNS) as table:
-        folder = Path(given.folder or made)
-        if not (folder / "v.tiktoken").exists():
-            # in a process of its own: a child's peak of memory begins at its parent's
-            measure(f"prepare {given.vocabulary}", given.text, 0, 1, folder)
+        folder = Path(made)
+        # in a process of its own: a child's peak of memory begins at its parent's
+        ask("encode:prepare", path=given.text, vocabulary=given.vocabulary, folder=made)
         for mb, threads in product(given.mb, given.threads):
             runs: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
             for round_number, name in product(range(given.no_warm_up, given.rounds + 1), names):

@@ -26,10 +26,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from balance import script_of
 from corpora import open_corpus, prepare
 from harness import COMPARING, Contender, ask, call, compare, parser, scratch, streambpe, there, write_table
 from peers import read_documents
+from script import script_of
 
 from streambpe.encode.formats.export import export
 from streambpe.encode.formats.hf import import_hf
@@ -126,7 +126,7 @@ def languages(work: Path, held: Path, english: list[str]) -> dict[str, list[str]
     """Held-out lines by language."""
     found: dict[str, list[str]] = {"english, of the old text": english}
     for line in held.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True):
-        if name := script_of(line):
+        if (name := script_of(line)) != "none":
             found.setdefault(name, []).append(line)
     return {name: some for name, some in found.items() if sum(len(line.encode()) for line in some) >= _LEAST}
 

@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from harness import write_table
+from harness import parser, write_table
 
 STEPS = {
     "Python and streambpe.resources": [],
@@ -80,6 +80,7 @@ STEPS_OF_TASKS = ["streambpe.train.counting.tasks"]
 
 def main() -> None:
     """Measure and write."""
+    parser(__doc__).parse_args()
     found = {name: of_modules(modules) for name, modules in STEPS.items()} | of_workers()
     rows = [(name, *(f"{figure:.1f}" for figure in figures)) for name, figures in found.items()]
     write_table("fixed_share", {"figures": "MB"}, ("loaded", "resident", "private", "PSS"), rows)

@@ -115,10 +115,11 @@ def call(target: str, **arguments: Any) -> list[str]:
     return [sys.executable, str(HERE / "call.py"), target, json.dumps(arguments)]
 
 
-def ask(target: str, **arguments: Any) -> Any:
+def ask(target: str, environment: Mapping[str, str] | None = None, **arguments: Any) -> Any:
     """Run MODULE:FUNCTION in a fresh process, untimed; what it returns, through JSON."""
-    done = subprocess.run(call(target, **arguments), stdout=subprocess.PIPE, check=True)
-    return json.loads(done.stdout)
+    env = {**os.environ, **(environment or {})}
+    done = subprocess.run(call(target, **arguments), stdout=subprocess.PIPE, check=True, env=env)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def streambpe(*arguments: str) -> list[str]:

@@ -1,10 +1,5 @@
 """Whether --memory holds: the peak of the whole process tree over the limit, whole commands to 32 768 ids.
 
-    python benchmarks/memory.py --corpus en_100.txt --corpus multi_60.txt --large en_300.txt --small multi_60.txt
-
-    plain, script         256MB, 400MB, 512MB        encode   256MB, with the plain model of the same corpus
-    superwords            400MB, 512MB; --large at 512MB      plain   the first 5 MB of --small at 300MB
-
     python benchmarks/memory.py --name limits --every en_30.txt --every multi_30.txt
 
 every kind of job (count, training, both kinds of superwords, script, encode, export, report, check) at 256MB, 400MB,
@@ -30,7 +25,6 @@ failed, or events differ between two limits. `--only TEXT` (again for each) pick
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -52,7 +46,6 @@ OPTIONS = {
     "uw": ("--superwords", "uw"),
     "script": ("--like", "script"),
 }
-LIMITS = {"plain": (256, 400, 512), "script": (256, 400, 512), "superwords": (400, 512)}
 EVERY_KIND = ("count", "plain", "superwords", "uw", "script", "encode", "export", "report", "check")
 EVERY_LIMIT = (256, 400, 512, 1000, 2000)
 WORKERS, WORKERS_KIND, WORKERS_LIMIT = (2, 4), ("count", "encode", "superwords", "uw"), (512, 1000, 2000)
@@ -91,22 +84,6 @@ class Row:
         return self.megabytes < self.least
 
 
-def rows_of(corpora: list[Path], large: Path | None, small: Path | None, work: Path) -> Iterator[Row]:
-    """The table, in the order it is measured."""
-    for corpus in corpora:
-        for kind, limits in LIMITS.items():
-            for limit in limits:
-                yield Row(kind, corpus, limit)
-        yield Row("encode", corpus, 256)
-    if small is not None:
-        first = work / f"{small.stem}_5mb.txt"
-        with small.open("rb") as text:
-            first.write_bytes(text.read(5_000_000))
-        yield Row("plain", first, 300)
-    if large is not None:
-        yield Row("superwords", large, 512)
-
-
 def every_row(corpora: list[Path]) -> Iterator[Row]:
     """Every kind of job at every limit."""
     for corpus, kind in product(corpora, EVERY_KIND):
@@ -131,22 +108,23 @@ def balanced(corpus: Path, work: Path) -> list[str]:
 
 
 def trained(row: Row, work: Path) -> str:
-    """A RUN of the row's corpus, with superwords where the limit is large enough for them; nobody measures that."""
-    kind = "superwords" if row.megabytes >= LEAST_SUPERWORDS else "plain"
+    """A RUN of the row's corpus, with superwords where the limit is large enough for them and one process does not
+    encode with it; nobody measures that."""
+    with_superwords = row.megabytes >= LEAST_SUPERWORDS and (row.kind != "encode" or row.processes > 0)
+    kind = "superwords" if with_superwords else "plain"
     run = work / f"{row.corpus.stem}.{kind}.run"
     if not (run / "model.events.jsonl").exists():
         untimed("train", str(run), str(row.corpus), *OPTIONS[kind], "--memory", "512MB", "--vocab-size", "32768")
     return str(run)
 
 
-def command_of(row: Row, model: Path, out: Path, work: Path) -> list[str]:
+def command_of(row: Row, out: Path, work: Path) -> list[str]:
     """The command of a row; what it writes is `out`, with an ending."""
     limit: tuple[str, ...] = ("--memory", f"{row.megabytes}MB")
     if row.processes:
         limit += ("--engine", "processes", "--threads", str(row.processes))
     if row.kind == "encode":
-        known = trained(row, work) if row.processes else str(model)
-        return streambpe("encode", known, str(row.corpus), "-o", f"{out}.npy", *limit)
+        return streambpe("encode", trained(row, work), str(row.corpus), "-o", f"{out}.npy", *limit)
     if row.kind == "count":
         return streambpe("count", str(out), str(row.corpus), "--sequences", *limit)
     if row.kind == "check":
@@ -163,11 +141,10 @@ def command_of(row: Row, model: Path, out: Path, work: Path) -> list[str]:
 
 
 def measure(row: Row, work: Path, timeout_seconds: float) -> list[str]:
-    """Run one row; its cells. The plain model of a corpus is kept for encoding it."""
-    model = work / f"{row.corpus.stem}.events.jsonl"
+    """Run one row; its cells."""
     with tempfile.TemporaryDirectory(dir=work, prefix="run-") as place:
         out = Path(place) / "out"
-        run = run_once(Contender(row.name, command_of(row, model, out, work)), out, timeout_seconds)
+        run = run_once(Contender(row.name, command_of(row, out, work)), out, timeout_seconds)
         said, sha256, outcome = 0.0, "", run.failed or "done"
         if run.failed.startswith("exit 3:") and row.refused and not list(Path(place).iterdir()):
             outcome = REFUSED
@@ -176,8 +153,6 @@ def measure(row: Row, work: Path, timeout_seconds: float) -> list[str]:
         elif row.kind in (*OPTIONS, "balance") and not run.failed:
             said = json.loads((out / "status.json").read_text())["peak_memory_bytes"] / 1e6
             sha256 = events_digest(read_event_log(out / "model.events.jsonl").events)
-            if row.kind == "plain":
-                shutil.copy(out / "model.events.jsonl", model)
     peak, wall = run.figures["peak"], run.figures["wall"]
     return [row.name, f"{peak:.1f}", f"{peak / row.megabytes:.3f}", f"{said:.1f}", f"{wall:.1f}", sha256, outcome]
 
@@ -185,16 +160,13 @@ def measure(row: Row, work: Path, timeout_seconds: float) -> list[str]:
 def main() -> None:
     """Measure, write, judge."""
     options = parser(__doc__, "name", "timeout", "work", name="memory", timeout=7200)
-    options.add_argument("--corpus", action="append", default=[], type=Path)
     options.add_argument("--every", action="append", default=[], type=Path, help="a corpus for every kind of job")
     options.add_argument("--workers", action="append", default=[], type=Path, help="a corpus for processes")
     options.add_argument("--balance", action="append", default=[], type=Path, help="a corpus for balanced groups")
-    options.add_argument("--large", type=Path, help="English, for superwords at 512MB")
-    options.add_argument("--small", type=Path, help="many languages; the first 5 MB at 300MB")
     options.add_argument("--only", action="append", default=[])
     given = options.parse_args()
     work = scratch(given.work)
-    rows = [*rows_of(given.corpus, given.large, given.small, work), *every_row(given.every)]
+    rows = [*every_row(given.every)]
     rows += [Row(*row) for row in product(WORKERS_KIND, given.workers, WORKERS_LIMIT, WORKERS)]
     rows += [Row("balance", *row) for row in product(given.balance, BALANCE_LIMITS)]
     wrong: list[str] = []

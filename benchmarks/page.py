@@ -44,8 +44,10 @@ def page(results: Sequence[Result]) -> str:
 
 def _first_sentence(script: str) -> str:
     path = HERE / f"{script}.py"
-    told = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) if path.exists() else "Not by a script here."
-    return (told or "").split("\n\n")[0].replace("\n", " ")
+    if not path.exists():
+        return "Not by one of today's scripts."
+    told = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return told.split("\n\n")[0].replace("\n", " ")
 
 
 def shown(result: Result) -> list[str]:

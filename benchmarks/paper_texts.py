@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from harness import untimed
+from peers import read_documents
 
 from streambpe import Tokenizer
 from streambpe.count_config import SourceOptions
@@ -193,11 +194,5 @@ def _byte_letters() -> list[str]:
 
 def _batches(path: Path) -> Iterator[list[str]]:
     """Its documents, 256 at a time."""
-    batch: list[str] = []
-    with path.open("rb") as lines:
-        for line in lines:
-            batch.append(str(json.loads(line)["text"]))
-            if len(batch) == 256:
-                yield batch
-                batch = []
-    yield batch
+    documents = read_documents(str(path), "jsonl")
+    return iter(lambda: list(islice(documents, 256)), [])

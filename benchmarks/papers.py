@@ -28,10 +28,10 @@ import paper_picky
 import paper_script
 import paper_superbpe
 import paper_tutorial
-from corpora import prepare
+from corpora import hold_out, prepare
 from harness import parser, scratch, write_table
 from paper_texts import Texts
-from superwords import hold_out
+from superwords import HELD_OUT
 
 TABLES = {
     "boundless": paper_boundless.TABLE,
@@ -52,7 +52,7 @@ def prepared(arguments: argparse.Namespace) -> tuple[Texts, str]:
     folder.mkdir(exist_ok=True)
     languages = Path(arguments.languages) if arguments.languages else None
     if arguments.held is None:
-        learn, held = hold_out(corpus, work)
+        learn, held = hold_out(Path(corpus["path"]), work, HELD_OUT)
         return Texts(learn, held, languages, folder), f"{corpus['name']}, every hundredth document held out"
     other = prepare(arguments.held, str(work), "blocks", arguments.mb or HELD_MB)
     told = f"learned from {corpus['name']}, measured on {other['name']}"

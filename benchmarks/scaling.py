@@ -32,7 +32,7 @@ from typing import NamedTuple
 import encode
 from corpora import prepare
 from count import DISTINCT_RUSTBPE, DISTINCT_TOKENIZERS, expression_of, peers
-from harness import Contender, Table, call, parser, run_once, scratch, streambpe
+from harness import Contender, Table, ask, call, parser, run_once, scratch, streambpe
 from measured import RESULTS, WARM_UP, Result, Row, read
 
 SMALL_MB = 5
@@ -126,7 +126,7 @@ def jobs(arguments: argparse.Namespace, work: Path) -> Iterator[Job]:
         folder = work / f"scaling-{Path(text).stem}"
         if not (folder / "boundless.events.jsonl").exists():
             folder.mkdir(exist_ok=True)
-            encode.measure("prepare learned", text, 0, 1, folder)
+            ask("encode:prepare", path=text, vocabulary="learned", folder=str(folder))
         yield from encoding(arguments, text, mb, folder)
 
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from corpora import prepare
+from corpora import hold_out, prepare
 from harness import COMPARING, Contender, Counted, ask, compare, parser, scratch, streambpe, write_table
 
 PATTERNS = ("gpt4", "gpt4o", "script")
@@ -35,16 +35,6 @@ MOST_SCRIPTS = 24  # in the tables; the others are one row
 def name_of(encoding: str, pattern: str, whole: bool) -> str:
     """What a model is called in the results."""
     return f"{encoding}-{pattern}" + ("-whole" if whole else "")
-
-
-def hold_out(documents: Path) -> tuple[Path, Path]:
-    """(documents to learn from, documents to encode): two files beside the prepared corpus."""
-    learned, kept = documents.with_suffix(".learned.jsonl"), documents.with_suffix(".kept.jsonl")
-    if not kept.exists() or kept.stat().st_mtime < documents.stat().st_mtime:
-        with documents.open("rb") as source, learned.open("wb") as most, kept.open("wb") as few:
-            for number, line in enumerate(source):
-                (few if number % HELD_OUT == 0 else most).write(line)
-    return learned, kept
 
 
 def script_of(line: str) -> str:
@@ -159,7 +149,7 @@ def main() -> None:
     given = options.parse_args()
     work = scratch(given.work)
     corpus = prepare(given.corpus, str(work), "blocks", given.mb)
-    learned, kept = hold_out(Path(corpus["path"]))
+    learned, kept = hold_out(Path(corpus["path"]), work, HELD_OUT)
     lines = work / f"{corpus['name']}.lines"
     characters = ask("script:lines_by_script", kept=str(kept), out=str(lines))
     found: dict[str, Any] = {}

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from corpora import prepare
+from corpora import hold_out, prepare
 from harness import COMPARING, Contender, ask, compare, parser, scratch, streambpe
 
 HELD_OUT = 100  # one document in so many
@@ -34,18 +34,6 @@ KINDS = {  # rows of docs/superwords.md
     "uw": ["--superwords", "uw"],
 }
 INTERVAL = 8192  # events, for the share of supermerges
-
-
-def hold_out(corpus: dict[str, str], work: Path) -> tuple[Path, Path]:
-    """(documents to learn from, documents held out), as JSON lines."""
-    kept, held = (work / f"{corpus['name']}.{part}.jsonl" for part in ("kept", "held"))
-    if not held.exists():
-        unfinished = held.with_suffix(".unfinished")
-        with open(corpus["path"], "rb") as source, kept.open("wb") as learn, unfinished.open("wb") as test:
-            for i, line in enumerate(source):
-                (test if i % HELD_OUT == HELD_OUT - 1 else learn).write(line)
-        unfinished.rename(held)
-    return kept, held
 
 
 def learned(run: str, held: str) -> dict[str, Any]:
@@ -87,7 +75,7 @@ def main() -> None:
     corpus = prepare(given.corpus, str(work), given.documents, given.mb)
     if corpus["kind"] != "jsonl":
         sys.exit("--documents blocks: lines are too many small documents to hold some out of.")
-    kept, held = hold_out(corpus, work)
+    kept, held = hold_out(Path(corpus["path"]), work, HELD_OUT)
     command = ("train", "{out}", str(kept), "--vocab-size", str(given.vocab_size), "--progress", "jsonl")
     kinds, patterns = KINDS, "pattern by kind"
     if not given.kinds:
