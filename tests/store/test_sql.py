@@ -54,14 +54,16 @@ EXAMPLES = {
     "end_chunk": None,
     "denominator": 2,
     "at_least": 1,
+    "fewest": 1,
     "most": 9,
+    "ratio": 32,
     "floor": 1,
     "least_rest": 0,
     "places": 1,
     "number_bits": 40,
     "held": "state.main.chunk_counts",
 }
-IN_TABLES = tuple(f"learning/{name}" for name in ("best_pairs", "change_pairs", "look_up_pairs", "pairs_from"))
+IN_TABLES = tuple(f"learning/{name}" for name in ("change_pairs", "floor", "pairs_from"))
 LEARNING = ("get_sum_note", "put_sum_note", "list_neighbours", "list_neighbour_counts")  # on the private database
 
 
