@@ -71,10 +71,6 @@ class Frontier:
         places = places[order]
         return places[:k], int(self.count[places[k]]) if len(places) > k else self.floor - 1
 
-    def pair(self, place: int) -> tuple[int, int, int]:
-        """Left, right and count of the pair that stands there."""
-        return int(self.left[place]), int(self.right[place]), int(self.count[place])
-
     def change(self, left: Int64, right: Int64, n: Int64) -> None:
         """Raise or lower counts. What is not here yet counted nothing, or it counts less now."""
         key, wanted = self.left << 32 | self.right, left << 32 | right
@@ -85,7 +81,3 @@ class Frontier:
         columns = ((self.left, left), (self.right, right), (self.count, n))
         now = self.of_pairs(*(np.concatenate((old[keep], new[more])) for old, new in columns), self.floor)
         self.left, self.right, self.count = now.left, now.right, now.count
-
-    def retire(self, place: int) -> None:
-        """Take a pair out: it may not be merged."""
-        self.count[place] = 0
