@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import numpy as np
 import pytest
 
 from streambpe.config import TrainConfig
@@ -43,6 +42,7 @@ from tests.sequential import (
     wrong_pairs,
 )
 from tests.tiers import seeds
+from tests.train.test_engine import SameKind
 
 TABLES = replace(SMALL, learner="tables")
 # All blocks are read from their files, most pairs are left in the table, and batches end early.
@@ -53,20 +53,6 @@ WAYS: list[dict[str, Any]] = [
     {"learner": "tables"},
     {"learner": "tables", "batch": "1"},
 ]
-
-
-class SameKind:
-    """A rule of the engine: vowels join vowels, other letters join others."""
-
-    def __init__(self) -> None:
-        self.vowel = np.zeros(4096, bool)
-        self.vowel[list(b"aeiou")] = True
-
-    def allows(self, left, right):
-        return self.vowel[left] == self.vowel[right]
-
-    def born(self, left, right, new):
-        self.vowel[new] = self.vowel[left]
 
 
 LIMITS: list[tuple[dict[str, Any], dict[str, Any]]] = [  # for the engine, for its judge
@@ -268,8 +254,7 @@ def test_what_it_does_not_do_is_refused_by_name(counted, tmp_path):
 def test_max_disk_counts_its_tables(counted, tmp_path, monkeypatch):
     """--max-disk looks at the blocks too: what they take is told, and with more learning goes on."""
     run = copy(counted, tmp_path / "run")
-    monkeypatch.setattr(disk_bound, "_LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(disk_bound, "_FORWARD_SECONDS", 0.005)
+    monkeypatch.setattr(disk_bound, "_LOOK_SECONDS", 0.005)
     limit = disk_bound.used_bytes(run, None, None) + 200_000  # a database alone takes more
     with pytest.raises(LimitError, match=r"--max-disk .* is reached"):
         train(run, resources=replace(TABLES, max_disk_bytes=limit), vocab_size=900)
