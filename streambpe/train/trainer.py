@@ -126,16 +126,12 @@ class Trainer:
                 text, kind = corpus.totals["bytes"], self.config.superwords
                 refuse_too_little_disk(training.resources, text, kind, training.resume_command)
                 self.meter.facts["disk_needed_bytes"] = sum(disk_needed(text, kind).values())
-            callers = self.stop
-            try:
-                with (
-                    Reporter(self.meter, training.run.write_status, self.progress),
-                    within_disk(training.run.path, training.blocks, training.resources, callers) as self.stop,
-                    read_counts(training, corpus) as read,
-                ):
-                    return replace(self._learn(read), warnings=warnings)
-            finally:
-                self.stop = callers
+            with (
+                Reporter(self.meter, training.run.write_status, self.progress),
+                within_disk(training.run.path, training.blocks, training.resources, self.stop),
+                read_counts(training, corpus) as read,
+            ):
+                return replace(self._learn(read), warnings=warnings)
 
     def _learn(self, corpus: Corpus) -> TrainResult:
         """Learn from the counts; write the log and the tables."""

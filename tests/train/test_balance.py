@@ -26,7 +26,6 @@ from streambpe.store.job import read_jobs
 from streambpe.store.merge import merge_ranges
 from streambpe.store.parts import list_parts, parts_by_group
 from streambpe.store.run import Run
-from streambpe.train.balance_texts import own_folder
 from streambpe.train.balancing import BY_BYTES
 from streambpe.train.commands import resume, train
 from streambpe.train.counting.count import count
@@ -246,17 +245,6 @@ def test_texts_are_what_groups_are_measured_on(counted, texts, tmp_path):
         train(counted, name="texts", vocab_size=280, resources=SMALL)
     assert train(counted, name="texts", vocab_size=280, resources=SMALL, **how).size == 280
     assert {path: before[path] for path in files} == {path: path.read_bytes() for path in files}
-
-
-def test_what_a_kill_left_of_texts_is_taken_away(tmp_path):
-    """A folder that nobody holds; not one at work, nor one of another program."""
-    killed, other = tmp_path / "streambpe-balance-1", tmp_path / "streambpe-balance-2"
-    for folder in (killed / "run", other):
-        folder.mkdir(parents=True)
-    (killed / "lock").touch()
-    with own_folder(tmp_path) as first, own_folder(tmp_path) as second:
-        assert sorted(tmp_path.iterdir()) == sorted([other, first, second])
-    assert list(tmp_path.iterdir()) == [other]
 
 
 @pytest.mark.every(3)

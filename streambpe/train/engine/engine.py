@@ -78,15 +78,13 @@ class Engine:
     def _check_sums(self, words: Words) -> None:
         """Refuse words whose pair counts could pass 2^63 - 1: a count would wrap unnoticed. The words may be more
         than memory holds, so they are looked at some at a time."""
-        symbols = 0.0
+        total = 0
         for _, offsets, weights in word_slices(words):
             least = int(weights.min())
             if least < 0:
                 raise ValueError(f"a word has a negative count ({least}); counts are 0 or more")
-            symbols += float(np.dot(weights.astype(np.float64), np.diff(offsets)))
-        if symbols < 2.0**62:
-            return
-        total = sum(_count_pairs(offsets, weights) for _, offsets, weights in word_slices(words))
+            pairs = np.maximum(np.diff(offsets) - 1, 0)
+            total += sum(int((weights >> at & 0x1FFFFF) @ pairs) << at for at in (0, 21, 42))  # each below 2^63
         if total > MAX_COUNT:
             raise CountOverflow(
                 f"the words hold {total} pairs, more than 2^63 - 1 = {MAX_COUNT}: a count could overflow "
@@ -266,11 +264,6 @@ def _stretches(offsets: Int64, n: Int64) -> Iterator[tuple[int, int, Int64]]:
         end = int(np.searchsorted(offsets, stop, side="left"))
         ends: Int64 = np.clip(offsets[word : end + 1], first, stop)
         yield first, stop, np.repeat(n[word:end], ends[1:] - ends[:-1])
-
-
-def _count_pairs(offsets: Int64, weights: Int64) -> int:
-    """How many pairs stand in these words."""
-    return sum(int(n) * max(0, int(length) - 1) for n, length in zip(weights, np.diff(offsets), strict=True))
 
 
 def _mismatch(known: object, learned: object) -> ReplayMismatch:
