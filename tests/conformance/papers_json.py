@@ -78,7 +78,13 @@ def import_script(document: dict[str, Any], name: str) -> EventLog:
 def _check_blocks(config: dict[str, Any], name: str) -> None:
     """ModelError unless the file's own table of characters, and its rules for spaces, are those here."""
     ours = [
-        [block.script_id, block.script, block.supercategory, block.sub_block, "".join(map(chr, block.characters))]
+        [
+            block.symbol - block.sub_block - 1,
+            block.script,
+            block.supercategory,
+            block.sub_block,
+            "".join(map(chr, block.characters)),
+        ]
         for block in symbol_table().blocks
     ]
     if config["num_index_tokens"] != INDEX_SYMBOLS or config["blocks"] != ours:
