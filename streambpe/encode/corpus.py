@@ -1,7 +1,7 @@
 """Whole corpora to ids on disk.
 
-    sources  ->  blocks of ids, in order (encode/streams.py); or files of ids by processes (encode/spread.py)
-             ->  writer: join what superwords reach across blocks, append, commit
+    sources  ->  blocks of ids, in order, by threads (encode/blocks.py) or by tasks in processes (encode/spread.py)
+             ->  join what superwords reach across blocks, append, commit
 
 The output grows in a folder beside OUT, .OUT.streambpe.new. progress.json in it says how much is certain, of which
 inputs, and what its checksums are. A killed job goes on from there with the same command. The result never depends on

@@ -46,7 +46,6 @@ class ScriptBlock:
     """One block symbol and its characters, index 1 first."""
 
     symbol: int
-    script_id: int  # the same for all blocks of one group
     script: str
     supercategory: str
     sub_block: int  # place among the blocks of its group
@@ -102,11 +101,10 @@ def symbol_table() -> SymbolTable:
     index_of = np.zeros(0x110000, np.int32)
     digest = hashlib.sha256()
     for (script, supercategory), characters in ordered:
-        script_id = INDEX_SYMBOLS + len(blocks)
         for sub_block, start in enumerate(range(0, len(characters), INDEX_SYMBOLS)):
             mine = characters[start : start + INDEX_SYMBOLS]
             symbol = FIRST_BLOCK + len(blocks)
-            blocks.append(ScriptBlock(symbol, script_id, script, supercategory, sub_block, tuple(mine)))
+            blocks.append(ScriptBlock(symbol, script, supercategory, sub_block, tuple(mine)))
             block_of[mine] = symbol
             index_of[mine] = np.arange(1, len(mine) + 1)
             listed_hex = " ".join(f"{point:04X}" for point in mine)

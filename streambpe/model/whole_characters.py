@@ -58,7 +58,6 @@ class WholeCharacters:
     base_states: States  # of symbol number i, whose id is first_id + i
     allowed: Mask  # [left state, right state]: may the two merge
     merged: States  # [left state, right state]: the state of what they make
-    whole: Mask  # [state]: the token is not just a part of a character
 
     def state(self, base: npt.ArrayLike, first_id: int) -> int:
         """The state of a token from the ids of its base symbols; for tokens that were not made by `merged`."""
@@ -75,12 +74,12 @@ def whole_characters(alphabet: Alphabet) -> WholeCharacters:
         return _script_rule(alphabet)
     if alphabet.kind == "chars":
         none = np.zeros((1, 1), np.uint8)
-        return WholeCharacters(np.zeros(len(alphabet), np.uint8), np.ones((1, 1), np.bool_), none, np.ones(1, np.bool_))
+        return WholeCharacters(np.zeros(len(alphabet), np.uint8), np.ones((1, 1), np.bool_), none)
     if alphabet.kind not in BYTE_KINDS:
         raise ValueError(f"alphabet {alphabet.kind!r} has no rule for whole characters")
-    allowed, merged, whole = _byte_tables()
+    allowed, merged, _ = _byte_tables()
     bytes_of = np.array([symbol[0] for symbol in alphabet.symbols], np.intp)
-    return WholeCharacters(_states_of_bytes()[bytes_of], allowed, merged, whole)
+    return WholeCharacters(_states_of_bytes()[bytes_of], allowed, merged)
 
 
 def _code(length: int, kind: int, leads: int) -> int:
@@ -131,4 +130,4 @@ def _script_rule(alphabet: Alphabet) -> WholeCharacters:
     states = np.where(ids < FIRST_BLOCK, INDEX, BLOCK).astype(np.uint8)
     escapes = ids >= FIRST_ESCAPE
     states[escapes] = _states_of_bytes()[ids[escapes] - FIRST_ESCAPE]
-    return WholeCharacters(states, allowed, merged, whole)
+    return WholeCharacters(states, allowed, merged)

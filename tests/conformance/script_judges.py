@@ -171,7 +171,7 @@ def judge_script_blocks(vector: Vector) -> Verdict:
     for block in symbol_table().blocks:
         listed = [f"{point:04X}" for point in block.characters]
         digest = hashlib.sha256(" ".join(listed).encode()).hexdigest()[:16]
-        place = [block.symbol, block.script_id, block.script, block.supercategory, block.sub_block]
+        place = [block.symbol, block.symbol - block.sub_block - 1, block.script, block.supercategory, block.sub_block]
         rows.append([*place, len(listed), listed[0], listed[-1], digest])
     verdict = Verdict()
     verdict.claim(vector, "blocks", rows)

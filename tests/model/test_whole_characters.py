@@ -17,7 +17,7 @@ from streambpe.model.alphabet import (
     script_alphabet,
     utf8_alphabet,
 )
-from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS, encode_text
+from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS
 from streambpe.model.vocabulary import Token
 from streambpe.model.whole_characters import whole_characters
 from tests.oracles import whole_characters_bytes, whole_characters_script
@@ -88,21 +88,8 @@ def test_states_are_closed_under_merging(alphabet):
         assert parts == [rule.state(base, alphabet.first_id)]
 
 
-def test_what_is_whole():
-    """A character, any number of them, or a character symbol is whole; a part of one is not."""
-    rule = whole_characters(bytes_alphabet())
-    for text, whole in [
-        (b"a", True),
-        ("é".encode(), True),
-        (b"\xc3", False),
-        (b"\xa9", False),
-        ("東".encode()[:2], False),
-    ]:
-        assert rule.whole[rule.state(list(text), 0)] == whole
-    script = whole_characters(script_alphabet())
-    for base, whole in [(encode_text("é"), True), ([1550], False), ([34], False), (encode_text("\ue000")[:2], False)]:
-        assert script.whole[script.state(base, 1)] == whole
-    assert script.whole[script.state(encode_text("\ue000"), 1)]
+def test_characters_are_whole():
+    """Any two of them may merge."""
     characters = whole_characters(chars_alphabet("aé東"))
     assert characters.allowed[characters.base_states[0], characters.base_states[2]]
 
