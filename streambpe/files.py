@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import secrets
 import shutil
 import socket
 from collections.abc import Iterator
+from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import psutil
@@ -25,6 +28,13 @@ def unfinished(target: Path) -> Path:
     A kill may leave it behind; whoever makes the same target next replaces it.
     """
     return target.with_name(f".{target.name}.streambpe.new")
+
+
+@functools.cache
+def packaged_folder(name: str) -> Traversable:
+    """A folder of files that come with the program: inside an installed package, or at the top of a checkout."""
+    packaged = resources.files("streambpe").joinpath(name)
+    return packaged if packaged.is_dir() else Path(__file__).parents[1] / name
 
 
 def folder_for_tables(path: Path | str, what: str) -> Path:

@@ -22,6 +22,7 @@ from streambpe.cli.options import (
     reading_options,
     resource_options,
     text_only,
+    text_option,
 )
 from streambpe.cli.told import beside_data, json_option, one_form, say, tell, tell_json, terminal_columns
 from streambpe.errors import StreambpeError, UsageError
@@ -254,7 +255,7 @@ def check(
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE", help="The page to write.")
 @click.option("--name", metavar="NAME", help="The training it is about; RUN:NAME says the same. [default: main]")
-@click.option("--text", "texts", multiple=True, metavar="FILE", help="Measure on this SOURCE; may be given again.")
+@text_option("Measure on this SOURCE")
 @reading_options("lines", "text_column")
 @click.option(
     "--beside",
@@ -305,7 +306,7 @@ def report(
 
 @click.command()
 @click.argument("models", nargs=-1, metavar="MODEL...")
-@click.option("--text", "texts", multiple=True, required=True, metavar="FILE", help="A SOURCE; may be given again.")
+@text_option("A SOURCE", required=True)
 @click.option(
     "--by", type=click.Choice(["source", "group"]), help="Also a row for each file or group, with its parity."
 )

@@ -22,6 +22,7 @@ from streambpe.cli.options import (
     planning_options,
     reading_options,
     resource_options,
+    text_option,
 )
 from streambpe.cli.signals import stop_on_signals
 from streambpe.cli.told import beside_data, json_option, say, tell, tell_json, warn
@@ -370,13 +371,7 @@ def import_(
 @click.argument("model")
 @click.option("--to", "size", type=Amount(1), required=True, metavar="N", help="How many ids are to be left.")
 @click.option("-o", "--output", required=True, metavar="LOG", help="The event log to write, as SMALL.events.jsonl.")
-@click.option(
-    "--text",
-    "texts",
-    multiple=True,
-    metavar="FILE",
-    help="Keep what this SOURCE uses, instead of what RUN has counted; may be given again.",
-)
+@text_option("Keep what this SOURCE uses, instead of what RUN has counted")
 @reading_options("lines", "text_column")
 @click.option("--map", "id_map", metavar="FILE.json", help="Also write which new id each old one has.")
 @click.option("--keep-ids", is_flag=True, help="Every id stays; those of tokens that leave are free, as --reserve has.")
@@ -412,13 +407,7 @@ def _bytes_per_token(before: float | None, after: float | None) -> str:
 
 @click.command("extend-report")
 @click.argument("model")
-@click.option(
-    "--text",
-    "texts",
-    multiple=True,
-    metavar="FILE",
-    help="Measure on this SOURCE, instead of what RUN has counted; may be given again.",
-)
+@text_option("Measure on this SOURCE, instead of what RUN has counted")
 @reading_options("lines", "text_column")
 @click.option(
     "-o", "--output", metavar="FILE", help="Also write a .json or .npz file: of which old ids each new id is made."

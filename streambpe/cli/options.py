@@ -166,6 +166,11 @@ def reading_options(*names: str, panel: str = "Corpus") -> Callable[[F], F]:
     return handed_over("how", make, [replace(_BY_NAME[name], panel=panel) for name in names])
 
 
+def text_option(help: str, **more: Any) -> Callable[[F], F]:
+    """--text, which may be given again."""
+    return click.option("--text", "texts", multiple=True, metavar="FILE", help=f"{help}; may be given again.", **more)
+
+
 def options_given(*names: str) -> list[str]:
     """The flags of those of these options of the present command that stand on the command line."""
     ctx = click.get_current_context()

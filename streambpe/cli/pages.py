@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import sys
-from importlib import resources
-from importlib.resources.abc import Traversable
-from pathlib import Path
 
 import click
 
 from streambpe.cli.told import terminal_columns
 from streambpe.errors import UsageError
+from streambpe.files import packaged_folder
 
 _MOST_COLUMNS = 100
 
 
-def docs_root() -> Traversable:
-    """The folder of the pages: inside an installed package, or at the top of a checkout."""
-    packaged = resources.files("streambpe").joinpath("docs")
-    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "docs"
-
-
 def titles() -> dict[str, str]:
     """The heading of each page, by its name."""
-    pages = sorted((page for page in docs_root().iterdir() if page.name.endswith(".md")), key=lambda page: page.name)
+    pages = sorted(
+        (page for page in packaged_folder("docs").iterdir() if page.name.endswith(".md")), key=lambda page: page.name
+    )
     return {
         page.name.removesuffix(".md"): page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
         for page in pages
@@ -55,7 +49,7 @@ def docs(page: str | None) -> None:
         near = get_close_matches(name, known, 1)
         meant = f" Is this meant: `streambpe docs {near[0]}`?" if near else ""
         raise UsageError(f"There is no page {page}.{meant} `streambpe docs` lists them.")
-    text = docs_root().joinpath(f"{name}.md").read_text(encoding="utf-8")
+    text = packaged_folder("docs").joinpath(f"{name}.md").read_text(encoding="utf-8")
     columns = terminal_columns()
     if columns is None:
         sys.stdout.write(text)

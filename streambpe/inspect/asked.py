@@ -1,17 +1,15 @@
 """Statements that a user gives (`streambpe sql`): which may run, and where they spill.
 
 They are judged by DuckDB's own parser, never by their words. What reads is of one kind, SELECT; FROM, VALUES, TABLE,
-SHOW, DESCRIBE, SUMMARIZE, and PIVOT with named values are of that kind too. EXPLAIN is judged by what it explains. A
-PIVOT that finds its values by itself becomes several statements under one name, and so does a COPY of such a PIVOT:
-the two cannot be told apart, so both are refused. Functions in a SELECT that reach for files meet the sealed
-connection (store/database.py).
+SHOW, DESCRIBE, SUMMARIZE, and PIVOT with named values are of that kind too. A PIVOT that finds its values by itself
+becomes several statements under one name, and so does a COPY of such a PIVOT: the two cannot be told apart, so both
+are refused. Functions in a SELECT that reach for files meet the sealed connection (store/database.py).
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,9 +19,6 @@ import duckdb
 from streambpe.errors import QueryRefused, StreambpeError, UsageError
 from streambpe.files import scratch_folder
 from streambpe.store.run import Run
-
-_EXPLAIN = re.compile(r"EXPLAIN\b\s*(?:ANALYZE\b\s*)?", re.IGNORECASE)
-_EXPLAIN_OPTIONS = re.compile(r"\([^()]*\)")  # (FORMAT json)
 
 
 def parse(query: str) -> list[duckdb.Statement]:
@@ -75,37 +70,13 @@ def judge(statements: Sequence[duckdb.Statement], *, files: bool = False) -> Non
                 "LOAD and INSTALL fetch programs for DuckDB; --files allows files only. Nothing was run. "
                 "The duckdb shell can do it: duckdb -readonly RUN/state.duckdb."
             )
-        if not _reads(statement):
+        if kind != "SELECT":
+            what = "several in one (a PIVOT must name its values: ON column IN (...))" if kind == "MULTI" else kind
             raise QueryRefused(
-                f"Only statements that read may run, and this one is {_told(kind)} ({_shown(statement.query)}). "
+                f"Only statements that read may run, and this one is {what} ({_shown(statement.query)}). "
                 f"Nothing was run. -o FILE writes rows to a file; --files allows statements that use files, and RUN "
                 f"itself is never changed."
             )
-
-
-def _reads(statement: duckdb.Statement) -> bool:
-    kind = kind_of(statement)
-    if kind != "EXPLAIN":
-        return kind == "SELECT"
-    start = _EXPLAIN.match(statement.query)
-    if start is None:  # EXPLAIN is not the first word: do not guess
-        return False
-    explained = statement.query[start.end() :]
-    options = _EXPLAIN_OPTIONS.match(explained)
-    return _is_select(explained) or (options is not None and _is_select(explained[options.end() :]))
-
-
-def _is_select(query: str) -> bool:
-    try:
-        return [kind_of(statement) for statement in duckdb.extract_statements(query)] == ["SELECT"]
-    except duckdb.Error:
-        return False
-
-
-def _told(kind: str) -> str:
-    if kind == "MULTI":
-        return "several in one (a PIVOT must name its values: ON column IN (...))"
-    return "an EXPLAIN of something else" if kind == "EXPLAIN" else kind
 
 
 def _shown(query: str) -> str:

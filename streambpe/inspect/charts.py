@@ -72,22 +72,12 @@ def thinned(points: Sequence[Point], log_x: bool = False) -> list[Point]:
 class _Scale:
     """Turns numbers into places along an axis."""
 
-    def __init__(
-        self, values: Sequence[float], start: float, stop: float, log: bool, zero: bool, round_up: bool
-    ) -> None:
+    def __init__(self, values: Sequence[float], start: float, stop: float, log: bool) -> None:
         low, high = min(values), max(values)
         self.log, self.start, self.stop = log, start, stop
-        if log:
-            self.low, self.high = low, max(high, low * 1.0001)
-            self.ticks = log_ticks(self.low, self.high)
-            return
-        self.low = min(low, 0.0) if zero else low
-        self.high = high if high > self.low else self.low + 1
-        self.ticks = linear_ticks(self.low, self.high)
-        if round_up and len(self.ticks) > 1:  # the top of the picture is a round number
-            step = self.ticks[1] - self.ticks[0]
-            self.high = max(self.high, math.ceil(self.high / step - 1e-9) * step)
-            self.ticks = linear_ticks(self.low, self.high)
+        self.low = low if log else min(low, 0.0)
+        self.high = max(high, low * 1.0001) if log else high if high > self.low else self.low + 1
+        self.ticks = (log_ticks if log else linear_ticks)(self.low, self.high)
 
     def __call__(self, value: float) -> float:
         pick: Callable[[float], float] = math.log10 if self.log else float
@@ -115,8 +105,8 @@ def line_chart(
     every = [point for one in lines for point in one.points]
     if not every:
         return ""
-    across = _Scale([p[0] for p in every], _LEFT, WIDTH - _RIGHT, log_x, True, False)
-    up = _Scale([p[1] for p in every], HEIGHT - _BOTTOM, _TOP, log_y, True, True)
+    across = _Scale([p[0] for p in every], _LEFT, WIDTH - _RIGHT, log_x)
+    up = _Scale([p[1] for p in every], HEIGHT - _BOTTOM, _TOP, log_y)
     out = [
         f'<svg class="chart" id="chart-{name}" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'aria-label="{escape(y)} by {escape(x)}">'

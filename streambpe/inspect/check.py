@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from streambpe.inspect.asked import spill_folder
 from streambpe.inspect.check_training import MOST_PROBLEMS, check_trainings
 from streambpe.inspect.learned_again import copy_run, learn_again
 from streambpe.inspect.repeats import Repeats, find_repeats
-from streambpe.plurals import counted
 from streambpe.progress import Meter
 from streambpe.resources import Resources, release_memory
 from streambpe.sources.decode import block_text
@@ -45,8 +44,6 @@ from streambpe.store.unfinished import ending_command, listed
 from streambpe.text.patterns import Pattern, find_pattern
 
 FOLDED = ("chunk_counts", "sources", "corpus", "source_groups", "group_counts")  # tables that `count RUN` fills again
-_TOLD_SOURCES = 3  # by name
-_NO_FILES = ("iterator", "counts")  # kinds of source whose documents are not there any more
 
 
 @dataclass(frozen=True)
@@ -100,40 +97,8 @@ def check(
         problems += [problem for some in wrong.values() for problem in some]
         if repeats:
             release_memory()
-            found, differ = _find_repeats(folder, by_path, wrong, config, resources, meter, told)
-            problems += differ
-            repeats(found)
+            repeats(find_repeats(folder, by_path, wrong, config, resources, meter, told))
     return problems
-
-
-def _find_repeats(
-    run: Run,
-    by_path: SpansByPath,
-    wrong: Collection[str],
-    config: CountConfig,
-    resources: Resources,
-    meter: Meter,
-    told: list[str],
-) -> tuple[Repeats, list[Problem]]:
-    """The repeated documents of all sources that can be read again, and are what they were."""
-    sources, left = {}, []
-    for path, spans in by_path.items():
-        if path in by_path.complete and path not in wrong and has_place(path) and spans[0].kind not in _NO_FILES:
-            sources[path] = spans
-        else:
-            left.append(path)
-    if left:
-        more = f" and {counted(len(left) - _TOLD_SOURCES, 'more source')}" if len(left) > _TOLD_SOURCES else ""
-        told.append(
-            f"{', '.join(left[:_TOLD_SOURCES])}{more}: not among the documents that were compared, because only a file "
-            f"that is counted to its end, and is still what was counted, can be read again."
-        )
-    pattern = find_pattern(config.pattern, gaps=config.gaps, split_scripts=config.split_scripts)
-    found, differ = find_repeats(sources, config, pattern, resources, resources.temp_dir or run.path / "tmp", meter)
-    return found, [
-        Problem("source files", (path, f"holds {counted(now, 'document')}; {then:,} were counted"))
-        for path, now, then in differ
-    ]
 
 
 def remedies(run: Path | str, problems: Sequence[Problem]) -> list[str]:

@@ -81,17 +81,14 @@ def evaluate(
     sources, _ = find_sources(names, how)
     if not sources:
         raise UsageError("Nothing to evaluate on: name at least one --text FILE.")
-    if (pattern or specials) and not rivals:
-        raise UsageError(
-            "--pattern is for --tokenizer FILE, where that carries none: a MODEL has its own. Leave it out."
-        )
     name_of = _naming(by, groups, group_by)
     reference = name_of(find_sources(names[:1], how, in_part=True)[0][0].path)
     loaded: list[tuple[str, Tokenizer | SentencePiece]] = [(os.fspath(name), Tokenizer.load(name)) for name in models]
-    if (pattern or specials) and rivals and not any(takes_pattern(name) for name in rivals):
+    if (pattern or specials) and not any(map(takes_pattern, rivals)):
+        what = rivals[0] if rivals else "a MODEL"
         raise UsageError(
-            f"--pattern is for a --tokenizer FILE that carries none, and {rivals[0]} says itself how its text is "
-            f"split. Leave it out."
+            f"--pattern is for a --tokenizer FILE that carries none, and {what} says itself how its text is split. "
+            f"Leave it out."
         )
     loaded += [(name, _rival(name, pattern, specials)) for name in rivals]
     if not loaded:

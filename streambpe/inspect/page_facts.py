@@ -48,7 +48,6 @@ class Facts(TypedDict):
     vocabulary: VocabularyFacts
     measured_on: str
     growth: list[GrowthFacts]
-    frequencies: list[int]
     beside: BesideFacts | None
     others: list[Facts]  # of other runs, which are drawn on the same axes
 
@@ -91,7 +90,6 @@ def gather(
             "vocabulary": vocabulary_of([]),
             "measured_on": "",
             "growth": [],
-            "frequencies": [],
             "beside": None,
             "others": [],
         }
@@ -110,7 +108,6 @@ def gather(
     log = read_event_log(log_path(run, name))
     uses_of, facts["measured_on"] = measuring_on(run, log, texts, how, resources, None)
     facts["growth"], uses = growth(log, uses_of, meter)
-    facts["frequencies"] = sorted((n for n in uses.tolist() if n), reverse=True)
     facts["vocabulary"] = vocabulary_of(rows, log, uses)
     return facts
 

@@ -115,15 +115,20 @@ def _measured(facts: Facts) -> str:
     return f"Measured on {facts['measured_on']}."
 
 
+def _uses(facts: Facts) -> list[int]:
+    """How often each token is used that is used at all, the most used first."""
+    return sorted(filter(None, facts["vocabulary"]["uses"] or ()), reverse=True)
+
+
 def _frequencies(facts: Facts) -> Panel:
-    title, uses = "Token frequencies", facts["frequencies"]
+    title, uses = "Token frequencies", _uses(facts)
     if not uses:
         return Panel("frequencies", title, _no_growth(facts))
     total = sum(uses)
     head = next(place for place, so_far in enumerate(accumulate(uses), 1) if 2 * so_far >= total)
     return picture("frequencies", title, f"Uses of every token, the most used first. {_measured(facts)}",
                    f"{counted(head, 'id')} ({_percent(head, len(uses))} of those used) make half of the text.",
-                   _lines(facts, lambda one: list(enumerate(one["frequencies"], 1)), "uses"),
+                   _lines(facts, lambda one: list(enumerate(_uses(one), 1)), "uses"),
                    x="rank", y="uses", log_x=True, log_y=True)  # fmt: skip
 
 

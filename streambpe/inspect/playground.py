@@ -34,7 +34,7 @@ from streambpe.text.javascript import CharacterClasses, base36, translate
 from streambpe.text.patterns import PRESETS, Pattern
 from streambpe.text.script_blocks import MOVED, character_groups
 from streambpe.text.script_rules import TAKE_SPACE
-from streambpe.text.script_runs import SPACELESS, script_table
+from streambpe.text.script_runs import script_table
 from streambpe.text.shown import HIDDEN, harmless
 from streambpe.text.whitespace import SPACES
 
@@ -74,20 +74,13 @@ def _expressions(pattern: Pattern) -> dict[str, Any]:
     classes = CharacterClasses()
     found: dict[str, Any] = {"source": translate(pattern.expression, classes)}
     if pattern.script_expression:
-        table, _ = script_table()
+        table, spaceless = script_table()
         found["runs"] = {
             **_packed(table),
-            "spaceless": sorted(_codes_of_spaceless()),
+            "spaceless": np.flatnonzero(spaceless).tolist(),
             "source": translate(pattern.script_expression, classes),
         }
     return {**found, "classes": classes.packed}
-
-
-def _codes_of_spaceless() -> set[int]:
-    _, spaceless = script_table()
-    codes = set(np.flatnonzero(spaceless).tolist())
-    assert len(codes) == len(SPACELESS)
-    return codes
 
 
 def _packed(table: npt.NDArray[Any]) -> dict[str, str]:

@@ -10,9 +10,8 @@ memory and kills of the count play no part.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,18 +26,21 @@ from streambpe.progress import Meter
 from streambpe.resources import Resources
 from streambpe.sources.decode import block_text
 from streambpe.sources.read import Reader
+from streambpe.sources.remote.address import has_place
 from streambpe.sources.samples import document_hashes, is_chosen, sampled, text_hash
 from streambpe.sources.source import BadUtf8, Source
 from streambpe.store.chunks import half_of_spare
 from streambpe.store.database import append, open_store
-from streambpe.store.spans import Spans
+from streambpe.store.run import Run
+from streambpe.store.spans import SpansByPath
 from streambpe.store.sqlfiles import run_sql
-from streambpe.text.patterns import Pattern
+from streambpe.text.patterns import find_pattern
 from streambpe.train.counting.sizes import Sizes
 
 _NUMBER_BITS = 40  # a place is the number of a source, and below it that of the document there
 _ROWS_AT_ONCE = 1 << 14
-_TOLD_SOURCES = 5  # by name
+_TOLD_SOURCES, _NOT_COMPARED = 5, 3  # named: those that repeat, and those that were left out
+_NO_FILES = ("iterator", "counts")  # kinds of source whose documents are not there any more
 
 
 @dataclass
@@ -78,16 +80,30 @@ class Repeats:
 
 
 def find_repeats(
-    sources: dict[str, Spans],
+    run: Run,
+    by_path: SpansByPath,
+    wrong: Collection[str],
     config: CountConfig,
-    pattern: Pattern,
     resources: Resources,
-    folder: Path,
     meter: Meter,
-) -> tuple[Repeats, list[tuple[str, int, int]]]:
-    """The repeated documents among those of these sources, all of which are counted to their end and are still what was
-    counted; and (path, documents found, documents counted) where these differ. `folder`: for what does not fit memory.
-    """
+    told: list[str],
+) -> Repeats:
+    """The repeated documents of all sources that are counted to their end and can be read again; those in `wrong` are
+    not what was counted. `told` is told of the others."""
+    sources, left = {}, []
+    for path, spans in by_path.items():
+        if path in by_path.complete and path not in wrong and has_place(path) and spans[0].kind not in _NO_FILES:
+            sources[path] = spans
+        else:
+            left.append(path)
+    if left:
+        more = f" and {counted(len(left) - _NOT_COMPARED, 'more source')}" if len(left) > _NOT_COMPARED else ""
+        told.append(
+            f"{', '.join(left[:_NOT_COMPARED])}{more}: not among the documents that were compared, because only a file "
+            f"that is counted to its end, and is still what was counted, can be read again."
+        )
+    pattern = find_pattern(config.pattern, gaps=config.gaps, split_scripts=config.split_scripts)
+    folder = resources.temp_dir or run.path / "tmp"
     sizes = Sizes.of(resources)
     policy: BadUtf8 = config.bad_utf8  # type: ignore[assignment]
     meter.begin("comparing documents", sum(spans[0].file_bytes for spans in sources.values()))
@@ -135,8 +151,7 @@ def find_repeats(
             repeats.most, repeats.first = times, (paths[number], (place & ((1 << _NUMBER_BITS) - 1)) + 1)
     repeats.repeated = int(repeated.sum())
     repeats.by_source = {path: n for path, n in zip(paths, repeated.tolist(), strict=True) if n}
-    told = [spans.total("documents") for spans in sources.values()]
-    return repeats, [row for row in zip(paths, counts, told, strict=True) if row[1] != row[2]]
+    return repeats
 
 
 def _together(blocks: Iterable[UInt64]) -> Iterator[UInt64]:

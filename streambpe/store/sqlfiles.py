@@ -22,8 +22,6 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +30,7 @@ import pyarrow as pa
 
 from streambpe.disk import says_disk_full
 from streambpe.errors import LimitError, RunError, SqlInputError
+from streambpe.files import packaged_folder
 from streambpe.later import polars as pl
 from streambpe.text.shown import OBEYED
 
@@ -40,18 +39,11 @@ MOST_SHOWN_ROWS = 1_000_000  # in a table for people
 
 
 @functools.cache
-def sql_root() -> Traversable:
-    """The folder of .sql files: inside an installed package, or at the top of a checkout."""
-    packaged = resources.files("streambpe").joinpath("sql")
-    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "sql"
-
-
-@functools.cache
 def read_sql(name: str) -> str:
     """The text of sql/NAME.sql, or of the statement of that name in sql/queries.sql."""
     if name in named_statements():
         return named_statements()[name]
-    file = sql_root().joinpath(*f"{name}.sql".split("/"))
+    file = packaged_folder("sql").joinpath(*f"{name}.sql".split("/"))
     if not file.is_file():
         raise SqlInputError(f"There is no sql/{name}.sql, and no statement {name} in sql/queries.sql.")
     return file.read_text(encoding="utf-8")
@@ -60,7 +52,7 @@ def read_sql(name: str) -> str:
 @functools.cache
 def named_statements() -> dict[str, str]:
     """The statements of sql/queries.sql, by name: `-- name: what it does`, more lines of comment, the statement."""
-    text = sql_root().joinpath("queries.sql").read_text(encoding="utf-8")
+    text = packaged_folder("sql").joinpath("queries.sql").read_text(encoding="utf-8")
     _, *blocks = re.split(r"^(?=-- \w+: )", text, flags=re.M)
     return {block[3 : block.index(":")]: block for block in blocks if re.search(r"^[A-Z]", block, re.M)}
 

@@ -29,66 +29,36 @@ from tests.runs import SMALL, change, counted_run, log_of, rows, text_run
 from tests.samples import natural_text
 from tests.tiers import long
 
-DAMAGE = {
-    "events": [
-        "UPDATE events SET n = n + 1 WHERE seq = 5",
-        "UPDATE events SET left_id = left_id + 1 WHERE seq = 0",
-        "UPDATE events SET op = 'supermerge' WHERE seq = 7",
-        "DELETE FROM events WHERE seq = 3",
-        "DELETE FROM events WHERE seq = (SELECT max(seq) FROM events)",
-        "INSERT INTO events SELECT max(seq) + 1, 'merge', 0, 1, max(id) + 1, 1, NULL FROM events",
-    ],
-    "tokens": [
-        "UPDATE tokens SET bytes = 'x'::BLOB WHERE id = 300",
-        "UPDATE tokens SET kind = 'base' WHERE kind = 'stop word'",
-        "UPDATE tokens SET born = born + 1 WHERE id = 300",
-        "UPDATE tokens SET died = 9 WHERE id = 300",
-        "DELETE FROM tokens WHERE id = 0",
-        "DELETE FROM tokens WHERE id = (SELECT max(id) FROM tokens)",
-        "INSERT INTO tokens SELECT max(id) + 1, 'zz'::BLOB, 'learned', 3, NULL FROM tokens",
-    ],
-    "pair_counts": [
-        "UPDATE pair_counts SET n = n + 1 WHERE rowid = (SELECT min(rowid) FROM pair_counts)",
-        "UPDATE pair_counts SET right_id = right_id + 1 WHERE rowid = (SELECT min(rowid) + 3 FROM pair_counts)",
-        "DELETE FROM pair_counts WHERE rowid = (SELECT min(rowid) + 2 FROM pair_counts)",
-        "INSERT INTO pair_counts VALUES (1, 2, 1000)",
-        "INSERT INTO pair_counts SELECT * FROM pair_counts LIMIT 1",
-    ],
-    "token_counts": [
-        "UPDATE token_counts SET n = n + 1 WHERE id = 7",
-        "UPDATE token_counts SET alone = alone + 1 WHERE id = (SELECT max(id) FROM token_counts)",
-        "DELETE FROM token_counts WHERE rowid = (SELECT min(rowid) FROM token_counts)",
-        "INSERT INTO token_counts VALUES (100000, 1, 0)",
-    ],
-    "batches": [
-        "UPDATE batches SET events = events + 1 WHERE batch = 1",
-        "UPDATE batches SET first_seq = first_seq + 1 WHERE batch = 2",
-        "UPDATE batches SET batch = batch + 1000 WHERE batch = 0",
-        "DELETE FROM batches WHERE batch = 0",
-        "DELETE FROM batches WHERE batch = (SELECT max(batch) FROM batches)",
-        "INSERT INTO batches SELECT * REPLACE (batch + 1 AS batch, first_seq + events AS first_seq, 0 AS events) "
-        "FROM batches ORDER BY batch DESC LIMIT 1",
-    ],
-    "vetoed": [
-        "UPDATE vetoed SET n = n + 1",
-        "UPDATE vetoed SET left_id = left_id + 1",
-        "UPDATE vetoed SET seq = seq + 100",
-        "DELETE FROM vetoed WHERE rowid = (SELECT min(rowid) FROM vetoed)",
-        "INSERT INTO vetoed VALUES (0, 1, 2, 3)",
-        "INSERT INTO vetoed SELECT * FROM vetoed LIMIT 1",
-    ],
-    "facts": [
-        "UPDATE facts SET value = '7' WHERE key = 'size'",
-        "UPDATE facts SET value = replace(value, 'a', 'b') WHERE key = 'sha256'",
-        "UPDATE facts SET value = 'unfinished' WHERE key = 'state'",
-        "UPDATE facts SET value = replace(value, 'disjoint', 'all') WHERE key = 'config'",
-        "UPDATE facts SET value = '5' WHERE key = 'pair_counts_at'",
-        "DELETE FROM facts WHERE key = 'reached'",
-        "DELETE FROM facts WHERE key = 'pair_floor'",
-        "DELETE FROM facts WHERE key = 'journal'",
-        "INSERT INTO facts VALUES ('note', 'mine')",
-    ],
+COLUMNS = {
+    "events": ("op", "left_id", "right_id", "id", "n"),
+    "tokens": ("bytes", "kind", "born", "died"),
+    "pair_counts": ("left_id", "right_id", "n"),
+    "token_counts": ("n", "alone"),
+    "batches": ("first_seq", "events", "batch"),
+    "vetoed": ("seq", "left_id", "right_id", "n"),
 }
+OTHER = {"op": "'supermerge'", "bytes": "'x'::BLOB", "kind": "'base'"}  # numbers become larger
+MORE = {
+    "events": "SELECT max(seq) + 1, 'merge', 0, 1, max(id) + 1, 1, NULL FROM events",
+    "tokens": "SELECT max(id) + 1, 'zz'::BLOB, 'learned', 3, NULL FROM tokens",
+    "pair_counts": "FROM pair_counts LIMIT 1",
+    "token_counts": "VALUES (100000, 1, 0)",
+    "batches": "SELECT * REPLACE (batch + 1 AS batch, first_seq + events AS first_seq, 0 AS events) FROM batches "
+    "ORDER BY batch DESC LIMIT 1",
+    "vetoed": "FROM vetoed LIMIT 1",
+    "facts": "VALUES ('note', 'mine')",
+}
+FACTS = {"size": "'7'", "sha256": "reverse(value)", "state": "'unfinished'", "pair_counts_at": "'5'",
+         "config": "replace(value, 'disjoint', 'all')"}  # fmt: skip
+DAMAGE = [
+    *((table, f"UPDATE {table} SET {column} = {OTHER.get(column, f'coalesce({column}, 0) + 1000')} "
+       f"WHERE rowid = (SELECT max(rowid) FROM {table})") for table, columns in COLUMNS.items() for column in columns),
+    *((table, f"DELETE FROM {table} WHERE rowid = (SELECT {which}(rowid) FROM {table})")
+      for table in COLUMNS for which in ("min", "max")),
+    *((table, f"INSERT INTO {table} {row}") for table, row in MORE.items()),
+    *(("facts", f"UPDATE facts SET value = {value} WHERE key = '{key}'") for key, value in FACTS.items()),
+    *(("facts", f"DELETE FROM facts WHERE key = '{key}'") for key in ("reached", "pair_floor", "journal")),
+]  # fmt: skip
 
 LEARNED = ("pair_counts", "token_counts", "vetoed")
 
@@ -115,7 +85,7 @@ def trained(tmp_path_factory) -> Path:
 @pytest.mark.every(6)
 @pytest.mark.parametrize(
     ("table", "statement"),
-    [(table, s) if place == 0 else long(table, s) for table in DAMAGE for place, s in enumerate(DAMAGE[table])],
+    [damage if "INSERT" in damage[1] else long(*damage) for damage in DAMAGE],
 )
 def test_every_wrong_row_of_a_table_is_found(trained, tmp_path, table, statement):
     """A row that is changed, deleted or added is found, in the right training, and nothing else is. What follows from

@@ -11,7 +11,6 @@ import mmh3
 import polars as pl
 import pytest
 
-from streambpe.inspect import check as check_room
 from streambpe.inspect import repeats
 from streambpe.inspect.check import check
 from streambpe.inspect.repeats import Repeats
@@ -143,17 +142,6 @@ def test_what_is_told(tmp_path):
     assert "is not what was counted" in changed.stdout
     assert f"{run}: no document stands there twice (2 documents were compared)." in changed.stderr
     assert f"{run}: {a}, iterator: not among the documents" in changed.stderr
-
-
-def test_other_documents_than_were_counted_are_a_difference(tmp_path, monkeypatch):
-    """What the digests leave unseen, as in a run of a version that kept none."""
-    (tmp_path / "a.txt").write_text("one\ntwo\n")
-    count(tmp_path / "run", [str(tmp_path / "a.txt")], lines=True, resources=ONE)
-    monkeypatch.setattr(check_room, "_check_files", lambda *args: {})
-    (tmp_path / "a.txt").write_text("one two\n")
-    told: list[Repeats] = []
-    (problem,) = check(tmp_path / "run", repeats=told.append, resources=ONE)
-    assert str(problem) == f"source files: {tmp_path / 'a.txt'}, holds 1 document; 2 were counted"
 
 
 @pytest.mark.long

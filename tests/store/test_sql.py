@@ -11,9 +11,10 @@ import duckdb
 import pytest
 
 from streambpe.errors import LimitError, RunError, SqlInputError
+from streambpe.files import packaged_folder
 from streambpe.store import sqlfiles
 from streambpe.store.database import SCHEMA, VIEWS, create_schema, open_store
-from streambpe.store.sqlfiles import declared_inputs, named_statements, query_frame, read_sql, run_sql, sql_root
+from streambpe.store.sqlfiles import declared_inputs, named_statements, query_frame, read_sql, run_sql
 from tests.runs import cli, counted_run
 
 ROOT = Path(__file__).parents[2]
@@ -100,7 +101,7 @@ def test_trace_shows_each_file(con, monkeypatch, capsys):
 
 def test_sql_root_holds_what_the_checkout_has():
     """The files are found, installed or not."""
-    assert sql_root().joinpath("shell.sql").is_file()
+    assert packaged_folder("sql").joinpath("shell.sql").is_file()
 
 
 def test_too_little_memory_is_one_message(tmp_path, monkeypatch):
