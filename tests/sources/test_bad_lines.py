@@ -19,10 +19,9 @@ from streambpe.sources.source import BadUtf8, Source
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.text.patterns import find_pattern
-from streambpe.train.counting import sizes, spread
+from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from tests.runs import cli, ended, rows
-from tests.tiers import long
 
 GOOD = ["The first line, of several words.", "naïve café 東京", "", "a" * 300, "last"]
 BAD_JSON = [
@@ -198,16 +197,3 @@ def test_killed_and_resumed_it_leaves_out_the_same(tmp_path):
     query = "SELECT sum(documents)::INT, sum(bad_lines)::INT FROM sources"
     assert rows(run, query) == rows(tmp_path / "whole", query) == [(19_800, 200)]
     assert Run(run).facts()["corpus"] == Run(tmp_path / "whole").facts()["corpus"]
-
-
-@long
-def test_processes_leave_out_the_same(tmp_path, monkeypatch):
-    """Stretches of a file are judged line by line by whoever reads them."""
-    monkeypatch.setattr(spread, "_LEAST_TASK", 50_000)
-    path = large(tmp_path / "a.jsonl")
-    query = "SELECT sum(documents)::INT, sum(bad_lines)::INT FROM sources"
-    for engine in ("threads", "processes"):
-        resources = Resources(400 * 10**6, 2, engine=engine)
-        count(tmp_path / engine, [str(path)], resources=resources, bad_lines="skip")
-        assert rows(tmp_path / engine, query) == [(19_800, 200)]
-    assert Run(tmp_path / "threads").facts()["corpus"] == Run(tmp_path / "processes").facts()["corpus"]

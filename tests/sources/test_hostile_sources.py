@@ -377,7 +377,6 @@ def test_text_with_few_bad_bytes_is_counted_and_told(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_a_block_of_more_than_two_gigabytes_is_looked_at():
     """Its size does not fit 32 bits: a document under --pattern none is one block. Pages of zeros take no memory."""
 

@@ -142,11 +142,6 @@ def test_long_strings(size: int, character: str) -> None:
         assert (documents, stopped, many) == (text.encode() + b"\xff", len(data), [1, 0])
 
 
-def test_the_last_of_several_fields_of_a_name_counts() -> None:
-    data = b'{"text": "first, longer", "text": "last"}\n{"text": 5, "text": null}\n{"text": "a", "te\\u0078t": "b"}\n'
-    assert JsonLines(data, b"text").read(0) == (b"last\xffb\xff", len(data), 2, 1)
-
-
 def text_of(data: bytes, bad_utf8: BadUtf8, column: str = "text") -> Callable[[], object]:
     block = Block(Source("in", "jsonl", column, is_stdin=True), 0, len(data), data, True)
     return lambda: block_text(block, bad_utf8, "error")

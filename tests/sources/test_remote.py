@@ -288,32 +288,6 @@ def test_a_killed_count_goes_on_without_what_was_committed(tmp_path, server, sto
     cli("check", run, "--sources")
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("where", ["web", "s3"])
-@pytest.mark.parametrize("engine", ["threads", "processes"])
-def test_a_sample_of_what_lies_elsewhere(tmp_path, server, store, where, engine):
-    """Of lines and of files that are one document, which are read twice: that of the files here, also after a kill."""
-    files = {f"{i}.txt": f"file {i}\n".encode() + natural_text(i, 200_000).encode() for i in range(6)}
-    files["a.jsonl"] = "".join(json.dumps({"text": t}) + "\n" for t in natural_text(9, 400_000).split("\n")).encode()
-    (tmp_path / "files").mkdir()
-    for name, data in files.items():
-        (tmp_path / "files" / name).write_bytes(data)
-        server.files[f"/{name}"] = data
-        store.put(f"sampled/{name}", data)
-    base = server.url("") if where == "web" else "s3://bucket/sampled"
-    how = {"pattern": "gpt4", "sample": "1/2"}
-    want = counted(tmp_path / "local", [str(tmp_path / "files" / name) for name in files], **how)
-    run, addresses = tmp_path / "run", [f"{base}/{name}" for name in files]
-    place_of_death = "part-committed:3" if engine == "threads" else "task-done:2"
-    counting = {"options": how}
-    given = {"run": run, "sources": addresses, "counting": counting, "block": 40_000, "task": 60_000, "engine": engine}
-    assert ended(place_of_death, **given) == -signal.SIGKILL
-    resume_count(run, resources=SMALL)
-    assert counts_of(run) == want
-    assert 0 < want[1] < len(natural_text(9, 400_000).split("\n")) + 6
-    cli("check", run, "--sources")
-
-
 def test_what_changed_at_the_server_is_refused(tmp_path, server, store):
     """Of the same size or another; an unchanged file with another mark is read again, and counts as what it is."""
     run, address = tmp_path / "run", server.url("/a.txt")
@@ -834,15 +808,3 @@ def test_every_command_that_reads_sources_takes_addresses(tmp_path, server, stor
     assert cli("check", tmp_path / "far", "--sources").stdout == cli("check", tmp_path / "near", "--sources").stdout
     server.files["/a.txt"] = FILES["a.txt"].replace(b"e", b"i", 1)
     assert "is not what was counted" in cli("check", tmp_path / "far", "--sources", expect=None).stdout
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["b.jsonl", "c.jsonl.gz", "e.parquet", "f.csv"])
-def test_a_plan_samples_what_lies_elsewhere(tmp_path, server, store, name):
-    """The same sample, so the same numbers of chunks."""
-    local = here(tmp_path / "files")
-    plans = [
-        json.loads(cli("plan", named(str(at), name), "--json", "--memory", "400MB", "--vocab-size", 400).stdout)
-        for at in (server.url(""), "s3://bucket/corpus", local)
-    ]
-    assert plans[0]["distinct"] == plans[1]["distinct"] == plans[2]["distinct"]

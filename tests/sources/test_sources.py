@@ -17,7 +17,6 @@ import pytest
 
 from streambpe.count_config import SourceOptions
 from streambpe.errors import LimitError, SourceError, UsageError
-from streambpe.sources.csv_records import last_record_end
 from streambpe.sources.decode import block_text
 from streambpe.sources.digests import digest_stretches
 from streambpe.sources.find import find_sources
@@ -207,14 +206,6 @@ def test_an_empty_text_file_is_one_empty_document(tmp_path):
     assert read(source_of(path)) == [[]]
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_empty_documents_count(tmp_path, kind):
-    """Empty values are documents; an empty line is none."""
-    path = write(tmp_path / f"a.{'txt' if kind == 'lines' else kind}", ["", "x", "", ""], kind)
-    expected = [GPT4O.split(text) for text in expected_documents(["", "x", "", ""], kind)]
-    assert read(source_of(path, kind), 1) == read(source_of(path, kind), WHOLE) == expected
-
-
 @pytest.mark.parametrize("kind", ["txt", "lines", "jsonl", "csv"])
 def test_one_leading_bom_is_dropped_and_counted(tmp_path, kind):
     """The byte order mark at the start of a file is no text; the same character elsewhere is."""
@@ -268,28 +259,6 @@ def test_lines_that_hold_no_text_are_errors(tmp_path, line, message):
     path.write_text('{"text": "fine"}\n' + line + "\n")
     with pytest.raises(SourceError, match=rf"a\.jsonl line 2.*{message}"):
         read(source_of(path), WHOLE)
-
-
-def test_both_json_readers_agree(tmp_path):
-    """What a line gives does not depend on whether another line of its block needs the slow reader."""
-    lines = [
-        r'{"text": "a\u00e9\ud83d\ude00\/\b\f\n\r\t\"\\"}',
-        '{"text":"first","text":"second"}',
-        '  {"text": "spaces"}  \r',
-        "   ",
-        '{"x": NaN, "text": "not strict"}',
-        '{"n": ' + "9" * 5000 + ', "text": "long number"}',
-        '{"n": 1e999, "text": "huge"}',
-        '{"text": null}',
-        '{"\\u0074ext": "escaped name"}',
-    ]
-    expected = ['aé😀/\b\f\n\r\t"\\', "second", "spaces", "not strict", "long number", "huge", "escaped name"]
-    fast, slow = tmp_path / "fast.jsonl", tmp_path / "slow.jsonl"
-    fast.write_text("\n".join(lines) + "\n")
-    slow.write_text("\n".join([*lines, r'{"text": "\ud800"}']) + "\n")
-    for block_bytes in (1, WHOLE):
-        assert read(source_of(fast), block_bytes, pattern=NONE) == [[text] for text in expected]
-        assert read(source_of(slow), block_bytes, pattern=NONE) == [[text] for text in [*expected, "\ufffd"]]
 
 
 @pytest.mark.parametrize(("policy", "expected"), [("replace", "a\ufffdb\ufffd\ufffdc"), ("skip", "abc")])
@@ -391,17 +360,6 @@ def test_iterators_give_documents():
 # CSV
 
 
-def test_csv_quotes_in_unquoted_fields_do_not_move_records(tmp_path):
-    """A quote inside an unquoted field is a character: it opens nothing, wherever blocks end."""
-    content = 'id,text\n5" pipe,short\n1,"many\nlines\nof ""text"" here, yes"\n6" x,7" y\n2,"a\n\n\nb"\n'
-    path = tmp_path / "a.csv"
-    path.write_text(content)
-    expected = [[row["text"]] for row in csv.DictReader(io.StringIO(content, newline=""))]
-    assert len(expected) == 4
-    for block_bytes in (1, 9, 20, WHOLE):
-        assert read(source_of(path), block_bytes, pattern=NONE) == expected
-
-
 @pytest.mark.parametrize("seed", seeds(40))
 def test_csv_blocks_equal_pythons_reader(tmp_path, seed):
     """Random csv, well formed or not: the rows are those that Python's reader gives for the whole file."""
@@ -413,14 +371,6 @@ def test_csv_blocks_equal_pythons_reader(tmp_path, seed):
     expected = [NONE.split(row[0]) for row in rows if row]
     for block_bytes in (1, 10, 50, WHOLE):
         assert read(source_of(path), block_bytes, pattern=NONE) == expected
-
-
-def test_last_record_end_looks_outside_quotes():
-    """A line break inside quotes ends no record."""
-    assert last_record_end(b'a,"b\nc') == 0
-    assert last_record_end(b'a,"b\nc"\nd') == 8
-    assert last_record_end(b"a\nb\n") == 4
-    assert last_record_end(b"") == 0
 
 
 def test_csv_header_problems(tmp_path):
@@ -549,17 +499,6 @@ def test_bad_utf8_error_names_the_byte(tmp_path, bad, block_bytes):
     path.write_bytes("fine words and more é of them, ".encode() * 4 + bad + b" rest")
     with pytest.raises(SourceError, match=r"a\.txt is not UTF-8: byte 128 is"):
         read(source_of(path), block_bytes, "error")
-
-
-@pytest.mark.parametrize("cut", range(7, 15))
-def test_marks_in_the_text_are_no_marks(tmp_path, cut):
-    """0xFF, 0xFE and 0xFD at every place around a block's end are three replacement characters."""
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"word " * 4 + b"w" * cut + b"\xff\xfe\xfd end of it all, and so on and on\xff")
-    text = "word " * 4 + "w" * cut + "\ufffd\ufffd\ufffd end of it all, and so on and on\ufffd"
-    for name in ("gpt4o", "cl100k", "word-level"):
-        pattern = find_pattern(name, split_scripts=name == "word-level")
-        assert read(source_of(path), 32, "replace", pattern) == [pattern.split(text)]
 
 
 # Damage and limits

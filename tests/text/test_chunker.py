@@ -40,14 +40,6 @@ OWN = r"(?s)\w+| +|."  # a pattern of the user's own
 
 
 @pytest.mark.parametrize(("name", "pattern"), PATTERNS, ids=NAMES)
-@examples(12)
-@given(texts=st.lists(hostile_text, max_size=4))
-def test_fast_route_equals_find_all(name, pattern, texts):
-    """Chunk for chunk and in order, for several documents in one buffer."""
-    assert fast_documents(buffer_of(*texts), pattern) == [pattern.split(text) for text in texts]
-
-
-@pytest.mark.parametrize(("name", "pattern"), PATTERNS, ids=NAMES)
 def test_fast_route_equals_find_all_on_seeded_text(name, pattern):
     """The same on longer texts whose few atoms meet in every order."""
     rng = random.Random(f"route {name}")
@@ -76,22 +68,6 @@ def test_all_short_neighbourhoods(name, pattern):
 
 def all_characters() -> list[str]:
     return [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
-
-
-@pytest.mark.parametrize("name", ["boundless", "ultimate1"])
-def test_capitals_and_long_numbers_look_ahead(name):
-    """Capitals before a capitalised word, and numbers, end where what follows says."""
-    pattern = find_pattern(name)
-    texts = [
-        "aXMLHttp b",
-        "ABc\u0301d\u2019e XY\u0301Z\u0301a",
-        "123 1234 12\u03013456 x",
-        "XML",
-        "ab \u01c5\u01c5b\u01c5",
-    ]
-    assert any("XML" in pattern.split(text) and "Http" in pattern.split(text) for text in texts)
-    for text in [*texts, " ".join(texts), "".join(texts)]:
-        assert fast_documents(buffer_of(text, "x"), pattern) == [pattern.split(text), ["x"]]
 
 
 def test_white_space_before_the_end_and_elsewhere():
@@ -159,19 +135,6 @@ def test_blocks_give_the_chunks_of_the_whole(name, pattern):
     assert split > 5, "texts that are never cut show nothing"
 
 
-def test_script_blocks_before_inherited_marks():
-    """A combining mark behind spaces belongs to the script run before it: no block may end between the two."""
-    pattern = find_pattern("gpt4o", split_scripts=True)
-    for middle in (" \u0301中", " (\u0301中", " \u0301\u0301x", "  \u302aภ", " .\u200d中 "):
-        text = "word and word abc" + middle + "文 and so on and on"
-        for stop in range(1, len(text.encode())):
-            data = text.encode()
-            border = find_border(data[:stop], pattern)
-            chunks = [c for d in fast_documents(data[:border], pattern) for c in d]
-            chunks += [c for d in fast_documents(data[border:] + b"\xff", pattern) for c in d]
-            assert chunks == pattern.split(text), (text, stop, border)
-
-
 @pytest.mark.every(3)
 @pytest.mark.parametrize(("name", "pattern"), PLAIN, ids=[n for n, _ in PLAIN])
 def test_a_border_ignores_what_follows(name, pattern):
@@ -191,17 +154,6 @@ def test_a_border_ignores_what_follows(name, pattern):
             lengths = [len(chunk.encode()) for chunk in pattern.split(text)]
             assert border in np.cumsum(lengths), (text, border)
     assert found > 10
-
-
-@pytest.mark.parametrize(("name", "pattern"), PLAIN, ids=[n for n, _ in PLAIN])
-def test_half_a_character_makes_no_border(name, pattern):
-    """Whatever its other half makes of it: a number, a letter, a mark."""
-    for text in ("៥①", "4²5", "aé", "e\u0301x", "中文", "9٣", "x\u3000y", "1\u3001"):
-        data = text.encode()
-        for stop in range(len(data) + 1):
-            if border := find_border(data[:stop], pattern):
-                whole = [len(chunk.encode()) for chunk in pattern.split(text)]
-                assert border in np.cumsum(whole), (text, stop)
 
 
 @pytest.mark.parametrize("limit", [1, 1 << 30])

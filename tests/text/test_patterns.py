@@ -150,10 +150,11 @@ def test_an_unknown_name_is_not_taken_for_a_regex(name):
         find_pattern(name)
 
 
-def test_none_has_no_script_mode():
+@pytest.mark.parametrize("name", ["none", "script"])
+def test_what_is_no_expression_has_no_script_mode(name):
     """There is no pattern that script runs could be given to."""
-    with pytest.raises(PatternError, match="split-scripts"):
-        find_pattern("none", split_scripts=True)
+    with pytest.raises(PatternError, match=f"--pattern {name} has none"):
+        find_pattern(name, split_scripts=True)
 
 
 def test_a_contraction_folds_case_as_unicode_does():

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from streambpe.cli.main import main
 from streambpe.core.strings import as_buffers
-from streambpe.errors import PatternError, RunMismatch, SourceError, UndecodableSymbols, UnknownSymbol
+from streambpe.errors import RunMismatch, SourceError, UndecodableSymbols, UnknownSymbol
 from streambpe.inspect.check import check
 from streambpe.model.alphabet import UNKNOWN, Alphabet, script_alphabet
 from streambpe.model.codecs import codec_of
@@ -36,7 +36,7 @@ from streambpe.text.prepare import unicodedata as tables_of_nfc
 from streambpe.text.script_blocks import character_groups
 from streambpe.text.script_rules import split_by_rules
 from streambpe.train.counting import sizes
-from streambpe.train.counting.count import count, count_from_iterator
+from streambpe.train.counting.count import count
 from streambpe.train.counting.job import CountResult
 from tests.hostile import buffer_of, fast_documents
 from tests.runs import stored_ids
@@ -63,17 +63,6 @@ def test_the_table_is_that_of_unicode_16():
     assert sum(len(block.characters) for block in table.blocks) == 155_063
     assert table.sha256 == "96ea6a0645d14ed4308f4e33f1b47c45c725a50b972ec611f3e9cc6e62e64727"
     assert encode_text("hi中") == [1550, 34, 1550, 35, 1454, 848]
-
-
-def test_no_two_characters_share_symbols():
-    """A character of the table is a block and an index of its own, and they lead back to it."""
-    table = symbol_table()
-    inside = np.flatnonzero(table.block_of)
-    pairs = table.block_of[inside].astype(np.int64) << 16 | table.index_of[inside]
-    assert len(np.unique(pairs)) == len(inside) == 155_063
-    for block in table.blocks:
-        assert table.character(block.symbol, len(block.characters)) == chr(block.characters[-1])
-        assert table.character(block.symbol, len(block.characters) + 1) is None
 
 
 @pytest.mark.long
@@ -335,43 +324,6 @@ def test_counts_of_a_document_read_in_blocks(tmp_path, monkeypatch, normalize, u
     assert (dropped > 0) == any(f"{dropped:,} characters outside" in warning for warning in result.warnings)
 
 
-@pytest.mark.parametrize("kind", ["lines", "jsonl"])
-def test_counts_of_many_documents(tmp_path, monkeypatch, kind):
-    """Documents side by side keep apart: nothing joins, composes or takes a space across their ends."""
-    texts = [text.replace("\n", " ") for text in hostile_texts(21, 300) + LINES]
-    if kind == "lines":
-        texts = [text for text in texts if text and not text.startswith("\ufeff")]
-        (tmp_path / "a.txt").write_bytes("".join(text + "\n" for text in texts).encode())
-        extra = {"lines": True}
-    else:
-        (tmp_path / "a.jsonl").write_bytes("".join(json.dumps({"text": text}) + "\n" for text in texts).encode())
-        extra = {}
-    (source,) = tmp_path.glob("a.*")
-    options = {"pattern": "script", "normalize": "nfc", "unencodable": "drop"}
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 4096)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 4096)
-    result = count(tmp_path / "run", [str(source)], options=options, **extra)
-    expected: Counter[str] = Counter()
-    for text in texts:
-        expected.update(split_by_rules(prepare(text.encode(), "nfc", "drop")[0].decode()))
-    assert counts_of(tmp_path / "run") == expected
-    assert result.corpus["documents"] == len(texts)
-    assert check(tmp_path / "run") == []
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["gpt4o", "whitespace", "none"])
-def test_any_pattern_counts_prepared_text(tmp_path, name):
-    """--normalize and --unencodable go with every pattern: the chunks are those of the prepared text."""
-    texts = [*LINES, *hostile_texts(31, 300)]
-    count_from_iterator(tmp_path / "run", texts, options={"pattern": name, "normalize": "nfc", "unencodable": "drop"})
-    expected: Counter[str] = Counter()
-    for text in texts:
-        expected.update(find_pattern(name).split(prepare(text.encode(), "nfc", "drop")[0].decode()))
-    assert counts_of(tmp_path / "run") == expected
-    assert check(tmp_path / "run") == []
-
-
 def test_an_unencodable_character_can_be_an_error(tmp_path):
     """--unencodable error names character and source, keeps what is committed, and says what else to do."""
     (tmp_path / "a.txt").write_text("fine")
@@ -382,16 +334,6 @@ def test_an_unencodable_character_can_be_an_error(tmp_path):
     assert counts_of(tmp_path / "run") == {"fine": 1}
     with pytest.raises(RunMismatch, match="--unencodable error, not drop"):
         count(tmp_path / "run", [str(tmp_path / "a.txt")], options={"unencodable": "drop"})
-
-
-def test_the_command_line_counts_and_reports_drops(tmp_path):
-    """`count --pattern script --unencodable drop` says on stderr, for each source, what it dropped."""
-    (tmp_path / "a.txt").write_text("ab\ue000\ue000c")
-    arguments = ["--pattern", "script", "--unencodable", "drop", "--normalize", "nfc"]
-    result = CliRunner().invoke(main, ["count", str(tmp_path / "run"), str(tmp_path / "a.txt"), *arguments])
-    assert result.exit_code == 0, result.output
-    assert "a.txt: dropped: 2 characters outside the SCRIPT table" in result.stderr
-    assert counts_of(tmp_path / "run") == {"abc": 1}
 
 
 @pytest.mark.long
@@ -405,9 +347,3 @@ def test_a_training_names_the_tables_its_splits_follow(tmp_path):
     assert header["unicode"] == "16.0.0"
     assert header["config"]["normalize"] == "nfc"
     assert header["events"]["count"] == 6
-
-
-def test_rules_take_no_regular_expression_options():
-    """--split-scripts has nothing to do for a pattern that is no regular expression."""
-    with pytest.raises(PatternError, match="--pattern script has none"):
-        find_pattern("script", split_scripts=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 import numpy as np
-import pytest
 import regex
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,14 +84,3 @@ def test_table_agrees_with_regex_where_both_know_a_character():
     assert not spaceless[table[ord("a")]]
     assert not spaceless[table[ord(" ")]]
     assert not spaceless[table[ord("한")]]
-
-
-@pytest.mark.parametrize("text", ["", "\n", "abc", "日", "日 ", " 日", "\u0301", "日\u0301", "a\u200d日"])
-def test_small_texts_keep_their_runs(text):
-    """The shortest texts, where array edges are, split as the definition says."""
-    assert runs_of_buffer(buffer_of(text)) == list(split_script_runs(text))
-    assert runs_of_buffer(buffer_of("x", text, "日")) == [
-        *split_script_runs("x"),
-        *split_script_runs(text),
-        *split_script_runs("日"),
-    ]

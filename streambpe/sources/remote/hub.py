@@ -7,6 +7,7 @@ A branch may move, so a file is opened at the commit that the branch names then,
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import glob
 import os
@@ -47,57 +48,56 @@ class _Address:
         return cls(f"hf://{found[1]}", kind, repository, revision.replace("%2F", "/") or "main", found[2] or "")
 
 
-class _Hub:
-    def find(self, address: str, wanted: Callable[[str], bool]) -> Iterator[Found]:
-        """See Place."""
-        asked = _Address.of(address)
-        path = asked.path.rstrip("/")
-        with _explaining(address):
-            commit = _commit(asked)
-            one = _files(asked, commit, path) if path else []
-            if one and not asked.path.endswith("/"):
-                yield _found(asked, one[0])
-                return
-            magic = glob.has_magic(path)
-            folder = re.split(r"[*?[]", path)[0].rpartition("/")[0] if magic else path
-            files = _tree(asked, commit, folder)
-            if not files and not magic:
-                raise missing(address)
-            for file in files:
-                if in_glob(file.path, path) if magic else wanted(file.path.rpartition("/")[2]):
-                    yield _found(asked, file)
-
-    def look(self, address: str) -> Found:
-        """See Place."""
-        return self._look(_Address.of(address), address)[0]
-
-    def _look(self, asked: _Address, address: str) -> tuple[Found, str]:
-        with _explaining(address):
-            commit = _commit(asked)
-            files = _files(asked, commit, asked.path)
-            if not files:
-                raise missing(address)
-            return _found(asked, files[0]), commit
-
-    def open(self, found: Found) -> Ranges:
-        """See Place."""
-        asked = _Address.of(found.name)
-        now, commit = self._look(asked, found.name)
-        if now != found:
-            raise changed(found.name)
-        hub = _library()
-        url = hub.hf_hub_url(
-            asked.repository, asked.path, repo_type=asked.kind, revision=commit, endpoint=os.environ.get("HF_ENDPOINT")
-        )
-        token = hub.get_token()
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        stored = web.look_elsewhere(found.name, url, headers)
-        if stored.bytes != found.bytes:
-            raise changed(found.name)
-        return web.WebRanges(stored, url, headers)
+def find(address: str, wanted: Callable[[str], bool]) -> Iterator[Found]:
+    """See Place."""
+    asked = _Address.of(address)
+    path = asked.path.rstrip("/")
+    with _explaining(address):
+        commit = _commit(asked)
+        one = _files(asked, commit, path) if path else []
+        if one and not asked.path.endswith("/"):
+            yield _found(asked, one[0])
+            return
+        magic = glob.has_magic(path)
+        folder = re.split(r"[*?[]", path)[0].rpartition("/")[0] if magic else path
+        files = _tree(asked, commit, folder)
+        if not files and not magic:
+            raise missing(address)
+        for file in files:
+            if in_glob(file.path, path) if magic else wanted(file.path.rpartition("/")[2]):
+                yield _found(asked, file)
 
 
-PLACE = _Hub()
+def look(address: str) -> Found:
+    """See Place."""
+    return _look(_Address.of(address), address)[0]
+
+
+def _look(asked: _Address, address: str) -> tuple[Found, str]:
+    with _explaining(address):
+        commit = _commit(asked)
+        files = _files(asked, commit, asked.path)
+        if not files:
+            raise missing(address)
+        return _found(asked, files[0]), commit
+
+
+def open_found(found: Found) -> Ranges:
+    """See Place."""
+    asked = _Address.of(found.name)
+    now, commit = _look(asked, found.name)
+    if now != found:
+        raise changed(found.name)
+    hub = _library()
+    url = hub.hf_hub_url(
+        asked.repository, asked.path, repo_type=asked.kind, revision=commit, endpoint=os.environ.get("HF_ENDPOINT")
+    )
+    token = hub.get_token()
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    stored = web.look_elsewhere(found.name, url, headers)
+    if stored.bytes != found.bytes:
+        raise changed(found.name)
+    return web.WebRanges(stored, url, headers)
 
 
 def _commit(asked: _Address) -> str:
@@ -120,34 +120,32 @@ def _found(asked: _Address, file: Any) -> Found:
     return Found(f"{asked.prefix}/{file.path}", file.size, stamp_of(file.lfs.sha256 if file.lfs else file.blob_id))
 
 
-class _explaining:
+@contextlib.contextmanager
+def _explaining(address: str) -> Iterator[None]:
     """Errors of the library as ours; its own texts name addresses, tokens' names and more."""
+    _library()
+    try:
+        yield
+    except (SourceError, UsageError):
+        raise
+    except Exception as why:
+        raise _explained(address, why) from None
 
-    def __init__(self, address: str) -> None:
-        self._address = address
 
-    def __enter__(self) -> None:
-        _library()
-
-    def __exit__(self, kind: object, why: BaseException | None, _: object) -> None:
-        if why is None or isinstance(why, (SourceError, UsageError, GeneratorExit, KeyboardInterrupt)):
-            return
-        answer = getattr(why, "response", None)
-        status = getattr(answer, "status_code", None)
-        names = {kind.__name__ for kind in type(why).__mro__}
-        if names & {"GatedRepoError"} or status in (401, 403):
-            raise SourceError(
-                f"{self._address} may not be read, or is not there: the Hub answers {status}. Nothing of it was read. "
-                f"Credentials come from {credentials_for('hf')}."
-            ) from None
-        if names & {"RepositoryNotFoundError", "RevisionNotFoundError", "EntryNotFoundError"} or status == 404:
-            raise missing(self._address) from None
-        if isinstance(why, ValueError) and status is None:
-            raise UsageError(
-                f"{self._address} is no address of a file or folder of the Hub. Nothing was read."
-            ) from None
-        told = f"the Hub answers {status}" if status else f"the Hub cannot be reached ({type(why).__name__})"
-        raise unreachable(self._address, told) from None
+def _explained(address: str, why: Exception) -> SourceError | UsageError:
+    status = getattr(getattr(why, "response", None), "status_code", None)
+    names = {kind.__name__ for kind in type(why).__mro__}
+    if "GatedRepoError" in names or status in (401, 403):
+        return SourceError(
+            f"{address} may not be read, or is not there: the Hub answers {status}. Nothing of it was read. "
+            f"Credentials come from {credentials_for('hf')}."
+        )
+    if names & {"RepositoryNotFoundError", "RevisionNotFoundError", "EntryNotFoundError"} or status == 404:
+        return missing(address)
+    if isinstance(why, ValueError) and status is None:
+        return UsageError(f"{address} is no address of a file or folder of the Hub. Nothing was read.")
+    told = f"the Hub answers {status}" if status else f"the Hub cannot be reached ({type(why).__name__})"
+    return unreachable(address, told)
 
 
 @functools.lru_cache

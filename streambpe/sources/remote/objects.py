@@ -32,73 +32,71 @@ _REFUSED = re.compile(
 _MISSING = re.compile(r"NO_SUCH_BUCKET|NO_SUCH_KEY|NoSuchBucket|NoSuchKey|ContainerNotFound|NOT_FOUND|not found", re.I)
 
 
-class _Objects:
-    def find(self, address: str, wanted: Callable[[str], bool]) -> Iterator[Found]:
-        """See Place."""
-        files, prefix, path = _opened(address)
-        bucket, _, key = path.partition("/")
-        if glob.has_magic(bucket):
-            raise UsageError(f"{address} has * or ? in the name of its bucket. Nothing was read. Name one bucket.")
-        try:
-            one = files.get_file_info(path.rstrip("/"))
-            if one.is_file and not path.endswith("/"):
-                yield _found(address, one)
-            elif one.type.name == "Directory":
-                for info in _listed(files, path.rstrip("/")):
-                    if info.is_file and wanted(info.base_name):
-                        yield _found(prefix + info.path.removeprefix(bucket), info)
-            elif glob.has_magic(key):
-                fixed = re.split(r"[*?[]", path)[0].rpartition("/")[0]
-                for info in _listed(files, fixed):
-                    if info.is_file and in_glob(info.path, path):
-                        yield _found(prefix + info.path.removeprefix(bucket), info)
-            else:
-                raise FileNotFoundError
-        except _failures() as why:
-            raise _explained(address, why) from None
+def find(address: str, wanted: Callable[[str], bool]) -> Iterator[Found]:
+    """See Place."""
+    files, prefix, path = _opened(address)
+    bucket, _, key = path.partition("/")
+    if glob.has_magic(bucket):
+        raise UsageError(f"{address} has * or ? in the name of its bucket. Nothing was read. Name one bucket.")
+    try:
+        one = files.get_file_info(path.rstrip("/"))
+        if one.is_file and not path.endswith("/"):
+            yield _found(address, one)
+        elif one.type.name == "Directory":
+            for info in _listed(files, path.rstrip("/")):
+                if info.is_file and wanted(info.base_name):
+                    yield _found(prefix + info.path.removeprefix(bucket), info)
+        elif glob.has_magic(key):
+            fixed = re.split(r"[*?[]", path)[0].rpartition("/")[0]
+            for info in _listed(files, fixed):
+                if info.is_file and in_glob(info.path, path):
+                    yield _found(prefix + info.path.removeprefix(bucket), info)
+        else:
+            raise FileNotFoundError
+    except _failures() as why:
+        raise _explained(address, why) from None
 
-    def look(self, address: str) -> Found:
-        """See Place."""
-        files, _, path = _opened(address)
-        try:
-            info = files.get_file_info(path)
-            if not info.is_file:
-                raise FileNotFoundError
-        except _failures() as why:
-            raise _explained(address, why) from None
-        return _found(address, info)
 
-    def open(self, found: Found) -> Ranges:
-        """See Place."""
-        files, _, path = _opened(found.name)
-        try:
-            return _Object(self, found, files.open_input_file(path))
-        except _failures() as why:
-            raise _explained(found.name, why) from None
+def look(address: str) -> Found:
+    """See Place."""
+    files, _, path = _opened(address)
+    try:
+        info = files.get_file_info(path)
+        if not info.is_file:
+            raise FileNotFoundError
+    except _failures() as why:
+        raise _explained(address, why) from None
+    return _found(address, info)
+
+
+def open_found(found: Found) -> Ranges:
+    """See Place."""
+    files, _, path = _opened(found.name)
+    try:
+        return _Object(found, files.open_input_file(path))
+    except _failures() as why:
+        raise _explained(found.name, why) from None
 
 
 class _Object:
-    def __init__(self, place: _Objects, found: Found, file: Any) -> None:
-        self._place, self._found, self._file = place, found, file
+    def __init__(self, found: Found, file: Any) -> None:
+        self._found, self._file = found, file
 
     def fetch(self, at: int, size: int) -> bytes:
         """See Ranges."""
         try:
             data: bytes = self._file.read_at(min(size, _MOST), at)
         except _failures() as why:
-            if self._place.look(self._found.name) != self._found:
+            if look(self._found.name) != self._found:
                 raise changed(self._found.name) from None
             raise _explained(self._found.name, why) from None
-        if not data or self._place.look(self._found.name) != self._found:
+        if not data or look(self._found.name) != self._found:
             raise changed(self._found.name)
         return data
 
     def close(self) -> None:
         """See Ranges."""
         self._file.close()
-
-
-PLACE = _Objects()
 
 
 def _found(address: str, info: Any) -> Found:

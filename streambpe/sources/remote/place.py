@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import io
 from collections.abc import Callable, Iterable
@@ -42,15 +41,15 @@ class Ranges(Protocol):
 
 
 class Place(Protocol):
-    """A kind of address."""
+    """A module that reads a kind of address."""
 
-    def find(self, address: str, wanted: Callable[[str], bool]) -> Iterable[Found]:
+    def find(self, address: str, wanted: Callable[[str], bool], /) -> Iterable[Found]:
         """The file at an address, or those below a folder whose names are `wanted`, or those that match a glob."""
 
     def look(self, address: str) -> Found:
         """One file as it is now."""
 
-    def open(self, found: Found) -> Ranges:
+    def open_found(self, found: Found) -> Ranges:
         """Open a file; an error if it is not what was found."""
 
 
@@ -59,19 +58,14 @@ _MODULES = {"s3": "objects", "gs": "objects", "abfss": "objects", "hf": "hub", "
 
 def place_of(address: str) -> Place:
     """Who reads addresses of this kind."""
-    return _place(_MODULES[str(scheme_of(address))])
-
-
-@functools.lru_cache
-def _place(module: str) -> Place:
-    return cast(Place, importlib.import_module(f"streambpe.sources.remote.{module}").PLACE)
+    return cast(Place, importlib.import_module(f"streambpe.sources.remote.{_MODULES[str(scheme_of(address))]}"))
 
 
 def open_remote(address: str, size: int, stamp: int) -> io.BufferedReader:
     """A remote file as a stream that can be read from any place. `size`, `stamp`: as it was found; 0, 0: as it is."""
     place = place_of(address)
     found = Found(address, size, stamp) if size or stamp else place.look(address)
-    return io.BufferedReader(_Stream(place.open(found), found.bytes), BUFFER_BYTES)
+    return io.BufferedReader(_Stream(place.open_found(found), found.bytes), BUFFER_BYTES)
 
 
 class _Stream(io.RawIOBase):

@@ -34,25 +34,23 @@ _JUMP = 1 << 18  # bytes that are read over rather than asked for anew
 _REDIRECTS = 8
 
 
-class _Web:
-    def find(self, address: str, wanted: Callable[[str], bool]) -> Iterator[Found]:
-        """See Place."""
-        if glob.has_magic(address.replace("[", "", address.count("://["))) or address.endswith("/"):
-            raise UsageError(
-                f"{address}: a web server does not list its files. Nothing was read. Name each file by its address."
-            )
-        yield self.look(address)
-
-    def look(self, address: str) -> Found:
-        """See Place."""
-        return look_elsewhere(address, address, {})
-
-    def open(self, found: Found) -> Ranges:
-        """See Place."""
-        return WebRanges(found, found.name, {})
+def find(address: str, wanted: Callable[[str], bool]) -> Iterator[Found]:
+    """See Place."""
+    if glob.has_magic(address.replace("[", "", address.count("://["))) or address.endswith("/"):
+        raise UsageError(
+            f"{address}: a web server does not list its files. Nothing was read. Name each file by its address."
+        )
+    yield look(address)
 
 
-PLACE = _Web()
+def look(address: str) -> Found:
+    """See Place."""
+    return look_elsewhere(address, address, {})
+
+
+def open_found(found: Found) -> Ranges:
+    """See Place."""
+    return WebRanges(found, found.name, {})
 
 
 def look_elsewhere(name: str, url: str, headers: Mapping[str, str]) -> Found:
