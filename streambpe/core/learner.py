@@ -53,8 +53,9 @@ class Rule:
     ratio: int = 32  # the index reaches down to the best count divided by this
 
 
-class Gone(NamedTuple):
-    """A deletion; `after`: how many merges of the same call came before it."""
+class Deletion(NamedTuple):
+    """One token taken back after so many merges (of a call, of a batch, or of a whole training); n occurrences are
+    split."""
 
     after: int
     id: int
@@ -71,7 +72,7 @@ class Learned:
     right: Int64
     id: Int64
     n: Int64
-    deleted: list[Gone] = field(default_factory=list)
+    deleted: list[Deletion] = field(default_factory=list)
     vetoed: list[tuple[int, int, int]] = field(default_factory=list)
 
 
@@ -241,7 +242,7 @@ class Learner:
             kind = numbers[at]
             if kind == _DELETE:
                 stop = at + 4 + numbers[at + 3]
-                deleted.append(Gone(len(merges), numbers[at + 1], tuple(numbers[at + 4 : stop]), numbers[at + 2]))
+                deleted.append(Deletion(len(merges), numbers[at + 1], tuple(numbers[at + 4 : stop]), numbers[at + 2]))
                 at = stop
                 continue
             if kind == _VETO:

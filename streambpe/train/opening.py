@@ -7,13 +7,14 @@ from dataclasses import asdict
 from fractions import Fraction
 
 from streambpe.config import TrainConfig
+from streambpe.core.learner import Deletion
 from streambpe.errors import CountOverflow, ReplayMismatch, RunError, StreambpeError
 from streambpe.model.eventlog import Event, Op
 from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, LEFT_BEHIND_BYTES, TRANSIENT_SHARE, release_memory, room_for_arrays
 from streambpe.store.journal import Journal
 from streambpe.system import remove_folder
-from streambpe.train.engine.deletion import Deletion, Deletions
+from streambpe.train.engine.deletion import Deletions
 from streambpe.train.engine.engine import LEAST_BYTES, Engine
 from streambpe.train.engine.in_memory import BYTES_PER_PLACE
 from streambpe.train.engine.rules import EngineOptions, EngineTuning

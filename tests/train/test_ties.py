@@ -11,14 +11,7 @@ from streambpe.train.commands import train
 from tests.oracles.tables import check
 from tests.runs import SMALL, counted_run
 from tests.sequential import (
-    BASE,
-    engine_options,
-    engine_words,
-    events_of,
-    gone_on_with,
-    hard_words,
     learn,
-    new_engine,
     run,
 )
 from tests.tiers import seeds
@@ -46,24 +39,6 @@ def test_like_kensho_on_words_that_begin_alike(tmp_path):
         assert len(expected.events) > 90
 
 
-@pytest.mark.parametrize("overlaps", ["all", "disjoint"])
-def test_ties_by_bytes_however_it_is_learned(overlaps):
-    """Small batches, few hot pairs, words on disk."""
-    for seed in seeds(60):
-        rng = random.Random(seed)
-        words = hard_words(rng)
-        want = learn(words, 60, ties="bytes", overlaps=overlaps)
-        how = rng.choice(
-            [
-                {"candidates": rng.choice([2, 4, 8]), "hot_pairs": rng.choice([None, 3, 20])},
-                {"force_scan": True, "block_places": 20, "hot_pairs": 5, "index_below": rng.choice([0, 60])},
-                {"force_scan": True, "block_places": 60, "digest_tokens": 30, "candidates": 3},
-                {"hot_pairs": 4, "floor_ratio": 2, "candidates": 6},
-            ]
-        )
-        assert run(words, 60, ties="bytes", overlaps=overlaps, **how)[0] == want, f"seed {seed}, {how}"
-
-
 def test_large_alphabets_and_long_runs():
     """Hundreds of symbols of one to four bytes, words of dozens of ascending or equal letters, ties everywhere."""
     for seed in seeds(25):
@@ -85,27 +60,6 @@ def test_large_alphabets_and_long_runs():
         want = learn(words, 150, ties="bytes", overlaps=overlaps, base=base)
         some = {"candidates": rng.choice([3, 16, 2048])}
         assert run(words, 150, ties="bytes", overlaps=overlaps, base=base, **some)[0] == want, f"seed {seed}"
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("stop", [1, 9, 40])
-def test_snapshot_restore_and_replay_with_ties_by_bytes(tmp_path, stop):
-    """Stopped after any merge and gone on with, from a snapshot or from the events: the events of one go."""
-    for seed in seeds(15):
-        words = hard_words(random.Random(seed))
-        want = learn(words, 60, ties="bytes")
-        options = engine_options(ties="bytes", candidates=4)
-        engine = new_engine(engine_words(words), BASE, options)
-        done = []
-        for batch in engine.batches(60):
-            done += events_of([batch])
-            if len(done) >= stop:
-                break
-        again = gone_on_with(engine, tmp_path / f"{seed}", done, ties="bytes", candidates=4)
-        assert done + events_of(list(again.batches(60 - len(done)))) == want
-        replayed = new_engine(engine_words(words), BASE, options)
-        replayed.relearn(done)
-        assert done + events_of(list(replayed.batches(60 - len(done)))) == want
 
 
 @pytest.mark.long

@@ -21,7 +21,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from streambpe.core.learner import Deletion
 
 
 @dataclass(frozen=True)
@@ -31,15 +33,6 @@ class Deletions:
     tau: Fraction
     to: Literal["bytes", "walk"] = "bytes"  # base symbols, or back along first pairs to tokens that are alive
     test: Literal["before", "after"] = "before"
-
-
-class Deletion(NamedTuple):
-    """One token taken back after so many merges (of a batch, or of a whole training); n occurrences are split."""
-
-    after: int
-    id: int
-    into: tuple[int, ...]
-    n: int
 
 
 class LivingTokens:

@@ -26,9 +26,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from streambpe.arrays import MAX_COUNT, Int32, Int64
-from streambpe.core.learner import NoRoom
+from streambpe.core.learner import Deletion, NoRoom
 from streambpe.errors import CountOverflow, ReplayMismatch
-from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.from_disk import DiskLearning
 from streambpe.train.engine.in_memory import BYTES_PER_PLACE, MemoryLearning, measured
 from streambpe.train.engine.in_tables import TableLearning

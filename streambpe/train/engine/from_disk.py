@@ -15,9 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from streambpe.arrays import Int32, Int64
-from streambpe.core.learner import LIVING, NONE_LEFT, UNFIT, NoRoom
+from streambpe.core.learner import LIVING, NONE_LEFT, UNFIT, Deletion, NoRoom
 from streambpe.train.engine.column import SEPARATOR, Rewrite, read_column, write_column
-from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.frontier import Frontier
 from streambpe.train.engine.in_memory import MemoryLearning
 from streambpe.train.engine.learning import Learning, Parts

@@ -16,7 +16,6 @@ from streambpe.arrays import MAX_COUNT, Int32, Int64
 from streambpe.core.learner import ASK, DONE, FULL, LIVING, NONE_LEFT, UNFIT, Figures, Learned, NoRoom
 from streambpe.train.engine import batch as rounds
 from streambpe.train.engine.column import Rewrite, read_column, write_column
-from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.learning import Learning, Parts
 from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds
 from streambpe.train.engine.state import State
@@ -106,14 +105,13 @@ class MemoryLearning(Learning):
         """What the learner did, as a batch."""
         figures = self.learner.figures
         self.state.take(learned, figures.dead)
-        deleted = [Deletion(*gone) for gone in learned.deleted]
         self._record(learned, figures, record)
         if self.stage:
             self.ended = learned.why if learned.why in (NONE_LEFT, LIVING, UNFIT) else DONE
         elif learned.why == UNFIT:
-            self._unsplit = [Rewrite(gone.id, gone.into) for gone in deleted if gone.n][-figures.pending :]
+            self._unsplit = [Rewrite(gone.id, gone.into) for gone in learned.deleted if gone.n][-figures.pending :]
         record.seconds += time.perf_counter() - began
-        return Batch(learned.left, learned.right, learned.id, learned.n, record, learned.vetoed, deleted)
+        return Batch(learned.left, learned.right, learned.id, learned.n, record, learned.vetoed, learned.deleted)
 
     def _record(self, learned: Learned, now: Figures, record: BatchRecord) -> None:
         before = self._before

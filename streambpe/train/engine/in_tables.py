@@ -33,12 +33,12 @@ from pathlib import Path
 import numpy as np
 
 from streambpe.arrays import MAX_COUNT, Int32, Int64
+from streambpe.core.learner import Deletion
 from streambpe.later import polars as pl
 from streambpe.store.database import feed, open_store
 from streambpe.store.sqlfiles import query_frame, run_sql
 from streambpe.train.engine import batch as rounds
 from streambpe.train.engine.column import leftmost
-from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.frontier import Frontier
 from streambpe.train.engine.learning import Learning, Parts
 from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds
@@ -94,7 +94,7 @@ class TableLearning(Learning):
         self._refill(1, BatchRecord())
 
     def _add_blocks(self, symbols: Int32, offsets: Int64, weights: Int64, most: int) -> None:
-        at, room_of = 0, self.state.sizes()
+        at = 0
         while at < len(weights):
             stop = int(np.searchsorted(offsets, offsets[at] + most, side="right")) - 1
             stop = max(at + 1, min(stop, len(weights)))
@@ -102,14 +102,7 @@ class TableLearning(Learning):
             keep = sizes > (1 if self.state.lives is None else 0)  # nothing is left to merge in words of one token
             token = symbols[int(offsets[at]) : int(offsets[stop])][np.repeat(keep, sizes)]
             sizes, n = sizes[keep], weights[at:stop][keep]
-            word = np.repeat(np.arange(len(n), dtype=np.int32), sizes)
-            room = sizes  # with deletions a word needs rows for all base symbols that its tokens may be split into
-            if room_of is not None:
-                room = np.bincount(word, room_of[token], len(n)).astype(np.int64)
-            rows = Rows(
-                np.repeat(np.arange(len(n), dtype=np.int32), room), np.empty(room.sum(), np.int32), np.repeat(n, room)
-            )
-            rows.place(np.arange(len(rows.word)), word, token)
+            rows = Rows(np.repeat(np.arange(len(n), dtype=np.int32), sizes), token, np.repeat(n, sizes))
             block = WordBlock(self.folder / f"words-{len(self.blocks):05d}.parquet")
             self.blocks.append(block)
             self._put(block, rows)
@@ -118,7 +111,7 @@ class TableLearning(Learning):
     def _put(self, block: WordBlock, rows: Rows) -> None:
         """Replace the rows of a block, which stays in memory where there is room."""
         block.size = int(np.count_nonzero(rows.token >= 0))
-        if self.state.lives is None and len(rows.token) - block.size > len(rows.token) // _EMPTY_SHARE:
+        if len(rows.token) - block.size > len(rows.token) // _EMPTY_SHARE:
             rows = rows.at(np.flatnonzero(rows.token >= 0))
         held = sum(len(other.held.word) for other in self.blocks if other.held is not None and other is not block)
         block.held, block.is_written = rows, False
@@ -277,27 +270,28 @@ class TableLearning(Learning):
             at, which = at[which < len(ids)], which[which < len(ids)]
             if len(at):
                 where = rows.words_at(at)
+                before = pairs_of(rows.at(where), self.state.disjoint)
                 word, token = rows.word[where], rows.token[where]
                 place = np.searchsorted(where, at)
                 token[place], token[place + 1] = ids[which], -1
-                yield self._rewrite(block, rows, where, word[token >= 0], token[token >= 0])
+                rows.place(where, word[token >= 0], token[token >= 0])
+                yield self._rewritten(block, before, rows, where)
                 record.executed += len(at)
         for gone in deleted:
             for block in self.blocks if gone.n else ():
                 rows = block.rows()
                 at = np.flatnonzero(rows.token == gone.id)
                 if len(at):
-                    where = rows.words_at(at)
-                    where = where[rows.token[where] >= 0]
-                    sizes = np.where(rows.token[where] == gone.id, len(gone.into), 1)
-                    word, token = np.repeat(rows.word[where], sizes), np.repeat(rows.token[where], sizes)
-                    token[token == gone.id] = np.tile(gone.into, len(at))
-                    yield self._rewrite(block, rows, rows.words_at(at), word, token)
+                    before = pairs_of(rows.at(rows.words_at(at)), self.state.disjoint)
+                    live = rows.at(np.flatnonzero(rows.token >= 0))
+                    hit = live.token == gone.id
+                    split = Rows(*(np.repeat(column, np.where(hit, len(gone.into), 1)) for column in live))
+                    split.token[split.token == gone.id] = np.tile(gone.into, len(at))
+                    where = np.flatnonzero(np.isin(split.word, rows.word[at]))
+                    yield self._rewritten(block, before, split, where)
 
-    def _rewrite(self, block: WordBlock, rows: Rows, where: Int64, word: Int32, token: Int32) -> pl.DataFrame:
-        """Let the words in these rows have these tokens; returns what this changes in the counts of pairs."""
-        before = pairs_of(rows.at(where), self.state.disjoint)
-        rows.place(where, word, token)
+    def _rewritten(self, block: WordBlock, before: pl.DataFrame, rows: Rows, where: Int64) -> pl.DataFrame:
+        """Replace a block's rows; returns what that changes in the counts of pairs, which stand in these rows now."""
         after = pairs_of(rows.at(where), self.state.disjoint)
         self._put(block, rows)
         return pl.concat([before.with_columns(-pl.col("n")), after])

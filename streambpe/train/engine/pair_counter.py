@@ -108,11 +108,6 @@ class PairCounter:
         rows = np.fromfile(path, np.int64, 2 * size, offset=begin * _ROW).reshape(-1, 2)
         return table.add_rows(rows, part, parts) == size
 
-    def rows(self) -> Iterator[Int64]:
-        """What `tables` gives, as rows (key, count)."""
-        for table in self.tables():
-            yield table.parted(1)[0]
-
     def close(self) -> None:
         """Forget all, and remove the files."""
         for path, _ in self._files:

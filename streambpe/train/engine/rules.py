@@ -10,9 +10,10 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 
 from streambpe.arrays import Bool, Int32, Int64
+from streambpe.core.learner import Deletion
 from streambpe.store.passes import PassRow
 from streambpe.system import release_pages
-from streambpe.train.engine.deletion import Deletion, Deletions
+from streambpe.train.engine.deletion import Deletions
 
 
 class PairRule(Protocol):

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from streambpe.arrays import Bool, Int64
-from streambpe.core.learner import MOST_HOT, Learned, Learner, Rule
-from streambpe.train.engine.deletion import Deletion, LivingTokens
+from streambpe.core.learner import MOST_HOT, Deletion, Learned, Learner, Rule
+from streambpe.train.engine.deletion import LivingTokens
 from streambpe.train.engine.rules import EngineOptions, PairRule
 from streambpe.train.engine.ties import TieOrder
 from streambpe.train.engine.whole_characters import WholeCharacterRule
