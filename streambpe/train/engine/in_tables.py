@@ -285,7 +285,8 @@ class TableLearning(Learning):
                     before = pairs_of(rows.at(rows.words_at(at)), self.state.disjoint)
                     live = rows.at(np.flatnonzero(rows.token >= 0))
                     hit = live.token == gone.id
-                    split = Rows(*(np.repeat(column, np.where(hit, len(gone.into), 1)) for column in live))
+                    many = np.where(hit, len(gone.into), 1)
+                    split = Rows(np.repeat(live.word, many), np.repeat(live.token, many), np.repeat(live.n, many))
                     split.token[split.token == gone.id] = np.tile(gone.into, len(at))
                     where = np.flatnonzero(np.isin(split.word, rows.word[at]))
                     yield self._rewritten(block, before, split, where)
