@@ -438,7 +438,7 @@ class _Job:
         for path, (low, high) in zip(paths, pairwise(borders), strict=True):
             made.append(self._make(path, *self._side(sides[low:high] == 0, offsets[low : high + 1])))
             failpoint("encoded-shard")
-        training, shards = made[0], ()
+        training, shards = made[0], tuple[IdsFile, ...]()
         if self.shards is not None:
             training = IdsFile(index_path(self.path), sum(one.ids for one in made), sum(one.documents for one in made))
             with whole_output(training.path) as name:

@@ -50,12 +50,21 @@ class IdsRecord:
     offsets_mmh3: str | None = None  # of the numbers in OUT.offsets.npy
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer, dtype: Any, ids: int, documents: int, eot: str | None, **sums: str) -> IdsRecord:
+    def of(
+        cls,
+        tokenizer: Tokenizer,
+        dtype: Any,
+        ids: int,
+        documents: int,
+        eot: str | None,
+        ids_mmh3: str | None = None,
+        offsets_mmh3: str | None = None,
+    ) -> IdsRecord:
         """The record of ids that this tokenizer made."""
         return cls(
             dtype=dtype, ids=ids, documents=documents, eot=eot, n_vocab=tokenizer.n_vocab,
             model_sha256=events_digest(tokenizer.event_log.events), vocabulary_sha256=vocabulary_digest(tokenizer),
-            **sums,
+            ids_mmh3=ids_mmh3, offsets_mmh3=offsets_mmh3,
         )  # fmt: skip
 
     def as_json(self) -> bytes:

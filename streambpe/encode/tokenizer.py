@@ -428,7 +428,7 @@ class Tokenizer:
 
     def stream_decoder(self) -> StreamDecoder:
         """For ids one by one: `feed` gives the text that is complete, `finish` the rest."""
-        return StreamDecoder(self)
+        return StreamDecoder(self.encoder, self.part_content, self.decode_single_token_bytes)
 
     def _no_such_token(self, token: object) -> KeyError:
         first = self._encoder.model.alphabet.first_id

@@ -120,15 +120,12 @@ class Chunker:
 
     def number(self, text: bytes) -> Numbered:
         """The distinct chunks of a buffer, and all of them in order."""
-        text = self.ready(text)
         if self.split is None:
-            return self._match(text)
-        table = ChunkTable(_NUMBERED_BYTES)
-        by_first = table.number(text, self.split)
-        offsets, data, first = table.take()
-        row = np.full(len(first) + 1, END_OF_DOCUMENT, np.int32)  # -1 in `by_first` means the last entry
-        row[first] = np.arange(len(first), dtype=np.int32)
-        return Numbered(as_strings(offsets, data), row[by_first])
+            return self._match(self.ready(text))
+        texts = NumberedTexts(self)
+        texts.add(text)
+        chunks, (ids,) = texts.take()
+        return Numbered(chunks, ids)
 
     def _match(self, text: bytes) -> Numbered:
         """By the `regex` module, text by text."""

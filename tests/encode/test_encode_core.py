@@ -17,7 +17,7 @@ from streambpe.core.encoding import END_OF_TEXT, HOLD_FIRST, HOLD_LAST, WHOLE, B
 from streambpe.core.strings import as_buffers
 from streambpe.encode import encoder as encode_encoder
 from streambpe.encode.blocks import encode_texts
-from streambpe.encode.bulk import BulkReplay, pair_places
+from streambpe.encode.bulk import BulkReplay
 from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import LimitError, UnknownSymbol
@@ -87,12 +87,6 @@ def test_events_are_counted_at_their_turn(seed, disjoint):
     ids, counts = BulkReplay(events, n_ids).replay(flat, lengths, tally)
     assert [part.tolist() for part in np.split(ids, np.cumsum(counts)[:-1])] == replayed
     assert (tally.n.tolist(), tally.stood.tolist()) == (n, stood)
-
-
-@pytest.mark.parametrize(("disjoint", "places"), [(False, [0, 1, 2, 4]), (True, [0, 2, 4])])
-def test_pairs_of_equal_tokens_overlap_or_not(disjoint, places):
-    ids = np.array([1, 1, 1, 2, 5, 5], np.int32)
-    assert pair_places(ids, np.array([4, 0, 2]), disjoint).tolist() == places
 
 
 @examples(150)

@@ -405,21 +405,6 @@ def test_superwords_go_on_from_any_vocabulary(base, texts, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(3))
-def test_superwords_over_words_of_the_same_text_are_those_of_uw(tmp_path, seed):
-    """Words to a size and then the second stage on top of them: what one training of uw learns in two."""
-    source = tmp_path / "text.txt"
-    source.write_text(natural_text(seed, 3000), encoding="utf-8")
-    words = {"resources": SMALL, "pattern": "superbpe1"}
-    train(tmp_path / "uw", [str(source)], **words, vocab_size=310, superwords="uw", transition=290)
-    train(tmp_path / "words", [str(source)], **words, vocab_size=290)
-    train(tmp_path / "run", [str(source)], resources=SMALL, extend=tmp_path / "words", superwords="uw", vocab_size=310)
-    uw, run = lines_of(tmp_path / "uw"), lines_of(tmp_path / "run")
-    assert len(uw) == len(run) == 54
-    assert run[34:] == uw[34:]
-
-
-@pytest.mark.long
 def test_superwords_over_what_they_cannot_go_on_from_are_refused(base, texts, tmp_path):
     """Each with its reason, before anything is counted."""
     log = log_of(base)
