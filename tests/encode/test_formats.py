@@ -171,6 +171,10 @@ def test_gguf_reads_back_or_is_refused(tmp_path):
     fields = gguf.GGUFReader(tmp_path / "v.gguf").fields
     assert ("tokenizer.ggml.eos_token_id" in fields) == has_end
     assert not fields["tokenizer.ggml.add_bos_token"].contents()
+    there = tokenizer_json(Tokenizer(trained("plain")).encoder)[0]["model"]
+    assert fields["tokenizer.ggml.merges"].contents() == [" ".join(pair) for pair in there["merges"]]
+    tokens = fields["tokenizer.ggml.tokens"].contents()
+    assert all(tokens[number] == text for text, number in there["vocab"].items())
     with pytest.raises(ModelError, match="superwords"):
         export(trained("boundless"), "gguf", tmp_path / "b.gguf")
     other = trained("plain")
