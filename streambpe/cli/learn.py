@@ -200,11 +200,9 @@ def _refuse_together(options: dict[str, str | None], why: str) -> None:
 def _config_of(learning: dict[str, Any]) -> tuple[str, TrainConfig]:
     """(--like, the options of a training) for a command that has no RUN whose training goes on."""
     from streambpe.config import TrainConfig
-    from streambpe.idle import refuse_idle_options
 
     like = learning.pop("like") or "hf"
     config = TrainConfig.from_options(like, **learning)
-    refuse_idle_options(config, learning)
     return like, config
 
 
@@ -217,8 +215,8 @@ def _save_config(path: str | None, force: bool, run: str, name: str, counting: C
     from streambpe.config import TrainConfig
     from streambpe.outputs import refuse_existing, whole_output
     from streambpe.store.run import Run
-    from streambpe.train.commands import counting_for
     from streambpe.train.made_with import describe_options
+    from streambpe.train.request import counting_for
 
     like = given["like"]
     config = TrainConfig.from_options(like or "hf", **_learning_asked(run, name, given))
@@ -231,7 +229,7 @@ def _save_config(path: str | None, force: bool, run: str, name: str, counting: C
 def _learning_asked(run: str, name: str, given: dict[str, Any]) -> dict[str, Any]:
     """The options of learning that are given, on top of those that the training was started with."""
     from streambpe.store.run import Run
-    from streambpe.train.commands import taken_over
+    from streambpe.train.request import taken_over
 
     asked = {key: value for key, value in given.items() if key != "like" and value not in (None, ())}
     return taken_over(Run(run), name, given["like"]) | asked
@@ -240,7 +238,7 @@ def _learning_asked(run: str, name: str, given: dict[str, Any]) -> dict[str, Any
 def _tell_superwords(run: str, name: str, counting: Counting, given: dict[str, Any]) -> None:
     """Say which options --superwords sets because they are not given."""
     from streambpe.store.run import Run
-    from streambpe.train.commands import superwords_told
+    from streambpe.train.request import superwords_told
 
     chosen = superwords_told(Run(run), given["like"], _learning_asked(run, name, given), counting)
     if chosen:

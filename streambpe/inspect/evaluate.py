@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TextIO
 
 import numpy as np
@@ -174,7 +174,6 @@ def count_uses(
     with contextlib.closing(blocks):
         counts = ChunkCounts(blocks.chunker(), room // 8)
         uses, words, joiner = no_uses(tokenizer), WordCounter(), RunJoiner(encoder)
-        inside = False
         most_bytes = max(block_bytes, room // 2 // _BYTES_A_BYTE)
         for block in Reader(encoder.pattern, block_bytes, most_bytes, on_read=advance).blocks(source):
             text = blocks.text_of(block)
@@ -187,9 +186,8 @@ def count_uses(
             if counts.held > room // 8:
                 add_chunks(uses, encoder, counts.take().frame())
             if encoder.has_superwords:
-                ids = joiner.join(blocks.encode(text, replace(block, inside_document=inside)).ids)
+                ids = joiner.join(blocks.encode(text, block).ids)
                 uses.n += np.bincount(ids[ids >= 0], minlength=len(uses.n))
-            inside = block.ends_inside
         add_chunks(uses, encoder, counts.take().frame())
         uses.words = words.n
     return uses

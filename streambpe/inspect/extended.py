@@ -88,7 +88,7 @@ def extend_report(
         config = {**log.header.config, "pattern": first_pattern, "gaps": "keep"}
         old = EventLog(replace(log.header, config=config), old.events)
     run = run_of(model)
-    uses_of, _ = measuring_on(run and Run.open(run), log, texts, how, resources, meter)
+    uses_of, _ = measuring_on(Run.open(run) if run else None, log, texts, how, resources, meter)
     before, after = (uses_of(Tokenizer.from_event_log(one)) for one in (old, log))
     new = _new_ids(log, after.n)
     made = Extended(Model(log).n_vocab, Model(old).n_vocab, after.bytes_per_token, before.bytes_per_token, new)

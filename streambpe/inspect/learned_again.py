@@ -63,7 +63,7 @@ def copy_run(run: Run, place: Path, parts: Sequence[Part]) -> Run:
     identity = read_identity(place)
     if identity is not None:  # what was left to count when it was copied is no matter of a training's
         logs = {name: known for name, known in identity.files.items() if (place / name).exists()}
-        write_identity(place, replace(identity, files=logs))
+        write_identity(place, replace(identity, files=logs, counting={}))
     return scratch
 
 

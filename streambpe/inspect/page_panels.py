@@ -167,7 +167,9 @@ def _growth_panel(
         y, keys = f"{y}, {keys[0][1]}", keys[:1]
 
     def points(key: str) -> Callable[[Facts], list[Point]]:
-        return lambda one: [(stop["vocab_size"], value) for stop in one["growth"] if (value := stop[key]) is not None]
+        return lambda one: [
+            (float(stop["vocab_size"] or 0), value) for stop in one["growth"] if (value := stop[key]) is not None
+        ]
 
     lines = [line for key, what in keys for line in _lines(facts, points(key), what)]
     return picture(name, title, f"{says} {_measured(facts)}", verdict(facts), lines, x="ids", y=y, log_x=True)

@@ -39,10 +39,10 @@ from streambpe.sources.source import BadUtf8, Source
 from streambpe.system import available_memory
 from streambpe.text.chunker import ChunkCounts, Chunker
 from streambpe.text.patterns import Pattern
-from streambpe.train.commands import counting_for, describe_job
 from streambpe.train.counting.spread import count_runner, needs_of
 from streambpe.train.counting.tasks import pattern_for
 from streambpe.train.counting.worker import prepared
+from streambpe.train.request import counting_for, describe_job
 
 REHEARSE_BYTES = 32 * 10**6
 _MOST_FOLLOWED = 1 << 20  # chunks whose growth is followed

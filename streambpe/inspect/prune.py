@@ -67,7 +67,7 @@ def prune(
         raise UsageError(f"-o and --map both name {output}. Nothing was written. Give the map a name of its own.")
     log = read_model(model)
     run = run_of(model)
-    uses_of, measured_on = measuring_on(run and Run.open(run), log, texts, how, resources, meter)
+    uses_of, measured_on = measuring_on(Run.open(run) if run else None, log, texts, how, resources, meter)
     before = uses_of(Tokenizer.from_event_log(log))
     if not before.bytes:
         raise UsageError(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,7 +23,7 @@ from streambpe.core.strings import ChunkList, merge
 from streambpe.errors import StreambpeError
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.store.database import one_thread
-from streambpe.store.parts import GROUP_ROWS, Part, write_part
+from streambpe.store.parts import GROUP_ROWS, Part, PartWriter
 from streambpe.store.sqlfiles import query_arrow, query_batches, run_sql
 
 _DIGEST_ROWS = 1 << 16  # added to the digest at once
@@ -136,6 +137,10 @@ def copy_rows(con: duckdb.DuckDBPyConnection, table: str, target: Path, range_by
     """Write the rows of a table or view of chunks, in order, as one part that belongs to no run."""
 
     def written(pieces: Iterator[ChunkList]) -> Part:
-        return write_part(target, pieces, group_rows=GROUP_ROWS, compression="none")
+        with PartWriter(target, GROUP_ROWS, compression="none") as writer:
+            for rows in pieces:
+                writer.write(rows)
+            part = writer.close([])
+        return replace(part, path=writer.temporary)  # neither synced nor renamed: no other command reads it
 
     return _given_rows(con, table, range_bytes, written)

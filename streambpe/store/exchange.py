@@ -140,7 +140,7 @@ def merge_runs(
         versions = json.dumps(program_versions())
         target.create({"config": json.dumps(mine.as_facts()), "versions": versions, **tables})
         if before != mine.bad_lines:
-            target.put_config(json.dumps(mine.as_facts()))
+            target.put_facts({"config": json.dumps(mine.as_facts())})
         meter = Meter("merging", total=len(opened), unit="runs")
         added = read_record(target).runs
         asked = [str(other.path.resolve()) for other in opened]

@@ -97,7 +97,7 @@ class _Footer(_Format):
 
 
 class PartWriter:
-    """Writes one part; nothing is visible until `commit`."""
+    """Writes one part; nothing is visible until `commit`. As a context manager it leaves no file behind an error."""
 
     def __init__(
         self,
@@ -127,6 +127,13 @@ class PartWriter:
         self._groups: list[tuple[str, str, int]] = []
         self.rows = 0
         self.total = 0
+
+    def __enter__(self) -> PartWriter:
+        return self
+
+    def __exit__(self, why: object, *_: object) -> None:
+        if why is not None:
+            self.abandon()
 
     def write(self, rows: ChunkList) -> None:
         """Append chunks, all above those written before."""
@@ -192,14 +199,11 @@ def write_part(
     replaces: Sequence[str] = (),
     **how: Any,
 ) -> Part:
-    """Write and commit one part; `how`: see PartWriter. After an error no file is left."""
-    writer = PartWriter(target, **how)
-    try:
+    """Write and commit one part; `how`: see PartWriter."""
+    with PartWriter(target, **how) as writer:
         for rows in pieces:
             writer.write(rows)
         return writer.commit(spans, level, replaces)
-    finally:
-        writer.abandon()
 
 
 def _first_chars(rows: ChunkList, row: int) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from unittest.mock import ANY
 
 import duckdb
+import msgspec
 import pytest
 
 from streambpe.inspect.check import check
@@ -110,7 +111,7 @@ def test_an_event_that_these_counts_do_not_give_is_named(trained, tmp_path):
     shutil.copytree(trained, run)
     assert check(run, replay=True, resources=SMALL) == []
     log = log_of(run)
-    wrong = replace(log.events[5], n=log.events[5].n + 1)
+    wrong = msgspec.structs.replace(log.events[5], n=log.events[5].n + 1)
     sha256 = write_event_log(run / "model.events.jsonl", replace(log, events=[*log.events[:5], wrong, *log.events[6:]]))
     accept(run / "model.events.jsonl")
     with duckdb.connect(str(run / "state.duckdb")) as con:
@@ -203,7 +204,7 @@ def test_every_kind_of_training_is_learned_again(kind, tmp_path):
     lines = [event_line(event).decode().strip() for event in log.events]
     for events, expected in (
         (log.events[:last], (last, None, lines[last])),
-        ([replace(log.events[0], n=log.events[0].n + 1), *log.events[1:]], (0, ANY, lines[0])),
+        ([msgspec.structs.replace(log.events[0], n=log.events[0].n + 1), *log.events[1:]], (0, ANY, lines[0])),
     ):
         write_event_log(run / "model.events.jsonl", replace(log, events=events))
         accept(run / "model.events.jsonl")

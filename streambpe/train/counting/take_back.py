@@ -2,7 +2,7 @@
 
     verify       every stretch of the source has the digest that it had
     count again  the stretches that share a part with other sources, into RUN/tmp/take-back
-    record       counting.json: from here on only this command goes on
+    record       in run.json: from here on only this command goes on
     subtract     one part takes the place of all shared ones: their sum without what was counted again
     remove       the parts that hold nothing else
     fold         the tables are filled again from the parts
