@@ -409,11 +409,7 @@ def _bytes_per_token(before: float | None, after: float | None) -> str:
 @click.argument("model")
 @text_option("Measure on this SOURCE, instead of what RUN has counted")
 @reading_options("lines", "text_column")
-@click.option(
-    "-o", "--output", metavar="FILE", help="Also write a .json or .npz file: of which old ids each new id is made."
-)
 @click.option("--top", type=Amount(0), default=20, show_default=True, metavar="N", help="How many to show.")
-@force_option
 @resource_options
 @line_option
 @json_option
@@ -426,7 +422,7 @@ def extend_report(model: str, top: int, resources: Resources, progress: str, as_
     \b
     example:
         streambpe extend-report runs/sw
-        streambpe extend-report runs/sw --text held-out.txt -o new-ids.npz
+        streambpe extend-report runs/sw --text held-out.txt --json
     """
     from streambpe.inspect.extended import extend_report as look
     from streambpe.text.shown import shown

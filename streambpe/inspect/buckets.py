@@ -146,9 +146,8 @@ def deal_chunks(run: Run, place: Path, of: int) -> list[list[Part]]:
     chances come from a generator that never changes, used in the byte order of the chunks."""
     generator = np.random.RandomState(_SEED)
     with contextlib.ExitStack() as stack:
-        writers = [PartWriter(place / f"bucket-{number:02d}.parquet") for number in range(of)]
-        for writer in writers:
-            stack.callback(writer.abandon)
+        names = (place / f"bucket-{number:02d}.parquet" for number in range(of))
+        writers = [stack.enter_context(PartWriter(name)) for name in names]
         for frame in merge_ranges(list_parts(run), _RANGE_BYTES):
             left = frame["n"].to_numpy()
             for number, writer in enumerate(writers):

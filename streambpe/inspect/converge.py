@@ -233,16 +233,16 @@ def _learn(
 ) -> tuple[EventLog, Part]:  # fmt: skip
     """The event log of a training on the sum of these counts, in a run of its own that is gone afterwards; the sum."""
     run = Run(place)
-    with run.lock(), contextlib.ExitStack() as behind:
+    with run.lock():
         run.create(facts)
-        writer, size = PartWriter(run.counts / "part-00001.parquet", run=run.number), 0
-        behind.callback(writer.abandon)
-        for rows in merged_lists(parts, _RANGE_BYTES):
-            writer.write(rows)
-            size += text_bytes(rows)
-        part = writer.commit(
-            [Span("prefix", "counts", "", 0, writer.rows, 0, size, 0, 0, 0, "", "part-00001", 0, 0, "last")]
-        )
+        size = 0
+        with PartWriter(run.counts / "part-00001.parquet", run=run.number) as writer:
+            for rows in merged_lists(parts, _RANGE_BYTES):
+                writer.write(rows)
+                size += text_bytes(rows)
+            part = writer.commit(
+                [Span("prefix", "counts", "", 0, writer.rows, 0, size, 0, 0, 0, "", "part-00001", 0, 0, "last")]
+            )
     try:
         Trainer(run, config, resources=resources, stop=stop).run()
     except Stopped as stopped:

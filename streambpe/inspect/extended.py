@@ -8,13 +8,9 @@ The parts of a new id are ids of the model that was extended: its row in an embe
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from streambpe.arrays import Int64
 from streambpe.count_config import SourceOptions
@@ -25,7 +21,6 @@ from streambpe.errors import UsageError
 from streambpe.inspect.curves import measuring_on, refuse_reading_nothing
 from streambpe.model.eventlog import EventLog
 from streambpe.model.replay import Model
-from streambpe.outputs import refuse_existing, whole_output
 from streambpe.progress import Meter
 from streambpe.resources import Resources
 from streambpe.store.models import read_model, run_of
@@ -73,25 +68,15 @@ def extend_report(
     *,
     texts: Sequence[str] = (),
     how: SourceOptions = SourceOptions(),
-    output: str | None = None,
-    force: bool = False,
     resources: Resources | None = None,
     meter: Meter | None = None,
 ) -> Extended:
-    """Look at what an extended model gained, on texts, or on what its RUN has counted.
-
-    output: a .json or .npz file to write, from each new id to the old ids that it is made of. In .npz the parts of
-    ids[i] are parts[offsets[i]:offsets[i + 1]].
-    """
+    """Look at what an extended model gained, on texts, or on what its RUN has counted."""
     refuse_reading_nothing(texts, how)
     resources = resources or Resources.from_options()
-    if output is not None:
-        if Path(output).suffix not in (".json", ".npz"):
-            raise UsageError(f"-o {output}: a name that ends with .json or .npz. Nothing was written.")
-        refuse_existing(Path(output), force)
     log = read_model(model)
     if not log.header.inherited or "holes" in log.header.config:  # prune --keep-ids fixes ids, too
-        raise UsageError(f"{model} extends no model: it was not learned with --extend. Nothing was written.")
+        raise UsageError(f"{model} extends no model: it was not learned with --extend.")
     old = EventLog(log.header, log.events[: log.header.inherited])
     first_pattern = log.header.config.get("extends_pattern")
     if first_pattern is not None:
@@ -109,8 +94,6 @@ def extend_report(
     made = Extended(Model(log).n_vocab, Model(old).n_vocab, after.bytes_per_token, before.bytes_per_token, new)
     if texts:
         made = replace(made, joins=_joins(old, log, texts, how, meter))
-    if output is not None:
-        _write(Path(output), new)
     return made
 
 
@@ -143,18 +126,3 @@ def _new_ids(log: EventLog, uses: Int64) -> list[NewId]:
         )
         for number, made_of in parts.items()
     ]
-
-
-def _write(path: Path, new: Sequence[NewId]) -> None:
-    with whole_output(path) as file:
-        if path.suffix == ".json":
-            file.write_text(json.dumps({one.id: one.parts for one in new}) + "\n", encoding="utf-8")
-            return
-        offsets = np.cumsum([0, *(len(one.parts) for one in new)])
-        with file.open("wb") as out:
-            np.savez(
-                out,
-                ids=np.array([one.id for one in new], np.int64),
-                offsets=offsets,
-                parts=np.array([part for one in new for part in one.parts], np.int64),
-            )

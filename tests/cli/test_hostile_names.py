@@ -153,7 +153,7 @@ def typed_in(folder: str) -> list[list[str]]:
         ["plan", text, "-s", "280", *MEMORY],
         ["converge", other, "-s", "270", "--steps", "2", "--by", "share", *MEMORY],
         ["train", f"{folder}/longer", text, "--extend", f"{folder}/hf.events.jsonl", "-s", "290", *MEMORY],
-        ["extend-report", f"{folder}/longer", "--text", text, "-o", f"{folder}/gained.json"],
+        ["extend-report", f"{folder}/longer", "--text", text],
     ]  # fmt: skip
 
 
