@@ -29,6 +29,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from streambpe.store.run import Run
+from streambpe.store.unfinished import read_record
 from tests.runs import ROOT, cli, rows
 from tests.samples import natural_text
 
@@ -124,7 +126,7 @@ class Place:
         over, what was added is not added again."""
         if case.command[0] == "encode":
             return (self.folder / "out.bin").exists()
-        if case.command[0] != "merge-counts" or (self.folder / "run/counting.json").exists():
+        if case.command[0] != "merge-counts" or read_record(Run(self.folder / "run")):
             return False
         (paths,) = zip(*rows(self.folder / "run", "SELECT path FROM source_files"), strict=True)
         return len(paths) == 2

@@ -98,11 +98,6 @@ def test_a_structure_in_python_was_not_the_one_in_c():
     assert list(Figures._fields) == fields_in_c("learn_figures")
 
 
-def test_no_file_of_the_core_is_too_long_to_read_at_once():
-    for file in (ROOT / "streambpe" / "core").glob("*.[ch]"):
-        assert len(file.read_text(encoding="utf-8").splitlines()) <= 500, file
-
-
 def test_a_build_that_fails_says_what_the_compiler_said(tmp_path):
     """And leaves no half library behind."""
     hook = load_hook()

@@ -372,7 +372,7 @@ def test_a_lock_is_freed_though_a_forked_process_has_the_file(tmp_path):
 
 @pytest.mark.long
 def test_no_file_is_read_in_the_encoding_of_the_locale(tmp_path: Path) -> None:
-    """job.json was: under another locale `resume` went on with other paths, or called it damaged."""
+    """What was asked for was: under another locale `resume` went on with other paths, or called it damaged."""
     (tmp_path / "a.txt").write_text("the cat sat on the mat\n" * 200)
     told = ""
     for command in (["train", "run", "a.txt", "-s", "270"], ["resume", "run"], ["check", "run"], ["status", "run"]):

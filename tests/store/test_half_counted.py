@@ -17,8 +17,10 @@ from streambpe.inspect.check import check, what_is_open
 from streambpe.inspect.converge import converge
 from streambpe.store.checksums import add_checksum
 from streambpe.store.exchange import export_counts, merge_runs
+from streambpe.store.job import read_jobs
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
+from streambpe.store.unfinished import read_record
 from streambpe.train.commands import resume, train
 from streambpe.train.counting import sizes, worker
 from streambpe.train.counting.count import count, count_from_iterator
@@ -87,11 +89,11 @@ def test_count_stopped_at_half_then_train(files, whole, tmp_path, tiny_blocks):
     for learn in (lambda: train(run, vocab_size=300, resources=SMALL), lambda: Trainer(run, resources=SMALL).run()):
         with pytest.raises(CountUnfinished, match=rf"c\.txt \(nothing of it.*`streambpe resume {run}`.*allow-partial"):
             learn()
-    assert not (run / "job.json").exists(), "what was refused is nothing to go on with"
+    assert not read_jobs(Run(run)).trainings, "what was refused is nothing to go on with"
     ended = resume(run)
     assert isinstance(ended, CountResult)
     assert ended.counted == 2 or ended.counted == 3
-    assert not (run / "counting.json").exists()
+    assert not read_record(Run(run))
     assert train(run, vocab_size=300, resources=SMALL).log.read_bytes() == whole
     assert isinstance(resume(run), TrainResult)
 
@@ -181,6 +183,20 @@ def test_other_readers_of_half_counts(tmp_path, call):
         calls[call](allow_partial=True)
     resume(run)
     calls[call]()
+
+
+@pytest.mark.long
+def test_a_half_counted_run_without_run_json(files, whole, tmp_path, tiny_blocks):
+    """Once it is made again, the parts tell of the file that ended in the middle, and `resume` ends that one."""
+    run = tmp_path / "run"
+    count_half(run, files)
+    (run / "run.json").unlink()
+    assert "is made again, but which sources were still to be counted is not known" in cli("count", run).stderr
+    with pytest.raises(CountUnfinished, match="resume"):
+        train(run, vocab_size=300, resources=SMALL)
+    assert isinstance(resume(run), CountResult)
+    count(run, files, resources=SMALL)
+    assert train(run, vocab_size=300, resources=SMALL).log.read_bytes() == whole
 
 
 @pytest.mark.long

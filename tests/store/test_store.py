@@ -71,7 +71,7 @@ def test_a_later_format_is_refused(counted):
     """A run of another format is refused in one sentence, by whatever looks at it, and not touched."""
     with duckdb.connect(str(counted / "state.duckdb")) as con:
         con.execute("UPDATE run SET value = '99' WHERE key = 'format_version'")
-    with pytest.raises(RunError, match="has format 99, and this streambpe reads format 8 only"):
+    with pytest.raises(RunError, match="has format 99, and this streambpe reads format 9 only"):
         Run(counted).facts()
 
 

@@ -42,8 +42,10 @@ from streambpe.model.eventlog import (
     Header,
     Special,
     StopWord,
+    delete_event,
     merge_event,
     read_event_log,
+    supermerge_event,
     write_event_log,
 )
 from streambpe.model.parquet import read_parquet, write_parquet
@@ -493,10 +495,10 @@ def test_a_model_that_does_not_fit_memory_is_refused(base, texts, tmp_path, monk
 def test_models_that_cannot_go_on_are_refused(texts, tmp_path):
     """Deletions and superwords of whole chunks, with the reason."""
     header = Header(bytes_alphabet().to_header(), config={"pattern": "gpt4o"})
-    gone = EventLog(header, (merge_event(97, 98, 256, 3), Event("delete", 256, 1, into=(97, 98))))  # type: ignore[arg-type]
+    gone = EventLog(header, (merge_event(97, 98, 256, 3), delete_event(256, (97, 98), 1)))
     for log, why in (
         (gone, "learned with deletions"),
-        (EventLog(header, (Event("supermerge", 256, 3, 97, 98),)), "superwords of whole chunks"),  # type: ignore[arg-type]
+        (EventLog(header, (supermerge_event(97, 98, 256, 3),)), "superwords of whole chunks"),
         (EventLog(replace(header, config={}), ()), "does not say how text is split"),
     ):
         with pytest.raises(ModelError, match=why):

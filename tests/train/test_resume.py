@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 import signal
@@ -11,16 +10,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from streambpe.config import TrainConfig
 from streambpe.errors import ResumeMismatch, RunError, RunLocked, Stopped
 from streambpe.resources import Resources
-from streambpe.store.identity import replace_known
+from streambpe.store.identity import read_identity, write_identity
 from streambpe.store.journal import Journal
 from streambpe.train import opening
 from streambpe.train import trainer as training
@@ -291,7 +290,7 @@ def test_a_damaged_journal_is_named(counted, tmp_path):
     # an event that these words do not lead to, with the checksums that belong to it
     journal.write_bytes(written)
     whole = Journal.read(journal)
-    events = [replace(whole.events[0], n=whole.events[0].n + 1), *whole.events[1:]]
+    events = [msgspec.structs.replace(whole.events[0], n=whole.events[0].n + 1), *whole.events[1:]]
     Journal.start(journal, whole.training, events, whole.batches, whole.vetoes).save()
     with pytest.raises(RunError, match="were learned from other words"):
         learn(run)
@@ -579,8 +578,8 @@ def test_resume_with_nothing_to_resume(counted, tmp_path):
         resume(run, name="other")
     again = resume(run)
     assert (again.skipped, again.sha256, again.size) == (True, first.sha256, 300)
-    (run / "job.json").write_text("{")
-    with pytest.raises(RunError, match=r"job\.json, which says what was asked for, is not what was left there"):
+    (run / "run.json").write_text("{")
+    with pytest.raises(RunError, match=r"run\.json is damaged"):
         resume(run)
 
 
@@ -590,9 +589,9 @@ def test_resume_with_nothing_to_resume(counted, tmp_path):
     [
         (lambda job: job["config"].update(tempo=3), "was started with tempo, which this streambpe does not know"),
         (lambda job: job["counting"]["options"].update(tempo=3), "was started with tempo, which this streambpe"),
-        (lambda job: job["config"].update(vocab_size="300"), "damaged .*Expected `int`, got `str`.*vocab_size"),
-        (lambda job: job.pop("config"), "damaged"),
-        (lambda job: job["counting"].update(lines=3), "damaged .*Expected `bool`, got `int`"),
+        (lambda job: job["config"].update(vocab_size="300"), "cannot read .*Expected `int`, got `str`.*vocab_size"),
+        (lambda job: job.pop("config"), "cannot read"),
+        (lambda job: job["counting"].update(lines=3), "cannot read .*Expected `bool`, got `int`"),
     ],
     ids=["newer", "newer counting", "other type", "missing", "counting"],
 )
@@ -600,8 +599,9 @@ def test_a_job_of_another_shape_is_told(tmp_path, change, told):
     """An option that is not known is never left out without a word: the training would be another one."""
     run = counted_run(tmp_path / "run", {"abcabc": 3, "abd": 2})
     train(run, vocab_size=260, resources=SMALL)
-    jobs = json.loads((run / "job.json").read_text())
-    change(jobs["trainings"]["main"])
-    replace_known(run / "job.json", json.dumps(jobs).encode())
+    identity = read_identity(run)
+    assert identity is not None
+    change(identity.jobs["trainings"]["main"])
+    write_identity(run, identity)
     with pytest.raises(RunError, match=told):
         resume(run)

@@ -20,7 +20,7 @@ from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.formats.export import export
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, ResumeMismatch, UnknownSymbol, UsageError
-from streambpe.inspect.explain import explain, find_rivals
+from streambpe.inspect.explain import explain
 from streambpe.model.alphabet import Alphabet, bytes_alphabet, gpt2_alphabet, script_alphabet
 from streambpe.model.codecs import codec_of
 from streambpe.model.eventlog import EventLog, Header, merge_event, write_event_log
@@ -35,7 +35,7 @@ from tests.oracles.tables import check
 from tests.runs import SMALL, cli, log_of, rows
 from tests.script_samples import LINES, hostile_texts, long_text
 from tests.sequential import engine_options, engine_words, events_of, new_engine, wrong_pairs
-from tests.tiers import examples, long
+from tests.tiers import examples
 
 ENCODINGS = ["bytes", "script"]
 TEXT = long_text(3, 1500)
@@ -319,20 +319,6 @@ def test_exports_say_what_they_cannot_hold(tmp_path):
     copy = tmp_path / "copy.parquet"
     export(tmp_path / "script.events.jsonl", "parquet", copy)
     assert Tokenizer.load(copy).encode("naïve 東京") == model("script").encode("naïve 東京")
-
-
-@pytest.mark.parametrize("encoding", ["script", long("bytes")])
-def test_rivals_are_pairs_that_may_merge(tmp_path, encoding):
-    """`explain` counts the pairs next in line: the first is the one that was chosen, half characters aside."""
-    (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
-    run = tmp_path / "run"
-    options = {"encoding": encoding, "whole_characters": True, "vocab_size": 2600 if encoding == "script" else 700}
-    train(run, [str(tmp_path / "text.txt")], pattern="script", block_tokens=("не",), resources=SMALL, **options)
-    tokenizer = Tokenizer.load(run)
-    for index in (0, 10, 120):
-        rivals = find_rivals(tokenizer.encoder, run, index)
-        best = next(rival for rival in rivals if (rival["left"], rival["right"]) != ('"н"', '"е"'))
-        assert best["n"] == tokenizer.encoder.model.events[index].n
 
 
 def test_rules_split_texts_as_training_did():

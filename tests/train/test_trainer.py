@@ -300,7 +300,7 @@ def test_a_size_below_the_base_is_refused(tmp_path, options, missing):
     before = sorted(path.name for path in run.iterdir())
     with pytest.raises(UsageError, match=f"less than the {missing} ids"):
         train(run, resources=SMALL, **options)
-    assert {path.name for path in run.iterdir()} - {"job.json", "training", "status.json"} <= set(before)
+    assert {path.name for path in run.iterdir()} - {"training", "status.json"} <= set(before)
     # what was refused does not stand in the way of other options
     assert train(run, vocab_size=300, ties="bytes", resources=SMALL).size == 258
 
