@@ -370,7 +370,7 @@ def _refuse_new_sources(training: Training, found: Sequence[str]) -> None:
 
 def _count(trainer: Trainer, job: Job, sources: Sequence[str | Source]) -> tuple[str, ...]:
     """Do the counting of a training, and note when it is complete; returns the warnings."""
-    training, run, how = trainer.training, trainer.training.run, job.counting.as_arguments()
+    training, run, how = trainer.training, trainer.training.run, vars(job.counting)
     try:
         result = count(run, sources, resources=training.resources, progress=trainer.progress, stop=trainer.stop, **how)
     except Stopped as stopped:
