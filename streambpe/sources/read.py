@@ -21,7 +21,7 @@ from streambpe.sources.csv_records import last_record_end, listed_names, read_he
 from streambpe.sources.decode import digest_values
 from streambpe.sources.not_text import SAMPLE_BYTES, refuse_if_not_text
 from streambpe.sources.source import Block, Source, Stream, name_of
-from streambpe.sources.streams import DAMAGE, Prefixed, compression_of, open_bytes, open_file, read_exactly
+from streambpe.sources.streams import Prefixed, compression_of, open_bytes, open_file, read_exactly
 from streambpe.text.patterns import Pattern
 
 Gap = tuple[int, int | None]
@@ -91,7 +91,7 @@ class Reader:
             if not done and not source.any_bytes:
                 stream = self._refuse_what_is_no_text(stream, source)
             if source.kind == "csv":
-                header, first_record = read_header(stream, name_of(source), source.column, DAMAGE)
+                header, first_record = read_header(stream, name_of(source), source.column)
                 stream = Prefixed(first_record, stream)
             covered = sorted(done)
             for start, stop in gaps_between(covered, end):
