@@ -103,15 +103,22 @@ _BELONGING: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {
 }
 
 
+_MOST_PLACES = 18  # of a share: its numerator and its denominator fit 64 bits
+
+
 def _share(option: str, share: str | float, idle: str) -> Decimal:
     """A share as an exact decimal."""
     try:
         value = Decimal(str(share))
     except InvalidOperation:
         value = Decimal("NaN")
-    if not value.is_finite() or not 0 < value <= 1:
-        raise UsageError(f"{option} {share}: a decimal number above 0 and at most 1, such as 0.9; {idle}.")
-    return value.normalize()  # so that 0.9 and 0.90 are one option
+    value = value.normalize()  # so that 0.9 and 0.90 are one option
+    if not value.is_finite() or not 0 < value <= 1 or value != round(value, _MOST_PLACES):
+        raise UsageError(
+            f"{option} {share}: a decimal number above 0 and at most 1, with at most {_MOST_PLACES} places, such as "
+            f"0.9; {idle}."
+        )
+    return value
 
 
 def _above_zero(option: str, given: str | float) -> str:

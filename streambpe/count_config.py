@@ -149,7 +149,7 @@ class SourceOptions:
 
 @dataclass(frozen=True)
 class Counting(SourceOptions):
-    """What a command, a caller of `train`, or job.json asks of counting."""
+    """What a command, a caller of `train`, or run.json asks of counting."""
 
     options: dict[str, Any] = field(default_factory=dict)  # of CountConfig; a missing one is as in the run
 

@@ -71,7 +71,7 @@ def format_size(n: float) -> str:
 
 
 class ResourceFacts(TypedDict):
-    """Resources as job.json and counting.json hold them."""
+    """Resources as run.json holds them."""
 
     memory_bytes: int
     threads: int
@@ -176,7 +176,7 @@ class Resources:
         return cls(memory_bytes, count, temp_dir=folder, max_disk_bytes=max_disk_bytes, **given)
 
     def as_facts(self) -> ResourceFacts:
-        """As job.json holds them, so that `resume` goes on with the same."""
+        """As run.json holds them, so that `resume` goes on with the same."""
         temp_dir = str(self.temp_dir.absolute()) if self.temp_dir else None
         return cast(ResourceFacts, {**asdict(self), "temp_dir": temp_dir})
 
