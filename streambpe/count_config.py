@@ -169,10 +169,6 @@ class Counting(SourceOptions):
         options = {name: value for name, value in given.pop("options", {}).items() if value is not None}
         return cls(**{**given, "groups": tuple(given.get("groups", ())), "options": options})
 
-    def as_arguments(self) -> dict[str, Any]:
-        """As arguments of `count`."""
-        return vars(self).copy()
-
 
 def reconcile(saved: Mapping[str, Any], asked: Mapping[str, Any], run: Path) -> CountConfig:
     """The options of an existing run; an error if one asked for now (None: not asked) differs."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, SupportsIndex
@@ -78,10 +78,10 @@ def option(
     **more: Any,
 ) -> Any:
     """The field of a dataclass that is an option. `more`: the other fields of Option."""
-    facts = {"flag": flag, "help": help, "panel": panel, **more}
+    known = {"option": Option("", flag, help, panel, **more)}
     if default_factory is not MISSING:
-        return field(default_factory=default_factory, metadata={"option": facts})
-    return field(default=default, metadata={"option": facts})
+        return field(default_factory=default_factory, metadata=known)
+    return field(default=default, metadata=known)
 
 
 def options_of(holder: type) -> Mapping[str, Option]:
@@ -89,10 +89,10 @@ def options_of(holder: type) -> Mapping[str, Option]:
     found = {}
     for of_class in fields(holder):
         if "option" in of_class.metadata:
-            facts = dict(of_class.metadata["option"])
-            facts["flag"] = facts["flag"] or "--" + of_class.name.replace("_", "-")
+            known = of_class.metadata["option"]
+            flag = known.flag or "--" + of_class.name.replace("_", "-")
             default = None if of_class.default is MISSING else of_class.default
-            found[of_class.name] = Option(name=of_class.name, default=default, **facts)
+            found[of_class.name] = replace(known, name=of_class.name, flag=flag, default=default)
     return found
 
 

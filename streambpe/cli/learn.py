@@ -100,7 +100,7 @@ def count(
         if leaving:
             result = take_back(run, leaving, asked=counting, **how)
         else:
-            result = count_sources(run, sources, **how, **counting.as_arguments())
+            result = count_sources(run, sources, **how, **vars(counting))
     tell_counts(run, result, as_json)
 
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from streambpe.errors import SourceError
-
-if TYPE_CHECKING:
-    from streambpe.sources.source import Stream
+from streambpe.sources.source import Stream
+from streambpe.sources.streams import DAMAGE
 
 _LONGEST_FIELD = 2**31 - 1  # a C long on every system
 _LONGEST_HEADER = 1 << 24
@@ -38,15 +37,13 @@ def listed_names(names: Sequence[str]) -> str:
     return ", ".join(some + more) or "nothing"
 
 
-def read_header(
-    stream: Stream, name: str, column: str, damage: tuple[type[Exception], ...]
-) -> tuple[tuple[str, ...], bytes]:
-    """The column names in a csv's first record, and its bytes. `damage`: what a decompressor raises."""
+def read_header(stream: Stream, name: str, column: str) -> tuple[tuple[str, ...], bytes]:
+    """The column names in a csv's first record, and its bytes."""
     line = b""
     while not line.endswith(b"\n") or line.count(b'"') % 2:
         try:
             more = stream.readline(1 << 20)  # type: ignore[attr-defined]
-        except damage as why:
+        except DAMAGE as why:
             raise SourceError(f"{name} is truncated or damaged in its first line ({why}).") from None
         line += more
         if not more:

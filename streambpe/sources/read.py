@@ -8,6 +8,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ from streambpe.sources.csv_records import last_record_end, listed_names, read_he
 from streambpe.sources.decode import digest_values
 from streambpe.sources.not_text import SAMPLE_BYTES, refuse_if_not_text
 from streambpe.sources.source import Block, Source, Stream, name_of
-from streambpe.sources.streams import DAMAGE, Prefixed, compression_of, open_bytes, open_file, read_exactly
+from streambpe.sources.streams import Prefixed, compression_of, open_bytes, open_file, read_exactly
 from streambpe.text.patterns import Pattern
 
 Gap = tuple[int, int | None]
@@ -28,20 +29,15 @@ _ROWS, _ROWS_OF_DICTIONARY = 256, 32  # of a Parquet file, decoded at once
 _WHOLE = {"lines": "line", "jsonl": "line", "parquet": "value"}
 
 
-def gaps_between(done: Iterable[tuple[int, int]]) -> list[Gap]:
-    """The stretches not covered by [start, stop) pairs; the last one is open."""
+def gaps_between(done: Iterable[tuple[int, int]], end: int | None = None) -> list[Gap]:
+    """The stretches not covered by [start, stop) pairs, up to a place; without one the last is open."""
     gaps: list[Gap] = []
     at = 0
     for start, stop in sorted(done):
         if start > at:
             gaps.append((at, start))
         at = max(at, stop)
-    return [*gaps, (at, None)]
-
-
-def gaps_before(end: int | None, done: Iterable[tuple[int, int]]) -> list[Gap]:
-    """The same up to a place; None: without end."""
-    gaps = gaps_between(done)
+    gaps.append((at, None))
     if end is None:
         return gaps
     return [(start, end if stop is None else min(stop, end)) for start, stop in gaps if start < end]
@@ -95,10 +91,10 @@ class Reader:
             if not done and not source.any_bytes:
                 stream = self._refuse_what_is_no_text(stream, source)
             if source.kind == "csv":
-                header, first_record = read_header(stream, name_of(source), source.column, DAMAGE)
+                header, first_record = read_header(stream, name_of(source), source.column)
                 stream = Prefixed(first_record, stream)
             covered = sorted(done)
-            for start, stop in gaps_before(end, covered):
+            for start, stop in gaps_between(covered, end):
                 self._skip(stream, source, at, start, covered)
                 told_before = start if by_place else told_before
                 at = start
@@ -242,7 +238,7 @@ class Reader:
         last = int(starts[-1])
         if last == 0 and not done:
             yield Block(source, 0, 0, [], True)
-        for start, stop_open in gaps_before(end, done):
+        for start, stop_open in gaps_between(done, end):
             stop = last if stop_open is None else stop_open
             for group in range(file.num_row_groups):
                 low, high = max(start, int(starts[group])), min(stop, int(starts[group + 1]))
@@ -290,7 +286,7 @@ class Reader:
         for start, stop in gaps_between(covered):
             for low, high in covered:
                 if at <= low and high <= start:
-                    passed = [_checked_text(source, at + i, t) for i, t in enumerate(_take(texts, high - at))]
+                    passed = [_checked_text(source, at + i, t) for i, t in enumerate(islice(texts, high - at))]
                     if len(passed) < high - at:
                         raise SourceError(
                             f"{source.path} gave {at + len(passed)} documents; {high} of it were counted before. "
@@ -347,14 +343,6 @@ def _as_surrogate(why: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error("streambpe-surrogate", _as_surrogate)
-
-
-def _take(texts: Iterator[str | None], n: int) -> Iterator[str | None]:
-    for _ in range(n):
-        try:
-            yield next(texts)
-        except StopIteration:
-            return
 
 
 def _checked_text(source: Source, index: int, text: object) -> str | None:

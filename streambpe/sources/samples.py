@@ -88,14 +88,10 @@ def _only(made: BlockText, ends: npt.NDArray[np.int64], which: npt.NDArray[np.in
 
 def _hash_of_file(block: Block, bad_utf8: BadUtf8) -> tuple[int, int]:
     with _one_reads:
-        return _read_hash(block.source, bad_utf8)
+        return text_hash(block.source, bad_utf8)
 
 
 @lru_cache(maxsize=64)
-def _read_hash(source: Source, bad_utf8: BadUtf8) -> tuple[int, int]:
-    return text_hash(source, bad_utf8)
-
-
 def text_hash(source: Source, bad_utf8: BadUtf8) -> tuple[int, int]:
     """Both halves of the hash of a text file, read piece by piece."""
     decoder = codecs.getincrementaldecoder("utf-8")("ignore" if bad_utf8 == "skip" else "replace")

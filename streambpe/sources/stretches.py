@@ -24,7 +24,7 @@ from streambpe.sources.csv_records import paired_record_end, read_header
 from streambpe.sources.not_text import SAMPLE_BYTES, refuse_if_not_text
 from streambpe.sources.read import gaps_between, open_parquet, row_group_starts
 from streambpe.sources.source import Source, Stream, name_of
-from streambpe.sources.streams import DAMAGE, compression_of, open_bytes, read_exactly
+from streambpe.sources.streams import compression_of, open_bytes, read_exactly
 from streambpe.text.patterns import Pattern
 
 Done = Sequence[tuple[int, int]]
@@ -142,7 +142,7 @@ def _text_cuts(stream: Stream, source: Source, size: int, pattern: Pattern) -> I
 def _record_cuts(stream: Stream, source: Source, done: Done, size: int) -> Iterator[int]:
     """Places right behind a record of a csv, as far as its quotes pair up. What is counted already is not read."""
     stream.seek(0)
-    _, header = read_header(stream, name_of(source), source.column, DAMAGE)
+    _, header = read_header(stream, name_of(source), source.column)
     at = before = gaps_between(done)[0][0] or len(header)
     stream.seek(at)
     held = b""

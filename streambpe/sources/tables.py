@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -17,14 +15,9 @@ from streambpe.arrays import MAX_COUNT
 from streambpe.errors import SourceError, quoted
 from streambpe.later import compute as pc
 from streambpe.sources.csv_records import csv_reader
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 from streambpe.sources.read import is_text, not_parquet, open_parquet
 from streambpe.sources.source import Source
-from streambpe.sources.streams import open_bytes, strip_compression
+from streambpe.sources.streams import DAMAGE, open_bytes, strip_compression
 
 _PIECE_ROWS = 1 << 14
 _PIECE_BYTES = 1 << 20  # of chunks
@@ -131,7 +124,7 @@ def _count_rows(source: Source) -> Iterator[tuple[str, int]]:
                 yield from _checked_rows((_word_and_count(line, separator) for line in lines), source, 1)
     except UnicodeDecodeError as why:
         raise SourceError(f"{source.path} is not UTF-8 near byte {why.start}; nothing of it was counted.") from None
-    except (EOFError, OSError, zlib.error, zstd.ZstdError, csv.Error) as why:
+    except (*DAMAGE, csv.Error) as why:
         raise SourceError(f"{source.path} is truncated or damaged ({why}); nothing of it was counted.") from None
 
 

@@ -12,11 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import regex
-
-from streambpe.errors import UsageError
+from streambpe.errors import UsageError, quoted
 from streambpe.resources import DOCUMENT_SECONDS
-from streambpe.text.expressions import MOST_REPEATED, end_of_text, least_length, refuse_calls
+from streambpe.text.expressions import compiled, end_of_text
 
 SUPERWORD_PATTERNS = {
     "improved": r"^(?=.+\p{L})(?:\p{L}\p{M}*|[ _'\u2019])+\Z",
@@ -32,18 +30,11 @@ def find_superword_pattern(name: str) -> str:
 
 def text_test(name: str, option: str) -> Callable[[bytes], bool]:
     """A test of a token's bytes: valid UTF-8 in which the pattern is found. `option`: how an error names it."""
-    refuse_calls(name, f"{option} {name[:60]!r}")
-    try:
-        expression = find_superword_pattern(name)
-        if least_length(expression) > MOST_REPEATED:
-            raise MemoryError("too large a repetition")
-        compiled = regex.compile(expression)
-    except (regex.error, OverflowError, RecursionError, MemoryError) as why:
-        raise UsageError(f"{option} {name!r} is no regular expression: {why}.") from None
+    found = compiled(find_superword_pattern(name), f"{option} {quoted(name)}")
 
     def matches(content: bytes) -> bool:
         try:
-            return compiled.search(content.decode(), timeout=DOCUMENT_SECONDS) is not None
+            return found.search(content.decode(), timeout=DOCUMENT_SECONDS) is not None
         except UnicodeDecodeError:
             return False
         except TimeoutError:

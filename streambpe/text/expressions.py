@@ -72,6 +72,22 @@ def refuse_calls(expression: str, what: str) -> None:
             )
 
 
+def compiled(expression: str, what: str) -> regex.Pattern[str]:
+    """An expression of the user's own, compiled; an error if that cannot be done. `what`: how it names it."""
+    refuse_calls(expression, what)
+    try:
+        if least_length(expression) > MOST_REPEATED:
+            raise MemoryError
+        return regex.compile(expression)
+    except (regex.error, OverflowError) as why:
+        raise PatternError(f"{what} does not compile: {why}.") from None
+    except (RecursionError, MemoryError):
+        raise PatternError(
+            f"{what} ({len(expression):,} characters) does not compile: brackets in brackets too deep, or too large a "
+            f"repetition."
+        ) from None
+
+
 def least_length(expression: str) -> int:
     """About how many characters a match has at least, repetitions multiplied out; never less where it is large.
 

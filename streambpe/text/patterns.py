@@ -18,7 +18,7 @@ from streambpe.errors import PatternError, quoted
 from streambpe.resources import DOCUMENT_SECONDS
 from streambpe.text.aliases import ALIASES, canonical
 from streambpe.text.characters import CATEGORIES, code_point_class, unicode_version
-from streambpe.text.expressions import MOST_REPEATED, least_length, refuse_calls
+from streambpe.text.expressions import compiled
 from streambpe.text.script_blocks import UNICODE
 from streambpe.text.script_rules import split_by_rules
 from streambpe.text.script_runs import split_script_runs
@@ -199,20 +199,9 @@ def _own_pattern(expression: str, gaps: str) -> Pattern:
             f"There is no pattern named {quoted(expression)}.{meant} Known: {', '.join(PRESETS)}; or give a regular "
             f"expression."
         )
-    refuse_calls(expression, f"The pattern {expression[:60]!r}")
-    try:
-        if least_length(expression) > MOST_REPEATED:
-            raise MemoryError
-        compiled = regex.compile(expression)
-    except (regex.error, OverflowError) as why:
-        raise PatternError(f"The pattern {quoted(expression)} does not compile: {why}.") from None
-    except (RecursionError, MemoryError):
-        raise PatternError(
-            f"The pattern {quoted(expression)} ({len(expression):,} characters) does not compile: brackets in brackets "
-            f"too deep, or too large a repetition."
-        ) from None
+    own = compiled(expression, f"The pattern {quoted(expression)}")
     if gaps == "refuse":
-        missed = _unmatched_example(compiled)
+        missed = _unmatched_example(own)
         if missed is not None:
             raise PatternError(
                 f"The pattern {quoted(expression)} leaves part of the text {quoted(missed)} unmatched, so that part "
