@@ -25,11 +25,7 @@ enum {
 };
 
 /* Ask the processor to fetch an address that is read soon. */
-#if defined(__GNUC__)
 #define SOON(address) __builtin_prefetch(address)
-#else
-#define SOON(address) (void)(address)
-#endif
 
 /* Memory in bytes: taken, allowed, and the most that was taken at a time. Where it is refused, `why` says why. */
 typedef struct {
@@ -37,9 +33,13 @@ typedef struct {
     int why;
 } budget;
 
+static inline uint64_t budget_left(const budget *own) {
+    return own->limit > own->bytes ? own->limit - own->bytes : 0;
+}
+
 /* Count so many bytes more as taken; 0 if they are not allowed. */
 static int budget_allows(budget *own, uint64_t bytes) {
-    if (bytes > own->limit || own->bytes > own->limit - bytes) {
+    if (bytes > budget_left(own)) {
         own->why = CORE_FULL;
         return 0;
     }
