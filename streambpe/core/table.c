@@ -61,26 +61,6 @@ static inline uint64_t table_key(const uint8_t *chunk, uint64_t length, const ui
     return key | length << 56;
 }
 
-/* Make room in `text` for `length` bytes more. 0: there is none. */
-static int table_room(chunk_table *table, uint64_t length) {
-    uint64_t needed = table->text_used + length, size = table->text_size + table->text_size / 2;
-    if (needed <= table->text_size)
-        return 1;
-    if (size < needed)
-        size = needed;
-    if (!budget_allows(&table->budget, size - table->text_size))
-        return 0;
-    uint8_t *text = realloc(table->text, size);
-    if (!text) {
-        table->budget.bytes -= size - table->text_size;
-        table->budget.why = CORE_NO_MEMORY;
-        return 0;
-    }
-    table->text = text;
-    table->text_size = size;
-    return 1;
-}
-
 /* The slot of a long chunk with this hash, free if the chunk is not there. */
 static inline long_slot *long_at(const chunk_table *table, uint64_t hash, const uint8_t *chunk, uint64_t length) {
     for (uint64_t at = ABOVE_LOWEST_BYTE(hash) & table->longs.mask;; at = (at + 1) & table->longs.mask) {
@@ -95,7 +75,7 @@ static int64_t *put_long(chunk_table *table, uint64_t hash, const uint8_t *chunk
     if (long_chunks_full(&table->longs) &&
         !long_chunks_size(&table->longs, &table->budget, (table->longs.mask + 1) * 2))
         return NULL;
-    if (!table_room(table, length))
+    if (!budget_room(&table->budget, &table->text, &table->text_size, table->text_used + length, 1))
         return NULL;
     long_slot *slot = long_at(table, hash, chunk, length);
     memcpy(table->text + table->text_used, chunk, length);
@@ -212,7 +192,8 @@ EXPORT chunk_table *table_new(uint64_t limit) {
         return NULL;
     table->budget.limit = limit;
     if (key_counts_size(&table->shorts, &table->budget, FIRST_SLOTS) &&
-        long_chunks_size(&table->longs, &table->budget, FIRST_SLOTS) && table_room(table, FIRST_TEXT))
+        long_chunks_size(&table->longs, &table->budget, FIRST_SLOTS) &&
+        budget_room(&table->budget, &table->text, &table->text_size, FIRST_TEXT, 1))
         return table;
     table_free(table);
     return NULL;
