@@ -25,11 +25,7 @@ enum {
 };
 
 /* Ask the processor to fetch an address that is read soon. */
-#if defined(__GNUC__)
 #define SOON(address) __builtin_prefetch(address)
-#else
-#define SOON(address) (void)(address)
-#endif
 
 /* Memory in bytes: taken, allowed, and the most that was taken at a time. Where it is refused, `why` says why. */
 typedef struct {
@@ -37,27 +33,24 @@ typedef struct {
     int why;
 } budget;
 
-/* Count so many bytes more as taken; 0 if they are not allowed. */
-static int budget_allows(budget *own, uint64_t bytes) {
-    if (bytes > own->limit || own->bytes > own->limit - bytes) {
-        own->why = CORE_FULL;
-        return 0;
-    }
-    own->bytes += bytes;
-    if (own->bytes > own->most)
-        own->most = own->bytes;
-    return 1;
+static inline uint64_t budget_left(const budget *own) {
+    return own->limit > own->bytes ? own->limit - own->bytes : 0;
 }
 
 /* New memory, zeroed; NULL: there is none. */
 static void *budget_take(budget *own, uint64_t bytes) {
-    if (!budget_allows(own, bytes))
+    if (bytes > budget_left(own)) {
+        own->why = CORE_FULL;
         return NULL;
+    }
     void *memory = calloc(1, bytes ? bytes : 1);
     if (!memory) {
-        own->bytes -= bytes;
         own->why = CORE_NO_MEMORY;
+        return NULL;
     }
+    own->bytes += bytes;
+    if (own->bytes > own->most)
+        own->most = own->bytes;
     return memory;
 }
 
@@ -67,30 +60,24 @@ static void budget_give(budget *own, void *memory, uint64_t bytes) {
         own->bytes -= bytes;
 }
 
-/* Make the array that `array` points to one of `size` items, the new ones zeros; it has `old` items so far. 0: there is
-   no room. */
-static int budget_resize(budget *own, void *array, uint64_t old, uint64_t size, uint64_t item) {
-    void *before, *larger = budget_take(own, size * item);
-    if (!larger)
-        return 0;
-    memcpy(&before, array, sizeof before);
-    if (before)
-        memcpy(larger, before, old * item);
-    budget_give(own, before, old * item);
-    memcpy(array, &larger, sizeof larger);
-    return 1;
-}
-
-/* Make room for `needed` items in an array that has room for `*room`: twice as much if the limit allows. */
+/* Make room for `needed` items in an array that has room for `*room`: twice as much if the limit allows. New items are
+   zeros. 0: there is no room. */
 static int budget_room(budget *own, void *array, uint64_t *room, uint64_t needed, uint64_t item) {
     if (needed <= *room)
         return 1;
     uint64_t size = *room * 2 > needed ? *room * 2 : needed;
-    if (!budget_resize(own, array, *room, size, item)) {
+    void *before, *larger = budget_take(own, size * item);
+    if (!larger) {
         size = needed + (needed >> 4);
-        if (!budget_resize(own, array, *room, size, item))
-            return 0;
+        larger = budget_take(own, size * item);
     }
+    if (!larger)
+        return 0;
+    memcpy(&before, array, sizeof before);
+    if (before)
+        memcpy(larger, before, *room * item);
+    budget_give(own, before, *room * item);
+    memcpy(array, &larger, sizeof larger);
     *room = size;
     return 1;
 }

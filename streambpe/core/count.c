@@ -62,69 +62,6 @@ EXPORT int64_t lines_as_documents(const uint8_t *data, int64_t size, int inside,
     return to - out;
 }
 
-/* A word with a mark put before it, laid where the table would keep it; NULL: there is no room. */
-static const uint8_t *marked_word(chunk_table *table, const uint8_t *word, uint64_t length) {
-    if (!table_room(table, length + 3))
-        return NULL;
-    uint8_t *made = table->text + table->text_used;
-    memcpy(made, WORD_MARK, 3);
-    memcpy(made + 3, word, length);
-    return made;
-}
-
-enum { MARKED_BYTES = 29 };
-
-/* The key of a word with a mark put before it; 0 if the word is longer than MARKED_BYTES. `end`: of the memory that may
-   be read. */
-static inline uint64_t marked_key(const uint8_t *word, uint64_t length, const uint8_t *end) {
-    uint8_t made[3 + MARKED_BYTES] = WORD_MARK;
-    if (length > MARKED_BYTES)
-        return 0;
-    memcpy(made + 3, word, end - word >= MARKED_BYTES ? MARKED_BYTES : length);
-    return table_key(made, length + 3, made + sizeof made);
-}
-
-/* Chunks wait until the memory that finding them needs is fetched; then they are counted in their order. */
-enum { WAITING = 64 };
-
-typedef struct {
-    const uint8_t *chunk; /* NULL: a document ends here */
-    uint64_t length, key; /* with the mark that a word gets before it */
-} waiting_chunk;
-
-/* Count or, with `ids`, number what waits; `marked`: each is a word that gets a mark before it. Returns how many of them
-   are done. */
-static int count_waiting(chunk_table *table, const waiting_chunk *waiting, int n, int marked, int64_t *many, int32_t *ids) {
-    for (int i = 0; i < n; i++)
-        table_text_soon(table, waiting[i].length, waiting[i].key);
-    for (int i = 0; i < n; i++) {
-        waiting_chunk next = waiting[i];
-        int fresh;
-        if (!next.chunk) {
-            ids[(*many)++] = -1;
-            continue;
-        }
-        if (marked && next.length > SHORT_BYTES) {
-            if (!(next.chunk = marked_word(table, next.chunk, next.length - 3)))
-                return i;
-            if (!next.key)
-                next.key = chunk_hash(next.chunk, next.length);
-        }
-        int64_t *number = table_find(table, next.chunk, next.length, next.key, &fresh);
-        if (!number)
-            return i;
-        if (!ids) {
-            ++*number;
-            ++*many;
-        } else {
-            if (fresh)
-                *number = (int64_t)table->numbered++;
-            ids[(*many)++] = (int32_t)*number;
-        }
-    }
-    return n;
-}
-
 /* Count or, with `ids`, number the chunks of text[*at:size]. `special`: the preset of runs that end with FE, or -1.
 
    `*at` is moved past what was done; `*many` goes up by the chunks counted, or by the places of `ids` written. CORE_OK
@@ -133,11 +70,11 @@ EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, in
                      int64_t size, int64_t *at, int64_t *many, int32_t *ids) {
     split_function usual = split_preset(preset), other = special < 0 ? usual : split_preset(special);
     const uint8_t *p = text + *at, *end = text + size, *stop = NULL;
-    int marked = preset == WHITESPACE;
     split_function split = usual;
     split_memo memo;
     if (!usual || !other)
         return CORE_DAMAGED;
+    table->marked = preset == WHITESPACE;
     while (p < end) {
         waiting_chunk waiting[WAITING];
         int n = 0, done;
@@ -150,13 +87,11 @@ EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, in
             if (p < stop) {
                 const uint8_t *chunk = p;
                 p = split(classes, chunk, stop, &memo);
-                if (marked && is(classes, chunk, stop, SPACE))
+                if (table->marked && is(classes, chunk, stop, SPACE))
                     continue;
-                uint64_t length = (uint64_t)(p - chunk);
-                uint64_t key = marked ? marked_key(chunk, length, end) : table_key(chunk, length, end);
-                length += marked ? 3 : 0;
+                uint64_t length = (uint64_t)(p - chunk), key = table_key(chunk, length, end);
                 table_soon(table, length, key);
-                waiting[n++] = (waiting_chunk){chunk, length, key};
+                waiting[n++] = (waiting_chunk){chunk, length, key, 1};
             } else {
                 if (*stop == DOCUMENT_END && ids)
                     waiting[n++] = (waiting_chunk){0};
@@ -164,7 +99,7 @@ EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, in
                 stop = NULL;
             }
         }
-        done = count_waiting(table, waiting, n, marked, many, ids);
+        done = count_waiting(table, waiting, n, many, ids);
         *at = (done < n ? waiting[done].chunk : p) - text;
         if (done < n)
             return table->budget.why;

@@ -80,31 +80,11 @@ static int64_t symbolise(encoder *encoder, const uint8_t *chunk, uint64_t length
 
 /* ------------------------------------------------------------------------------------------------------------- chunk */
 
-/* Below 0, 0 or above 0: the stop word stands before the chunk (with its mark), is equal to it, or stands behind it. */
-static int compare_word(const uint8_t *word, uint64_t size, const uint8_t *chunk, uint64_t length, int marked) {
-    if (marked) {
-        int order = memcmp(word, WORD_MARK, size < 3 ? size : 3);
-        if (order || size < 3)
-            return order ? order : -1;
-        word += 3, size -= 3;
-    }
-    return compare_bytes(word, size, chunk, length);
-}
-
 /* The log id of the chunk if it is a stop word, or -1. */
 static int32_t stop_word(const encode_model *model, const uint8_t *chunk, uint64_t length, int marked) {
-    int64_t low = 0, high = model->stops;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2, at = model->stop_at[middle];
-        int order = compare_word(model->stop_text + at, (uint64_t)(model->stop_at[middle + 1] - at), chunk, length, marked);
-        if (!order)
-            return model->stop_ids[middle];
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return -1;
+    const chunk_table *words = marked ? model->marked_stops : model->stops;
+    const int64_t *id = words ? table_look(words, chunk, length) : NULL;
+    return id ? (int32_t)*id : -1;
 }
 
 /* Turn log ids into model ids. */
@@ -123,7 +103,7 @@ static int name_ids(encoder *encoder, int32_t *ids, int64_t n) {
 
 static int64_t encode_anew(encoder *encoder, const uint8_t *chunk, uint64_t length, int marked, int32_t *out, int *whole) {
     const encode_model *model = &encoder->model;
-    int32_t stop = model->stops ? stop_word(model, chunk, length, marked) : -1;
+    int32_t stop = stop_word(model, chunk, length, marked);
     int64_t n = 1;
     *whole = 0;
     if (stop >= 0)

@@ -53,11 +53,8 @@ typedef struct {
     const int32_t *indices;           /* SCRIPT: a code point's place in its block */
     const int32_t *names;             /* log id -> model id, negative if it has none; NULL: log ids are wanted */
     const uint8_t *side;              /* log id -> 1: left of a border, 2: right of one; NULL: no superwords */
-    const uint8_t *stop_text;         /* stop words, in the order of their bytes */
-    const int64_t *stop_at;
-    const int32_t *stop_ids;
-    const uint16_t *classes; /* of the split, as in split.c */
-    int64_t stops;
+    const chunk_table *stops, *marked_stops; /* stop words and their log ids; the same without the mark before them */
+    const uint16_t *classes;                 /* of the split, as in split.c */
     int64_t window; /* symbols of a long sequence that are replayed together */
     int32_t alphabet, unknown; /* of the enums below */
     int32_t escape;            /* SCRIPT: the symbol of byte 0, for characters without a block */

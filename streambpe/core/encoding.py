@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streambpe.core.binding import PRESETS, Bytes, Longs, Split, library
+from streambpe.core.binding import PRESETS, Bytes, ChunkTable, Longs, Split, library
 from streambpe.errors import CoreError, LimitError, ModelError
 
 Ids = npt.NDArray[np.int32]
@@ -33,6 +33,7 @@ REFUSE, DROP, KEEP, ESCAPE = range(4)  # what becomes of a symbol outside the al
 WINDOW = 4096  # symbols of a long chunk that are replayed together
 CACHE_BYTES = 8 << 20
 NO_LIMIT = 1 << 62
+_MARK = "\u2581".encode()  # what the words of --pattern whitespace have before them
 _SPARE = 16  # ids for which there is always room, however short a chunk is
 _USUAL = 1 << 14  # ids for which room is kept between calls
 _FULL, _NO_MEMORY, _CLASS, _UNKNOWN, _DEAD = -1, -2, -5, -6, -7
@@ -60,9 +61,8 @@ class _PairRules(ctypes.Structure):
 class _Model(ctypes.Structure):
     _fields_ = (
         *((name, _PairRules) for name in ("chunk", "super", "borders")),
-        *((name, _POINTER) for name in ("symbols", "indices", "names", "side", "stop_text", "stop_at", "stop_ids")),
-        ("classes", _POINTER),
-        ("stops", _SIZE),
+        *((name, _POINTER) for name in ("symbols", "indices", "names", "side")),
+        *((name, _POINTER) for name in ("stops", "marked_stops", "classes")),
         ("window", _SIZE),
         *((name, _INT) for name in ("alphabet", "unknown", "escape", "unknown_name", "preset", "special")),
     )
@@ -118,8 +118,7 @@ class ModelTables:
         self._arrays: dict[tuple[str, str], npt.NDArray[Any]] = {}  # by their places in the structure
         self._numbers: dict[tuple[str, str], int] = {
             ("", "alphabet"): symbols.alphabet, ("", "unknown"): symbols.unknown, ("", "escape"): symbols.escape,
-            ("", "unknown_name"): unknown_name, ("", "window"): window, ("", "stops"): len(stop_words),
-            ("super", "events"): len(events.made), ("super", "backwards"): backwards,
+            ("", "unknown_name"): unknown_name, ("", "window"): window, ("super", "events"): len(events.made), ("super", "backwards"): backwards,
         }  # fmt: skip
         self._fill_chunk_rules(events)
         numbers = list(events.supermerges.values())
@@ -140,10 +139,7 @@ class ModelTables:
             self._keep("", "indices", symbols.indices)
         if names is not None:
             self._keep("", "names", names)
-        words = sorted(stop_words)
-        self._keep("", "stop_text", np.frombuffer(b"".join(words) + b"\0", np.uint8), np.uint8)
-        self._keep("", "stop_at", np.cumsum([0, *map(len, words)]), np.int64)
-        self._keep("", "stop_ids", [stop_words[word] for word in words])
+        self.stop_words = {word: number for word, number in stop_words.items() if word}
         self.split_by(split)
 
     @classmethod
@@ -256,6 +252,13 @@ class Tally:
     stood: npt.NDArray[np.bool_]
 
 
+def _word_table(words: Mapping[bytes, int]) -> ChunkTable:
+    table, ids = ChunkTable(NO_LIMIT), np.fromiter(words.values(), np.int64, len(words))
+    data = np.frombuffer(b"".join(words) + b"\0", np.uint8)
+    table.add(np.cumsum([0, *map(len, words)], dtype=np.int64), data, ids)
+    return table
+
+
 class EncoderCore:
     """One thread's encoder. Memory: the cache; for a long chunk at most `limit`: 45 bytes per symbol of two windows."""
 
@@ -269,6 +272,14 @@ class EncoderCore:
         model = _Model.from_buffer_copy(tables.model)
         if not named:
             model.names = None
+        if words := tables.stop_words:
+            marked = {
+                word.removeprefix(_MARK): number
+                for word, number in words.items()
+                if word.startswith(_MARK) and word != _MARK
+            }
+            self._stops = _word_table(words), _word_table(marked)
+            model.stops, model.marked_stops = (table.handle for table in self._stops)
         self._handle = self._library.encoder_new(ctypes.byref(model), cache_bytes, limit)
         if not self._handle:
             raise MemoryError("the cache of chunks")

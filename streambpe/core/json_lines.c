@@ -10,13 +10,6 @@
 
    Judge: msgspec and json, in tests/sources/test_json_lines.py. */
 
-/* Which of eight bytes, in the order of memory, is the first that has a bit set; 0 where that is not known. */
-#if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define FIRST_BYTE(bits) (__builtin_ctzll(bits) >> 3)
-#else
-#define FIRST_BYTE(bits) 0
-#endif
-
 enum { DEEPEST = 32 }; /* places where to go on are NULL where it is in doubt */
 
 static place past_blanks(place p, place end) {
@@ -35,7 +28,7 @@ static place past_plain(place p, place end, uint8_t **to) {
         memcpy(&eight, p, 8);
         uint64_t quote = eight ^ ones * '"', slash = eight ^ ones * '\\';
         uint64_t stops = (((quote - ones) & ~quote) | ((slash - ones) & ~slash) | ((eight - ones * 0x20) & ~eight)) & high;
-        int many = stops ? FIRST_BYTE(stops) : 8;
+        int many = stops ? __builtin_ctzll(stops) / 8 : 8;
         if (out)
             memcpy(out, &eight, 8), out += many;
         p += many;

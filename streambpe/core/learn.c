@@ -1,15 +1,10 @@
 /* The loop: the best pair, its merge, the deletions it leads to. See learn.h. */
 
-#if defined(__SIZEOF_INT128__)
-typedef __int128 product;
-#else
-#error "Shares are compared as 128-bit products."
-#endif
+typedef __int128 product; /* shares are compared as products of two counts */
 
 static int refuse_pair(learner *all, uint64_t key) {
-    if (!budget_room(&all->budget, &all->banned, &all->banned_room, all->bans + 1, sizeof *all->banned))
+    if (!key_counts_put(&all->banned, &all->budget, key))
         return 0;
-    all->banned[all->bans++] = key;
     hot_pair *slot = all->filled ? hot_pairs_find(&all->hot, key) : NULL;
     if (slot)
         slot->flags |= PAIR_REFUSED;
@@ -232,13 +227,6 @@ EXPORT int learner_learn(learner *all, int64_t merges, int64_t enough, int64_t w
 
 static int are_tokens(const learner *all, int64_t left, int64_t right) {
     return left >= 0 && right >= 0 && left < all->told.next_id && right < all->told.next_id;
-}
-
-/* Keep every pair, whatever it counts, so that a pair that is not found is nowhere. */
-EXPORT int learner_index(learner *all) {
-    if (all->filled && all->floor <= 1)
-        return CORE_OK;
-    return learn_fill(all, 1, 1) ? CORE_OK : all->budget.why;
 }
 
 /* Make the token of a pair that is nowhere in the words, if it is new. */

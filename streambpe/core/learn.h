@@ -120,6 +120,11 @@ typedef struct { /* the rule; core/learner.py fills it */
     int64_t keeps;  /* words are chains of a stage: those of one token stay, though they have no pair */
     uint64_t most_hot; /* how many pairs become hot at most, if ties allow it */
     int64_t ratio;    /* when pairs are counted, the floor is the best count divided by the ratio, if that fits */
+    /* the caller's arrays: kinds of tokens, whether two may join, and what they make (model/whole_characters.py) */
+    int64_t kinds;
+    const uint8_t *joins, *becomes;
+    int64_t steps; /* for ties by place: how many word steps there are, and the lowest count up to each */
+    const int64_t *falling;
 } learn_rule;
 
 typedef struct { /* figures, for the caller's records and limits */
@@ -141,10 +146,6 @@ typedef struct {
     tally *in_front, *behind;
     int32_t *touched;
     uint64_t tokens_room, front_room, behind_room, touched_room;
-    /* kinds of tokens: whether two may join, and what they make (model/whole_characters.py) */
-    int64_t kinds;
-    uint8_t *joins, *becomes;
-    int64_t *falling, steps; /* for ties by place: the lowest count up to each word step */
     /* pairs */
     hot_pairs hot;
     uint32_t *arena;
@@ -153,7 +154,7 @@ typedef struct {
     uint64_t heaped, heap_room;
     added_pair *added;
     uint64_t adds, added_room;
-    uint64_t *banned, bans, banned_room, sorted; /* refused pairs; the first `sorted` of them are in order */
+    key_counts banned; /* refused pairs */
     int64_t floor;
     int filled;
     int bases;         /* with splits: `stands` has lists of base symbols too */
@@ -185,7 +186,12 @@ static inline void put_token(learner *all, uint64_t place, int32_t id, uint32_t 
 static inline int is_forbidden(const learner *all, int32_t left, int32_t right) {
     if (all->rule.longest && all->tokens[left].length + all->tokens[right].length > all->rule.longest)
         return 1;
-    return all->kinds && !all->joins[all->tokens[left].kind * all->kinds + all->tokens[right].kind];
+    return all->rule.kinds && !all->rule.joins[all->tokens[left].kind * all->rule.kinds + all->tokens[right].kind];
+}
+
+/* Whether the pair was refused for good. */
+static inline int is_banned(const learner *all, uint64_t key) {
+    return key_counts_find(&all->banned, key) != NULL;
 }
 
 /* Put one more place into a list, which has room for it. */

@@ -116,16 +116,6 @@ static inline int counts_more(const void *context, const counted_pair *a, const 
 
 SORT(sort_counted, counted_pair, counts_more)
 
-static int by_key(const void *one, const void *other) {
-    uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
-    return a < b ? -1 : a > b;
-}
-
-/* Whether the pair was refused before pairs were counted the last time. One refused later has the flag PAIR_REFUSED. */
-static int learn_is_banned(const learner *all, uint64_t key) {
-    return all->sorted && bsearch(&key, all->banned, all->sorted, sizeof key, by_key) != NULL;
-}
-
 /* Keep only the best half, and raise the floor above what falls out. 0 if all kept pairs tie, if fewer than `fewest`
    would be left, or if pairs that count `at_most` would fall out. */
 static int raise_floor(counting *now, uint64_t fewest, int64_t at_most) {
@@ -151,7 +141,7 @@ static int raise_floor(counting *now, uint64_t fewest, int64_t at_most) {
 static int keep_best(learner *all, counting *now, int64_t at_most, uint64_t fewest) {
     for (uint64_t i = 0; i <= now->table.mask; i++) {
         const counted_pair *pair = now->table.slots + i;
-        if (!pair->key || pair->n < now->floor || learn_is_banned(all, pair->key) ||
+        if (!pair->key || pair->n < now->floor || is_banned(all, pair->key) ||
             is_forbidden(all, left_of(pair->key), right_of(pair->key)))
             continue;
         if (pair->n > now->best)
@@ -167,7 +157,7 @@ static int keep_best(learner *all, counting *now, int64_t at_most, uint64_t fewe
 
 /* Keep all pairs that count at least the floor, best first; 0: `why` says why not. */
 static int count_all(learner *all, counting *now, uint64_t fewest, int64_t at_most) {
-    uint64_t room = all->budget.limit > all->budget.bytes ? all->budget.limit - all->budget.bytes : 0, parts = 1;
+    uint64_t room = budget_left(&all->budget), parts = 1;
     now->most = LEAST_SLOTS;
     while (now->most < all->places * 2 && now->most * 2 * sizeof *now->table.slots <= room / 3)
         now->most *= 2;
@@ -217,7 +207,7 @@ static uint64_t slots_for(uint64_t pairs) {
 
 /* How many of the kept pairs become hot: down to a share of the best count, as far as they fit. 0: none, or no room. */
 static uint64_t choose_hot(learner *all, const counting *now, uint64_t stands, uint64_t fewest, int64_t at_most) {
-    uint64_t room = all->budget.limit > all->budget.bytes ? all->budget.limit - all->budget.bytes : 0;
+    uint64_t room = budget_left(&all->budget);
     int64_t low = now->best / all->rule.ratio < at_most ? now->best / all->rule.ratio : at_most;
     uint64_t places = stands + 64, many = 0;
     while (many < now->many) {
@@ -244,7 +234,7 @@ static int deal_out(learner *all, const counting *now, uint64_t many, uint64_t s
     uint64_t places = stands + 64;
     for (uint64_t i = 0; i < many; i++)
         places += now->kept[i].places + 2;
-    uint64_t room = all->budget.limit > all->budget.bytes ? all->budget.limit - all->budget.bytes : 0;
+    uint64_t room = budget_left(&all->budget);
     uint64_t tables = slots_for(many) * sizeof(hot_pair) + many * sizeof(heap_entry);
     /* room to grow: pages that are not touched take no memory */
     uint64_t spare = room > tables + places * 4 ? (room - tables - places * 4) / 4 : 0;
@@ -299,9 +289,6 @@ static int learn_fill(learner *all, uint64_t fewest, int64_t at_most) {
     counting now = {0};
     learn_drop_index(all);
     compact(all);
-    if (all->bans)
-        qsort(all->banned, all->bans, sizeof *all->banned, by_key);
-    all->sorted = all->bans;
     uint64_t stands = 0;
     now.floor = at_most < all->rule.at_least ? at_most : all->rule.at_least;
     int done = count_all(all, &now, fewest, at_most);

@@ -95,7 +95,7 @@ static int rise_one(learner *all, const added_pair *rows, uint64_t many) {
     for (uint64_t i = 0; i < many; i++)
         sum += rows[i].n;
     hot_pair *slot = hot_pairs_find(&all->hot, key);
-    if (is_forbidden(all, left, right) || (slot ? slot->flags & PAIR_REFUSED : (uint32_t)learn_is_banned(all, key)))
+    if (is_forbidden(all, left, right) || (slot ? slot->flags & PAIR_REFUSED : (uint32_t)is_banned(all, key)))
         return 1;
     if ((slot && !(slot->flags & PAIR_BOUND)) || (!slot && all->floor <= 1)) {
         uint32_t list = slot ? slot->head : 0;
@@ -180,7 +180,7 @@ static int bear_pair(learner *all, uint64_t key, tally *one, int known) {
         return 1;
     if (known == TOKEN_BACK) { /* a pair that was hot in the token's earlier life stays hot */
         const hot_pair *slot = hot_pairs_find(&all->hot, key);
-        if (slot ? slot->flags & PAIR_REFUSED : one->n < all->floor || learn_is_banned(all, key))
+        if (slot ? slot->flags & PAIR_REFUSED : one->n < all->floor || is_banned(all, key))
             return 1;
     } else if (one->n < all->floor) {
         return 1;

@@ -25,20 +25,8 @@ static uint32_t learn_stretch(learner *all, uint64_t many) {
         all->budget.why = CORE_FULL;
         return 0;
     }
-    if (needed > all->arena_room) {
-        uint64_t room = all->arena_room + all->arena_room / 2;
-        if (room > UINT32_MAX)
-            room = UINT32_MAX;
-        if (room < needed)
-            room = needed;
-        uint32_t *arena = budget_take(&all->budget, room * sizeof *arena);
-        if (!arena)
-            return 0;
-        memcpy(arena, all->arena, all->arena_used * sizeof *arena);
-        budget_give(&all->budget, all->arena, all->arena_room * sizeof *arena);
-        all->arena = arena;
-        all->arena_room = room;
-    }
+    if (!budget_room(&all->budget, &all->arena, &all->arena_room, needed, sizeof *all->arena))
+        return 0;
     uint32_t head = (uint32_t)all->arena_used;
     all->arena[head] = all->arena[head + 1] = 0;
     all->arena_used = needed;

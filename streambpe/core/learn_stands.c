@@ -5,7 +5,7 @@
 
 /* How much of the arena the lists of all tokens take. How many places each token has is left in `in_front`. */
 static uint64_t learn_count_stands(learner *all) {
-    uint64_t room = all->budget.limit > all->budget.bytes ? all->budget.limit - all->budget.bytes : 0, many[2] = {0, 0};
+    uint64_t room = budget_left(&all->budget), many[2] = {0, 0};
     for (uint64_t at = 1; at < all->places; at += all->token[at] < 0 ? 1 : width_at(all, at)) {
         int32_t id = all->token[at];
         if (id >= 0) /* a stretch takes two more than its places */

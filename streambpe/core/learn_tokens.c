@@ -93,10 +93,10 @@ static int learn_tie(const learner *all, uint64_t one, uint64_t other) {
 static int learn_placed(learner *all, int32_t id, int64_t n, int fresh) {
     if (all->rule.ties != TIES_PLACES)
         return 0;
-    int64_t low = 0, high = all->steps; /* word steps that count at least n */
+    int64_t low = 0, high = all->rule.steps; /* word steps that count at least n */
     while (low < high) {
         int64_t middle = (low + high) / 2;
-        if (all->falling[middle] >= n)
+        if (all->rule.falling[middle] >= n)
             low = middle + 1;
         else
             high = middle;
@@ -143,8 +143,8 @@ static int learn_bear(learner *all, int32_t left, int32_t right) {
     spell_add(&all->spelled, all->spelled.text + a, a_size, all->spelled.text + b, b_size);
     int64_t id = all->told.next_id++;
     all->tokens[id].length = all->tokens[left].length + all->tokens[right].length;
-    if (all->kinds)
-        all->tokens[id].kind = all->becomes[all->tokens[left].kind * all->kinds + all->tokens[right].kind];
+    if (all->rule.kinds)
+        all->tokens[id].kind = all->rule.becomes[all->tokens[left].kind * all->rule.kinds + all->tokens[right].kind];
     if (all->rule.lives) {
         all->tokens[id].size = all->tokens[left].size + all->tokens[right].size;
         all->tokens[id].first_pair = pair_key(left, right);

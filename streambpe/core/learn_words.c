@@ -5,8 +5,8 @@ EXPORT void learner_free(learner *all) {
         return;
     learn_drop_index(all);
     void *arrays[] = {
-        all->token, all->word, all->weight, all->tokens, all->joins, all->becomes, all->in_front, all->behind,
-        all->touched, all->falling, all->banned, all->deleted[0].parts, all->deleted[1].parts, all->spelled.text, all->spelled.ends,
+        all->token, all->word, all->weight, all->tokens, all->in_front, all->behind,
+        all->touched, all->banned.slots, all->deleted[0].parts, all->deleted[1].parts, all->spelled.text, all->spelled.ends,
         all->spelled.numbers.slots, all->blocked.text, all->blocked.ends, all->blocked.numbers.slots,
     };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
@@ -20,7 +20,10 @@ EXPORT learner *learner_new(uint64_t limit, const learn_rule *rule) {
         return NULL;
     all->budget.limit = limit;
     all->rule = *rule;
-    return all;
+    if (key_counts_size(&all->banned, &all->budget, FIRST_PAIRS))
+        return all;
+    free(all);
+    return NULL;
 }
 
 /* Add tokens that are known, base symbols first; token i is spelled text[ends[i - 1]..ends[i]]. `order` is only for
@@ -39,9 +42,9 @@ EXPORT int learner_tokens(learner *all, int64_t many, const uint8_t *text, const
         all->tokens[id].length = length[i];
         if (all->rule.ties == TIES_PLACES)
             all->tokens[id].order = order[i];
-        if (all->kinds && kind[i] >= all->kinds)
+        if (all->rule.kinds && kind[i] >= all->rule.kinds)
             return CORE_DAMAGED;
-        if (all->kinds)
+        if (all->rule.kinds)
             all->tokens[id].kind = kind[i];
         if (!all->rule.lives)
             continue;
@@ -58,28 +61,6 @@ EXPORT int learner_tokens(learner *all, int64_t many, const uint8_t *text, const
         all->tokens[id].alive = alive[learned];
         all->told.dead += !alive[learned];
     }
-    return CORE_OK;
-}
-
-/* Tokens have kinds, so many of them. Two tables of kinds * kinds say whether a pair may merge and which kind it makes.
-   Must be called before any token is given. */
-EXPORT int learner_kinds(learner *all, int64_t kinds, const uint8_t *joins, const uint8_t *becomes) {
-    uint64_t size = (uint64_t)(kinds * kinds), room = 0, same = 0;
-    if (!budget_room(&all->budget, &all->joins, &room, size, 1) || !budget_room(&all->budget, &all->becomes, &same, size, 1))
-        return all->budget.why;
-    memcpy(all->joins, joins, size);
-    memcpy(all->becomes, becomes, size);
-    all->kinds = kinds;
-    return CORE_OK;
-}
-
-/* TIES_PLACES: for each word step, the lowest count of any step up to it. */
-EXPORT int learner_steps(learner *all, int64_t many, const int64_t *falling) {
-    uint64_t room = 0;
-    if (!budget_room(&all->budget, &all->falling, &room, (uint64_t)many + 1, sizeof *falling))
-        return all->budget.why;
-    memcpy(all->falling, falling, (uint64_t)many * sizeof *falling);
-    all->steps = many;
     return CORE_OK;
 }
 

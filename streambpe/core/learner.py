@@ -28,6 +28,7 @@ _DELETE, _VETO = 1, 2
 _ALLOWED = 4
 _SYMBOLS = 1 << 20  # that are taken out at a time
 _NO_LIMIT = 2**62
+Kinds = tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint8]]
 
 
 @dataclass(frozen=True)
@@ -113,13 +114,20 @@ def _longs(values: Any) -> Int64:
 class Learner:
     """Words and tokens in at most `limit` bytes; NoRoom if that is not enough."""
 
-    def __init__(self, rule: Rule, limit: int) -> None:
+    def __init__(self, rule: Rule, limit: int, kinds: Kinds | None = None, falling: Int64 | None = None) -> None:
+        """`kinds`: of tokens, which two may merge, and the kind they make. `falling`: for TIES_PLACES, for each word
+        step the lowest count of any step up to it."""
         self.rule = rule
+        tables = () if kinds is None else tuple(np.ascontiguousarray(table, np.uint8) for table in kinds)
+        steps = _longs(() if falling is None else falling)
+        self._arrays = *tables, steps  # the core reads them where they are
+        joins, becomes = (table.ctypes.data for table in tables) if tables else (0, 0)
         self._handle: int | None = None
         numbers = _longs([
             rule.ties, rule.disjoint, rule.asks, rule.numerator > 0, rule.walk, rule.after, rule.numerator,
             rule.denominator, rule.longest, rule.at_least, rule.first_id, rule.place, rule.born,
             rule.splits and rule.numerator > 0, rule.keeps, rule.most_hot, rule.ratio,
+            len(tables[0]) if tables else 0, joins, becomes, len(steps), steps.ctypes.data,
         ])  # fmt: skip
         self._handle = library().learner_new(limit, numbers)
         if not self._handle:
@@ -147,7 +155,7 @@ class Learner:
         kinds: npt.NDArray[np.uint8] | None = None,
     ) -> None:
         """All tokens known so far, base symbols first. `order`: for TIES_PLACES; `lives`: how often each learned token
-        stands, the pair that first made it, whether it is alive; `kinds`: the kind of each (add_kinds)."""
+        stands, the pair that first made it, whether it is alive; `kinds`: the kind of each."""
         text = np.frombuffer(b"".join(content or b"" for content in contents) + b"\0", np.uint8)
         sizes = np.fromiter((len(content or b"") for content in contents), np.uint64, len(contents))
         ends = np.cumsum(sizes, dtype=np.uint64)
@@ -161,16 +169,6 @@ class Learner:
             None if kinds is None else np.ascontiguousarray(kinds[: len(contents)]),
         )
         _checked(library().learner_tokens(self._handle, len(contents), text, ends, *arrays))
-
-    def add_kinds(self, joins: npt.NDArray[np.bool_], becomes: npt.NDArray[np.uint8]) -> None:
-        """Tokens have kinds: which two may merge, and the kind they make. To be called before `add_tokens`."""
-        tables = [np.ascontiguousarray(table, np.uint8) for table in (joins, becomes)]
-        _checked(library().learner_kinds(self._handle, len(joins), *tables))
-
-    def add_steps(self, falling: Int64) -> None:
-        """TIES_PLACES: for each word step, the lowest count of any step up to it."""
-        falling = _longs(falling)
-        _checked(library().learner_steps(self._handle, len(falling), falling))
 
     def block(self, contents: Iterable[bytes]) -> None:
         """Never learn these tokens: when a pair that would make one is the best, it is told as vetoed."""
@@ -207,11 +205,6 @@ class Learner:
             if code != OUT or self._told[0]:
                 return self._decoded(code)
             self._out = np.empty(2 * len(self._out), np.int64)
-
-    def index(self) -> None:
-        """Keep every pair, whatever it counts: one that is not found afterwards is nowhere. NoRoom if that is too
-        much."""
-        _checked(library().learner_index(self._handle))
 
     def name(self, left: int, right: int) -> None:
         """Make the token of a pair that is nowhere in the words."""

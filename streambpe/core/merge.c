@@ -1,86 +1,43 @@
-/* Several sorted lists of chunks and counts -> one, in the order of the chunks' bytes; equal chunks are added up.
+/* Two sorted lists of chunks and counts -> one, in the order of the chunks' bytes; equal chunks are added up.
 
        a 2, ab 1   +   ab 5, b 1   ->   a 2, ab 6, b 1
 
-   The lists stand in a heap, ordered by their next chunk, whose first eight bytes are compared as one number. A list is
-   given as offsets (one more than chunks), bytes and counts.
+   A list is given as offsets (one more than chunks), bytes and counts.
 
    Judge: tests/core/test_chunk_lists.py: collections.Counter and sorted. */
 
 typedef struct {
-    uint64_t key; /* the next chunk's first eight bytes, the first one the highest; zeros behind the chunk's end */
-    const uint8_t *chunk;
-    uint64_t length;
-    const int64_t *offset; /* of the next chunk */
-    const int64_t *stop;
+    const int64_t *offsets;
     const uint8_t *bytes;
     const int64_t *n;
+    int64_t size;
 } chunk_list;
 
-static void look_at_next(chunk_list *list) {
-    list->chunk = list->bytes + list->offset[0];
-    list->length = (uint64_t)(list->offset[1] - list->offset[0]);
-    uint64_t key = 0;
-    memcpy(&key, list->chunk, list->length < 8 ? list->length : 8);
-    list->key = swapped(key);
+static inline int compare_next(const chunk_list *a, int64_t i, const chunk_list *b, int64_t j) {
+    return compare_bytes(a->bytes + a->offsets[i], (uint64_t)(a->offsets[i + 1] - a->offsets[i]), b->bytes + b->offsets[j],
+                         (uint64_t)(b->offsets[j + 1] - b->offsets[j]));
 }
 
-static inline int compare_lists(const chunk_list *a, const chunk_list *b) {
-    if (a->key != b->key)
-        return a->key < b->key ? -1 : 1;
-    return compare_bytes(a->chunk, a->length, b->chunk, b->length);
-}
-
-static inline int is_first_list(const void *context, const chunk_list *a, const chunk_list *b) {
-    return compare_lists(a, b) < 0;
-}
-
-HEAP(lists, chunk_list, is_first_list)
-
-/* Move the first list on, or take it out. Returns how many lists are left. */
-static int64_t next_chunk(chunk_list *lists, int64_t n) {
-    lists[0].offset++;
-    lists[0].n++;
-    if (lists[0].offset == lists[0].stop)
-        lists[0] = lists[--n];
-    else
-        look_at_next(lists);
-    if (n)
-        lists_sink(NULL, lists, 0, (uint64_t)n);
-    return n;
-}
-
-/* Merge `many` lists: list i has sizes[i] chunks, at offsets[i], bytes[i], counts[i]. `out_offsets` (one more than
-   chunks), `out_bytes` and `out_n` have room for all lists together, `heap` has 64 bytes for each list. Returns how
+/* Merge two lists; in each, a chunk may stand several times, too. The outputs have room for both together. Returns how
    many chunks were written, or an error. */
-EXPORT int64_t merge_lists(int64_t many, const int64_t *sizes, const int64_t *const *offsets, const uint8_t *const *bytes,
-                           const int64_t *const *counts, void *heap, int64_t *out_offsets, uint8_t *out_bytes, int64_t *out_n) {
-    chunk_list *lists = heap;
-    int64_t n = 0, rows = 0;
-    uint64_t at = 0;
-    for (int64_t i = 0; i < many; i++) {
-        if (!sizes[i])
-            continue;
-        lists[n].offset = offsets[i];
-        lists[n].stop = offsets[i] + sizes[i];
-        lists[n].bytes = bytes[i];
-        lists[n].n = counts[i];
-        look_at_next(lists + n);
-        lists_rise(NULL, lists, (uint64_t)n++);
-    }
-    out_offsets[0] = 0;
-    while (n) {
-        chunk_list found = lists[0];
-        int64_t total = *found.n;
-        while ((n = next_chunk(lists, n)) && !compare_lists(lists, &found)) {
-            if (total > 0 && *lists[0].n > INT64_MAX - total) /* counts below 0 are taken away */
+EXPORT int64_t merge_lists(const chunk_list *a, const chunk_list *b, int64_t *offsets, uint8_t *bytes, int64_t *n) {
+    const chunk_list out = {offsets, bytes, n, 0};
+    int64_t i = 0, j = 0, rows = 0;
+    offsets[0] = 0;
+    while (i < a->size || j < b->size) {
+        int is_a = j == b->size || (i < a->size && compare_next(a, i, b, j) < 0);
+        const chunk_list *from = is_a ? a : b;
+        int64_t at = is_a ? i++ : j++, length = from->offsets[at + 1] - from->offsets[at];
+        if (rows && !compare_next(&out, rows - 1, from, at)) {
+            if (n[rows - 1] > 0 && from->n[at] > INT64_MAX - n[rows - 1]) /* counts below 0 are taken away */
                 return CORE_OVERFLOW;
-            total += *lists[0].n;
+            n[rows - 1] += from->n[at];
+            continue;
         }
-        memcpy(out_bytes + at, found.chunk, found.length);
-        at += found.length;
-        out_n[rows] = total;
-        out_offsets[++rows] = (int64_t)at;
+        memcpy(bytes + offsets[rows], from->bytes + from->offsets[at], (size_t)length);
+        n[rows] = from->n[at];
+        offsets[rows + 1] = offsets[rows] + length;
+        rows++;
     }
     return rows;
 }

@@ -111,42 +111,33 @@ EXPORT void pairs_sorted(pair_table *table, int64_t *keys, int64_t *n) {
     }
 }
 
-/* Write all pairs as rows (key, count), those of part 0 first; ends[p]: how many rows there are up to the end of part
-   p. Three pairs, the second in part 0, the others in part 1:
-
-       ends 1 3        rows  key2 n2 · key1 n1 · key3 n3 */
-EXPORT void pairs_parted(const pair_table *table, int64_t parts, int64_t *ends, int64_t *rows) {
-    memset(ends, 0, (size_t)parts * sizeof *ends);
+/* Where the rows of each part begin among those of all pairs that count at least `least`. Returns how many rows there
+   are. */
+EXPORT int64_t pairs_starts(const pair_table *table, int64_t least, int64_t parts, int64_t *starts) {
+    int64_t rows = 0;
+    memset(starts, 0, (size_t)parts * sizeof *starts);
     for (uint64_t i = 0; i <= table->pairs.mask; i++)
-        if (table->pairs.slots[i].key)
-            ends[part_of(table->pairs.slots[i].key, (uint64_t)parts)]++;
-    for (int64_t part = 0, before = 0; part < parts; part++) { /* where each begins, until its rows are written */
-        int64_t size = ends[part];
-        ends[part] = before;
-        before += size;
+        if (table->pairs.slots[i].key && table->pairs.slots[i].n >= least)
+            starts[part_of(table->pairs.slots[i].key, (uint64_t)parts)]++;
+    for (int64_t part = 0; part < parts; part++) {
+        int64_t size = starts[part];
+        starts[part] = rows;
+        rows += size;
     }
+    return rows;
+}
+
+/* Write these pairs as rows (key, count), those of part 0 first. ends[p]: at first, where part p begins; then, where it
+   ends. Three pairs, the second in part 0, the others in part 1:
+
+       ends 0 1   ->   1 3        rows  key2 n2 · key1 n1 · key3 n3 */
+EXPORT void pairs_parted(const pair_table *table, int64_t least, int64_t parts, int64_t *ends, int64_t *rows) {
     for (uint64_t i = 0; i <= table->pairs.mask; i++) {
         const key_count *slot = table->pairs.slots + i;
-        if (!slot->key)
+        if (!slot->key || slot->n < least)
             continue;
         int64_t row = ends[part_of(slot->key, (uint64_t)parts)]++;
         rows[2 * row] = (int64_t)(slot->key - 1);
         rows[2 * row + 1] = slot->n;
     }
-}
-
-/* Write the pairs that count at least `least` as rows (key, count), at most `room`. How many there are in all. */
-EXPORT int64_t pairs_at_least(const pair_table *table, int64_t least, int64_t room, int64_t *rows) {
-    int64_t found = 0;
-    for (uint64_t i = 0; i <= table->pairs.mask; i++) {
-        const key_count *slot = table->pairs.slots + i;
-        if (!slot->key || slot->n < least)
-            continue;
-        if (found < room) {
-            rows[2 * found] = (int64_t)(slot->key - 1);
-            rows[2 * found + 1] = slot->n;
-        }
-        found++;
-    }
-    return found;
 }

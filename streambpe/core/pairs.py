@@ -49,18 +49,12 @@ class PairTable:
         """Forget all pairs, and keep the memory for others."""
         library().pairs_clear(self.handle)
 
-    def parted(self, parts: int) -> tuple[Longs, Longs]:
-        """All pairs by part: (rows (key, count), where the rows of each part end)."""
-        rows, ends = np.empty((len(self), 2), np.int64), np.empty(parts, np.int64)
-        library().pairs_parted(self.handle, parts, ends, rows)
+    def parted(self, parts: int, least: int = -(2**63)) -> tuple[Longs, Longs]:
+        """The pairs that count at least `least`, by part: (rows (key, count), where the rows of each part end)."""
+        ends = np.empty(parts, np.int64)
+        rows = np.empty((library().pairs_starts(self.handle, least, parts, ends), 2), np.int64)
+        library().pairs_parted(self.handle, least, parts, ends, rows)
         return rows, ends
-
-    def at_least(self, least: int) -> Longs:
-        """Rows (key, count) of the pairs that count at least `least`, in no order."""
-        found = int(library().pairs_at_least(self.handle, least, 0, None))
-        rows = np.empty((found, 2), np.int64)
-        library().pairs_at_least(self.handle, least, found, rows)
-        return rows
 
     def take(self) -> tuple[Longs, Longs]:
         """(keys, counts), ascending; the table is used up."""

@@ -9,8 +9,6 @@
 
    Judge: tests/core/test_runs.py, a loop in Python. */
 
-enum { TOGETHER = 32 }; /* runs that are looked up side by side */
-
 typedef struct {
     const pair_table *pairs;
     const uint8_t *open_right, *open_left; /* by symbol: 1 if it is kept together with whatever stands on that side */
@@ -46,35 +44,16 @@ EXPORT int64_t run_goes_on(const pair_table *pairs, const uint8_t *open_right, c
     return before >= 0 && size && is_kept(&kept, before, symbols[0]) ? run_end(&kept, symbols, 0, size) : 0;
 }
 
-typedef struct {
-    int64_t text, start, weight;
-    const uint8_t *bytes;
-    uint64_t length, key;
-} symbol_run;
-
-/* Count these runs. Returns how many were counted; `*why` says why not all. */
-static int count_side_by_side(chunk_table *table, const symbol_run *runs, int many, int *why) {
-    for (const symbol_run *r = runs; r < runs + many; r++)
-        table_text_soon(table, r->length, r->key);
-    for (int i = 0; i < many; i++) {
-        *why = table_add_one(table, runs[i].bytes, runs[i].length, runs[i].key, runs[i].weight);
-        if (*why != CORE_OK)
-            return i;
-    }
-    return many;
-}
-
 /* Count the runs of texts: text t is symbols[ends[t - 1] : ends[t]] (the first begins at 0), and counts weights[t].
-   state[0:2]: the text and the place where counting goes on, at first 0 0. `open_end`: the last text goes on behind its
-   end, so a run that reaches the end is not counted, and state[1] says where that run begins. CORE_FULL:
-   nothing is lost. */
+   `*at`: the place where counting goes on, at first 0. `open_end`: the last text goes on behind its end, so a run that
+   reaches the end is not counted, and `*at` says where that run begins. CORE_FULL: nothing is lost. */
 EXPORT int count_runs(chunk_table *table, const pair_table *pairs, const uint8_t *open_right, const uint8_t *open_left,
                       const int32_t *symbols, const int64_t *ends, const int64_t *weights, int64_t texts, int open_end,
-                      int64_t *state) {
+                      int64_t *at) {
     kept_pairs kept = {pairs, open_right, open_left, 0};
-    symbol_run found[TOGETHER];
-    int many = 0, why = CORE_OK;
-    int64_t text = state[0], i = state[1];
+    waiting_chunk waiting[WAITING];
+    int n = 0;
+    int64_t text = 0, i = *at, many = 0;
     for (;;) {
         while (text < texts && i >= ends[text])
             text++;
@@ -84,21 +63,21 @@ EXPORT int count_runs(chunk_table *table, const pair_table *pairs, const uint8_t
             const uint8_t *bytes = (const uint8_t *)(symbols + i);
             uint64_t length = (uint64_t)(end - i) * 4, key = chunk_hash(bytes, length);
             table_soon(table, length, key);
-            found[many++] = (symbol_run){text, i, weights[text], bytes, length, key};
+            waiting[n++] = (waiting_chunk){bytes, length, key, weights[text]};
         }
-        if (ended || many == TOGETHER) {
-            int counted = count_side_by_side(table, found, many, &why);
-            if (counted < many) {
-                state[0] = found[counted].text, state[1] = found[counted].start;
-                return why;
+        if (ended || n == WAITING) {
+            int done = count_waiting(table, waiting, n, &many, NULL);
+            if (done < n) {
+                *at = (const int32_t *)waiting[done].chunk - symbols;
+                return table->budget.why;
             }
-            many = 0;
+            n = 0;
         }
         if (ended)
             break;
         i = end;
     }
-    state[0] = text, state[1] = i;
+    *at = i;
     return CORE_OK;
 }
 

@@ -53,15 +53,15 @@ class RunCounter:
         return not library().table_size(self._table.handle, np.zeros(1, np.uint64))
 
     def count(
-        self, kept: KeptPairs, symbols: Ids, ends: Longs, weights: Longs, at: tuple[int, int], *, open_end: bool
-    ) -> tuple[bool, tuple[int, int]]:
-        """Count the runs of texts, each with its weight, from (text, place) on: (False if the limit was reached, the
-        (text, place) where it stopped). open_end: a run that reaches the end of the last text may go on behind it; it
-        is not counted, and counting stops where it begins."""
-        state = np.array(at, np.int64)
+        self, kept: KeptPairs, symbols: Ids, ends: Longs, weights: Longs, at: int, *, open_end: bool
+    ) -> tuple[bool, int]:
+        """Count the runs of texts, each with its weight, from a place on: (False if the limit was reached, the place
+        where it stopped). open_end: a run that reaches the end of the last text may go on behind it; it is not counted,
+        and counting stops where it begins."""
+        place = np.array([at], np.int64)
         given = symbols, ends, weights, len(weights), open_end
-        room = succeeded(library().count_runs(self._table.handle, *kept.parts, *given, state))
-        return room, (int(state[0]), int(state[1]))
+        room = succeeded(library().count_runs(self._table.handle, *kept.parts, *given, place))
+        return room, int(place[0])
 
     def take(self) -> Iterator[Runs]:
         """Take all runs out, some at a time; nothing is left in the counter."""

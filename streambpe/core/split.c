@@ -42,8 +42,6 @@ typedef struct {
 typedef const uint8_t *split_rule(const uint16_t *classes, const uint8_t *p, const uint8_t *end, split_memo *memo);
 typedef split_rule *split_function;
 
-#define WORD_MARK "\xE2\x96\x81"
-
 enum { WHITESPACE = 13 }; /* the preset whose white space is no chunk, and whose words get a mark before them */
 
 /* Where the text from `p` on ends: at the next mark, or the end of the buffer. */

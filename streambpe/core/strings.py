@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from streambpe.core.binding import Bytes, Longs, completed, library
 from streambpe.later import polars as pl
-
-_HEAP_BYTES = 64  # what one list takes in the heap of a merge, at most
 
 
 def as_strings(offsets: Longs, data: Bytes) -> pl.Series:
@@ -104,21 +100,25 @@ class ChunkList:
         return pa.table({"chunk": _as_arrow(self.offsets, self.data), "n": self.n})
 
 
-def merge(lists: Sequence[ChunkList]) -> ChunkList:
-    """Several lists as one: a chunk that stands in several counts the sum of its counts."""
+def merge(lists: list[ChunkList]) -> ChunkList:
+    """Several lists as one: a chunk that stands in several counts the sum of its counts. The lists are used up, so that
+    what is merged need not be held. Within a list, a chunk may stand several times, one behind the other."""
+    lists[:] = lists or [ChunkList(np.zeros(1, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.int64))]
+    if len(lists) == 1:
+        lists.append(lists[0].part(0, 0))
+    while len(lists) > 1:
+        lists.append(_merge_two(lists.pop(0), lists.pop(0)))
+    return lists[0]
+
+
+def _merge_two(*lists: ChunkList) -> ChunkList:
     rows = sum(len(one) for one in lists)
     offsets, n = np.empty(rows + 1, np.int64), np.empty(rows, np.int64)
     data = np.empty(sum(one.text_bytes for one in lists), np.uint8)
-    heap = np.empty(_HEAP_BYTES * max(len(lists), 1), np.uint8)
-    sizes = np.array([len(one) for one in lists], np.int64)
-
-    def places(arrays: Sequence[npt.NDArray[np.generic]]) -> npt.NDArray[np.uintp]:
-        return np.array([array.ctypes.data for array in arrays], np.uintp)
-
-    inputs = (places([o.offsets for o in lists]), places([o.data for o in lists]), places([o.n for o in lists]))
-    found = library().merge_lists(
-        len(lists), sizes, *inputs, heap,
-        offsets, data, n,
-    )  # fmt: skip
+    both = [
+        np.array([*(array.ctypes.data for array in (one.offsets, one.data, one.n)), len(one)], np.int64)
+        for one in lists
+    ]
+    found = library().merge_lists(*both, offsets, data, n)
     completed(found)
     return ChunkList(offsets[: found + 1], data[: offsets[found]], n[:found])

@@ -5,11 +5,14 @@
        " the"  ->  0x04 00 00 00 65 68 74 20      one slot of 16 bytes, no text elsewhere
 
    Longer ones stand in a second table by their hash; their bytes lie one behind the other in `text`. Four in five
-   chunks of English are short, and finding and counting one touches a single cache line.
+   chunks of English are short, and finding and counting one touches a single cache line. The mark that some words have
+   before them is in neither: it is put there when they are taken out.
 
    Judge: tests/text/test_chunker.py, Counter and sorted. */
 
-enum { SHORT_BYTES = 7, FIRST_SLOTS = 1 << 10, FIRST_TEXT = 1 << 14 };
+#define WORD_MARK "\xE2\x96\x81"
+
+enum { MARK_BYTES = 3, SHORT_BYTES = 7, FIRST_SLOTS = 1 << 10, FIRST_TEXT = 1 << 14 };
 
 typedef struct {
     uint64_t key; /* a hash; when chunks are sorted, their first eight bytes */
@@ -28,6 +31,7 @@ typedef struct {
     uint64_t text_used, text_size;
     budget budget;
     uint64_t numbered; /* chunks numbered so far, where the number is the place of first occurrence */
+    int marked;        /* every chunk is a word that has a mark before it */
 } chunk_table;
 
 /* Of a chunk of more than SHORT_BYTES. */
@@ -57,27 +61,6 @@ static inline uint64_t table_key(const uint8_t *chunk, uint64_t length, const ui
     return key | length << 56;
 }
 
-/* Make room in `text` for `length` bytes more, so that a chunk may be put together at text + text_used. 0: there is
-   none. */
-static int table_room(chunk_table *table, uint64_t length) {
-    uint64_t needed = table->text_used + length, size = table->text_size + table->text_size / 2;
-    if (needed <= table->text_size)
-        return 1;
-    if (size < needed)
-        size = needed;
-    if (!budget_allows(&table->budget, size - table->text_size))
-        return 0;
-    uint8_t *text = realloc(table->text, size);
-    if (!text) {
-        table->budget.bytes -= size - table->text_size;
-        table->budget.why = CORE_NO_MEMORY;
-        return 0;
-    }
-    table->text = text;
-    table->text_size = size;
-    return 1;
-}
-
 /* The slot of a long chunk with this hash, free if the chunk is not there. */
 static inline long_slot *long_at(const chunk_table *table, uint64_t hash, const uint8_t *chunk, uint64_t length) {
     for (uint64_t at = ABOVE_LOWEST_BYTE(hash) & table->longs.mask;; at = (at + 1) & table->longs.mask) {
@@ -92,10 +75,10 @@ static int64_t *put_long(chunk_table *table, uint64_t hash, const uint8_t *chunk
     if (long_chunks_full(&table->longs) &&
         !long_chunks_size(&table->longs, &table->budget, (table->longs.mask + 1) * 2))
         return NULL;
-    if (!table_room(table, length))
+    if (!budget_room(&table->budget, &table->text, &table->text_size, table->text_used + length, 1))
         return NULL;
     long_slot *slot = long_at(table, hash, chunk, length);
-    memmove(table->text + table->text_used, chunk, length);
+    memcpy(table->text + table->text_used, chunk, length);
     *slot = (long_slot){hash, table->text_used, 0, length};
     table->text_used += length;
     table->longs.used++;
@@ -158,6 +141,43 @@ static inline void table_text_soon(const chunk_table *table, uint64_t length, ui
         SOON(table->text + slot->at);
 }
 
+/* Chunks wait until the memory that finding them needs is fetched; then they are counted in their order. */
+enum { WAITING = 64 };
+
+typedef struct {
+    const uint8_t *chunk; /* NULL: a document ends here */
+    uint64_t length, key;
+    int64_t more;
+} waiting_chunk;
+
+/* Count or, with `ids`, number what waits. Returns how many of them are done; the table's budget says why not all. */
+static int count_waiting(chunk_table *table, const waiting_chunk *waiting, int n, int64_t *many, int32_t *ids) {
+    for (int i = 0; i < n; i++)
+        table_text_soon(table, waiting[i].length, waiting[i].key);
+    for (int i = 0; i < n; i++) {
+        int fresh;
+        if (!waiting[i].chunk) {
+            ids[(*many)++] = -1;
+            continue;
+        }
+        int64_t *number = table_find(table, waiting[i].chunk, waiting[i].length, waiting[i].key, &fresh);
+        if (!number)
+            return i;
+        if (ids) {
+            if (fresh)
+                *number = (int64_t)table->numbered++;
+            ids[*many] = (int32_t)*number;
+        } else if (waiting[i].more > INT64_MAX - *number) {
+            table->budget.why = CORE_OVERFLOW;
+            return i;
+        } else {
+            *number += waiting[i].more;
+        }
+        ++*many;
+    }
+    return n;
+}
+
 EXPORT void table_free(chunk_table *table) {
     free(table->shorts.slots);
     free(table->longs.slots);
@@ -172,7 +192,8 @@ EXPORT chunk_table *table_new(uint64_t limit) {
         return NULL;
     table->budget.limit = limit;
     if (key_counts_size(&table->shorts, &table->budget, FIRST_SLOTS) &&
-        long_chunks_size(&table->longs, &table->budget, FIRST_SLOTS) && table_room(table, FIRST_TEXT))
+        long_chunks_size(&table->longs, &table->budget, FIRST_SLOTS) &&
+        budget_room(&table->budget, &table->text, &table->text_size, FIRST_TEXT, 1))
         return table;
     table_free(table);
     return NULL;
@@ -188,6 +209,7 @@ EXPORT uint64_t table_size(const chunk_table *table, uint64_t *text) {
     *text = table->text_used;
     for (uint64_t i = 0; i <= table->shorts.mask; i++)
         *text += table->shorts.slots[i].key >> 56;
+    *text += table->marked ? MARK_BYTES * (table->shorts.used + table->longs.used) : 0;
     return table->shorts.used + table->longs.used;
 }
 
@@ -261,6 +283,10 @@ EXPORT void table_sorted(chunk_table *table, int64_t *offsets, uint8_t *bytes, i
     uint64_t at = 0;
     *offsets++ = 0;
     while (s < last_short || l < last_long) {
+        if (table->marked) {
+            memcpy(bytes + at, WORD_MARK, MARK_BYTES);
+            at += MARK_BYTES;
+        }
         /* the short chunk goes first if its bytes (at most seven) are below those of the long one, or begin it */
         uint64_t length, key = s < last_short ? s->key >> 8 << 8 : 0, size = s < last_short ? s->key & 255 : 0;
         if (s < last_short && (l == last_long || key <= (l->key & ~(uint64_t)0 << (64 - 8 * size)))) {

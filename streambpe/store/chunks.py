@@ -233,7 +233,9 @@ class _Addition:
                 lists = lists_of_range(self._new, files, low, high, threads)
                 if self._grouped:
                     self._add_groups(lists, low, high)
-                added = merge([rows for rows in lists if rows is not None])
+                pieces = [rows for rows in lists if rows is not None]
+                del lists  # otherwise they would be held while they are merged
+                added = merge(pieces)
                 yield as_list(self._sum("steps/add_counts", added.table(), low, high)) if holds_some else added
 
     def _add_groups(self, lists: Sequence[ChunkList | None], low: str, high: str | None) -> None:

@@ -291,7 +291,9 @@ class _TakingBack:
                 kept = lists_of_range(shared, files, low, high)
                 gone = lists_of_range(again, others, low, high)
                 less = [ChunkList(rows.offsets, rows.data, -rows.n) for rows in gone if rows is not None]
-                rows = merge([*(rows for rows in kept if rows is not None), *less])
+                less += [rows for rows in kept if rows is not None]
+                del kept, gone  # otherwise they would be held while they are merged
+                rows = merge(less)
                 if (rows.n < 0).any():
                     raise self._not_the_same(path)
                 yield ChunkList.of_table(rows.table().filter(pa.array(rows.n > 0)))

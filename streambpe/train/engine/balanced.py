@@ -166,7 +166,6 @@ class BalancedLearning(Learning):
         """One merge: left, right, id, and its count in the group that chose it."""
         while (group := self._choice.next_group()) is not None:
             learner = self._learners[group]
-            learner.index()
             left, right, n, _ = learner.best(1, force=False)
             if len(n) and n[0] >= self._least:
                 a, b = int(left[0]), int(right[0])
@@ -184,7 +183,6 @@ class BalancedLearning(Learning):
         pair, least = np.array([[left, right]]), np.ones(1, np.int64)
         made = [learner.figures.made for learner in self._measured]
         for learner in self._all:
-            learner.index()
             learned = learner.apply(pair, least)
             if len(learned.id):
                 continue

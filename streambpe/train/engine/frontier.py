@@ -38,7 +38,7 @@ class Frontier:
         taken or none, but for the very best, which are always taken. The counter is used up."""
         rows, floor = np.empty((0, 2), np.int64), at_least
         for table in counter.tables():
-            more = table.at_least(floor)
+            more = table.parted(1, floor)[0]
             if allowed is not None:
                 more = more[allowed(more[:, 0] >> 32, more[:, 0] & 0xFFFFFFFF)]
             rows = np.concatenate((rows, more))

@@ -208,15 +208,13 @@ class State:
             most_hot=options.hot_pairs or MOST_HOT,
             ratio=options.floor_ratio,
         )
-        learner = Learner(rule, limit)
-        learned = None if lives is None else (lives.count, lives.first_pair, lives.alive)
-        kinds = None
+        tables = kinds = None
         if isinstance(self.rule, WholeCharacterRule):
+            tables = self.rule.tables.allowed, self.rule.tables.merged
             kinds = self.rule.kinds(len(self.tokens))
-            learner.add_kinds(self.rule.tables.allowed, self.rule.tables.merged)
+        learner = Learner(rule, limit, tables, ties.falling)
+        learned = None if lives is None else (lives.count, lives.first_pair, lives.alive)
         learner.add_tokens(self.tokens, self.lengths, ties.order, learned, kinds)
-        if ties.falling is not None:
-            learner.add_steps(ties.falling)
         if options.batch != "paper":  # a round of BatchBPE is judged as a whole
             learner.block(options.blocked)
         for left, right in sorted(self.banned):

@@ -170,11 +170,11 @@ class RunCounting:
 
     def count(self, symbols: Int32, ends: Int64, weights: Int64, *, open_end: bool = False) -> int:
         """Count texts; returns how far that came: to the end, or to a run that may go on behind it."""
-        at = 0, 0
+        at = 0
         while True:
             room, at = self.counter.count(self.kept, symbols, ends, weights, at, open_end=open_end)
             if room:
-                return at[1]
+                return at
             if not self.counter.empty:
                 self.add(self.counter)
             else:  # one run does not fit
