@@ -178,14 +178,14 @@ def _option(value: Any) -> str:
 
 def _passes(batches: Sequence[PassRow]) -> list[PassFacts]:
     """Passes with the events and seconds up to their ends; without those that stand for a log learned before."""
-    known = [batch for batch in batches if batch["seconds"] > 0]
-    seconds = accumulate(batch["seconds"] for batch in known)
+    known = [batch for batch in batches if batch.seconds > 0]
+    seconds = accumulate(batch.seconds for batch in known)
     return [
         {
-            "events_so_far": batch["first_seq"] + batch["events"],
+            "events_so_far": batch.first_seq + batch.events,
             "seconds_so_far": so_far,
-            "events": batch["events"],
-            "memory_bytes": batch["memory_bytes"],
+            "events": batch.events,
+            "memory_bytes": batch.memory_bytes,
         }
         for batch, so_far in zip(known, seconds, strict=True)
     ]
