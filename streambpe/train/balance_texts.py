@@ -26,7 +26,7 @@ from streambpe.sources.source import Source
 from streambpe.store.chunks import range_bytes
 from streambpe.store.counted import CorpusDigest
 from streambpe.store.merge import merged_lists
-from streambpe.store.parts import Part, PartWriter, list_parts, parts_by_group, read_part
+from streambpe.store.parts import Part, list_parts, parts_by_group, read_part, write_part
 from streambpe.store.run import Run
 from streambpe.system import compose_name
 from streambpe.train.counting.count import count
@@ -54,14 +54,7 @@ class BalanceTexts:
                     if digest.facts(0)["sha256"] == self.digests[name]:
                         continue
             path.parent.mkdir(exist_ok=True)
-            writer = PartWriter(path)
-            try:
-                for rows in merged_lists(parts, at_once):
-                    writer.write(rows)
-                writer.commit([])
-            except BaseException:
-                writer.abandon()
-                raise
+            write_part(path, merged_lists(parts, at_once))
             kept.append(path)
         return kept
 
@@ -87,7 +80,7 @@ def parse_texts(given: Given) -> dict[str, list[str]]:
 def counted_texts(run: Run, given: Given, counting: Counting, resources: Resources) -> Iterator[BalanceTexts]:
     """The texts, counted as a RUN counts, in a folder that is gone afterwards."""
     files = parse_texts(given)
-    facts = run.facts() if run.state.exists() else run.facts_kept()
+    facts = run.known_facts()
     options: dict[str, Any] = json.loads(facts["config"]) if facts else dict(counting.options)
     read = of_sources(list_parts(run).spans, counting) if facts else {}  # as RUN's sources were read
     sources = _sources(files, replace(counting, **(read | _ALONE)))

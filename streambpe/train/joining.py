@@ -14,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
+from streambpe.config import TrainConfig
+from streambpe.count_config import CountConfig
 from streambpe.errors import RunMismatch
 from streambpe.files import replace_file
 from streambpe.model.events import Events
@@ -23,6 +25,7 @@ from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint
 from streambpe.store.models import encoding_pattern
 from streambpe.store.passes import VetoRow
+from streambpe.store.run import Run
 from streambpe.store.sequences import order_parts
 from streambpe.store.trainings import TokenTable
 from streambpe.system import tree_memory
@@ -53,33 +56,34 @@ def find_documents(training: Training, corpus: Corpus) -> FoundDocuments:
     counting.
     """
     refuse_other_tables(training.run.path, corpus.facts, corpus.pattern, "learning superwords")
-    if not corpus.counting.sequences:
-        raise RunMismatch(
-            f"{training.run.path} was counted without --sequences, and superwords are learned from the documents. "
-            f"Nothing was changed. Count into another RUN: `streambpe train RUN SOURCE... --superwords "
-            f"{training.config.superwords}` does it by itself."
-        )
+    refuse_without_documents(training.run, corpus.counting, training.config)
     documents = Documents(training.run, order_parts(training.run, corpus.parts))
     if training.config.superwords != "uw":
         return FoundDocuments(documents)
-    return FoundDocuments(documents, *_stage_patterns(training, corpus))
-
-
-def _stage_patterns(training: Training, corpus: Corpus) -> tuple[Pattern, Pattern]:
-    """uw: what the words are cut by, and what superwords are cut by; an error that says why if these documents cannot
-    be cut anew."""
     how = corpus.counting.as_facts()
     first = find_pattern(how["pattern"], gaps=how["gaps"], split_scripts=how["split_scripts"])
-    second = encoding_pattern({**how, **training.config.as_facts()})
-    gaps = corpus.counting.gaps
-    if gaps == "drop" or first.word_mark:
+    return FoundDocuments(documents, first, encoding_pattern({**how, **training.config.as_facts()}))
+
+
+def refuse_without_documents(run: Run, counting: CountConfig, config: TrainConfig) -> None:
+    """An error if superwords are wanted and a run that was counted so has no documents, or uw cannot cut them anew."""
+    if config.superwords == "none":
+        return
+    if not counting.sequences:
         raise RunMismatch(
-            f"{training.run.path} was counted with --{'gaps drop' if gaps == 'drop' else 'pattern whitespace'}, so "
-            f"that its chunks are not the whole text, which --superwords uw cuts anew. Nothing was changed. "
-            f"Count into another RUN."
+            f"{run.path} was counted without --sequences, and superwords are learned from the documents. "
+            f"Nothing was changed. Count into another RUN: `streambpe train RUN SOURCE... --superwords "
+            f"{config.superwords}` does it by itself."
         )
-    find_pattern(training.config.stage2_pattern, gaps=gaps)  # refuses one that leaves text out
-    return first, second
+    if config.superwords != "uw":
+        return
+    drops = counting.gaps == "drop"
+    if drops or find_pattern(counting.pattern, gaps=counting.gaps).word_mark:
+        raise RunMismatch(
+            f"{run.path} was counted with --{'gaps drop' if drops else 'pattern whitespace'}, so that its chunks are "
+            f"not the whole text, which --superwords uw cuts anew. Nothing was changed. Count into another RUN."
+        )
+    find_pattern(config.stage2_pattern, gaps=counting.gaps)  # refuses one that leaves text out
 
 
 def superwords_folder(training: Training, goal: Goal, words: Journal) -> Path:

@@ -19,7 +19,6 @@ from tests.sequential import (
     hard_words,
     learn,
     new_engine,
-    paper_learn,
     run,
     text_words,
     wrong_pairs,
@@ -91,18 +90,6 @@ def test_every_rule_at_once_equals_one_merge_at_a_time():
         engine = new_engine(engine_words(words), BASE, engine_options(deletions=rule_of(tau, to, test), **rule, **few))
         assert told(engine.batches(size)) == slowly(words, size, tau, to, test, **rule), f"seed {seed}"
         assert wrong_pairs(engine) == []
-
-
-def test_rounds_equal_the_published_rule():
-    """Pairs of one round are found before the first is merged, whatever the index holds."""
-    for seed in seeds(40):
-        rng = random.Random(seed)
-        words = words_for(rng)
-        cap, most = rng.choice([(2, None), (1, 5), (3, 2)])
-        options = {"cap_divisor": cap, "max_batch": most, "overlaps": rng.choice(["all", "disjoint"])}
-        found, _ = run(words, 40, batch="paper", **options, **small_index(rng))
-        assert found == paper_learn(words, 40, **options)[: len(found)], f"seed {seed}"
-        assert found or not learn(words, 1)
 
 
 def test_stopped_after_every_event_and_begun_from_any_state():

@@ -79,5 +79,6 @@ class Frontier:
         self.count[place[here]] += n[here]
         keep, more = self.count >= self.floor, ~here & (n >= self.floor)
         columns = ((self.left, left), (self.right, right), (self.count, n))
-        now = self.of_pairs(*(np.concatenate((old[keep], new[more])) for old, new in columns), self.floor)
+        lefts, rights, counts = (np.concatenate((old[keep], new[more])) for old, new in columns)
+        now = self.of_pairs(lefts, rights, counts, self.floor)
         self.left, self.right, self.count = now.left, now.right, now.count

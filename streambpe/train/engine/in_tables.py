@@ -285,8 +285,8 @@ class TableLearning(Learning):
                 if len(at):
                     before = pairs_of(rows.at(rows.words_at(at)), self.state.disjoint)
                     live = rows.at(np.flatnonzero(rows.token >= 0))
-                    hit = live.token == gone.id
-                    split = Rows(*(np.repeat(column, np.where(hit, len(gone.into), 1)) for column in live))
+                    sizes = np.where(live.token == gone.id, len(gone.into), 1)
+                    split = Rows(np.repeat(live.word, sizes), np.repeat(live.token, sizes), np.repeat(live.n, sizes))
                     split.token[split.token == gone.id] = np.tile(gone.into, len(at))
                     where = np.flatnonzero(np.isin(split.word, rows.word[at]))
                     yield self._rewritten(block, before, split, where)
