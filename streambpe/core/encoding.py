@@ -118,7 +118,8 @@ class ModelTables:
         self._arrays: dict[tuple[str, str], npt.NDArray[Any]] = {}  # by their places in the structure
         self._numbers: dict[tuple[str, str], int] = {
             ("", "alphabet"): symbols.alphabet, ("", "unknown"): symbols.unknown, ("", "escape"): symbols.escape,
-            ("", "unknown_name"): unknown_name, ("", "window"): window, ("super", "events"): len(events.made), ("super", "backwards"): backwards,
+            ("", "unknown_name"): unknown_name, ("", "window"): window,
+            ("super", "events"): len(events.made), ("super", "backwards"): backwards,
         }  # fmt: skip
         self._fill_chunk_rules(events)
         numbers = list(events.supermerges.values())
@@ -149,7 +150,7 @@ class ModelTables:
 
     def __getstate__(self) -> dict[str, Any]:
         """For another process: the arrays, not their addresses. How to split is not part of it (`split_by`)."""
-        return {key: value for key, value in vars(self).items() if key not in ("model", "split")}
+        return {key: value for key, value in vars(self).items() if key != "model"} | {"split": None}
 
     def split_by(self, split: Split | None) -> None:
         """Say how texts are split; again in a process that got these tables."""

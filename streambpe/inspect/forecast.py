@@ -66,7 +66,7 @@ class Forecast:
         self.text = 1 / grown.share  # the corpus is so many times the sample
         self.distinct = grown.distinct.ratio(self.text)
         self.places = grown.places.ratio(self.text)
-        self.all_places = round((rehearsed.batches[0]["places"] if rehearsed.batches else 0) * self.places)
+        self.all_places = round((rehearsed.batches[0].places if rehearsed.batches else 0) * self.places)
         self.in_memory = fits_in_memory(self.all_places, resources.memory_bytes)
         self.learner = rehearsed  # or a second rehearsal, that learned from disk as the training will
         self._grown, self._rehearsed, self._resources = grown, rehearsed, resources
@@ -87,12 +87,12 @@ class Forecast:
         """The cost of passes and events stays; that of occurrences and of counting pairs grows with places."""
         batches = self._rehearsed.batches
         total = self._rehearsed.stages.get("learning", 0.0)
-        plain = [batch for batch in batches if not batch["refills"]]
+        plain = [batch for batch in batches if not batch.refills]
         if len(plain) < 3:
             return total * self.places
-        slope = np.polyfit([batch["executed"] for batch in plain], [batch["seconds"] for batch in plain], 1)[0]
-        counted = sum(batch["seconds"] for batch in batches if batch["refills"])
-        grows = counted + max(0.0, float(slope)) * sum(batch["executed"] for batch in batches)
+        slope = np.polyfit([batch.executed for batch in plain], [batch.seconds for batch in plain], 1)[0]
+        counted = sum(batch.seconds for batch in batches if batch.refills)
+        grows = counted + max(0.0, float(slope)) * sum(batch.executed for batch in batches)
         return total + min(grows, total) * (self.places - 1)
 
     def memory_bytes(self) -> int:
@@ -100,7 +100,7 @@ class Forecast:
         rehearsed, learner = self._rehearsed, self.learner
         more_chunks = self._parts(self.text)[1] - self._parts(1.0)[1]
         counting = rehearsed.count_peak_bytes + self._resources.threads * self._grown.bytes_a_chunk * more_chunks
-        engine = max((batch["memory_bytes"] for batch in learner.batches), default=0)
+        engine = max((batch.memory_bytes for batch in learner.batches), default=0)
         learning = learner.learn_peak_bytes + engine * (self.places - 1)
         peak = min(self._resources.memory_bytes, max(counting, learning))
         return round(max(rehearsed.count_peak_bytes, rehearsed.learn_peak_bytes, peak))

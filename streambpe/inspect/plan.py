@@ -199,7 +199,7 @@ def _notes(suits: int, rehearsed: Rehearsal, config: TrainConfig, grown: Grown) 
             f"This machine has {format_size(available_memory())} of memory: learning will go from disk whatever "
             f"--memory says."
         )
-    learned = sum(batch["events"] for batch in rehearsed.batches)
+    learned = sum(batch.events for batch in rehearsed.batches)
     if grown.share < 1 and rehearsed.stages.get("learning") and learned + 256 < config.vocab_size - config.extra_ids:
         notes.append("What was read is too little for the whole vocabulary: the time is a guess. Give --rehearse more.")
     if config.superwords != "none":

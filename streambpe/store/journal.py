@@ -70,8 +70,8 @@ class Journal:
         for veto in vetoes:
             journal._note_veto(veto)
         for batch in batches:
-            first = batch["first_seq"]
-            journal._unwritten.extend(journal.events[first : first + batch["events"]].lines())
+            first = batch.first_seq
+            journal._unwritten.extend(journal.events[first : first + batch.events].lines())
             journal.add_batch(batch)
         return journal
 
@@ -145,7 +145,7 @@ class Journal:
     def add_batch(self, record: PassRow) -> None:
         """Remember a pass; it covers the events added since the last one."""
         self.batches.append(record)
-        named = {"op": "batch", **record}
+        named = {"op": "batch", **vars(record)}
         self._sum_up([_line(named)])
         self._unwritten.append(_line({**named, "sum": self._since_pass.digest().hex()}))
         self._since_pass, self._summed = mmh3.mmh3_x64_128(), len(self._unwritten)

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from typing import TypedDict
 
 
-class PassRow(TypedDict):
+@dataclass
+class PassRow:
     """What one pass of the engine did; it covers `events` events from number `first_seq` on."""
 
-    batch: int
-    first_seq: int
-    events: int
-    seconds: float
-    mode: str
-    candidates: int
-    occurrences: int
-    executed: int
-    positions: int
-    rounds: int
-    stopped_by: str
-    refills: int
-    spills: int
-    switched: bool
-    hot_pairs: int
-    pair_floor: int
-    places: int
-    memory_bytes: int
+    batch: int = 0
+    first_seq: int = 0
+    events: int = 0
+    seconds: float = 0.0
+    mode: str = "index"
+    candidates: int = 0
+    occurrences: int = 0  # found; `executed` of them were rewritten
+    executed: int = 0
+    positions: int = 0  # index entries or places looked at
+    rounds: int = 0
+    stopped_by: str = ""
+    refills: int = 0  # times that pairs were counted from scratch before this pass
+    spills: int = 0  # partial counts written to disk meanwhile
+    switched: bool = False  # from scan to index, before this pass
+    hot_pairs: int = 0
+    pair_floor: int = 0
+    places: int = 0
+    memory_bytes: int = 0  # the engine's own arrays
 
 
 class VetoRow(TypedDict):
@@ -37,5 +39,5 @@ class VetoRow(TypedDict):
     n: int
 
 
-PASS_COLUMNS = tuple(PassRow.__annotations__)
+PASS_COLUMNS = tuple(field.name for field in fields(PassRow))
 VETO_COLUMNS = tuple(VetoRow.__annotations__)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import cast
 
 import duckdb
@@ -133,14 +133,14 @@ def read_words_ahead(con: duckdb.DuckDBPyConnection) -> list[Event]:
 
 def list_batches(con: duckdb.DuckDBPyConnection) -> list[PassRow]:
     """Table batches of the connection's training, in order."""
-    return [cast(PassRow, dict(zip(PASS_COLUMNS, row, strict=True))) for row in run_sql(con, "get_batches")]
+    return [PassRow(*row) for row in run_sql(con, "get_batches")]
 
 
 def read_passes(con: duckdb.DuckDBPyConnection, events: int) -> tuple[list[PassRow], list[VetoRow]] | None:
     """The passes and vetoes of a finished training; None if its passes do not add up to so many events."""
     batches = list_batches(con)
     vetoes = [cast(VetoRow, dict(zip(VETO_COLUMNS, row, strict=True))) for row in run_sql(con, "get_vetoed")]
-    return (batches, vetoes) if sum(batch["events"] for batch in batches) == events else None
+    return (batches, vetoes) if sum(batch.events for batch in batches) == events else None
 
 
 def fold_training(
@@ -164,7 +164,7 @@ def fold_training(
         run_sql(con, "steps/mark_dead_tokens")
     if len(batches) > n_batches:
         rows = batches[n_batches:]
-        append(con, "batches", pa.table({name: list(map(itemgetter(name), rows)) for name in PASS_COLUMNS}))
+        append(con, "batches", pa.table({name: list(map(attrgetter(name), rows)) for name in PASS_COLUMNS}))
     if len(vetoes) > n_vetoed:
         names = dict(zip(("seq", "left_id", "right_id", "n"), VETO_COLUMNS, strict=True))
         new = vetoes[n_vetoed:]

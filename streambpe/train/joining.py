@@ -209,7 +209,7 @@ class _InOrderLearned:
         passes = len(self.words.batches)
         for batch in supermerges.batches[len(journal.batches) - passes :]:
             at = len(journal.batches)
-            journal.batches.append({**batch, "batch": at, "first_seq": words + batch["first_seq"]})
+            journal.batches.append(replace(batch, batch=at, first_seq=words + batch.first_seq))
         self.publisher.publish(engine, journal, book)
 
 

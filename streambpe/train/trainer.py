@@ -295,4 +295,5 @@ def _record(batch: Batch, journal: Journal, book: TokenTable) -> None:
         done = gone.after
     journal.add_merges(*(column[done:] for column in columns))
     book.add(journal.events[first:], first)
-    journal.add_batch(batch.record.row(len(journal.batches), first, len(journal.events) - first))
+    events = len(journal.events) - first
+    journal.add_batch(replace(batch.record, batch=len(journal.batches), first_seq=first, events=events))

@@ -29,6 +29,7 @@ from streambpe.inspect.sample import SUBSETS, WINDOW_BYTES, draw_windows, writin
 from streambpe.progress import Meter
 from streambpe.resources import Resources
 from streambpe.sources.find import find_sources
+from streambpe.store.passes import PassRow
 from streambpe.text.patterns import find_pattern
 from streambpe.train.counting.count import count
 from streambpe.train.opening import engine_room, fits_in_memory, memory_for
@@ -255,9 +256,7 @@ def test_superwords_are_rehearsed_with_documents(tmp_path):
 def test_learning_from_disk_is_foretold():
     """With little memory the rehearsal gets less by as much, and its time is carried on in proportion."""
     grown = Grown(0.1, *(Growth(tuple(100 * k**0.5 for k in (1, 2, 4, 8, 16))),) * 2, 20.0)
-    batch = {
-        "seconds": 1.0, "events": 10, "executed": 10, "refills": 0, "places": 20_000_000, "memory_bytes": 3 * 10**8
-    }  # fmt: skip
+    batch = PassRow(events=10, seconds=1.0, executed=10, places=20_000_000, memory_bytes=3 * 10**8)
     told = Rehearsal(
         seconds=4.0, stages={"counting": 1.0, "learning": 2.0}, batches=[batch],
         peak_disk_bytes=30, end_disk_bytes=10, learn_peak_bytes=10**8,

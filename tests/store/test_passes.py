@@ -8,7 +8,7 @@ import pytest
 
 from streambpe.model.events import merge_event
 from streambpe.store.journal import Journal
-from streambpe.train.engine.rules import pass_carried_over
+from streambpe.store.passes import PassRow
 
 
 def test_a_commit_that_failed_is_made_again_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -16,7 +16,7 @@ def test_a_commit_that_failed_is_made_again_whole(tmp_path: Path, monkeypatch: p
     journal = Journal.start(tmp_path / "pending.events", {"config": {}})
     journal.save()
     journal.add_event(merge_event(97, 99, 256, 5))
-    journal.add_batch({**pass_carried_over(1), "mode": "index", "seconds": 0.25, "pair_floor": 3})
+    journal.add_batch(PassRow(events=1, mode="index", seconds=0.25, pair_floor=3))
     before = journal.path.read_bytes()
 
     def full(handle: int) -> None:

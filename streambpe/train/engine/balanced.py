@@ -28,12 +28,13 @@ import numpy as np
 from streambpe.arrays import Int32, Int64
 from streambpe.core.learner import FULL, Learner, NoRoom
 from streambpe.errors import LimitError
+from streambpe.store.passes import PassRow
 from streambpe.train.engine.column import write_column
 from streambpe.train.engine.engine import Engine, word_slices
 from streambpe.train.engine.frontier import Frontier
 from streambpe.train.engine.learning import Given, Learning
 from streambpe.train.engine.pair_counter import PairCounter
-from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds, EngineOptions, Words
+from streambpe.train.engine.rules import ANY, Batch, Bounds, EngineOptions, Words
 from streambpe.train.engine.state import State
 
 _BATCH_SECONDS = 0.1
@@ -146,7 +147,7 @@ class BalancedLearning(Learning):
 
     # ------------------------------------------------------------------ learning
 
-    def step(self, remaining: int, record: BatchRecord, bounds: Bounds = ANY) -> Batch | None:
+    def step(self, remaining: int, record: PassRow, bounds: Bounds = ANY) -> Batch | None:
         """Merges for a moment, one at a time; None when no group has a pair left."""
         assert bounds == ANY, "each group counts for itself"
         began = time.perf_counter()
@@ -192,7 +193,7 @@ class BalancedLearning(Learning):
         for i, learner in enumerate(self._measured):
             self._choice.tokens[i] -= learner.figures.made - made[i]
 
-    def _batch(self, rows: list[Given], record: BatchRecord, began: float) -> Batch:
+    def _batch(self, rows: list[Given], record: PassRow, began: float) -> Batch:
         columns = np.array(rows, np.int64).reshape(-1, 4)
         record.mode, record.candidates = self.kind, len(rows)
         record.rounds, record.stopped_by = len(rows), "limit"

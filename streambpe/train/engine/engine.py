@@ -28,11 +28,12 @@ import numpy as np
 from streambpe.arrays import MAX_COUNT, Int32, Int64
 from streambpe.core.learner import Deletion, NoRoom
 from streambpe.errors import CountOverflow, ReplayMismatch
+from streambpe.store.passes import PassRow
 from streambpe.train.engine.from_disk import DiskLearning
 from streambpe.train.engine.in_memory import BYTES_PER_PLACE, MemoryLearning, measured
 from streambpe.train.engine.in_tables import TableLearning
 from streambpe.train.engine.learning import Given, Learning, Parts
-from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds, EngineOptions, PairRule, Words, release_maps
+from streambpe.train.engine.rules import ANY, Batch, Bounds, EngineOptions, PairRule, Words, release_maps
 from streambpe.train.engine.state import Known, State
 from streambpe.train.engine.ties import TieOrder
 
@@ -120,7 +121,7 @@ class Engine:
             return False
         return True
 
-    def _move(self, record: BatchRecord) -> None:
+    def _move(self, record: PassRow) -> None:
         """Go from disk to memory if the words fit now."""
         before = self.learning
         if not before.is_ready_to_move() or before.places > self._fitting:
@@ -152,7 +153,7 @@ class Engine:
     def step(self, remaining: int, bounds: Bounds = ANY) -> Batch | None:
         """One pass: at least one merge and at most `remaining`; none where the best pair is out of bounds. None when no
         pair is left."""
-        record = BatchRecord()
+        record = PassRow()
         while True:
             self._move(record)
             try:

@@ -16,11 +16,12 @@ import numpy as np
 
 from streambpe.arrays import Int32, Int64
 from streambpe.core.learner import LIVING, NONE_LEFT, UNFIT, Deletion, NoRoom
+from streambpe.store.passes import PassRow
 from streambpe.train.engine.column import SEPARATOR, Rewrite, read_column, write_column
 from streambpe.train.engine.frontier import Frontier
 from streambpe.train.engine.in_memory import MemoryLearning
 from streambpe.train.engine.learning import Learning, Parts
-from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds
+from streambpe.train.engine.rules import ANY, Batch, Bounds
 from streambpe.train.engine.scan import SCAN_BYTES_PER_PLACE, Digest, Links, ScanColumn
 from streambpe.train.engine.state import State
 
@@ -78,7 +79,7 @@ class DiskLearning(Learning):
     def _at_least(self) -> int:
         return max(1, self.state.options.min_frequency)
 
-    def step(self, remaining: int, record: BatchRecord, bounds: Bounds = ANY) -> Batch | None:
+    def step(self, remaining: int, record: PassRow, bounds: Bounds = ANY) -> Batch | None:
         """See Learning.step."""
         while self._begin_stage(record):
             batch = self._step_of_stage(remaining, record, bounds)
@@ -86,7 +87,7 @@ class DiskLearning(Learning):
                 return batch
         return None
 
-    def _begin_stage(self, record: BatchRecord) -> bool:
+    def _begin_stage(self, record: PassRow) -> bool:
         """Begin a stage if none is under way, after all pairs were counted where that is due; False if no pair is
         left."""
         while self.stage is None:
@@ -105,7 +106,7 @@ class DiskLearning(Learning):
                     self._filled = False  # all hot pairs were vetoed
         return True
 
-    def _refill(self, record: BatchRecord) -> None:
+    def _refill(self, record: PassRow) -> None:
         options, state = self.state.options, self.state
         most = options.hot_pairs or max(1 << 12, min(1 << 20, options.memory_bytes // 4 // 64))
         counter = self.column.count_pairs(options.counter_bytes, self.pairs)
@@ -116,7 +117,7 @@ class DiskLearning(Learning):
 
     # ------------------------------------------------------------------ stages
 
-    def _learn_from_links(self, record: BatchRecord) -> None:
+    def _learn_from_links(self, record: PassRow) -> None:
         """Boil the column on disk down to a digest and learn from that for a while (see ScanColumn.digest)."""
         links = self._next_links()
         if links is None:
@@ -137,7 +138,7 @@ class DiskLearning(Learning):
         except NoRoom:
             self._links = max(64, self._links // 2)
 
-    def _learn_alone(self, best: Int64, record: BatchRecord) -> None:
+    def _learn_alone(self, best: Int64, record: PassRow) -> None:
         """A stage of one merge, for which there is always room: of one pair, the chains are that pair, or the distinct
         repeats of one token."""
         frontier = self.frontier
@@ -151,7 +152,7 @@ class DiskLearning(Learning):
         """Tokens of a digest, at most."""
         return self.state.options.digest_tokens or max(1 << 10, self.state.options.memory_bytes // 4 // _TOKEN_BYTES)
 
-    def _digest(self, links: Links, record: BatchRecord, room: int) -> Digest | None:
+    def _digest(self, links: Links, record: PassRow, room: int) -> Digest | None:
         touched = self.column.touched
         digest = self.column.digest(links, self.state.next_id, room)
         record.positions += self.column.touched - touched
@@ -190,7 +191,7 @@ class DiskLearning(Learning):
                 return None
             self._links = min(4 * self._links, MOST_LINKS)
 
-    def _step_of_stage(self, remaining: int, record: BatchRecord, bounds: Bounds) -> Batch | None:
+    def _step_of_stage(self, remaining: int, record: PassRow, bounds: Bounds) -> Batch | None:
         """Events of the stage; None where it has come to its end without any."""
         assert self.stage is not None
         learning, is_of_one = self.stage.learning, self.stage.is_of_one
@@ -250,7 +251,7 @@ class DiskLearning(Learning):
         """(left, right, count, floor): every pair that may merge and counts at least the floor."""
         self.end_stage()
         if not self._filled:
-            self._refill(BatchRecord())
+            self._refill(PassRow())
         frontier = self.frontier
         floor = max(1, frontier.floor)
         keep = np.flatnonzero(frontier.count >= floor)

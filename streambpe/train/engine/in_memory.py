@@ -14,10 +14,11 @@ import numpy as np
 
 from streambpe.arrays import MAX_COUNT, Int32, Int64
 from streambpe.core.learner import ASK, DONE, FULL, LIVING, NONE_LEFT, UNFIT, Figures, Learned, NoRoom
+from streambpe.store.passes import PassRow
 from streambpe.train.engine import batch as rounds
 from streambpe.train.engine.column import Rewrite, read_column, write_column
 from streambpe.train.engine.learning import Learning, Parts
-from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds
+from streambpe.train.engine.rules import ANY, Batch, Bounds
 from streambpe.train.engine.state import State
 
 BYTES_PER_PLACE = 14  # when learning begins: 8 for the words, the rest for where pairs stand and their table
@@ -70,7 +71,7 @@ class MemoryLearning(Learning):
 
     # ------------------------------------------------------------------ learning
 
-    def step(self, remaining: int, record: BatchRecord, bounds: Bounds = ANY) -> Batch | None:
+    def step(self, remaining: int, record: PassRow, bounds: Bounds = ANY) -> Batch | None:
         """See Learning.step."""
         self._refuse_unsplit()
         began = time.perf_counter()
@@ -101,7 +102,7 @@ class MemoryLearning(Learning):
                     raise NoRoom
                 return None
 
-    def _take(self, learned: Learned, record: BatchRecord, began: float) -> Batch:
+    def _take(self, learned: Learned, record: PassRow, began: float) -> Batch:
         """What the learner did, as a batch."""
         figures = self.learner.figures
         self.state.take(learned, figures.dead)
@@ -113,7 +114,7 @@ class MemoryLearning(Learning):
         record.seconds += time.perf_counter() - began
         return Batch(learned.left, learned.right, learned.id, learned.n, record, learned.vetoed, learned.deleted)
 
-    def _record(self, learned: Learned, now: Figures, record: BatchRecord) -> None:
+    def _record(self, learned: Learned, now: Figures, record: PassRow) -> None:
         before = self._before
         record.mode = self.kind
         record.candidates = len(learned.id)
@@ -136,7 +137,7 @@ class MemoryLearning(Learning):
 
     # ------------------------------------------------------------------ BatchBPE's rounds
 
-    def _round(self, remaining: int, record: BatchRecord, began: float) -> Batch | None:
+    def _round(self, remaining: int, record: PassRow, began: float) -> Batch | None:
         state, options = self.state, self.state.options
         most = rounds.paper_batch_size(remaining, state.next_id, options.cap_divisor, options.max_batch or MAX_COUNT)
         vetoed: list[tuple[int, int, int]] = []

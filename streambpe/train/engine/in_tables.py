@@ -36,12 +36,13 @@ from streambpe.arrays import MAX_COUNT, Int32, Int64
 from streambpe.core.learner import Deletion
 from streambpe.later import polars as pl
 from streambpe.store.database import feed, open_store
+from streambpe.store.passes import PassRow
 from streambpe.store.sqlfiles import query_frame, run_sql
 from streambpe.train.engine import batch as rounds
 from streambpe.train.engine.column import leftmost
 from streambpe.train.engine.frontier import Frontier
 from streambpe.train.engine.learning import Learning, Parts
-from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds
+from streambpe.train.engine.rules import ANY, Batch, Bounds
 from streambpe.train.engine.state import State
 from streambpe.train.engine.table_words import (
     ID_BITS,
@@ -91,7 +92,7 @@ class TableLearning(Learning):
         for block in self.blocks:
             self._wait_with(_summed([pairs_of(block.rows(), state.disjoint)]))
         self.best = Frontier()
-        self._refill(1, BatchRecord())
+        self._refill(1, PassRow())
 
     def _add_blocks(self, symbols: Int32, offsets: Int64, weights: Int64, most: int) -> None:
         at = 0
@@ -125,7 +126,7 @@ class TableLearning(Learning):
     def _at_least(self) -> int:
         return max(1, self.state.options.min_frequency)
 
-    def step(self, remaining: int, record: BatchRecord, bounds: Bounds = ANY) -> Batch | None:
+    def step(self, remaining: int, record: PassRow, bounds: Bounds = ANY) -> Batch | None:
         """See Learning.step."""
         began = time.perf_counter()
         vetoed: list[Pair] = []
@@ -154,7 +155,7 @@ class TableLearning(Learning):
         self._finish(record, began, len(chosen) - len(batch.id))
         return batch
 
-    def _choose(self, remaining: int, record: BatchRecord) -> list[Pair]:
+    def _choose(self, remaining: int, record: PassRow) -> list[Pair]:
         """The best pairs, best first; empty where none is left."""
         options, fewest, looked_at = self.state.options, 1, _LOOKED_AT
         if options.batch == "paper":
@@ -186,7 +187,7 @@ class TableLearning(Learning):
                 break
         return taken
 
-    def _refill(self, fewest: int, record: BatchRecord) -> None:
+    def _refill(self, fewest: int, record: PassRow) -> None:
         """Take the best pairs of the table into memory, at least so many. Those that count much less than the best
         would change often until they are wanted."""
         self._write_waiting()
@@ -219,7 +220,7 @@ class TableLearning(Learning):
 
     # ------------------------------------------------------------------ merging
 
-    def _merge(self, chosen: Sequence[Pair], record: BatchRecord) -> Batch:
+    def _merge(self, chosen: Sequence[Pair], record: PassRow) -> Batch:
         """Merge these pairs, or as many of them as are certain."""
         state, paper = self.state, self.state.options.batch == "paper"
         pairs = Pairs(chosen, state.next_id)
@@ -260,7 +261,7 @@ class TableLearning(Learning):
         found: Sequence[tuple[Int64, Int64] | None],
         ids: Int64,
         deleted: Sequence[Deletion],
-        record: BatchRecord,
+        record: PassRow,
     ) -> Iterator[pl.DataFrame]:
         """Put one token in the place of two where one of the first pairs begins, and its parts in the place of a
         deleted token; gives what this changes in the counts of pairs."""
@@ -284,9 +285,8 @@ class TableLearning(Learning):
                 if len(at):
                     before = pairs_of(rows.at(rows.words_at(at)), self.state.disjoint)
                     live = rows.at(np.flatnonzero(rows.token >= 0))
-                    hit = live.token == gone.id
-                    many = np.where(hit, len(gone.into), 1)
-                    split = Rows(np.repeat(live.word, many), np.repeat(live.token, many), np.repeat(live.n, many))
+                    sizes = np.where(live.token == gone.id, len(gone.into), 1)
+                    split = Rows(np.repeat(live.word, sizes), np.repeat(live.token, sizes), np.repeat(live.n, sizes))
                     split.token[split.token == gone.id] = np.tile(gone.into, len(at))
                     where = np.flatnonzero(np.isin(split.word, rows.word[at]))
                     yield self._rewritten(block, before, split, where)
@@ -309,7 +309,7 @@ class TableLearning(Learning):
         else:
             self.best.change(left, right, n)
 
-    def _finish(self, record: BatchRecord, began: float, uncertain: int) -> None:
+    def _finish(self, record: PassRow, began: float, uncertain: int) -> None:
         record.mode, record.stopped_by = self.kind, "uncertain" if uncertain else "all"
         record.seconds += time.perf_counter() - began
         record.hot_pairs, record.pair_floor = len(self.best.count), self.best.floor

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from streambpe.arrays import MAX_COUNT, Int32, Int64
-from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds
+from streambpe.store.passes import PassRow
+from streambpe.train.engine.rules import ANY, Batch, Bounds
 
 Given = tuple[int, int, int, int]  # a known merge: left, right, id, n
 Parts = Iterable[tuple[Int32, Int64, Int64]]  # symbols, offsets, weights of some words
@@ -29,7 +30,7 @@ class Learning(Protocol):
     def nbytes(self) -> int:
         """Bytes of memory taken."""
 
-    def step(self, remaining: int, record: BatchRecord, bounds: Bounds = ANY) -> Batch | None:
+    def step(self, remaining: int, record: PassRow, bounds: Bounds = ANY) -> Batch | None:
         """At least one merge and at most `remaining`; none where the best pair is out of bounds. None when no pair is
         left."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
@@ -67,34 +67,9 @@ class EngineOptions(EngineTuning):
         return self.memory_bytes // 2 if self.counter_rows is None else 48 * self.counter_rows
 
 
-@dataclass
-class BatchRecord:
-    """What one pass did, for the table of batches."""
-
-    seconds: float = 0.0
-    mode: str = "index"
-    candidates: int = 0
-    occurrences: int = 0  # found; `executed` of them were rewritten
-    executed: int = 0
-    positions: int = 0  # index entries or places looked at
-    rounds: int = 0
-    stopped_by: str = ""
-    refills: int = 0  # times that pairs were counted from scratch before this pass
-    spills: int = 0  # partial counts written to disk meanwhile
-    switched: bool = False  # from scan to index, before this pass
-    hot_pairs: int = 0
-    pair_floor: int = 0
-    places: int = 0
-    memory_bytes: int = 0  # the engine's own arrays
-
-    def row(self, number: int, first_seq: int, events: int) -> PassRow:
-        """The row of table batches."""
-        return {"batch": number, "first_seq": first_seq, "events": events, **asdict(self)}  # type: ignore[typeddict-item]
-
-
 def pass_carried_over(events: int, mode: str = "unknown") -> PassRow:
     """A pass that stands for all events of a log whose own passes are not known."""
-    return BatchRecord(mode=mode, stopped_by="unknown").row(0, 0, events)
+    return PassRow(events=events, mode=mode, stopped_by="unknown")
 
 
 class Bounds(NamedTuple):
@@ -118,7 +93,7 @@ class Batch:
     right: Int64
     id: Int64
     n: Int64
-    record: BatchRecord
+    record: PassRow
     vetoed: list[tuple[int, int, int]] = field(default_factory=list)
     deleted: list[Deletion] = field(default_factory=list)
 

@@ -440,7 +440,7 @@ class SuperwordPhase:
             opened |= self.spellings.add(event)
             self.queue.append(event)
         events = len(self.journal.events) - first
-        self.journal.add_batch(batch.record.row(len(self.journal.batches), first, events))
+        self.journal.add_batch(replace(batch.record, batch=len(self.journal.batches), first_seq=first, events=events))
         if self.on_batch:
             self.on_batch(batch)
         done = len(self.journal.events) + self._words_before(int(batch.n[-1]) if len(batch.n) else 0)
