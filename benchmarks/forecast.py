@@ -139,13 +139,14 @@ def measure(path: str, work: Path, options: dict[str, Any], memory: str) -> tupl
 
 def starting(work: Path) -> tuple[float, float]:
     """Seconds until a Ray on this machine is up, and of each question on it."""
+    from streambpe.resources import Resources
     from streambpe.runners.ray import Needs, OnRay, one_ray
 
     took = []
     with one_ray():
         for number in range(4):
             began = time.perf_counter()
-            OnRay(Needs(None, 2, 800 << 20, 100 << 20, 50 << 20, work / f"shared-{number}")).close()
+            OnRay(Needs(Resources(800 << 20, 2), 100 << 20, 50 << 20, work / f"shared-{number}")).close()
             took.append(time.perf_counter() - began)
     each = min(took[1:])
     return max(0.0, took[0] - each), each

@@ -66,11 +66,10 @@ def encode_runner(
     if engine == "auto" and not processes_pay(cost, resources.threads, min(resources.threads, many), (largest,)):
         return None
     needs = Needs(
-        resources.address, resources.threads, resources.memory_bytes, _held(encoder, resources), _LEAST_TASK_MEMORY,
-        folder, [(source.path, source.bytes) for source in sources if not source.is_remote],
-        2 * encoder.named_tables.bytes, resources.temp_dir,
+        resources, _held(encoder, resources), _LEAST_TASK_MEMORY, folder,
+        [(source.path, source.bytes) for source in sources if not source.is_remote], 2 * encoder.named_tables.bytes,
     )  # fmt: skip
-    found = runner_for(needs, engine, many, cost, "streambpe.encode.tasks", (largest,))
+    found = runner_for(needs, many, cost, "streambpe.encode.tasks", (largest,))
     if found is None and engine == "processes":
         raise LimitError(
             f"--engine processes: {format_size(resources.memory_bytes)} have no room for one beside this process "

@@ -23,6 +23,7 @@ from streambpe.core.runs import RunCounter
 from streambpe.errors import ResumeMismatch, RunError, SourceError, Stopped, StreambpeError, UsageError
 from streambpe.model.alphabet import bytes_alphabet, gpt2_alphabet, utf8_alphabet
 from streambpe.model.eventlog import Op, merge_event
+from streambpe.resources import Resources
 from streambpe.sources.source import Source
 from streambpe.store.documents import documents_digest
 from streambpe.store.parts import list_parts
@@ -356,7 +357,7 @@ def test_parts_may_be_cut_anywhere(seed, tmp_path, monkeypatch):
         folder = tmp_path / str(threads)
         folder.mkdir()
         for _ in range(2):
-            work = Work(folder, rng.choice([1, 1 << 30]), threads, "")
+            work = Work(folder, Resources(rng.choice([1, 1 << 30]), threads), "")
             files = count_neighbours(reader, work, lambda _: None)
             frame = pl.concat(map(pl.read_parquet, files))
             assert Counter({(k >> 32, k & 0xFFFFFFFF): n for k, n in _sums(frame, "key")}) == pairs

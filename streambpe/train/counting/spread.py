@@ -64,10 +64,7 @@ def _cost(sources: Sequence[Source], pattern: Pattern) -> Cost:
 def needs_of(resources: Resources, folder: Path | None, files: Sequence[Source]) -> Needs:
     """What a count of these files takes. `folder`: shared by all nodes of Ray."""
     listed = [(source.path, source.bytes) for source in files if not source.is_remote]
-    return Needs(
-        resources.address, resources.threads, resources.memory_bytes, BASE_BYTES, _LEAST_TASK_MEMORY, folder, listed,
-        temp_dir=resources.temp_dir,
-    )  # fmt: skip
+    return Needs(resources, BASE_BYTES, _LEAST_TASK_MEMORY, folder, listed)
 
 
 def count_runner(
@@ -80,10 +77,8 @@ def count_runner(
     tasks = sum(_stretches_of(source, pattern) for source in files)
     largest = max(_cost([source], pattern).all / _stretches_of(source, pattern) for source in files)
     scan = sum(s.bytes / 1e6 * _SCAN for s in files if s.kind == "csv" and can_be_cut(s, pattern))
-    return runner_for(
-        needs_of(resources, folder, files), resources.engine, tasks, _cost(files, pattern),
-        "streambpe.train.counting.tasks", (largest, scan),
-    )  # fmt: skip
+    needs, cost = needs_of(resources, folder, files), _cost(files, pattern)
+    return runner_for(needs, tasks, cost, "streambpe.train.counting.tasks", (largest, scan))
 
 
 def _stretches_of(source: Source, pattern: Pattern) -> int:
