@@ -50,7 +50,7 @@ from streambpe.encode.shards import (
 from streambpe.encode.sidecar import GrowingFile, IdsRecord, damaged_output, sidecar_of
 from streambpe.encode.split import DocumentHash, for_validation, numbers_of, parse_share, validation_path
 from streambpe.encode.spread import encode_by_tasks, encode_runner, plan_tasks
-from streambpe.encode.streams import TAKE_ANYWAY, BadUtf8, Streams, begin_meter, found_sources
+from streambpe.encode.streams import Streams, begin_meter, found_sources
 from streambpe.encode.tasks import EncodeShared
 from streambpe.errors import LimitError, SourceUnreachable, Stopped, UsageError
 from streambpe.failpoints import failpoint
@@ -63,8 +63,9 @@ from streambpe.resources import Resources
 from streambpe.runners.attempts import remove_place
 from streambpe.sources.decode import block_text
 from streambpe.sources.find import Named, find_sources
+from streambpe.sources.not_text import TAKE_ANYWAY
 from streambpe.sources.read import Reader
-from streambpe.sources.source import Source
+from streambpe.sources.source import BadUtf8, Source
 from streambpe.sources.stretches import bytes_between, refuse_engine
 from streambpe.system import remove_folder, sync
 from streambpe.threads import ending_waits, stopped_by
@@ -364,13 +365,11 @@ class _Job:
         found = encode_runner(self.sources[state.source :], packed, how.resources, self.tasks.absolute())
         if found is None:
             return
-        shared = EncodeShared(
-            packed, how.is_script, self.tasks.absolute(), how.bad_utf8, self.share is not None, TAKE_ANYWAY,
-            how.resources.document_seconds,
-        )  # fmt: skip
+        seconds, hashed = how.resources.document_seconds, self.share is not None
+        shared = EncodeShared(packed, how.is_script, self.tasks.absolute(), how.bad_utf8, hashed, seconds)
         source = self.sources[state.source]
         meter.advance(bytes_between(source.kind, source.path, 0, state.stop_at))
-        plan = plan_tasks(self.sources, packed.pattern, state.place, found[0].workers, TAKE_ANYWAY)
+        plan = plan_tasks(self.sources, packed.pattern, state.place, found[0].workers)
         try:
             encode_by_tasks(*found, plan, shared, self._append, meter.advance, self.stop)
         except TokenDead as why:

@@ -90,9 +90,7 @@ def _tasks_of(source: Source, pattern: Pattern) -> int:
     return max(1, source.bytes // _LEAST_TASK) if can_be_cut(source, pattern) else 1
 
 
-def plan_tasks(
-    sources: Sequence[Source], pattern: Pattern, place: Place, workers: int, take_anyway: str
-) -> Iterator[EncodeTask]:
+def plan_tasks(sources: Sequence[Source], pattern: Pattern, place: Place, workers: int) -> Iterator[EncodeTask]:
     """The tasks of what is left from a place on, in the order of the sources."""
     first, first_at, inside = place
     wanted = sum(source.bytes for source in sources[first:]) // (_TASKS_A_WORKER * workers)
@@ -101,7 +99,7 @@ def plan_tasks(
     number = held_bytes = 0
     for at, source in enumerate(sources[first:], first):
         done = ((0, first_at),) if at == first and first_at else ()
-        for stretch in cut(source, done, size, pattern, take_anyway):
+        for stretch in cut(source, done, size, pattern):
             if held and (held_bytes + min(size, source.bytes) > size or len(held) >= _MOST_STRETCHES):
                 yield EncodeTask(number, tuple(held), inside)
                 inside = held[-1][1].ends_inside

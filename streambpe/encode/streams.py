@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,17 +17,14 @@ from streambpe.errors import Stopped, UsageError
 from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.sources.find import Named, as_given, find_sources, refuse_idle
+from streambpe.sources.not_text import TAKE_ANYWAY
 from streambpe.sources.read import Reader
-from streambpe.sources.source import Source
+from streambpe.sources.source import BadUtf8, Source
 from streambpe.sources.stretches import Stretch
 from streambpe.threads import in_order, stopped_by
 
 if TYPE_CHECKING:
     from streambpe.encode.tokenizer import Tokenizer
-
-BadUtf8 = Literal["replace", "skip", "error"]
-
-TAKE_ANYWAY = "say with --bad-utf8 replace or skip what becomes of its bytes, to take it all the same"
 
 
 def found_sources(

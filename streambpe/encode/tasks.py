@@ -20,6 +20,7 @@ from streambpe.errors import RunError
 from streambpe.failpoints import failpoint
 from streambpe.runners.attempts import own_folder
 from streambpe.runners.runner import Attempt
+from streambpe.sources.not_text import TAKE_ANYWAY
 from streambpe.sources.read import Reader
 from streambpe.sources.source import BadUtf8
 from streambpe.sources.stretches import Stretch, title_of
@@ -37,7 +38,6 @@ class EncodeShared:
     folder: Path  # of the tasks' files
     bad_utf8: BadUtf8
     hashed: bool  # as BlockEncoder takes it
-    take_anyway: str
     document_seconds: float
 
 
@@ -73,9 +73,7 @@ def encode_stretches(task: EncodeTask, attempt: Attempt) -> int | None:
         shared.document_seconds,
         beside=False,
     )
-    reader = Reader(
-        encode.pattern, sizes.block, sizes.most, None, attempt.advance, shared.take_anyway, tells_skipped=False
-    )
+    reader = Reader(encode.pattern, sizes.block, sizes.most, None, attempt.advance, TAKE_ANYWAY, tells_skipped=False)
     target = shared.folder / task.name
     many = 0
     attempts = own_folder(shared.folder, task.name + ".attempt", attempt.number)

@@ -151,7 +151,7 @@ def test_what_a_worker_cannot_hold_is_encoded_by_threads(
 
 def a_task(folder: Path, source: Path) -> tuple[tasks.EncodeTask, tasks.EncodeShared]:
     encoder = PackedEncoder.of(Tokenizer(trained("plain")).encoder)
-    shared = tasks.EncodeShared(encoder, False, folder, "replace", False, "", 60)
+    shared = tasks.EncodeShared(encoder, False, folder, "replace", False, 60)
     stretch = Stretch(Source(str(source), "txt", bytes=source.stat().st_size))
     return tasks.EncodeTask(7, ((0, stretch),)), shared
 

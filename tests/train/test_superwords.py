@@ -300,20 +300,6 @@ def test_tokens_are_counted_by_the_merges_that_found_a_place(overlaps, again, tm
     assert check(run, resources=SMALL) == []
 
 
-@pytest.mark.long
-def test_words_that_run_out_are_followed_by_superwords(tmp_path):
-    """Phase one ends early: superwords go on to the size, or until none is left."""
-    documents = ["the end of the day and the end of the line", "at the end of the day"] * 3
-    options = {"like": "hf", "vocab_size": 400, "superwords": "boundless", "superword_pattern": "improved",
-               "max_superword_words": None, "forbid": None, "block_tokens": ()}  # fmt: skip
-    run = documents_run(tmp_path / "run", documents, "boundless")
-    wanted = reference_events(documents, "boundless", options)
-    assert learn(run, options) == wanted
-    merges = [event for event in wanted if event.op is Op.MERGE]
-    assert wanted[-1].op is Op.SUPERMERGE
-    assert len(merges) < 400 - 256
-
-
 class Pieces(PartsReader):
     """Documents of small numbers, cut into parts anywhere; a part may hold nothing at all."""
 
@@ -447,17 +433,6 @@ def test_a_document_goes_on_over_the_border_of_two_parts(tmp_path, monkeypatch):
     assert check(parts, resources=SMALL) == []
     assert max(len(chunks) for chunks, _ in stored_runs(parts)) == 11
     assert log_of(parts).header.corpus == log_of(whole).header.corpus
-
-
-@pytest.mark.long
-def test_documents_never_join(tmp_path):
-    """The end of one document and the beginning of the next are no neighbours."""
-    run = documents_run(tmp_path / "run", [" one two", " three four"] * 20, "boundless")
-    learn(run, {"vocab_size": 300, "superwords": "superbpe", "transition": 290})
-    assert rows(run, "SELECT left_chunk, right_chunk, n FROM superword_adjacency ORDER BY ALL") == [
-        (" one", " two", 20),
-        (" three", " four", 20),
-    ]
 
 
 @pytest.mark.long
