@@ -1,23 +1,22 @@
 """Bytes per token of each source group, and how unequal they are: plain, --weight, --balance.
 
-    python benchmarks/balance.py multi_60.txt     # results/balance-multi_60.tsv and .md
+    python benchmarks/balance.py multi_60.txt     # results/balance-multi_60.tsv
 
-Lines of the text are grouped by the script that most of their letters are of (a stand-in for the language, which the
-text does not say). Each tenth line is held out; the rest is counted into a RUN with a group for each script. Every
-training learns from the same counts. Gini is that of the tokens that the groups take for each byte (0: all take as
-many). Bytes of scripts hold more or less content, so a second table balances with ratios: the bytes of a letter.
+Lines of the text are grouped by the script that most of their letters are of (script.py; a stand-in for the language,
+which the text does not say). Each tenth line is held out; the rest is counted into a RUN with a group for each script.
+Every training learns from the same counts. Gini is that of the tokens that the groups take for each byte (0: all take
+as many). Bytes of scripts hold more or less content, so a second table balances with ratios: the bytes of a letter.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
-import unicodedata
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness import RESULTS, preamble, scratch
+from harness import parser, scratch, write_table
+from script import script_of
 
 import streambpe
 from streambpe.encode.tokenizer import Tokenizer
@@ -28,12 +27,6 @@ _LEAST = 20_000  # bytes of a group
 _HELD_OUT = 10
 
 
-def script_of(line: str) -> str:
-    """The script of most of its letters, by their names in Unicode; "" if it has none."""
-    letters = Counter(unicodedata.name(letter, "").split(" ")[0] for letter in line[:200] if letter.isalpha())
-    return letters.most_common(1)[0][0].lower() if letters else ""
-
-
 def grouped(path: Path, size: int) -> dict[str, list[str]]:
     """The lines of so much of a text, by group."""
     found: dict[str, list[str]] = {}
@@ -42,7 +35,7 @@ def grouped(path: Path, size: int) -> dict[str, list[str]]:
             if size <= 0:
                 break
             size -= len(line.encode())
-            if name := script_of(line):
+            if (name := script_of(line)) != "none":
                 found.setdefault(name, []).append(line)
     return {name: some for name, some in sorted(found.items()) if sum(len(line.encode()) for line in some) >= _LEAST}
 
@@ -58,26 +51,16 @@ def measure(log: Path, held_out: Mapping[str, list[str]]) -> dict[str, float]:
 
 def main() -> None:
     """Count, learn, report."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("text", type=Path)
-    parser.add_argument("--mb", type=int, default=4)
-    parser.add_argument("--vocab-size", type=int, default=8_000)
-    parser.add_argument("--memory", default="1GB")
-    parser.add_argument("--name", help="of the result files (default: balance- and the text)")
-    parser.add_argument("--work", help="folder for the RUN")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=scratch(arguments.work), prefix="balance-") as folder:
-        lines = compared(arguments, Path(folder))
-    name = arguments.name or f"balance-{arguments.text.stem}"
-    about = preamble(
-        {"text": f"{arguments.text.name}, the first {arguments.mb} MB", "ids": f"{arguments.vocab_size:,}"}
-    )
-    table = "\n".join("\t".join(line) for line in lines)
-    (RESULTS / f"{name}.tsv").write_text("\n".join([*(f"# {line}" for line in about), table]) + "\n")
-    shown = [f"| {' | '.join(line)} |" for line in [lines[0], ["---"] * len(lines[0]), *lines[1:]]]
-    report = "\n".join([f"# {name}", "", *(f"- {line}" for line in about), "", "Bytes per token.", "", *shown]) + "\n"
-    (RESULTS / f"{name}.md").write_text(report)
-    print(report)
+    options = parser(__doc__, "vocab-size", "name", "work", vocab_size=8000)
+    options.add_argument("text", type=Path)
+    options.add_argument("--mb", type=int, default=4)
+    options.add_argument("--memory", default="1GB")
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory(dir=scratch(given.work), prefix="balance-") as folder:
+        columns, *rows = compared(given, Path(folder))
+    told = "bytes per token of groups; Gini of the tokens that they take for each byte"
+    about = {"job": told, "text": f"{given.text.name}, the first {given.mb} MB", "ids": f"{given.vocab_size:,}"}
+    write_table(given.name or f"balance-{given.text.stem}", about, columns, rows)
 
 
 def compared(arguments: argparse.Namespace, folder: Path) -> list[list[str]]:

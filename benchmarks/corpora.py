@@ -78,6 +78,12 @@ def _first_bytes(source: IO[bytes], most: int | None) -> Iterator[bytes]:
             return
 
 
+def copy_first(source: Path, target: Path, mb: float | None) -> None:
+    """A text decompressed, or its first MB in whole lines."""
+    with open_corpus(source) as lines, target.open("wb") as out:
+        out.writelines(_first_bytes(lines, int(mb * 1e6) if mb else None))
+
+
 def _blocks(lines: Iterator[bytes]) -> Iterator[bytes]:
     block: list[bytes] = []
     size = 0
@@ -89,6 +95,18 @@ def _blocks(lines: Iterator[bytes]) -> Iterator[bytes]:
         size += len(line)
     if block:
         yield b"".join(block)
+
+
+def hold_out(documents: Path, work: Path, every: int) -> tuple[Path, Path]:
+    """(documents to learn from, each so many-th one, which is held out), as JSON lines."""
+    kept, held = (work / f"{documents.stem}.{part}-{every}.jsonl" for part in ("kept", "held"))
+    if not held.exists() or held.stat().st_mtime < documents.stat().st_mtime:
+        unfinished = held.with_suffix(".unfinished")
+        with documents.open("rb") as source, kept.open("wb") as learn, unfinished.open("wb") as test:
+            for number, line in enumerate(source, 1):
+                (learn if number % every else test).write(line)
+        unfinished.rename(held)
+    return kept, held
 
 
 def describe(path: str, kind: str) -> dict[str, int]:

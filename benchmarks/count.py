@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora import prepare
-from harness import Contender, ask, call, chosen, compare, scratch, streambpe
+from harness import COMPARING, Contender, ask, call, compare, parser, scratch, streambpe, untimed
 
 DISTINCT_RUSTBPE = r"Processed \d+ sequences total, (\d+) unique"
 DISTINCT_TOKENIZERS = r'"Tokenize words","current":0,"total":(\d+)'
@@ -74,6 +74,7 @@ def contenders(corpus: dict[str, str], arguments: argparse.Namespace, pattern: s
             "rustbpe",
             call("peers:train_rustbpe", **job),
             env,
+            needs="rustbpe",
             marks={"counted": DISTINCT_RUSTBPE, "pairs indexed": "Starting merge loop"},
             facts={"distinct": DISTINCT_RUSTBPE},
         ),
@@ -81,12 +82,13 @@ def contenders(corpus: dict[str, str], arguments: argparse.Namespace, pattern: s
             "tokenizers",
             call("peers:train_tokenizers", **job, log=True),
             env,
+            needs="tokenizers",
             marks={"counted": DISTINCT_TOKENIZERS, "pairs indexed": r'"Compute merges","current":0'},
             facts={"distinct": DISTINCT_TOKENIZERS},
         ),
         Contender("read_only", call("peers:read_only", **source)),
     ]
-    return chosen(found, arguments.only)
+    return found
 
 
 def same_job(corpus: dict[str, str], arguments: argparse.Namespace, pattern: str, work: Path) -> tuple[list[str], bool]:
@@ -94,8 +96,7 @@ def same_job(corpus: dict[str, str], arguments: argparse.Namespace, pattern: str
     source = {"path": corpus["path"], "kind": corpus["kind"], "pattern": pattern}
     with tempfile.TemporaryDirectory(dir=work, prefix="same-") as folder:
         lines = ["--lines"] if corpus["kind"] == "lines" else []
-        command = streambpe("count", f"{folder}/run", corpus["path"], "--pattern", arguments.pattern, *lines)
-        subprocess.run(command, check=True, capture_output=True)
+        untimed("count", f"{folder}/run", corpus["path"], "--pattern", arguments.pattern, *lines)
         ours = ask("count:commonest_pair", run=f"{folder}/run")
         theirs = ask("count:commonest_pair_of_rustbpe", **source)
         learned = []
@@ -156,47 +157,28 @@ def learned(path: str) -> list[str]:
     return [token.hex() for token in learned_from(path)[0]]
 
 
-def main() -> None:
-    """Prepare, measure, check, report."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", required=True, help=".txt, .txt.zst or .jsonl (field text)")
-    parser.add_argument("--documents", choices=["blocks", "lines"], default="blocks", help="of a text (corpora.py)")
-    parser.add_argument("--mb", type=float, help="only the first MB of the corpus, to try things out")
-    parser.add_argument("--pattern", default="gpt4", help="a preset of streambpe (default: gpt4)")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--memory", action="append", default=[], metavar="SIZE", help="also under this limit")
-    parser.add_argument("--only", action="append", metavar="CONTENDER", help="give it once for each to keep")
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--no-warm-up", action="store_true", help="for runs of many minutes")
-    parser.add_argument("--timeout", type=float, default=3600, help="seconds for one run")
-    parser.add_argument("--name", help="of the result files (default: count- and the corpus)")
-    parser.add_argument("--work", help="folder for prepared corpora and RUNs, on the disk to be measured")
-    parser.add_argument("--no-same-job", action="store_true", help="leave out the untimed check of the peers' counts")
-    arguments = parser.parse_args()
-    work = scratch(arguments.work)
-    corpus = prepare(arguments.corpus, str(work), arguments.documents, arguments.mb)
-    pattern = expression_of(arguments.pattern)
+def described(corpus: dict[str, str]) -> str:
+    """A corpus in words."""
     size = ask("corpora:describe", path=corpus["path"], kind=corpus["kind"])
-    about = {
-        "corpus": f"{corpus['name']}, {size['bytes'] / 1e6:.1f} MB of text in {size['documents']} documents "
-        f"({corpus['documents']}, read as {corpus['kind']})",
-        "pattern": f"{arguments.pattern}, threads: {arguments.threads} each",
-    }
+    told = f"{size['bytes'] / 1e6:.1f} MB of text in {size['documents']} documents"
+    return f"{corpus['name']}, {told} ({corpus['documents']}, read as {corpus['kind']})"
+
+
+def main() -> None:
+    """Prepare, measure, check."""
+    options = parser(__doc__, "corpus", "documents", "mb", "pattern", "threads", "memory", *COMPARING)
+    options.add_argument("--no-same-job", action="store_true", help="leave out the untimed check of the peers' counts")
+    given = options.parse_args()
+    work = scratch(given.work)
+    corpus = prepare(given.corpus, str(work), given.documents, given.mb)
+    pattern = expression_of(given.pattern)
+    about = {"corpus": described(corpus), "pattern": f"{given.pattern}, threads: {given.threads} each"}
     agrees = True
-    if not arguments.no_same_job:
-        said, agrees = same_job(corpus, arguments, pattern, work)
+    if not given.no_same_job:
+        said, agrees = same_job(corpus, given, pattern, work)
         about["same job" if agrees else "NOT THE SAME JOB"] = "; ".join(said)
-    good = compare(
-        arguments.name or f"count-{corpus['name']}",
-        contenders(corpus, arguments, pattern),
-        runs=arguments.runs,
-        warm_up=not arguments.no_warm_up,
-        work=work,
-        about=about,
-        timeout_seconds=arguments.timeout,
-        same={"distinct": TOLERANCE},
-    )
-    sys.exit(0 if good and agrees else 1)
+    name, found = f"count-{corpus['name']}", contenders(corpus, given, pattern)
+    sys.exit(not (compare(name, found, given, about, {"distinct": TOLERANCE}) and agrees))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Megabytes of text a second, turned to ids: streambpe beside tuetoken, tiktoken, HF tokenizers, rustbpe, tokie,
 wordchipper and rs-bpe.
 
-    python benchmarks/encode.py en_100.txt --mb 10 100 --threads 1 2 --rounds 3 > benchmarks/results/encode.tsv
+    python benchmarks/encode.py en_100.txt --mb 10 100 --threads 1 2 --rounds 3
 
 TEXT is cut into documents at empty lines. One vocabulary for all: rustbpe learns 32 768 tokens from the first
 20 MB under the gpt4 pattern, and every contender gets exactly these merges; their ids are compared by digest.
@@ -13,29 +13,27 @@ With `--vocabulary cl100k_base` it is the published one of 100 256 tokens instea
                                                           by one, in a process that has encoded those MB before
 
 Every run is a process of its own, contenders take turns, the first round warms the page cache and is left out.
-Columns: contender, MB, threads, best and median MB/s (wall), best MB/s of processor time, peak MB, ids, digest.
+Columns: contender, MB, threads, best and median MB/s (wall), best MB/s of processor time, peak MB, ids, their digest.
 CPU time says more than wall time on a machine that others use.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import os
 import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import command_given, machine, streambpe, versions
+from harness import Contender, Table, ask, chosen, parser, there, untimed
 
 VOCAB_SIZE = 32_768
 TRAIN_BYTES = 20_000_000
@@ -47,6 +45,7 @@ BOUNDLESS = ("boundless-corpus", "boundless-batch", "boundless-text", "boundless
 PUBLISHED = ("rs_bpe-batch", "rs_bpe-text")  # know published vocabularies only
 LEARNED = ("rustbpe", "rustbpe-short", *BOUNDLESS)  # know only what they learned
 CL100K = "cl100k_base"
+COLUMNS = ("contender", "MB", "threads", "best", "median", "best_cpu", "peak_MB", "ids", "digest")
 
 
 def read_documents(path: str, mb: int) -> list[str]:
@@ -84,7 +83,7 @@ def published_tokens() -> list[tuple[bytes, int]]:
     return [(bpe.decode_tokens([rank]), rank) for rank in range(100_256)]
 
 
-def prepare(path: str, vocabulary: str, folder: Path) -> None:
+def prepare(path: str, vocabulary: str, folder: str) -> None:
     """Write the vocabulary in every contender's form."""
     import base64
 
@@ -92,19 +91,20 @@ def prepare(path: str, vocabulary: str, folder: Path) -> None:
     from streambpe.encode.formats.tiktoken_ranks import import_tiktoken
     from streambpe.model.eventlog import write_event_log
 
+    place = Path(folder)
     ranks = published_tokens() if vocabulary == CL100K else train_rustbpe(path).get_mergeable_ranks()
     lines = [base64.b64encode(bytes(token)) + b" %d\n" % rank for token, rank in ranks]
-    (folder / "v.tiktoken").write_bytes(b"".join(lines))
-    log = import_tiktoken(folder / "v.tiktoken", "gpt4")
-    write_event_log(folder / "v.events.jsonl", log)
-    export(log, "hf", folder / "tokenizer.json")
+    (place / "v.tiktoken").write_bytes(b"".join(lines))
+    log = import_tiktoken(place / "v.tiktoken", "gpt4")
+    write_event_log(place / "v.events.jsonl", log)
+    export(log, "hf", place / "tokenizer.json")
     if vocabulary == CL100K:
         return
-    source = folder / "train.jsonl"
+    source = place / "train.jsonl"
     write_jsonl(source, read_documents(path, TRAIN_BYTES // 1_000_000))
     options = ("--pattern", "boundless", "--superwords", "boundless", "--vocab-size", str(VOCAB_SIZE))
-    subprocess.run(streambpe("train", str(folder / "run"), str(source), *options), check=True, capture_output=True)
-    (folder / "run" / "model.events.jsonl").rename(folder / "boundless.events.jsonl")
+    untimed("train", str(place / "run"), str(source), *options)
+    (place / "run" / "model.events.jsonl").rename(place / "boundless.events.jsonl")
 
 
 def write_jsonl(path: Path, documents: list[str]) -> None:
@@ -221,13 +221,9 @@ def flat(lists: list[list[int]]) -> Any:
     return np.fromiter((number for ids in lists for number in ids), np.int32)
 
 
-def run_one(name: str, path: str, mb: int, threads: int, folder: Path) -> None:
-    """One run, in this process; prints a JSON line."""
-    if name.startswith("prepare "):
-        prepare(path, name.partition(" ")[2], folder)
-        print("{}")
-        return
-    job, as_array = contender(name, path, mb, threads, folder)
+def run_one(name: str, path: str, mb: int, threads: int, folder: str) -> dict[str, Any]:
+    """One run, in this process."""
+    job, as_array = contender(name, path, mb, threads, Path(folder))
     wall, cpu = time.perf_counter(), time.process_time()
     result = job()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
@@ -235,74 +231,63 @@ def run_one(name: str, path: str, mb: int, threads: int, folder: Path) -> None:
     ids = as_array(result).astype("<i4")
     digest = hashlib.sha256(ids.tobytes()).hexdigest()[:16]
     size = sum(map(len, map(str.encode, read_short_texts(path, mb)))) if name.endswith("short") else mb * 1_000_000
-    print(json.dumps({"mb": size / 1e6, "wall": wall, "cpu": cpu, "peak": peak, "ids": len(ids), "digest": digest}))
+    return {"mb": size / 1e6, "wall": wall, "cpu": cpu, "peak": peak, "ids": len(ids), "digest": digest}
 
 
 def measure(name: str, path: str, mb: int, threads: int, folder: Path) -> dict[str, Any]:
     """One run, in a process of its own."""
     environment = {
-        **os.environ,
         "POLARS_MAX_THREADS": str(threads),
         "RAYON_NUM_THREADS": str(threads),
         "TOKENIZERS_PARALLELISM": "true" if threads > 1 else "false",
         "OMP_NUM_THREADS": str(threads),
     }
-    command = [sys.executable, __file__, path, "--one", name, "--mb", str(mb), "--threads", str(threads)]
-    done = subprocess.run([*command, "--folder", str(folder)], env=environment, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"{name} failed: {done.stderr[-2000:]}")
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    given = {"name": name, "path": path, "mb": mb, "threads": threads, "folder": str(folder)}
+    answer: dict[str, Any] = ask("encode:run_one", environment, **given)
     return answer
 
 
+def library_of(name: str) -> str:
+    """The package that a contender needs; ours is there."""
+    return "" if name.startswith(("streambpe", "boundless")) else name.partition("-")[0]
+
+
 def main() -> None:
-    """Parse the arguments and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("text")
-    parser.add_argument("--mb", type=int, nargs="+", default=[10])
-    parser.add_argument("--threads", type=int, nargs="+", default=[1])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--no-warm-up", action="store_true", help="no round that is left out")
-    parser.add_argument("--only", nargs="+", help="contenders (default: all that know the vocabulary)")
-    parser.add_argument("--vocabulary", choices=["learned", CL100K], default="learned")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    parser.add_argument("--folder", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.one:
-        run_one(arguments.one, arguments.text, arguments.mb[0], arguments.threads[0], Path(arguments.folder))
+    """Parse the arguments and write the table."""
+    options = parser(__doc__, "no-warm-up", "name", name="encode")
+    options.add_argument("text")
+    options.add_argument("--mb", type=int, nargs="+", default=[10])
+    options.add_argument("--threads", type=int, nargs="+", default=[1])
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--only", nargs="+", help="contenders (default: all that know the vocabulary)")
+    options.add_argument("--vocabulary", choices=["learned", CL100K], default="learned")
+    given = options.parse_args()
+    if given.vocabulary == CL100K and not there("rs_bpe"):
+        print("Nothing is measured: rs-bpe, which carries this vocabulary, is not installed.", file=sys.stderr)
         return
-    strangers = LEARNED if arguments.vocabulary == CL100K else PUBLISHED
+    strangers = LEARNED if given.vocabulary == CL100K else PUBLISHED
     everyone = [name for name in (*PLAIN, *PUBLISHED, *SHORT, *BOUNDLESS) if name not in strangers]
-    if wrong := [name for name in arguments.only or () if name in strangers]:
-        parser.error(f"the vocabulary is {arguments.vocabulary}: {', '.join(wrong)} cannot encode by it")
-    arguments.only = arguments.only or everyone
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(arguments.folder or made)
-        if not (folder / "v.tiktoken").exists():
-            # in a process of its own: a child's peak of memory begins at its parent's
-            measure(f"prepare {arguments.vocabulary}", arguments.text, 0, 1, folder)
-        print(f"# {command_given()}")
-        print(f"# {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, load {os.getloadavg()[0]:.1f}; {machine()}; {versions()}")
-        print("contender", "MB", "threads", "best", "median", "best_cpu", "peak_MB", "ids", "digest", sep="\t")
-        for mb in arguments.mb:
-            for threads in arguments.threads:
-                runs: dict[str, list[dict[str, Any]]] = {name: [] for name in arguments.only}
-                for round_number in range(arguments.no_warm_up, arguments.rounds + 1):
-                    for name in arguments.only:
-                        answer = measure(name, arguments.text, mb, threads, folder)
-                        if round_number:
-                            runs[name].append(answer)
-                for alike in ((*PLAIN, *PUBLISHED), SHORT):
-                    digests = {name: answers[0]["digest"] for name, answers in runs.items() if name in alike}
-                    first = next(iter(digests), "")
-                    for name in (name for name, digest in digests.items() if digest != digests[first]):
-                        print(f"# {name}, {mb} MB: other ids than {first}")
-                for name, answers in runs.items():
-                    speeds = [answer["mb"] / answer["wall"] for answer in answers]
-                    cpu = max(answer["mb"] / answer["cpu"] for answer in answers)
-                    peak = max(answer["peak"] for answer in answers)
-                    numbers = f"{max(speeds):.1f}\t{statistics.median(speeds):.1f}\t{cpu:.1f}\t{peak:.0f}"
-                    print(name, mb, threads, numbers, answers[0]["ids"], answers[0]["digest"], sep="\t", flush=True)
+    if wrong := [name for name in given.only or () if name in strangers]:
+        options.error(f"the vocabulary is {given.vocabulary}: {', '.join(wrong)} cannot encode by it")
+    found = [Contender(name, (), needs=library_of(name)) for name in everyone]
+    names = [contender.name for contender in chosen(found, given.only)]
+    about = {"job": f"MB of text a second, vocabulary {given.vocabulary}", "load": f"{os.getloadavg()[0]:.1f}"}
+    with tempfile.TemporaryDirectory() as made, Table(given.name, about, COLUMNS) as table:
+        folder = Path(made)
+        # in a process of its own: a child's peak of memory begins at its parent's
+        ask("encode:prepare", path=given.text, vocabulary=given.vocabulary, folder=made)
+        for mb, threads in product(given.mb, given.threads):
+            runs: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+            for round_number, name in product(range(given.no_warm_up, given.rounds + 1), names):
+                answer = measure(name, given.text, mb, threads, folder)
+                if round_number:
+                    runs[name].append(answer)
+            for name, answers in runs.items():
+                speeds = [answer["mb"] / answer["wall"] for answer in answers]
+                cpu = max(answer["mb"] / answer["cpu"] for answer in answers)
+                figures = [f"{speed:.1f}" for speed in (max(speeds), statistics.median(speeds), cpu)]
+                peak = max(answer["peak"] for answer in answers)
+                table.add(name, mb, threads, *figures, f"{peak:.0f}", answers[0]["ids"], answers[0]["digest"])
 
 
 if __name__ == "__main__":

@@ -18,9 +18,7 @@ are of stands for its language, which the text does not say; English is the end 
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import importlib.util
 import json
 import sys
 from collections.abc import Mapping
@@ -28,10 +26,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from balance import script_of
 from corpora import open_corpus, prepare
-from harness import RESULTS, Contender, ask, call, chosen, compare, preamble, scratch, streambpe
+from harness import COMPARING, Contender, ask, call, compare, parser, scratch, streambpe, there, write_table
 from peers import read_documents
+from script import script_of
 
 from streambpe.encode.formats.export import export
 from streambpe.encode.formats.hf import import_hf
@@ -115,7 +113,7 @@ def bytes_per_token(tokenizer: Tokenizer, lines: list[str]) -> float:
 
 def in_transformers(path: Path, tokenizer: Tokenizer, lines: list[str]) -> str:
     """Whether transformers loads the file and encodes these lines as streambpe does."""
-    if importlib.util.find_spec("transformers") is None:
+    if not there("transformers"):
         return "transformers is not installed"
     import transformers
 
@@ -128,27 +126,20 @@ def languages(work: Path, held: Path, english: list[str]) -> dict[str, list[str]
     """Held-out lines by language."""
     found: dict[str, list[str]] = {"english, of the old text": english}
     for line in held.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True):
-        if name := script_of(line):
+        if (name := script_of(line)) != "none":
             found.setdefault(name, []).append(line)
     return {name: some for name, some in found.items() if sum(len(line.encode()) for line in some) >= _LEAST}
 
 
-def main() -> int:
+def main() -> None:
     """Make the old one, compare, look at what came of it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--old", required=True, metavar="CORPUS", help="what the old vocabulary is learned from")
-    parser.add_argument("--new", required=True, metavar="CORPUS", help="what it is extended on")
-    parser.add_argument("--mb", type=float, help="only so much of each, to try it")
-    parser.add_argument("--old-size", type=int, default=50_257)
-    parser.add_argument("--more", type=int, default=8_000, help="new ids")
-    parser.add_argument("--memory", default="1GB")
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--no-warm-up", action="store_true")
-    parser.add_argument("--timeout", type=float, default=3600)
-    parser.add_argument("--only", action="append", metavar="CONTENDER")
-    parser.add_argument("--name", help="of the results")
-    parser.add_argument("--work", help="folder for texts and RUNs")
-    given = parser.parse_args()
+    options = parser(__doc__, "mb", *COMPARING, runs=3)
+    options.add_argument("--old", required=True, metavar="CORPUS", help="what the old vocabulary is learned from")
+    options.add_argument("--new", required=True, metavar="CORPUS", help="what it is extended on")
+    options.add_argument("--old-size", type=int, default=50_257)
+    options.add_argument("--more", type=int, default=8_000, help="new ids")
+    options.add_argument("--memory", default="1GB")
+    given = options.parse_args()
     work = scratch(given.work) / "extend"
     work.mkdir(parents=True, exist_ok=True)
     corpus = prepare(given.old, str(work), "lines", given.mb)
@@ -176,29 +167,25 @@ def main() -> int:
         ),
         Contender("streambpe-anew", streambpe("train", "{out}", *ours, "--as", str(old)), outcome=keep_anew),
     ]
-    if importlib.util.find_spec("bpe_continue"):
-        contenders += [
-            Contender("bpe-continue", call("extend:continue_theirs", **job), outcome=lambda out: facts_of(out, old)),
-            Contender(
-                "bpe-continue-files",
-                call("extend:continue_theirs", **job, files=True),
-                outcome=lambda out: {"old_ids": facts_of(out, old)["old_ids"]},
-            ),
-        ]
+    contenders += [
+        Contender(
+            "bpe-continue",
+            call("extend:continue_theirs", **job),
+            outcome=lambda out: facts_of(out, old),
+            needs="bpe_continue",
+        ),
+        Contender(
+            "bpe-continue-files",
+            call("extend:continue_theirs", **job, files=True),
+            outcome=lambda out: {"old_ids": facts_of(out, old)["old_ids"]},
+            needs="bpe_continue",
+        ),
+    ]
     about = {
         "job": f"{given.old_size:,} ids of `tokenizers` on {corpus['name']}, and {given.more:,} more",
         "text": f"{Path(given.new).name}{f', the first {given.mb:g} MB' if given.mb else ''}; nine lines of ten",
     }
-    same = compare(
-        name,
-        chosen(contenders, given.only),
-        runs=given.runs,
-        work=work,
-        about=about,
-        timeout_seconds=given.timeout,
-        same={"learned": 0, "old_ids": 0},
-        warm_up=not given.no_warm_up,
-    )
+    same = compare(name, contenders, given, about, {"learned": 0, "old_ids": 0})
     with open(corpus["path"], encoding="utf-8", errors="replace") as lines:
         english = list(lines)[-4000:]
     by_language = languages(work, held, english)
@@ -208,17 +195,14 @@ def main() -> int:
     tokenizers = {when: Tokenizer.from_event_log(log) for when, log in logs.items()}
     all_lines = [line for lines in by_language.values() for line in lines]
     about["transformers"] = in_transformers(work / "extended.json", tokenizers["after"], all_lines[:20_000])
-    with (RESULTS / f"{name}-languages.tsv").open("w", encoding="utf-8") as table:
-        for line in preamble(about):
-            table.write(f"# {line}\n")
-        table.write("\t".join(["language", "held out, MB", *(f"bytes/token {when}" for when in tokenizers)]) + "\n")
-        for language, some in by_language.items():
-            rates = [f"{bytes_per_token(tokenizer, some):.3f}" for tokenizer in tokenizers.values()]
-            megabytes = sum(len(line.encode()) for line in some) / 1e6
-            table.write("\t".join([language, f"{megabytes:.2f}", *rates]) + "\n")
-    print((RESULTS / f"{name}-languages.tsv").read_text(encoding="utf-8"))
-    return 0 if same else 1
+    rows = []
+    for language, some in by_language.items():
+        rates = [f"{bytes_per_token(tokenizer, some):.3f}" for tokenizer in tokenizers.values()]
+        rows.append([language, f"{sum(len(line.encode()) for line in some) / 1e6:.2f}", *rates])
+    columns = ("language", "held out, MB", *(f"bytes/token {when}" for when in tokenizers))
+    write_table(f"{name}-languages", about, columns, rows)
+    sys.exit(not same)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -4,7 +4,7 @@
 
 For each list of modules a new Python imports them; then the fork server of counting (runners/nursery.py) and one of two
 workers forked from it, idle. MB: resident; private (of no other process, not even as a file: what a further process of
-this kind adds); PSS (a page that n processes share counts a nth for each). Writes results/fixed_share.tsv and .md.
+this kind adds); PSS (a page that n processes share counts a nth for each). Writes results/fixed_share.tsv.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from harness import RESULTS, preamble
+from harness import parser, write_table
 
 STEPS = {
     "Python and streambpe.resources": [],
@@ -78,24 +78,13 @@ def of_workers() -> dict[str, tuple[float, float, float]]:
 STEPS_OF_TASKS = ["streambpe.train.counting.tasks"]
 
 
-def main() -> int:
+def main() -> None:
     """Measure and write."""
-    rows = {name: of_modules(modules) for name, modules in STEPS.items()} | of_workers()
-    RESULTS.mkdir(exist_ok=True)
-    lines = ["# fixed_share", "", *(f"- {line}" for line in preamble({})), ""]
-    lines += ["| loaded | resident, MB | private, MB | PSS, MB |", "|---|---|---|---|"]
-    lines += [f"| {name} | {a:.1f} | {b:.1f} | {c:.1f} |" for name, (a, b, c) in rows.items()]
-    (RESULTS / "fixed_share.md").write_text("\n".join(lines) + "\n")
-    about = preamble({"figures": "MB"})
-    table = [
-        "loaded\tresident\tprivate\tPSS",
-        *(f"{name}\t{a:.1f}\t{b:.1f}\t{c:.1f}" for name, (a, b, c) in rows.items()),
-    ]
-    tsv = [*(f"# {line}" for line in about), *table]
-    (RESULTS / "fixed_share.tsv").write_text("\n".join(tsv) + "\n")
-    print("\n".join(lines))
-    return 0
+    parser(__doc__).parse_args()
+    found = {name: of_modules(modules) for name, modules in STEPS.items()} | of_workers()
+    rows = [(name, *(f"{figure:.1f}" for figure in figures)) for name, figures in found.items()]
+    write_table("fixed_share", {"figures": "MB"}, ("loaded", "resident", "private", "PSS"), rows)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

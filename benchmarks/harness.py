@@ -1,6 +1,6 @@
 """Time and peak memory of whole commands, side by side: every run is a fresh process, contenders take turns.
 
-    compare("count-en_100", [ours, hf, rustbpe], runs=5)   ->   results/count-en_100.tsv and .md
+    compare("count-en_100", [ours, hf, rustbpe], given, about)   ->   results/count-en_100.tsv
 
     wall    from before the process starts until it has ended: start-up and imports included, for everyone
     cpu     user + system time of the process and the children it waited for (wait4)
@@ -24,28 +24,31 @@ also runs by hand. Nothing is ever measured inside the process that measures.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import importlib.util
 import json
 import os
 import platform
 import re
 import resource
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import page
 import psutil
-from measured import RESULTS
+from measured import RESULTS, WARM_UP, read
 
 from streambpe.disk import folder_bytes
 
@@ -75,6 +78,7 @@ PACKAGES = (
     "msgspec",
 )
 FIGURES = {"wall": "s", "cpu": "s", "peak": "MB", "maxrss": "MB", "disk": "MB"}
+COLUMNS = ("contender", "run", *(f"{figure}_{unit}" for figure, unit in FIGURES.items()), "load", "marks", "facts")
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ class Contender:
     spans: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # name -> from which mark to which
     facts: Mapping[str, str] = field(default_factory=dict)  # name -> regex with one group, on stderr lines
     outcome: Callable[[Path], Mapping[str, Any]] | None = None  # untimed, after each run: more facts
-    note: str = ""  # what is compared, for the report
+    needs: str = ""  # a package; without it the contender is left out
 
 
 @dataclass
@@ -111,10 +115,11 @@ def call(target: str, **arguments: Any) -> list[str]:
     return [sys.executable, str(HERE / "call.py"), target, json.dumps(arguments)]
 
 
-def ask(target: str, **arguments: Any) -> Any:
+def ask(target: str, environment: Mapping[str, str] | None = None, **arguments: Any) -> Any:
     """Run MODULE:FUNCTION in a fresh process, untimed; what it returns, through JSON."""
-    done = subprocess.run(call(target, **arguments), stdout=subprocess.PIPE, check=True)
-    return json.loads(done.stdout)
+    env = {**os.environ, **(environment or {})}
+    done = subprocess.run(call(target, **arguments), stdout=subprocess.PIPE, check=True, env=env)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def streambpe(*arguments: str) -> list[str]:
@@ -122,12 +127,26 @@ def streambpe(*arguments: str) -> list[str]:
     return [str(Path(sys.executable).parent / "streambpe"), *arguments]
 
 
+def untimed(*arguments: str) -> str:
+    """Run a command of ours that nobody measures; what it prints."""
+    return subprocess.run(streambpe(*arguments), capture_output=True, text=True, check=True).stdout
+
+
 def chosen(contenders: Sequence[Contender], only: Sequence[str] | None) -> list[Contender]:
-    """Those that --only names, or all; a name that is none of them ends the program."""
+    """Those that --only names, or all; a name that is none of them ends the program. What is not installed is told."""
     names = [contender.name for contender in contenders]
     if unknown := [name for name in only or [] if name not in names]:
         sys.exit(f"{unknown[0]}: no contender here has this name; there are: {', '.join(names)}.")
-    return [contender for contender in contenders if not only or contender.name in only]
+    kept = [contender for contender in contenders if not only or contender.name in only]
+    for contender in kept:
+        if not there(contender.needs):
+            print(f"{contender.name} is left out: {contender.needs} is not installed.", file=sys.stderr)
+    return [contender for contender in kept if there(contender.needs)]
+
+
+def there(package: str) -> bool:
+    """Whether a package can be imported; no name stands for one that always is there."""
+    return not package or importlib.util.find_spec(package) is not None
 
 
 def run_once(contender: Contender, out: Path, timeout_seconds: float) -> Run:
@@ -330,60 +349,69 @@ def summed_pss(pids: Iterable[int]) -> int:
 # ---------------------------------------------------------------- a whole comparison
 
 
+OPTIONS: dict[str, dict[str, Any]] = {  # what scripts have in common
+    "corpus": {"required": True, "help": ".txt, .txt.zst or .jsonl (field text)"},
+    "documents": {"choices": ["blocks", "lines"], "default": "blocks", "help": "of a text (corpora.py)"},
+    "mb": {"type": float, "help": "only the first MB of the corpus, to try things out"},
+    "vocab-size": {"type": int, "default": 131_072},
+    "pattern": {"default": "gpt4", "help": "a preset of streambpe (default: gpt4)"},
+    "threads": {"type": int, "default": 2},
+    "memory": {"action": "append", "default": [], "metavar": "SIZE", "help": "more than one to compare"},
+    "only": {"action": "append", "metavar": "CONTENDER", "help": "give it once for each to keep"},
+    "once": {"action": "append", "default": [], "metavar": "CONTENDER", "help": "one run of it: it takes long"},
+    "runs": {"type": int, "default": 5},
+    "no-warm-up": {"action": "store_true", "help": "for runs of many minutes"},
+    "timeout": {"type": float, "default": 3600, "help": "seconds for one run"},
+    "name": {"help": "of the result in results/"},
+    "work": {"help": "folder for prepared corpora and RUNs, on the disk to be measured"},
+}
+COMPARING = ("only", "once", "runs", "no-warm-up", "timeout", "name", "work")  # what compare() wants
+
+
+def parser(told: str | None, *names: str, **defaults: Any) -> argparse.ArgumentParser:
+    """The options of a script: some of OPTIONS, by their names; it may add its own."""
+    made = argparse.ArgumentParser(description=told, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in names:
+        made.add_argument(f"--{name}", **OPTIONS[name])
+    made.set_defaults(**defaults)
+    return made
+
+
 def compare(
     name: str,
     contenders: Sequence[Contender],
-    *,
-    runs: int = 5,
-    work: Path,
+    given: argparse.Namespace,
     about: Mapping[str, str],
-    timeout_seconds: float = 3600,
     same: Mapping[str, float] | None = None,
-    warm_up: bool = True,
-    once: Collection[str] = (),
 ) -> bool:
-    """Measure all contenders in turns and write results/NAME.tsv and .md; ratios are to the first.
+    """Measure contenders in turns and write results/NAME.tsv.
 
-    once: contenders that take part in the first counted round only, as they take minutes.
+    given: the options COMPARING. Who is named by --once takes part in the first counted round only.
     same: fact -> how far apart (as a share) contenders may be in it and still count as doing the same job.
     Returns whether every contender finished and did.
     """
-    RESULTS.mkdir(exist_ok=True)
+    contenders = chosen(contenders, given.only)
     measured: dict[str, list[Run]] = {contender.name: [] for contender in contenders}
-    with (RESULTS / f"{name}.tsv").open("w") as table:
-        for line in preamble(about):
-            table.write(f"# {line}\n")
-        table.write("contender\trun\t" + "\t".join(f"{f}_{u}" for f, u in FIGURES.items()) + "\tload\tmarks\tfacts\n")
-        for number in range(0 if warm_up else 1, runs + 1):
+    with Table(given.name or name, about, COLUMNS) as table:
+        for number in range(1 if given.no_warm_up else 0, given.runs + 1):
             for contender in contenders:
-                if any(run.failed for run in measured[contender.name]) or (contender.name in once and number != 1):
+                runs = measured[contender.name]
+                if any(run.failed for run in runs) or (contender.name in given.once and number != 1):
                     continue
-                with tempfile.TemporaryDirectory(dir=work, prefix="run-") as folder:
-                    run = run_once(contender, Path(folder) / "out", timeout_seconds)
-                measured[contender.name].append(run)
-                table.write(_row(contender.name, number, run) + "\n")
-                table.flush()
-                print(_row(contender.name, number, run).replace("\t", "  "), file=sys.stderr)
-    failed = [contender for contender in contenders if any(run.failed for run in measured[contender.name])]
-    differ = _differences(contenders, measured, same or {})
-    counted = {name: runs_of[-runs:] if runs else [] for name, runs_of in measured.items()}
-    how = f"{runs} runs after a warm-up" if warm_up else f"{runs} run{'s' * (runs > 1)} without a warm-up"
-    if slow := [contender.name for contender in contenders if contender.name in once]:
-        how += f" ({', '.join(slow)}: one run)"
-    report = _report(name, contenders, measured, counted, how, about, differ)
-    (RESULTS / f"{name}.md").write_text(report)
-    print(report)
-    return not failed and not differ
+                with tempfile.TemporaryDirectory(dir=scratch(given.work), prefix="run-") as folder:
+                    runs.append(run_once(contender, Path(folder) / "out", given.timeout))
+                table.add(contender.name, number or WARM_UP, *_cells(runs[-1]))
+    failed = [f"{name} failed: {_plain(run.failed)}" for name, runs in measured.items() for run in runs if run.failed]
+    wrong = failed + [f"NOT THE SAME JOB: {line}" for line in _differences(contenders, measured, same or {})]
+    print("\n".join(wrong), file=sys.stderr)
+    return not wrong
 
 
-def _row(name: str, number: int, run: Run) -> str:
+def _cells(run: Run) -> list[str]:
     marks = " ".join(f"{mark}={at:.3f}" for mark, at in run.marks.items())
     facts = " ".join(f"{fact}={value}" for fact, value in run.facts.items())
-    figures = "\t".join(f"{run.figures[figure]:.3f}" for figure in FIGURES)
-    label = "warm-up" if number == 0 else str(number)
-    return f"{name}\t{label}\t{figures}\t{run.load:.2f}\t{marks}\t{facts}" + (
-        f"\tFAILED {_plain(run.failed)}" if run.failed else ""
-    )
+    failed = [f"FAILED {_plain(run.failed)}"] if run.failed else []
+    return [*(f"{run.figures[figure]:.3f}" for figure in FIGURES), f"{run.load:.2f}", marks, facts, *failed]
 
 
 def _differences(
@@ -409,78 +437,6 @@ def _differences(
     return said
 
 
-def _report(
-    name: str,
-    contenders: Sequence[Contender],
-    measured: Mapping[str, list[Run]],
-    counted: Mapping[str, list[Run]],
-    how: str,
-    about: Mapping[str, str],
-    differ: Sequence[str],
-) -> str:
-    ran = {c.name: counted[c.name] for c in contenders if not any(run.failed for run in measured[c.name])}
-    ran = {who: runs_of for who, runs_of in ran.items() if runs_of}
-    lines = [f"# {name}", "", *(f"- {line}" for line in preamble(about)), ""]
-    if ran:
-        base = next(iter(ran))
-        lines += [
-            f"min / **median** / max of {how}, contenders in turns; x: ratio of medians to {base}.",
-            "",
-            "| contender | " + " | ".join(f"{figure}, {unit} | x" for figure, unit in FIGURES.items()) + " |",
-            "|---|" + "---|---|" * len(FIGURES),
-        ]
-        medians = {f: statistics.median(run.figures[f] for run in ran[base]) for f in FIGURES}
-        for who, runs_of in ran.items():
-            cells = []
-            for figure in FIGURES:
-                values = [run.figures[figure] for run in runs_of]
-                cells += [_spread(values), f"{statistics.median(values) / max(medians[figure], 1e-9):.2f}"]
-            lines.append(f"| {who} | " + " | ".join(cells) + " |")
-        lines += _marks_table(ran, base, medians["wall"])
-        loads = [run.load for runs_of in ran.values() for run in runs_of]
-        lines += ["", f"Load average before the runs: {min(loads):.2f} to {max(loads):.2f} (includes the run before)."]
-    facts = [
-        f"- {c.name}: " + ", ".join(f"{k} {v}" for k, v in measured[c.name][-1].facts.items())
-        for c in contenders
-        if measured[c.name] and measured[c.name][-1].facts
-    ]
-    if facts:
-        lines += ["", "What they said of the job:", "", *facts]
-    lines += ["", *(f"**NOT THE SAME JOB:** {line}" for line in differ)]
-    for contender in contenders:
-        lines += [
-            f"**{contender.name} failed:** {_plain(run.failed)}" for run in measured[contender.name] if run.failed
-        ]
-    lines += ["", "Commands, and what each is:", ""]
-    for contender in contenders:
-        extra = "".join(f"{key}={value} " for key, value in contender.env.items())
-        lines += [f"- {contender.name}: `{extra}{_plain(' '.join(contender.command))}`"]
-        lines += [f"  {contender.note}"] if contender.note else []
-    return "\n".join(lines) + "\n"
-
-
-def _marks_table(ran: Mapping[str, list[Run]], base: str, base_wall: float) -> list[str]:
-    """Moments inside a run, and spans between them, as the contenders' own messages tell them."""
-    names = list(dict.fromkeys(mark for runs_of in ran.values() for run in runs_of for mark in run.marks))
-    if not names:
-        return []
-    told = f"min / **median** / max; x: median to the wall time of {base}"
-    lines = ["", f"Inside a run, seconds since its start, or of a span ({told}):", ""]
-    lines += ["| contender | " + " | ".join(names) + " |", "|---|" + "---|" * len(names)]
-    for who, runs_of in ran.items():
-        if not any(run.marks for run in runs_of):
-            continue
-        cells = [[run.marks[mark] for run in runs_of if mark in run.marks] for mark in names]
-        shown = [f"{_spread(v)} (x {statistics.median(v) / base_wall:.2f})" if v else "" for v in cells]
-        lines.append(f"| {who} | " + " | ".join(shown) + " |")
-    return lines
-
-
-def _spread(values: Sequence[float]) -> str:
-    digits = 0 if min(values) >= 100 else 2
-    return f"{min(values):.{digits}f} / **{statistics.median(values):.{digits}f}** / {max(values):.{digits}f}"
-
-
 def _plain(text: str) -> str:
     """Without this machine's folders: they say nothing to a reader."""
     return re.sub(r"(?<![\w.])/(?:[^/\s\"']+/)+", "", text).replace("\t", " ")
@@ -500,6 +456,40 @@ def preamble(about: Mapping[str, str]) -> list[str]:
         f"versions: {versions()}",
         *(f"{key}: {value}" for key, value in about.items()),
     ]
+
+
+class Table:
+    """results/NAME.tsv, a row at a time, so that a benchmark that is stopped keeps what it measured.
+
+    At its end it is printed as docs/benchmarks.md shows it.
+    """
+
+    def __init__(self, name: str, about: Mapping[str, str], columns: Sequence[str]) -> None:
+        RESULTS.mkdir(exist_ok=True)
+        self.path = RESULTS / f"{name}.tsv"
+        self.file = self.path.open("w", encoding="utf-8")
+        self.file.writelines(f"# {line}\n" for line in preamble(about))
+        self.add(*columns)
+
+    def add(self, *cells: object) -> None:
+        """A row."""
+        line = "\t".join(" ".join(str(cell).split()) for cell in cells)
+        print(line, file=self.file, flush=True)
+        print(line.replace("\t", "  "), file=sys.stderr)
+
+    def __enter__(self) -> Table:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
+        print("\n".join(page.shown(read(self.path))))
+
+
+def write_table(name: str, about: Mapping[str, str], columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table that is known whole."""
+    with Table(name, about, columns) as table:
+        for row in rows:
+            table.add(*row)
 
 
 def machine() -> str:
@@ -534,6 +524,15 @@ def scratch(work: str | None) -> Path:
     return folder.resolve()
 
 
-def copy_run(counted: Path, out: Path) -> None:
-    """Give a run its own copy of a counted RUN, without the lock."""
-    shutil.copytree(counted, out, ignore=shutil.ignore_patterns("lock"))
+class Counted:
+    """A RUN counted once, untimed, when the first contender wants it; every run trains on its own copy."""
+
+    def __init__(self, work: Path, counting: Sequence[str]) -> None:
+        self.run, self.counting = work / f"counted-{zlib.crc32(' '.join(counting).encode()):08x}", counting
+        shutil.rmtree(self.run, ignore_errors=True)
+
+    def copy(self, out: Path) -> None:
+        """For one run, without the lock."""
+        if not (self.run / "state.duckdb").exists():
+            untimed("count", str(self.run), *self.counting)
+        shutil.copytree(self.run, out, ignore=shutil.ignore_patterns("lock"))

@@ -8,13 +8,12 @@ a stretch in memory (by tracemalloc) and in the footer of a part, then the comma
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import tracemalloc
 from pathlib import Path
 
-from harness import HERE, RESULTS, Contender, preamble, run_once, scratch, streambpe
+from harness import HERE, Contender, Table, parser, run_once, scratch, streambpe
 
 from streambpe.store.parts import read_part
 
@@ -34,28 +33,27 @@ def record(run: Path) -> tuple[float, float]:
     return held / len(spans), footer.stat().st_size / len(spans)
 
 
-def main() -> int:
+def main() -> None:
     """Make the RUN, measure, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--many", type=int, default=MANY, help="stretches")
-    parser.add_argument("--work", help="folder for the RUN")
-    given = parser.parse_args()
-    lines = [f"# {line}" for line in preamble({"job": f"{given.many} stretches of four files"})]
-    lines.append("what\tbytes of a stretch\twall_s\tcpu_s\tpeak_MB")
-    with tempfile.TemporaryDirectory(dir=scratch(given.work), prefix="held-") as folder:
+    options = parser(__doc__, "work")
+    options.add_argument("--many", type=int, default=MANY, help="stretches")
+    given = options.parse_args()
+    columns = ("what", "bytes of a stretch", "wall_s", "cpu_s", "peak_MB")
+    with (
+        tempfile.TemporaryDirectory(dir=scratch(given.work), prefix="held-") as folder,
+        Table("held", {"job": f"{given.many} stretches of four files"}, columns) as table,
+    ):
         run, files = run_of_many(Path(folder), given.many)
         memory, footer = record(run)
-        lines += [f"in memory\t{memory:.0f}\t\t\t", f"in the footer of a part\t{footer:.0f}\t\t\t"]
+        table.add("in memory", f"{memory:.0f}", "", "", "")
+        table.add("in the footer of a part", f"{footer:.0f}", "", "", "")
         jobs = {"count, nothing new": ["count", str(run), *map(str, files)], "check": ["check", str(run)]}
         for name, command in jobs.items():
             took = run_once(Contender(name, streambpe(*command)), Path(folder) / "out", 600)
             assert not took.failed, took.failed
-            figures = took.figures
-            lines.append(f"{name}\t\t{figures['wall']:.2f}\t{figures['cpu']:.2f}\t{figures['peak']:.0f}")
-    (RESULTS / "held.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print("\n".join(lines))
-    return 0
+            wall, cpu, peak = (took.figures[figure] for figure in ("wall", "cpu", "peak"))
+            table.add(name, "", f"{wall:.2f}", f"{cpu:.2f}", f"{peak:.0f}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

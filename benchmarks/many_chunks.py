@@ -1,25 +1,22 @@
-"""Learning from more distinct chunks than fit in memory: 17 million of them under --memory 2GB.
+"""A table of many distinct chunks with their counts, for learning from more of them than fit in memory.
 
-    python benchmarks/many_chunks.py --memory 2GB --memory 8GB
+    python benchmarks/many_chunks.py chunks.parquet --words 17000000
+    python benchmarks/train.py --table chunks.parquet --vocab-size 50304 --memory 2GB --memory 256MB \\
+        --only "streambpe-learn 2GB" --only "streambpe-learn 256MB" --runs 1 --no-warm-up --name many-chunks
 
-Makes a table of distinct generated words (syllables of random letters, counts with a Zipf tail, the same for a seed),
-counts it into a RUN (untimed) and learns from copies of that RUN, once for each --memory. Under 2 GB the words lie
-in blocks on disk and learning goes in stages; under 8 GB they are indexed in memory. All must learn the same tokens.
-
-There is no warm-up: a run takes minutes, and reading its input is a small part.
+The words are generated (syllables of random letters, counts with a Zipf tail) and the same for a seed. Under a small
+limit they lie in blocks on disk and learning goes in stages; under a large one they are indexed in memory. All must
+learn the same tokens.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from harness import Contender, compare, scratch, streambpe
-from train import Counted, outcome
 
 _LETTERS = np.frombuffer(b"etaoinshrdlucmfwypvbgkjqxz", np.uint8)
 _SYLLABLES = 3000
@@ -58,40 +55,13 @@ def make_table(path: Path, words: int, seed: int) -> None:
 
 
 def main() -> None:
-    """Prepare, measure, report."""
+    """Write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("table", type=Path)
     parser.add_argument("--words", type=int, default=17_000_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--vocab-size", type=int, default=50304)
-    parser.add_argument("--memory", action="append", default=[], metavar="SIZE", help="a contender for each")
-    parser.add_argument("--runs", type=int, default=1)
-    parser.add_argument("--work", help="folder for the table and RUNs, on the disk to be measured")
-    arguments = parser.parse_args()
-    work = scratch(arguments.work)
-    table = work / f"chunks-{arguments.words}-{arguments.seed}.parquet"
-    if not table.exists():
-        make_table(table, arguments.words, arguments.seed)
-    judge = work / "first-result"
-    judge.unlink(missing_ok=True)
-    counted = Counted(work, [str(table), "--counts", "--memory", "4GB"])
-    good = compare(
-        f"many-chunks-{arguments.words}",
-        [
-            Contender(
-                f"streambpe {memory}",
-                streambpe("train", "{out}", "--vocab-size", str(arguments.vocab_size), "--memory", memory),
-                setup=counted.copy,
-                outcome=outcome("", judge),
-            )
-            for memory in arguments.memory or ["2GB"]
-        ],
-        runs=arguments.runs,
-        warm_up=False,
-        work=work,
-        about={"job": f"{arguments.words} distinct chunks to {arguments.vocab_size} ids", "table": table.name},
-        same={"tokens": 0},
-    )
-    sys.exit(0 if good else 1)
+    given = parser.parse_args()
+    make_table(given.table, given.words, given.seed)
 
 
 if __name__ == "__main__":

@@ -4,26 +4,26 @@
 
 Writes files as counting the neighbours of a large corpus leaves them (counts with a long tail), then does with them
 what a training does: adds them up, looks up the counts at some ranks (`superbpe`), and lists those that reach a
-threshold. Prints processor seconds of each step, and the peak memory of this process so far; --name keeps the table.
+threshold. Writes the processor seconds of each step, and the peak memory of this process so far.
 100 GB of English would have about 150 million distinct neighbours.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import multiprocessing
 import re
 import resource
-import shutil
+import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
-from harness import RESULTS, preamble, scratch
+from harness import Table, parser, scratch
 
 from streambpe.resources import parse_size
 from streambpe.train.superwords.sums import Sums
@@ -60,44 +60,38 @@ def peak_mb() -> int:
 
 def main() -> None:
     """Measure, and write what came out."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--million", type=float, default=20, help="rows in all files together")
-    parser.add_argument("--files", type=int, default=8, help="files that they are in")
-    parser.add_argument("--memory", default="64MB", help="of DuckDB's buffers")
-    parser.add_argument("--least", type=int, default=300, help="the threshold")
-    parser.add_argument("--name", help="of a file in results/ to write it to as well")
-    parser.add_argument("--work", help="a folder for the files; they are removed")
-    given = parser.parse_args()
-    place = scratch(given.work) / "neighbours"
-    place.mkdir(parents=True)
-    try:
+    options = parser(__doc__, "name", "work", name="neighbours")
+    options.add_argument("--million", type=float, default=20, help="rows in all files together")
+    options.add_argument("--files", type=int, default=8, help="files that they are in")
+    options.add_argument("--memory", default="64MB", help="of DuckDB's buffers")
+    options.add_argument("--least", type=int, default=300, help="the threshold")
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory(dir=scratch(given.work), prefix="neighbours-") as folder:
+        place = Path(folder)
         # another process writes, so that its memory is not counted
         writer = multiprocessing.Process(target=write_files, args=(place, round(given.million * 1e6), given.files))
         writer.start()
         writer.join()
         files = sorted(place.glob("*.parquet"))
         megabytes = sum(path.stat().st_size for path in files) >> 20
-        about = preamble({"job": f"{given.million:g} million neighbours in {given.files} files, {megabytes} MB"})
-        lines = ["step\tcpu_s\tpeak_MB\tdisk_MB\tfound", f"before\t\t{peak_mb()}\t{megabytes}\t"]
         sums = Sums(place / "learning.duckdb", parse_size(given.memory), 2, place)
         chunks = pl.DataFrame(
             {"symbol": np.arange(SYMBOLS, dtype=np.int32), "chunk": [f"chunk {i}" for i in range(SYMBOLS)]}
         )
-        for what, step in (
-            ("add_up", lambda: sums.add_up_neighbours(files, chunks, "benchmark")),
-            ("counts_at", lambda: sums.counts_at(RANKS, 1)),
-            ("keys", lambda: len(sums.keys(given.least))),
-        ):
-            began = time.process_time()
-            found = step()
-            told = " ".join(map(str, found)) if isinstance(found, list) else found or ""
-            cells = [f"{time.process_time() - began:.1f}", str(peak_mb()), str(sums.path.stat().st_size >> 20)]
-            lines.append("\t".join([what, *cells, str(told)]))
-        if given.name:
-            (RESULTS / f"{given.name}.tsv").write_text("\n".join([*(f"# {line}" for line in about), *lines]) + "\n")
-        print("\n".join(lines))
-    finally:
-        shutil.rmtree(place)
+        steps: dict[str, Callable[[], object]] = {
+            "add_up": lambda: sums.add_up_neighbours(files, chunks, "benchmark"),
+            "counts_at": lambda: sums.counts_at(RANKS, 1),
+            "keys": lambda: len(sums.keys(given.least)),
+        }
+        about = {"job": f"{given.million:g} million neighbours in {given.files} files, {megabytes} MB"}
+        with Table(given.name, about, ("step", "cpu_s", "peak_MB", "disk_MB", "found")) as table:
+            table.add("before", "", peak_mb(), megabytes, "")
+            for what, step in steps.items():
+                began = time.process_time()
+                found = step()
+                told = " ".join(map(str, found)) if isinstance(found, list) else found or ""
+                spent, size = time.process_time() - began, sums.path.stat().st_size >> 20
+                table.add(what, f"{spent:.1f}", peak_mb(), size, told)
 
 
 if __name__ == "__main__":

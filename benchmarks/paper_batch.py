@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import statistics
-import subprocess
 from collections.abc import Iterator
 
-from harness import streambpe
+from harness import untimed
 from paper_texts import Curve, Row, Table, Texts, asked, learned_from, measured, trained
 
 IDS = 50_304
@@ -52,16 +51,13 @@ def distinct(texts: Texts) -> Curve:
         part, run = texts.work / "batch-part.jsonl", texts.work / f"batch-{share}"
         part.write_bytes(b"".join(lines[: round(len(lines) * share)]))
         if not (run / "state.duckdb").exists():
-            subprocess.run(
-                streambpe("count", str(run), str(part), "--pattern", "gpt4"), check=True, capture_output=True
-            )
+            untimed("count", str(run), str(part), "--pattern", "gpt4")
         ((kinds, every),) = asked(run, "SELECT count(*), sum(n) FROM chunk_counts")
         million = [f"{int(number) / 1e6:.4f}" for number in (every, kinds)]
         found.append([*million, f"{100 * int(kinds) / int(every):.3f}"])
     told = "17.03 million distinct chunks of 8.92 billion at the end: 0.19 % (figure 1)"
     columns = ["million chunks read", "million distinct", "percent distinct"]
-    chart = "Distinct chunks, percent of all, by millions of chunks read"
-    return Curve(columns, found, told, chart, "log x", "percent distinct")
+    return Curve(columns, found, told)
 
 
 def rare(texts: Texts) -> Curve:
@@ -72,8 +68,8 @@ def rare(texts: Texts) -> Curve:
     total = sum(kinds for _, kinds in counted)
     found = [[str(times), f"{100 * kinds / total:.2f}"] for times, kinds in counted]
     told = "75 % occur fewer than 4 times, most of them once (figure 2)"
-    columns = ["occurrences", "percent of distinct chunks"]
-    return Curve(columns, found, told, f"Percent of distinct chunks, by occurrences ({RARE}: or more)")
+    columns = [f"occurrences ({RARE}: or more)", "percent of distinct chunks"]
+    return Curve(columns, found, told)
 
 
 def batches(texts: Texts) -> Curve:
@@ -86,7 +82,7 @@ def batches(texts: Texts) -> Curve:
         made += size
     found = [[str((span + 1) * IDS // SPANS), f"{statistics.fmean(some):.0f}"] for span, some in spans.items()]
     told = "largest when about a third of the merges are made; the last ones fall by powers of two (sections 3.5, 3.6)"
-    return Curve(["merges up to", "mean batch"], found, told, "Mean batch, by merges made")
+    return Curve(["merges up to", "mean batch"], found, told)
 
 
 TABLE = Table(

@@ -153,7 +153,7 @@ def merges(texts: Texts) -> Curve:
     places = sorted({1, *(round(most ** (i / 24)) for i in range(25)), *range(INTERVAL, most + 1, INTERVAL)})
     cells = [[str(place), *(f"{math.log10(n[place - 1]):.3f}" for n in counts.values())] for place in places]
     told = "falls more slowly for BoundlessBPE than for plain BPE and PickyBPE (figure 2)"
-    return Curve(["merge", *counts], cells, told, "log10 of the count of a merge, by its number", "log x")
+    return Curve(["merge (log10 of its count)", *counts], cells, told)
 
 
 def supermerges(texts: Texts) -> Curve:
@@ -162,7 +162,7 @@ def supermerges(texts: Texts) -> Curve:
     parts = [supers[i : i + INTERVAL] for i in range(0, len(supers) - INTERVAL + 1, INTERVAL)]
     cells = [[str((i + 1) * INTERVAL), f"{100 * sum(part) / INTERVAL:.1f}"] for i, part in enumerate(parts)]
     told = "31.3 % of all and 44.4 % of the last 8 192; ordinary merges are the majority early on (figure 3)"
-    return Curve(["merges", OURS], cells, told, f"Percent supermerges of each {INTERVAL:,} merges")
+    return Curve(["merges", f"percent supermerges of the last {INTERVAL:,}"], cells, told)
 
 
 def ranks(texts: Texts) -> Curve:
@@ -178,7 +178,7 @@ def ranks(texts: Texts) -> Curve:
         at = [n[place - 1] if place <= len(n) else None for n in sorted_n.values()]
         cells.append([str(place), *("" if n is None else f"{math.log10(n + 1):.3f}" for n in at)])
     told = "BoundlessBPE is lower among the 250 most frequent and higher in the tail (figures 4 and 8)"
-    return Curve(["rank", *sorted_n], cells, told, "log10(occurrences + 1) of a token, by rank", "log x")
+    return Curve(["rank (log10(occurrences + 1) of a token)", *sorted_n], cells, told)
 
 
 TABLE = Table(

@@ -6,19 +6,21 @@ no exact way: it leaves lines out, and lets some of a close relative in.
 
 from __future__ import annotations
 
-import json
+import statistics
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from operator import truediv
 from pathlib import Path
 from typing import NamedTuple
 
 import regex
 import script
+from corpora import prepare
 from measured import RESULTS, read
 from paper_texts import Curve, Row, Table, Texts, measured, trained
+from peers import read_documents
 
 MOST = 5_000_000  # bytes of a language
-DOCUMENT = 8192  # bytes of lines
 MANY_MERGES, SINGLE_MERGES = 32_000, 8_000
 RESULT = "script-multi_60-32000"
 COLUMNS = {  # of tables 4 and 5
@@ -112,7 +114,8 @@ def rows(texts: Texts) -> Iterator[Row]:
         "script-gpt4o": (6.1, 4.5),
     }
     for name, (free, bound) in hours.items():
-        ours = f"{found[f'{name}-whole'].median('cpu_s') / found[name].median('cpu_s'):.2f}"
+        cpu = (statistics.median(found[model].figures["cpu_s"]) for model in (f"{name}-whole", name))
+        ours = f"{truediv(*cpu):.2f}"
         yield f"processor time of learning whole characters, to that without: {name}", f"{bound / free:.2f}", ours
 
 
@@ -120,11 +123,8 @@ def many(texts: Texts) -> Curve:
     """Table 4: one model of each kind for all languages."""
     if texts.languages is None:
         return Curve([], [])
-    documents = _documents(texts.languages, texts.work / "languages.jsonl")
-    models = {
-        column: trained(texts, f"many-{encoding}-{pattern}", *_options(encoding, pattern, MANY_MERGES), learn=documents)
-        for column, (encoding, pattern) in COLUMNS.items()
-    }
+    documents = Path(prepare(str(texts.languages), str(texts.work), "blocks", None)["path"])
+    models = _models(texts, "many", documents, MANY_MERGES)
     told = "tokens per character (the paper's in brackets), 256 000 merges of 35 GB (table 4)"
     return _by_language(texts, lambda _: models, "many", told)
 
@@ -133,30 +133,27 @@ def single(texts: Texts) -> Curve:
     """Table 5: a model of each kind for each language, on the text that it learned from."""
     if texts.languages is None:
         return Curve([], [])
-
-    def models(name: str) -> dict[str, Path]:
-        learn = _languages(texts)[name]
-        return {
-            column: trained(
-                texts, f"single-{name}-{encoding}-{pattern}", *_options(encoding, pattern, SINGLE_MERGES), learn=learn
-            )
-            for column, (encoding, pattern) in COLUMNS.items()
-        }
-
     told = "tokens per character (the paper's in brackets), 64 000 ids for each language of 300 MB (table 5)"
-    return _by_language(texts, models, "single", told)
+    learn = _languages(texts)
+    models = {name: _models(texts, f"single-{name}", path, SINGLE_MERGES) for name, path in learn.items()}
+    return _by_language(texts, models.__getitem__, "single", told)
 
 
-def _options(encoding: str, pattern: str, merges: int) -> list[str]:
-    size = str(script.BASE[encoding] + merges)
-    return ["--encoding", encoding, "--pattern", pattern, "--whole-characters", "--vocab-size", size]
+def _models(texts: Texts, name: str, learn: Path, merges: int) -> dict[str, Path]:
+    """A RUN for each of COLUMNS."""
+    found = {}
+    for column, (encoding, pattern) in COLUMNS.items():
+        options = ("--encoding", encoding, "--pattern", pattern, "--whole-characters", "--vocab-size")
+        size = str(script.BASE[encoding] + merges)
+        found[column] = trained(texts, f"{name}-{encoding}-{pattern}", *options, size, learn=learn)
+    return found
 
 
 def _by_language(texts: Texts, models_of: Callable[[str], Mapping[str, Path]], which: str, told: str) -> Curve:
     cells = []
     for name, path in _languages(texts).items():
         held = texts._replace(held=path)
-        sizes = [(len(text), len(text.encode())) for text in _texts(path)]
+        sizes = [(len(text), len(text.encode())) for text in read_documents(str(path), "jsonl")]
         characters, size = (sum(of_each) for of_each in zip(*sizes, strict=True))
         paper: tuple[float, ...] = getattr(LANGUAGES[name], which)
         row = [name, f"{size / 1e6:.1f}", f"{size / characters:.2f} ({LANGUAGES[name].bytes})"]
@@ -176,9 +173,11 @@ def _languages(texts: Texts) -> dict[str, Path]:
         unfinished = folder.with_suffix(".unfinished")
         unfinished.mkdir(exist_ok=True)
         for name, lines in _told_apart(texts.languages).items():
-            _documents_of(lines, unfinished / f"{name}.jsonl")
+            text = unfinished / f"{name}.txt"
+            text.write_text("".join(lines), encoding="utf-8")
+            prepare(str(text), str(unfinished), "blocks", None)
         unfinished.rename(folder)
-    found = {name: folder / f"{name}.jsonl" for name in LANGUAGES}
+    found = {name: folder / f"{name}.blocks.jsonl" for name in LANGUAGES}
     return {name: path for name, path in found.items() if path.exists() and path.stat().st_size > 100_000}
 
 
@@ -201,35 +200,6 @@ def _told_apart(path: Path) -> dict[str, list[str]]:
                     left[name] -= len(line.encode())
                     break
     return found
-
-
-def _documents(path: Path, target: Path) -> Path:
-    if not target.exists():
-        with path.open(encoding="utf-8", errors="ignore") as lines:
-            _documents_of(lines, target)
-    return target
-
-
-def _documents_of(lines: Iterable[str], target: Path) -> None:
-    unfinished = target.with_suffix(".unfinished")
-    with unfinished.open("w", encoding="utf-8") as out:
-        document: list[str] = []
-        size = 0
-        for line in lines:
-            document.append(line)
-            size += len(line)
-            if size >= DOCUMENT:
-                out.write(json.dumps({"text": "".join(document)}, ensure_ascii=False) + "\n")
-                document, size = [], 0
-        if document:
-            out.write(json.dumps({"text": "".join(document)}, ensure_ascii=False) + "\n")
-    unfinished.rename(target)
-
-
-def _texts(path: Path) -> Iterator[str]:
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            yield str(json.loads(line)["text"])
 
 
 TABLE = Table(

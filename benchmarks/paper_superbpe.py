@@ -21,7 +21,7 @@ def curve(texts: Texts) -> Curve:
     found.append(["100", f"{_plain(texts):.3f}"])
     told = "a curve that is not readable"
     columns = ["transition, percent of ids", "bytes per token"]
-    return Curve(columns, found, told, f"Bytes per token of {SIZE:,} ids, by the transition in percent")
+    return Curve(columns, found, told)
 
 
 def rows(texts: Texts) -> Iterator[Row]:

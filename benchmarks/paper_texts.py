@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from harness import streambpe
+from harness import untimed
+from peers import read_documents
 
 from streambpe import Tokenizer
 from streambpe.count_config import SourceOptions
@@ -41,9 +41,6 @@ class Curve(NamedTuple):
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     paper: str = ""  # what the paper says of it
-    chart: str = ""  # what is drawn of it, in words
-    axes: str = ""  # "log x", "log y" or both
-    lines: str = ""  # the columns that are drawn, with ; between them; all if empty
 
 
 class Table(NamedTuple):
@@ -66,16 +63,14 @@ def trained(texts: Texts, name: str, *options: str, learn: Path | None = None) -
     made_with = zlib.crc32(" ".join(options).encode())  # other options are another RUN
     run = texts.work / f"{name}-{made_with:08x}"
     if not (run / "model.events.jsonl").exists():
-        command = streambpe("train", str(run), str(learn or texts.learn), *options)
-        subprocess.run(command, check=True, capture_output=True)
+        untimed("train", str(run), str(learn or texts.learn), *options)
     return run
 
 
 def learned_from(counted: Path, name: str, *options: str) -> EventLog:
     """A further training of a RUN that is counted, by its name; those that differ in options only share the counts."""
     if not (counted / "trainings" / name).exists():
-        command = streambpe("train", str(counted), "--name", name, *options)
-        subprocess.run(command, check=True, capture_output=True)
+        untimed("train", str(counted), "--name", name, *options)
     return read_model(f"{counted}:{name}")
 
 
@@ -97,9 +92,7 @@ def measured(model: str, texts: Texts, size: int | None = None) -> Measured:
 
 def asked(run: Path, query: str) -> list[list[str]]:
     """Rows of a RUN's tables."""
-    command = streambpe("sql", str(run), query, "--csv")
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return [line.split(",") for line in done.stdout.splitlines()[1:]]
+    return [line.split(",") for line in untimed("sql", str(run), query, "--csv").splitlines()[1:]]
 
 
 def replayed(log: EventLog) -> Iterator[tuple[Event, Mapping[int, int]]]:
@@ -201,11 +194,5 @@ def _byte_letters() -> list[str]:
 
 def _batches(path: Path) -> Iterator[list[str]]:
     """Its documents, 256 at a time."""
-    batch: list[str] = []
-    with path.open("rb") as lines:
-        for line in lines:
-            batch.append(str(json.loads(line)["text"]))
-            if len(batch) == 256:
-                yield batch
-                batch = []
-    yield batch
+    documents = read_documents(str(path), "jsonl")
+    return iter(lambda: list(islice(documents, 256)), [])

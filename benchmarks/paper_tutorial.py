@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness import streambpe
+from harness import untimed
 from paper_texts import Row, Table, Texts, trained
 
 from streambpe import Tokenizer
@@ -63,7 +62,7 @@ def rows(texts: Texts) -> Iterator[Row]:
     toy.write_text(TOY)
     if not folder.exists():
         options = ("--vocab-size", "263", "--pattern", PATTERN, "--min-frequency", "2", "--like", "kensho")
-        subprocess.run(streambpe("train", str(folder), str(toy), *options), check=True, capture_output=True)
+        untimed("train", str(folder), str(toy), *options)
     log = read_model(folder)
     contents = {token.id: token.content.decode(errors="replace") for token in Encoder(log).model.vocabulary.tokens}
     yield (

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import paper_batch
@@ -29,11 +28,10 @@ import paper_picky
 import paper_script
 import paper_superbpe
 import paper_tutorial
-from corpora import prepare
-from harness import preamble, scratch
-from measured import RESULTS
+from corpora import hold_out, prepare
+from harness import parser, scratch, write_table
 from paper_texts import Texts
-from superwords import hold_out
+from superwords import HELD_OUT
 
 TABLES = {
     "boundless": paper_boundless.TABLE,
@@ -54,44 +52,33 @@ def prepared(arguments: argparse.Namespace) -> tuple[Texts, str]:
     folder.mkdir(exist_ok=True)
     languages = Path(arguments.languages) if arguments.languages else None
     if arguments.held is None:
-        learn, held = hold_out(corpus, work)
+        learn, held = hold_out(Path(corpus["path"]), work, HELD_OUT)
         return Texts(learn, held, languages, folder), f"{corpus['name']}, every hundredth document held out"
     other = prepare(arguments.held, str(work), "blocks", arguments.mb or HELD_MB)
     told = f"learned from {corpus['name']}, measured on {other['name']}"
     return Texts(Path(corpus["path"]), Path(other["path"]), languages, folder), told
 
 
-def write(name: str, about: Mapping[str, str], columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """One file of results."""
-    lines = [*(f"# {line}" for line in preamble(about)), "\t".join(columns), *("\t".join(row) for row in rows)]
-    (RESULTS / f"papers-{name}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print("\n".join(["", name, *("  ".join(row) for row in rows)]), flush=True)
-
-
 def main() -> None:
     """Train, measure, write results/papers-*.tsv."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--english", required=True, help=".txt, .txt.zst or .jsonl (field text)")
-    parser.add_argument("--held", help="another text of the same kind, to measure on")
-    parser.add_argument("--languages", help="a .txt in many languages, for SCRIPT-BPE's tables 4 and 5")
-    parser.add_argument("--mb", type=float, help="only the first MB of each, to try things out")
-    parser.add_argument("--only", action="append", choices=list(TABLES), help="give it once for each")
-    parser.add_argument("--work", help="folder for RUNs; those that are there are used again")
-    arguments = parser.parse_args()
-    texts, told = prepared(arguments)
+    options = parser(__doc__, "mb", "work")
+    options.add_argument("--english", required=True, help=".txt, .txt.zst or .jsonl (field text)")
+    options.add_argument("--held", help="another text of the same kind, to measure on")
+    options.add_argument("--languages", help="a .txt in many languages, for SCRIPT-BPE's tables 4 and 5")
+    options.add_argument("--only", action="append", choices=list(TABLES), help="give it once for each")
+    given = options.parse_args()
+    texts, told = prepared(given)
     for name, table in TABLES.items():
-        if arguments.only and name not in arguments.only:
+        if given.only and name not in given.only:
             continue
         about = {"corpus": told, "difference": table.difference}
-        write(name, about, ["what", "the paper", "here"], list(table.make(texts)))
+        write_table(f"papers-{name}", about, ("what", "the paper", "here"), table.make(texts))
         for which, make in table.curves.items():
             curve = make(texts)
-            drawn = {"paper": curve.paper, "chart": curve.chart, "axes": curve.axes, "lines": curve.lines}
-            about = {"corpus": told, **{key: value for key, value in drawn.items() if value}}
             if curve.rows:
-                write(f"{name}-{which}", about, curve.columns, curve.rows)
+                write_table(f"papers-{name}-{which}", {"corpus": told, "paper": curve.paper}, curve.columns, curve.rows)
             else:
-                print(f"{name}-{which} is left out: it wants --languages FILE.", file=sys.stderr)
+                print(f"papers-{name}-{which} is left out: it wants --languages FILE.", file=sys.stderr)
 
 
 if __name__ == "__main__":

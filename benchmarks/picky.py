@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from corpora import prepare
-from harness import RESULTS, Contender, ask, chosen, compare, copy_run, scratch, streambpe
+from harness import COMPARING, Contender, Counted, ask, compare, parser, scratch, streambpe, write_table
 
 TAUS = ("1", "0.9", "0.8", "0.7", "0.6")
 SIZES = (8192, 16384, 32768, 65536)
@@ -61,7 +61,7 @@ def name_of(tau: str | None) -> str:
     return f"tau {tau}" if tau else "plain"
 
 
-def contenders(arguments: argparse.Namespace, counted: Path, found: dict[str, Any]) -> list[Contender]:
+def contenders(arguments: argparse.Namespace, counted: Counted, found: dict[str, Any]) -> list[Contender]:
     """Plain BPE and every tau; `found` takes what each vocabulary is like."""
     made = []
     for tau in (None, *TAUS):
@@ -71,7 +71,7 @@ def contenders(arguments: argparse.Namespace, counted: Path, found: dict[str, An
             Contender(
                 name_of(tau),
                 streambpe("train", "{out}", *options),
-                setup=lambda out: copy_run(counted, out),
+                setup=counted.copy,
                 outcome=outcome(name_of(tau), arguments.size, found),
             )
         )
@@ -89,63 +89,41 @@ def outcome(name: str, sizes: list[int], found: dict[str, Any]) -> Callable[[Pat
     return facts
 
 
-def tables(sizes: list[int], found: dict[str, Any]) -> str:
+def by_size(sizes: list[int], found: dict[str, Any]) -> Iterator[list[str]]:
     """What every tau does at every size."""
-    lines = []
-    for size in sizes:
-        lines += [
-            "",
-            f"## {size:,} ids",
-            "",
-            "| | deletions | removed | of all | corpus | to plain | word-initial | length |",
+    for size, name in product(map(str, sizes), found):
+        row, plain = found[name][size], found.get(name_of(None), found[name])[size]
+        yield [
+            name,
+            size,
+            f"{row['deletions']:,}",
+            f"{row['removed']:,} ({row['removed'] / row['born']:.1%})",
+            f"{row['tokens']:,}",
+            f"{row['tokens'] / plain['tokens']:.4f}",
+            f"{row['word_initial']:.1%}",
+            f"{row['length']:.2f}",
         ]
-        lines.append("|---|---|---|---|---|---|---|---|")
-        for name, by_size in found.items():
-            row = by_size[str(size)]
-            plain = found.get(name_of(None), by_size)[str(size)]["tokens"]
-            lines.append(
-                f"| {name} | {row['deletions']:,} | {row['removed']:,} | {100 * row['removed'] / row['born']:.1f} % "
-                f"| {row['tokens']:,} | {row['tokens'] / plain:.4f} | {100 * row['word_initial']:.1f} % "
-                f"| {row['length']:.2f} |"
-            )
-    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
     """Count, measure, report."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", required=True, help=".txt, .txt.zst or .jsonl (field text)")
-    parser.add_argument("--size", type=int, action="append", help="give it once for each (default: 8192 to 65536)")
-    parser.add_argument("--delete-to", default="bytes", choices=["bytes", "walk"])
-    parser.add_argument("--memory", default="1GB", metavar="SIZE")
-    parser.add_argument("--mb", type=float, help="only the first MB of the corpus, to try things out")
-    parser.add_argument("--only", action="append", metavar="CONTENDER", help="give it once for each to keep")
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--name", help="of the result files (default: picky- and the corpus)")
-    parser.add_argument("--work", help="folder for prepared corpora and RUNs, on the disk to be measured")
-    arguments = parser.parse_args()
-    arguments.size = sorted(arguments.size or SIZES)
-    work = scratch(arguments.work)
-    corpus = prepare(arguments.corpus, str(work), "blocks", arguments.mb)
-    counted = work / f"counted-{corpus['name']}"
-    subprocess.run(streambpe("count", str(counted), corpus["path"]), check=True, capture_output=True)
+    options = parser(__doc__, "corpus", "mb", *COMPARING, runs=3)
+    options.add_argument("--size", type=int, action="append", help="give it once for each (default: 8192 to 65536)")
+    options.add_argument("--delete-to", default="bytes", choices=["bytes", "walk"])
+    options.add_argument("--memory", default="1GB", metavar="SIZE")
+    given = options.parse_args()
+    given.size = sorted(given.size or SIZES)
+    work = scratch(given.work)
+    corpus = prepare(given.corpus, str(work), "blocks", given.mb)
+    counted = Counted(work, [corpus["path"]])
     found: dict[str, Any] = {}
-    name = arguments.name or f"picky-{corpus['name']}"
-    good = compare(
-        name,
-        chosen(contenders(arguments, counted, found), arguments.only),
-        runs=arguments.runs,
-        work=work,
-        about={
-            "job": f"{max(arguments.size)} ids, --delete-to {arguments.delete_to}, memory {arguments.memory}",
-            "corpus": f"{corpus['name']}, blocks of 8 KiB",
-        },
-    )
-    report = RESULTS / f"{name}.md"
-    more = tables(arguments.size, found)
-    report.write_text(report.read_text() + more)
-    print(more)
-    sys.exit(0 if good else 1)
+    name = given.name or f"picky-{corpus['name']}"
+    job = f"{max(given.size)} ids, --delete-to {given.delete_to}, memory {given.memory}"
+    about = {"job": job, "corpus": f"{corpus['name']}, blocks of 8 KiB"}
+    good = compare(name, contenders(given, counted, found), given, about)
+    columns = ("training", "vocabulary", "deletions", "removed", "corpus", "to plain", "word-initial", "length")
+    write_table(f"{name}-sizes", about, columns, by_size(given.size, found))
+    sys.exit(not good)
 
 
 if __name__ == "__main__":

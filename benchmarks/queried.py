@@ -12,7 +12,6 @@ Both learn the same tokens. Asked for: under 5 % slower.
 
 from __future__ import annotations
 
-import argparse
 import io
 import itertools
 import json
@@ -25,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from corpora import prepare
-from harness import Contender, call, compare, scratch, streambpe
-from train import Counted, outcome
+from harness import COMPARING, Contender, Counted, call, compare, parser, scratch, streambpe
+from train import outcome
 
 EVERY_SECONDS = 0.1
 QUERIES = (
@@ -90,39 +89,26 @@ class Asked:
 
 def main() -> None:
     """Prepare, measure, report."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", required=True)
-    parser.add_argument("--vocab-size", type=int, default=131_072)
-    parser.add_argument("--memory", default="1GB")
-    parser.add_argument("--learner", default="core", choices=("core", "tables"))
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--work", help="folder for RUNs, on the disk to be measured")
-    arguments = parser.parse_args()
-    work = scratch(arguments.work)
-    corpus = prepare(arguments.corpus, str(work), "blocks", None)
+    options = parser(__doc__, "corpus", "vocab-size", *COMPARING)
+    options.add_argument("--memory", default="1GB")
+    options.add_argument("--learner", default="core", choices=("core", "tables"))
+    given = options.parse_args()
+    work = scratch(given.work)
+    corpus = prepare(given.corpus, str(work), "blocks", None)
     judge = work / "first-result"
     judge.unlink(missing_ok=True)
-    counted = Counted(work, [corpus["path"]])
-    tokens = outcome("", judge)
+    counted, tokens = Counted(work, [corpus["path"]]), outcome("", judge)
     asked = Asked(counted, tokens)
-    learner = arguments.learner
-    command = streambpe("train", "{out}", "--vocab-size", str(arguments.vocab_size), "--memory", arguments.memory,
-                        "--learner", learner)  # fmt: skip
-    good = compare(
-        f"queried-{corpus['name']}-{arguments.vocab_size}{'' if learner == 'core' else '-' + learner}",
-        [
-            Contender("alone", command, setup=counted.copy, outcome=tokens),
-            Contender("queried", command, setup=asked.start, outcome=asked.end),
-        ],
-        runs=arguments.runs,
-        work=work,
-        about={
-            "job": f"{corpus['name']} to {arguments.vocab_size} ids, counted before",
-            "asked": f"every {EVERY_SECONDS} s",
-        },
-        same={"tokens": 0},
-    )
-    sys.exit(0 if good else 1)
+    limits = ("--memory", given.memory, "--learner", given.learner)
+    command = streambpe("train", "{out}", "--vocab-size", str(given.vocab_size), *limits)
+    contenders = [
+        Contender("alone", command, setup=counted.copy, outcome=tokens),
+        Contender("queried", command, setup=asked.start, outcome=asked.end),
+    ]
+    name = f"queried-{corpus['name']}-{given.vocab_size}{'' if given.learner == 'core' else '-' + given.learner}"
+    job = f"{corpus['name']} to {given.vocab_size} ids, counted before"
+    about = {"job": job, "asked": f"every {EVERY_SECONDS} s"}
+    sys.exit(not compare(name, contenders, given, about, {"tokens": 0}))
 
 
 if __name__ == "__main__":

@@ -17,8 +17,9 @@ and processor seconds are a stage's own, memory and disk are the most seen in it
 With --ids, the smallest corpus is trained on once more for each of these sizes of the vocabulary, to see how time and
 memory grow with that.
 
-An exponent is the slope of a line through the logarithms of all sizes: 1 grows as the corpus, 0.5 as its root, 0 not at
-all. Forecasts go on from the last two sizes, from 1 GB on: below, too much of every figure is what does not grow.
+An exponent, printed at the end, is the slope of a line through the logarithms of all sizes: 1 grows as the corpus, 0.5
+as its root, 0 not at all. Forecasts go on from the last two sizes, from 1 GB on: below, too much of every figure is
+what does not grow. Without --corpus both are printed of the result that is there.
 """
 
 from __future__ import annotations
@@ -31,13 +32,15 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
 import synthetic
 from corpora import prepare
-from harness import RESULTS, Contender, preamble, run_once, scratch, streambpe
+from harness import Contender, Table, parser, run_once, scratch, streambpe
+from measured import RESULTS, Result, read
 
 from streambpe.disk import folder_bytes
 from streambpe.resources import parse_size
@@ -182,47 +185,22 @@ def shown(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:,.1f}"
 
 
-def tables(measured: Mapping[tuple[str, str], Mapping[float, Mapping[str, Figures]]], memory_mb: float) -> list[str]:
-    """The report: for each job and kind of corpus, figures by stage and size, exponents, forecasts."""
-    lines: list[str] = []
-    for (job, kind), by_size in measured.items():
-        sizes = sorted(by_size)
-        lines += [f"#### {job}, {kind} text", ""]
-        lines += ["| stage | figure | " + " | ".join(f"{size:g} MB" for size in sizes) + " | exponent |"]
-        lines += ["|---|---|" + "---|" * (len(sizes) + 1)]
-        stages = dict.fromkeys(stage for size in sizes for stage in by_size[size])
-        for stage in stages:
-            for figure in FIGURES:
-                values = [by_size[size].get(stage, {}).get(figure, 0.0) for size in sizes]
-                slope = exponent(sizes, values)
-                cells = [shown(value) if value else "" for value in values]
-                lines.append(f"| {stage} | {figure} | " + " | ".join([*cells, f"{slope:.2f}" if slope else ""]) + " |")
-        lines += [""]
-        if len(sizes) > 1 and sizes[-1] >= FORECAST_FROM_MB:
-            told = {f"{gb:,} GB": forecast(job, by_size, gb * 1000, memory_mb) for gb in FORECAST_GB}
-            lines += ["**Forecast** (not measured), from the last two sizes:", ""]
-            lines += ["| corpus | " + " | ".join(FIGURES) + " |", "|---|" + "---|" * len(FIGURES)]
-            for corpus, figures in told.items():
-                lines.append(f"| {corpus} | " + " | ".join(shown(figures[figure]) for figure in FIGURES) + " |")
-            lines += [""]
-    return lines
-
-
-def vocabulary_table(measured: Mapping[str, Mapping[float, Mapping[str, Figures]]], mb: float) -> list[str]:
-    """The report on sizes of the vocabulary: whole trainings on one corpus, and the exponents."""
-    lines: list[str] = []
-    for job, by_ids in measured.items():
-        sizes = sorted(by_ids)
-        lines += [f"#### {job}, {mb:g} MB, by size of the vocabulary", ""]
-        lines += ["| figure | " + " | ".join(f"{ids:,} ids" for ids in sizes) + " | exponent |"]
-        lines += ["|---|" + "---|" * (len(sizes) + 1)]
-        for figure in FIGURES:
-            values = [by_ids[ids][WHOLE][figure] for ids in sizes]
-            slope = exponent(sizes, values)
-            cells = [*map(shown, values), f"{slope:.2f}" if slope else ""]
-            lines.append(f"| {figure} | " + " | ".join(cells) + " |")
-        lines += [""]
-    return lines
+def growth(title: str, by_size: Mapping[float, Mapping[str, Figures]], unit: str) -> list[str]:
+    """A table: figures of each stage by size, and exponents."""
+    sizes = sorted(by_size)
+    lines = [
+        f"#### {title}",
+        "",
+        "| stage | figure | " + " | ".join(f"{size:g} {unit}" for size in sizes) + " | exponent |",
+    ]
+    lines += ["|---|---|" + "---|" * (len(sizes) + 1)]
+    stages = dict.fromkeys(stage for size in sizes for stage in by_size[size])
+    for stage, figure in product(stages, FIGURES):
+        values = [by_size[size].get(stage, {}).get(figure, 0.0) for size in sizes]
+        slope = exponent(sizes, values)
+        cells = [shown(value) if value else "" for value in values]
+        lines.append(f"| {stage} | {figure} | " + " | ".join([*cells, f"{slope:.2f}" if slope else ""]) + " |")
+    return [*lines, ""]
 
 
 def grouped(rows: Sequence[Mapping[str, str]]) -> tuple[dict[tuple[str, str], BySize], dict[str, BySize]]:
@@ -243,13 +221,23 @@ def grouped(rows: Sequence[Mapping[str, str]]) -> tuple[dict[tuple[str, str], By
     return measured[usual], by_ids
 
 
-def report(rows: Sequence[Mapping[str, str]], memory: str) -> list[str]:
-    """All tables, from the rows of results/scale.tsv: corpora of one vocabulary's size, then sizes of vocabularies."""
-    measured, by_ids = grouped(rows)
-    lines = tables(measured, parse_size(memory) / 1e6)
-    least = min(float(row["MB"]) for row in rows)
-    several = len({row["vocabulary"] for row in rows}) > 1
-    return [*lines, *(vocabulary_table(by_ids, least) if several else [])]
+def report(result: Result) -> list[str]:
+    """What follows from the rows: corpora of one vocabulary's size, with forecasts, then sizes of vocabularies."""
+    memory_mb = next(parse_size(line.split()[-1]) / 1e6 for line in result.about if line.startswith("memory: "))
+    measured, by_ids = grouped([row.cells for row in result.rows])
+    lines: list[str] = []
+    for (job, kind), by_size in measured.items():
+        lines += growth(f"{job}, {kind} text", by_size, "MB")
+        if len(by_size) > 1 and max(by_size) >= FORECAST_FROM_MB:
+            lines += ["**Forecast** (not measured), from the last two sizes:", ""]
+            lines += ["| corpus | " + " | ".join(FIGURES) + " |", "|---|" + "---|" * len(FIGURES)]
+            for gb in FORECAST_GB:
+                figures = forecast(job, by_size, gb * 1000, memory_mb)
+                lines.append(f"| {gb:,} GB | " + " | ".join(shown(figures[figure]) for figure in FIGURES) + " |")
+            lines += [""]
+    for job, of_job in by_ids.items():
+        lines += growth(f"{job}, by size of the vocabulary", of_job, "ids")
+    return lines
 
 
 def corpora(text: str, sizes: Sequence[float], work: Path) -> list[Size]:
@@ -262,52 +250,45 @@ def corpora(text: str, sizes: Sequence[float], work: Path) -> list[Size]:
     for mb in [*real[-1:], *(mb for mb in sizes if mb not in real)]:
         made = work / f"synthetic-{Path(text).stem}-{mb:g}.jsonl"
         if not made.exists():
-            synthetic.write(text, str(made), mb)
+            synthetic.write([Path(text)], made, mb)
         found.append(Size("synthetic", mb, str(made)))
     return found
 
 
 def main() -> None:
-    """Train every job at every size, write results/scale.tsv and .md."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", required=True, help="a plain text")
-    parser.add_argument("--mb", type=float, nargs="+", default=[100, 300, 1000, 3000, 10_000])
-    parser.add_argument("--job", action="append", choices=[PLAIN, "boundless", "uw"], help="(default: all three)")
-    parser.add_argument("--until", action="append", default=[], metavar="JOB=MB", help="the largest corpus of one job")
-    parser.add_argument("--vocab-size", type=int, default=131_072)
-    parser.add_argument("--ids", type=int, nargs="+", default=[], help="other sizes of the vocabulary, smallest corpus")
-    parser.add_argument("--memory", default="2GB")
-    parser.add_argument("--timeout", type=float, default=24 * 3600, help="seconds for one run")
-    parser.add_argument("--name", default="scale", help="of the result files")
-    parser.add_argument("--work", help="folder for corpora and RUNs: four times the largest corpus must fit")
-    arguments = parser.parse_args()
-    work = scratch(arguments.work)
-    until = {job: float(mb) for job, mb in (one.split("=") for one in arguments.until)}
-    about = preamble(
-        {"job": f"{arguments.vocab_size} ids; one run of each size and job", "memory": f"--memory {arguments.memory}"}
+    """Train every job at every size, write results/scale.tsv, and print what follows from it."""
+    options = parser(__doc__, "vocab-size", "timeout", "name", "work", timeout=24 * 3600, name="scale")
+    options.add_argument("--corpus", help="a plain text; without it only what follows from the result is printed")
+    options.add_argument("--mb", type=float, nargs="+", default=[100, 300, 1000, 3000, 10_000])
+    options.add_argument("--job", action="append", choices=[PLAIN, "boundless", "uw"], help="(default: all three)")
+    options.add_argument("--until", action="append", default=[], metavar="JOB=MB", help="a job's largest corpus")
+    options.add_argument(
+        "--ids", type=int, nargs="+", default=[], help="other sizes of the vocabulary, smallest corpus"
     )
-    rows: list[dict[str, str]] = []
-    with (RESULTS / f"{arguments.name}.tsv").open("w") as out:
-        out.writelines(f"# {line}\n" for line in about)
-        print(*NAMES, *COLUMNS, sep="\t", file=out)
-        sizes = corpora(arguments.corpus, sorted(arguments.mb), work)
-        asked = [(sizes[0], ids) for ids in sorted(arguments.ids) if ids != arguments.vocab_size]
-        for size, ids in [*asked, *((size, arguments.vocab_size) for size in sizes)]:
-            for job in arguments.job or [PLAIN, "boundless", "uw"]:
-                if size.mb > until.get(job, math.inf):
-                    continue
-                options = [*options_of(job, ids), "--memory", arguments.memory]
-                figures = train(size.path, options, work, arguments.timeout)
-                for stage, of_stage in figures.items():
-                    cells = [job, str(ids), size.kind, f"{size.mb:g}", stage]
-                    cells += [f"{of_stage[figure]:.2f}" for figure in FIGURES]
-                    print(*cells, sep="\t", file=out, flush=True)
-                    rows.append(dict(zip((*NAMES, *COLUMNS), cells, strict=True)))
-                print(f"{job}, {ids} ids, {size.kind}, {size.mb:g} MB: {figures[WHOLE]}", file=sys.stderr)
-    lines = [f"# {arguments.name}", "", *(f"- {line}" for line in about), ""]
-    text = "\n".join([*lines, *report(rows, arguments.memory)]) + "\n"
-    (RESULTS / f"{arguments.name}.md").write_text(text)
-    print(text)
+    options.add_argument("--memory", default="2GB")
+    given = options.parse_args()
+    if given.corpus:
+        measure(given)
+    print("\n".join(report(read(RESULTS / f"{given.name}.tsv"))))
+
+
+def measure(given: argparse.Namespace) -> None:
+    """All trainings."""
+    work = scratch(given.work)
+    until = {job: float(mb) for job, mb in (one.split("=") for one in given.until)}
+    about = {"job": f"{given.vocab_size} ids; one run of each size and job", "memory": f"--memory {given.memory}"}
+    with Table(given.name, about, (*NAMES, *COLUMNS)) as table:
+        sizes = corpora(given.corpus, sorted(given.mb), work)
+        asked = [(sizes[0], ids) for ids in sorted(given.ids) if ids != given.vocab_size]
+        asked += [(size, given.vocab_size) for size in sizes]
+        for (size, ids), job in product(asked, given.job or [PLAIN, "boundless", "uw"]):
+            if size.mb > until.get(job, math.inf):
+                continue
+            figures = train(size.path, [*options_of(job, ids), "--memory", given.memory], work, given.timeout)
+            for stage, of_stage in figures.items():
+                cells = [job, str(ids), size.kind, f"{size.mb:g}", stage]
+                cells += [f"{of_stage[figure]:.2f}" for figure in FIGURES]
+                table.add(*cells)
 
 
 if __name__ == "__main__":

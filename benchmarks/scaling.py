@@ -12,9 +12,9 @@ vocabulary is loaded (encode.py): lists of texts in one call, and ours from file
     encode lists    streambpe, tuetoken and tiktoken; one vocabulary, the same ids
     encode files    ours alone: JSON lines to ids in a file
 
-Column `gain` is the median time on one thread divided by that on more. `cpu` says what it costs: the processor time on
-more threads divided by that on one; of rustbpe and tokenizers that of the whole process, with what follows counting.
-A gain means something on a quiet machine only; see the loads in the .tsv.
+Printed at the end are each job's `gain`, the median time on one thread divided by that on more, and what it costs:
+`cpu`, the processor time on more threads divided by that on one; of rustbpe and tokenizers that of the whole process,
+with what follows counting. A gain means something on a quiet machine only; see the loads in the .tsv.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 import encode
 from corpora import prepare
 from count import DISTINCT_RUSTBPE, DISTINCT_TOKENIZERS, expression_of, peers
-from harness import RESULTS, Contender, call, preamble, run_once, scratch, streambpe
+from harness import Contender, Table, ask, call, parser, run_once, scratch, streambpe
+from measured import RESULTS, WARM_UP, Result, Row, read
 
 SMALL_MB = 5
 LISTS = ("streambpe-batch", "tuetoken-batch", "tiktoken")
@@ -124,68 +126,50 @@ def jobs(arguments: argparse.Namespace, work: Path) -> Iterator[Job]:
         folder = work / f"scaling-{Path(text).stem}"
         if not (folder / "boundless.events.jsonl").exists():
             folder.mkdir(exist_ok=True)
-            encode.measure("prepare learned", text, 0, 1, folder)
+            ask("encode:prepare", path=text, vocabulary="learned", folder=str(folder))
         yield from encoding(arguments, text, mb, folder)
 
 
-def table(measured: dict[tuple[str, str, str], dict[int, list[Took]]], threads: list[int]) -> list[str]:
-    """The report's rows: medians, and the gain and the cost of more threads."""
-    one, *more = threads
-    heads = [f"{n} thread{'s' * (n > 1)}, s" for n in threads]
-    heads += [f"{what} {n}" for n in more for what in ("gain", "cpu")] + [f"peak {n}, MB" for n in threads]
-    lines = ["| job | corpus | | " + " | ".join(heads) + " |", "|---|---|---|" + "---|" * len(heads)]
-    for (what, corpus, name), runs in measured.items():
-        seconds = {n: statistics.median(took.seconds for took in runs[n]) for n in threads}
-        cpu = {n: statistics.median(took.cpu for took in runs[n]) for n in threads}
-        cells = [f"{seconds[n]:.2f}" for n in threads]
-        for n in more:
-            cells += [f"**{seconds[one] / seconds[n]:.2f}**", f"{cpu[n] / cpu[one]:.2f}"]
-        cells += [f"{max(took.peak_mb for took in runs[n]):.0f}" for n in threads]
-        lines.append(f"| {what} | {corpus} | {name} | " + " | ".join(cells) + " |")
+def report(result: Result) -> list[str]:
+    """Medians, and what more threads bring and cost, from the rows."""
+    found: dict[str, dict[str, Row]] = {}
+    for row in result.rows:
+        of_job = found.setdefault(f"{row.name}, {row.cells['corpus']}, {row.cells['contender']}", {})
+        of_job[row.cells["threads"]] = row
+    lines = []
+    for job, by_threads in found.items():
+        (one, few), *more = by_threads.items()
+        for threads, many in more:
+            seconds, cpu = ([statistics.median(row.figures[of]) for row in (few, many)] for of in ("seconds", "cpu_s"))
+            told = f"{seconds[0]:.2f} s on {one} thread, {seconds[1]:.2f} s on {threads}"
+            lines.append(f"{job}: {told}; gain {seconds[0] / seconds[1]:.2f}, cpu {cpu[1] / cpu[0]:.2f}")
     return lines
 
 
 def main() -> None:
-    """Measure every job in turns, write results/scaling.tsv and .md."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", action="append", required=True, help="a plain text; give it once for each")
-    parser.add_argument("--mb", type=float, help="count only the first MB, to try things out")
-    parser.add_argument("--encode-mb", type=int, default=100, help="encode so many MB at most (default: 100)")
-    parser.add_argument("--pattern", default="gpt4", help="of counting: a preset of streambpe (default: gpt4)")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="the first is what gains are to")
-    parser.add_argument("--only", action="append", metavar="LIBRARY", help="give it once for each to keep")
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--no-warm-up", action="store_true")
-    parser.add_argument("--name", default="scaling", help="of the result files")
-    parser.add_argument("--work", help="folder for prepared corpora and RUNs, on the disk to be measured")
-    arguments = parser.parse_args()
-    work = scratch(arguments.work)
-    found = list(jobs(arguments, work))
-    measured: dict[tuple[str, str, str], dict[int, list[Took]]] = {
-        job[:3]: {n: [] for n in arguments.threads} for job in found
-    }
-    about = preamble({"pattern of counting": arguments.pattern, "runs": str(arguments.runs)})
-    with (RESULTS / f"{arguments.name}.tsv").open("w") as out:
-        out.writelines(f"# {line}\n" for line in about)
-        out.write("job\tcorpus\tcontender\tthreads\trun\tseconds\tcpu_s\tpeak_MB\tload\n")
-        for number in range(bool(arguments.no_warm_up), arguments.runs + 1):
-            for job in found:
-                for n in arguments.threads:
-                    took = job.run(n)
-                    cells = "\t".join(f"{value:.2f}" for value in took)
-                    line = f"{job.what}\t{job.corpus}\t{job.contender}\t{n}\t{number or 'warm-up'}\t{cells}"
-                    print(line, file=out, flush=True)
-                    print(line, file=sys.stderr)
-                    if number:
-                        measured[job[:3]][n].append(took)
-    lines = [f"# {arguments.name}", "", *(f"- {line}" for line in about), ""]
-    lines += [
-        "Medians. gain: time on one thread divided by time on more. cpu: processor time on more by that on one.",
-        "",
-    ]
-    report = "\n".join([*lines, *table(measured, arguments.threads)]) + "\n"
-    (RESULTS / f"{arguments.name}.md").write_text(report)
-    print(report)
+    """Measure every job in turns, write results/scaling.tsv, and print what follows from it."""
+    options = parser(__doc__, "pattern", "only", "runs", "no-warm-up", "name", "work", name="scaling")
+    told = "a plain text; give it once for each; without it only what follows from the result is printed"
+    options.add_argument("--corpus", action="append", default=[], help=told)
+    options.add_argument("--mb", type=float, help="count only the first MB, to try things out")
+    options.add_argument("--encode-mb", type=int, default=100, help="encode so many MB at most (default: 100)")
+    options.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="the first is what gains are to")
+    given = options.parse_args()
+    if given.corpus:
+        measure(given)
+    print("\n".join(report(read(RESULTS / f"{given.name}.tsv"))))
+
+
+def measure(given: argparse.Namespace) -> None:
+    """All jobs."""
+    found = list(jobs(given, scratch(given.work)))
+    about = {"pattern of counting": given.pattern, "runs": str(given.runs)}
+    columns = ("job", "corpus", "contender", "threads", "run", "seconds", "cpu_s", "peak_MB", "load")
+    with Table(given.name, about, columns) as table:
+        for number in range(bool(given.no_warm_up), given.runs + 1):
+            for job, threads in product(found, given.threads):
+                took = (f"{value:.2f}" for value in job.run(threads))
+                table.add(*job[:3], threads, number or WARM_UP, *took)
 
 
 if __name__ == "__main__":

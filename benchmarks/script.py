@@ -10,22 +10,21 @@ does not say what language a line is in, so lines go by the script that most of 
     tokens a character   of the lines of a script that were not learned from
     parts learned        learned tokens that are no whole characters; base symbols are not counted
     parts used           share of the tokens of those lines that are no whole characters, base symbols too
-    ratio                learning with the constraint to learning without, medians of processor time
+
+What the constraint costs is the ratio of a model's processor time to that of the model without it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
-import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from corpora import prepare
-from harness import RESULTS, Contender, ask, chosen, compare, copy_run, scratch, streambpe
+from corpora import hold_out, prepare
+from harness import COMPARING, Contender, Counted, ask, compare, parser, scratch, streambpe, write_table
 
 PATTERNS = ("gpt4", "gpt4o", "script")
 BASE = {"bytes": 256, "script": 2172}
@@ -36,16 +35,6 @@ MOST_SCRIPTS = 24  # in the tables; the others are one row
 def name_of(encoding: str, pattern: str, whole: bool) -> str:
     """What a model is called in the results."""
     return f"{encoding}-{pattern}" + ("-whole" if whole else "")
-
-
-def hold_out(documents: Path) -> tuple[Path, Path]:
-    """(documents to learn from, documents to encode): two files beside the prepared corpus."""
-    learned, kept = documents.with_suffix(".learned.jsonl"), documents.with_suffix(".kept.jsonl")
-    if not kept.exists() or kept.stat().st_mtime < documents.stat().st_mtime:
-        with documents.open("rb") as source, learned.open("wb") as most, kept.open("wb") as few:
-            for number, line in enumerate(source):
-                (few if number % HELD_OUT == 0 else most).write(line)
-    return learned, kept
 
 
 def script_of(line: str) -> str:
@@ -111,9 +100,7 @@ def contenders(
     """The twelve trainings; `found` takes what each model does with the lines."""
     made = []
     for pattern in PATTERNS:
-        counted = work / f"counted-{pattern}-{learned.stem}"
-        command = streambpe("count", str(counted), str(learned), "--pattern", pattern)
-        subprocess.run(command, check=True, capture_output=True)  # what was counted before is skipped
+        counted = Counted(work, [str(learned), "--pattern", pattern])
         for encoding in ("bytes", "script"):
             for whole in (False, True):
                 options = ["--encoding", encoding, "--vocab-size", str(BASE[encoding] + arguments.merges)]
@@ -123,7 +110,7 @@ def contenders(
                     Contender(
                         name,
                         streambpe("train", "{out}", *options),
-                        setup=lambda out, counted=counted: copy_run(counted, out),
+                        setup=counted.copy,
                         outcome=outcome(name, lines, found),
                     )
                 )
@@ -141,89 +128,40 @@ def outcome(name: str, lines: Path, found: dict[str, Any]) -> Callable[[Path], M
     return facts
 
 
-def tables(characters: dict[str, int], found: dict[str, Any]) -> str:
-    """Two of the paper's tables: compression by script, parts of characters."""
-    columns = [name_of(e, p, w) for e in BASE for p in PATTERNS for w in (False, True)]
-    columns = [name for name in columns if name in found]
+def by_script(characters: dict[str, int], found: dict[str, Any]) -> Iterator[list[str]]:
+    """Compression by script, the commonest first; then what is no whole character, as the paper's tables have it."""
     ranked = sorted(characters, key=lambda script: (-characters[script], script))
-    groups = [[script] for script in ranked[:MOST_SCRIPTS]] + [ranked[MOST_SCRIPTS:]]
-    head = "| script | characters | " + " | ".join(columns) + " |"
-    lines = ["", "## Tokens a character, by script", "", head, "|---|---|" + "---|" * len(columns)]
-    for group in [ranked, *(group for group in groups if group)]:
+    groups = [ranked, *([script] for script in ranked[:MOST_SCRIPTS]), ranked[MOST_SCRIPTS:]]
+    for group in filter(None, groups):
         title = "all" if group is ranked else group[0] if len(group) == 1 else f"{len(group)} others"
         total = sum(characters[script] for script in group)
-        cells = [f"{sum(found[c]['by_script'].get(s, 0) for s in group) / total:.3f}" for c in columns]
-        lines.append(f"| {title} | {total:,} | " + " | ".join(cells) + " |")
-    lines += [
-        "",
-        "## Tokens that are no whole characters",
-        "",
-        "| model | learned | share of the tokens used |",
-        "|---|---|---|",
-    ]
-    for name in columns:
-        share = found[name]["parts_used"] / max(found[name]["tokens"], 1)
-        lines.append(f"| {name} | {found[name]['parts_learned']:,} | {100 * share:.3f} % |")
-    return "\n".join(lines) + "\n"
-
-
-def time_table(table: Path) -> str:
-    """What the constraint costs, in processor time (other work on the machine shows less in it), from a result's rows.
-
-    The warm-up counts only where nothing else was run.
-    """
-    rows = [line.split("\t") for line in table.read_text().splitlines() if not line.startswith(("#", "contender"))]
-    counted = [row for row in rows if row[1] != "warm-up"] or rows
-    seconds: dict[str, list[float]] = {}
-    for row in counted:
-        seconds.setdefault(row[0], []).append(float(row[3]))
-    runs = len(next(iter(seconds.values()), []))
-    lines = ["", f"## Processor seconds of learning, constrained to unconstrained (median of {runs})", ""]
-    lines += ["| model | s | whole, s | ratio |", "|---|---|---|---|"]
-    for encoding in BASE:
-        for pattern in PATTERNS:
-            both = [seconds.get(name_of(encoding, pattern, whole), []) for whole in (False, True)]
-            if all(both):
-                free, bound = (statistics.median(values) for values in both)
-                lines.append(f"| {encoding}-{pattern} | {free:.2f} | {bound:.2f} | {bound / free:.2f} |")
-    return "\n".join(lines) + "\n"
+        cells = [f"{sum(of['by_script'].get(s, 0) for s in group) / total:.3f}" for of in found.values()]
+        yield [title, f"{total:,}", *cells]
+    yield ["parts learned", "", *(f"{of['parts_learned']:,}" for of in found.values())]
+    yield ["parts used", "", *(f"{of['parts_used'] / max(of['tokens'], 1):.3%}" for of in found.values())]
 
 
 def main() -> None:
     """Prepare, measure, report."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", required=True, help=".txt, .txt.zst or .jsonl (field text)")
-    parser.add_argument("--merges", type=int, default=32_000)
-    parser.add_argument("--memory", default="1GB", metavar="SIZE")
-    parser.add_argument("--mb", type=float, help="only the first MB of the corpus, to try things out")
-    parser.add_argument("--only", action="append", metavar="CONTENDER", help="give it once for each to keep")
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--name", help="of the result files (default: script-, the corpus and the merges)")
-    parser.add_argument("--work", help="folder for prepared corpora and RUNs, on the disk to be measured")
-    arguments = parser.parse_args()
-    work = scratch(arguments.work)
-    corpus = prepare(arguments.corpus, str(work), "blocks", arguments.mb)
-    learned, kept = hold_out(Path(corpus["path"]))
+    options = parser(__doc__, "corpus", "mb", *COMPARING, runs=3)
+    options.add_argument("--merges", type=int, default=32_000)
+    options.add_argument("--memory", default="1GB", metavar="SIZE")
+    given = options.parse_args()
+    work = scratch(given.work)
+    corpus = prepare(given.corpus, str(work), "blocks", given.mb)
+    learned, kept = hold_out(Path(corpus["path"]), work, HELD_OUT)
     lines = work / f"{corpus['name']}.lines"
     characters = ask("script:lines_by_script", kept=str(kept), out=str(lines))
     found: dict[str, Any] = {}
-    name = arguments.name or f"script-{corpus['name']}-{arguments.merges}"
-    all_of_them = contenders(arguments, learned, lines, work, found)
-    good = compare(
-        name,
-        chosen(all_of_them, arguments.only),
-        runs=arguments.runs,
-        work=work,
-        about={
-            "job": f"{arguments.merges} merges after the base symbols, memory {arguments.memory}",
-            "corpus": f"{corpus['name']}, blocks of 8 KiB, every {HELD_OUT}th kept for encoding",
-        },
-    )
-    report = RESULTS / f"{name}.md"
-    more = tables(characters, found) + time_table(RESULTS / f"{name}.tsv")
-    report.write_text(report.read_text() + more)
-    print(more)
-    sys.exit(0 if good else 1)
+    name = given.name or f"script-{corpus['name']}-{given.merges}"
+    about = {
+        "job": f"{given.merges} merges after the base symbols, memory {given.memory}",
+        "corpus": f"{corpus['name']}, blocks of 8 KiB, every {HELD_OUT}th kept for encoding",
+    }
+    good = compare(name, contenders(given, learned, lines, work, found), given, about)
+    columns = ("tokens a character", "characters", *found)
+    write_table(f"{name}-scripts", about, columns, by_script(characters, found))
+    sys.exit(not good)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ finds a difference.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -31,12 +30,13 @@ from pathlib import Path
 
 import psutil
 import synthetic
-from harness import RESULTS, preamble, process_tree, scratch, streambpe, summed_pss
+from harness import Table, parser, process_tree, scratch, streambpe, summed_pss
 
 from streambpe.model.eventlog import events_digest, read_event_log
 from streambpe.resources import parse_size
 
 MOST = 1.05
+COLUMNS = ("life", "ended", "stage", "wall_s", "peak_mb", "ratio")
 END_SECONDS = 60  # children of a killed process have so long to end by themselves
 OPTIONS = ("--pattern", "boundless", "--superwords", "boundless", "--progress", "none")
 
@@ -62,6 +62,7 @@ class Soak:
     memory: float  # MB
     chance: random.Random
     between: tuple[float, float]
+    table: Table
     lives: list[Life] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     digests: list[str] = field(default_factory=list)
@@ -73,7 +74,9 @@ class Soak:
             seconds = self.chance.uniform(*self.between)
             life = self._live(training, number, seconds if time.monotonic() + seconds < until else None)
             self.lives.append(life)
-            print(life, file=sys.stderr, flush=True)
+            ratio = f"{life.peak / self.memory:.3f}"
+            name = f"{training}.{number}"
+            self.table.add(name, life.ended, life.stage, f"{life.seconds:.1f}", f"{life.peak:.1f}", ratio)
             if life.peak > MOST * self.memory:
                 self.wrong.append(
                     f"{training}.{number}: {life.peak:.0f} MB are {life.peak / self.memory:.2f} of the limit"
@@ -137,24 +140,6 @@ def members(session: int) -> list[int]:
     return found
 
 
-def report(soak: Soak, about: dict[str, str]) -> None:
-    """results/soak.tsv and .md."""
-    RESULTS.mkdir(exist_ok=True)
-    lines = preamble(about)
-    head = ("life", "ended", "stage", "wall_s", "peak_mb", "ratio")
-    cells = [
-        (f"{life.training}.{life.number}", life.ended, life.stage, f"{life.seconds:.1f}", f"{life.peak:.1f}",
-         f"{life.peak / soak.memory:.3f}")
-        for life in soak.lives
-    ]  # fmt: skip
-    table = ["\t".join(" ".join(cell.split()) for cell in row) for row in [head, *cells]]
-    (RESULTS / "soak.tsv").write_text("\n".join([*(f"# {line}" for line in lines), *table]) + "\n")
-    shown = ["# soak", "", *(f"- {line}" for line in lines), "", f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    shown += [f"| {' | '.join(row)} |" for row in cells]
-    shown += ["", *(f"**{line}**" for line in soak.wrong)]
-    (RESULTS / "soak.md").write_text("\n".join(shown).rstrip() + "\n")
-
-
 def outcome(soak: Soak, minutes: float) -> str:
     """The whole in one line."""
     killed = [life for life in soak.lives if life.ended.startswith("killed")]
@@ -167,44 +152,36 @@ def outcome(soak: Soak, minutes: float) -> str:
     )
 
 
-def main() -> int:
+def main() -> None:
     """Make the text, train, kill, compare."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = parser(__doc__, "vocab-size", "work")
     options.add_argument("--text", required=True, help="what the synthetic text is made of")
     options.add_argument("--mb", type=float, default=3000)
     options.add_argument("--minutes", type=float, default=60)
     options.add_argument("--memory", default="1GB")
-    options.add_argument("--vocab-size", type=int, default=131_072)
     options.add_argument("--shortest", type=float, default=30)
     options.add_argument("--longest", type=float, default=300)
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--work")
     given = options.parse_args()
     work, began = scratch(given.work), time.monotonic()
     corpus = work / f"synthetic_{given.mb:.0f}.jsonl"
     if not corpus.exists():
-        synthetic.write(given.text, str(corpus), given.mb)
+        synthetic.write([Path(given.text)], corpus, given.mb)
     run, until = work / "soak.run", time.monotonic() + 60 * given.minutes
     command = streambpe("train", str(run), str(corpus), *OPTIONS, "--memory", given.memory)
     command += ["--vocab-size", str(given.vocab_size)]
-    memory = parse_size(given.memory) / 1e6
-    soak = Soak(command, run, memory, random.Random(given.seed), (given.shortest, given.longest))
-    soak.train(0, 0)
-    number = 0
-    while not soak.wrong and time.monotonic() < until:
-        number += 1
-        soak.train(number, until)
-        told = outcome(soak, (time.monotonic() - began) / 60)
-        report(soak, {"job": " ".join(command[1:]).replace(str(work), "."), "outcome": told})
+    with Table("soak", {"job": " ".join(command[1:]).replace(str(work), ".")}, COLUMNS) as table:
+        memory, between = parse_size(given.memory) / 1e6, (given.shortest, given.longest)
+        soak = Soak(command, run, memory, random.Random(given.seed), between, table)
+        soak.train(0, 0)
+        while not soak.wrong and time.monotonic() < until:
+            soak.train(soak.lives[-1].training + 1, until)
     checked = subprocess.run(streambpe("check", str(run)), capture_output=True, text=True)
     if checked.returncode:
         soak.wrong.append(f"check: {checked.stdout[-500:]}{checked.stderr[-500:]}")
-    told = outcome(soak, (time.monotonic() - began) / 60)
-    said = (checked.stdout + checked.stderr).replace(str(work), ".").strip()[-200:]
-    report(soak, {"job": " ".join(command[1:]).replace(str(work), "."), "outcome": told, "check": said})
-    print(told)
-    return bool(soak.wrong)
+    print(outcome(soak, (time.monotonic() - began) / 60))
+    sys.exit("\n".join(soak.wrong) or None)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -15,15 +15,14 @@ lines that `--progress jsonl` prints on stderr: when each stage was first seen, 
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from corpora import prepare
-from harness import Contender, ask, chosen, compare, scratch, streambpe
+from corpora import hold_out, prepare
+from harness import COMPARING, Contender, ask, compare, parser, scratch, streambpe
 
 HELD_OUT = 100  # one document in so many
 STAGES = ("counting", "words", "learning", "neighbours", "runs", "superwords", "documents", "writing", "trained")
@@ -35,18 +34,6 @@ KINDS = {  # rows of docs/superwords.md
     "uw": ["--superwords", "uw"],
 }
 INTERVAL = 8192  # events, for the share of supermerges
-
-
-def hold_out(corpus: dict[str, str], work: Path) -> tuple[Path, Path]:
-    """(documents to learn from, documents held out), as JSON lines."""
-    kept, held = (work / f"{corpus['name']}.{part}.jsonl" for part in ("kept", "held"))
-    if not held.exists():
-        unfinished = held.with_suffix(".unfinished")
-        with open(corpus["path"], "rb") as source, kept.open("wb") as learn, unfinished.open("wb") as test:
-            for i, line in enumerate(source):
-                (test if i % HELD_OUT == HELD_OUT - 1 else learn).write(line)
-        unfinished.rename(held)
-    return kept, held
 
 
 def learned(run: str, held: str) -> dict[str, Any]:
@@ -79,56 +66,35 @@ def outcome(held: Path) -> Callable[[Path], Mapping[str, Any]]:
 
 
 def main() -> None:
-    """Prepare, measure, report."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", required=True, help=".txt, .txt.zst or .jsonl (field text)")
-    parser.add_argument("--vocab-size", type=int, default=131_072)
-    parser.add_argument("--documents", choices=["blocks", "lines"], default="blocks", help="of a text (corpora.py)")
-    parser.add_argument("--mb", type=float, help="only the first MB of the corpus, to try things out")
-    parser.add_argument("--pattern", default="boundless")
-    parser.add_argument("--kinds", action="store_true", help="compare all kinds of superwords")
-    parser.add_argument("--memory", action="append", default=[], metavar="SIZE", help="more than one to compare")
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--no-warm-up", action="store_true", help="for runs of many minutes")
-    parser.add_argument("--timeout", type=float, default=3600, help="seconds for one run")
-    parser.add_argument("--only", action="append", metavar="CONTENDER", help="give it once for each to keep")
-    parser.add_argument("--name", help="of the result files (default: superwords-, the corpus and the size)")
-    parser.add_argument("--work", help="folder for prepared corpora and RUNs, on the disk to be measured")
-    arguments = parser.parse_args()
-    work = scratch(arguments.work)
-    corpus = prepare(arguments.corpus, str(work), arguments.documents, arguments.mb)
+    """Prepare, measure."""
+    given_too = ("corpus", "vocab-size", "documents", "mb", "pattern", "memory", *COMPARING)
+    options = parser(__doc__, *given_too, pattern="boundless", runs=3)
+    options.add_argument("--kinds", action="store_true", help="compare all kinds of superwords")
+    given = options.parse_args()
+    work = scratch(given.work)
+    corpus = prepare(given.corpus, str(work), given.documents, given.mb)
     if corpus["kind"] != "jsonl":
         sys.exit("--documents blocks: lines are too many small documents to hold some out of.")
-    kept, held = hold_out(corpus, work)
-    options = [str(kept), "--vocab-size", str(arguments.vocab_size)]
+    kept, held = hold_out(Path(corpus["path"]), work, HELD_OUT)
+    command = ("train", "{out}", str(kept), "--vocab-size", str(given.vocab_size), "--progress", "jsonl")
     kinds, patterns = KINDS, "pattern by kind"
-    if not arguments.kinds:
-        pattern = ["--pattern", arguments.pattern]
+    if not given.kinds:
+        pattern = ["--pattern", given.pattern]
         kinds = {"superwords": [*pattern, "--superwords", "boundless"], "plain": pattern}
-        patterns = f"pattern {arguments.pattern}"
-    found = []
-    for memory in arguments.memory or ["1GB"]:
-        more = f" {memory}" if len(arguments.memory) > 1 else ""
-        for name, extra in kinds.items():
-            found.append(
-                Contender(
-                    f"streambpe-{name}{more}",
-                    streambpe("train", "{out}", *options, "--memory", memory, "--progress", "jsonl", *extra),
-                    marks={stage: f'"stage": ?"{stage}"' for stage in STAGES},
-                    outcome=outcome(held),
-                )
-            )
-    good = compare(
-        arguments.name or f"superwords-{'kinds-' * arguments.kinds}{corpus['name']}-{arguments.vocab_size}",
-        chosen(found, arguments.only),
-        runs=arguments.runs,
-        warm_up=not arguments.no_warm_up,
-        work=work,
-        about={"job": f"{arguments.vocab_size} ids, {patterns}", "corpus": corpus["name"]},
-        timeout_seconds=arguments.timeout,
-        same={},
-    )
-    sys.exit(0 if good else 1)
+        patterns = f"pattern {given.pattern}"
+    contenders = [
+        Contender(
+            f"streambpe-{name}{f' {memory}' * (len(given.memory) > 1)}",
+            streambpe(*command, "--memory", memory, *extra),
+            marks={stage: f'"stage": ?"{stage}"' for stage in STAGES},
+            outcome=outcome(held),
+        )
+        for memory in given.memory or ["1GB"]
+        for name, extra in kinds.items()
+    ]
+    name = f"superwords-{'kinds-' * given.kinds}{corpus['name']}-{given.vocab_size}"
+    about = {"job": f"{given.vocab_size} ids, {patterns}", "corpus": corpus["name"]}
+    sys.exit(not compare(name, contenders, given, about))
 
 
 if __name__ == "__main__":

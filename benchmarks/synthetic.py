@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,31 +89,34 @@ def documents(text: Text, seed: int) -> Iterator[bytes]:
             yield b"".join(pieces)
 
 
-def write(source: str, output: str, mb: float, seed: int = 0) -> int:
-    """Write JSON lines with `mb` MB of text; how many bytes of text they hold. An unfinished file has another name."""
-    with open(source, "rb") as file:
-        text = Text.of(file.read(LEARNED_BYTES))
-    done, path = 0, Path(output)
-    unfinished = path.with_suffix(".unfinished")
+def write(sources: Sequence[Path], output: Path, mb: float, seed: int = 0) -> int:
+    """Write `mb` MB of text, as JSON lines if OUTPUT is .jsonl and else as lines; how many bytes of text they hold.
+
+    An unfinished file has another name.
+    """
+    text = Text.of(b"".join(source.open("rb").read(LEARNED_BYTES) for source in sources))
+    done, unfinished = 0, output.with_suffix(".unfinished")
     with unfinished.open("wb", buffering=1 << 20) as out:
         for document in documents(text, seed):
-            out.write(json.dumps({"text": document.decode(errors="ignore")}, ensure_ascii=False).encode() + b"\n")
+            whole = document.decode(errors="ignore")
+            line = json.dumps({"text": whole}, ensure_ascii=False) if output.suffix == ".jsonl" else whole
+            out.write(line.encode() + b"\n")
             done += len(document)
             if done >= mb * 1e6:
                 break
-    unfinished.rename(path)
+    unfinished.rename(output)
     return done
 
 
 def main() -> None:
     """Write a corpus."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("text", help="a plain text to learn from; its first 100 MB are used")
-    parser.add_argument("output", help="JSON lines")
+    parser.add_argument("text", type=Path, help="a plain text to learn from; its first 100 MB are used")
+    parser.add_argument("output", type=Path, help=".jsonl, or .txt for lines of text")
     parser.add_argument("--mb", type=float, required=True)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    done = write(arguments.text, arguments.output, arguments.mb, arguments.seed)
+    done = write([arguments.text], arguments.output, arguments.mb, arguments.seed)
     print(f"{done / 1e6:.1f} MB of text in {arguments.output}")
 
 

@@ -1,6 +1,6 @@
 """The constants that decide whether tasks go to processes: seconds of a processor, all and what one thread does alone.
 
-    python benchmarks/task_costs.py --corpus en_100.txt --threads 4 --name task-costs
+    python benchmarks/task_costs.py --corpus en_100.txt --threads 4
 
     encode, encode own   a MB of text                        streambpe/encode/spread.py  _ENCODE, _ENCODE_OWN
     stage 2              a place (a chunk or the end of a    streambpe/train/superwords/stage2.py  _PLACE_SECONDS
@@ -9,22 +9,21 @@
 
 `all` is processor time on one thread. `alone` is found from the wall time on N threads: it is what the model of
 streambpe/runners/worth.py needs to come to that time. So N cores must be free; a busy machine makes `alone` too large.
-Encoding is a whole command, less the same command on an empty text. Writes results/NAME.tsv with --name.
+Encoding is a whole command, less the same command on an empty text. Writes results/task-costs.tsv.
 """
 
 from __future__ import annotations
 
-import argparse
 import resource
 import shutil
-import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from corpora import prepare
-from harness import RESULTS, preamble, scratch, streambpe
+from harness import parser, scratch, untimed, write_table
 
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import read_event_log
@@ -65,11 +64,11 @@ class Measured:
             low, high = (middle, high) if Cost(self.all, middle).in_threads(threads) < self.wall else (low, middle)
         return low
 
-    def row(self, threads: int) -> str:
+    def row(self, threads: int) -> list[str]:
         """Of the table."""
         alone = self.alone(threads)
         cells = [f"{self.all:.2f}", f"{self.wall:.2f}", f"{self.all / self.units:.3g}", f"{alone / self.units:.3g}"]
-        return "\t".join([self.name, f"{self.units:.0f}", *cells])
+        return [self.name, f"{self.units:.0f}", *cells]
 
 
 def both(name: str, units: float, threads: int, work: Callable[[int], object]) -> Measured:
@@ -88,10 +87,8 @@ def encoding(name: str, run: Path, corpus: Path, place: Path, threads: int) -> M
 
     def seconds(text: Path, many: int) -> tuple[float, float]:
         before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        command = streambpe(
-            "encode", str(run), str(text), "-o", str(place / "ids.npy"), "--engine", "threads", "--threads", str(many)
-        )
-        subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+        runner = ("--engine", "threads", "--threads", str(many))
+        untimed("encode", str(run), str(text), "-o", str(place / "ids.npy"), *runner)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         for left in place.glob("ids*"):
             left.unlink()
@@ -105,13 +102,8 @@ def encoding(name: str, run: Path, corpus: Path, place: Path, threads: int) -> M
 
 def trained(corpus: Path, run: Path, memory: str, *options: str) -> None:
     """A RUN with documents and a plain vocabulary."""
-    for command in (
-        ("count", str(run), str(corpus), "--sequences", *options),
-        ("train", str(run), "--vocab-size", "16000", *options),
-    ):
-        subprocess.run(
-            [*streambpe(*command), "--memory", memory, "--progress", "none"], check=True, stderr=subprocess.DEVNULL
-        )
+    untimed("count", str(run), str(corpus), "--sequences", "--memory", memory, *options)
+    untimed("train", str(run), "--vocab-size", "16000", "--memory", memory, *options)
 
 
 def asked_of_documents(folder: Path, place: Path, threads: int) -> Iterator[Measured]:
@@ -156,31 +148,23 @@ def asked_of_documents(folder: Path, place: Path, threads: int) -> Iterator[Meas
 
 def main() -> None:
     """Measure, and write what came out."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", type=Path, required=True)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--memory", default="1GB")
-    parser.add_argument("--work", help="a folder for RUNs")
-    parser.add_argument("--name", help="of a file in results/ to write it to as well")
-    given = parser.parse_args()
-    place = scratch(given.work) / "task-costs"
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
-    about = preamble({"job": f"costs of tasks, {given.corpus.name}, 1 and {given.threads} threads"})
-    lines = ["work\tunits\tcpu_s\twall_s\tall\talone"]
-    try:
+    options = parser(__doc__, "corpus", "threads", "name", "work", name="task-costs")
+    options.add_argument("--memory", default="1GB")
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory(dir=scratch(given.work), prefix="task-costs-") as folder:
         # a pattern of one's own cuts no plain text, and one document of 100 MB is refused
-        corpus = Path(prepare(str(given.corpus), str(place), "blocks", given.corpus.stat().st_size / 1e6)["path"])
+        place, mb = Path(folder), Path(given.corpus).stat().st_size / 1e6
+        corpus = Path(prepare(given.corpus, folder, "blocks", mb)["path"])
         trained(corpus, place / "run", given.memory)
         trained(corpus, place / "own", given.memory, "--pattern", OWN)
-        for name, run in (("encode", "run"), ("encode own", "own")):
-            lines.append(encoding(name, place / run, corpus, place, given.threads).row(given.threads))
-        lines += [made.row(given.threads) for made in asked_of_documents(place / "run", place, given.threads)]
-    finally:
-        shutil.rmtree(place)
-    if given.name:
-        (RESULTS / f"{given.name}.tsv").write_text("\n".join([*(f"# {line}" for line in about), *lines]) + "\n")
-    print("\n".join(lines))
+        made = [
+            encoding("encode", place / "run", corpus, place, given.threads),
+            encoding("encode own", place / "own", corpus, place, given.threads),
+            *asked_of_documents(place / "run", place, given.threads),
+        ]
+    about = {"job": f"costs of tasks, {Path(given.corpus).name}, 1 and {given.threads} threads"}
+    columns = ("work", "units", "cpu_s", "wall_s", "all", "alone")
+    write_table(given.name, about, columns, [one.row(given.threads) for one in made])
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ With --corpus all read the same documents, split by the same expression (gpt4 un
 preset), with the same number of threads, and write the vocabulary to a file.
 
 streambpe        `train` into a fresh RUN under --memory: counts, learns, writes model.events.jsonl
-streambpe-learn  the same on a RUN that was counted before (untimed): learning alone, start-up included
+streambpe-learn  the same on a RUN that was counted before (untimed): learning alone, start-up included. There is one
+                 of both for each --memory and for each --learner, the core or the tables
 rustbpe          train_from_iterator, then its ranks as tiktoken stores them
 tokenizers       BpeTrainer (min_frequency=0, byte level, all 256 bytes in the alphabet), then save
 tokenizers-log   with --merge-loop only: the same while it logs its progress, which costs it about a second
@@ -30,7 +31,8 @@ their alphabet then is the bytes seen, as gigabpe has no other.
 With --table the contenders start from chunks and counts:
 
 streambpe        `count --counts` and `train`, two processes in a row: table to vocabulary, exact BPE
-streambpe-learn  `train` on a RUN that was counted before: what BatchBPE does with its table
+streambpe-learn  `train` on a RUN that was counted before: what BatchBPE does with its table; many_chunks.py makes a
+                 table with more distinct chunks than a limit holds
 streambpe-paper  the same with --batch paper, BatchBPE's rule
 batchbpe         BatchBPE's rule in plain Python (peers.py), reading of the table included
 """
@@ -40,145 +42,91 @@ from __future__ import annotations
 import argparse
 import shlex
 import shutil
-import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from corpora import prepare
-from count import DISTINCT_RUSTBPE, DISTINCT_TOKENIZERS, TOLERANCE, expression_of, peers
-from harness import Contender, ask, call, chosen, compare, copy_run, scratch, streambpe
+from count import DISTINCT_RUSTBPE, DISTINCT_TOKENIZERS, TOLERANCE, described, expression_of, peers
+from harness import COMPARING, Contender, Counted, ask, call, chosen, compare, parser, scratch, streambpe
 
 from streambpe.system import usable_cores
 
 MERGES = {"merge loop": ("pairs indexed", "merged")}
+RUSTBPE = {"counted": DISTINCT_RUSTBPE, "pairs indexed": "Starting merge loop", "merged": "Finished training"}
+TOKENIZERS = {
+    "counted": DISTINCT_TOKENIZERS,
+    "pairs indexed": r'"Compute merges","current":0',
+    "merged": r'"Compute merges","current":(\d+),"total":\1\}',
+}
 
 
-def learning(arguments: argparse.Namespace, memory: str) -> list[str]:
-    """The options of `streambpe train` that say what is learned."""
-    options = ["--vocab-size", str(arguments.vocab_size), "--pattern", arguments.pattern]
-    options += ["--like", arguments.like, "--memory", memory]
-    if arguments.like == "hf":  # as gigabpe does, and tokenizers where it is given no alphabet
+def ours(
+    given: argparse.Namespace, counted: Counted, judge: Path, whole: Callable[[list[str]], list[str]]
+) -> Iterator[Contender]:
+    """What `whole` makes of the options of learning, and learning alone; for each --memory and --learner."""
+    options = ["--vocab-size", str(given.vocab_size), "--pattern", given.pattern, "--like", given.like]
+    if given.like == "hf":  # as gigabpe does, and tokenizers where it is given no alphabet
         options += ["--alphabet", "seen"]
-    if arguments.threads != usable_cores():  # all cores is the default
-        options += ["--threads", str(arguments.threads)]
-    return options
+    if given.threads != usable_cores():  # all cores is the default
+        options += ["--threads", str(given.threads)]
+    for memory, learner in product(given.memory or ["1GB"], given.learner or ["core"]):
+        ending = f" {memory}" * (len(given.memory) > 1) + f" {learner}" * (len(given.learner) > 1)
+        learn = [*options, "--memory", memory, "--learner", learner]
+        yield Contender(f"streambpe{ending}", whole(learn), outcome=outcome("", judge))
+        alone = streambpe("train", "{out}", *learn)
+        yield Contender(f"streambpe-learn{ending}", alone, setup=counted.copy, outcome=outcome("", judge))
+        if given.table:
+            by_batches = outcome("_by_batches", judge)
+            command = [*alone, "--batch", "paper"]
+            yield Contender(f"streambpe-paper{ending}", command, setup=counted.copy, outcome=by_batches)
 
 
-def of_corpus(corpus: dict[str, str], arguments: argparse.Namespace, work: Path, judge: Path) -> list[Contender]:
+def of_corpus(corpus: dict[str, str], given: argparse.Namespace, work: Path, judge: Path) -> list[Contender]:
     """Text to vocabulary. Ours first: ratios are to it."""
     source = [corpus["path"], *(["--lines"] if corpus["kind"] == "lines" else [])]
-    counted = Counted(work, [*source, "--pattern", arguments.pattern])
-    by_bytes, by_characters = ("", "_other_ties") if arguments.like == "rustbpe" else ("_other_ties", "")
-    found = []
-    for memory in arguments.memory or ["1GB"]:
-        more = f" {memory}" if len(arguments.memory) > 1 else ""
-        found += [
-            Contender(
-                f"streambpe{more}",
-                streambpe("train", "{out}", *source, *learning(arguments, memory)),
-                outcome=outcome("", judge),
-            ),
-            Contender(
-                f"streambpe-learn{more}",
-                streambpe("train", "{out}", *learning(arguments, memory)),
-                setup=counted.copy,
-                outcome=outcome("", judge),
-            ),
-        ]
-    job = {"path": corpus["path"], "kind": corpus["kind"], "pattern": expression_of(arguments.pattern)}
-    job |= {"vocab_size": arguments.vocab_size, "out": "{out}"}
-    env = peers(arguments.threads)
-    found += [
-        Contender(
-            "rustbpe",
-            call("peers:train_rustbpe", **job),
-            env,
-            marks={
-                "counted": DISTINCT_RUSTBPE,
-                "pairs indexed": "Starting merge loop",
-                "merged": "Finished training",
-            },
-            spans=MERGES,
-            facts={"distinct": DISTINCT_RUSTBPE},
-            outcome=outcome(by_bytes, judge),
-        ),
-        Contender(
-            "tokenizers",
-            call("peers:train_tokenizers", **job, all_bytes=arguments.like != "hf"),
-            env,
-            outcome=outcome(by_characters, judge),
-        ),
-        Contender("bpeasy", call("peers:train_bpeasy", **job), env, outcome=outcome(by_bytes, judge)),
-        Contender("ffbpe", call("peers:train_ffbpe", **job), env, outcome=outcome(by_bytes, judge)),
+    counted = Counted(work, [*source, "--pattern", given.pattern])
+    by_bytes, by_characters = ("", "_other_ties") if given.like == "rustbpe" else ("_other_ties", "")
+    job = {"vocab_size": given.vocab_size, "out": "{out}"}
+    read = {"path": corpus["path"], "kind": corpus["kind"], "pattern": expression_of(given.pattern), **job}
+    text = {"path": corpus.get("text", ""), "threads": given.threads, **job}
+
+    def peer(name: str, options: dict[str, Any], ties: str | None, ending: str = "", **more: Any) -> Contender:
+        judged = None if ties is None else outcome(ties, judge)
+        env = peers(given.threads)
+        return Contender(name + ending, call(f"peers:train_{name}", **options), env, outcome=judged, needs=name, **more)
+
+    found = [
+        *ours(given, counted, judge, lambda learn: streambpe("train", "{out}", *source, *learn)),
+        peer("rustbpe", read, by_bytes, marks=RUSTBPE, spans=MERGES, facts={"distinct": DISTINCT_RUSTBPE}),
+        peer("tokenizers", {**read, "all_bytes": given.like != "hf"}, by_characters),
+        peer("bpeasy", read, by_bytes),
+        peer("ffbpe", read, by_bytes),
     ]
-    if "text" in corpus and arguments.pattern == "gpt2":
-        own = {"path": corpus["text"], "vocab_size": arguments.vocab_size, "threads": arguments.threads, "out": "{out}"}
-        found.append(
-            Contender("gigabpe", call("peers:train_gigabpe", **own), env, outcome=outcome(by_characters, judge))
-        )
-    if "text" in corpus:
-        own = {"path": corpus["text"], "vocab_size": arguments.vocab_size, "threads": arguments.threads, "out": "{out}"}
-        found.append(
-            Contender(
-                "sentencepiece",
-                call("peers:train_sentencepiece", **own),
-                env,
-                note="another job: cuts and characters of its own",
-            )
-        )
-    if arguments.merge_loop:
-        found.append(
-            Contender(
-                "tokenizers-log",
-                call("peers:train_tokenizers", **job, log=True),
-                env,
-                marks={
-                    "counted": DISTINCT_TOKENIZERS,
-                    "pairs indexed": r'"Compute merges","current":0',
-                    "merged": r'"Compute merges","current":(\d+),"total":\1\}',
-                },
-                spans=MERGES,
-                facts={"distinct": DISTINCT_TOKENIZERS},
-                outcome=outcome(by_characters, judge),
-            )
-        )
+    if corpus.get("text") and given.pattern == "gpt2":
+        found.append(peer("gigabpe", text, by_characters))
+    if corpus.get("text"):
+        found.append(peer("sentencepiece", text, None))
+    if given.merge_loop:
+        marks, facts = TOKENIZERS, {"distinct": DISTINCT_TOKENIZERS}
+        logged = {**read, "log": True}
+        found.append(peer("tokenizers", logged, by_characters, "-log", marks=marks, spans=MERGES, facts=facts))
     return found
 
 
-def of_table(table: str, arguments: argparse.Namespace, work: Path, judge: Path) -> list[Contender]:
+def of_table(table: str, given: argparse.Namespace, work: Path, judge: Path) -> list[Contender]:
     """Chunk table to vocabulary."""
-    counting = [table, "--counts", "--pattern", arguments.pattern]
-    counted = Counted(work, counting)
-    memory = (arguments.memory or ["1GB"])[0]
-    train = streambpe("train", "{out}", *learning(arguments, memory))
-    both = f"{shlex.join(streambpe('count', '{out}', *counting))} && {shlex.join(train)}"
-    batchbpe: dict[str, Any] = {"table": table, "vocab_size": arguments.vocab_size, "out": "{out}"}
-    return [
-        Contender("streambpe-learn", train, setup=counted.copy, outcome=outcome("", judge)),
-        Contender("streambpe", ["sh", "-c", both], outcome=outcome("", judge)),
-        Contender(
-            "streambpe-paper",
-            [*train, "--batch", "paper"],
-            setup=counted.copy,
-            outcome=outcome("_by_batches", judge),
-        ),
-        Contender("batchbpe", call("peers:train_batchbpe", **batchbpe), outcome=outcome("_by_batches", judge)),
-    ]
+    counting = [table, "--counts", "--pattern", given.pattern]
 
+    def whole(learn: list[str]) -> list[str]:
+        commands = streambpe("count", "{out}", *counting), streambpe("train", "{out}", *learn)
+        return ["sh", "-c", " && ".join(map(shlex.join, commands))]
 
-class Counted:
-    """A RUN counted once, untimed, when the first contender wants it; every run trains on its own copy."""
-
-    def __init__(self, work: Path, counting: list[str]) -> None:
-        self.run, self.counting = work / "counted-for-train", counting
-        shutil.rmtree(self.run, ignore_errors=True)
-
-    def copy(self, out: Path) -> None:
-        if not (self.run / "state.duckdb").exists():
-            subprocess.run(streambpe("count", str(self.run), *self.counting), check=True, capture_output=True)
-        copy_run(self.run, out)
+    job: dict[str, Any] = {"table": table, "vocab_size": given.vocab_size, "out": "{out}"}
+    theirs = Contender("batchbpe", call("peers:train_batchbpe", **job), outcome=outcome("_by_batches", judge))
+    return [*ours(given, Counted(work, counting), judge, whole), theirs]
 
 
 def outcome(other: str, judge: Path) -> Callable[[Path], Mapping[str, Any]]:
@@ -217,62 +165,32 @@ def inside(run: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Prepare, measure, report."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    what = parser.add_mutually_exclusive_group(required=True)
+    """Prepare, measure."""
+    options = parser(__doc__, "mb", "threads", "memory", "pattern", *COMPARING)
+    what = options.add_mutually_exclusive_group(required=True)
     what.add_argument("--corpus", help=".txt, .txt.zst or .jsonl (field text)")
-    what.add_argument("--table", help="chunk,count csv")
-    parser.add_argument("--vocab-size", type=int, required=True)
-    parser.add_argument(
-        "--documents", choices=["blocks", "lines", "ended"], default="blocks", help="of a text (corpora.py)"
-    )
-    parser.add_argument(
-        "--merge-loop", action="store_true", help="also tokenizers with its log, which tells its stages"
-    )
-    parser.add_argument("--mb", type=float, help="only the first MB of the corpus, to try things out")
-    parser.add_argument("--pattern", default="gpt4", help="a preset of streambpe (default: gpt4)")
-    parser.add_argument("--like", choices=["rustbpe", "hf"], default="rustbpe", help="whose order of ties (above)")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument(
-        "--memory", action="append", default=[], metavar="SIZE", help="streambpe's limit; more than one to compare"
-    )
-    parser.add_argument("--only", action="append", metavar="CONTENDER", help="give it once for each to keep")
-    parser.add_argument("--once", action="append", default=[], metavar="CONTENDER", help="one run of it: it takes long")
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--no-warm-up", action="store_true", help="for runs of many minutes")
-    parser.add_argument("--timeout", type=float, default=3600, help="seconds for one run")
-    parser.add_argument("--name", help="of the result files (default: train-, the corpus and the size)")
-    parser.add_argument("--work", help="folder for prepared corpora and RUNs, on the disk to be measured")
-    arguments = parser.parse_args()
-    work = scratch(arguments.work)
+    what.add_argument("--table", help="chunks and counts, .csv or .parquet")
+    options.add_argument("--vocab-size", type=int, required=True)
+    options.add_argument("--documents", choices=["blocks", "lines", "ended"], default="blocks", help="see corpora.py")
+    options.add_argument("--merge-loop", action="store_true", help="also tokenizers-log")
+    options.add_argument("--like", choices=["rustbpe", "hf"], default="rustbpe", help="whose order of ties (above)")
+    options.add_argument("--learner", action="append", default=[], choices=["core", "tables"], help="one or both")
+    given = options.parse_args()
+    work = scratch(given.work)
     judge = work / "first-result"
     judge.unlink(missing_ok=True)
-    about = {"job": f"{arguments.vocab_size} ids, pattern {arguments.pattern}, threads: {arguments.threads} each"}
-    if arguments.corpus:
-        corpus = prepare(arguments.corpus, str(work), arguments.documents, arguments.mb)
-        size = ask("corpora:describe", path=corpus["path"], kind=corpus["kind"])
-        about["corpus"] = (
-            f"{corpus['name']}, {size['bytes'] / 1e6:.1f} MB of text in {size['documents']} documents "
-            f"({corpus['documents']}, read as {corpus['kind']})"
-        )
-        name, found = corpus["name"], of_corpus(corpus, arguments, work, judge)
+    about = {"job": f"{given.vocab_size} ids, pattern {given.pattern}, threads: {given.threads} each"}
+    if given.corpus:
+        corpus = prepare(given.corpus, str(work), given.documents, given.mb)
+        about["corpus"] = described(corpus)
+        name, found = corpus["name"], of_corpus(corpus, given, work, judge)
     else:
-        table = Path(arguments.table).resolve()
+        table = Path(given.table).resolve()
         about["table"] = table.name
-        name, found = table.stem, of_table(str(table), arguments, work, judge)
-    chosen(found, arguments.once)  # a name that is none of them is told
-    good = compare(
-        arguments.name or f"train-{name}-{arguments.vocab_size}",
-        chosen(found, arguments.only),
-        runs=arguments.runs,
-        warm_up=not arguments.no_warm_up,
-        work=work,
-        about=about,
-        timeout_seconds=arguments.timeout,
-        same={"tokens": 0, "merges": 0, "distinct": TOLERANCE},
-        once=arguments.once,
-    )
-    sys.exit(0 if good else 1)
+        name, found = table.stem, of_table(str(table), given, work, judge)
+    chosen(found, given.once)  # a name that is none of them is told
+    same = {"tokens": 0, "merges": 0, "distinct": TOLERANCE}
+    sys.exit(not compare(f"train-{name}-{given.vocab_size}", found, given, about, same))
 
 
 if __name__ == "__main__":

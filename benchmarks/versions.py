@@ -17,7 +17,6 @@ names versions), and so must the ids, and the digest of the counts.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import shutil
@@ -26,10 +25,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from corpora import prepare
-from harness import RESULTS, Contender, call, compare, copy_run, preamble, scratch, streambpe
+from harness import COMPARING, Contender, call, compare, parser, scratch, streambpe, write_table
 
+SIZE = ("--vocab-size", "32768")
 PRESETS = ("gpt2", "gpt4", "gpt4o", "boundless", "script", "whitespace")
 
 
@@ -45,34 +46,25 @@ def digest_after(name: str, skip_lines: int = 0) -> Callable[[Path], dict[str, s
     return outcome
 
 
-def jobs(program: str, corpus: str, made: Path) -> dict[str, Contender]:
-    """The four jobs of one version; what they need is made under `made`, untimed."""
+def jobs(name: str, program: str, corpus: str, made: Path) -> dict[str, Contender]:
+    """The four jobs of one version; what they need is made untimed."""
+
+    def quietly(*arguments: str) -> None:
+        subprocess.run([program, *arguments], check=True, capture_output=True)
+
+    def contender(*arguments: str, **more: Any) -> Contender:
+        return Contender(name, [program, *arguments], **more)
+
     shutil.rmtree(made, ignore_errors=True)
-    counted, trained = made / "counted", made / "trained"
-    subprocess.run([program, "count", str(counted), corpus], check=True, stderr=subprocess.DEVNULL)
-    subprocess.run(
-        [program, "train", str(trained), corpus, "--vocab-size", "32768"],
-        check=True,
-        stderr=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-    )
+    quietly("train", str(made), corpus, *SIZE)
     events = digest_after("model.events.jsonl", skip_lines=1)
     return {
-        "count": Contender("", [program, "count", "{out}", corpus], facts={"distinct": r"([\d,]+) distinct chunks"}),
-        "train": Contender(
-            "",
-            [program, "train", "{out}", "--vocab-size", "32768"],
-            setup=lambda out: copy_run(counted, out),
-            outcome=events,
+        "count": contender("count", "{out}", corpus, facts={"distinct": r"([\d,]+) distinct chunks"}),
+        "train": contender(
+            "train", "{out}", *SIZE, setup=lambda out: quietly("count", str(out), corpus), outcome=events
         ),
-        "superwords": Contender(
-            "",
-            [program, "train", "{out}", corpus, "--superwords", "boundless", "--vocab-size", "32768"],
-            outcome=events,
-        ),
-        "encode": Contender(
-            "", [program, "encode", str(trained), corpus, "-o", "{out}.bin"], outcome=digest_after(".bin")
-        ),
+        "superwords": contender("train", "{out}", corpus, "--superwords", "boundless", *SIZE, outcome=events),
+        "encode": contender("encode", str(made), corpus, "-o", "{out}.bin", outcome=digest_after(".bin")),
     }
 
 
@@ -99,7 +91,7 @@ def count_in_core(path: str, preset: str) -> tuple[float, str]:
 
 def compare_loops(programs: dict[str, str], corpus: Path, runs: int, about: dict[str, str]) -> bool:
     """Writes results/versions-loops-CORPUS.tsv; whether the counts were equal."""
-    rows, fine = ["preset\tbefore_s\tnow_s\tratio"], True
+    rows, fine = [], True
     for preset in PRESETS:
         spent: dict[str, list[float]] = {name: [] for name in programs}
         digests = set()
@@ -111,11 +103,9 @@ def compare_loops(programs: dict[str, str], corpus: Path, runs: int, about: dict
                 spent[name].append(seconds)
                 digests.add(digest)
         before, now = min(spent["before"]), min(spent["now"])
-        rows.append(f"{preset}\t{before:.3f}\t{now:.3f}\t{before / now:.2f}")
+        rows.append([preset, f"{before:.3f}", f"{now:.3f}", f"{before / now:.2f}"])
         fine &= len(digests) == 1
-    lines = [*(f"# {line}" for line in preamble(about)), *rows]
-    (RESULTS / f"versions-loops-{corpus.stem}.tsv").write_text("\n".join(lines) + "\n")
-    print("\n".join(rows))
+    write_table(f"versions-loops-{corpus.stem}", about, ("preset", "before_s", "now_s", "ratio"), rows)
     return fine
 
 
@@ -130,35 +120,23 @@ def what_it_is(program: str) -> str:
 
 def main() -> None:
     """Measure the jobs asked for; ends with 1 if a job failed or the two versions made different things."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", required=True)
-    parser.add_argument("--before", required=True, help="the other version's streambpe command")
-    parser.add_argument("--jobs", nargs="+", default=["count", "train", "superwords", "encode"])
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--work")
-    arguments = parser.parse_args()
-    work = scratch(arguments.work)
-    programs = {"now": streambpe()[0], "before": str(Path(arguments.before).resolve())}
-    if "loops" in arguments.jobs:
-        told = {name: what_it_is(program) for name, program in programs.items()}
-        sys.exit(not compare_loops(programs, Path(arguments.corpus), arguments.runs, told))
-    corpus = prepare(arguments.corpus, str(work), "blocks", None)
-    made = {name: jobs(program, corpus["path"], work / f"versions-{name}") for name, program in programs.items()}
+    options = parser(__doc__, "corpus", *COMPARING)
+    options.add_argument("--before", required=True, help="the other version's streambpe command")
+    options.add_argument("--jobs", nargs="+", default=["count", "train", "superwords", "encode"])
+    given = options.parse_args()
+    work = scratch(given.work)
+    programs = {"now": streambpe()[0], "before": str(Path(given.before).resolve())}
     told = {name: what_it_is(program) for name, program in programs.items()}
-    fine = True
-    for job in arguments.jobs:
-        contenders = [
-            Contender(
-                name, found[job].command, setup=found[job].setup, facts=found[job].facts, outcome=found[job].outcome
-            )
-            for name, found in made.items()
-        ]
-        about = {"corpus": corpus["path"], **told}
-        name = f"versions-{job}-{corpus['name']}"
-        fine &= compare(
-            name, contenders, runs=arguments.runs, work=work, about=about, same={"distinct": 0, "sha256": 0}
-        )
-    sys.exit(not fine)
+    if "loops" in given.jobs:
+        sys.exit(not compare_loops(programs, Path(given.corpus), given.runs, told))
+    corpus = prepare(given.corpus, str(work), "blocks", None)
+    made = [jobs(name, program, corpus["path"], work / f"versions-{name}") for name, program in programs.items()]
+    about, same = {"corpus": corpus["path"], **told}, {"distinct": 0, "sha256": 0}
+    good = [
+        compare(f"versions-{job}-{corpus['name']}", [found[job] for found in made], given, about, same)
+        for job in given.jobs
+    ]
+    sys.exit(not all(good))
 
 
 if __name__ == "__main__":

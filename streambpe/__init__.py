@@ -35,41 +35,26 @@ _HOMES = {
     "StreambpeError": "streambpe.errors",
 }
 
-__all__ = [
-    "CountConfig",
-    "Resources",
-    "Run",
-    "SourceOptions",
-    "StreambpeError",
-    "Tokenizer",
-    "TrainConfig",
-    "TrainResult",
-    "Trainer",
-    "__version__",
-    "check",
-    "count",
-    "count_from_iterator",
-    "evaluate",
-    "export",
-    "resume",
-    "train",
-    "train_from_iterator",
-]
+__all__ = ["__version__", "train", *_HOMES]
 
 if TYPE_CHECKING:
-    from streambpe.config import TrainConfig
-    from streambpe.count_config import CountConfig, SourceOptions
-    from streambpe.encode.formats.export import export
-    from streambpe.encode.tokenizer import Tokenizer
-    from streambpe.errors import StreambpeError
-    from streambpe.inspect.check import check
-    from streambpe.inspect.evaluate import evaluate
-    from streambpe.resources import Resources
-    from streambpe.store.run import Run
-    from streambpe.train.commands import resume, train, train_from_iterator
-    from streambpe.train.counting.count import count, count_from_iterator
-    from streambpe.train.trainer import Trainer
-    from streambpe.train.training import TrainResult
+    from streambpe.config import TrainConfig as TrainConfig
+    from streambpe.count_config import CountConfig as CountConfig
+    from streambpe.count_config import SourceOptions as SourceOptions
+    from streambpe.encode.formats.export import export as export
+    from streambpe.encode.tokenizer import Tokenizer as Tokenizer
+    from streambpe.errors import StreambpeError as StreambpeError
+    from streambpe.inspect.check import check as check
+    from streambpe.inspect.evaluate import evaluate as evaluate
+    from streambpe.resources import Resources as Resources
+    from streambpe.store.run import Run as Run
+    from streambpe.train.commands import resume as resume
+    from streambpe.train.commands import train as train
+    from streambpe.train.commands import train_from_iterator as train_from_iterator
+    from streambpe.train.counting.count import count as count
+    from streambpe.train.counting.count import count_from_iterator as count_from_iterator
+    from streambpe.train.trainer import Trainer as Trainer
+    from streambpe.train.training import TrainResult as TrainResult
 
 
 def __getattr__(name: str) -> Any:

@@ -59,9 +59,6 @@ def _split(function: str, given: Mapping[str, Any], *parts: list[Option]) -> lis
             found[number][name] = fitting(option, value)
         except TypeError as wanted:
             raise TypeError(f"{name}={value!r:.80}: {wanted} is wanted. Nothing was changed.") from None
-        if option.choices and option in (*_SPLITTING, *_READING) and value not in option.choices:
-            choices = ", ".join(map(repr, option.choices))
-            raise UsageError(f"{name}={value!r}: one of {choices}. Nothing was changed.")
     return found
 
 

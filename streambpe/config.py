@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from streambpe.errors import UsageError
 from streambpe.model.line_shapes import MOST_EMPTY_IDS, MOST_IDS
-from streambpe.options import Option, option, options_of, refuse_what_is_no_text
+from streambpe.options import Option, option, options_of, refuse_values
 from streambpe.system import compose_name
 
 _MOST_DECIMALS = 6  # in a weight: so there are at most a million remainders to count (store/weights.py)
@@ -83,17 +83,27 @@ UNK = "<unk>"  # the special token of --encoding chars for characters outside th
 STAGE2_PATTERN = "superbpe2"
 STAGED = ("superbpe", "uw")  # superwords that begin at --transition
 UW_PATTERN = "superbpe1"  # of words, for uw: what its paper takes with STAGE2_PATTERN
-_SUPERWORD_FIELDS = (
-    "superwords", "transition", "superword_pattern", "stage2_pattern", "max_superword_words", "forbid",
-)  # fmt: skip
-
-
 BALANCE_FIELDS = ("balance_ratios", "balance_from", "balance_window", "balance_alpha", "balanced_on")
 _TOLD_IF_SET = (
     "coverage", "tau", "token_order", "specials_first", "extends", "extends_pattern", "weights", "balance",
     *BALANCE_FIELDS,
 )  # fmt: skip
-_BALANCE_FLAGS = {"balance_ratios": "--balance-ratio", "balanced_on": "--balance-text"}
+# By an option and its values (none: any that says something): the options that change nothing without one of these.
+_BELONGING: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {
+    ("batch", ("paper",)): ("cap_divisor", "max_batch"),
+    ("tau", ()): ("delete_to", "delete_test", "token_order"),
+    ("specials", ()): ("specials_first",),
+    ("encoding", ("chars",)): ("coverage",),
+    ("superwords", ()): ("max_superword_words", "forbid"),
+    ("superwords", STAGED): ("transition",),
+    ("superwords", ("boundless", "superbpe")): ("superword_pattern",),
+    ("superwords", ("uw",)): ("stage2_pattern",),
+    ("balance", ()): BALANCE_FIELDS,
+    ("balance_window", ()): ("balance_alpha",),
+}
+
+
+_MOST_PLACES = 18  # of a share: its numerator and its denominator fit 64 bits
 
 
 def _share(option: str, share: str | float, idle: str) -> Decimal:
@@ -102,9 +112,13 @@ def _share(option: str, share: str | float, idle: str) -> Decimal:
         value = Decimal(str(share))
     except InvalidOperation:
         value = Decimal("NaN")
-    if not value.is_finite() or not 0 < value <= 1:
-        raise UsageError(f"{option} {share}: a decimal number above 0 and at most 1, such as 0.9; {idle}.")
-    return value.normalize()  # so that 0.9 and 0.90 are one option
+    value = value.normalize()  # so that 0.9 and 0.90 are one option
+    if not value.is_finite() or not 0 < value <= 1 or value != round(value, _MOST_PLACES):
+        raise UsageError(
+            f"{option} {share}: a decimal number above 0 and at most 1, with at most {_MOST_PLACES} places, such as "
+            f"0.9; {idle}."
+        )
+    return value
 
 
 def _above_zero(option: str, given: str | float) -> str:
@@ -314,12 +328,13 @@ class TrainConfig:
     balanced_on: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def from_options(cls, like: str = "hf", **given: Any) -> TrainConfig:
-        """`like` sets options, those given (not None) override them; an error names the option that is wrong."""
+    def from_options(cls, like: str = "hf", before: Mapping[str, Any] | None = None, **given: Any) -> TrainConfig:
+        """`like` sets options, those a training was started with (`before`) override them, and those given (not None)
+        override both; an error names the option that is wrong."""
         if like not in LIKE:
             raise UsageError(f"--like {like}: one of {', '.join(LIKE)}.")
         given = {key: value for key, value in given.items() if value not in (None, ())}
-        chosen = {**LIKE[like], **given}
+        chosen = {**LIKE[like], **(before or {}), **given}
         for name in ("specials", "block_tokens"):
             chosen[name] = tuple(chosen.get(name, ()))
         encoding = chosen.get("encoding", "bytes")
@@ -331,11 +346,8 @@ class TrainConfig:
                     f"Leave --alphabet out."
                 )
             chosen["alphabet"] = encoding
-        if encoding == "chars":
-            if not any(text.lower() == UNK for text in chosen["specials"]):
-                chosen["specials"] = (*chosen["specials"], UNK)
-        elif "coverage" not in given:
-            chosen.pop("coverage", None)
+        if encoding == "chars" and not any(text.lower() == UNK for text in chosen["specials"]):
+            chosen["specials"] = (*chosen["specials"], UNK)
         if "coverage" in chosen:
             coverage = _share("--coverage", chosen["coverage"], "with 1 no character is unknown")
             chosen["coverage"] = format(coverage, "f") if coverage < 1 else None
@@ -348,14 +360,8 @@ class TrainConfig:
         config = cls(**chosen)
         if config.superwords in STAGED and config.transition is None:
             config = replace(config, transition=config._usual_transition())
+        config = replace(config, **{name: _DEFAULTS[name] for name in config.idle if name not in given})
         config.check()
-        if config.superwords == "none" and given.get("superword_pattern") is not None:
-            raise UsageError("--superword-pattern belongs to --superwords boundless and superbpe.")
-        if config.superwords == "uw" and given.get("superword_pattern") is not None:
-            raise UsageError(
-                "--superword-pattern says which chunks may join; with --superwords uw any neighbours inside a chunk of "
-                "--stage2-pattern may. Leave it out."
-            )
         return config
 
     def _usual_transition(self) -> int:
@@ -368,13 +374,25 @@ class TrainConfig:
         """How many ids are no special or reserved ones."""
         return self.vocab_size - (self.extra_ids if self.count_specials else 0)
 
+    @property
+    def idle(self) -> dict[str, str]:
+        """By the names of their fields: the options that change nothing here, and what each belongs to."""
+        found: dict[str, str] = {}
+        for (name, values), fields_of_it in _BELONGING.items():
+            value = getattr(self, name)
+            if value not in values if values else value in (None, False, (), "none"):
+                found |= dict.fromkeys(fields_of_it, f"{_OPTIONS[name].flag} {' or '.join(values)}".rstrip())
+        return found
+
     def check(self) -> None:
-        """Refuse options that cannot work, before anything is read."""
+        """Refuse options that cannot work, or change nothing, before anything is read."""
         self._check_values()
+        for name, owner in self.idle.items():
+            if getattr(self, name) != _DEFAULTS[name]:
+                flag = _OPTIONS[name].flag if name in _OPTIONS else "--balance-text"
+                raise UsageError(f"{flag} belongs to {owner}. Nothing was changed. Leave it out.")
         if self.extends is not None:
             self._check_extension()
-        if self.tau is None and (self.delete_to, self.delete_test) != ("bytes", "before"):
-            raise UsageError("--delete-to and --delete-test say how tokens are deleted; --tau T says when.")
         if self.tau is not None and self.batch == "paper":
             raise UsageError(
                 "--tau asks after every single merge, which --batch paper does not have. Use --batch exact."
@@ -383,8 +401,6 @@ class TrainConfig:
             raise UsageError(
                 "--batch paper takes the first pairs of a round by ids; --ties bytes is not defined for it."
             )
-        if self.coverage is not None and self.encoding != "chars":
-            raise UsageError("--coverage says which characters are unknown; --encoding chars has characters.")
         if self.whole_characters and self.encoding == "chars":
             raise UsageError("--whole-characters with --encoding chars: every symbol is a character. Leave it out.")
         least = {"gpt2": 256, "bytes": 256, "bytes1": 256, "utf8": 243, "seen": 0, "chars": 0, "script": 1916}[
@@ -423,29 +439,16 @@ class TrainConfig:
             )
 
     def _check_values(self) -> None:
-        """Check choices and lower bounds, as the fields state them."""
-        refuse_what_is_no_text(TrainConfig, vars(self))
-        for name, known in options_of(TrainConfig).items():
-            value = getattr(self, name)
-            allowed = known.choices
-            if name == "alphabet" and self.encoding != "bytes":
-                allowed = (self.encoding,)
-            if allowed and value not in allowed:
-                raise UsageError(f"{known.flag} {value}: one of {', '.join(allowed)}.")
-            if known.least is not None and value is not None and value < known.least:
-                raise UsageError(f"{known.flag} {value}: at least {known.least}.")
-            if known.least is not None and known.most is not None and value is not None and value > known.most:
-                raise UsageError(f"{known.flag} {value}: at most {known.most}.")
+        if self.encoding == "bytes":
+            refuse_values(TrainConfig, vars(self))
+        else:
+            refuse_values(TrainConfig, {**vars(self), "alphabet": None})
+            if self.alphabet != self.encoding:
+                raise UsageError(f"--alphabet {self.alphabet}: one of {self.encoding}.")
 
     def _check_balance(self) -> None:
-        given = [name for name in BALANCE_FIELDS if getattr(self, name) not in (None, 0, {})]
         if not self.balance:
-            if given:
-                flag = _BALANCE_FLAGS.get(given[0], f"--{given[0].replace('_', '-')}")
-                raise UsageError(f"{flag} belongs to --balance.")
             return
-        if self.balance_alpha is not None and self.balance_window is None:
-            raise UsageError("--balance-alpha belongs to --balance-window.")
         zero = next((name for name, ratio in self.balance_ratios.items() if not Fraction(ratio)), None)
         if zero is not None:
             raise UsageError(f"--balance-ratio {zero}=0: a group's ratio is above 0.")
@@ -470,20 +473,12 @@ class TrainConfig:
                 raise UsageError(f"--balance with {what}: {why}. Leave one of the two out.")
 
     def _check_superwords(self) -> None:
-        staged = self.superwords in STAGED
-        if staged != (self.transition is not None):
+        if self.superwords == "none":
+            return
+        if self.superwords in STAGED and self.transition is None:
             raise UsageError(
                 f"--superwords {self.superwords} needs --transition N: the tokens at which superwords begin."
-                if staged
-                else "--transition belongs to --superwords superbpe and uw."
             )
-        if self.superwords != "uw" and self.stage2_pattern != STAGE2_PATTERN:
-            raise UsageError("--stage2-pattern belongs to --superwords uw.")
-        if self.superwords == "none":
-            for name in ("max_superword_words", "forbid"):
-                if getattr(self, name) is not None:
-                    raise UsageError(f"--{name.replace('_', '-')} belongs to --superwords.")
-            return
         if self.encoding != "bytes":
             raise UsageError(
                 f"--superwords {self.superwords} with --encoding {self.encoding}: superwords are learned over bytes "
@@ -539,16 +534,12 @@ class TrainConfig:
 
     def as_facts(self) -> dict[str, Any]:
         """For the event log's header: batch exact and batch 1 are one rule, and options without effect are left out."""
-        untold = {"specials", "reserve"}  # fields of their own in the header
-        untold |= {name for name in _TOLD_IF_SET if getattr(self, name) in (None, False, 0, {}, "latest-birth")}
-        if self.batch != "paper":
-            untold |= {"cap_divisor", "max_batch"}
-        if self.tau is None:
-            untold |= {"delete_to", "delete_test"}
+        untold = {"specials", "reserve", *self.idle}  # the first two are fields of their own in the header
+        untold |= {name for name in _TOLD_IF_SET if getattr(self, name) == _DEFAULTS[name]}
         if self.superwords == "none":
-            untold.update(_SUPERWORD_FIELDS)
-        else:
-            untold.add("superword_pattern" if self.superwords == "uw" else "stage2_pattern")
+            untold.add("superwords")
+        elif self.superwords == "boundless":
+            untold.remove("transition")  # told as null
         facts = {name: value for name, value in asdict(self).items() if name not in untold}
         facts["batch"] = "paper" if self.batch == "paper" else "exact"
         facts["block_tokens"] = sorted(self.block_tokens)
@@ -556,8 +547,8 @@ class TrainConfig:
 
     def as_options(self) -> dict[str, Any]:
         """All options that have an effect: `from_options` makes the same object of them, even if defaults change."""
-        effective = {*self.as_facts(), "specials", "reserve", "token_order", "specials_first"}
-        options = {name: getattr(self, name) for name in options_of(TrainConfig) if name in effective}
+        effective = {*self.as_facts(), "specials", "reserve", "token_order", "specials_first"} - self.idle.keys()
+        options = {name: getattr(self, name) for name in _OPTIONS if name in effective}
         for name, held in (("weights", self.weights), ("balance_ratios", self.balance_ratios)):
             options[name] = [f"{group}={number}" for group, number in held.items()]
         options |= {name: getattr(self, name) for name in ("extends", "extends_pattern", "balanced_on")}
@@ -566,3 +557,7 @@ class TrainConfig:
         if self.encoding != "bytes":
             del options["alphabet"]
         return {name: value for name, value in options.items() if value not in (None, (), [], {})}
+
+
+_OPTIONS = options_of(TrainConfig)
+_DEFAULTS = vars(TrainConfig())

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from streambpe.errors import RunMismatch, UsageError
-from streambpe.options import option, options_of, refuse_what_is_no_text
+from streambpe.options import option, options_of, refuse_values
 from streambpe.text.aliases import canonical
 
 
@@ -139,7 +139,7 @@ class SourceOptions:
     )
 
     def __post_init__(self) -> None:
-        refuse_what_is_no_text(SourceOptions, vars(self))
+        refuse_values(SourceOptions, vars(self))
 
     def given(self) -> dict[str, Any]:
         """The options that differ from their defaults."""
@@ -149,13 +149,13 @@ class SourceOptions:
 
 @dataclass(frozen=True)
 class Counting(SourceOptions):
-    """What a command, a caller of `train`, or job.json asks of counting."""
+    """What a command, a caller of `train`, or run.json asks of counting."""
 
     options: dict[str, Any] = field(default_factory=dict)  # of CountConfig; a missing one is as in the run
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        refuse_what_is_no_text(CountConfig, self.options)
+        refuse_values(CountConfig, self.options)
         if isinstance(pattern := self.options.get("pattern"), str):
             object.__setattr__(self, "options", {**self.options, "pattern": canonical(pattern)})
         parse_sample(self.options.get("sample", "all"))

@@ -5,8 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import secrets
+import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
+
+import psutil
 
 from streambpe.errors import UsageError, typed
 from streambpe.system import give_rights_of, rename, sync_file, sync_folder
@@ -35,6 +40,24 @@ def folder_for_tables(path: Path | str, what: str) -> Path:
             f"changed. Give it another name."
         )
     return Path(absolute) if re.search("[:~]", str(folder)) else folder
+
+
+@contextlib.contextmanager
+def scratch_folder(place: Path, name: str) -> Iterator[Path]:
+    """A folder of this process in `place`, into which nobody else may look. It is removed afterwards, and so is what a
+    process of this machine left there under such a name when it was killed."""
+    prefix = f"{name}-{socket.gethostname()}-"
+    for leftover in place.glob(f"{prefix}*.tmp"):
+        pid = leftover.name.removeprefix(prefix).partition("-")[0]
+        if pid.isdigit() and not psutil.pid_exists(int(pid)):
+            shutil.rmtree(leftover, ignore_errors=True)
+    folder = place / f"{prefix}{os.getpid()}-{secrets.token_hex(8)}.tmp"
+    with contextlib.suppress(OSError):
+        folder.mkdir(0o700)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -130,10 +130,18 @@ def parse_amount(text: str) -> int:
     return int(number)
 
 
-def refuse_what_is_no_text(holder: type, given: Mapping[str, Any]) -> None:
-    """Refuse options of this class whose value no text can hold; those missing in `given` are not checked."""
+def refuse_values(holder: type, given: Mapping[str, Any]) -> None:
+    """Refuse values that options of this class do not have, or that no text can hold; those missing are not checked."""
     for name, known in options_of(holder).items():
         value = given.get(name)
+        wanted = ""
+        if value is not None and known.choices and value not in known.choices:
+            wanted = f"one of {', '.join(known.choices)}"
+        elif value is not None and known.least is not None:
+            above = known.most is not None and value > known.most
+            wanted = f"at least {known.least}" if value < known.least else f"at most {known.most}" if above else ""
+        if wanted:
+            raise UsageError(f"{known.flag} {value}: {wanted}. Nothing was changed.")
         for text in value if isinstance(value, tuple) else (value,):
             if isinstance(text, str | Path):
                 refuse_no_text(known.flag, str(text))

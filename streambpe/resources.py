@@ -20,11 +20,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TypedDict, cast
+from typing import Any, TypedDict, cast
 
 from streambpe.errors import LimitError, UsageError
 from streambpe.files import folder_for_tables
-from streambpe.options import option, options_of, refuse_what_is_no_text
+from streambpe.options import option, options_of, refuse_values
 from streambpe.system import (
     anonymous_bytes,
     available_memory,
@@ -71,7 +71,7 @@ def format_size(n: float) -> str:
 
 
 class ResourceFacts(TypedDict):
-    """Resources as job.json and counting.json hold them."""
+    """Resources as run.json holds them."""
 
     memory_bytes: int
     threads: int
@@ -130,10 +130,7 @@ class Resources:
     )
 
     def __post_init__(self) -> None:
-        refuse_what_is_no_text(Resources, vars(self))
-        for name, value, known in (("engine", self.engine, ENGINES), ("learner", self.learner, LEARNERS)):
-            if value not in known:
-                raise UsageError(f"--{name} {value}: one of {', '.join(known)}. Nothing was changed.")
+        refuse_values(Resources, vars(self))
         if self.address is not None and self.engine != "ray":
             raise UsageError(
                 f"--address {self.address} names a Ray cluster, and --engine is {self.engine}. Nothing was changed. "
@@ -152,12 +149,10 @@ class Resources:
         threads: int | None = None,
         temp_dir: str | None = None,
         max_disk: str | None = None,
-        document_seconds: int | None = None,
-        engine: str | None = None,
-        address: str | None = None,
-        learner: str | None = None,
+        **more: Any,
     ) -> Resources:
-        """Defaults: a quarter of the memory this process may use, and all its cores."""
+        """Of options as people write them; `more`: fields by name. Defaults: a quarter of the memory that this process
+        may use, and all its cores."""
         machine = available_memory()
         memory_bytes = max(machine // 4, SMALLEST_MEMORY_BYTES) if memory is None else parse_size(memory)
         if memory_bytes < SMALLEST_MEMORY_BYTES:
@@ -173,17 +168,15 @@ class Resources:
                 f"--threads {threads}: from 1 to {most_threads()} on this machine, which has {usable_cores()} cores. "
                 f"Nothing was changed."
             )
-        max_disk_bytes = None if max_disk is None else parse_size(max_disk, "--max-disk")
-        seconds = DOCUMENT_SECONDS if document_seconds is None else document_seconds
-        if seconds < 1:
-            raise UsageError(f"--document-seconds {seconds}: at least 1. Nothing was changed.")
         folder = folder_for_tables(temp_dir, "--temp-dir") if temp_dir else None
         if folder is not None and os.path.lexists(folder) and not folder.is_dir():
             raise UsageError(f"--temp-dir {folder} is no folder. Nothing was changed. Name a folder; it is made.")
-        return cls(memory_bytes, count, folder, max_disk_bytes, seconds, engine or "auto", address, learner or "core")
+        given = {name: value for name, value in more.items() if value is not None}
+        max_disk_bytes = None if max_disk is None else parse_size(max_disk, "--max-disk")
+        return cls(memory_bytes, count, temp_dir=folder, max_disk_bytes=max_disk_bytes, **given)
 
     def as_facts(self) -> ResourceFacts:
-        """As job.json holds them, so that `resume` goes on with the same."""
+        """As run.json holds them, so that `resume` goes on with the same."""
         temp_dir = str(self.temp_dir.absolute()) if self.temp_dir else None
         return cast(ResourceFacts, {**asdict(self), "temp_dir": temp_dir})
 

@@ -65,8 +65,9 @@ resources._PSS_SHARE = 400
 # On Windows, only tests/ground/test_other_systems.py tests kills.
 
 _POSIX = (
-    "SIGKILL", "send_signal", ".kill()", "Driver(", "== -9", "kill_and_go_on(", "preexec_fn", "full_disk(", "RLIMIT",
-    '"cp"', '"du"', "symlink", "chmod", "mkfifo", "/dev/", "/proc", "SIGINT", "SIGTERM", "os.fork", "pty.", "umask",
+    "SIGKILL", "send_signal", ".kill()", "Driver(", "== -9", "kill_and_go_on(", "_killed(", "preexec_fn", "full_disk(",
+    "RLIMIT", '"cp"', '"du"', "symlink", "chmod", "mkfifo", "/dev/", "/proc", "SIGINT", "SIGTERM", "os.fork", "pty.",
+    "umask",
 )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """A disk that fills at every stage of every command, and has room again when the command is given once more.
 
-    python -m tests.full_disks [--attempts N] [--seed S] [--case NAME]
+    python -m tests.soak --only full-disks [--attempts N] [--seed S] [--case NAME]
 
 An attempt copies what a command begins with and gives it in a process that can write nothing any more from its n-th
 boundary on (before an fsync, a rename or a commit: failpoints.py; 0: from the start). Then it is given once more, with
@@ -14,64 +14,30 @@ room:
 
 from __future__ import annotations
 
-import hashlib
 import os
 import random
 import shutil
 import subprocess
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests import kills
-from tests.kills import Case, Prepared
-from tests.outcomes import command_line
-from tests.runs import ROOT, cli
-from tests.samples import natural_text
+from tests.kills import Case, Place, Prepared
+from tests.runs import cli
 
 OUTCOMES = ("told", "done", "wrong", "error")
 RESOURCES = ("--memory", "400MB", "--threads", "2")
-_LINES = ("--lines", *RESOURCES)
+_COUNTED = ("count", "RUN", "TEXT", "--lines", *RESOURCES)
 _TRAINED = kills.CASES["plain"].command
 CASES = {
     **kills.CASES,
-    "merge-counts": Case(("merge-counts", "MERGED", "RUN"), (("count", "RUN", "TEXT", *_LINES),)),
-    "export-counts": Case(("export-counts", "RUN", "-o", "OUT.csv"), (("count", "RUN", "TEXT", *_LINES),)),
+    "export-counts": Case(("export-counts", "RUN", "-o", "OUT.csv"), (_COUNTED,)),
     "export hf": Case(("export", "RUN", "--to", "hf", "-o", "OUT.json"), (_TRAINED,)),
     "check": Case(("check", "RUN", *RESOURCES), (_TRAINED,)),
 }
-PATHS = {
-    "RUN": "run", "MERGED": "merged", "TEXT": "text.txt", "MORE": "more.txt", "OUT.bin": "out.bin",
-    "OUT.csv": "out.csv", "OUT.json": "out.json", "OUT.parquet": "out.parquet", "OUT.html": "out.html",
-}  # fmt: skip
-
-
-def words_of(folder: Path, command: Sequence[str]) -> list[str]:
-    """The command with paths of a folder."""
-    return [str(folder / PATHS[word]) if word in PATHS else word for word in command]
-
-
-def output(folder: Path, case: Case) -> str:
-    """A digest of what the command made; counts by way of a table, since parts may be cut in any way."""
-    name, digest = case.command[0], hashlib.sha256()
-    if name in ("count", "merge-counts"):
-        run = folder / ("merged" if name == "merge-counts" else "run")
-        cli("export-counts", run, "-o", folder / "counts.csv", "--force")
-        digest.update((folder / "counts.csv").read_bytes())
-    elif name == "train":
-        digest.update((folder / "run" / "model.events.jsonl").read_bytes())
-    elif name == "report":  # a page tells of times
-        assert (folder / "out.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
-    elif name != "check":
-        digest.update(Path(words_of(folder, case.command)[case.command.index("-o") + 1]).read_bytes())
-    return digest.hexdigest()
-
-
-def unfinished(folder: Path) -> list[str]:
-    """Files that nobody needs any more; not state.duckdb.wal: what found no room in the file is read with it."""
-    left = [path.name for path in folder.rglob("*") if path.suffix in (".new", ".tmp")]
-    return left + [path.name for path in folder.glob("run/training/*")]
 
 
 # ---------------------------------------------------------------- the process whose disk fills
@@ -90,7 +56,7 @@ def _serve(words: list[str]) -> None:
 
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     failpoints.die = fill
-    kills._in_small_pieces()
+    kills.in_small_pieces()
     if os.environ["STREAMBPE_FAILPOINT"] == "boundary:0":
         fill()
     try:
@@ -101,77 +67,51 @@ def _serve(words: list[str]) -> None:
         raise
 
 
-def _given(folder: Path, case: Case, at: int) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tests.full_disks", "--serve", *words_of(folder, case.command)], cwd=ROOT, text=True,
-        capture_output=True, env={**os.environ, "STREAMBPE_FAILPOINT": f"boundary:{at}"}, timeout=300, check=False,
-    )  # fmt: skip
-
-
 # ---------------------------------------------------------------- attempts
-
-
-def prepare(name: str, folder: Path) -> Prepared:
-    """Make what a case begins with, and see what comes out of it with room."""
-    case, start, whole = CASES[name], folder / f"start {name}", folder / f"whole {name}"
-    start.mkdir()
-    for file, seed in (("text.txt", 5), ("more.txt", 6)):
-        (start / file).write_text(natural_text(seed, 40_000), encoding="utf-8")
-    for command in case.before:
-        cli(*words_of(start, command))
-    shutil.copytree(start, whole)
-    done = _given(whole, case, 1 << 60)
-    assert done.returncode == 0, (name, done.stderr)
-    boundaries = int(done.stdout.rpartition("boundaries")[2])
-    prepared = Prepared(name, case, start, output(whole, case), boundaries)
-    shutil.rmtree(whole)
-    return prepared
 
 
 def _tried(prepared: Prepared, at: int, folder: Path) -> tuple[str, str]:
     """(outcome, what is said of it)."""
-    place, case = folder / "attempt", prepared.case
-    shutil.copytree(prepared.start, place)
+    place, case = Place(folder / "attempt"), prepared.case
+    shutil.copytree(prepared.start, place.folder)
     try:
-        failed = _given(place, case, at)
-        if failed.returncode:
-            lines = [line for line in failed.stderr.strip().splitlines() if not line.startswith("warning: ")]
+        process = kills.start("tests.full_disks", place, case, at)
+        _, err = process.communicate(timeout=300)
+        if process.returncode:
+            lines = [line for line in err.strip().splitlines() if not line.startswith("warning: ")]
             told = [line for line in lines if "disk is full" in line]
-            if failed.returncode != 1 or len(told) != 1 or lines[-1:] != told or "Make room" not in told[0]:
-                return "error", f"exit {failed.returncode}: {failed.stderr[-1500:]}"
-            cli(*words_of(place, case.command))
-        wrong = [] if output(place, case) == prepared.output else ["another output"]
-        wrong += unfinished(place)
-        if (place / "run").exists():
-            cli("check", place / "run", *RESOURCES)
+            if process.returncode != 1 or len(told) != 1 or lines[-1:] != told or "Make room" not in told[0]:
+                return "error", f"exit {process.returncode}: {err[-1500:]}"
+            cli(*place.words(case.command))
+        wrong = [] if place.output(case) == prepared.output else ["another output"]
+        # not state.duckdb.wal: what found no room in the file is read with it
+        wrong += place.unfinished((".new", ".tmp"), ("run/training/*",))
+        cli("check", place.folder / "run", *RESOURCES)
     except (AssertionError, OSError, subprocess.TimeoutExpired):
         return "error", traceback.format_exc()[-1500:]
     finally:
-        shutil.rmtree(place)
+        shutil.rmtree(place.folder)
     if wrong:
         return "wrong", ", ".join(wrong)
-    return ("told" if failed.returncode else "done"), ""
+    return ("told" if process.returncode else "done"), ""
 
 
-def matrix(number: int, seed: int, names: Sequence[str], folder: Path) -> list[Prepared]:
+def matrix(number: int, seed: int, names: Sequence[str], folder: Path) -> dict[str, Counter[str]]:
     """So many attempts, in turn over the cases, spread evenly over the boundaries of each; a bad one is told."""
     chance = random.Random(seed)
-    found = []
-    for turn, name in enumerate(names):
-        prepared = prepare(name, folder)
-        found.append(prepared)
+    found: dict[str, Counter[str]] = {}
+    for turn, prepared in enumerate(kills.prepare("tests.full_disks", {name: CASES[name] for name in names}, folder)):
         each = len(range(turn, number, len(names)))
+        outcomes = found[prepared.name] = Counter()
         for step in range(each):
             at = int((step + chance.random()) * (prepared.boundaries + 1) / each)
             outcome, said = _tried(prepared, at, folder)
-            prepared.outcomes[outcome] += 1
+            outcomes[outcome] += 1
             if outcome in ("wrong", "error"):
-                print(outcome, name, f"boundary {at} of {prepared.boundaries}", said, sep="\n  ", flush=True)
+                where = f"boundary {at} of {prepared.boundaries}"
+                print(outcome, prepared.name, where, said, sep="\n  ", flush=True)
     return found
 
 
-if __name__ == "__main__":
-    if sys.argv[1:2] == ["--serve"]:
-        _serve(sys.argv[2:])
-    else:
-        command_line(__doc__, 200, CASES, OUTCOMES, matrix)
+if __name__ == "__main__" and sys.argv[1:2] == ["--serve"]:
+    _serve(sys.argv[2:])

@@ -1,6 +1,6 @@
 """Kills at every boundary: before each fsync, rename and commit of a command, in every system. Then it is given again.
 
-    python -m tests.kills [--attempts N] [--seed S] [--case NAME]
+    python -m tests.soak --only kills [--attempts N] [--seed S] [--case NAME]
 
 An attempt copies what the command begins with, gives it in a process that dies at its n-th boundary (failpoints.py), or
 at a moment by chance, sometimes twice, and gives it once more to its end:
@@ -25,11 +25,12 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from tests.outcomes import command_line
+from streambpe.store.run import Run
+from streambpe.store.unfinished import read_record
 from tests.runs import ROOT, cli, rows
 from tests.samples import natural_text
 
@@ -88,6 +89,12 @@ CASES = {
 }  # fmt: skip
 
 
+PATHS = {
+    "RUN": "run", "OTHER": "other", "TEXT": "text.txt", "MORE": "more.txt", "OUT.bin": "out.bin", "OUT.csv": "out.csv",
+    "OUT.json": "out.json", "OUT.parquet": "out.parquet", "OUT.html": "out.html",
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Place:
     """A folder with a RUN, a text and room for output."""
@@ -96,23 +103,22 @@ class Place:
 
     def words(self, command: Sequence[str]) -> list[str]:
         """The command with paths of this folder, also behind a name: a=TEXT."""
-        paths = {"RUN": "run", "OTHER": "other", "TEXT": "text.txt", "MORE": "more.txt", "OUT.bin": "out.bin"}
-        paths |= {"OUT.parquet": "out.parquet", "OUT.html": "out.html"}
         parts = [word.rpartition("=") for word in command]
-        return [f"{name}{sign}{self.folder / paths[word]}" if word in paths else f"{name}{sign}{word}"
+        return [f"{name}{sign}{self.folder / PATHS[word]}" if word in PATHS else f"{name}{sign}{word}"
                 for name, sign, word in parts]  # fmt: skip
 
     def output(self, case: Case) -> str:
         """A digest of what the command made; counts by way of a table, since parts may be cut in any way."""
-        run, digest = self.folder / "run", hashlib.sha256()
-        if case.command[0] in ("count", "merge-counts"):
-            cli("export-counts", run, "-o", self.folder / "counts.csv")
+        run, digest, name = self.folder / "run", hashlib.sha256(), case.command[0]
+        if name in ("count", "merge-counts"):
+            cli("export-counts", run, "-o", self.folder / "counts.csv", "--force")
             digest.update((self.folder / "counts.csv").read_bytes())
-        elif case.command[0] == "train":
+        elif name == "train":
             digest.update((run / "model.events.jsonl").read_bytes())
-        elif case.command[0] != "report":  # a page tells of times
-            made = self.words(case.command)[case.command.index("-o") + 1]
-            digest.update(Path(made).read_bytes())
+        elif name == "report":  # a page tells of times
+            assert (self.folder / "out.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
+        elif name != "check":
+            digest.update(Path(self.words(case.command)[case.command.index("-o") + 1]).read_bytes())
         return digest.hexdigest()
 
     def is_done(self, case: Case) -> bool:
@@ -120,24 +126,21 @@ class Place:
         over, what was added is not added again."""
         if case.command[0] == "encode":
             return (self.folder / "out.bin").exists()
-        if case.command[0] != "merge-counts" or (self.folder / "run/counting.json").exists():
+        if case.command[0] != "merge-counts" or read_record(Run(self.folder / "run")):
             return False
         (paths,) = zip(*rows(self.folder / "run", "SELECT path FROM source_files"), strict=True)
         return len(paths) == 2
 
-    def unfinished(self) -> list[str]:
+    def unfinished(self, suffixes: Sequence[str], patterns: Sequence[str]) -> list[str]:
         """Files that nobody needs any more."""
-        left = [
-            path.name for path in self.folder.rglob("*") if path.suffix in (".new", ".tmp", ".wal", ".streambpe-export")
-        ]
-        patterns = ("run/*pending*", "run/training/*", "run/tmp/*")
+        left = [path.name for path in self.folder.rglob("*") if path.suffix in suffixes]
         return left + [path.name for pattern in patterns for path in self.folder.glob(pattern)]
 
 
 # ---------------------------------------------------------------- the process that dies
 
 
-def _in_small_pieces() -> None:
+def in_small_pieces() -> None:
     """Many parts, files and checkpoints, even for a small corpus."""
     from streambpe.encode import corpus
     from streambpe.train.counting import sizes, spread, worker
@@ -159,16 +162,17 @@ def _serve(words: list[str]) -> None:
     from streambpe import failpoints
     from streambpe.cli.main import main
 
-    _in_small_pieces()
+    in_small_pieces()
     code = main(words, prog_name="streambpe", standalone_mode=False)
     if code:
         sys.exit(code)
     print("\nboundaries", next(failpoints._passed) - 1, flush=True)
 
 
-def _start(place: Place, case: Case, at: int) -> subprocess.Popen[str]:
+def start(module: str, place: Place, case: Case, at: int) -> subprocess.Popen[str]:
+    """The command in a process of this module, for which something comes in its way at a boundary."""
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.kills", "--serve", *place.words(case.command)], cwd=ROOT, text=True,
+        [sys.executable, "-m", module, "--serve", *place.words(case.command)], cwd=ROOT, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "STREAMBPE_FAILPOINT": f"boundary:{at}"},
     )  # fmt: skip
 
@@ -183,26 +187,26 @@ class Prepared:
     output: str
     boundaries: int
     seconds: float = 0.0  # of a command that nobody disturbs
-    outcomes: Counter[str] = field(default_factory=Counter)
 
 
-def prepare(names: Sequence[str], folder: Path) -> Iterator[Prepared]:
+def prepare(module: str, cases: Mapping[str, Case], folder: Path) -> Iterator[Prepared]:
     """Make what cases begin with, and see what comes out of them undisturbed."""
-    for number, name in enumerate(names):
-        case, start, whole = CASES[name], Place(folder / f"start-{number}"), Place(folder / f"whole-{number}")
-        start.folder.mkdir()
+    for number, (name, case) in enumerate(cases.items()):
+        begin, whole = Place(folder / f"start-{number}"), Place(folder / f"whole-{number}")
+        begin.folder.mkdir()
         for file, seed in (("text.txt", 5), ("more.txt", 6)):
-            (start.folder / file).write_text(natural_text(seed, 20_000), encoding="utf-8")
+            (begin.folder / file).write_text(natural_text(seed, 20_000), encoding="utf-8")
         for command in case.before:
-            cli(*start.words(command))
-        shutil.copytree(start.folder, whole.folder)
+            cli(*begin.words(command))
+        shutil.copytree(begin.folder, whole.folder)
         began = time.monotonic()
-        process = _start(whole, case, 1 << 60)
+        process = start(module, whole, case, 1 << 60)
         out, err = process.communicate(timeout=300)
         assert process.returncode == 0, (name, err)
         seconds = time.monotonic() - began
         boundaries = int(out.rpartition("boundaries")[2])
-        yield Prepared(name, case, start.folder, whole.output(case), boundaries, seconds)
+        assert boundaries > 2, name
+        yield Prepared(name, case, begin.folder, whole.output(case), boundaries, seconds)
         shutil.rmtree(whole.folder)
 
 
@@ -222,7 +226,7 @@ class Attempt:
 def _killed(prepared: Prepared, place: Place, attempt: Attempt, again: bool) -> bool:
     """Give the command in a process that dies; whether it did."""
     at = 1 + attempt.at // 2 if again else attempt.at
-    process = _start(place, prepared.case, at or 1 << 60)
+    process = start("tests.kills", place, prepared.case, at or 1 << 60)
     if not at:
         time.sleep(attempt.share * prepared.seconds)
         process.send_signal(signal.SIGKILL)
@@ -246,7 +250,9 @@ def _tried(prepared: Prepared, attempt: Attempt, folder: Path) -> tuple[str, str
         else:
             cli(*place.words(prepared.case.command))
         wrong = [] if place.output(prepared.case) == prepared.output else ["another output"]
-        wrong += place.unfinished()
+        wrong += place.unfinished(
+            (".new", ".tmp", ".wal", ".streambpe-export"), ("run/*pending*", "run/training/*", "run/tmp/*")
+        )
         cli("check", place.folder / "run", *_RESOURCES)
     except (AssertionError, OSError, subprocess.TimeoutExpired):
         return "error", traceback.format_exc()[-1500:]
@@ -269,19 +275,17 @@ def attempts(cases: Sequence[Prepared], number: int, seed: int) -> list[Attempt]
     return made
 
 
-def matrix(number: int, seed: int, names: Sequence[str], folder: Path) -> list[Prepared]:
+def matrix(number: int, seed: int, names: Sequence[str], folder: Path) -> dict[str, Counter[str]]:
     """So many attempts; what became of each is told if it is bad, and counted."""
-    prepared = {each.name: each for each in prepare(names, folder)}
+    prepared = {each.name: each for each in prepare("tests.kills", {name: CASES[name] for name in names}, folder)}
+    found: dict[str, Counter[str]] = {name: Counter() for name in names}
     for attempt in attempts(list(prepared.values()), number, seed):
         outcome, said = _tried(prepared[attempt.case], attempt, folder)
-        prepared[attempt.case].outcomes[outcome] += 1
+        found[attempt.case][outcome] += 1
         if outcome in ("wrong", "error"):
             print(outcome, attempt, said, sep="\n  ", flush=True)
-    return list(prepared.values())
+    return found
 
 
-if __name__ == "__main__":
-    if sys.argv[1:2] == ["--serve"]:
-        _serve(sys.argv[2:])
-    else:
-        command_line(__doc__, 500, CASES, OUTCOMES, matrix)
+if __name__ == "__main__" and sys.argv[1:2] == ["--serve"]:
+    _serve(sys.argv[2:])

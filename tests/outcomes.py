@@ -1,56 +1,78 @@
-"""What became of attempts at commands, by case; the command line of who makes them (kills.py, full_disks.py)."""
+"""What became of attempts, as a table; and a process that makes them, started anew when one of them brings it down."""
 
 from __future__ import annotations
 
-import argparse
+import json
+import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from pathlib import Path
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tests.runs import ROOT
+
+Found = Mapping[str, Counter[str]]  # how often each thing became of a case
 
 
-class Tried(Protocol):
-    """A case, and how often each thing became of it."""
-
-    name: str
-    boundaries: int
-    outcomes: Counter[str]
-
-
-T = TypeVar("T", bound=Tried)
-
-
-def bad(found: Sequence[Tried]) -> int:
-    """How many attempts went wrong."""
-    return sum(each.outcomes["wrong"] + each.outcomes["error"] for each in found)
-
-
-def table(found: Sequence[Tried], kinds: Sequence[str]) -> str:
+def table(title: str, found: Found, kinds: Sequence[str]) -> str:
     """Case by outcome, as Markdown."""
-    lines = [f"| case | boundaries | tried | {' | '.join(kinds)} |", "|---|---|---|" + "---|" * len(kinds)]
-    rows = [(each.name, str(each.boundaries), each.outcomes) for each in found]
-    for name, boundaries, outcomes in [*rows, ("all", "", sum((each.outcomes for each in found), Counter[str]()))]:
-        counts = " | ".join(str(outcomes[kind]) for kind in kinds)
-        lines.append(f"| {name} | {boundaries} | {outcomes.total()} | {counts} |")
+    lines = [f"| {title} | tried | {' | '.join(kinds)} |", "|---|---|" + "---|" * len(kinds)]
+    for name, outcomes in [*found.items(), ("all", sum(found.values(), Counter[str]()))]:
+        lines.append(f"| {name} | {outcomes.total()} | {' | '.join(str(outcomes[kind]) for kind in kinds)} |")
     return "\n".join(lines)
 
 
-def command_line(
-    told: str,
-    attempts: int,
-    cases: Collection[str],
-    kinds: Sequence[str],
-    matrix: Callable[[int, int, Sequence[str], Path], list[T]],
-) -> None:
-    """Make as many attempts as are asked for, print the table, end with 1 if one went wrong."""
-    parser = argparse.ArgumentParser(description=told.splitlines()[0])
-    parser.add_argument("--attempts", type=int, default=attempts)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--case", action="append", choices=list(cases))
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="streambpe-attempts-") as folder:
-        found = matrix(given.attempts, given.seed, given.case or list(cases), Path(folder))
-    print(table(found, kinds))
-    sys.exit(bool(bad(found)))
+def bad(found: Found, *kinds: str) -> int:
+    """How many attempts came to one of these."""
+    return sum(outcomes[kind] for outcomes in found.values() for kind in kinds)
+
+
+class Ended(Exception):
+    """The process ended instead of answering; what it said last."""
+
+
+class Served:
+    """`python -m MODULE --serve`, which answers a line of JSON with another one."""
+
+    def __init__(self, module: str) -> None:
+        self._command = [sys.executable, "-m", module, "--serve"]
+        self._process: subprocess.Popen[str] | None = None
+        self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
+
+    def ask(self, question: Any) -> Any:
+        """The answer; Ended if there is none, and the next question goes to another process."""
+        if self._process is None:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, cwd=ROOT
+            )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(question) + "\n")
+        self._process.stdin.flush()
+        if answer := self._process.stdout.readline():
+            return json.loads(answer)
+        code = self._end()
+        self._errors.seek(0)
+        raise Ended(f"the process ended with {code}\n{self._errors.read()[-3000:]}")
+
+    def _end(self) -> int:
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.communicate()
+        return process.returncode
+
+    def __enter__(self) -> Served:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+        self._errors.close()
+
+
+def serve(answer: Callable[[Any], Any]) -> None:
+    """The other end: what commands print goes nowhere."""
+    answers, sys.stdout = sys.stdout, sys.stderr
+    for line in sys.stdin:
+        print(json.dumps(answer(json.loads(line))), file=answers, flush=True)

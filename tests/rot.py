@@ -1,8 +1,8 @@
 """Rotten files: every file of a RUN, damaged in many ways, in many states. Named or harmless, never wrong.
 
-    python -m tests.rot [--attempts N | --every] [--seed S] [--state NAME]
+    python -m tests.soak --only rot [--attempts N] [--seed S] [--case STATE]     # files and ways are drawn
+    python -m tests.soak --only bits                                             # one bit of each file, in each state
 
---every flips one bit of each file there is, once in each state; else files and ways are drawn.
 An attempt copies a RUN, damages one of its files, gives the command that comes next and looks at what came out:
 
     harmless   exit code 0 and the same output as from the whole RUN
@@ -17,13 +17,10 @@ Attempts run in a process of their own, which a crash of a library may end: that
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import json
 import random
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import traceback
@@ -31,12 +28,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from streambpe.cli.unforeseen import UNFORESEEN
-from tests.runs import ROOT, cli, ended, log_of
+from tests.outcomes import Ended, Served, serve, table
+from tests.runs import cli, ended, log_of
 from tests.samples import natural_text
 
 OUTCOMES = ("harmless", "named", "told", "wrong", "traceback")
+BAD = OUTCOMES[2:]
 _SIZE = "900"
 _MEMORY = ("--memory", "400MB", "--threads", "2")
 _TRAIN = ("--vocab-size", _SIZE, *_MEMORY)
@@ -298,49 +298,11 @@ def _names(run: Path) -> list[str]:
     return [path.relative_to(run).as_posix() for path in files_of(run)]
 
 
-class Attempts:
-    """The process that makes attempts; another one is started when a library brings it down."""
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[str] | None = None
-
-    def make(self, attempt: Attempt, whole: Path, text: Path, expected: str) -> Outcome | None:
-        """The outcome of one attempt; None if the damage changed nothing."""
-        if self._process is None:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.rot", "--attempt"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL, text=True, cwd=ROOT,
-            )  # fmt: skip
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        given = {"attempt": asdict(attempt), "whole": str(whole), "text": str(text), "expected": expected}
-        self._process.stdin.write(json.dumps(given) + "\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        if not answer:
-            code = self.close()
-            return Outcome("traceback", f"the process ended with {code}")
-        found = json.loads(answer)
-        return Outcome(**found) if found else None
-
-    def close(self) -> int:
-        """End the process; its exit code."""
-        if self._process is None:
-            return 0
-        self._process.communicate()
-        code, self._process = self._process.returncode, None
-        return code
-
-
-def _serve() -> None:
-    """Attempts from stdin, outcomes to stdout; what commands print goes nowhere."""
-    answers, sys.stdout = sys.stdout, sys.stderr
-    for line in sys.stdin:
-        given = json.loads(line)
-        found = _outcome(
-            Attempt(**given["attempt"]), Path(given["whole"]), Path(given["text"]), given["expected"]
-        )  # fmt: skip
-        print(json.dumps(found and asdict(found)), file=answers, flush=True)
+def _answer(given: dict[str, Any]) -> dict[str, str] | None:
+    """What became of an attempt that another process asks for."""
+    attempt = Attempt(**given["attempt"])
+    found = _outcome(attempt, Path(given["whole"]), Path(given["text"]), given["expected"])
+    return found and asdict(found)
 
 
 Found = list[tuple[Attempt, Outcome]]
@@ -350,17 +312,19 @@ def matrix(number: int, seed: int, states: list[str], folder: Path, most_states:
     """So many attempts, one for every file besides, in so many states of each kind, and what became of each."""
     prepared = {name: (run, text, expected) for name, run, text, expected in prepare(states, folder)}
     runs = [(name, prepared[name][0]) for name in states]
-    maker = Attempts()
     found = []
-    try:
+    with Served("tests.rot") as maker:
         for attempt in attempts(runs, number, seed) + every_file(runs, seed, most_states):
-            outcome = maker.make(attempt, *prepared[attempt.state])
-            if outcome is not None:
+            whole, text, expected = prepared[attempt.state]
+            question = {"attempt": asdict(attempt), "whole": str(whole), "text": str(text), "expected": expected}
+            try:
+                outcome = (answer := maker.ask(question)) and Outcome(**answer)
+            except Ended as why:
+                outcome = Outcome("traceback", str(why))
+            if outcome is not None:  # the damage changed something
                 found.append((attempt, outcome))
                 if outcome.kind not in ("harmless", "named"):
                     print(outcome.kind, attempt, outcome.said, sep="\n  ", flush=True)
-    finally:
-        maker.close()
     return found
 
 
@@ -369,46 +333,23 @@ def bad(found: Found) -> Found:
     return [(attempt, outcome) for attempt, outcome in found if outcome.kind not in ("harmless", "named")]
 
 
+def counted(found: Found, of: Callable[[Attempt], str]) -> dict[str, Counter[str]]:
+    """Outcomes by state, by kind of file or by way."""
+    counts: dict[str, Counter[str]] = {}
+    for attempt, outcome in found:
+        counts.setdefault(of(attempt), Counter())[outcome.kind] += 1
+    return counts
+
+
 def tables(found: Found) -> str:
     """State by outcome, kind of file by outcome, way by outcome, as Markdown."""
-    return "\n\n".join(
-        [
-            _table("state", [(attempt.state, outcome.kind) for attempt, outcome in found]),
-            _table("file", sorted((f"`{kind_of(attempt.file)}`", outcome.kind) for attempt, outcome in found)),
-            _table("way", sorted((attempt.way, outcome.kind) for attempt, outcome in found)),
-        ]
-    )
+    by: dict[str, Callable[[Attempt], str]] = {
+        "state": lambda attempt: attempt.state,
+        "file": lambda attempt: f"`{kind_of(attempt.file)}`",
+        "way": lambda attempt: attempt.way,
+    }
+    return "\n\n".join(table(title, counted(found, of), OUTCOMES) for title, of in by.items())
 
 
-def _table(title: str, found: list[tuple[str, str]]) -> str:
-    counts: dict[str, Counter[str]] = {}
-    for name, kind in found:
-        counts.setdefault(name, Counter())[kind] += 1
-    counts["all"] = sum(counts.values(), Counter())
-    lines = [f"| {title} | tried | {' | '.join(OUTCOMES)} |", "|---|---|" + "---|" * len(OUTCOMES)]
-    for name, kinds in counts.items():
-        lines.append(f"| {name} | {kinds.total()} | {' | '.join(str(kinds[kind]) for kind in OUTCOMES)} |")
-    return "\n".join(lines)
-
-
-def main() -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--attempts", type=int, default=1000)
-    parser.add_argument("--every", action="store_true", help="one flipped bit in each file instead")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--state", action="append", choices=list(STATES))
-    parser.add_argument("--attempt", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.attempt:
-        _serve()
-        return
-    with tempfile.TemporaryDirectory(prefix="streambpe-rot-") as folder:
-        number, most_states = (0, 99) if given.every else (given.attempts, 0)
-        found = matrix(number, given.seed, given.state or list(STATES), Path(folder), most_states)
-    print(tables(found))
-    sys.exit(bool(bad(found)))
-
-
-if __name__ == "__main__":
-    main()
+if __name__ == "__main__" and "--serve" in sys.argv:
+    serve(_answer)

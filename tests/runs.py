@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -110,6 +110,31 @@ def cli_process(
     if expect is not None or done.returncode == UNFORESEEN:
         assert done.returncode == expect, (command, done.returncode, done.stdout, done.stderr)
     return done
+
+
+def cli_killed(place: str, *arguments: Any, expect: int | None = -signal.SIGKILL, **options: Any) -> None:
+    """Run the command line in a process that dies at a failpoint."""
+    cli_process(*arguments, expect=expect, env={**os.environ, "STREAMBPE_FAILPOINT": place}, **options)
+
+
+_HOLD = """
+import duckdb, sys
+con = duckdb.connect(sys.argv[1], read_only=sys.argv[2] == "reader")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def held_open(run: Path, how: str) -> Iterator[subprocess.Popen[str]]:
+    """Another process has state.duckdb open, as `reader` or `writer`, until its input is closed."""
+    command = [sys.executable, "-c", _HOLD, str(run / "state.duckdb"), how]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as shell:
+        assert shell.stdout is not None
+        assert shell.stdin is not None
+        assert shell.stdout.readline() == "held\n"
+        yield shell
+        shell.stdin.close()
 
 
 class Driver:

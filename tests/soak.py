@@ -1,15 +1,17 @@
 """Cases that nobody has tried yet, one after the other, for hours: `make soak`, never in CI.
 
-    python -m tests.soak [--hours H] [--seed N] [--only fuzz|kills|rot|full-disks] [--attempts N]
+    python -m tests.soak [--hours H] [--seed N] [--only fuzz|kills|rot|full-disks] [--attempts N] [--case NAME]
 
-Each seed is one round: random cases of every kind (tests/fuzz.py), commands of every kind killed (tests/kills.py),
-damaged files (tests/rot.py), and disks that fill (tests/full_disks.py), with a table of what came of them. It ends
-after the first of these that went wrong, with the seed that shows it once more: `--seed N`. Without --seed it begins
-where chance says. --attempts: one round, and so many of each in it:
+A round has random cases of every kind (tests/fuzz.py), commands of every kind killed (tests/kills.py), damaged files
+(tests/rot.py), and disks that fill (tests/full_disks.py), with a table of what came of them. It ends after the first of
+these that went wrong, with the seed that shows it once more: `--seed N`. Without --seed it begins where chance says.
+--attempts: one round, and so many of each in it, as bits has; --case: only this kind, command or state (again for
+each):
 
     make soak SOAK="--only kills --attempts 500"
     make soak SOAK="--only rot --attempts 1000"
     make soak SOAK="--only fuzz --hours 1"
+    make soak SOAK="--only bits"                  # one bit of every file, in every state of a RUN
 """
 
 from __future__ import annotations
@@ -19,81 +21,81 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from itertools import count as count_up
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
 from tests import full_disks, fuzz, kills, rot
-from tests.outcomes import bad, table
+from tests.outcomes import Found, bad, table
 
-CASES_A_SEED = 100_000  # seeds of cases lie apart from each other
-
-
-def random_cases(number: int, seed: int, end: float, folder: Path) -> bool:
-    """Engine against reference, log against encoders, readers of files against damage; whether all was well."""
-    first = seed * CASES_A_SEED
-    found = fuzz.fuzz(list(fuzz.KINDS), iter(range(first, first + number)), end)
-    print(fuzz.table(found), flush=True)
-    return not fuzz.wrong(found)
+SEEDS = 100_000  # from round to round: cases of fuzz have one each
 
 
-def killed(number: int, seed: int, end: float, folder: Path) -> bool:
-    """Every kind of command killed at boundaries and at moments by chance, and given again; whether all was well."""
-    found = kills.matrix(number, seed, list(kills.CASES), folder)
-    print(table(found, kills.OUTCOMES), flush=True)
-    return not bad(found)
+class Matrix(Protocol):
+    """Makes attempts, tells what went wrong, and says how often each thing became of each case."""
+
+    def __call__(self, number: int, seed: int, names: Sequence[str], folder: Path, /) -> Found: ...
 
 
-def rotten_files(number: int, seed: int, end: float, folder: Path) -> bool:
-    """Every kind of file of a RUN damaged, in every state: named or harmless; whether all was well."""
-    found = rot.matrix(number, seed, list(rot.STATES), folder)
+class Check(NamedTuple):
+    """One sort of attempts."""
+
+    matrix: Matrix
+    cases: Collection[str]
+    outcomes: Sequence[str]
+    bad: Sequence[str]
+    number: int  # of attempts in a round
+
+
+def rotten(number: int, seed: int, names: Sequence[str], folder: Path, every: int = 0) -> Found:
+    """Damaged files, with two tables more."""
+    found = rot.matrix(number, seed, list(names), folder, every)
     print(rot.tables(found), flush=True)
-    return not rot.bad(found)
+    return rot.counted(found, lambda attempt: attempt.state)
 
 
-def full(number: int, seed: int, end: float, folder: Path) -> bool:
-    """Every kind of command whose disk fills at a boundary, given again with room; whether all was well."""
-    found = full_disks.matrix(number, seed, list(full_disks.CASES), folder)
-    print(table(found, full_disks.OUTCOMES), flush=True)
-    return not bad(found)
+def bits(number: int, seed: int, names: Sequence[str], folder: Path) -> Found:
+    """One bit of each file."""
+    return rotten(0, seed, names, folder, 99)
 
 
-Check = Callable[[int, int, float, Path], bool]
-CHECKS: dict[str, tuple[Check, int]] = {  # and how many attempts in a round
-    "fuzz": (random_cases, 20 * len(fuzz.KINDS)),
-    "kills": (killed, 3 * len(kills.CASES)),
-    "rot": (rotten_files, 5 * len(rot.STATES)),
-    "full-disks": (full, 3 * len(full_disks.CASES)),
+CHECKS = {
+    "fuzz": Check(fuzz.matrix, fuzz.KINDS, fuzz.OUTCOMES, ("wrong",), 20 * len(fuzz.KINDS)),
+    "kills": Check(kills.matrix, kills.CASES, kills.OUTCOMES, ("wrong", "error"), 3 * len(kills.CASES)),
+    "rot": Check(rotten, rot.STATES, rot.OUTCOMES, rot.BAD, 5 * len(rot.STATES)),
+    "bits": Check(bits, rot.STATES, rot.OUTCOMES, rot.BAD, 0),
+    "full-disks": Check(
+        full_disks.matrix, full_disks.CASES, full_disks.OUTCOMES, ("wrong", "error"), 3 * len(full_disks.CASES)
+    ),
 }
 
 
-def soak(names: Sequence[str], attempts: int | None, seeds: Iterator[int], end: float) -> bool:
-    """Rounds until the time is over; whether all was well."""
-    for seed in seeds:
-        for name in names:
-            if time.monotonic() >= end:
-                return True
-            check, number = CHECKS[name]
-            print(f"seed {seed} {name}", flush=True)
-            with tempfile.TemporaryDirectory(prefix="streambpe-soak-") as folder:
-                if not check(attempts or number, seed, end, Path(folder)):
-                    return False
-    return True
-
-
 def main() -> None:
-    """The command line."""
+    """Rounds until the time is over, or one went wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hours", type=float, default=float("inf"), help="stop after so many [default: never]")
     parser.add_argument("--seed", type=int, help="the first one [default: by chance]")
     parser.add_argument("--only", action="append", choices=list(CHECKS), help="not the others")
     parser.add_argument("--attempts", type=int, help="of each, in one round")
+    parser.add_argument("--case", action="append", help="not the others")
     given = parser.parse_args()
     begin = random.SystemRandom().randrange(10**9) if given.seed is None else given.seed
-    if given.attempts is None and given.hours < float("inf") and given.only == ["fuzz"]:
-        given.attempts = sys.maxsize  # one round, for all of the time
-    seeds = iter([begin]) if given.attempts else count_up(begin)
-    sys.exit(not soak(given.only or list(CHECKS), given.attempts, seeds, time.monotonic() + 3600 * given.hours))
+    end = time.monotonic() + 3600 * given.hours
+    once = given.attempts or given.only == ["bits"]
+    for seed in [begin] if once else count_up(begin, SEEDS):
+        for name in given.only or [name for name in CHECKS if name != "bits"]:
+            if time.monotonic() >= end:
+                return
+            check = CHECKS[name]
+            print(f"seed {seed} {name}", flush=True)
+            with tempfile.TemporaryDirectory(prefix="streambpe-soak-") as folder:
+                found = check.matrix(
+                    given.attempts or check.number, seed, given.case or list(check.cases), Path(folder)
+                )
+            print(table("case", found, check.outcomes), flush=True)
+            if bad(found, *check.bad):
+                sys.exit(1)
 
 
 if __name__ == "__main__":

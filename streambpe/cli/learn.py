@@ -39,6 +39,7 @@ from streambpe.plurals import counted
 from streambpe.progress import Meter, reporting
 
 if TYPE_CHECKING:
+    from streambpe.config import TrainConfig
     from streambpe.count_config import Counting
     from streambpe.resources import Resources
 
@@ -196,6 +197,15 @@ def _refuse_together(options: dict[str, str | None], why: str) -> None:
         raise UsageError(f"{given[0]} and {given[1]}: {why}. Leave one of the two out.")
 
 
+def _config_of(learning: dict[str, Any]) -> tuple[str, TrainConfig]:
+    """(--like, the options of a training) for a command that has no RUN whose training goes on."""
+    from streambpe.config import TrainConfig
+
+    like = learning.pop("like") or "hf"
+    config = TrainConfig.from_options(like, **learning)
+    return like, config
+
+
 def _save_config(path: str | None, force: bool, run: str, name: str, counting: Counting, given: dict[str, Any]) -> None:
     """For --save-config: write the options of a command as an option file."""
     if path is None:
@@ -205,8 +215,8 @@ def _save_config(path: str | None, force: bool, run: str, name: str, counting: C
     from streambpe.config import TrainConfig
     from streambpe.outputs import refuse_existing, whole_output
     from streambpe.store.run import Run
-    from streambpe.train.commands import counting_for
     from streambpe.train.made_with import describe_options
+    from streambpe.train.request import counting_for
 
     like = given["like"]
     config = TrainConfig.from_options(like or "hf", **_learning_asked(run, name, given))
@@ -219,7 +229,7 @@ def _save_config(path: str | None, force: bool, run: str, name: str, counting: C
 def _learning_asked(run: str, name: str, given: dict[str, Any]) -> dict[str, Any]:
     """The options of learning that are given, on top of those that the training was started with."""
     from streambpe.store.run import Run
-    from streambpe.train.commands import taken_over
+    from streambpe.train.request import taken_over
 
     asked = {key: value for key, value in given.items() if key != "like" and value not in (None, ())}
     return taken_over(Run(run), name, given["like"]) | asked
@@ -228,7 +238,7 @@ def _learning_asked(run: str, name: str, given: dict[str, Any]) -> dict[str, Any
 def _tell_superwords(run: str, name: str, counting: Counting, given: dict[str, Any]) -> None:
     """Say which options --superwords sets because they are not given."""
     from streambpe.store.run import Run
-    from streambpe.train.commands import superwords_told
+    from streambpe.train.request import superwords_told
 
     chosen = superwords_told(Run(run), given["like"], _learning_asked(run, name, given), counting)
     if chosen:
@@ -271,18 +281,14 @@ def plan(
     example:
         streambpe plan corpus/*.jsonl.zst --vocab-size 131072 --memory 2GB
     """
-    from streambpe.config import TrainConfig
-    from streambpe.idle import refuse_idle_options
     from streambpe.resources import parse_size
 
     _refuse_together({"--as": as_model, "--like": learning["like"]}, "each sets what is not given")
-    like = learning.pop("like") or "hf"
+    like, config = _config_of(learning)
     from streambpe.inspect.plan import plan as make_plan
     from streambpe.inspect.plan import print_plan
 
     meter = Meter("sampling", memory_limit=resources.memory_bytes)
-    config = TrainConfig.from_options(like, **learning)
-    refuse_idle_options(config, learning)
     with stop_on_signals() as stop, reporting(meter, progress):
         made = make_plan(
             sources,
@@ -434,14 +440,10 @@ def converge(
         streambpe converge runs/en --draws 5
         streambpe converge runs/multi --by share --text held-out.txt
     """
-    from streambpe.config import TrainConfig
-    from streambpe.idle import refuse_idle_options
     from streambpe.inspect.converge import converge as compare
     from streambpe.inspect.converge import print_convergence
 
-    like = learning.pop("like") or "hf"
-    config = TrainConfig.from_options(like, **learning)
-    refuse_idle_options(config, learning)
+    like, config = _config_of(learning)
     meter = Meter("drawing prefixes", memory_limit=resources.memory_bytes)
     with stop_on_signals() as stop, reporting(meter, progress):
         found = compare(

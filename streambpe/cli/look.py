@@ -374,12 +374,8 @@ def evaluate(
 @click.argument("what", metavar="TOKEN_OR_TEXT", callback=text_only)
 @click.option("--token/--text", "as_token", default=None, help="Settle what is meant. [default: a token if it is one]")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
-@line_option
-def explain(model: str, what: str, as_token: bool | None, as_json: bool, progress: str) -> None:
+def explain(model: str, what: str, as_token: bool | None, as_json: bool) -> None:
     """Show how a text splits, step by step, or how a token (its text, id:N, or log:N for a log id) was made.
-
-    A token's rivals, the pairs that were next in line, are shown if MODEL is a RUN: they are counted anew
-    from its chunks. Superwords have none.
 
     \b
     example:
@@ -389,12 +385,10 @@ def explain(model: str, what: str, as_token: bool | None, as_json: bool, progres
     from streambpe.encode.tokenizer import Tokenizer
     from streambpe.inspect.explain import explain as explain_model
     from streambpe.inspect.explain import print_explanation
-    from streambpe.store.models import run_of
 
     refuse_swapped(model, what)
     as_text = None if as_token is None else not as_token
-    with reporting(Meter("counting anew"), progress):
-        found = explain_model(Tokenizer.load(model), what, as_text=as_text, run=run_of(model))
+    found = explain_model(Tokenizer.load(model), what, as_text=as_text)
     if as_json:
         click.echo(json.dumps(found.as_json(), ensure_ascii=False))
     else:

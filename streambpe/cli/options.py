@@ -23,40 +23,31 @@ class Amount(click.ParamType):  # type: ignore[type-arg]  # generic in newer rel
     """A whole number, also as people say it: 32k is 32 000, 32Ki 32 768."""
 
     name = "number"
+    parse: Callable[[str], float] = staticmethod(parse_amount)
+    wanted = "whole number. Write it like 32000, 32k or 32Ki."
 
-    def __init__(self, least: int, most: int | None = MOST) -> None:
+    def __init__(self, least: float, most: int | None = MOST) -> None:
         self.least, self.most = least, most
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The number; click tells what is none."""
         try:
-            number = parse_amount(value) if isinstance(value, str) else int(value)
+            number = self.parse(value) if isinstance(value, str) else value
         except ValueError:
-            self.fail(f"{value!r} is no whole number. Write it like 32000, 32k or 32Ki.", param, ctx)
-        if number < self.least:
-            self.fail(f"{value} is too small: at least {self.least}.", param, ctx)
+            self.fail(f"{value!r} is no {self.wanted}", param, ctx)
+        if not number >= self.least:
+            self.fail(f"{value} is too small: at least {self.least:g}.", param, ctx)
         if self.most is not None and number > self.most:
             self.fail(f"{value} is too large: at most {self.most}.", param, ctx)
         return number
 
 
-class Seconds(click.ParamType):  # type: ignore[type-arg]
+class Seconds(Amount):
     """A time: 5, or 0.5."""
 
     name = "seconds"
-
-    def __init__(self, least: float) -> None:
-        self.least = least
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The seconds; click tells what is no number."""
-        try:
-            seconds = float(value)
-        except ValueError:
-            self.fail(f"{value!r} is no number of seconds. Write it like 5 or 0.5.", param, ctx)
-        if not self.least <= seconds < float("inf"):
-            self.fail(f"{value}: a number of seconds, at least {self.least:g}.", param, ctx)
-        return seconds
+    parse = float
+    wanted = "number of seconds. Write it like 5 or 0.5."
 
 
 def click_option(option: Option, **other: Any) -> Callable[[F], F]:

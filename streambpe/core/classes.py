@@ -8,7 +8,6 @@ nothing. The table spans 2.2 MB of addresses, of which a text in few scripts tou
 from __future__ import annotations
 
 import threading
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -42,22 +41,23 @@ _BESIDES = (
 _SURROGATES = range(0xD800 // PAGE, 0xE000 // PAGE)
 
 
-class Classes(Protocol):
-    """A table of entries, and which of its pages are filled."""
+class Classes:
+    """A table of entries that is whole from the start."""
 
-    table: Entries
-    learned: npt.NDArray[np.uint8]
+    def __init__(self, table: Entries) -> None:
+        self.table = table
+        self.learned = np.ones(PAGES, np.uint8)  # which pages are filled
 
     def learn(self, pages: list[int]) -> None:
         """Fill pages. Others may read the table meanwhile, but never a page that is not marked as learned."""
 
 
-class Categories:
+class Categories(Classes):
     """Categories from the `regex` module, in one table for all threads."""
 
     def __init__(self) -> None:
-        self.table = np.zeros(0x110000, np.uint16)
-        self.learned = np.zeros(PAGES, np.uint8)
+        super().__init__(np.zeros(0x110000, np.uint16))
+        self.learned[:] = 0
         self._lock = threading.Lock()
         self._categories = [(regex.compile(members), bit) for members, bit in _CATEGORIES]
         self._besides = [(regex.compile(members), bits) for members, bits in _BESIDES]
@@ -83,14 +83,3 @@ class Categories:
             for match in members.finditer(text):
                 entries[match.start()] |= bits
         return entries
-
-
-class FixedClasses:
-    """A table that is whole from the start."""
-
-    def __init__(self, table: Entries) -> None:
-        self.table = table
-        self.learned = np.ones(PAGES, np.uint8)
-
-    def learn(self, pages: list[int]) -> None:
-        """Nothing is left to learn."""

@@ -1,7 +1,7 @@
 """The core's encoder and decoder, typed (encode.h): a model's tables, and one thread's encoder over them.
 
 tables = ModelTables(...)                     a model as arrays, for any number of encoders
-EncoderCore(tables).ids(b"the cat\\xff")       model ids, END_OF_TEXT behind every document
+EncoderCore(tables).block(b"the cat\\xff", 0)       model ids, END_OF_TEXT behind every document
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import ctypes
 import functools
 import itertools
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -90,13 +90,6 @@ class NumberedEvents:
     sizes: Ids  # of every log id, in base symbols
 
 
-def _parts_of(model: _Model) -> Iterator[tuple[str, Any]]:
-    """The structures that a model consists of, by name."""
-    yield "", model
-    for name in ("chunk", "super", "borders"):
-        yield name, getattr(model, name)
-
-
 class ModelTables:
     """A model's arrays as the core reads them: 32 to 64 bytes per pair, 12 per event, 4.5 MB for characters."""
 
@@ -120,40 +113,38 @@ class ModelTables:
         if max(last, symbols.escape + 255 if symbols.unknown == ESCAPE else 0) >= self.n_ids:
             raise ModelError(f"Text becomes symbols up to number {last}, and the model has {self.n_ids} ids.")
         self.has_superwords = bool(events.supermerges)
-        self.model = model = _Model(
-            alphabet=symbols.alphabet, unknown=symbols.unknown, escape=symbols.escape, unknown_name=unknown_name,
-            window=window, preset=-1, special=-1,
-        )  # fmt: skip
-        self._kept: list[npt.NDArray[Any]] = []
+        self.ids_a_byte = 2 if symbols.alphabet == SCRIPT else 1  # the most ids that a byte of text may become
         self.sizes = np.ascontiguousarray(events.sizes, np.int32)  # of every log id, in base symbols
-        self._fill_chunk_rules(model.chunk, events)
-        pairs = list(events.supermerges)
+        self._arrays: dict[tuple[str, str], npt.NDArray[Any]] = {}  # by their places in the structure
+        self._numbers: dict[tuple[str, str], int] = {
+            ("", "alphabet"): symbols.alphabet, ("", "unknown"): symbols.unknown, ("", "escape"): symbols.escape,
+            ("", "unknown_name"): unknown_name, ("", "window"): window, ("", "stops"): len(stop_words),
+            ("super", "events"): len(events.made), ("super", "backwards"): backwards,
+        }  # fmt: skip
+        self._fill_chunk_rules(events)
         numbers = list(events.supermerges.values())
-        made = [events.made[number] for number in numbers]
-        self._fill_pairs(model.super, pairs, numbers)
-        self._supermerges = np.column_stack([np.array(pairs, np.int32).reshape(-1, 2), np.array(made, np.int32)])
-        model.super.made, model.super.events, model.super.backwards = model.chunk.made, model.chunk.events, backwards
+        self._fill_pairs("super", list(events.supermerges), numbers)
+        made = np.array([events.made[number] for number in numbers], np.int32)
+        self._supermerges = np.column_stack([np.array(list(events.supermerges), np.int32).reshape(-1, 2), made])
+        self._arrays["super", "made"] = self._arrays["chunk", "made"]
         beside = list(borders)
-        self._fill_pairs(model.borders, beside, [0] * len(beside))
+        self._fill_pairs("borders", beside, [0] * len(beside))
         if self.has_superwords:
             side = np.zeros(self.n_ids, np.uint8)
             ends = np.array(beside, np.int64).reshape(-1, 2)
             side[ends[:, 0]] |= 1
             side[ends[:, 1]] |= 2
-            model.side = self._kept_at(side)
-        model.symbols = self._kept_at(symbols.symbols, np.int32)
+            self._keep("", "side", side, np.uint8)
+        self._keep("", "symbols", symbols.symbols)
         if symbols.indices is not None:
-            model.indices = self._kept_at(symbols.indices, np.int32)
+            self._keep("", "indices", symbols.indices)
         if names is not None:
-            model.names = self._kept_at(names, np.int32)
+            self._keep("", "names", names)
         words = sorted(stop_words)
-        model.stops = len(words)
-        model.stop_text = self._kept_at(np.frombuffer(b"".join(words) + b"\0", np.uint8))
-        model.stop_at = self._kept_at(np.cumsum([0, *map(len, words)]), np.int64)
-        model.stop_ids = self._kept_at([stop_words[word] for word in words], np.int32)
+        self._keep("", "stop_text", np.frombuffer(b"".join(words) + b"\0", np.uint8), np.uint8)
+        self._keep("", "stop_at", np.cumsum([0, *map(len, words)]), np.int64)
+        self._keep("", "stop_ids", [stop_words[word] for word in words])
         self.split_by(split)
-        # the most ids that a byte of text may become: a word gets a mark before it, SCRIPT has a block and an index
-        self.ids_a_byte = 3 if model.preset == PRESETS.index("whitespace") else 2 if symbols.alphabet == SCRIPT else 1
 
     @classmethod
     def without_events(cls, symbols: AlphabetSymbols, n_ids: int) -> ModelTables:
@@ -161,32 +152,26 @@ class ModelTables:
         return cls(NumberedEvents([], {}, {}, {}, {}, np.ones(n_ids or 1, np.int32)), symbols)
 
     def __getstate__(self) -> dict[str, Any]:
-        """For another process: arrays instead of their addresses. How to split is not part of it (`split_by`)."""
-        number_of = {array.ctypes.data: number for number, array in enumerate(self._kept)}
-        held = {key: value for key, value in vars(self).items() if key not in ("model", "split")}
-        fields = {
-            (part, name): number_of.get(getattr(struct, name)) if kind is _POINTER else getattr(struct, name)
-            for part, struct in _parts_of(self.model)
-            for name, kind in struct._fields_
-            if kind is not _PairRules
-        }
-        return held | {"fields": fields}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        fields = state.pop("fields")
-        vars(self).update(state, model=_Model(), split=None)
-        for part, struct in _parts_of(self.model):
-            for name, kind in struct._fields_:
-                value = fields.get((part, name))
-                if value is not None:
-                    setattr(struct, name, self._kept[value].ctypes.data if kind is _POINTER else value)
+        """For another process: the arrays, not their addresses. How to split is not part of it (`split_by`)."""
+        return {key: value for key, value in vars(self).items() if key not in ("model", "split")}
 
     def split_by(self, split: Split | None) -> None:
-        """Say again how texts are split, in the process that got these tables."""
+        """Say how texts are split; again in a process that got these tables."""
         self.split = split
-        if split is not None:
-            self.model.preset, self.model.special = split.preset, split.special
-            self.model.classes = split.classes.table.ctypes.data
+        if split is not None and split.preset == PRESETS.index("whitespace"):
+            self.ids_a_byte = 3  # a word gets a mark before it
+
+    @functools.cached_property
+    def model(self) -> _Model:
+        """The structure that the core reads."""
+        model = _Model(preset=-1, special=-1)
+        addresses = {place: array.ctypes.data for place, array in self._arrays.items()}
+        for (part, name), value in {**self._numbers, **addresses}.items():
+            setattr(getattr(model, part) if part else model, name, value)
+        if self.split is not None:
+            model.preset, model.special = self.split.preset, self.split.special
+            model.classes = self.split.classes.table.ctypes.data
+        return model
 
     @functools.cached_property
     def longest(self) -> int:
@@ -200,49 +185,48 @@ class ModelTables:
     @property
     def bytes(self) -> int:
         """What the arrays take."""
-        return sum(array.nbytes for array in self._kept)
+        return sum(array.nbytes for array in self._arrays.values())
 
-    def _kept_at(self, values: Any, kind: Any = None) -> int:
-        """The address of an array that lives as long as this object."""
-        array = np.ascontiguousarray(values, kind)
-        self._kept.append(array)
-        return int(array.ctypes.data)
+    def _keep(self, part: str, name: str, values: Any, kind: Any = np.int32) -> None:
+        """Keep an array in the form in which the core reads it."""
+        self._arrays[part, name] = np.ascontiguousarray(values, kind)
 
-    def _fill_pairs(self, rules: _PairRules, pairs: Sequence[Pair], events: Sequence[int]) -> None:
+    def _fill_pairs(self, part: str, pairs: Sequence[Pair], events: Sequence[int]) -> None:
         size = 1 << max(4, (2 * len(pairs)).bit_length())
-        rules.slots, rules.mask = self._kept_at(np.empty(size * 16, np.uint8)), size - 1
+        slots = np.empty(size * 16, np.uint8)
         both = np.array(pairs, np.int32).reshape(-1, 2)
         columns = [np.ascontiguousarray(column, np.int32) for column in (both[:, 0], both[:, 1], events)]
-        if library().rules_fill(rules.slots, size, *columns, len(pairs)):
+        if library().rules_fill(slots, size, *columns, len(pairs)):
             raise CoreError("A pair stands twice among the events' pairs.")
+        self._arrays[part, "slots"], self._numbers[part, "mask"] = slots, size - 1
 
-    def _fill_chunk_rules(self, rules: _PairRules, events: NumberedEvents) -> None:
-        pairs = list(events.merges)
+    def _fill_chunk_rules(self, events: NumberedEvents) -> None:
+        many = len(events.made)
         first = [numbers[0] for numbers in events.merges.values()]
-        self._fill_pairs(rules, pairs, first)
-        rules.events = len(events.made)
-        rules.made = self._kept_at([*events.made, 0], np.int32)
+        self._fill_pairs("chunk", list(events.merges), first)
+        self._numbers["chunk", "events"] = many
+        self._keep("chunk", "made", [*events.made, 0])
         if not events.deletions and len(first) == sum(map(len, events.merges.values())):
             return
-        later = np.full(rules.events + 1, NEVER, np.int32)
+        later = np.full(many + 1, NEVER, np.int32)
         for numbers in itertools.chain(events.merges.values(), events.deletions.values()):
             later[list(numbers[:-1])] = numbers[1:]
-        rules.later = self._kept_at(later)
+        self._keep("chunk", "later", later)
         if not events.deletions:
             return
         deletion = np.full(self.n_ids, NEVER, np.int32)
         deletion[list(events.deletions)] = [numbers[0] for numbers in events.deletions.values()]
-        rules.deletion = self._kept_at(deletion)
-        parts = [events.into.get(number, ()) for number in range(rules.events)]
+        self._keep("chunk", "deletion", deletion)
+        parts = [events.into.get(number, ()) for number in range(many)]
         for token, numbers in events.deletions.items():
             for number in numbers:  # else more would stand in a chunk than there is room for
                 if sum(int(events.sizes[part]) for part in parts[number]) != events.sizes[token]:
                     raise ModelError(
                         f"Event {number} splits token {token} into {parts[number]}, which is not what it was made of."
                     )
-        rules.into_at = self._kept_at(np.cumsum([0, *map(len, parts)]), np.int64)
-        rules.into = self._kept_at([*itertools.chain.from_iterable(parts), 0], np.int32)
-        rules.sizes = self._kept_at(events.sizes, np.int32)
+        self._keep("chunk", "into_at", np.cumsum([0, *map(len, parts)]), np.int64)
+        self._keep("chunk", "into", [*itertools.chain.from_iterable(parts), 0])
+        self._keep("chunk", "sizes", events.sizes)
 
 
 class BlockIds(NamedTuple):
@@ -302,19 +286,15 @@ class EncoderCore:
         """The ids of a buffer as a list; the fast way for texts of everyday length."""
         size = len(text)
         if size * self._ids_a_byte + _SPARE > _USUAL:
-            return self.ids(text).tolist()  # type: ignore[no-any-return]
+            return self.block(text, 0).body.tolist()  # type: ignore[no-any-return]
         made = self._encode_text(self._handle, text, size, 0, self._place, None)
         while made < 0:
             self._mend(made, text)
             made = self._encode_text(self._handle, text, size, 0, self._place, None)
         return self._room[:made].tolist()  # type: ignore[no-any-return]
 
-    def ids(self, text: bytes) -> Ids:
-        """The ids of a buffer: documents, each ended by FF, or one alone."""
-        return self.block(text, 0).body
-
     def block(self, text: bytes, hold: int) -> BlockIds:
-        """The ids of a buffer; `hold` says whether its first and its last run are held."""
+        """The ids of a buffer: documents, each ended by FF, or one alone. `hold`: which of its first and last run."""
         out = np.empty(len(text) * self._ids_a_byte + _SPARE, np.int32)
         parts = np.zeros(3, np.int64)
         places = out.ctypes.data, parts.ctypes.data

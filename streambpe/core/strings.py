@@ -97,9 +97,7 @@ class ChunkList:
 
     def frame(self) -> pl.DataFrame:
         """The list as a frame (chunk, n)."""
-        return pl.DataFrame(
-            {"chunk": as_strings(self.offsets, self.data), "n": self.n}, schema={"chunk": pl.String, "n": pl.Int64}
-        )
+        return pl.DataFrame({"chunk": as_strings(self.offsets, self.data), "n": self.n})
 
     def table(self) -> pa.Table:
         """The list as an Arrow table (chunk, n), not copied."""

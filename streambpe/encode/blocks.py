@@ -8,67 +8,39 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from itertools import chain
 
 import numpy as np
 
-from streambpe.core.encoding import END_OF_TEXT, NO_LIMIT, BlockIds, EncoderCore, Ids, SymbolRefused, TokenDead
+from streambpe.core.encoding import (
+    END_OF_TEXT,
+    HOLD_FIRST,
+    HOLD_LAST,
+    NO_LIMIT,
+    BlockIds,
+    EncoderCore,
+    Ids,
+    SymbolRefused,
+    TokenDead,
+)
 from streambpe.core.strings import as_buffers
-from streambpe.encode.encoder import Encoder, PackedEncoder, RunJoiner, as_utf8
+from streambpe.encode.encoder import Encoder, as_utf8
 from streambpe.encode.split import HashedBlock
 from streambpe.resources import DOCUMENT_SECONDS, uncollected
 from streambpe.sources.decode import block_text, naming_documents
+from streambpe.sources.not_text import TAKE_ANYWAY
 from streambpe.sources.read import Reader
-from streambpe.sources.source import Block
+from streambpe.sources.source import BadUtf8, Block
 from streambpe.sources.stretches import Stretch
 from streambpe.text.chunker import Chunker
 from streambpe.text.marks import DOCUMENT_END
 from streambpe.threads import in_order
 
-Write = Callable[[bytes | memoryview], object]
 _MARK = bytes([DOCUMENT_END])
 _GROUP = 1 << 20  # characters of texts that are encoded in one call
 _BYTES_A_BYTE = 16  # peak memory of encoding a block, for each byte of it
 _MOST_BLOCK = 2 << 20
 _LEAST_BLOCK = 256 << 10
-
-
-@dataclass(frozen=True)
-class BlockSizes:
-    """Bytes of text that are read at once."""
-
-    block: int
-    most: int  # of a document that has no border inside
-
-    @classmethod
-    def of(cls, room: int, at_once: int, is_script: bool) -> BlockSizes:
-        """`room`: half of it is for so many blocks in hand."""
-        # SCRIPT has two symbols for a character of one byte
-        a_byte = _BYTES_A_BYTE * (2 if is_script else 1)
-        block = int(min(_MOST_BLOCK, max(_LEAST_BLOCK, room // 2 // at_once // a_byte)))
-        return cls(block, int(max(block, room // 2 // a_byte)))
-
-
-class IdsWriter:
-    """Appends ids to one file, and where documents end among them to another."""
-
-    def __init__(self, ids: Write, ends: Write, dtype: np.dtype[Any], eot: int | None) -> None:
-        self._write_ids, self._write_ends, self._dtype, self._eot = ids, ends, dtype, eot
-        self.ids = self.documents = 0
-
-    def append(self, stream: Ids) -> None:
-        """`eot` stands for each END_OF_TEXT, or nothing does.
-
-        5 6 END 7 END 8: ends 2 4, less those before them 2 3, so documents end behind 2 and 3 ids
-        """
-        ends = np.flatnonzero(stream == END_OF_TEXT)
-        if self._eot is None:
-            stream, behind = np.delete(stream, ends), ends - np.arange(len(ends))
-        else:
-            stream[ends], behind = self._eot, ends + 1
-        self._write_ends((behind + self.ids).astype("<i8").data)
-        self._write_ids(stream.astype(self._dtype).data)
-        self.ids, self.documents = self.ids + len(stream), self.documents + len(ends)
 
 
 # How far sources are read: the number of one, a place in it, and whether that is in the middle of a document.
@@ -87,21 +59,18 @@ class EncodedBlock:
 
 
 def numbered_blocks(
-    reader: Reader, stretches: Iterable[tuple[int, Stretch]], inside: bool = False
+    reader: Reader, stretches: Iterable[tuple[int, Stretch]], inside: bool
 ) -> Iterator[tuple[int, Block]]:
     """The blocks of stretches, each with the number of its source; `inside`: the first begins amid a document."""
     for number, stretch in stretches:
-        ends_inside = stretch.ends_inside
         for block in reader.blocks(stretch.source, stretch.done, stretch.stop):
-            # a reader that begins in the middle does not know what came before, nor what comes behind its end
-            goes_on = block.ends_inside or (ends_inside and block.stop_at == stretch.stop)
-            yield number, replace(block, inside_document=inside, ends_inside=goes_on)
-            inside = goes_on
-        inside = ends_inside
+            yield number, replace(block, inside_document=True) if inside else block
+            inside = False
 
 
 class BlockEncoder:
-    """Encodes blocks in any number of threads. Memory of each: a cache of chunks, and `limit` for long chunks.
+    """Encodes blocks on `threads` threads within `room` bytes: half is for the blocks in hand, one more than threads, a
+    quarter for long chunks; beside that a cache of chunks for each thread.
 
     hashed: also say of each document what `encode --validation` decides by. beside: run a pattern of the user's own in
     processes beside this one.
@@ -109,19 +78,39 @@ class BlockEncoder:
 
     def __init__(
         self,
-        encoder: PackedEncoder,
-        bad_utf8: Literal["replace", "skip", "error"] = "replace",
-        limit: int = NO_LIMIT,
+        encoder: Encoder,
+        bad_utf8: BadUtf8 = "replace",
+        room: int = NO_LIMIT,
+        threads: int = 1,
+        *,
         hashed: bool = False,
         document_seconds: float = DOCUMENT_SECONDS,
         beside: bool = True,
     ) -> None:
-        self.encoder, self.hashed = encoder, hashed
+        self.encoder, self.hashed, self.threads = encoder, hashed, threads
         self.pattern = replace(encoder.pattern, document_seconds=document_seconds)
         self.bad_utf8 = bad_utf8
-        self._limit, self._beside = limit, beside
+        # SCRIPT has two symbols for a character of one byte
+        a_byte = _BYTES_A_BYTE * (2 if encoder.header.alphabet["kind"] == "script" else 1)
+        self._block = min(_MOST_BLOCK, max(_LEAST_BLOCK, room // 2 // (threads + 1) // a_byte))
+        self._most = max(self._block, room // 2 // a_byte)  # of a document that has no border inside
+        self._limit, self._beside = room // 4 // threads, beside
         self._local = threading.local()
         self._chunkers: list[Chunker] = []
+
+    def blocks(
+        self,
+        stretches: Iterable[tuple[int, Stretch]],
+        on_read: Callable[[int], None],
+        inside: bool = False,
+        tells_skipped: bool = True,
+    ) -> Iterator[EncodedBlock]:
+        """The blocks of stretches, in order, each stretch with the number of its source. The ids of two neighbours may
+        still join: RunJoiner puts them together. `inside`: the first stretch begins amid a document."""
+        reader = Reader(
+            self.pattern, self._block, self._most, on_read=on_read, take_anyway=TAKE_ANYWAY, tells_skipped=tells_skipped
+        )
+        return in_order(self, numbered_blocks(reader, stretches, inside), self.threads, self.threads)
 
     def chunker(self) -> Chunker:
         """This thread's chunker."""
@@ -158,7 +147,8 @@ class BlockEncoder:
             return self._core().block_of_rows(*as_buffers(numbered.chunks), numbered.ids, hold), dropped
         except (SymbolRefused, TokenDead) as why:
             del self._local.core  # it stopped in the middle of a block
-            raise self.encoder.refused(why, text.split(_MARK)) from None
+            texts = (part.decode() for part in text.split(_MARK))
+            raise self.encoder.refused(why, chain.from_iterable(map(self.pattern.split, texts))) from None
 
     def text_of(self, block: Block) -> bytes:
         """The counting buffer of a block."""
@@ -174,7 +164,7 @@ class BlockEncoder:
     def encode(self, text: bytes, block: Block) -> EncodedBlock:
         """Encode a block whose counting buffer was made already."""
         with naming_documents(block):
-            ids, dropped = self.stream(text, RunJoiner.hold(block.inside_document, block.ends_inside))
+            ids, dropped = self.stream(text, HOLD_FIRST | HOLD_LAST)
         size = len(text) - text.count(_MARK)
         return EncodedBlock(ids, size, dropped, HashedBlock.of(text) if self.hashed else None)
 

@@ -41,19 +41,3 @@ class BulkReplay:
         """Sequences of symbols, counts[i] of each -> (ids one after another, how many of each). A tally is only for
         events without deletions."""
         return EncoderCore(self._tables, 0).replayed(symbols, counts, tally)
-
-
-def pair_places(ids: Ids, counts: Places, disjoint: bool) -> Places:
-    """Places i of a pair (i, i + 1) in sequences of these lengths; of "aaaa" every second one if `disjoint`.
-
-    ids 1 1 1 2 5 5   counts 4 0 2   -> 0 1 2 4, as 3 and 5 end their sequences; disjoint: 0 2 4
-    """
-    inside = np.ones(len(ids), np.bool_)
-    inside[(np.cumsum(counts) - 1)[counts > 0]] = False
-    at: Places = np.flatnonzero(inside)
-    if disjoint:
-        same = at[ids[at] == ids[at + 1]]
-        begins = np.flatnonzero(np.diff(same, prepend=-2) != 1)
-        in_run = np.arange(len(same)) - np.repeat(begins, np.diff(begins, append=len(same)))
-        at = np.setdiff1d(at, same[in_run % 2 == 1], assume_unique=True)
-    return at

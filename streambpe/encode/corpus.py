@@ -33,11 +33,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.arrays import save_array
-from streambpe.core.encoding import WHOLE, TokenDead
+from streambpe.core.encoding import END_OF_TEXT, WHOLE, TokenDead
 from streambpe.count_config import SourceOptions
 from streambpe.encode import sidecar
-from streambpe.encode.blocks import EncodedBlock, IdsWriter, Place
-from streambpe.encode.encoder import PackedEncoder, RunJoiner
+from streambpe.encode.blocks import EncodedBlock, Place
+from streambpe.encode.encoder import RunJoiner
 from streambpe.encode.shards import (
     IdsFile,
     Shards,
@@ -47,15 +47,15 @@ from streambpe.encode.shards import (
     shard_borders,
     shard_paths,
 )
-from streambpe.encode.sidecar import GrowingFile, IdsRecord, damaged_output, sidecar_of
+from streambpe.encode.sidecar import GrowingFile, IdsRecord, damaged_output, numbers_in, sidecar_of
 from streambpe.encode.split import DocumentHash, for_validation, numbers_of, parse_share, validation_path
 from streambpe.encode.spread import encode_by_tasks, encode_runner, plan_tasks
-from streambpe.encode.streams import Streams, begin_meter, found_sources
+from streambpe.encode.streams import begin_meter, block_encoder, found_sources
 from streambpe.encode.tasks import EncodeShared
 from streambpe.errors import LimitError, SourceUnreachable, Stopped, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.files import behind_links, put_in_place, replace_file, unfinished
-from streambpe.model.eventlog import header_line
+from streambpe.model.eventlog import events_digest, header_line
 from streambpe.outputs import not_written, refuse_existing, whole_output
 from streambpe.plurals import counted
 from streambpe.progress import Meter
@@ -66,7 +66,7 @@ from streambpe.sources.find import Named, find_sources
 from streambpe.sources.not_text import TAKE_ANYWAY
 from streambpe.sources.read import Reader
 from streambpe.sources.source import BadUtf8, Source
-from streambpe.sources.stretches import bytes_between, refuse_engine
+from streambpe.sources.stretches import Stretch, bytes_between, refuse_engine
 from streambpe.system import remove_folder, sync
 from streambpe.threads import ending_waits, stopped_by
 
@@ -109,22 +109,15 @@ class _State:
     """How much of the unfinished output is certain. Written to progress.json, with a checksum behind it."""
 
     job: dict[str, Any]  # compared as JSON with what another call, or another version, left
-    source: int = 0  # sources before this one are done
-    stop_at: int = 0  # and this one up to here
-    inside: bool = False  # in the middle of a document
+    place: Place = (0, 0, False)  # where it goes on
     ids: int = 0
     documents: int = 0
     bytes: int = 0
     dropped: int = 0
     carry: list[int] = field(default_factory=list)  # whole chunks that the next block may join with
-    hashed: tuple[str, str] = ("", "")  # of a document that is not whole yet, in hex
+    hashed: DocumentHash = field(default_factory=DocumentHash)  # of a document that is not whole yet
     finishing: bool = False  # all of it is certain; OUT is being made of it, or is made already
     sums: dict[str, str] = field(default_factory=dict)  # of each file, over what is certain
-
-    @property
-    def place(self) -> Place:
-        """Where it goes on."""
-        return self.source, self.stop_at, self.inside
 
     @classmethod
     def read(cls, file: Path) -> _State | None:
@@ -141,7 +134,7 @@ class _State:
 
     def write(self, file: Path) -> None:
         """Replace what `read` gives."""
-        state = json.dumps(vars(self)).encode()
+        state = msgspec.json.encode(self)
         replace_file(file, state + b"\n" + mmh3.mmh3_x64_128_digest(state).hex().encode())
 
 
@@ -260,8 +253,7 @@ class _Job:
         tokenizer, path, share = self.tokenizer, self.path, self.share
         self.encoder = tokenizer.encoder
         self.eot = None if self.eot_text is None else tokenizer.special_tokens[self.eot_text]
-        self.unfinished = DocumentHash()
-        self.streams = Streams(tokenizer, self.sources, self.bad_utf8, self.resources, hashed=share is not None)
+        self.blocks = block_encoder(self.encoder, self.bad_utf8, self.resources, hashed=share is not None)
         self.folder = unfinished(behind_links(path))
         self.progress_file = self.folder / "progress.json"
         self.ids, self.offsets = GrowingFile(self.folder / "ids"), GrowingFile(self.folder / "offsets")
@@ -269,19 +261,17 @@ class _Job:
         self.parts = [self.ids, self.offsets] + ([] if share is None else [self.sides])
         self.side = self.folder / "side"  # the ids of one file of several
         self.tasks = self.folder / "tasks"  # what processes encoded, until it is joined
-        self.joiner = RunJoiner(self.encoder)
-        self.writer = IdsWriter(self.ids.write, self.offsets.write, self.dtype, self.eot)
         self.committed = 0.0
         model = tokenizer.event_log
-        digest = hashlib.sha256(header_line(model.header, len(self.encoder.model.events), ""))
-        digest.update(repr([(e.op, e.pair if e.left is not None else e.into, e.id) for e in model.events]).encode())
+        events = self.encoder.model.events
+        digest = hashlib.sha256(header_line(model.header, len(events), events_digest(events)))
         inputs = [[s.path, s.column, s.bytes, s.mtime_ns] for s in self.sources]
         facts = {"model": digest.hexdigest(), "n_vocab": tokenizer.n_vocab, "options": self.options, "inputs": inputs}
         self.state = _State(facts)
 
     def run(self, warnings: tuple[str, ...], meter: Meter) -> EncodeResult:
         resumed = self._resume()
-        begin_meter(meter, self.sources, self.state.source)
+        begin_meter(meter, self.sources, self.state.place[0])
         if not self.state.finishing:
             self._encode(meter)
         meter.stage = "writing"
@@ -312,9 +302,7 @@ class _Job:
                 f"give the whole input once more."
             )
         state = self.state
-        self.unfinished = DocumentHash(*map(bytes.fromhex, state.hashed))
         self.joiner = RunJoiner(self.encoder, state.carry)
-        self.writer.ids, self.writer.documents = state.ids, state.documents
         remove_place(self.tasks)  # what a dead command left; its workers, too, cannot add to it any more
         try:
             self.folder.mkdir(exist_ok=True)
@@ -332,61 +320,68 @@ class _Job:
                 except SourceUnreachable:
                     if not self.stop.is_set():
                         raise
-                    self._commit()
-                    raise self._stopped() from None
+                state.finishing = not self.stop.is_set()
+                self._commit()
+                if not state.finishing:
+                    raise Stopped(
+                        f"Stopped; kept in {self.folder}: {counted(state.documents, 'document')}. Go on with the same "
+                        f"command.",
+                        stopped_by(self.stop),
+                    )
         finally:
-            self.streams.close()
+            self.blocks.close()
             if not self.progress_file.exists():  # nothing is certain
                 remove_folder(self.folder)
 
     def _encode_left(self, meter: Meter) -> None:
-        """Everything that is left."""
-        state = self.state
+        """What is left, until the end or a stop."""
         self._encode_beside(meter)
-        for block in self.streams.blocks(meter, state.place):
-            self._append(block)
+        if self.stop.is_set():
+            return
+        first, stop_at, inside = self.state.place
+        left = [Stretch(source) for source in self.sources[first:]]
+        if left and stop_at:
+            left[0] = left[0].without([(0, stop_at)])
+        for block in self.blocks.blocks(enumerate(left, first), meter.advance, inside):
             if self.stop.is_set():
-                self._commit()
-                raise self._stopped()
-        state.finishing = True
-        self._commit()
-
-    def _stopped(self) -> Stopped:
-        return Stopped(
-            f"Stopped; kept in {self.folder}: {counted(self.state.documents, 'document')}. Go on with the same "
-            f"command.",
-            stopped_by(self.stop),
-        )
+                return
+            self._append(block)
 
     def _encode_beside(self, meter: Meter) -> None:
         """Encode by tasks in processes, if that pays; what a worker cannot hold is left, and all behind it."""
-        state, how = self.state, self.streams
-        packed = PackedEncoder.of(self.encoder)
-        found = encode_runner(self.sources[state.source :], packed, how.resources, self.tasks.absolute())
+        tasks, (first, stop_at, _) = self.tasks.absolute(), self.state.place
+        found = encode_runner(self.sources[first:], self.encoder, self.resources, tasks)
         if found is None:
             return
-        seconds, hashed = how.resources.document_seconds, self.share is not None
-        shared = EncodeShared(packed, how.is_script, self.tasks.absolute(), how.bad_utf8, hashed, seconds)
-        source = self.sources[state.source]
-        meter.advance(bytes_between(source.kind, source.path, 0, state.stop_at))
-        plan = plan_tasks(self.sources, packed.pattern, state.place, found[0].workers)
+        hashed, seconds = self.share is not None, self.resources.document_seconds
+        shared = EncodeShared(self.encoder, tasks, self.bad_utf8, hashed, seconds)
+        source = self.sources[first]
+        meter.advance(bytes_between(source.kind, source.path, 0, stop_at))
+        plan = plan_tasks(self.sources, self.encoder.pattern, self.state.place, found[0].workers)
         try:
             encode_by_tasks(*found, plan, shared, self._append, meter.advance, self.stop)
         except TokenDead as why:
             raise self.encoder.refused(why, []) from None
-        if self.stop.is_set():
-            self._commit()
-            raise self._stopped()
-        begin_meter(meter, self.sources, state.source)
+        begin_meter(meter, self.sources, self.state.place[0])
 
     def _append(self, block: EncodedBlock) -> None:
-        """Append the ids of a block; blocks come in order."""
+        """Append the ids of a block; blocks come in order. `eot` stands for each END_OF_TEXT, or nothing does.
+
+        5 6 END 7 END 8: ends 2 4, less those before them 2 3, so documents end behind 2 and 3 ids
+        """
         state = self.state
         if block.hashed is not None and self.share is not None:
-            self.sides.write(for_validation(numbers_of(block.hashed, self.unfinished), self.share).data)
-        self.writer.append(self.joiner.join(block.ids))
-        state.source, state.stop_at, state.inside = block.behind
-        state.bytes, state.dropped = state.bytes + block.bytes, state.dropped + block.dropped
+            self.sides.write(for_validation(numbers_of(block.hashed, state.hashed), self.share).data)
+        stream = self.joiner.join(block.ids)
+        ends = np.flatnonzero(stream == END_OF_TEXT)
+        if self.eot is None:
+            stream, behind = np.delete(stream, ends), ends - np.arange(len(ends))
+        else:
+            stream[ends], behind = self.eot, ends + 1
+        self.offsets.write((behind + state.ids).astype("<i8").data)
+        self.ids.write(stream.astype(self.dtype).data)
+        state.ids, state.documents = state.ids + len(stream), state.documents + len(ends)
+        state.place, state.bytes, state.dropped = block.behind, state.bytes + block.bytes, state.dropped + block.dropped
         if time.monotonic() - self.committed > COMMIT_SECONDS:
             self._commit()
 
@@ -394,9 +389,7 @@ class _Job:
         for part in self.parts:
             part.file.flush()
             sync(part.file.fileno())
-        self.state.hashed = (self.unfinished.so_far.hex(), self.unfinished.rest.hex())
         self.state.carry = self.joiner.carry.tolist()
-        self.state.ids, self.state.documents = self.writer.ids, self.writer.documents
         self.state.sums = {part.path.name: part.sum.digest().hex() for part in self.parts}
         self.state.write(self.progress_file)
         self.committed = time.monotonic()
@@ -433,49 +426,41 @@ class _Job:
         offsets = np.fromfile(self.offsets.path, "<i8")
         if offsets[0] or offsets[-1] != self.state.ids or (offsets[1:] < offsets[:-1]).any():
             raise damaged_output(self.offsets.path, self.folder)
-        validation: IdsFile | None = None
-        shards: tuple[IdsFile, ...] = ()
-        if self.share is None and self.shards is None:
-            training = self._make(self.path, self.ids.path, self.ids.sum.digest(), offsets)
-        else:
-            sides = np.zeros(len(offsets) - 1, np.uint8)
-            if self.share is not None:
-                sides = np.fromfile(self.sides.path, np.uint8)
-            if self.shards is None:
-                training = self._make(self.path, *self._side(sides == 0, offsets))
-            else:
-                training, shards = self._make_shards(sides == 0, offsets, self.shards)
-            failpoint("encoded-training")
-            if self.share is not None:
-                validation = self._make(validation_path(self.path), *self._side(sides == 1, offsets))
+        sides = np.zeros(len(offsets) - 1, np.uint8)
+        if self.share is not None:
+            sides = np.fromfile(self.sides.path, np.uint8)
+        paths, borders = [self.path], [0, len(sides)]
+        if self.shards is not None:
+            remove_shards(self.path)
+            sizes = np.where(sides == 0, np.diff(offsets), 0)
+            many = self.shards.count(int(sizes.sum()), self.dtype.itemsize)
+            paths, borders = shard_paths(self.path, many), shard_borders(np.cumsum(sizes), many)
+        made = []
+        for path, (low, high) in zip(paths, pairwise(borders), strict=True):
+            made.append(self._make(path, *self._side(sides[low:high] == 0, offsets[low : high + 1])))
+            failpoint("encoded-shard")
+        training, shards = made[0], tuple[IdsFile, ...]()
+        if self.shards is not None:
+            training = IdsFile(index_path(self.path), sum(one.ids for one in made), sum(one.documents for one in made))
+            with whole_output(training.path) as name:
+                name.write_bytes(index_of(self._record(training), made))
+            shards = tuple(made)
+        failpoint("encoded-training")
+        validation = None
+        if self.share is not None:
+            validation = self._make(validation_path(self.path), *self._side(sides == 1, offsets))
         failpoint("encoded")
         self.progress_file.unlink()
         remove_folder(self.folder)
         return training, validation, shards
 
-    def _make_shards(
-        self, chosen: npt.NDArray[np.bool_], offsets: npt.NDArray[np.int64], wanted: Shards
-    ) -> tuple[IdsFile, tuple[IdsFile, ...]]:
-        """(the index, the shards of the chosen documents)."""
-        remove_shards(self.path)
-        sizes = np.diff(offsets)
-        sizes[~chosen] = 0
-        shards = wanted.count(int(sizes.sum()), self.dtype.itemsize)
-        borders = shard_borders(np.cumsum(sizes), shards)
-        made = []
-        for path, (low, high) in zip(shard_paths(self.path, shards), pairwise(borders), strict=True):
-            made.append(self._make(path, *self._side(chosen[low:high], offsets[low : high + 1])))
-            failpoint("encoded-shard")
-        whole = IdsFile(index_path(self.path), sum(one.ids for one in made), sum(one.documents for one in made))
-        with whole_output(whole.path) as name:
-            name.write_bytes(index_of(self._record(whole), made))
-        return whole, tuple(made)
-
     def _side(
         self, chosen: npt.NDArray[np.bool_], offsets: npt.NDArray[np.int64]
     ) -> tuple[Path, bytes, npt.NDArray[np.int64]]:
         """(a file of the ids of the chosen documents, its checksum, where each of these begins in it)."""
-        numbers = np.memmap(self.ids.path, self.dtype, "r") if self.state.ids else np.zeros(0, self.dtype)
+        if self.share is None and self.shards is None:
+            return self.ids.path, self.ids.sum.digest(), offsets
+        numbers = numbers_in(self.ids.path, self.dtype)
         side = GrowingFile(self.side)
         side.path.unlink(missing_ok=True)
         # chosen 0 1 1 0 1: runs begin at documents 1 and 4, and end before 3 and 5
@@ -523,7 +508,7 @@ class _Job:
         at 0: the last offset that is not above 0 + 5 is 4, of document 2: documents 0 and 1
         at 2: the last that is not above 4 + 5 is 9: document 2;  at 3: document 3
         """
-        numbers = np.memmap(part, self.dtype, "r") if offsets[-1] else np.zeros(0, self.dtype)
+        numbers = numbers_in(part, self.dtype)
         ids = pa.field("ids", pa.list_(pa.from_numpy_dtype(self.dtype)))
         schema = pa.schema([ids], {sidecar.FORMAT: record})
         with pq.ParquetWriter(path.absolute(), schema, compression="zstd", write_page_checksum=True) as writer:

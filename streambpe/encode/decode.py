@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.encode.corpus import output_kind
-from streambpe.encode.sidecar import read_record, refuse_damage, settle_dtype
+from streambpe.encode.sidecar import numbers_in, read_record, refuse_damage, settle_dtype
 from streambpe.errors import SourceError, UsageError, quoted
 from streambpe.progress import Meter
 
@@ -60,8 +60,7 @@ def decode_array(tokenizer: Tokenizer, path: Path, dtype: str = "auto", meter: M
         if kind == "npy":
             numbers = np.load(path, mmap_mode="r", allow_pickle=False)
         else:
-            kind_of_numbers = settle_dtype(path, dtype, record)
-            numbers = np.memmap(path, kind_of_numbers, "r") if path.stat().st_size else np.zeros(0, kind_of_numbers)
+            numbers = numbers_in(path, settle_dtype(path, dtype, record))
         offsets_file = path.with_name(path.name + ".offsets.npy")
         offsets = (
             np.load(offsets_file, mmap_mode="r", allow_pickle=False)

@@ -11,7 +11,7 @@ whole chunks; `model_ids` holds the model id of each.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -21,8 +21,6 @@ import numpy.typing as npt
 from streambpe.core.encoding import (
     CACHE_BYTES,
     END_OF_TEXT,
-    HOLD_FIRST,
-    HOLD_LAST,
     NO_LIMIT,
     WHOLE,
     WINDOW,
@@ -39,7 +37,7 @@ from streambpe.errors import ModelError, UnknownSymbol, quoted
 from streambpe.later import polars as pl
 from streambpe.model.alphabet import UNKNOWN
 from streambpe.model.codecs import Codec, codec_for
-from streambpe.model.eventlog import EventLog, Header, Op
+from streambpe.model.eventlog import EventLog, Op
 from streambpe.model.events import OPS
 from streambpe.model.replay import Model
 from streambpe.store.models import encoding_pattern
@@ -61,36 +59,47 @@ def as_utf8(text: str) -> bytes:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
-class PackedEncoder:
-    """As much of an encoder as blocks need, small enough to hand to other processes: its arrays, not model and events.
+class Encoder:
+    """One model, immutable but for what is built on first use; safe to share between threads.
 
-    What a deleted token is called, only the Encoder itself can tell.
+    Another process gets its arrays alone, without model and events: enough to encode blocks. What a deleted token is
+    called only an encoder with its model can tell.
     """
 
-    _packed: ModelTables
+    def __init__(self, log: EventLog, vocab_size: int | None = None, window: int = WINDOW) -> None:
+        self.model = Model(log, vocab_size)
+        vocabulary = self.model.vocabulary
+        self.header = log.header
+        self.stop_ids = {chunk.decode(): number for chunk, number in vocabulary.stop_ids.items()}
+        self.n_log = vocabulary.first_id + len(vocabulary.tokens)
+        self.model_ids: Ids = np.full(self.n_log + 2, -1, np.int32)
+        self.model_ids[list(self.model.model_id)] = list(self.model.model_id.values())
+        self.model_ids[END_OF_TEXT] = END_OF_TEXT
+        if log.header.unk is not None:
+            self.model_ids[UNKNOWN] = self.model.special_ids[log.header.unk]
+        self.has_superwords = bool(self.model.supermerges)
+        self._window = window
+        self._begin()
 
-    def __init__(self, header: Header, stop_ids: Mapping[str, int]) -> None:
-        self.header, self.stop_ids = header, stop_ids
-        self.normalize: Normalize = header.config.get("normalize", "none")
-        self.unencodable: Unencodable = header.config.get("unencodable", "bytes")
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[EncoderCore] = []
+        config = self.header.config
+        self.normalize: Normalize = config.get("normalize", "none")
+        self.unencodable: Unencodable = config.get("unencodable", "bytes")
         # whether text may be changed, or refused, before it is split
         self.prepares = self.normalize != "none" or self.unencodable != "bytes"
+        # whether the core is handed text as it is
+        splits = core_split(self.pattern) is not None and not self.pattern.script_expression
+        self._is_plain = splits and not self.prepares
 
-    @classmethod
-    def of(cls, encoder: Encoder) -> PackedEncoder:
-        """The same encoder, packed."""
-        packed = cls(encoder.header, encoder.stop_ids)
-        packed._packed = encoder.named_tables
-        return packed
+    def __getstate__(self) -> dict[str, Any]:
+        return {"header": self.header, "stop_ids": self.stop_ids, "_named_tables": self.named_tables}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._packed.split_by(core_split(self.pattern))
-
-    @property
-    def named_tables(self) -> ModelTables:
-        """The model's arrays, which give model ids."""
-        return self._packed
+        self._begin()
+        self._named_tables.split_by(core_split(self.pattern))
 
     @cached_property
     def pattern(self) -> Pattern:
@@ -109,39 +118,18 @@ class PackedEncoder:
         except UnencodableText as why:
             raise UnknownSymbol(f"{why}, and the model was trained with --unencodable error.") from None
 
-    def core(self, cache_bytes: int | None = None, limit: int = NO_LIMIT) -> EncoderCore:
+    def core(self, cache_bytes: int = CACHE_BYTES, limit: int = NO_LIMIT) -> EncoderCore:
         """An encoder to model ids for one thread."""
-        return EncoderCore(self.named_tables, CACHE_BYTES if cache_bytes is None else cache_bytes, limit)
+        return EncoderCore(self.named_tables, cache_bytes, limit)
 
-    def refused(self, why: Exception, texts: Iterable[bytes]) -> Exception:
-        """The error for what the core refused; the codec raises its own if it finds one. `texts`: what was encoded."""
-        for text in texts if isinstance(why, SymbolRefused) else ():
-            for chunk in self.pattern.split(text.decode()):
-                if chunk not in self.stop_ids:
-                    self.codec.split(chunk)
+    def refused(self, why: Exception, chunks: Iterable[str]) -> Exception:
+        """The error for what the core refused; the codec raises its own if it finds one. `chunks`: what was encoded."""
+        if isinstance(why, TokenDead):
+            return self._dead(int(why.args[0])) if hasattr(self, "model") else why
+        for chunk in chunks:
+            if chunk not in self.stop_ids:
+                self.codec.split(chunk)
         return why
-
-
-class Encoder(PackedEncoder):
-    """One model, immutable but for what is built on first use; safe to share between threads."""
-
-    def __init__(self, log: EventLog, vocab_size: int | None = None, window: int = WINDOW) -> None:
-        self.model = Model(log, vocab_size)
-        vocabulary = self.model.vocabulary
-        super().__init__(log.header, {chunk.decode(): number for chunk, number in vocabulary.stop_ids.items()})
-        self.n_log = vocabulary.first_id + len(vocabulary.tokens)
-        self.model_ids: Ids = np.full(self.n_log + 2, -1, np.int32)
-        self.model_ids[list(self.model.model_id)] = list(self.model.model_id.values())
-        self.model_ids[END_OF_TEXT] = END_OF_TEXT
-        if log.header.unk is not None:
-            self.model_ids[UNKNOWN] = self.model.special_ids[log.header.unk]
-        self.has_superwords = bool(self.model.supermerges)
-        self._window = window
-        self._lock = threading.Lock()
-        self._idle: list[EncoderCore] = []
-        # whether the core is handed text as it is
-        splits = core_split(self.pattern) is not None and not self.pattern.script_expression
-        self._is_plain = splits and not self.prepares
 
     # Tables.
 
@@ -170,7 +158,7 @@ class Encoder(PackedEncoder):
 
     @property
     def named_tables(self) -> ModelTables:
-        """See PackedEncoder; built on first use."""
+        """The model's arrays, which give model ids; built on first use."""
         with self._lock:
             return self._named_tables
 
@@ -239,7 +227,7 @@ class Encoder(PackedEncoder):
         try:
             ids = core.id_list(text)
         except (SymbolRefused, TokenDead) as why:
-            raise self.refused(why, [text]) from None
+            raise self.refused(why, self.pattern.split(text.decode())) from None
         self._idle.append(core)
         return ids
 
@@ -257,13 +245,9 @@ class Encoder(PackedEncoder):
                 rows = np.arange(len(chunks), dtype=np.int32)
                 made = core.block_of_rows(np.cumsum([0, *map(len, chunks)]), data, rows, hold)
         except (SymbolRefused, TokenDead) as why:
-            raise self.refused(why, [text]) from None
+            raise self.refused(why, self.pattern.split(text.decode())) from None
         self._idle.append(core)
         return made
-
-    def refused(self, why: Exception, texts: Iterable[bytes]) -> Exception:
-        """See PackedEncoder."""
-        return self._dead(int(why.args[0])) if isinstance(why, TokenDead) else super().refused(why, texts)
 
     # Chunks to log ids.
 
@@ -271,11 +255,8 @@ class Encoder(PackedEncoder):
         """Chunks of text -> (their log ids, ids of each; with WHOLE set if there are superwords)."""
         try:
             return self._log_core().chunks(*as_buffers(chunks.cast(pl.String)))
-        except SymbolRefused:
-            for chunk in chunks:
-                if chunk not in self.stop_ids:
-                    self.codec.split(chunk)
-            raise
+        except SymbolRefused as why:
+            raise self.refused(why, chunks) from None
 
     def encode_many(self, symbols: Ids, lengths: Lengths) -> tuple[Ids, Lengths]:
         """Chunks as base symbols, one after another -> (their log ids, ids of each)."""
@@ -317,7 +298,7 @@ class RunJoiner:
     Of a run without an end it gives what is certain each time so much is held; what is not is held until more came.
     """
 
-    def __init__(self, encoder: PackedEncoder, carry: Ids | Sequence[int] = ()) -> None:
+    def __init__(self, encoder: Encoder, carry: Ids | Sequence[int] = ()) -> None:
         self._encoder = encoder
         self._hold(np.array(carry, np.int32))
 
@@ -328,11 +309,6 @@ class RunJoiner:
     def carry(self) -> Ids:
         """Whole chunks that the next block may join with."""
         return np.concatenate(self._held)
-
-    @staticmethod
-    def hold(begins_inside: bool, ends_inside: bool) -> int:
-        """What of a block is held for its neighbours, by where in a document it begins and ends."""
-        return (HOLD_FIRST if begins_inside else 0) | (HOLD_LAST if ends_inside else 0)
 
     def join(self, block: BlockIds) -> Ids:
         """The model ids that are certain now, END_OF_TEXT behind every document."""

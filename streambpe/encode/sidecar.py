@@ -11,13 +11,14 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import mmh3
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -27,15 +28,18 @@ from streambpe.model.eventlog import events_digest
 if TYPE_CHECKING:
     from streambpe.encode.tokenizer import Tokenizer
 
-FORMAT = "streambpe-ids"
+FORMAT: Final = "streambpe-ids"
 DTYPES = ("uint16", "uint32", "int32", "int64")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class IdsRecord:
-    """What `encode` knows of a file of ids."""
+    """What `encode` knows of a file of ids, in the order in which it is written."""
 
-    dtype: str  # of little-endian numbers
+    format: Literal["streambpe-ids"] = FORMAT
+    version: Literal[1] = 1
+    byte_order: Literal["little"] = "little"
+    dtype: Literal["uint16", "uint32", "int32", "int64"]
     ids: int
     documents: int
     eot: str | None  # stands behind every document
@@ -46,15 +50,27 @@ class IdsRecord:
     offsets_mmh3: str | None = None  # of the numbers in OUT.offsets.npy
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer, dtype: str, ids: int, documents: int, eot: str | None, **sums: str) -> IdsRecord:
+    def of(
+        cls,
+        tokenizer: Tokenizer,
+        dtype: Any,
+        ids: int,
+        documents: int,
+        eot: str | None,
+        ids_mmh3: str | None = None,
+        offsets_mmh3: str | None = None,
+    ) -> IdsRecord:
         """The record of ids that this tokenizer made."""
-        digest = events_digest(tokenizer.event_log.events)
-        return cls(dtype, ids, documents, eot, tokenizer.n_vocab, digest, vocabulary_digest(tokenizer), **sums)
+        return cls(
+            dtype=dtype, ids=ids, documents=documents, eot=eot, n_vocab=tokenizer.n_vocab,
+            model_sha256=events_digest(tokenizer.event_log.events), vocabulary_sha256=vocabulary_digest(tokenizer),
+            ids_mmh3=ids_mmh3, offsets_mmh3=offsets_mmh3,
+        )  # fmt: skip
 
     def as_json(self) -> bytes:
         """The record as it is written, without checksums that there are none of."""
         facts = {key: value for key, value in asdict(self).items() if value is not None or key == "eot"}
-        return json.dumps({"format": FORMAT, "version": 1, "byte_order": "little", **facts}, indent=1).encode()
+        return json.dumps(facts, indent=1).encode()
 
 
 def sum_of(path: Path, size: int, skip: int = 0) -> mmh3.mmh3_x64_128:
@@ -66,6 +82,11 @@ def sum_of(path: Path, size: int, skip: int = 0) -> mmh3.mmh3_x64_128:
             checksum.update(data)
             size -= len(data)
     return checksum
+
+
+def numbers_in(path: Path, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """All numbers of a file that holds nothing else, not read before they are looked at."""
+    return np.memmap(path, dtype, "r") if path.stat().st_size else np.zeros(0, dtype)
 
 
 def damaged_output(file: Path, folder: Path) -> StreambpeError:
@@ -133,13 +154,8 @@ def read_record(path: Path) -> IdsRecord | None:
     if text is None:
         return None
     try:
-        held = json.loads(text)
-        if held["format"] != FORMAT or held["version"] != 1 or held["dtype"] not in DTYPES:
-            raise ValueError("it is of another format or version")
-        return msgspec.convert(
-            {field.name: held[field.name] for field in fields(IdsRecord) if field.name in held}, IdsRecord
-        )
-    except (ValueError, KeyError, TypeError, RecursionError) as why:
+        return msgspec.json.decode(text, type=IdsRecord)
+    except (ValueError, RecursionError) as why:
         raise SourceError(
             f"{beside} does not say what {path.name} holds ({why}). Give --dtype after removing it, or encode again."
         ) from None

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from streambpe.encode.blocks import EncodedBlock, Place
-from streambpe.encode.encoder import PackedEncoder
+from streambpe.encode.encoder import Encoder
 from streambpe.encode.tasks import EncodeShared, EncodeTask, encode_stretches, taken_blocks
 from streambpe.errors import LimitError
 from streambpe.failpoints import failpoint
@@ -53,7 +53,7 @@ def _cost(sources: Sequence[Source], pattern: Pattern) -> Cost:
 
 
 def encode_runner(
-    sources: Sequence[Source], encoder: PackedEncoder, resources: Resources, folder: Path
+    sources: Sequence[Source], encoder: Encoder, resources: Resources, folder: Path
 ) -> tuple[Runner, int] | None:
     """(who encodes by tasks, what memory each has for one); None: the threads of this process. `folder`: of the tasks,
     shared by all nodes of Ray."""
@@ -79,7 +79,7 @@ def encode_runner(
     return found
 
 
-def _held(encoder: PackedEncoder, resources: Resources) -> int:
+def _held(encoder: Encoder, resources: Resources) -> int:
     """What this process holds while others encode."""
     release_memory()
     return max(BASE_BYTES, tree_memory()) + encoder.named_tables.bytes + _JOINING_BYTES + resources.memory_bytes // 16
@@ -102,8 +102,7 @@ def plan_tasks(sources: Sequence[Source], pattern: Pattern, place: Place, worker
         for stretch in cut(source, done, size, pattern):
             if held and (held_bytes + min(size, source.bytes) > size or len(held) >= _MOST_STRETCHES):
                 yield EncodeTask(number, tuple(held), inside)
-                inside = held[-1][1].ends_inside
-                number, held, held_bytes = number + 1, [], 0
+                number, held, held_bytes, inside = number + 1, [], 0, False
             held.append((at, stretch))
             held_bytes += min(size, source.bytes)
     if held:

@@ -8,8 +8,9 @@ bytes only up to the end of a character.
 from __future__ import annotations
 
 import codecs
-from typing import Protocol
+from collections.abc import Callable
 
+from streambpe.core.encoding import HOLD_FIRST, HOLD_LAST
 from streambpe.encode.encoder import Encoder, RunJoiner, as_utf8
 from streambpe.model.codecs import ScriptCodec
 from streambpe.sources.borders import find_border
@@ -27,7 +28,6 @@ class StreamEncoder:
         self._size = 0
         self._try_at = _FIRST_TRY
         self._joiner = RunJoiner(self._encoder)  # keeps whole chunks at the end that a superword may still take further
-        self._inside = False  # something of the text was let go already
 
     def feed(self, text: str) -> list[int]:
         """The ids that are certain now."""
@@ -55,50 +55,37 @@ class StreamEncoder:
     def _encode(self, text: str, ends: bool) -> list[int]:
         if not self._encoder.has_superwords:
             return self._encoder.id_list(as_utf8(text))
-        hold = self._joiner.hold(self._inside, not ends)
+        hold = HOLD_FIRST | (0 if ends else HOLD_LAST)
         ids: list[int] = self._joiner.join(self._encoder.block(as_utf8(text), hold)).tolist()
-        self._inside = not ends
         return ids
-
-
-class Contents(Protocol):
-    """What a decoder asks of a tokenizer."""
-
-    @property
-    def encoder(self) -> Encoder:
-        """The model made ready."""
-
-    def part_content(self, token: int) -> bytes | None:
-        """The content of a token that says something only beside others."""
-
-    def decode_single_token_bytes(self, token: int) -> bytes:
-        """The bytes of any other token."""
 
 
 class StreamDecoder:
     """`feed` ids one by one, then `finish`. Holds back at most three bytes or SCRIPT symbols."""
 
-    def __init__(self, tokenizer: Contents) -> None:
-        self._tokenizer = tokenizer
+    def __init__(
+        self, encoder: Encoder, part_content: Callable[[int], bytes | None], bytes_of: Callable[[int], bytes]
+    ) -> None:
+        """`part_content`: of an id that says something only beside others; `bytes_of`: of any other id."""
+        self._codec, self._part_content, self._bytes_of = encoder.codec, part_content, bytes_of
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
-        self._marked = tokenizer.encoder.pattern.name == "whitespace"
+        self._marked = encoder.pattern.name == "whitespace"
         self._started = False
         self._symbols = b""  # SCRIPT symbols, as content, of a character that is not complete
 
     def feed(self, token: int) -> str:
         """The text that is complete with this id; empty while a character is not."""
-        part = self._tokenizer.part_content(token)
-        codec = self._tokenizer.encoder.codec
-        if part is None or not isinstance(codec, ScriptCodec):
-            data = self._dropped_symbols() + self._tokenizer.decode_single_token_bytes(token)
+        part = self._part_content(token)
+        if part is None or not isinstance(self._codec, ScriptCodec):
+            data = self._dropped_symbols() + self._bytes_of(token)
         else:
-            data, self._symbols = codec.settled(self._symbols + part)
+            data, self._symbols = self._codec.settled(self._symbols + part)
         return self._shown(self._utf8.decode(data))
 
     def _dropped_symbols(self) -> bytes:
         """U+FFFD for each of the symbols that nothing will complete."""
         held, self._symbols = self._symbols, b""
-        return self._tokenizer.encoder.codec.text_bytes(held) if held else b""
+        return self._codec.text_bytes(held) if held else b""
 
     def finish(self) -> str:
         """U+FFFD if the ids ended inside a character, else nothing; ready for another text."""

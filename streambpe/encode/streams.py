@@ -1,9 +1,10 @@
-"""Sources to ids, block after block in their order, encoded by threads within --memory; and how many ids that makes."""
+"""The sources that are encoded, and how many ids they make."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,17 +12,15 @@ import numpy as np
 
 from streambpe.core.encoding import END_OF_TEXT
 from streambpe.count_config import SourceOptions
-from streambpe.encode.blocks import BlockEncoder, BlockSizes, EncodedBlock, Place, numbered_blocks
-from streambpe.encode.encoder import RunJoiner
+from streambpe.encode.blocks import BlockEncoder
+from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.errors import Stopped, UsageError
 from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.sources.find import Named, as_given, find_sources, refuse_idle
-from streambpe.sources.not_text import TAKE_ANYWAY
-from streambpe.sources.read import Reader
 from streambpe.sources.source import BadUtf8, Source
 from streambpe.sources.stretches import Stretch
-from streambpe.threads import in_order, stopped_by
+from streambpe.threads import stopped_by
 
 if TYPE_CHECKING:
     from streambpe.encode.tokenizer import Tokenizer
@@ -40,42 +39,12 @@ def found_sources(
     return [replace(source, any_bytes=bad_utf8 is not None) for source in found], warnings
 
 
-class Streams:
-    """The blocks of sources, encoded. The ids of two neighbours may still join: RunJoiner puts them together."""
-
-    def __init__(
-        self,
-        tokenizer: Tokenizer,
-        sources: list[Source],
-        bad_utf8: BadUtf8,
-        resources: Resources,
-        *,
-        hashed: bool = False,
-    ) -> None:
-        self.encoder, self.sources, self.resources = tokenizer.encoder, sources, resources
-        # half for the blocks in hand (one more than workers), a quarter for chunks without borders inside
-        room = max(resources.memory_bytes - BASE_BYTES, 64 << 20)
-        self.bad_utf8: BadUtf8 = bad_utf8
-        self.is_script: bool = tokenizer.event_log.header.alphabet["kind"] == "script"
-        self._sizes = BlockSizes.of(room, resources.threads + 1, self.is_script)
-        self._encode = BlockEncoder(
-            self.encoder, bad_utf8, room // 4 // resources.threads, hashed, resources.document_seconds
-        )
-
-    def close(self) -> None:
-        """End the processes that split by a pattern of the user's own."""
-        self._encode.close()
-
-    def blocks(self, meter: Meter, place: Place = (0, 0, False)) -> Iterator[EncodedBlock]:
-        """The encoded blocks from a place on. At most one more block is in hand than there are workers."""
-        first, stop_at, inside = place
-        threads, sizes = self.resources.threads, self._sizes
-        reader = Reader(self.encoder.pattern, sizes.block, sizes.most, on_read=meter.advance, take_anyway=TAKE_ANYWAY)
-        left = [Stretch(source) for source in self.sources[first:]]
-        if left and stop_at:
-            left[0] = left[0].without([(0, stop_at)])
-        blocks = numbered_blocks(reader, enumerate(left, first), inside)
-        return in_order(self._encode, blocks, threads, threads)
+def block_encoder(encoder: Encoder, bad_utf8: BadUtf8, resources: Resources, *, hashed: bool = False) -> BlockEncoder:
+    """What encodes blocks by the threads of this process."""
+    room = max(resources.memory_bytes - BASE_BYTES, 64 << 20)
+    return BlockEncoder(
+        encoder, bad_utf8, room, resources.threads, hashed=hashed, document_seconds=resources.document_seconds
+    )
 
 
 def begin_meter(meter: Meter, sources: Sequence[Source], done: int = 0) -> None:
@@ -115,17 +84,15 @@ def count_ids(
     found, warnings = found_sources(sources, how, bad_utf8)
     meter = meter or Meter("encoding")
     begin_meter(meter, found)
-    streams = Streams(tokenizer, found, bad_utf8 or "replace", resources or Resources.from_options())
+    encode = block_encoder(tokenizer.encoder, bad_utf8 or "replace", resources or Resources.from_options())
     joiner = RunJoiner(tokenizer.encoder)
     ids = documents = size = dropped = 0
-    try:
-        for encoded in streams.blocks(meter):
+    with contextlib.closing(encode):
+        for encoded in encode.blocks(enumerate(map(Stretch, found)), meter.advance):
             stream = joiner.join(encoded.ids)
             ends = int(np.count_nonzero(stream == END_OF_TEXT))
             ids, documents = ids + len(stream) - ends, documents + ends
             size, dropped = size + encoded.bytes, dropped + encoded.dropped
             if stop is not None and stop.is_set():
                 raise Stopped("Stopped; nothing is counted yet. Give the same command again.", stopped_by(stop))
-    finally:
-        streams.close()
     return IdCounts(ids, documents, size, dropped, tuple(warnings))

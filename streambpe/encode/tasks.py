@@ -14,14 +14,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from streambpe.encode.blocks import BlockEncoder, BlockSizes, EncodedBlock, numbered_blocks
-from streambpe.encode.encoder import PackedEncoder
+from streambpe.encode.blocks import BlockEncoder, EncodedBlock
+from streambpe.encode.encoder import Encoder
 from streambpe.errors import RunError
 from streambpe.failpoints import failpoint
 from streambpe.runners.attempts import own_folder
 from streambpe.runners.runner import Attempt
-from streambpe.sources.not_text import TAKE_ANYWAY
-from streambpe.sources.read import Reader
 from streambpe.sources.source import BadUtf8
 from streambpe.sources.stretches import Stretch, title_of
 from streambpe.system import put_first
@@ -33,8 +31,7 @@ from streambpe.threads import ending_waits
 class EncodeShared:
     """What all encoding tasks of a job have in common."""
 
-    encoder: PackedEncoder
-    is_script: bool
+    encoder: Encoder
     folder: Path  # of the tasks' files
     bad_utf8: BadUtf8
     hashed: bool  # as BlockEncoder takes it
@@ -62,18 +59,12 @@ def encode_stretches(task: EncodeTask, attempt: Attempt) -> int | None:
     """Encode stretches of sources into one file: of how many blocks; None if the task was told to stop before its
     end."""
     shared: EncodeShared = attempt.shared
-    sizes = BlockSizes.of(attempt.memory_bytes, 2, shared.is_script)
     if attempt.own_process:
         alarm.turn_on()
     encode = BlockEncoder(
-        shared.encoder,
-        shared.bad_utf8,
-        attempt.memory_bytes // 4,
-        shared.hashed,
-        shared.document_seconds,
-        beside=False,
-    )
-    reader = Reader(encode.pattern, sizes.block, sizes.most, None, attempt.advance, TAKE_ANYWAY, tells_skipped=False)
+        shared.encoder, shared.bad_utf8, attempt.memory_bytes, hashed=shared.hashed,
+        document_seconds=shared.document_seconds, beside=False,
+    )  # fmt: skip
     target = shared.folder / task.name
     many = 0
     attempts = own_folder(shared.folder, task.name + ".attempt", attempt.number)
@@ -83,7 +74,7 @@ def encode_stretches(task: EncodeTask, attempt: Attempt) -> int | None:
             target.unlink(missing_ok=True)
         made = folder / "blocks"
         with open(made, "wb") as file:
-            for block in map(encode, numbered_blocks(reader, task.stretches, task.inside)):
+            for block in encode.blocks(task.stretches, attempt.advance, task.inside, tells_skipped=False):
                 if attempt.stopping:
                     return None
                 pickle.dump(block, file)

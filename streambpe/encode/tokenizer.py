@@ -14,6 +14,7 @@ thread that encodes at the same time.
 
 from __future__ import annotations
 
+import codecs
 import functools
 import os
 import re
@@ -389,29 +390,22 @@ class Tokenizer:
     ) -> tuple[str, list[int]]:
         """(the text, where each token begins in it). A token that begins inside a character counts from that
         character's start. The ids must spell valid UTF-8."""
-        text: list[bytes] = []
+        utf8, codec, held = codecs.getincrementaldecoder("utf-8")(), self._codec, b""
+        text: list[str] = []
         offsets: list[int] = []
         at = 0
-        for part, inside in self._spread(list(tokens)):
-            text.append(part)
-            if unit == "bytes":
-                offsets.append(max(0, at - inside))
-                at += len(part)
+        for token in tokens:
+            offsets.append(at)
+            part = self._parts.get(token)
+            # a SCRIPT symbol alone has no bytes: those of its character belong to the token that completes it
+            if part is not None and isinstance(codec, ScriptCodec):
+                data, held = codec.settled(held + part, "strict")
             else:
-                begun = inside > 0 or (len(part) > 0 and part[0] & 0xC0 == 0x80)
-                offsets.append(max(0, at - begun))
-                at += sum(byte & 0xC0 != 0x80 for byte in part)
-        return b"".join(text).decode(), offsets
-
-    def _spread(self, tokens: list[int]) -> Iterator[tuple[bytes, int]]:
-        """For each token (its bytes, the size of the character from earlier tokens that it continues, or 0). A SCRIPT
-        symbol alone has no bytes: those of its character belong to the token that the character begins in."""
-        codec = self._codec
-        for is_part, stretch in groupby(tokens, self._parts.__contains__):
-            if is_part and isinstance(codec, ScriptCodec):
-                yield from codec.spread([self._parts[token] for token in stretch])
-            else:
-                yield from ((self.decode_single_token_bytes(token), 0) for token in stretch)
+                data, held = codec.text_bytes(held, "strict") + self.decode_single_token_bytes(token), b""
+            text.append(utf8.decode(data))
+            at += len(data) if unit == "bytes" else len(text[-1])
+        text.append(utf8.decode(codec.text_bytes(held, "strict"), final=True))
+        return "".join(text), offsets
 
     def decode_batch(
         self, batch: Sequence[Iterable[int]], *, errors: str = "replace", num_threads: int | None = None
@@ -434,7 +428,7 @@ class Tokenizer:
 
     def stream_decoder(self) -> StreamDecoder:
         """For ids one by one: `feed` gives the text that is complete, `finish` the rest."""
-        return StreamDecoder(self)
+        return StreamDecoder(self.encoder, self.part_content, self.decode_single_token_bytes)
 
     def _no_such_token(self, token: object) -> KeyError:
         first = self._encoder.model.alphabet.first_id

@@ -12,17 +12,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
-import shutil
-import socket
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
-import psutil
 
 from streambpe.errors import QueryRefused, StreambpeError, UsageError
+from streambpe.files import scratch_folder
 from streambpe.store.run import Run
 
 _EXPLAIN = re.compile(r"EXPLAIN\b\s*(?:ANALYZE\b\s*)?", re.IGNORECASE)
@@ -116,10 +113,8 @@ def _shown(query: str) -> str:
     return (line if len(line) <= 60 else line[:57] + "...") + ("" if line.endswith(";") else ";")
 
 
-@contextlib.contextmanager
-def spill_folder(run: Run, temp_dir: Path | None = None) -> Iterator[Path]:
-    """A folder of its own for what a command that only looks spills: nobody else may look into it. It is removed
-    afterwards.
+def spill_folder(run: Run, temp_dir: Path | None = None) -> contextlib.AbstractContextManager[Path]:
+    """A folder of its own for what a command that only looks spills, which is removed afterwards.
 
     It lies in `temp_dir`; else in the run, if that may be written; else among the system's temporary files.
     """
@@ -128,15 +123,4 @@ def spill_folder(run: Run, temp_dir: Path | None = None) -> Iterator[Path]:
     place = temp_dir if temp_dir is not None else run.path
     if temp_dir is None and not os.access(place, os.W_OK):
         place = Path(tempfile.gettempdir())
-    prefix = f"sql-{socket.gethostname()}-"
-    for leftover in place.glob(f"{prefix}*.tmp"):  # left by a command that was killed
-        pid = leftover.name.removeprefix(prefix).partition("-")[0]
-        if pid.isdigit() and not psutil.pid_exists(int(pid)):
-            shutil.rmtree(leftover, ignore_errors=True)
-    folder = place / f"{prefix}{os.getpid()}-{secrets.token_hex(8)}.tmp"
-    with contextlib.suppress(OSError):
-        folder.mkdir(0o700)  # others may look into --temp-dir
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    return scratch_folder(place, "sql")

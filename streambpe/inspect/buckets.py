@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from streambpe.sources.read import Reader
 from streambpe.sources.samples import bucketed, sampled
 from streambpe.sources.source import BadUtf8, Source
 from streambpe.store.merge import merge_ranges, merged_lists
-from streambpe.store.parts import Part, PartWriter, list_parts
+from streambpe.store.parts import Part, PartWriter, list_parts, write_part
 from streambpe.store.run import Run
 from streambpe.store.unfinished import sources_in_tables
 from streambpe.text.chunker import ChunkCounts, Chunker
@@ -132,10 +132,10 @@ class _Counting:
             if not counts.held:
                 continue
             mine = self.parts[number]
-            mine.append(write_counts(self._place / f"bucket-{number:02d}-{self._number:05d}.parquet", [counts.take()]))
+            mine.append(write_part(self._place / f"bucket-{number:02d}-{self._number:05d}.parquet", [counts.take()]))
             if len(mine) == _MOST_FILES:
                 target = self._place / f"bucket-{number:02d}-{self._number:05d}-all.parquet"
-                merged = write_counts(target, merged_lists(mine, _RANGE_BYTES))
+                merged = write_part(target, merged_lists(mine, _RANGE_BYTES))
                 for part in mine:
                     part.path.unlink()
                 mine[:] = [merged]
@@ -146,8 +146,9 @@ def deal_chunks(run: Run, place: Path, of: int) -> list[list[Part]]:
     chances come from a generator that never changes, used in the byte order of the chunks."""
     generator = np.random.RandomState(_SEED)
     with contextlib.ExitStack() as stack:
-        names = [place / f"bucket-{number:02d}.parquet" for number in range(of)]
-        writers = [stack.enter_context(writing(name)) for name in names]
+        writers = [PartWriter(place / f"bucket-{number:02d}.parquet") for number in range(of)]
+        for writer in writers:
+            stack.callback(writer.abandon)
         for frame in merge_ranges(list_parts(run), _RANGE_BYTES):
             left = frame["n"].to_numpy()
             for number, writer in enumerate(writers):
@@ -155,25 +156,6 @@ def deal_chunks(run: Run, place: Path, of: int) -> list[list[Part]]:
                 left = left - n
                 writer.write(ChunkList.of(pl.DataFrame({"chunk": frame["chunk"], "n": n}).filter(pl.col("n") > 0)))
         return [[writer.commit([])] for writer in writers]
-
-
-@contextlib.contextmanager
-def writing(target: Path, run: str = "") -> Iterator[PartWriter]:
-    """A file of counts, which is gone if an error comes before it is committed."""
-    writer = PartWriter(target, run=run)
-    try:
-        yield writer
-    except BaseException:
-        writer.abandon()
-        raise
-
-
-def write_counts(target: Path, pieces: Iterable[ChunkList]) -> Part:
-    """A file of counts."""
-    with writing(target) as writer:
-        for rows in pieces:
-            writer.write(rows)
-        return writer.commit([])
 
 
 def cyclic(parts: Sequence[Sequence[Part]], begin: int, many: int) -> list[Part]:

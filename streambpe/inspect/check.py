@@ -179,11 +179,7 @@ def _check_tables(
     parts = list_parts(run)
     folded = Folded.of(run, parts)
     digest = CorpusDigest()
-    database: dict[str, Any] = {
-        "memory_bytes": _duckdb_bytes(resources),
-        "threads": resources.threads,
-        "temp_dir": resources.temp_dir or run.path / "tmp",
-    }
+    database = _bounds(run, resources)
     con = open_store(run.state, read_only=True, **database)
     with contextlib.closing(con):
         facts = dict(run_sql(con, "get_run"))
@@ -210,9 +206,9 @@ def _check_tables(
         found["chunk_counts"] = run_sql(con, "checks/chunk_counts")
         if "corpus" in facts or mine:
             found["corpus"] = run_sql(con, "checks/corpus", sha256=sha256)
-        con.register("recounted_groups", _recount_groups(mine, resources).to_arrow())
+        con.register("recounted_groups", _recount_groups(con, mine, resources).to_arrow())
         found["source_groups"] = run_sql(con, "checks/source_groups")
-        found["group_counts"] = _check_groups(con, mine, resources)
+        found["group_counts"] = run_sql(con, "checks/group_counts")
         run_sql(con, "make_recount")  # what was added up is needed no more
         run_sql(con, "make_group_recount")
         for table, row in check_trainings(con, run, at_once, meter):
@@ -225,24 +221,19 @@ def _check_tables(
     return [Problem(table, row) for table, rows in found.items() for row in rows[:MOST_PROBLEMS]], parts
 
 
-def _duckdb_bytes(resources: Resources) -> int:
-    """What DuckDB gets here: a third of what is left when the program is loaded.
+def _bounds(run: Run, resources: Resources) -> dict[str, Any]:
+    """What DuckDB gets here: of memory a third of what is left when the program is loaded.
 
     A temporary table that outgrows it goes to disk, and while it does DuckDB takes up to 30 MB more than it was given
     (measured: 2 million chunks at 256 MB)."""
-    return half_of_spare(resources) * 2 // 3
+    memory = half_of_spare(resources) * 2 // 3
+    return {"memory_bytes": memory, "threads": resources.threads, "temp_dir": resources.temp_dir or run.path / "tmp"}
 
 
 def _check_documents(run: Run, parts: Sequence[Part], resources: Resources) -> list[tuple[Any, ...]]:
     """Compare the stored documents with the counts, in a database of its own."""
     release_memory()
-    con = open_store(
-        ":memory:",
-        memory_bytes=_duckdb_bytes(resources),
-        threads=resources.threads,
-        temp_dir=resources.temp_dir or run.path / "tmp",
-    )
-    with contextlib.closing(con):
+    with contextlib.closing(open_store(":memory:", **_bounds(run, resources))) as con:
         return check_sequences(run, parts, con, range_bytes(resources), MOST_PROBLEMS)
 
 
@@ -262,24 +253,16 @@ def _check_parts(parts: Sequence[Part], resources: Resources) -> list[tuple[Any,
     return problems
 
 
-def _check_groups(con: duckdb.DuckDBPyConnection, parts: Sequence[Part], resources: Resources) -> list[tuple[Any, ...]]:
-    """Compare table group_counts with the parts of each group."""
-    run_sql(con, "make_group_recount")
-    if any(part.group_name for part in parts):
-        for name, mine in parts_by_group(parts).items():
-            for rows in merged_lists(mine, range_bytes(resources)):
-                append(con, "recounted_group_counts", rows.frame().with_columns(group_name=pl.lit(name)))
-    return run_sql(con, "checks/group_counts")
-
-
-def _recount_groups(parts: Sequence[Part], resources: Resources) -> pl.DataFrame:
-    """The rows of table source_groups, counted from the parts."""
+def _recount_groups(con: duckdb.DuckDBPyConnection, parts: Sequence[Part], resources: Resources) -> pl.DataFrame:
+    """The rows of table source_groups, counted from the parts; what group_counts holds, in a temporary table."""
     rows = []
+    run_sql(con, "make_group_recount")
     if any(part.group_name for part in parts):
         for name, mine in parts_by_group(parts).items():
             digest = CorpusDigest()
             for piece in merged_lists(mine, range_bytes(resources)):
                 digest.add(piece)
+                append(con, "recounted_group_counts", piece.frame().with_columns(group_name=pl.lit(name)))
             rows.append(group_row(name, mine, digest))
     kinds = dict.fromkeys(("documents", "bytes", "chunks", "distinct"), pl.Int64)
     return pl.DataFrame(rows, schema={"group_name": pl.String, **kinds, "sha256": pl.String})

@@ -31,19 +31,20 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from streambpe.config import TrainConfig
-from streambpe.core.strings import ChunkList
 from streambpe.encode.encoder import Encoder
+from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import Stopped, UsageError
-from streambpe.inspect.buckets import count_buckets, cyclic, deal_chunks, writing
+from streambpe.inspect.buckets import count_buckets, cyclic, deal_chunks
 from streambpe.inspect.columns import print_columns
+from streambpe.inspect.curves import uses_in_parts
 from streambpe.model.eventlog import EventLog, read_event_log
 from streambpe.progress import Meter
 from streambpe.resources import Resources
 from streambpe.store.chunks import fold
 from streambpe.store.counted_as import refuse_like
 from streambpe.store.job import refuse_half_counted
-from streambpe.store.merge import merge_ranges, merged_lists
-from streambpe.store.parts import Part, list_parts
+from streambpe.store.merge import merged_lists
+from streambpe.store.parts import Part, PartWriter, list_parts
 from streambpe.store.run import Run
 from streambpe.store.spans import Span
 from streambpe.store.training_files import log_path
@@ -232,16 +233,16 @@ def _learn(
 ) -> tuple[EventLog, Part]:  # fmt: skip
     """The event log of a training on the sum of these counts, in a run of its own that is gone afterwards; the sum."""
     run = Run(place)
-    with run.lock():
+    with run.lock(), contextlib.ExitStack() as behind:
         run.create(facts)
-        with writing(run.counts / "part-00001.parquet", run.number) as writer:
-            size = 0
-            for rows in merged_lists(parts, _RANGE_BYTES):
-                writer.write(rows)
-                size += text_bytes(rows)
-            part = writer.commit(
-                [Span("prefix", "counts", "", 0, writer.rows, 0, size, 0, 0, 0, "", "part-00001", 0, 0, "last")]
-            )
+        writer, size = PartWriter(run.counts / "part-00001.parquet", run=run.number), 0
+        behind.callback(writer.abandon)
+        for rows in merged_lists(parts, _RANGE_BYTES):
+            writer.write(rows)
+            size += text_bytes(rows)
+        part = writer.commit(
+            [Span("prefix", "counts", "", 0, writer.rows, 0, size, 0, 0, 0, "", "part-00001", 0, 0, "last")]
+        )
     try:
         Trainer(run, config, resources=resources, stop=stop).run()
     except Stopped as stopped:
@@ -259,7 +260,7 @@ def _compare(learned: Sequence[tuple[str, EventLog, Part]], held: Sequence[Part]
     for what, log, part in learned:
         tokens = learned_tokens(log)
         either = set(tokens) | set(last)
-        measured = bytes_per_token(log, held)
+        measured = uses_in_parts(Tokenizer.from_event_log(log), held, _RANGE_BYTES).bytes_per_token
         yield Step(
             what=what,
             chunks=part.total,
@@ -290,18 +291,6 @@ def rank_correlation(a: Sequence[bytes], b: Sequence[bytes]) -> float | None:
     place = {token: i for i, token in enumerate(token for token in b if token in both)}
     difference = sum((i - place[token]) ** 2 for i, token in enumerate(token for token in a if token in both))
     return 1 - 6 * difference / (len(both) * (len(both) ** 2 - 1))
-
-
-def bytes_per_token(log: EventLog, held: Sequence[Part]) -> float | None:
-    """Bytes of the counted chunks, divided by the tokens that encode them; every distinct chunk is encoded once."""
-    encoder = Encoder(log)
-    size = tokens = 0
-    for frame in merge_ranges(held, _RANGE_BYTES):
-        _, many = encoder.encode_distinct(frame["chunk"])
-        n = frame["n"].to_list()
-        size += text_bytes(ChunkList.of(frame))
-        tokens += sum(a * b for a, b in zip(many.tolist(), n, strict=True))
-    return size / tokens if tokens else None
 
 
 _COLUMNS = {

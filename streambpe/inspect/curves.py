@@ -11,7 +11,6 @@ Cost: one encoding of the distinct chunks per stop; memory: a range of them at a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, TypedDict
 
 import numpy as np
 import polars as pl
@@ -20,36 +19,29 @@ from streambpe.arrays import Int64
 from streambpe.count_config import SourceOptions
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
-from streambpe.inspect.evaluate import add_chunks, count_uses, no_uses
-from streambpe.inspect.measures import Uses, renyi_efficiency
+from streambpe.inspect.evaluate import add_chunks, count_uses, no_uses, tokens_of
+from streambpe.inspect.measures import Uses, measure
 from streambpe.model.eventlog import EventLog, Op
 from streambpe.model.replay import sizes as sizes_after
 from streambpe.progress import Meter
 from streambpe.resources import Resources
+from streambpe.sources.find import find_sources
 from streambpe.sources.source import Source
+from streambpe.store.chunks import range_bytes
 from streambpe.store.merge import merge_ranges
-from streambpe.store.parts import list_parts
+from streambpe.store.parts import Part, list_parts
 from streambpe.store.run import Run
 from streambpe.store.sequences import OfChunks, SequencePart, order_parts, read_stretch
 from streambpe.text.chunker import END_OF_DOCUMENT
+from streambpe.text.shown import harmless
 
+ON_CHUNKS, ON_DOCUMENTS = "all chunks of the corpus", "the stored documents"
 _MOST_STOPS = 12
 _MOST_PLACES = 16 << 20  # chunks of stored documents that are measured at every stop: about 80 MB of text
 
 
-GrowthKey = Literal["used_share", "renyi", "renyi_vocab", "bytes_per_token"]  # what is drawn by size
-
-
-class GrowthFacts(TypedDict):
-    """What the page draws of a vocabulary of one size; None where there is nothing to measure."""
-
-    size: int
-    tokens: int
-    used: int
-    used_share: float | None
-    renyi: float | None
-    renyi_vocab: float | None
-    bytes_per_token: float | None
+GROWTH = ("vocab_size", "tokens", "vocab_used", "vocab_used_share", "renyi", "renyi_vocab", "bytes_per_token")
+GrowthFacts = dict[str, float | None]  # those of MEASURES, of a vocabulary of one size
 
 
 def choose_stops(log: EventLog) -> list[tuple[int, int]]:
@@ -74,20 +66,11 @@ def growth(log: EventLog, uses_of: Callable[[Tokenizer], Uses], meter: Meter) ->
     stops = choose_stops(log)
     meter.begin("measuring", len(stops), "sizes")
     found = []
-    for events, size in stops:  # a tokenizer each: one at a time, for the memory
-        uses = uses_of(Tokenizer.from_event_log(EventLog(log.header, log.events[:events])))
-        used = int((uses.n > 0).sum())
-        found.append(
-            GrowthFacts(
-                size=size,
-                tokens=int(uses.n.sum()),
-                used=used,
-                used_share=used / size if size else None,
-                renyi=renyi_efficiency(uses.n, used),
-                renyi_vocab=renyi_efficiency(uses.n, size),
-                bytes_per_token=uses.bytes_per_token,
-            )
-        )
+    for events, _ in stops:  # a tokenizer each: one at a time, for the memory
+        tokenizer = Tokenizer.from_event_log(EventLog(log.header, log.events[:events]))
+        uses = uses_of(tokenizer)
+        measured = measure(uses, tokens_of(tokenizer))
+        found.append({name: measured[name] for name in GROWTH})
         meter.advance(1)
     return found, uses.n
 
@@ -98,10 +81,30 @@ def refuse_reading_nothing(texts: Sequence[str], how: SourceOptions) -> None:
         raise UsageError("--lines and --text-column say how --text FILE is read: name one, or leave them out.")
 
 
-def uses_in_run(tokenizer: Tokenizer, run: Run, range_bytes: int) -> Uses:
-    """Of all chunks of a run; so much of them is read at once. Not for models with superwords."""
+def measuring_on(
+    run: Run | None, log: EventLog, texts: Sequence[str], how: SourceOptions, resources: Resources, meter: Meter | None
+) -> tuple[Callable[[Tokenizer], Uses], str]:
+    """(what counts how often a tokenizer uses its ids, the name of what it counts in): texts; without any all chunks of
+    the run in which a log lies, or for superwords, which reach over chunks, the documents that it stores."""
+    if texts:
+        sources, _ = find_sources(list(texts), how)
+        return lambda tokenizer: uses_in_texts(tokenizer, sources, resources, meter), ", ".join(map(harmless, texts))
+    if run is None:
+        raise UsageError(
+            "There is nothing to measure on: the model lies in no RUN. Nothing was written. Give --text FILE."
+        )
+    if log.header.config.get("superwords", "none") != "none" or any(event.op is Op.SUPERMERGE for event in log.events):
+        documents, (taken, every) = stored_documents(run)
+        named = ON_DOCUMENTS if taken == every else f"{taken:,} of {every:,} stretches of {ON_DOCUMENTS}"
+        return lambda tokenizer: uses_in_texts(tokenizer, [documents()], resources, meter), named
+    at_once = range_bytes(resources) // 4  # replaying takes a multiple of what is read
+    return lambda tokenizer: uses_in_parts(tokenizer, list_parts(run), at_once), ON_CHUNKS
+
+
+def uses_in_parts(tokenizer: Tokenizer, parts: Sequence[Part], at_once: int) -> Uses:
+    """Of the chunks of some parts; so many bytes of them are read at once. Not for models with superwords."""
     total = no_uses(tokenizer)
-    for frame in merge_ranges(list_parts(run), range_bytes):
+    for frame in merge_ranges(parts, at_once):
         total.bytes += int((frame["chunk"].str.len_bytes().cast(pl.Int64) * frame["n"]).sum())
         add_chunks(total, tokenizer.encoder, frame)
     return total

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, TextIO, TypedDict
 
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.inspect.columns import print_columns
+from streambpe.inspect.columns import print_columns, write_rows
 from streambpe.plurals import counted
 from streambpe.text.shown import harmless, shown
 
@@ -76,9 +75,7 @@ def _shared(mine: Mapping[bytes, int], theirs: Mapping[bytes, int]) -> list[tupl
 def print_difference(found: Difference, form: str, out: TextIO) -> None:
     """All rows as csv; or how many there are, and the first of each kind, for people."""
     if form == "csv":
-        writer = csv.DictWriter(out, _NAMES, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(found.differences)
+        write_rows(form, _NAMES, [[tuple(row.values()) for row in found.differences]], out)
         return
     of_kind = {kind: [row for row in found.differences if row["difference"] == kind] for kind in _KINDS}
     only_here, only_there, other_ids = (len(rows) for rows in of_kind.values())

@@ -12,11 +12,9 @@ superwords that of encoding.
 from __future__ import annotations
 
 import contextlib
-import csv
-import json
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TextIO
 
 import numpy as np
@@ -30,9 +28,9 @@ from streambpe.encode.formats.export import import_file, takes_pattern
 from streambpe.encode.formats.sentencepiece import is_sentencepiece
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
-from streambpe.inspect.columns import print_columns
+from streambpe.inspect.columns import print_columns, write_rows
 from streambpe.inspect.measures import APART, MEASURES, WHOLE_NUMBERS, Tokens, Uses, WordCounter, gini, measure
-from streambpe.inspect.pieces import SentencePiece, count_pieces, no_pieces, tokens_of_pieces
+from streambpe.inspect.pieces import SentencePiece, count_pieces
 from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.sources.find import Named, as_given, find_sources
@@ -153,7 +151,7 @@ def _rival(name: str, pattern: str | None, specials: Sequence[str]) -> Tokenizer
 def tokens_of(tokenizer: Tokenizer | SentencePiece) -> Tokens:
     """What the ids of a model stand for."""
     if isinstance(tokenizer, SentencePiece):
-        return tokens_of_pieces(tokenizer)
+        return Tokens.of(tokenizer.contents, len(tokenizer))
     special = set(tokenizer.special_tokens.values())
     ordinary = [number for number in sorted(tokenizer.encoder.model.log_id) if number not in special]
     return Tokens.of(dict(zip(ordinary, tokenizer.token_byte_values(), strict=True)), tokenizer.n_vocab)
@@ -162,7 +160,7 @@ def tokens_of(tokenizer: Tokenizer | SentencePiece) -> Tokens:
 def no_uses(tokenizer: Tokenizer | SentencePiece) -> Uses:
     """An empty histogram, as before any text."""
     if isinstance(tokenizer, SentencePiece):
-        return no_pieces(tokenizer)
+        return tokenizer.no_uses()
     return Uses(np.zeros(tokenizer.max_token_value + 1, np.int64))
 
 
@@ -177,9 +175,8 @@ def count_uses(
     encoder = tokenizer.encoder
     blocks = BlockEncoder(encoder)
     with contextlib.closing(blocks):
-        counter = _ChunkUses(tokenizer, blocks, room // 8)
-        uses, words, joiner = counter.uses, WordCounter(), RunJoiner(encoder)
-        inside = False
+        counts = ChunkCounts(blocks.chunker(), room // 8)
+        uses, words, joiner = no_uses(tokenizer), WordCounter(), RunJoiner(encoder)
         most_bytes = max(block_bytes, room // 2 // _BYTES_A_BYTE)
         for block in Reader(encoder.pattern, block_bytes, most_bytes, on_read=advance).blocks(source):
             text = blocks.text_of(block)
@@ -187,45 +184,27 @@ def count_uses(
             uses.documents += ends
             uses.bytes += len(text) - ends
             words.add(text)
-            counter.add(text)
+            if text:
+                counts.add(blocks.prepared(text)[0])
+            if counts.held > room // 8:
+                add_chunks(uses, encoder, counts.take().frame())
             if encoder.has_superwords:
-                ids = joiner.join(blocks.encode(text, replace(block, inside_document=inside)).ids)
+                ids = joiner.join(blocks.encode(text, block).ids)
                 uses.n += np.bincount(ids[ids >= 0], minlength=len(uses.n))
-            inside = block.ends_inside
-        counter.fold()
+        add_chunks(uses, encoder, counts.take().frame())
         uses.words = words.n
     return uses
 
 
-class _ChunkUses:
-    """Distinct chunks of a source, encoded whenever their table is full."""
-
-    def __init__(self, tokenizer: Tokenizer, blocks: BlockEncoder, most_bytes: int) -> None:
-        self.encoder, self.blocks, self.most_bytes = tokenizer.encoder, blocks, most_bytes
-        self.uses = no_uses(tokenizer)
-        self._counts = ChunkCounts(blocks.chunker(), most_bytes)
-
-    def add(self, text: bytes) -> None:
-        """Add one counting buffer."""
-        if text:
-            self._counts.add(self.blocks.prepared(text)[0])
-            if self._counts.held > self.most_bytes:
-                self.fold()
-
-    def fold(self) -> None:
-        """Encode the chunks in the table and empty it."""
-        for part in self._counts.take().frame().iter_slices(1 << 18):
-            add_chunks(self.uses, self.encoder, part)
-
-
 def add_chunks(uses: Uses, encoder: Encoder, counted: pl.DataFrame) -> None:
     """Add distinct chunks (chunk, n) to a histogram; with superwords only to its numbers of chunks."""
-    ids, lengths = encoder.encode_distinct(counted["chunk"])
-    n: Int64 = counted["n"].to_numpy()
-    uses.chunks += int(n.sum())
-    uses.single_chunks += int(n[lengths == 1].sum())
-    if not encoder.has_superwords:
-        np.add.at(uses.n, encoder.to_model_ids(ids), np.repeat(n, lengths))
+    for part in counted.iter_slices(1 << 18):
+        ids, lengths = encoder.encode_distinct(part["chunk"])
+        n: Int64 = part["n"].to_numpy()
+        uses.chunks += int(n.sum())
+        uses.single_chunks += int(n[lengths == 1].sum())
+        if not encoder.has_superwords:
+            np.add.at(uses.n, encoder.to_model_ids(ids), np.repeat(n, lengths))
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -234,25 +213,20 @@ def add_chunks(uses: Uses, encoder: Encoder, counted: pl.DataFrame) -> None:
 
 def print_evaluations(found: Sequence[Evaluation], form: str, out: TextIO, by: str = "source") -> None:
     """A table for people, or all values as json or csv; `by`: what a row is about."""
-    if form == "json":
-        rows = [{"model": one.model, by: one.source, **one.values} for one in found]
-        out.write(json.dumps(rows, ensure_ascii=False, indent=1) + "\n")
-        return
     rows_apart = any(one.source != ALL for one in found)
-    if form == "csv":
-        names = ["model", by, *(name for name in MEASURES if rows_apart or name not in APART)]
-        writer = csv.DictWriter(out, names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({"model": one.model, by: one.source, **one.values} for one in found)
+    if form != "table":
+        names = [name for name in MEASURES if rows_apart or name not in APART]
+        rows = [(one.model, one.source, *map(one.values.get, names)) for one in found]
+        write_rows(form, ["model", by, *names], [rows], out)
         return
     if rows_apart:
         shown = ["bytes", "tokens", "bytes_per_token", "tokens_per_word", "single_token_chunks", "vocab_used", "renyi",
                  "partial_share", *APART]  # fmt: skip
         heads = ["model", by, *(MEASURES[name][0] for name in shown)]
         cells = [[one.model, one.source, *(_cell(name, one.values.get(name)) for name in shown)] for one in found]
-        print_columns([heads, *_shortened(cells)], 2, out)
+        print_columns([heads, *cells], 2, out)
     else:  # few columns, so one measure per line
-        out_rows = [["", *_names([one.model for one in found])]]
+        out_rows = [["", *(one.model for one in found)]]
         for name in MEASURES:
             if name not in APART:
                 out_rows.append([name, *(_cell(name, one.values[name]) for one in found)])
@@ -272,21 +246,3 @@ def _cell(name: str, value: float | None) -> str:
     if name in WHOLE_NUMBERS:
         return f"{value:,}"
     return f"{value:.4f}"
-
-
-def _names(paths: Sequence[str]) -> list[str]:
-    """Paths without the folder they share."""
-    if len(set(paths)) < 2 or not all(os.path.sep in path for path in paths):
-        return list(paths)
-    try:
-        common = os.path.commonpath([os.path.dirname(path) for path in paths])
-    except ValueError:  # absolute and relative ones, or two drives
-        return list(paths)
-    return [os.path.relpath(path, common) for path in paths] if common else list(paths)
-
-
-def _shortened(rows: list[list[str]]) -> Iterator[list[str]]:
-    models, sources = _names([row[0] for row in rows]), _names([row[1] for row in rows if row[1] != ALL])
-    named = iter(sources)
-    for row, model in zip(rows, models, strict=True):
-        yield [model, ALL if row[1] == ALL else next(named), *row[2:]]

@@ -6,8 +6,7 @@ A text:   one row per step; in each chunk the events that applied, in order, the
     " cats"  0                                        " " c a t s
     " cats"  1     12     merge "a" "t"         812   " " c at s
 
-A token:  the events that made it from base symbols, in order, each with its count; when it was deleted; and,
-if the model is a RUN's, the pairs that were next in line when it was made, for tokens of words.
+A token:  the events that made it from base symbols, in order, each with its count; and when it was deleted.
 """
 
 from __future__ import annotations
@@ -15,45 +14,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, TextIO
 
-import numpy as np
-import polars as pl
-
-from streambpe.core.strings import as_buffers
-from streambpe.encode.bulk import BulkReplay, pair_places
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
-from streambpe.inspect.asked import spill_folder
 from streambpe.inspect.columns import print_columns
 from streambpe.model.eventlog import Event, Op
 from streambpe.model.replay import merge, split
-from streambpe.model.whole_characters import merging_pairs
-from streambpe.store.merge import merge_ranges
-from streambpe.store.run import Run
-from streambpe.store.weights import weighed_counts
 from streambpe.text.shown import shown
 
 Row = dict[str, Any]  # of a table whose columns depend on what is explained; printed and put into JSON as it is
-_RIVALS = 5
-_RANGE_BYTES = 4 << 20  # of chunks replayed at once: 40 bytes per symbol
-_PAIRS = {"left": pl.Int32, "right": pl.Int32, "n": pl.Int64}
 
 
 @dataclass
 class Explanation:
-    """What `explain` found: a line about it, rows of one table, further notes."""
+    """What `explain` found: a line about it, rows of a table, further notes."""
 
     about: str
     rows: list[Row]
     notes: list[str] = field(default_factory=list)
-    rivals: list[Row] = field(default_factory=list)
 
     def as_json(self) -> Row:
         """For --json."""
-        return {"about": self.about, "rows": self.rows, "rivals": self.rivals, "notes": self.notes}
+        return {"about": self.about, "rows": self.rows, "notes": self.notes}
 
 
 def quoted(content: bytes) -> str:
@@ -61,15 +45,15 @@ def quoted(content: bytes) -> str:
     return f'"{shown(content, " ")}"'
 
 
-def explain(tokenizer: Tokenizer, what: str, *, as_text: bool | None = None, run: Path | None = None) -> Explanation:
+def explain(tokenizer: Tokenizer, what: str, *, as_text: bool | None = None) -> Explanation:
     """Explain a token if `what` spells one that the model ever had (or is id:N, or log:N), else as a text.
 
-    `as_text` True or False decides that. `run`: where the chunk counts are, for the rivals.
+    `as_text` True or False decides that.
     """
     encoder = tokenizer.encoder
     number = None if as_text else _find_token(encoder, what)
     if number is not None:
-        return explain_token(encoder, number, run)
+        return explain_token(encoder, number)
     if as_text is False and what in encoder.model.special_ids:
         raise UsageError(
             f"{what!r} is a special token (id {encoder.model.special_ids[what]}): it was given, not learned."
@@ -186,7 +170,7 @@ def _did(encoder: Encoder, event: Event) -> str:
     return f"{event.op} {listed}"
 
 
-def explain_token(encoder: Encoder, number: int, run: Path | None = None) -> Explanation:
+def explain_token(encoder: Encoder, number: int) -> Explanation:
     """The events that made the token from base symbols, and what became of it."""
     model = encoder.model
     made: dict[int, list[int]] = {}
@@ -221,16 +205,7 @@ def explain_token(encoder: Encoder, number: int, run: Path | None = None) -> Exp
             notes.append(f"Deleted at event {index}: {event.n} occurrences were split.")
         elif index != first:
             notes.append(f"Made once more at event {index}, by count {event.n}.")
-    rivals: list[Row] = []
-    if run is None:
-        notes.append("Rivals are left out: they need the chunk counts of a RUN, and this is an event log alone.")
-    elif model.events[first].op is Op.SUPERMERGE or encoder.header.config.get("superwords") == "uw":
-        notes.append("Rivals are left out: the pairs of superwords, and of uw, stand in documents, not in chunks.")
-    else:
-        rivals = find_rivals(encoder, run, first)
-    if rivals and encoder.header.config.get("balance"):
-        notes.append("Rivals are counted in all groups; with --balance the count of an event is that of one group.")
-    return Explanation(about, rows, notes, rivals)
+    return Explanation(about, rows, notes)
 
 
 def _event_row(encoder: Encoder, index: int) -> Row:
@@ -238,75 +213,14 @@ def _event_row(encoder: Encoder, index: int) -> Row:
     return {"event": index, "did": _did(encoder, event), "makes": _content(encoder, event.id), "n": event.n}
 
 
-def find_rivals(encoder: Encoder, run: Path, index: int, most: int = _RIVALS) -> list[Row]:
-    """The most frequent pairs at the moment before an event, counted anew: all distinct chunks are replayed, some at a
-    time, at about 0.3 us per symbol. Not for superwords, and not under uw.
-    """
-    config, vocabulary = encoder.header.config, encoder.model.vocabulary
-    events = [event for event in encoder.model.events[:index] if event.op is not Op.SUPERMERGE]
-    sizes = [0] * vocabulary.first_id + [len(token.base) for token in vocabulary.tokens]
-    bulk = BulkReplay(events, encoder.n_log, sizes)
-    pairs, folder = pl.DataFrame(schema=_PAIRS), Run.open(run)
-    with (
-        spill_folder(folder) as place,
-        weighed_counts(folder, config.get("weights", {}), place / "weighed") as part,
-    ):
-        for frame in merge_ranges([part], _RANGE_BYTES):
-            pairs = pl.concat([pairs, _pairs_in(encoder, bulk, frame)])
-            pairs = pairs.group_by("left", "right").agg(pl.col("n").sum())
-    longest = config.get("max_token_length")
-    if longest is not None:
-        length = np.array(sizes)
-        fits = length[pairs["left"].to_numpy()] + length[pairs["right"].to_numpy()] <= longest
-        pairs = pairs.filter(pl.Series(fits))
-    first, tied = vocabulary.first_id, np.arange(encoder.n_log)
-    if config.get("ties") == "bytes":
-        ordered = sorted(range(encoder.n_log), key=lambda i: encoder.model.content(i) if i >= first else b"")
-        tied[ordered] = np.arange(encoder.n_log)
-    pairs = pairs.with_columns(
-        a=pl.Series(tied[pairs["left"].to_numpy()]), b=pl.Series(tied[pairs["right"].to_numpy()])
-    )
-    blocked = {encoder.codec.content(token) for token in config.get("block_tokens", ())}
-    rivals: list[Row] = []
-    for a, b, count in pairs.sort(["n", "a", "b"], descending=[True, False, False])["left", "right", "n"].iter_rows():
-        if encoder.model.content(a) + encoder.model.content(b) not in blocked:
-            rivals.append({"left": _content(encoder, a), "right": _content(encoder, b), "n": count})
-        if len(rivals) == most:
-            break
-    return rivals
-
-
-def _pairs_in(encoder: Encoder, bulk: BulkReplay, frame: pl.DataFrame) -> pl.DataFrame:
-    """Rows (left, right, n) of the pairs that stand in some chunks once these are replayed."""
-    config = encoder.header.config
-    frame = frame.filter(pl.col("n") >= config.get("freq_cutoff", 1), ~pl.col("chunk").is_in(list(encoder.stop_ids)))
-    symbols, lengths = encoder.codec.split_many(*as_buffers(frame["chunk"]))
-    ids, counts = bulk.replay(symbols, lengths)
-    weights = np.repeat(frame["n"].to_numpy(), counts)
-    at = pair_places(ids, counts, config.get("overlaps") == "disjoint")
-    left, right = ids[at], ids[at + 1]
-    known = (left >= 0) & (right >= 0)
-    if config.get("whole_characters"):
-        known[known] = merging_pairs(encoder.model.vocabulary)(left[known], right[known])
-    return pl.DataFrame({"left": left[known], "right": right[known], "n": weights[at][known]}, schema=_PAIRS)
-
-
 def print_explanation(found: Explanation, out: TextIO) -> None:
     """Print it as plain text, in columns as wide as they need to be."""
     out.write(found.about + "\n")
-    _print_table(found.rows, out)
+    if found.rows:
+        names = list(found.rows[0])
+        print_columns([names, *([_cell(row[name]) for name in names] for row in found.rows)], len(names), out)
     for note in found.notes:
         out.write(note + "\n")
-    if found.rivals:
-        out.write("The most frequent pairs just before:\n")
-        _print_table(found.rivals, out)
-
-
-def _print_table(rows: list[Row], out: TextIO) -> None:
-    if not rows:
-        return
-    names = list(rows[0])
-    print_columns([names, *([_cell(row[name]) for name in names] for row in rows)], len(names), out)
 
 
 def _cell(value: Any) -> str:

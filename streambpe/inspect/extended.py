@@ -22,14 +22,14 @@ from streambpe.encode.formats.export import documents
 from streambpe.encode.joins import Joins, symbols_of_ids
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
-from streambpe.inspect.curves import refuse_reading_nothing
-from streambpe.inspect.prune import uses_of
+from streambpe.inspect.curves import measuring_on, refuse_reading_nothing
 from streambpe.model.eventlog import EventLog
 from streambpe.model.replay import Model
 from streambpe.outputs import refuse_existing, whole_output
 from streambpe.progress import Meter
 from streambpe.resources import Resources
-from streambpe.store.models import read_model
+from streambpe.store.models import read_model, run_of
+from streambpe.store.run import Run
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,9 @@ def extend_report(
             )
         config = {**log.header.config, "pattern": first_pattern, "gaps": "keep"}
         old = EventLog(replace(log.header, config=config), old.events)
-    before, after = (uses_of(model, texts, how, resources, meter, one) for one in (old, log))
+    run = run_of(model)
+    uses_of, _ = measuring_on(Run.open(run) if run else None, log, texts, how, resources, meter)
+    before, after = (uses_of(Tokenizer.from_event_log(one)) for one in (old, log))
     new = _new_ids(log, after.n)
     made = Extended(Model(log).n_vocab, Model(old).n_vocab, after.bytes_per_token, before.bytes_per_token, new)
     if texts:

@@ -1,8 +1,8 @@
 """check --replay: every training is learned again from what RUN has counted, and compared.
 
     scratch RUN    the parts, documents and texts of RUN as links; a copy of its tables and of its small files
-    learned        with the same options by the learner of tables, which is another program than the core; of a training
-                   that was stopped, as many events as the tables show. --balance has no other learner than its own
+    learned        with the same options by the learner of tables, which is another program than the core; --balance has
+                   no other learner than its own. A training that is not done yet is not learned again
     event log      the same header and the same events
     tables         the same rows, of all that follows from the counts; which passes learned what does not
 
@@ -16,7 +16,6 @@ import contextlib
 import itertools
 import json
 import shutil
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,31 +24,29 @@ from typing import Any
 import duckdb
 
 from streambpe.disk import disk_full_explained
-from streambpe.errors import EventLogError, ModelError, RunError, Stopped, StreambpeError
+from streambpe.errors import EventLogError, ModelError, RunError, StreambpeError
 from streambpe.inspect.check_training import MOST_PROBLEMS, TrainingSource, read_source
-from streambpe.model.eventlog import EventLog, Header, header_line, read_event_log
+from streambpe.model.eventlog import EventLog, header_line, read_event_log
 from streambpe.model.events import event_line
 from streambpe.progress import Meter
 from streambpe.resources import Resources
 from streambpe.store.database import list_trainings, open_store, use_training
 from streambpe.store.identity import read_identity, write_identity
-from streambpe.store.journal import Journal
 from streambpe.store.parts import Part
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.training_files import extended_path, journal_path, log_path
 from streambpe.store.trainings import read_facts
-from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.engine.rules import Batch, EngineTuning
 from streambpe.train.extension import Inherited
 from streambpe.train.trainer import Trainer
 
 Row = tuple[Any, ...]
 _SMALL_FILES = ("run.json", "state.duckdb*", "*.events.jsonl", "*pending.events", "*extended.jsonl")
-_TABLES = ("events", "tokens", "token_counts", "stop_words", "weighted_counts", "vetoed")
-_OF_FINISHED = ("superword_neighbours", "superword_chunks", "superword_run_numbers")
-_FACTS = ("events", "unknown")
-_FACTS_OF_FINISHED = ("pair_counts_at", "token_counts_at", "sha256", "size", "reached", "adjacency_floor",
-                      "superword_runs")  # fmt: skip
+_TABLES = ("events", "tokens", "token_counts", "stop_words", "weighted_counts", "vetoed", "superword_neighbours",
+           "superword_chunks", "superword_run_numbers")  # fmt: skip
+_FACTS = ("events", "unknown", "pair_counts_at", "token_counts_at", "sha256", "size", "reached", "adjacency_floor",
+          "superword_runs")  # fmt: skip
 _ALL_PAIRS = 1 << 62  # the counts of pairs may lie so far apart and are kept
 _MORE = "when learned again, not in the table"  # checks/learned_again.sql
 
@@ -61,16 +58,12 @@ def copy_run(run: Run, place: Path, parts: Sequence[Part]) -> Run:
     with disk_full_explained(place):
         for path in itertools.chain.from_iterable(run.path.glob(pattern) for pattern in _SMALL_FILES):
             shutil.copyfile(path, place / path.name)
-        for journal in run.path.glob("training/*/superwords-*/supermerges.events"):
-            copy = place / journal.relative_to(run.path)
-            copy.parent.mkdir(parents=True)
-            shutil.copyfile(journal, copy)
         for path in (*(part.path for part in parts), *run.path.glob("sequences/*"), *run.path.glob("balance/*")):
             _link(path, place / path.relative_to(run.path))
     identity = read_identity(place)
     if identity is not None:  # what was left to count when it was copied is no matter of a training's
         logs = {name: known for name, known in identity.files.items() if (place / name).exists()}
-        write_identity(place, replace(identity, files=logs))
+        write_identity(place, replace(identity, files=logs, counting={}))
     return scratch
 
 
@@ -102,7 +95,10 @@ def learn_again(
             source = read_source(run, name, facts)
         except (EventLogError, ModelError, RunError):
             source = None  # `check` says so without learning anything
-        if source is None or (source.header is None and not source.events):
+        if source is None:
+            continue
+        if source.header is None:
+            told.append(f"training {name} is not done yet: it was compared with its journal, and not learned again.")
             continue
         if source.corpus != sha256:
             told.append(
@@ -110,81 +106,58 @@ def learn_again(
                 f"only its event log and what follows from that were checked."
             )
             continue
-        for events in _ends(source, facts):
-            meter.begin(f"learning {name} again", len(source.events), "events")
-            try:
-                found = _learn(run, name, again, source, events, resources, meter)
-            except StreambpeError as why:
-                told.append(f"training {name} could not be learned again: {why}")
-                break
-            for row in _compare_logs(source, found) if events in (None, len(source.events)) else ():
-                yield f"{name}.events", row
-            with contextlib.closing(open_store(run.state, read_only=True, **database)) as con:
-                for table, row in _compare_tables(con, name, again, source, events, told):
-                    yield f"{name}.{table}", row
-            log_path(run, again).unlink(missing_ok=True)
+        meter.begin(f"learning {name} again", len(source.events), "events")
+        try:
+            found = _learn(run, name, again, source, resources, meter)
+        except StreambpeError as why:
+            told.append(f"training {name} could not be learned again: {why}")
+            continue
+        for row in _compare_logs(source, found):
+            yield f"{name}.events", row
+        with contextlib.closing(open_store(run.state, read_only=True, **database)) as con:
+            for table, row in _compare_tables(con, name, again, source, told):
+                yield f"{name}.{table}", row
 
 
-def _ends(source: TrainingSource, facts: dict[str, str]) -> Sequence[int | None]:
-    """After how many events to compare: None for all. While a training goes on, its pairs may be of an earlier one."""
-    if source.header is not None:
-        return [None]
-    events = len(source.events)
-    return sorted({int(facts.get("pair_counts_at") or events), events})
-
-
-def _learn(
-    run: Run, name: str, again: str, source: TrainingSource, events: int | None, resources: Resources, meter: Meter
-) -> EventLog:
-    """What a training learns now: all of it, or so many events."""
-    done = 0
+def _learn(run: Run, name: str, again: str, source: TrainingSource, resources: Resources, meter: Meter) -> EventLog:
+    """What a training learns now."""
     if source.config.extends is not None:
         shutil.copyfile(extended_path(run, name), extended_path(run, again))
-        done = Inherited.read(run, name, source.config.extends).events
-    stop = threading.Event()
+        meter.done = Inherited.read(run, name, source.config.extends).events
 
-    def on_batch(batch: Any) -> None:
-        nonlocal done
-        done += len(batch.id) + len(batch.deleted)
-        meter.done = done
-        if events is not None and done >= events:
-            stop.set()
+    def on_batch(batch: Batch) -> None:
+        meter.advance(len(batch.id) + len(batch.deleted))
 
     resources = replace(resources, learner="core" if source.config.balance else "tables")
     tuning = EngineTuning(floor_ratio=_ALL_PAIRS)
-    if events is not None:
-        tuning = replace(tuning, candidates=1)  # up to an event, merge by merge
-    trainer = Trainer(run, source.config, name=again, resources=resources, stop=stop, on_batch=on_batch,
-                      tuning=tuning, allow_partial=True)  # fmt: skip
-    folder = trainer.training.private
-    with contextlib.ExitStack() as cleaning:
-        cleaning.callback(shutil.rmtree, folder, ignore_errors=True)
-        cleaning.callback(journal_path(run, again).unlink, missing_ok=True)
-        try:
-            trainer.run()
-        except Stopped:
-            learned = [journal_path(run, again), *folder.glob("superwords-*/supermerges.events")]
-            return EventLog(Header({}), [event for path in learned for event in Journal.read(path).events])
-    return read_event_log(log_path(run, again))
+    trainer = Trainer(run, source.config, name=again, resources=resources, on_batch=on_batch, tuning=tuning,
+                      allow_partial=True)  # fmt: skip
+    try:
+        trainer.run()
+        return read_event_log(log_path(run, again))
+    finally:
+        shutil.rmtree(trainer.training.private, ignore_errors=True)
+        for left in (log_path(run, again), journal_path(run, again)):
+            left.unlink(missing_ok=True)
 
 
 def _compare_logs(source: TrainingSource, found: EventLog) -> Iterator[Row]:
     """The first event that differs, as (number, what stands there, what should); and what differs in the header."""
-    if source.header is not None:
-        held, learned = (json.loads(header_line(header, 0, "")) for header in (source.header, found.header))
-        for one in (held, learned):
-            one["corpus"].pop("left_out", None)  # what else there was to count
-        for key in sorted(held.keys() | learned.keys()):
-            if held.get(key) != learned.get(key):
-                yield "header", key, held.get(key), learned.get(key)
+    assert source.header is not None
+    held, learned = (json.loads(header_line(header, 0, "")) for header in (source.header, found.header))
+    for one in (held, learned):
+        one["corpus"].pop("left_out", None)  # what else there was to count
+    for key in sorted(held.keys() | learned.keys()):
+        if held.get(key) != learned.get(key):
+            yield "header", key, held.get(key), learned.get(key)
     for seq, (one, other) in enumerate(itertools.zip_longest(source.events, found.events)):
-        if one != other and (one is not None or source.header is not None):
+        if one != other:
             yield seq, *(None if event is None else event_line(event).decode().strip() for event in (one, other))
             return
 
 
 def _compare_tables(
-    con: duckdb.DuckDBPyConnection, name: str, again: str, source: TrainingSource, events: int | None, told: list[str]
+    con: duckdb.DuckDBPyConnection, name: str, again: str, source: TrainingSource, told: list[str]
 ) -> Iterator[tuple[str, Row]]:
     """(table, row) of the rows that only one of the two trainings has. Pairs too rare for the machine to tell may
     stand in one only."""
@@ -193,23 +166,18 @@ def _compare_tables(
         use_training(con, one)
         facts.append(read_facts(con))
     learned, held = facts
-    if events is not None and learned.get("events") != str(events):
-        told.append(f"training {name}: its tables were not compared, since --memory has no room for them meanwhile.")
-        return
-    if events in (None, len(source.events)):
-        finished = source.header is not None
-        for key in (*_FACTS, *(_FACTS_OF_FINISHED if finished else ())):
-            if held.get(key) != learned.get(key):
-                yield "facts", (key, held.get(key), learned.get(key))
-        # vetoes of words are not carried over where a training with superwords is grown; a kill leaves no token counts
-        fewer = {"vetoed"} if source.config.superwords != "none" else set()
-        if not held.get("token_counts_at"):
-            fewer.add("token_counts")
-        for table in (*_TABLES, *(_OF_FINISHED if finished else ())):
-            names = {"filled": f"{name}.{table}", "learned": f"{again}.{table}"}
-            for row in run_sql(con, "checks/learned_again", **names, max_rows=MOST_PROBLEMS):
-                if table not in fewer or row[0] != _MORE:
-                    yield table, row
+    for key in _FACTS:
+        if held.get(key) != learned.get(key):
+            yield "facts", (key, held.get(key), learned.get(key))
+    # vetoes of words are not carried over where a training with superwords is grown; a kill leaves no token counts
+    fewer = {"vetoed"} if source.config.superwords != "none" else set()
+    if not held.get("token_counts_at"):
+        fewer.add("token_counts")
+    for table in _TABLES:
+        names = {"filled": f"{name}.{table}", "learned": f"{again}.{table}"}
+        for row in run_sql(con, "checks/learned_again", **names, max_rows=MOST_PROBLEMS):
+            if table not in fewer or row[0] != _MORE:
+                yield table, row
     if held.get("pair_counts_at") == learned.get("pair_counts_at"):
         if int(learned["pair_floor"]) > int(held.get("pair_floor", 1)):
             told.append(f"training {name}: pairs that count less than {learned['pair_floor']} were not compared.")

@@ -16,27 +16,25 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from streambpe.count_config import SourceOptions
 from streambpe.errors import StreambpeError, UsageError
-from streambpe.inspect.charts import Series
 from streambpe.inspect.embedded import read_asset
 from streambpe.inspect.page import drawn, html_head, terms
 from streambpe.inspect.page_facts import Facts, gather
-from streambpe.inspect.page_panels import Panel, panels, picture
-from streambpe.inspect.status import RunStatus, describe_run, status_rows
-from streambpe.inspect.watch import GOES_ON, View
+from streambpe.inspect.page_panels import panels
+from streambpe.inspect.status import describe_run, status_rows
+from streambpe.inspect.watch import GOES_ON, View, sparkline
 from streambpe.progress import Meter
-from streambpe.resources import Resources, format_size
+from streambpe.resources import Resources
 from streambpe.store.run import Run
 from streambpe.text.shown import harmless
 
 HOST = "127.0.0.1"
-_MOST_SAMPLES = 1200
 _TABLES_SECONDS, _TABLES_SHARE = 5.0, 20  # at least so long between two looks, and so many times what one takes
 _DONE_SECONDS = 0.25  # between two looks at whether the run has ended
 _RESOURCES = Resources(500 * 10**6, 1)
@@ -55,23 +53,10 @@ _BODY = """
 
 
 @dataclass
-class Sample:
-    """The run at one moment."""
-
-    seconds: float  # since the watching began
-    per_second: float
-    unit: str  # of which there are so many per second
-    memory: int
-    limit: int | None
-
-
-@dataclass
 class LiveRun:
     """What is known of a run from looking at it, and the JSON that the page asks for."""
 
     view: View
-    began: float = field(default_factory=time.monotonic)
-    samples: list[Sample] = field(default_factory=list)
     answer: bytes = b""
     state: str = "waiting"  # at the last look
     _tables: tuple[list[tuple[str, str]], str] = ([], "")  # cards and lines of what the tables said last
@@ -85,15 +70,16 @@ class LiveRun:
             return
         status = self.view.look()
         self.state = status["state"]
-        if self.state in GOES_ON:
-            self._keep(status)
-        cards, lines = drawn([self._throughput(status), self._memory(), self._latest()])
+        rows = {"stage": harmless(status["stage"]), **status_rows(status)}
+        rows["speed"] += f" {sparkline(list(self.view.rates))}"
+        rows["latest tokens"] = "  ".join(f"{token} {n:,}" for token, n in self.view.latest)
+        cards, lines = self._tables
         self._answer(
             title=harmless(f"{describe_run(path, status)}: {status['stage']}, {self.state}"),
             note=harmless(str(status.get("message") or f"As of {status['updated']}.")),
-            tiles=terms([("stage", harmless(status["stage"])), *status_rows(status).items()]),
-            cards=cards + self._tables[0],
-            lines=lines + self._tables[1],
+            tiles=terms(list(rows.items())),
+            cards=cards,
+            lines=lines,
         )
 
     def show(self, facts: Facts) -> None:
@@ -102,43 +88,6 @@ class LiveRun:
 
     def _answer(self, **parts: Any) -> None:
         self.answer = json.dumps({"state": self.state, **parts}, ensure_ascii=False).encode()
-
-    def _keep(self, status: RunStatus) -> None:
-        rate = float(status.get("recent_per_second") or 0.0)
-        limit = status.get("memory_limit_bytes")
-        seconds = time.monotonic() - self.began
-        self.samples.append(Sample(seconds, rate, status["unit"], status["memory_bytes"], limit))
-        if len(self.samples) > _MOST_SAMPLES:  # of what is long ago, every second one is enough
-            self.samples = self.samples[::2]
-
-    def _throughput(self, status: RunStatus) -> Panel:
-        name, title = "throughput", "Throughput"
-        unit = status["unit"]
-        points = [(one.seconds, one.per_second) for one in self.samples if one.unit == unit]
-        if len(points) < 2:
-            return Panel(name, title, "Nothing was at work since the watching began.")
-        return picture(name, title, f"{unit.capitalize()} per second over the last ten seconds.",
-                       f"{points[-1][1]:,.0f} of late.", [Series(unit, points)],
-                       x="seconds watched", y=f"{unit} per second")  # fmt: skip
-
-    def _memory(self) -> Panel:
-        name, title = "memory", "Memory"
-        if len(self.samples) < 2:
-            return Panel(name, title, "Nothing was at work since the watching began.")
-        lines = [Series("held", [(one.seconds, one.memory / 1e6) for one in self.samples])]
-        last = self.samples[-1]
-        verdict = f"{format_size(last.memory)} held."
-        if last.limit:
-            lines.append(Series("limit", [(one.seconds, (one.limit or 0) / 1e6) for one in self.samples]))
-            verdict = f"{format_size(last.memory)} held, {last.memory / last.limit:.0%} of the limit."
-        return picture(name, title, "All processes of the run together.", verdict, lines, x="seconds watched", y="MB")
-
-    def _latest(self) -> Panel:
-        rows = [[token, n] for token, n in self.view.latest]
-        if not rows:
-            return Panel("latest", "Latest tokens", "None is in the tables yet.")
-        return Panel("latest", "Latest tokens", "The newest first, with the count they were learned at.",
-                     heads=["token", "count"], rows=rows, is_list=True)  # fmt: skip
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -72,13 +72,12 @@ def report(
 
 
 def _is_page(path: Path) -> bool:
-    """Whether `report` wrote this file, also in a version whose pages did not say so."""
+    """Whether `report` wrote this file."""
     try:
         with open(path, "rb") as file:
-            head = file.read(4096)
+            return _MARK.encode() in file.read(4096)
     except OSError:
         return False
-    return head.startswith(b"<!doctype html>") and (_MARK.encode() in head or b": a vocabulary</title>" in head)
 
 
 def render(facts: Facts, playground: str = "") -> str:
@@ -136,7 +135,7 @@ def drawn(every: Sequence[Panel]) -> tuple[list[tuple[str, str]], str]:
     """([(name, HTML)] of the panels that are cards, HTML of those without data, a line each)."""
     cards, lines = [], []
     for panel in every:
-        if panel.chart or panel.rows:
+        if panel.chart:
             cards.append((panel.name, _card(panel)))
         else:
             lines.append(f"<p><b>{escape(panel.title)}</b>: {escape(panel.says)}</p>")
@@ -206,11 +205,11 @@ def _tiles(facts: Facts) -> list[tuple[str, str]]:
         ]
     if facts["growth"]:
         last = facts["growth"][-1]
-        tiles.insert(1, ("ids", f"{last['size']:,}"))
+        tiles.insert(1, ("ids", f"{last['vocab_size']:,}"))
         shares: list[tuple[str, float | None, str]] = [
             ("bytes per token", last["bytes_per_token"], ".3f"),
             ("Rényi efficiency, all ids", last["renyi_vocab"], ".4f"),
-            ("ids used", last["used_share"], ".1%"),
+            ("ids used", last["vocab_used_share"], ".1%"),
         ]
         tiles += [(name, format(share, form)) for name, share, form in shares if share is not None]
     return tiles
@@ -230,11 +229,11 @@ def _card(panel: Panel) -> str:
         # heads stand as their numbers do
         over = ["" if isinstance(cell, str) else ' class="n"' for cell in panel.rows[0]]
         head = "".join(f'<th scope="col"{n}>{escape(str(h))}</th>' for n, h in zip(over, panel.heads, strict=True))
-        table = (
-            f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(panel.title)}"><table>'
-            f"<thead><tr>{head}</tr></thead><tbody>{_body(panel.rows)}</tbody></table></div>"
+        parts.append(
+            f'<details><summary>Numbers</summary><div class="scroll" tabindex="0" role="region" '
+            f'aria-label="{escape(panel.title)}"><table><thead><tr>{head}</tr></thead>'
+            f"<tbody>{_body(panel.rows)}</tbody></table></div></details>"
         )
-        parts.append(table if panel.is_list else f"<details><summary>Numbers</summary>{table}</details>")
     return "".join(parts) + "</section>"
 
 

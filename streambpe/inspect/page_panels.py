@@ -9,14 +9,9 @@ from pathlib import PurePath
 from typing import Any
 
 from streambpe.inspect.charts import Point, Series, line_chart, thinned
-from streambpe.inspect.curves import GrowthKey
-from streambpe.inspect.page_facts import Facts, PassFacts
-from streambpe.inspect.page_vocabulary import kinds_counted
+from streambpe.inspect.page_facts import Facts
 from streambpe.plurals import counted
 from streambpe.progress import clock
-from streambpe.resources import format_size
-
-_MOST_PASSES = 120  # drawn one by one; if there are more, means are drawn
 
 
 @dataclass(frozen=True)
@@ -30,8 +25,7 @@ class Panel:
     chart: str = ""  # SVG
     legend: Sequence[str] = ()
     heads: Sequence[str] = ()
-    rows: Sequence[Sequence[Any]] = ()  # the numbers behind the picture, or a list that is the picture
-    is_list: bool = False
+    rows: Sequence[Sequence[Any]] = ()  # the numbers behind the picture
 
 
 def picture(
@@ -63,11 +57,8 @@ def label(facts: Facts) -> str:
 def panels(facts: Facts) -> list[Panel]:
     """The page's cards, in order; those without data say why. Of several runs the verdicts are about the first."""
     every = [
-        _kinds(facts),
         _growth_panel(facts, "compression", "Bytes per token", "bytes per token", [("bytes_per_token", "bytes")],
                       "How much text a token holds on average, by the size of the vocabulary.", _compression_verdict),
-        _growth_panel(facts, "used", "Vocabulary used", "share of the ids", [("used_share", "share used")],
-                      "Share of the ids that occur at all, by the size of the vocabulary.", _used_verdict),
         _growth_panel(facts, "renyi", "Rényi efficiency", "efficiency", [("renyi_vocab", "over all ids"),
                       ("renyi", "over ids that occur")],
                       "How evenly the ids are used (alpha 2.5): 1 if all alike, near 0 if a few do everything.",
@@ -81,34 +72,6 @@ def panels(facts: Facts) -> list[Panel]:
         mine = label(facts)
         every = [replace(one, verdict=f"{mine}: {one.verdict}") if one.verdict else one for one in every]
     return every
-
-
-def _kinds(facts: Facts) -> Panel:
-    title, vocabulary = "Kinds of tokens", facts["vocabulary"]
-    size = len(vocabulary["kind"])
-    if not size:
-        return Panel("kinds", title, "Nothing was learned yet.")
-    kinds = kinds_counted(vocabulary)
-    most = max((row for row in kinds if row[0] != "b"), key=lambda row: row[2], default=kinds[0])
-    rows = [[name, n, f"{n / size:.1%}"] for _, name, n in kinds]
-    return Panel("kinds", title, "All ids by what they stand for.",
-                 f"Most common: {most[1]}, {_percent(most[2], size)}.",
-                 _kind_bar(kinds), heads=["kind", "ids", "share"], rows=rows, is_list=True)  # fmt: skip
-
-
-def _kind_bar(kinds: Sequence[tuple[str, str, int]]) -> str:
-    """One bar, a stretch for each kind."""
-    total = sum(n for _, _, n in kinds)
-    out = ['<svg class="bar" viewBox="0 0 440 26" preserveAspectRatio="none" role="img" aria-label="kinds of tokens">']
-    at = 0.0
-    for place, (_, name, n) in enumerate(kinds):
-        wide = 440 * n / total
-        out.append(
-            f'<rect class="k{place}" x="{at:.2f}" y="0" width="{wide:.2f}" height="26">'
-            f"<title>{name}: {counted(n, 'id')}, {n / total:.1%}</title></rect>"
-        )
-        at += wide
-    return "".join(out) + "</svg>"
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -147,11 +110,9 @@ def _no_growth(facts: Facts) -> str:
 
 
 def _measured(facts: Facts) -> str:
-    where = facts["measured_on"]
-    on = where if isinstance(where, str) else ", ".join(where)
-    if facts["others"] and isinstance(where, str):
+    if len({one["measured_on"] for one in [facts, *facts["others"]]}) > 1:
         return "Every run is measured on its own chunks, or with superwords on its stored documents."
-    return f"Measured on {on}."
+    return f"Measured on {facts['measured_on']}."
 
 
 def _frequencies(facts: Facts) -> Panel:
@@ -175,22 +136,14 @@ def _compression_verdict(facts: Facts) -> str:
     now = last["bytes_per_token"]
     if now is None:
         return ""
-    says = f"{now:.3f} bytes per token at {last['size']:,} ids"
+    says = f"{now:.3f} bytes per token at {last['vocab_size']:,} ids"
     if before is None or not before["bytes_per_token"]:
         return f"{says}."
-    return f"{says}; from {before['size']:,} ids on that is {now / before['bytes_per_token'] - 1:+.1%}."
-
-
-def _used_verdict(facts: Facts) -> str:
-    share = facts["growth"][-1]["used_share"]
-    if share is None:
-        return ""
-    what = "hardly any is idle" if share >= 0.97 else "some are idle" if share >= 0.85 else "many are idle"
-    return f"{share:.1%} of the ids occur: {what}."
+    return f"{says}; from {before['vocab_size']:,} ids on that is {now / before['bytes_per_token'] - 1:+.1%}."
 
 
 def _renyi_verdict(facts: Facts) -> str:
-    known = [(value, stop["size"]) for stop in facts["growth"] if (value := stop["renyi_vocab"]) is not None]
+    known = [(value, stop["vocab_size"]) for stop in facts["growth"] if (value := stop["renyi_vocab"]) is not None]
     if not known:
         return ""
     best, last = max(known), known[-1]
@@ -200,7 +153,7 @@ def _renyi_verdict(facts: Facts) -> str:
 
 
 def _growth_panel(
-    facts: Facts, name: str, title: str, y: str, keys: Sequence[tuple[GrowthKey, str]], says: str, verdict: Verdict
+    facts: Facts, name: str, title: str, y: str, keys: Sequence[tuple[str, str]], says: str, verdict: Verdict
 ) -> Panel:
     """Of several runs only the first of `keys` is drawn."""
     if not facts["growth"]:
@@ -208,49 +161,32 @@ def _growth_panel(
     if facts["others"] and len(keys) > 1:
         y, keys = f"{y}, {keys[0][1]}", keys[:1]
 
-    def points(key: GrowthKey) -> Callable[[Facts], list[Point]]:
-        return lambda one: [(stop["size"], value) for stop in one["growth"] if (value := stop[key]) is not None]
+    def points(key: str) -> Callable[[Facts], list[Point]]:
+        return lambda one: [
+            (float(stop["vocab_size"] or 0), value) for stop in one["growth"] if (value := stop[key]) is not None
+        ]
 
     lines = [line for key, what in keys for line in _lines(facts, points(key), what)]
     return picture(name, title, f"{says} {_measured(facts)}", verdict(facts), lines, x="ids", y=y, log_x=True)
 
 
-def _group_of(passes: Sequence[PassFacts]) -> int:
-    """How many neighbouring passes make a point."""
-    return -(-len(passes) // _MOST_PASSES) or 1
-
-
-def speeds(passes: Sequence[PassFacts]) -> list[Point]:
-    """[(seconds so far, events per second)] of the passes; where there are very many, of groups of neighbours."""
-    size, points, before = _group_of(passes), [], 0.0
-    for start in range(0, len(passes), size):
-        some = passes[start : start + size]
-        now = some[-1]["seconds_so_far"]
-        points.append((now, sum(one["events"] for one in some) / (now - before)))
-        before = now
-    return points
-
-
 def _speed(facts: Facts) -> Panel:
-    title, passes = "Events per second", facts["passes"]
-    lines = _lines(facts, lambda one: speeds(one["passes"]), "events/s")
+    title, passes = "Events over time", facts["passes"]
+    lines = _lines(facts, lambda one: one["passes"], "events")
     if not any(line.points for line in lines):
         joined = facts["config"].get("superwords", "none") != "none"
         return Panel("speed", title, "With superwords passes are not kept: words and superwords are put in one order."
                      if joined else "No pass is in the tables.")  # fmt: skip
-    says = f"At most {format_size(max((p['memory_bytes'] for p in passes), default=0))} of arrays."
-    if (size := _group_of(passes)) > 1:
-        says += f" A point is the mean of {size} passes."
     verdict = ""
     if passes:
-        took = passes[-1]["seconds_so_far"]
+        took, events = passes[-1]
         spent = f"{took:.1f} s" if took < 60 else clock(took)
-        mean = sum(p["events"] for p in passes) / len(passes)
         verdict = (
-            f"{counted(passes[-1]['events_so_far'], 'event')} in {counted(len(passes), 'pass', 'passes')}, {mean:,.1f} "
-            f"each, which took {spent}."
+            f"{counted(events, 'event')} in {counted(len(passes), 'pass', 'passes')}, {events / len(passes):,.1f} "
+            f"each, which took {spent}: {events / took:,.0f} a second."
         )
-    return picture("speed", title, says, verdict, lines, x="seconds", y="events per second", log_y=True)
+    says = "How far learning was after each of its passes; where the line is steep, it was fast."
+    return picture("speed", title, says, verdict, lines, x="seconds", y="events")
 
 
 def _beside(facts: Facts) -> Panel:

@@ -17,12 +17,11 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, TextIO
 
 import mmh3
-import numpy as np
+import polars as pl
 
-from streambpe.arrays import Int64
 from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig, Counting
 from streambpe.errors import UsageError, typed
@@ -40,10 +39,10 @@ from streambpe.sources.source import BadUtf8, Source
 from streambpe.system import available_memory
 from streambpe.text.chunker import ChunkCounts, Chunker
 from streambpe.text.patterns import Pattern
-from streambpe.train.commands import counting_for, describe_job
 from streambpe.train.counting.spread import count_runner, needs_of
 from streambpe.train.counting.tasks import pattern_for
 from streambpe.train.counting.worker import prepared
+from streambpe.train.request import counting_for, describe_job
 
 REHEARSE_BYTES = 32 * 10**6
 _MOST_FOLLOWED = 1 << 20  # chunks whose growth is followed
@@ -256,13 +255,13 @@ def grow(
 
 
 class Subsets:
-    """The distinct chunks of the windows, dealt out to SUBSETS tables. A chunk is known by its hash; if there are too
-    many, those whose hash ends in a number of zero bits stand for all."""
+    """The distinct chunks of the windows, dealt out to SUBSETS. A chunk is known by its hash; if there are too many,
+    those whose hash ends in a number of zero bits stand for all."""
 
     def __init__(self) -> None:
         self.rows = self.counted_bytes = 0  # distinct chunks in each window, and the memory that counting them took
         self._windows = self._zeros = 0
-        self._tables = [_Table(*(np.empty(0, np.int64) for _ in range(3)))] * SUBSETS
+        self._chunks = pl.DataFrame(schema={"subset": pl.Int64, "hash": pl.Int64, "n": pl.Int64, "length": pl.Int64})
 
     def add(self, counts: ChunkCounts) -> None:
         """Add the chunks of the next window."""
@@ -271,48 +270,32 @@ class Subsets:
         self.rows += len(chunks)
         data = chunks.data.tobytes()
         hashes = [mmh3.hash64(data[start:stop])[0] for start, stop in itertools.pairwise(chunks.offsets.tolist())]
-        window = _Table(np.array(hashes, np.int64), chunks.n, chunks.lengths)
-        number = self._windows % SUBSETS
+        columns = {"subset": self._windows % SUBSETS, "hash": hashes, "n": chunks.n, "length": chunks.lengths}
         self._windows += 1
-        self._tables[number] = _sum([self._tables[number], window.thinned(self._zeros)])
-        while sum(len(table.hashes) for table in self._tables) > _MOST_FOLLOWED:
+        window = pl.DataFrame(columns, schema=self._chunks.schema)
+        self._chunks = _united(pl.concat([self._chunks, self._thinned(window)]))
+        while len(self._chunks) > _MOST_FOLLOWED:
             self._zeros += 1
-            self._tables = [table.thinned(self._zeros) for table in self._tables]
+            self._chunks = self._thinned(self._chunks)
+
+    def _thinned(self, chunks: pl.DataFrame) -> pl.DataFrame:
+        """Those that are followed."""
+        return chunks.filter(pl.col("hash") % 2**self._zeros == 0)
 
     def growth(self, freq_cutoff: int) -> tuple[Growth, Growth]:
         """Of the distinct chunks, and of the places of those that count enough."""
-        tables, levels = self._tables, []
-        while True:
-            words = [table.lengths[(table.n >= freq_cutoff) & (table.lengths > 1)] for table in tables]
-            sizes = sum(len(table.hashes) for table in tables), sum(int((lengths + 1).sum()) for lengths in words)
-            levels.append([size * 2**self._zeros / len(tables) for size in sizes])
-            if len(tables) == 1:
-                distinct, places = zip(*levels, strict=True)
-                return Growth(distinct), Growth(places)
-            tables = [_sum(tables[at : at + 2]) for at in range(0, len(tables), 2)]
+        chunks, parts, levels = self._chunks, SUBSETS, []
+        while parts:
+            words = chunks.filter(pl.col("n") >= freq_cutoff, pl.col("length") > 1)["length"]
+            levels.append([size * 2**self._zeros / parts for size in (len(chunks), words.sum() + len(words))])
+            chunks, parts = _united(chunks.with_columns(pl.col("subset") // 2)), parts // 2
+        distinct, places = zip(*levels, strict=True)
+        return Growth(distinct), Growth(places)
 
 
-class _Table(NamedTuple):
-    """Distinct chunks, their counts and lengths."""
-
-    hashes: Int64
-    n: Int64
-    lengths: Int64
-
-    def thinned(self, zeros: int) -> _Table:
-        """The chunks whose hash ends in so many zero bits."""
-        if not zeros:
-            return self
-        chosen = self.hashes % 2**zeros == 0
-        return _Table(*(column[chosen] for column in self))
-
-
-def _sum(tables: Sequence[_Table]) -> _Table:
-    hashes, n, lengths = map(np.concatenate, zip(*tables, strict=True))
-    hashes, first, places = np.unique(hashes, return_index=True, return_inverse=True)
-    totals = np.zeros(len(hashes), np.int64)
-    np.add.at(totals, places, n)
-    return _Table(hashes, totals, lengths[first])
+def _united(chunks: pl.DataFrame) -> pl.DataFrame:
+    """Each chunk once a subset, with its counts added up."""
+    return chunks.group_by("subset", "hash").agg(pl.col("n").sum(), pl.col("length").first())
 
 
 # ---------------------------------------------------------------------------------------------------------

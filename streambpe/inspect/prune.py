@@ -9,23 +9,19 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from streambpe.count_config import SourceOptions
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
-from streambpe.inspect.curves import refuse_reading_nothing, uses_in_run, uses_in_texts
-from streambpe.inspect.measures import Uses
-from streambpe.model.eventlog import EventLog, write_event_log
+from streambpe.inspect.curves import measuring_on, refuse_reading_nothing
+from streambpe.model.eventlog import write_event_log
 from streambpe.model.pruned import prune_log
 from streambpe.model.replay import Model
 from streambpe.outputs import refuse_existing, whole_output
 from streambpe.progress import Meter
 from streambpe.resources import Resources
-from streambpe.sources.find import find_sources
-from streambpe.store.chunks import range_bytes
 from streambpe.store.models import read_model, run_of
 from streambpe.store.run import Run
 
@@ -70,36 +66,20 @@ def prune(
     if id_map is not None and os.path.realpath(id_map) == os.path.realpath(output):
         raise UsageError(f"-o and --map both name {output}. Nothing was written. Give the map a name of its own.")
     log = read_model(model)
-    measured = partial(uses_of, model, texts, how, resources, meter)
-    before = measured(log)
+    run = run_of(model)
+    uses_of, measured_on = measuring_on(Run.open(run) if run else None, log, texts, how, resources, meter)
+    before = uses_of(Tokenizer.from_event_log(log))
     if not before.bytes:
         raise UsageError(
-            f"{' '.join(texts) or model}: there is no text, so nothing tells which tokens are used least. Nothing was "
+            f"{model}, {measured_on}: there is no text, so nothing tells which tokens are used least. Nothing was "
             f"written. Give texts to measure on: --text FILE."
         )
     uses = {number: int(before.n[id_]) for id_, number in Model(log).log_id.items()}
     made, moved = prune_log(log, uses, size, keep_ids=keep_ids)
-    after = measured(made)
+    after = uses_of(Tokenizer.from_event_log(made))
     write_event_log(output, made)
     if id_map is not None:
         with whole_output(Path(id_map)) as file:
             file.write_text(json.dumps(moved) + "\n", encoding="utf-8")
     ids, ids_before = (Tokenizer.from_event_log(one).n_vocab - one.header.config.get("holes", 0) for one in (made, log))
     return Pruned(Path(output), ids, ids_before, after.bytes_per_token, before.bytes_per_token)
-
-
-def uses_of(
-    model: str, texts: Sequence[str], how: SourceOptions, resources: Resources, meter: Meter | None, log: EventLog
-) -> Uses:
-    """How often the ids of a log are used: in texts, or without any in what the RUN of `model` has counted."""
-    tokenizer = Tokenizer.from_event_log(log)
-    if texts:
-        return uses_in_texts(tokenizer, find_sources(list(texts), how)[0], resources, meter)
-    run = run_of(model)
-    if run is None or log.header.config.get("superwords", "none") != "none":
-        why = "it lies in no RUN" if run is None else "its superwords reach over the chunks of its RUN"
-        raise UsageError(
-            f"Which tokens {model} uses least is to be measured, and {why}. Nothing was written. Give texts "
-            f"to measure on: --text FILE."
-        )
-    return uses_in_run(tokenizer, Run.open(run), range_bytes(resources) // 4)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import json
-import math
 import re
 import shutil
 import textwrap
@@ -20,6 +17,7 @@ import pyarrow.parquet as pq
 
 from streambpe.errors import LimitError, QueryRefused, RunError, StreambpeError, UsageError
 from streambpe.inspect.asked import judge, parse, returns_rows, spill_folder
+from streambpe.inspect.columns import refuse_equal_names, write_rows
 from streambpe.inspect.committed import Committed, look_up_committed
 from streambpe.outputs import refuse_existing, whole_output
 from streambpe.progress import Meter
@@ -54,7 +52,7 @@ def print_names(form: str, out: TextIO, columns: int | None = None) -> None:
                     line, indent = f"  {name:{width}}  {text}", " " * (width + 4)
                     out.write((textwrap.fill(line, columns, subsequent_indent=indent) if columns else line) + "\n")
         return
-    _write(form, ["name", "kind", "one row is"], iter([names]), out)
+    write_rows(form, ["name", "kind", "one row is"], iter([names]), out)
 
 
 def print_query(
@@ -88,7 +86,7 @@ def print_query(
             blocks = run_query(con, statement.query)
             names = next(blocks, None)
             if names is not None and statement is statements[-1]:
-                _write(form, names, _counted(blocks, meter), out)
+                write_rows(form, names, _counted(blocks, meter), out)
 
 
 def write_query(
@@ -123,7 +121,7 @@ def write_query(
         meter = meter or Meter("asking", unit="rows")
         blocks = run_query(con, statements[-1].query)
         with open(temporary, "w", encoding="utf-8", newline="") as out:
-            _write(form, next(blocks), _counted(blocks, meter), out)
+            write_rows(form, next(blocks), _counted(blocks, meter), out)
         return meter.done
 
 
@@ -254,7 +252,7 @@ def _counted(blocks: Iterator[list[Any]], meter: Meter | None) -> Iterator[list[
 def _write_parquet(con: duckdb.DuckDBPyConnection, query: str, path: Path, meter: Meter | None) -> int:
     """Write rows through Arrow, a batch at a time; sums above 64 bits become decimals of 38 digits."""
     reader = con.sql(query).to_arrow_reader(_ROWS_AT_ONCE)
-    _refuse_equal_names(reader.schema.names)
+    refuse_equal_names(reader.schema.names)
     rows = 0
     try:
         with pq.ParquetWriter(path, reader.schema, compression="zstd") as table:
@@ -271,45 +269,5 @@ def _write_parquet(con: duckdb.DuckDBPyConnection, query: str, path: Path, meter
     return rows
 
 
-def _refuse_equal_names(names: Sequence[str]) -> None:
-    equal = sorted({name for name in names if list(names).count(name) > 1})
-    if equal:
-        raise QueryRefused(
-            f"Several columns are named {equal[0]!r}, and only one of them could be written. Name them apart: "
-            f"SELECT ... AS other_name."
-        )
-
-
 def _first_line(why: Exception) -> str:
     return str(why).splitlines()[0]
-
-
-def _write(form: str, names: Any, blocks: Iterator[Any], out: TextIO) -> None:
-    if form == "csv":
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(names)
-        for rows in blocks:
-            writer.writerows(rows)
-    elif form == "jsonl":
-        _refuse_equal_names(names)
-        for rows in blocks:
-            for row in rows:
-                out.write(_json_row(names, row) + "\n")
-    else:
-        _refuse_equal_names(names)
-        out.write("[")
-        first = True
-        for rows in blocks:
-            for row in rows:
-                out.write(("" if first else ",") + "\n" + _json_row(names, row))
-                first = False
-        out.write("\n]\n")
-
-
-def _json_row(names: list[str], row: Sequence[Any]) -> str:
-    plain = [str(v) if isinstance(v, float) and not math.isfinite(v) else v for v in row]  # JSON has no NaN
-    return json.dumps(dict(zip(names, plain, strict=True)), default=_plain, ensure_ascii=False)
-
-
-def _plain(value: Any) -> Any:
-    return value.hex() if isinstance(value, bytes) else str(value)

@@ -49,7 +49,9 @@ def rehearse(run: Path, job: Job, stop: threading.Event, meter: Meter, name: str
     """Run a job in a process of its own; measure its memory and disk often, and read its status as it prints it.
 
     `meter` is told how far it is."""
-    put_job(Run(run), name, job)
+    folder = Run(run)
+    with folder.lock():
+        put_job(folder, name, job)
     found = Rehearsal()
     told: list[str] = []
     began = time.monotonic()

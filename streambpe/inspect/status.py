@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from streambpe.disk import folder_bytes
@@ -22,7 +23,7 @@ class RunStatus(Status):
 def look_at(run: Run) -> RunStatus:
     """What `status` and `watch` show: status.json, whether its process still lives, and the disk."""
     status = running_state(run.read_status(), run.path)
-    return {**status, "run_bytes": folder_bytes(run.path), "free_bytes": run.free_bytes()}
+    return {**status, "run_bytes": folder_bytes(run.path), "free_bytes": shutil.disk_usage(run.path).free}
 
 
 def describe_run(run: Path | str, status: Status) -> str:

@@ -3,7 +3,7 @@
     learning: running, process 4711                           12:30 since it began
     tokens    ━━━━━━━━━━━━━━╺━━━━━━━━━ 18 224 of 31 744        0:40 to 1:10 left
     memory    ━━━━━━━━━━━━━━━━━━━━━━━━ 912 MB of 1.0 GB
-    tokens per second ▁▂▂▃▅▇▇█   events per pass ▁▁▂▃▃▅▅▇
+    speed     ▁▂▂▃▅▇▇█                 24 tokens a second
 
 Nothing here writes or waits: while another process holds the tables, what was last read of them stays.
 """
@@ -11,7 +11,6 @@ Nothing here writes or waits: while another process holds the tables, what was l
 from __future__ import annotations
 
 import contextlib
-import itertools
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -48,7 +47,6 @@ class View:
     run: Run
     name: str | None
     rates: deque[float] = field(default_factory=lambda: deque(maxlen=_WIDTH))
-    passes: list[tuple[int, float]] = field(default_factory=list)  # (events, seconds) of each
     latest: list[tuple[str, int]] = field(default_factory=list)  # (token, count), the newest first
     _tables_seen: float = -_TABLES_SECONDS
 
@@ -70,7 +68,6 @@ class View:
             if name not in list_trainings(con):
                 return
             use_training(con, name)
-            self.passes = run_sql(con, "list_passes")
             latest = run_sql(con, "steps/latest_tokens", max_rows=_LATEST)
             self.latest = [(shown(data), n) for data, n in latest]
 
@@ -116,16 +113,6 @@ def draw(view: View, status: RunStatus) -> RenderableType:
     }
     for name, text in status_rows(status).items():
         rows.add_row(name, bars.get(name, ""), text)
-    if view.passes:
-        sizes = [float(events) for events, _ in view.passes]
-        rows.add_row(
-            "passes",
-            sparkline(_thinned(sizes)),
-            f"{len(sizes):,} in the tables, {sum(sizes) / len(sizes):,.1f} events each, {max(sizes):,.0f} at most",
-        )
-        rates = [events / seconds for events, seconds in view.passes if seconds > 0]
-        if rates:
-            rows.add_row("events/s", sparkline(_thinned(rates)), f"{rates[-1]:,.0f} in the last pass")
     parts: list[RenderableType] = [rows]
     if view.latest:
         latest = Text("\nlatest tokens  ")
@@ -153,11 +140,3 @@ def sparkline(values: Sequence[float]) -> str:
     if top <= 0:
         return ""
     return "".join(_BARS[min(7, max(0, round(8 * value / top) - 1))] for value in values[-_WIDTH:])
-
-
-def _thinned(values: Sequence[float]) -> list[float]:
-    """The values; or, where they do not fit on a line, means of neighbours that do."""
-    if len(values) <= _WIDTH:
-        return list(values)
-    edges = [round(i * len(values) / _WIDTH) for i in range(_WIDTH + 1)]
-    return [sum(values[a:b]) / (b - a) for a, b in itertools.pairwise(edges)]

@@ -12,7 +12,7 @@ and a token that holds only one of the two is not text by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 
@@ -33,7 +33,7 @@ from streambpe.core.encoding import (
     ModelTables,
     SymbolRefused,
 )
-from streambpe.errors import ModelError, UndecodableSymbols, quoted
+from streambpe.errors import ModelError, quoted
 from streambpe.model.alphabet import BYTE_KINDS, UNKNOWN, Alphabet, Unknown
 from streambpe.model.eventlog import Header
 from streambpe.model.script import (
@@ -120,31 +120,10 @@ class ScriptCodec(Codec):
         """See Codec."""
         return all(character is not None for character, _ in read_characters(content_symbols(content)))
 
-    def settled(self, content: bytes) -> tuple[bytes, bytes]:
+    def settled(self, content: bytes, errors: DecodeErrors = "replace") -> tuple[bytes, bytes]:
         """(the UTF-8 of the front that nothing after it can change, the content that may still be completed)."""
-        symbols = content_symbols(content)
-        text, used = [], 0
-        for character, size in read_characters(symbols, ends=False):
-            text.append(character or "\ufffd")
-            used += size
-        return "".join(text).encode(), content[2 * used :]
-
-    def spread(self, contents: Sequence[bytes]) -> Iterator[tuple[bytes, int]]:
-        """For each of the tokens in a row: (the UTF-8 of the characters that begin in it, the size in UTF-8 of the
-        character that it begins inside of, or 0 if none). UndecodableSymbols if the tokens are not text."""
-        ends = np.cumsum([len(content) // 2 for content in contents]).tolist()
-        symbols = content_symbols(b"".join(contents))
-        at, held, inside, token = 0, b"", 0, 0
-        for character, size in read_characters(symbols):
-            if character is None:
-                raise UndecodableSymbols(f"symbol {at} of {len(symbols)} does not begin a character")
-            encoded = character.encode()
-            held += encoded
-            at += size
-            while token < len(ends) and ends[token] <= at:
-                yield held, inside
-                held, inside = b"", len(encoded) if ends[token] < at else 0
-                token += 1
+        used = 2 * sum(size for _, size in read_characters(content_symbols(content), ends=False))
+        return self.text_bytes(content[:used], errors), content[used:]
 
 
 def symbols_content(symbols: Sequence[int]) -> bytes:

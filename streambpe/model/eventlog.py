@@ -33,42 +33,31 @@ from streambpe.arrays import Bool, Int64
 from streambpe.errors import EventLogError, quoted, shortened
 from streambpe.files import whole_file
 from streambpe.model.alphabet import Alphabet
-from streambpe.model.events import (
-    DELETE,
-    OPS,
-    Event,
-    Events,
-    Op,
-    delete_event,
-    event_line,
-    lines_of,
-    merge_event,
-    supermerge_event,
-)
+from streambpe.model.events import DELETE, Events, lines_of, read_event
+from streambpe.model.events import Event as Event
+from streambpe.model.events import Op as Op
+from streambpe.model.events import delete_event as delete_event
+from streambpe.model.events import event_line as event_line
+from streambpe.model.events import merge_event as merge_event
+from streambpe.model.events import supermerge_event as supermerge_event
 from streambpe.model.line_shapes import (
     FORMAT,
     VERSIONS,
-    DeleteLine,
     ExtendedHeaderLine,
     HeaderLine,
-    MergeLine,
     StopWordShape,
-    SupermergeLine,
     check_alphabet,
     check_config,
-    read_event,
     read_format,
     read_header,
 )
+from streambpe.model.line_shapes import Special as Special
 from streambpe.resources import uncollected
 
 # Base symbols in all tokens together: a token takes part in the next, so sixty lines could name one of 2^60 bytes.
 MOST_SYMBOLS = 1 << 24
 MOST_SYMBOLS_A_LINE = 64  # ... and so many more for each line: beyond the average of any vocabulary
 
-_OP_OF = {MergeLine: OPS.index(Op.MERGE), SupermergeLine: OPS.index(Op.SUPERMERGE), DeleteLine: DELETE}
-
-Line = MergeLine | SupermergeLine | DeleteLine
 Given = TypeVar("Given")
 Shape = TypeVar("Shape")
 
@@ -82,14 +71,6 @@ class StopWord:
 
 
 @dataclass(frozen=True, slots=True)
-class Special:
-    """A special token; id is its model id at the model's full size."""
-
-    text: str
-    id: int
-
-
-@dataclass(frozen=True, slots=True)
 class FixedIds:
     """Ids that stay where they are however many tokens there are: the header has these facts in version 2.
 
@@ -99,6 +80,13 @@ class FixedIds:
 
     inherited: int  # the first events, whose counts are not of this corpus; no cut goes below them
     free: tuple[tuple[int, int], ...] = ()  # (first, how many) ids of no token, as many as are reserved
+
+    @classmethod
+    def of(cls, inherited: int, free: Iterable[int]) -> FixedIds:
+        """With these ids of no token."""
+        stretches = itertools.groupby(enumerate(sorted(free)), lambda place: place[1] - place[0])
+        numbers = ([number for _, number in stretch] for _, stretch in stretches)
+        return cls(inherited, tuple((listed[0], len(listed)) for listed in numbers))
 
 
 @dataclass(frozen=True)
@@ -195,11 +183,7 @@ def write_log_lines(path: str | os.PathLike[str], lines: Iterable[bytes]) -> Non
 
 def parse_event(line: bytes, where: str = "event") -> Event:
     """One event line -> Event; `where` begins the message if the line is damaged."""
-    read = _shaped(read_event.decode, line, where)
-    if isinstance(read, DeleteLine):
-        return Event(Op.DELETE, read.id, read.n, into=read.into)
-    op = Op.SUPERMERGE if isinstance(read, SupermergeLine) else Op.MERGE
-    return Event(op, read.id, read.n, read.left, read.right)
+    return _shaped(read_event.decode, line, where)
 
 
 def _shaped(read: Callable[[Given], Shape], given: Given, where: str) -> Shape:
@@ -241,7 +225,7 @@ def _parse_header(line: bytes, where: str) -> tuple[Header, int, str]:
         corpus=read.corpus,
         unk=read.unk,
         stop_words=tuple(_shaped(_stop_word, word, f"{where}: stop word {word.id}") for word in read.stop_words),
-        specials=tuple(Special(special.text, special.id) for special in read.specials),
+        specials=read.specials,
         reserved=read.reserved,
         fixed=_fixed_ids(where, read),
     )
@@ -373,7 +357,7 @@ def read_event_lines(lines: Sequence[bytes], name: str) -> EventLog:
     learnable = range(header.alphabet["first_id"], first_learned - len(header.stop_words))
     with uncollected():
         read, damaged = _read_lines(lines, name)
-        events = _as_columns(read)
+        events = Events.of(read)
     _check_ids(name, events, learnable, first_learned)
     check_sizes(name, header, events)
     if damaged is not None:
@@ -392,49 +376,12 @@ def read_event_lines(lines: Sequence[bytes], name: str) -> EventLog:
     return EventLog(header, events)
 
 
-def _read_lines(lines: Sequence[bytes], name: str) -> tuple[list[Line], EventLogError | None]:
+def _read_lines(lines: Sequence[bytes], name: str) -> tuple[list[Event], EventLogError | None]:
     """The event lines up to the first that is none, and what is wrong with that one."""
-    read: list[Line] = []
+    read: list[Event] = []
     try:
         for line in itertools.islice(lines, 1, None):
             read.append(read_event.decode(line))
     except ValueError as why:
         return read, _damaged(f"{name}: line {len(read) + 2}", why)
     return read, None
-
-
-def _as_columns(read: Sequence[Line]) -> Events:
-    """Lines as events."""
-    into = {at: line.into for at, line in enumerate(read) if isinstance(line, DeleteLine)}
-    return Events.of_columns(
-        [_OP_OF[type(line)] for line in read],
-        [-1 if isinstance(line, DeleteLine) else line.left for line in read],
-        [-1 if isinstance(line, DeleteLine) else line.right for line in read],
-        [line.id for line in read],
-        [line.n for line in read],
-        into,
-    )
-
-
-__all__ = [
-    "Event",
-    "EventLog",
-    "FixedIds",
-    "Header",
-    "Op",
-    "Special",
-    "StopWord",
-    "alphabet_size",
-    "delete_event",
-    "event_line",
-    "events_digest",
-    "header_line",
-    "log_lines",
-    "merge_event",
-    "parse_event",
-    "read_event_lines",
-    "read_event_log",
-    "supermerge_event",
-    "write_event_log",
-    "write_log_lines",
-]

@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.errors import EventLogError
 from streambpe.files import whole_file
-from streambpe.model.eventlog import Event, EventLog, Op, event_line, events_digest, header_line, read_event_lines
+from streambpe.model.eventlog import EventLog, events_digest, header_line, read_event_lines
 
 _KEY = b"streambpe-events"
 _SCHEMA = pa.schema(
@@ -33,28 +34,17 @@ _SCHEMA = pa.schema(
 def write_parquet(path: str | os.PathLike[str], log: EventLog) -> None:
     """Write the log as Parquet; the file appears under its name when it is complete."""
     header = header_line(log.header, len(log.events), events_digest(log.events)).rstrip(b"\n")
-    events = log.events
-    table = pa.table(
-        [
-            pa.array([str(e.op) for e in events], pa.string()).dictionary_encode().cast(_SCHEMA.field("op").type),
-            pa.array([e.left for e in events], pa.int64()),
-            pa.array([e.right for e in events], pa.int64()),
-            pa.array([e.id for e in events], pa.int64()),
-            pa.array([list(e.into) if e.op is Op.DELETE else None for e in events], _SCHEMA.field("into").type),
-            pa.array([e.n for e in events], pa.int64()),
-        ],
-        schema=_SCHEMA.with_metadata({_KEY: header}),
-    )
+    schema = _SCHEMA.with_metadata({_KEY: header})
+    table = pa.Table.from_pylist([msgspec.to_builtins(event) for event in log.events], schema)
     with whole_file(Path(path)) as temporary:
         pq.write_table(table, temporary, compression="zstd")
 
 
 def read_parquet(path: str | os.PathLike[str]) -> EventLog:
-    """Read and check a log's Parquet twin; an error names the row, or the line that it would be in the log."""
+    """Read and check a log's Parquet twin; an error names the line that it would be in the log."""
     try:
         with open(path, "rb") as file:  # Arrow takes some relative names for addresses
-            table = pq.read_table(file)
-        columns = [table.column(name).to_pylist() for name in _SCHEMA.names]
+            table = pq.read_table(file, columns=_SCHEMA.names)
     except (OSError, pa.ArrowException, KeyError) as why:
         raise EventLogError(
             f"{path} cannot be read as the Parquet twin of an event log: {str(why).rstrip('.')}."
@@ -62,11 +52,5 @@ def read_parquet(path: str | os.PathLike[str]) -> EventLog:
     header = (table.schema.metadata or {}).get(_KEY)
     if header is None:
         raise EventLogError(f"{path} is a Parquet file, but no event log: its metadata lack {_KEY.decode()!r}.")
-    lines = [header]
-    for number, (op, left, right, new, into, n) in enumerate(zip(*columns, strict=True), 2):
-        try:
-            event = Event(Op(op), new, n, left, right, tuple(into or ()))
-            lines.append(event_line(event).rstrip(b"\n"))
-        except ValueError as why:
-            raise EventLogError(f"{path}: row {number - 1} is no event ({why}); the file is damaged.") from None
-    return read_event_lines(lines, str(path))
+    rows = ({key: value for key, value in row.items() if value is not None} for row in table.to_pylist())
+    return read_event_lines([header, *map(msgspec.json.encode, rows)], str(path))

@@ -14,6 +14,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import msgspec
+
 from streambpe.errors import UsageError
 from streambpe.model.eventlog import EventLog, FixedIds, Special
 from streambpe.model.events import Event, Op
@@ -52,7 +54,7 @@ def prune_log(
         return ids.get(number, number)
 
     events = tuple(
-        replace(event, id=renamed(event.id), left=renamed(event.pair[0]), right=renamed(event.pair[1]))
+        msgspec.structs.replace(event, id=renamed(event.id), left=renamed(event.pair[0]), right=renamed(event.pair[1]))
         for event in log.events
         if event.id not in gone
     )
@@ -60,9 +62,9 @@ def prune_log(
     config.pop("extends", None)  # its events are not those that begin this log
     if keep_ids:
         config["holes"] = holes + too_many
-        free = sorted([*model.reserved_ids, *(model.model_id[number] for number in gone)])
+        free = [*model.reserved_ids, *(model.model_id[number] for number in gone)]
         specials = tuple(Special(text, number) for text, number in model.special_ids.items())
-        fixed = FixedIds(len(events), _ranges(free))
+        fixed = FixedIds.of(len(events), free)
         header = replace(log.header, config=config, specials=specials, reserved=len(free), fixed=fixed)
     else:
         config.pop("holes", None)
@@ -74,17 +76,6 @@ def prune_log(
     moved = {old: made.model_id[renamed(number)] for old, number in model.log_id.items() if number not in gone}
     moved |= {model.special_ids[text]: number for text, number in made.special_ids.items()}
     return EventLog(replace(header, specials=specials), events), dict(sorted(moved.items()))
-
-
-def _ranges(numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Growing numbers as (first, how many) of each stretch without a gap."""
-    found: list[tuple[int, int]] = []
-    for number in numbers:
-        if found and sum(found[-1]) == number:
-            found[-1] = (found[-1][0], found[-1][1] + 1)
-        else:
-            found.append((number, 1))
-    return tuple(found)
 
 
 def _least_used(events: Sequence[Event], uses: Mapping[int, int], many: int) -> set[int]:

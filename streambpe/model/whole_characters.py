@@ -33,7 +33,6 @@ For characters as symbols every token is whole: one state.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,7 +40,6 @@ import numpy.typing as npt
 
 from streambpe.model.alphabet import BYTE_KINDS, Alphabet
 from streambpe.model.script import FIRST_BLOCK, FIRST_ESCAPE
-from streambpe.model.vocabulary import Vocabulary
 
 States = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
@@ -83,16 +81,6 @@ def whole_characters(alphabet: Alphabet) -> WholeCharacters:
     allowed, merged, whole = _byte_tables()
     bytes_of = np.array([symbol[0] for symbol in alphabet.symbols], np.intp)
     return WholeCharacters(_states_of_bytes()[bytes_of], allowed, merged, whole)
-
-
-def merging_pairs(vocabulary: Vocabulary) -> Callable[[Numbers, Numbers], Mask]:
-    """For finished tokens: a test of many pairs (left log ids, right log ids). States come from the tokens' base
-    symbols, not from their births, so this also judges what learning did."""
-    rule, first_id = whole_characters(vocabulary.alphabet), vocabulary.first_id
-    stops = set(vocabulary.stop_ids.values())
-    states = [0 if token.id in stops else rule.state(token.base, first_id) for token in vocabulary.tokens]
-    state = np.array([0] * first_id + states, np.uint8)
-    return lambda left, right: rule.allowed[state[left], state[right]]
 
 
 def _code(length: int, kind: int, leads: int) -> int:

@@ -280,7 +280,5 @@ def _kind_of(path: str, how: SourceOptions) -> Kind:
         return "counts"
     known = _KIND_OF_SUFFIX.get(Path(strip_compression(path)[0]).suffix, "txt")
     if how.kind != "auto":
-        if how.kind not in ("txt", "lines", "jsonl", "csv", "parquet"):
-            raise UsageError(f"There is no source format {how.kind!r}.")
         known = how.kind  # type: ignore[assignment]
     return "lines" if how.lines and known == "txt" else known

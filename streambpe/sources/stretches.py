@@ -53,11 +53,6 @@ class Stretch:
         return gaps_between(self.done)[0][0]
 
     @property
-    def ends_inside(self) -> bool:
-        """Whether it ends in the middle of a document: a text file is one, and other kinds are cut between two."""
-        return self.stop is not None and self.source.kind == "txt"
-
-    @property
     def is_open(self) -> bool:
         """Whether anything may be left of it."""
         return self.stop is None or any(start < self.stop for start, _ in gaps_between(self.done))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -136,13 +137,10 @@ def copy_rows(con: duckdb.DuckDBPyConnection, table: str, target: Path, range_by
     """Write the rows of a table or view of chunks, in order, as one part that belongs to no run."""
 
     def written(pieces: Iterator[ChunkList]) -> Part:
-        writer = PartWriter(target, GROUP_ROWS, compression="none")
-        try:
+        with PartWriter(target, GROUP_ROWS, compression="none") as writer:
             for rows in pieces:
                 writer.write(rows)
-            return writer.commit([])
-        except BaseException:
-            writer.abandon()
-            raise
+            part = writer.close([])
+        return replace(part, path=writer.temporary)  # neither synced nor renamed: no other command reads it
 
     return _given_rows(con, table, range_bytes, written)

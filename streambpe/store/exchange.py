@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import itertools
 import json
@@ -28,7 +27,7 @@ from streambpe.store.counted_as import may_skip_from_now_on
 from streambpe.store.groups import MOST_GROUPS, group_parts
 from streambpe.store.job import left_to_count, refuse_half_counted
 from streambpe.store.merge import merge_ranges, merged_lists
-from streambpe.store.parts import Part, PartWriter, check_total, list_parts, next_number, parts_by_group
+from streambpe.store.parts import Part, check_total, list_parts, next_number, parts_by_group, write_part
 from streambpe.store.run import Run, program_versions
 from streambpe.store.sequences import copy_documents
 from streambpe.store.spans import Span, Spans
@@ -141,7 +140,7 @@ def merge_runs(
         versions = json.dumps(program_versions())
         target.create({"config": json.dumps(mine.as_facts()), "versions": versions, **tables})
         if before != mine.bad_lines:
-            target.put_config(json.dumps(mine.as_facts()))
+            target.put_facts({"config": json.dumps(mine.as_facts())})
         meter = Meter("merging", total=len(opened), unit="runs")
         added = read_record(target).runs
         asked = [str(other.path.resolve()) for other in opened]
@@ -249,14 +248,8 @@ def _add_group(
         _copy_documents(other, target, theirs, spans)
     else:
         spans = spans.with_texts("part", lambda _: name)
-    writer = PartWriter(target.counts / f"{name}.parquet", run=target.number)
-    try:
-        for rows in merged_lists(parts, max(resources.memory_bytes // 12, 4 << 20)):
-            writer.write(rows)
-        writer.commit(spans)
-    finally:
-        with contextlib.suppress(OSError):
-            writer.abandon()
+    pieces = merged_lists(parts, max(resources.memory_bytes // 12, 4 << 20))
+    write_part(target.counts / f"{name}.parquet", pieces, spans, run=target.number)
 
 
 def _copy_documents(other: Run, target: Run, theirs: Spans, ours: Spans) -> None:

@@ -1,13 +1,14 @@
-"""Which files are a RUN's own: RUN/run.json, and its number again in the tables and the parts.
+"""What a RUN says of itself, in one file: RUN/run.json, with its number again in the tables and the parts.
 
     {"format": "streambpe-run", "version": 1, "run": "6f1c...", "facts": {"config": "...", ...},
-     "files": {"job.json": ["<sha256>"], "counting.json": [""], "model.events.jsonl": ["<sha256>"]}}
+     "files": {"model.events.jsonl": ["<sha256>"], ...}, "jobs": {...}, "counting": {...}, "sum": "<sha256>"}
 
-`files` has the sha256 of what each single file may hold ("": it may be absent); for state.duckdb, the name of its last
-commit. Before such a file is replaced, the sha256 of its new content is added; once it is replaced, the old one is
-removed. So a kill at any moment leaves a known file, while a file of another RUN, or of this RUN at an earlier time, is
-not known. `facts` is what table run said when the run was made, so that a lost state.duckdb is made again with the same
-options.
+`facts` is what table run said when the run was made, so that a lost state.duckdb is made again with the same options.
+`jobs` is what `train` was asked to do (job.py), `counting` what is still to be counted (unfinished.py). `files` has
+the sha256 of what each event log may hold ("": it may be absent); for state.duckdb, the name of its last commit. Before
+such a file is replaced, the sha256 of its new content is added; once it is replaced, the old one is removed. So a kill
+at any moment leaves a known file, while a file of another RUN, or of this RUN at an earlier time, is not known. `sum`
+is the sha256 of all that stands before it.
 
 Where run.json is lost, nothing that carries the number of a run is believed until `count` makes it again.
 """
@@ -21,10 +22,10 @@ import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from streambpe.errors import ModelError, RunError, typed
 from streambpe.files import replace_file
-from streambpe.system import sync_folder
 
 _LOOKS = 20
 _FORMAT = {"format": "streambpe-run", "version": 1}
@@ -37,6 +38,8 @@ class Identity:
     run: str  # a number that no other run has
     facts: dict[str, str] = field(default_factory=dict)
     files: dict[str, list[str]] = field(default_factory=dict)  # by file name: the sha256 of all it may hold
+    jobs: dict[str, Any] = field(default_factory=dict)
+    counting: dict[str, Any] = field(default_factory=dict)
 
 
 def identity_path(folder: Path) -> Path:
@@ -44,16 +47,48 @@ def identity_path(folder: Path) -> Path:
     return folder / "run.json"
 
 
-def new_identity(facts: Mapping[str, str] | None = None) -> Identity:
+def new_identity() -> Identity:
     """The identity of a run that is made now."""
-    return Identity(uuid.uuid4().hex, dict(facts or {}))
+    return Identity(uuid.uuid4().hex)
+
+
+@dataclass
+class _Locked:
+    """run.json of a folder that this process has locked."""
+
+    identity: Identity | None = None  # its content, once it is read
+    late: bool = False  # the file is behind
+
+
+_locked: dict[Path, _Locked] = {}
+
+
+@contextlib.contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Use while the lock of a folder is held: nobody else writes run.json, so it is read once."""
+    _locked[folder] = _Locked()
+    try:
+        yield
+    finally:
+        held = _locked[folder]
+        if held.identity is not None and held.late:
+            with contextlib.suppress(OSError):
+                write_identity(folder, held.identity)
+        del _locked[folder]
 
 
 def read_identity(folder: Path) -> Identity | None:
     """The content of run.json, or None if there is no such file."""
-    path = identity_path(folder)
+    held = _locked.get(folder, _Locked())
+    held.identity = held.identity or _read(identity_path(folder))
+    return held.identity
+
+
+def _read(path: Path) -> Identity | None:
     try:
         held = json.loads(path.read_text(encoding="utf-8"))
+        if held.pop("sum") != _sum(held):
+            raise ValueError("its checksum is not that of its content")
         if {key: held.pop(key) for key in _FORMAT} != _FORMAT:
             raise ValueError("it is of another format or version")
         found = Identity(**held)
@@ -64,14 +99,25 @@ def read_identity(folder: Path) -> Identity | None:
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as why:
         raise RunError(
-            f"{path} is damaged ({why}). Nothing was changed. Remove it; `streambpe count {typed(folder)}` makes "
+            f"{path} is damaged ({why}). Nothing was changed. Remove it; `streambpe count {typed(path.parent)}` makes "
             f"it again."
         ) from None
 
 
-def write_identity(folder: Path, identity: Identity) -> None:
-    """Replace run.json; locked by the caller."""
-    replace_file(identity_path(folder), json.dumps({**_FORMAT, **asdict(identity)}).encode())
+def write_identity(folder: Path, identity: Identity, *, late: bool = False) -> None:
+    """Replace run.json; `late`: with the next change or when the lock is given back, since a kill before that does no
+    harm. Locked by the caller."""
+    if late and folder in _locked:
+        _locked[folder] = _Locked(identity, late=True)
+        return
+    content = {**_FORMAT, **asdict(identity)}
+    replace_file(identity_path(folder), json.dumps({**content, "sum": _sum(content)}).encode())
+    if folder in _locked:
+        _locked[folder] = _Locked(identity)
+
+
+def _sum(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def refuse_other_run(folder: Path, number: str, what: Path, then: str = "") -> None:
@@ -123,24 +169,7 @@ def accept(path: Path, digest: str | None = None, *, also: bool = False) -> None
     before = identity.files.get(path.name, [digest_of(path)]) if also else []
     now = [*(one for one in before if one != digest), digest]
     if now != identity.files.get(path.name):
-        write_identity(path.parent, replace(identity, files={**identity.files, path.name: now}))
-
-
-def replace_known(path: Path, data: bytes) -> None:
-    """Replace one of the files that run.json knows. Locked by the caller."""
-    digest = hashlib.sha256(data).hexdigest()
-    accept(path, digest, also=True)
-    replace_file(path, data)
-    accept(path, digest)
-
-
-def remove_known(path: Path) -> None:
-    """Remove such a file, if it is there. Locked by the caller."""
-    accept(path, "", also=True)
-    if path.exists():
-        path.unlink()
-        sync_folder(path.parent)
-    accept(path, "")
+        write_identity(path.parent, replace(identity, files={**identity.files, path.name: now}), late=not also)
 
 
 @contextlib.contextmanager

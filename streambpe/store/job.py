@@ -1,15 +1,14 @@
-"""What `train` was asked to do, so that `resume` needs no options: RUN/job.json.
+"""What `train` was asked to do, so that `resume` needs no options: "jobs" in RUN/run.json.
 
     {"last": "main", "trainings": {"main": {"sources": [...], "counting": {...}, "counted": true,
                                             "config": {...}, "resources": {...}}}}
 
-`counted` turns true when all sources are counted: from then on `resume` reads none of them again. The file has the
+`counted` turns true when all sources are counted: from then on `resume` reads none of them again. It has the
 shape of the classes Jobs and Job: msgspec checks what it reads against them.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -23,7 +22,7 @@ from streambpe.disk import disk_full_explained
 from streambpe.errors import RunError, typed
 from streambpe.options import options_of
 from streambpe.resources import ResourceFacts
-from streambpe.store.identity import is_known, replace_known
+from streambpe.store.identity import read_identity
 from streambpe.store.parts import Parts, list_parts
 from streambpe.store.run import Run
 from streambpe.store.training_files import journal_path, log_path
@@ -32,7 +31,6 @@ from streambpe.store.unfinished import (
     Wanted,
     lost_sources,
     read_record,
-    refuse_lost_record,
     refuse_unfinished,
     unfinished,
 )
@@ -54,7 +52,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Jobs:
-    """The content of job.json."""
+    """What all trainings of a run were asked to do."""
 
     last: str | None = None
     trainings: dict[str, Job] = field(default_factory=dict)
@@ -64,49 +62,43 @@ class Jobs:
         return Jobs(name, {**self.trainings, name: job})
 
 
-def read_jobs(run: Run, *, lost: bool = False) -> Jobs:
-    """The content of job.json, empty if there is none. `lost`: also if there should be one; it will be written anew."""
-    path = run.path / "job.json"
-    if not is_known(path) and (path.exists() or not lost):
-        what = "is not what was left there" if path.exists() else "is lost"
-        raise RunError(
-            f"{path}, which says what was asked for, {what}. Nothing was changed. Put the right one back, or remove it "
-            f"and give the `train` command again: it goes on with what is there."
-        )
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        _refuse_unknown_options(path, record["trainings"])
-        return msgspec.convert(record, Jobs)
-    except FileNotFoundError:
+def read_jobs(run: Run) -> Jobs:
+    """What run.json says of trainings."""
+    identity = read_identity(run.path)
+    if identity is None:
         return Jobs()
-    except (ValueError, KeyError, TypeError, AttributeError) as why:
-        raise RunError(f"{path} is damaged ({why}). Remove it and give the `train` command again.") from None
+    try:
+        _refuse_unknown_options(run.path, identity.jobs.get("trainings", {}))
+        return msgspec.convert(identity.jobs, Jobs)
+    except (msgspec.ValidationError, KeyError) as why:
+        raise RunError(
+            f"{run.path}: this streambpe cannot read what was asked for ({why}). Nothing was changed. Go on with the "
+            f"streambpe that started it."
+        ) from None
 
 
-def _refuse_unknown_options(path: Path, trainings: dict[str, Any]) -> None:
+def _refuse_unknown_options(folder: Path, trainings: dict[str, Any]) -> None:
     """msgspec ignores fields that the class does not have; but without one of its options a training would differ."""
     for name, job in trainings.items():
         unknown = job["config"].keys() - {field.name for field in fields(TrainConfig)}
         unknown |= job.get("counting", {}).get("options", {}).keys() - options_of(CountConfig).keys()
         if unknown:
             raise RunError(
-                f"{path}: training {name} was started with {', '.join(sorted(unknown))}, which this streambpe does not "
-                f"know. Nothing was changed. Go on with the streambpe that started it, or a newer one."
+                f"{folder}: training {name} was started with {', '.join(sorted(unknown))}, which this streambpe does "
+                f"not know. Nothing was changed. Go on with the streambpe that started it, or a newer one."
             )
 
 
 def write_jobs(run: Run, jobs: Jobs) -> None:
-    """Replace job.json; locked by the caller."""
+    """Replace what run.json says of trainings. Locked by the caller."""
     with disk_full_explained(run.path):
-        run.number_new()
-        replace_known(run.path / "job.json", msgspec.json.encode(jobs))
+        run.change_identity(jobs=msgspec.to_builtins(jobs))
 
 
 def put_job(run: Run, name: str, job: Job) -> Jobs:
-    """Remember a training's job as the last one; returns what the file held before."""
-    with run.lock():
-        before = read_jobs(run, lost=True)
-        write_jobs(run, before.including(name, job))
+    """Remember a training's job as the last one; returns what was remembered before. Locked by the caller."""
+    before = read_jobs(run)
+    write_jobs(run, before.including(name, job))
     return before
 
 
@@ -116,7 +108,6 @@ def left_to_count(run: Run, parts: Parts | None = None) -> tuple[list[Unfinished
     parts = list_parts(run) if parts is None else parts
     found: dict[str, Wanted] = {}
     if run.state.exists():
-        refuse_lost_record(run)
         found |= {source.path: source for source in lost_sources(run, parts)}
     found |= {source.path: source for source in record.sources}
     leaving = {source.path for source in record.leaving}

@@ -117,13 +117,10 @@ def merge_into(
 ) -> Part:
     """Write the sum of `batch` as one part and remove the files it replaces; give the sum to `also` too."""
     target = run.counts / f"merged-{next_number(run):05d}.parquet"
-    writer = PartWriter(target, min(max(range_bytes >> 11, LEAST_GROUP_ROWS), GROUP_ROWS), run=run.number)
-    try:
+    rows = min(max(range_bytes >> 11, LEAST_GROUP_ROWS), GROUP_ROWS)
+    with PartWriter(target, rows, run=run.number) as writer:
         give_out(merged_lists(batch, range_bytes), [writer.write, *also], threads)
         merged = writer.commit(Spans.of_parts(batch).in_order(), level, [part.path.name for part in batch])
-    except BaseException:
-        writer.abandon()
-        raise
     failpoint("merge-committed")
     for part in batch:
         part.path.unlink()

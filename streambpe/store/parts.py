@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -97,7 +97,7 @@ class _Footer(_Format):
 
 
 class PartWriter:
-    """Writes one part; nothing is visible until `commit`."""
+    """Writes one part; nothing is visible until `commit`. As a context manager it leaves no file behind an error."""
 
     def __init__(
         self,
@@ -127,6 +127,13 @@ class PartWriter:
         self._groups: list[tuple[str, str, int]] = []
         self.rows = 0
         self.total = 0
+
+    def __enter__(self) -> PartWriter:
+        return self
+
+    def __exit__(self, why: object, *_: object) -> None:
+        if why is not None:
+            self.abandon()
 
     def write(self, rows: ChunkList) -> None:
         """Append chunks, all above those written before."""
@@ -180,7 +187,23 @@ class PartWriter:
         """Give up: leave no file."""
         with contextlib.suppress(Exception):
             self._writer.close()
-        self.temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.temporary.unlink(missing_ok=True)
+
+
+def write_part(
+    target: Path,
+    pieces: Iterable[ChunkList],
+    spans: Iterable[Span] = (),
+    level: int = 0,
+    replaces: Sequence[str] = (),
+    **how: Any,
+) -> Part:
+    """Write and commit one part; `how`: see PartWriter."""
+    with PartWriter(target, **how) as writer:
+        for rows in pieces:
+            writer.write(rows)
+        return writer.commit(spans, level, replaces)
 
 
 def _first_chars(rows: ChunkList, row: int) -> str:

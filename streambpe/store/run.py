@@ -16,7 +16,6 @@ import functools
 import json
 import os
 import re
-import shutil
 import sys
 import threading
 import time
@@ -36,6 +35,7 @@ from streambpe.sources.remote.address import is_remote
 from streambpe.store.database import FORMAT_VERSION, create_schema, open_store, put_facts
 from streambpe.store.identity import (
     Identity,
+    alone_in,
     identity_path,
     new_identity,
     read_identity,
@@ -48,14 +48,12 @@ from streambpe.system import lock_handle, patiently, rename, unlock_handle
 
 # What a RUN may hold before there is a state.duckdb; files that begin with a dot are nobody's.
 _OURS = re.compile(
-    r"\.|(lock|tmp|counts|sequences|training|converge|balance)$|(run|job|status|counting)\.json|state\.duckdb"
+    r"\.|(lock|tmp|counts|sequences|training|converge|balance)$|(run|status)\.json|state\.duckdb"
     r"|([a-z][a-z0-9_]*\.)?extended\.jsonl"
 )
 
 
 _Value = TypeVar("_Value")
-
-
 _TABLES = "tables"  # the name that `once` keeps TablesRead under
 
 
@@ -201,21 +199,35 @@ class Run:
         """Whether anything is committed."""
         return any(self.counts.glob("*.parquet"))
 
-    def number_new(self) -> None:
-        """Give a run its number before its first file is written. Locked by the caller."""
-        if not (identity_path(self.path).exists() or self.state.exists() or self.has_counts()):
-            write_identity(self.path, new_identity())
+    def change_identity(self, *, late: bool = False, **fields: Any) -> None:
+        """Replace fields of run.json, if they differ; a run that is made now gets its number here. `late`: see
+        write_identity. Locked by the caller."""
+        identity = read_identity(self.path)
+        made_now = identity is None and not (self.state.exists() or self.has_counts())
+        before = new_identity() if made_now else identity
+        if before is None:
+            raise RunError(
+                f"{identity_path(self.path)} is lost. Nothing was changed. Put it back, or `streambpe count "
+                f"{typed(self.path)}` makes it again from state.duckdb."
+            )
+        changed = replace(before, **fields)
+        if changed != identity:
+            write_identity(self.path, changed, late=late and identity is not None)
 
-    def number_again(self) -> None:
-        """Make a lost run.json again, from the tables. Locked by the caller."""
+    def number_again(self) -> bool:
+        """Make run.json again from the tables if it is lost; whether it was. Locked by the caller."""
         facts = self.tables().facts
-        if "run" in facts and not identity_path(self.path).exists():
+        lost = "run" in facts and not identity_path(self.path).exists()
+        if lost:
             first = {key: value for key, value in facts.items() if key in ("config", "versions", "unicode")}
             write_identity(self.path, Identity(facts["run"], first))
+        return lost
 
-    def facts_kept(self) -> dict[str, str]:
-        """What table run said of how text is counted, for when state.duckdb is lost and counts are there."""
-        identity = None if self.state.exists() or not self.has_counts() else read_identity(self.path)
+    def known_facts(self) -> dict[str, str]:
+        """Table run, or what it said of how text is counted before it was lost; empty for a new run."""
+        if self.state.exists():
+            return self.facts()
+        identity = read_identity(self.path) if self.has_counts() else None
         return identity.facts if identity else {}
 
     def create(self, facts: dict[str, str]) -> None:
@@ -223,12 +235,10 @@ class Run:
         self.counts.mkdir(parents=True, exist_ok=True)
         if self.state.exists():
             return
-        self.number_new()
-        identity = read_identity(self.path)
-        if identity is not None:
-            if not self.has_counts() and identity.facts != facts:
-                write_identity(self.path, replace(identity, facts=facts))
-            facts = {**facts, "run": identity.run}
+        if not self.has_counts():
+            self.change_identity(late=True, facts=facts)
+        if self.number:
+            facts = {**facts, "run": self.number}
         # a kill between these steps leaves no half-made state.duckdb behind
         temporary = unfinished(self.state)
         for leftover in (temporary, temporary.with_name(temporary.name + ".wal")):
@@ -242,17 +252,13 @@ class Run:
         put_in_place(temporary, self.state)
 
     def put_facts(self, facts: dict[str, str]) -> None:
-        """Add to table run. Locked by the caller."""
-        with self.writing() as con:
-            put_facts(con, "run", facts)
-
-    def put_config(self, config: str) -> None:
-        """Replace how text is counted. Locked by the caller. First in run.json, from which lost tables are made."""
+        """Set facts in table run, and first in run.json if it has them. Locked by the caller."""
         identity = read_identity(self.path)
         if identity is not None:
-            write_identity(self.path, replace(identity, facts={**identity.facts, "config": config}))
+            self.change_identity(facts={**identity.facts, **{k: v for k, v in facts.items() if k in identity.facts}})
         failpoint("config-kept")
-        self.put_facts({"config": config})
+        with self.writing() as con:
+            put_facts(con, "run", facts)
 
     def facts(self) -> dict[str, str]:
         """Table run as a dictionary; an error if the tables are another run's, or of another format."""
@@ -301,7 +307,8 @@ class Run:
             _tell_holder(handle, json.dumps(entry).encode())
             self._seen, self._holder = {}, threading.get_ident()
             try:
-                yield
+                with alone_in(self.path):
+                    yield
             except Exception as why:
                 if self._is_elsewhere(handle) and not isinstance(why, Stopped):
                     raise RunError(
@@ -365,10 +372,6 @@ class Run:
         except ValueError as why:
             raise RunError(f"{self.status_file} is damaged ({why}); the next run replaces it.") from None
         return status
-
-    def free_bytes(self) -> int:
-        """Free space where the run lives."""
-        return shutil.disk_usage(self.path).free
 
 
 def _tell_holder(handle: int, entry: bytes) -> None:

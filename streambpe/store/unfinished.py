@@ -1,10 +1,10 @@
-"""What a run was asked to count and has not counted to its end: RUN/counting.json and the committed parts.
+"""What a run was asked to count and has not counted to its end: "counting" in RUN/run.json and the committed parts.
 
-    count RUN a.txt b.txt       counting.json: a.txt, b.txt; written before the first byte is read
+    count RUN a.txt b.txt       counting: a.txt, b.txt; written before the first byte is read
     (killed in a.txt)           parts: a.txt to byte 4 096, not its last stretch
     unfinished                  a.txt, 4,096 bytes of it are counted; b.txt, nothing of it is
 
-The parts alone would not tell of b.txt. counting.json is there while a count is going on, and stays after a stop, a
+The parts alone would not tell of b.txt. The record is there while a count is going on, and stays after a stop, a
 kill or an error; `streambpe resume RUN` goes on from it. A source is marked if an error named it before anything of it
 was counted; once the user counts without it, it is left out.
 """
@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from streambpe.errors import CountUnfinished, RunError, typed
+from streambpe.errors import CountUnfinished, typed
 from streambpe.model.corpus_facts import LeftOut
 from streambpe.resources import ResourceFacts
 from streambpe.sources.remote.address import has_place, is_remote
 from streambpe.sources.source import Source
 from streambpe.sources.streams import look_at
-from streambpe.store.identity import is_known, remove_known, replace_known
+from streambpe.store.identity import read_identity
 from streambpe.store.run import Run
 from streambpe.store.spans import Spans, SpansByPath
 
@@ -74,7 +74,7 @@ class Leaving:
 
 @dataclass(frozen=True)
 class Record:
-    """The content of counting.json."""
+    """What is still to be counted, merged, or taken back."""
 
     sources: tuple[Wanted, ...] = ()
     runs: tuple[str, ...] = ()  # that merge-counts was given, until all of them are added
@@ -85,42 +85,15 @@ class Record:
         return bool(self.sources or self.runs or self.leaving)
 
 
-def record_path(run: Run) -> Path:
-    """Where counting.json is."""
-    return run.path / "counting.json"
-
-
 def read_record(run: Run) -> Record:
-    """The content of counting.json, or an empty record."""
-    path = record_path(run)
-    if path.exists() and not is_known(path):
-        raise RunError(
-            f"{path} is not what was left there. Nothing was changed. Put the right one back, or remove it. {_ANEW}"
-        )
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Record)
-    except FileNotFoundError:
-        return Record()
-    except ValueError as why:
-        raise RunError(f"{path} is damaged ({why}). Remove it. {_ANEW}") from None
-
-
-_ANEW = "Then give the `streambpe count` command again with all sources: those that are counted are skipped."
+    """What run.json says is still to be counted."""
+    identity = read_identity(run.path)
+    return msgspec.convert(identity.counting, Record) if identity else Record()
 
 
 def write_record(run: Run, record: Record) -> None:
-    """Replace counting.json; remove it if the record is empty. Locked by the caller."""
-    if record:
-        replace_known(record_path(run), msgspec.json.encode(record))
-    elif record_path(run).exists() or not is_known(record_path(run)):
-        remove_known(record_path(run))
-
-
-def refuse_lost_record(run: Run) -> None:
-    """An error if there should be a counting.json and there is none."""
-    path = record_path(run)
-    if not path.exists() and not is_known(path):
-        raise RunError(f"{path}, which says what is still to be counted, is lost. Nothing was changed. {_ANEW}")
+    """Replace it. Locked by the caller."""
+    run.change_identity(counting=msgspec.to_builtins(record) if record else {}, late=not record)
 
 
 def sources_in_tables(run: Run) -> list[Wanted]:

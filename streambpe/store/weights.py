@@ -16,26 +16,19 @@ whose bytes come first. Chunks that come out as 0 are left out.
 
 from __future__ import annotations
 
-import contextlib
 import math
-import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from fractions import Fraction
-from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 
 from streambpe.arrays import MAX_COUNT
 from streambpe.errors import StreambpeError, UsageError
-from streambpe.store.counted import copy_rows, list_ranges
-from streambpe.store.database import feed, open_store, use_private_training
-from streambpe.store.parts import Part
-from streambpe.store.run import Run
+from streambpe.store.counted import list_ranges
+from streambpe.store.database import feed
 from streambpe.store.sqlfiles import run_sql
 from streambpe.system import compose_name
-
-_RANGE_BYTES = 8 << 20
 
 
 def check_weights(run: object, groups: Collection[str], weights: Mapping[str, str]) -> None:
@@ -54,18 +47,13 @@ def listed_groups(names: Collection[str]) -> str:
     return ", ".join(named) if named else "none: they are named while counting, with --group or --group-by"
 
 
-def weigh_groups(
-    con: duckdb.DuckDBPyConnection,
-    weights: Mapping[str, str],
-    range_bytes: int,
-    only: Collection[str] | None = None,
-) -> None:
-    """Fill table weighted_counts of the training in use. A group without a weight has 1; `only`: weigh only these.
+def weigh_groups(con: duckdb.DuckDBPyConnection, weights: Mapping[str, str], range_bytes: int) -> None:
+    """Fill table weighted_counts of the training in use. A group without a weight has 1.
 
     Memory does not grow with the counts: they are weighed range by range, twice unless all weights are whole numbers.
     """
     totals = {name: chunks for name, _, _, chunks, _ in run_sql(con, "get_source_groups")}
-    exact = {name: Fraction(weights.get(compose_name(name), "1")) for name in totals if only is None or name in only}
+    exact = {name: Fraction(weights.get(compose_name(name), "1")) for name in totals}
     total = sum(weight * totals[name] for name, weight in exact.items())
     if total > MAX_COUNT:
         raise StreambpeError(
@@ -91,22 +79,3 @@ def weigh_groups(
         places = max(places - tied, 0)
     if not run_sql(con, "has_weighted_counts")[0][0]:  # an empty table stands for a training without weights
         raise UsageError("With these --weight nothing is left to learn from. Nothing was changed.")
-
-
-@contextlib.contextmanager
-def weighed_counts(
-    run: Run, weights: Mapping[str, str], place: Path, only: Collection[str] | None = None
-) -> Iterator[Part]:
-    """What view weighed_chunks shows with these weights, as one part in the folder `place`, which only this call uses
-    and removes at the end. `only`: only of these groups."""
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
-    try:
-        with contextlib.closing(open_store(run.state, read_only=True)) as con:
-            use_private_training(con)
-            if weights or only is not None:
-                weigh_groups(con, weights, _RANGE_BYTES, only)
-            part = copy_rows(con, "weighed_chunks", place / "chunks.parquet", _RANGE_BYTES)
-        yield part
-    finally:
-        shutil.rmtree(place, ignore_errors=True)

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streambpe.core.binding import PRESETS, Bytes, ChunkTable, Split, categories
-from streambpe.core.classes import INHERITED, OTHER, SPACE, TAKES_SPACE, FixedClasses
+from streambpe.core.classes import INHERITED, OTHER, SPACE, TAKES_SPACE, Classes
 from streambpe.core.strings import ChunkList, as_buffers, as_strings, merge
 from streambpe.errors import PatternTooSlow
 from streambpe.later import polars as pl
@@ -59,7 +59,7 @@ class Numbered:
 
 
 @functools.cache
-def _script_groups() -> FixedClasses:
+def _script_groups() -> Classes:
     """For the rules of --pattern script: the group of every code point, Han and Hiragana taken together."""
     names, group_of = character_groups()
     entries = np.arange(1, len(names) + 1, dtype=np.uint16)  # 0 is for what is no character
@@ -70,15 +70,15 @@ def _script_groups() -> FixedClasses:
             entries[number] |= INHERITED
         elif (script, supercategory) in TAKE_SPACE:
             entries[number] |= TAKES_SPACE
-    return FixedClasses(entries[group_of])
+    return Classes(entries[group_of])
 
 
 @functools.cache
-def _white_space() -> FixedClasses:
+def _white_space() -> Classes:
     """For --pattern whitespace."""
     table = np.full(0x110000, OTHER, np.uint16)
     table[[ord(character) for character in SPACES]] = SPACE
-    return FixedClasses(table)
+    return Classes(table)
 
 
 def core_split(pattern: Pattern) -> Split | None:
@@ -120,15 +120,12 @@ class Chunker:
 
     def number(self, text: bytes) -> Numbered:
         """The distinct chunks of a buffer, and all of them in order."""
-        text = self.ready(text)
         if self.split is None:
-            return self._match(text)
-        table = ChunkTable(_NUMBERED_BYTES)
-        by_first = table.number(text, self.split)
-        offsets, data, first = table.take()
-        row = np.full(len(first) + 1, END_OF_DOCUMENT, np.int32)  # -1 in `by_first` means the last entry
-        row[first] = np.arange(len(first), dtype=np.int32)
-        return Numbered(as_strings(offsets, data), row[by_first])
+            return self._match(self.ready(text))
+        texts = NumberedTexts(self)
+        texts.add(text)
+        chunks, (ids,) = texts.take()
+        return Numbered(chunks, ids)
 
     def _match(self, text: bytes) -> Numbered:
         """By the `regex` module, text by text."""

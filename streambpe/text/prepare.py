@@ -6,15 +6,8 @@
 In this order, as the SCRIPT papers' trainer has it. Both work on counting buffers (UTF-8, a mark behind
 every document; text/marks.py), and no document touches another one's characters.
 
-NFC never changes for characters once they are assigned, so the running Python's tables serve, except for
-two kinds of characters. Those that Unicode 16.0.0 has and an older Python lacks stand in
-data/normalization-16.0.0.txt, and stretches of text that hold one take a slow route, as do those with very many
-marks in a row. Those outside the table, which a newer Python may know, stay as they are, and nothing is composed
-across them.
-
-pyunormalize 16.0.0 gives the same for every character and for 200 000 random strings of characters that compose. On
-lines of many languages it is a third as fast (7.9 against 22.8 MB per second of processor time), and its time grows
-faster than a text's length (40 000 characters: 1.1 s). So it is not used.
+NFC is that of unicodedata2 16.0.0 (of Python 3.14, which has the same tables): characters that a later Unicode assigns
+stay as they are, and nothing is composed across them.
 
 A document is cut into blocks only between a letter or number that is `stable`, and white space or punctuation that
 composes with nothing in front of it. NFC of the blocks is then NFC of the document.
@@ -22,17 +15,21 @@ composes with nothing in front of it. NFC of the blocks is then NFC of the docum
 
 from __future__ import annotations
 
-import functools
-import re
-import unicodedata
-from importlib import resources
+import itertools
+import sys
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+import regex
 
 from streambpe.text.script_blocks import UNICODE, Unencodable, character_groups
 from streambpe.text.script_runs import code_points_at
+
+if sys.version_info[:2] == (3, 14):
+    import unicodedata
+else:
+    import unicodedata2 as unicodedata
 
 Normalize = Literal["none", "nfc"]
 _TILE = 1 << 20
@@ -82,120 +79,20 @@ def drop_unencodable(text: bytes, raise_first: bool = False) -> tuple[bytes, int
     return data[keep[: len(data)]].tobytes(), len(at)
 
 
-@functools.cache
-def _young() -> dict[str, tuple[int, str]]:
-    """Characters that a supported Python may not know: combining class, canonical decomposition."""
-    text = resources.files("streambpe.text").joinpath(f"data/normalization-{UNICODE}.txt").read_text(encoding="utf-8")
-    rows = (line.split(" ") for line in text.splitlines())
-    return {chr(int(point, 16)): (int(ccc), "".join(chr(int(p, 16)) for p in parts)) for point, ccc, *parts in rows}
-
-
-@functools.cache
-def _composed_young() -> dict[str, str]:
-    return {parts: character for character, (_, parts) in _young().items() if parts}
-
-
-@functools.cache
-def _strangers() -> frozenset[str]:
-    """Characters outside the table that this Python's NFC would not treat as inert."""
-    _, group_of = character_groups()
-    outside = (chr(point) for point in np.flatnonzero(group_of == 0) if not 0xD800 <= point < 0xE000)
-    return frozenset(c for c in outside if unicodedata.combining(c) or unicodedata.normalize("NFD", c) != c)
-
-
-@functools.cache
-def _odd() -> re.Pattern[str]:
-    parts = {part for composed in _composed_young() for part in composed}
-    return re.compile("[" + "".join(sorted(_strangers() | _young().keys() | parts)) + "]")
-
-
-# A stretch that normalises by itself: ASCII characters never compose with what is before them.
-_STRETCH = re.compile(r"[\x00-\x7f]?[^\x00-\x7f]+")
-
-_STARTERS_OF_MARKS = "\u0f73\u0f75\u0f81"  # of class 0, and decomposed to marks
+# Marks in a row, of which sorting takes time that grows with the square of their number: they are sorted here.
+_MANY_MARKS = regex.compile(r"\p{M}{1024,}")
 
 
 def nfc(text: str) -> str:
     """NFC as of Unicode 16.0.0; characters outside its table are left alone and separate what is around them."""
-    if not _needs_slow_route(text):
-        return unicodedata.normalize("NFC", text)
-    out, done = [], 0
-    for stretch in _STRETCH.finditer(text):
-        if _needs_slow_route(stretch.group()):
-            out.append(unicodedata.normalize("NFC", text[done : stretch.start()]))
-            out.append(_nfc_slowly(stretch.group()))
-            done = stretch.end()
-    out.append(unicodedata.normalize("NFC", text[done:]))
-    return "".join(out)
+    return str(unicodedata.normalize("NFC", _MANY_MARKS.sub(_sorted_marks, text)))
 
 
-def _needs_slow_route(text: str) -> bool:
-    """Whether a text holds odd characters, or 1024 marks in a row, of which every 64th is looked at: the time that
-    Python's own NFC takes to sort them grows with the square of their number."""
-    is_mark = "".join("m" if unicodedata.combining(c) or c in _STARTERS_OF_MARKS else "-" for c in text[::64])
-    return "m" * 16 in is_mark or bool(_odd().search(text))
-
-
-def _nfc_slowly(text: str) -> str:
-    """Character by character: decompose, order marks by class, compose."""
-    strangers = _strangers()
-    out: list[str] = []
-    held: list[str] = []
-    for character in text:
-        if character in strangers:
-            out += [*_compose(held), character]
-            held = []
-        else:
-            held += _decompose(character)
-    return "".join(out + _compose(held))
-
-
-def _decompose(character: str) -> list[str]:
-    parts = _young().get(character, (0, ""))[1]
-    if parts:
-        return [deeper for part in parts for deeper in _decompose(part)]
-    return list(unicodedata.normalize("NFD", character)) if character not in _young() else [character]
-
-
-def _class(character: str) -> int:
-    return _young()[character][0] if character in _young() else unicodedata.combining(character)
-
-
-def _compose(characters: list[str]) -> list[str]:
-    ordered: list[str] = []
-    at = 0
-    while at < len(characters):  # runs of marks are sorted by class, stably
-        end = at + 1
-        if _class(characters[at]):
-            while end < len(characters) and _class(characters[end]):
-                end += 1
-        ordered += sorted(characters[at:end], key=_class)
-        at = end
-    out: list[str] = []
-    starter, last = -1, 0  # place of the last starter in `out`, and the class of what follows it there
-    for character in ordered:
-        mine = _class(character)
-        if starter >= 0 and (starter == len(out) - 1 or last < mine):
-            both = _primary(out[starter], character)
-            if both is not None:
-                out[starter] = both
-                continue
-        if mine == 0:
-            starter = len(out)
-        out.append(character)
-        last = mine
-    return out
-
-
-def _primary(left: str, right: str) -> str | None:
-    """The character that two compose to."""
-    young = _young()
-    if left + right in _composed_young():
-        return _composed_young()[left + right]
-    if left in young or right in young:
-        return None
-    both = unicodedata.normalize("NFC", left + right)
-    return both if len(both) == 1 else None
+def _sorted_marks(found: regex.Match[str]) -> str:
+    """Marks decomposed, and those between two of class 0 in the order of their classes."""
+    marks = [part for mark in found[0] for part in unicodedata.normalize("NFD", mark)]
+    between = itertools.groupby(marks, lambda mark: unicodedata.combining(mark) == 0)
+    return "".join(mark for _, some in between for mark in sorted(some, key=unicodedata.combining))
 
 
 def is_stable(character: str) -> bool:

@@ -16,7 +16,6 @@ from typing import Any
 from streambpe.config import BALANCE_FIELDS, TrainConfig
 from streambpe.count_config import CountConfig, Counting
 from streambpe.errors import ModelError, UsageError, typed
-from streambpe.idle import idle_options
 from streambpe.model.eventlog import EventLog
 from streambpe.model.line_shapes import HEAD
 from streambpe.model.replay import Model
@@ -48,7 +47,7 @@ def options_as(model: str | os.PathLike[str] | EventLog) -> dict[str, Any]:
         held = {name: value for name, value in config.items() if name in ours}
         held["block_tokens"] = tuple(held.get("block_tokens", ()))
         made = TrainConfig(**held, specials=texts, reserve=reserve)
-        learning = {name: value for name, value in made.as_options().items() if name not in idle_options(made)}
+        learning = made.as_options()
     else:
         size = Model(log).n_vocab
         learning = {"vocab_size": size, "alphabet": header.alphabet["kind"], "specials": texts, "reserve": reserve}

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,19 +19,19 @@ from typing import Any
 
 from streambpe.count_config import Counting, SourceOptions
 from streambpe.errors import NoText, RunError, UsageError, typed
+from streambpe.files import scratch_folder
 from streambpe.resources import Resources
 from streambpe.sources.find import find_sources
 from streambpe.sources.source import Source
 from streambpe.store.chunks import range_bytes
 from streambpe.store.counted import CorpusDigest
 from streambpe.store.merge import merged_lists
-from streambpe.store.parts import Part, PartWriter, list_parts, parts_by_group, read_part
+from streambpe.store.parts import Part, list_parts, parts_by_group, read_part, write_part
 from streambpe.store.run import Run
-from streambpe.system import compose_name, lock_handle, unlock_handle
+from streambpe.system import compose_name
 from streambpe.train.counting.count import count
 from streambpe.train.made_with import of_sources
 
-_PREFIX, _LOCK = "streambpe-balance-", "lock"  # of folders of their own
 _ALONE = {"counts": False, "groups": (), "group_by": None, "shard": None, "stdin_name": "-"}
 Given = Sequence[str] | Mapping[str, str | Sequence[str]]
 
@@ -56,14 +54,7 @@ class BalanceTexts:
                     if digest.facts(0)["sha256"] == self.digests[name]:
                         continue
             path.parent.mkdir(exist_ok=True)
-            writer = PartWriter(path)
-            try:
-                for rows in merged_lists(parts, at_once):
-                    writer.write(rows)
-                writer.commit([])
-            except BaseException:
-                writer.abandon()
-                raise
+            write_part(path, merged_lists(parts, at_once))
             kept.append(path)
         return kept
 
@@ -89,12 +80,12 @@ def parse_texts(given: Given) -> dict[str, list[str]]:
 def counted_texts(run: Run, given: Given, counting: Counting, resources: Resources) -> Iterator[BalanceTexts]:
     """The texts, counted as a RUN counts, in a folder that is gone afterwards."""
     files = parse_texts(given)
-    facts = run.facts() if run.state.exists() else run.facts_kept()
+    facts = run.known_facts()
     options: dict[str, Any] = json.loads(facts["config"]) if facts else dict(counting.options)
     read = of_sources(list_parts(run).spans, counting) if facts else {}  # as RUN's sources were read
     sources = _sources(files, replace(counting, **(read | _ALONE)))
     at_once = range_bytes(resources)
-    with own_folder(resources.temp_dir) as place:
+    with scratch_folder(Path(resources.temp_dir or tempfile.gettempdir()), "streambpe-balance") as place:
         counted = Run(place / "run")
         local = (
             resources if resources.engine in ("auto", "threads") else replace(resources, engine="threads", address=None)
@@ -112,36 +103,6 @@ def counted_texts(run: Run, given: Given, counting: Counting, resources: Resourc
                 )
             digests[name] = str(digest.facts(0)["sha256"])
         yield BalanceTexts({name: parts[name] for name in digests}, digests)
-
-
-@contextlib.contextmanager
-def own_folder(temp_dir: Path | None) -> Iterator[Path]:
-    """A folder that is gone afterwards. Its lock file is held meanwhile: one that nobody holds was left by a kill, and
-    the next start takes that folder away."""
-    parent = Path(temp_dir or tempfile.gettempdir())
-    for left in parent.glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):  # of somebody else, or just gone
-            handle = os.open(left / _LOCK, os.O_RDWR)
-            try:
-                free = lock_handle(handle)
-                if free:
-                    unlock_handle(handle)
-            finally:
-                os.close(handle)
-            if free:
-                shutil.rmtree(left, ignore_errors=True)
-    while True:
-        place = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-        held = os.open(place / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        if lock_handle(held) and (place / _LOCK).exists():
-            break
-        os.close(held)  # another start found it between the two calls, and takes it away
-    try:
-        yield place
-    finally:
-        unlock_handle(held)
-        os.close(held)
-        shutil.rmtree(place, ignore_errors=True)
 
 
 def _sources(files: Mapping[str, Sequence[str]], how: SourceOptions) -> list[Source]:

@@ -6,6 +6,7 @@ A job that reaches it stops as one that is asked to stop: everything finished is
 from __future__ import annotations
 
 import contextlib
+import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -16,13 +17,11 @@ from streambpe.errors import LimitError, Stopped, typed
 from streambpe.resources import Resources, format_size
 from streambpe.sources.source import Source
 from streambpe.system import bytes_on_disk, tree_pids
-from streambpe.threads import StopSignal, stopped_by
 
 # Bytes on disk for each byte of text, of ordinary English; docs/scale.md. Distinct chunks come on top. superbpe was not
 # measured: it makes the same files as boundless.
 _DOCUMENTS = 0.42
 _WORKING = {"none": 0.0, "boundless": 0.6, "superbpe": 0.6, "uw": 1.2}
-_FORWARD_SECONDS = 0.1  # until a stop that the caller asks for is seen
 _LOOK_SECONDS = 0.5  # at least, between two looks at the disk
 _LOOK_SHARE = 20  # looking may take one part in so many of the time
 
@@ -61,75 +60,52 @@ def refuse_too_little_disk(resources: Resources, text_bytes: int, superwords: st
 
 
 @contextlib.contextmanager
-def within_disk(
-    run: Path, blocks: Path | None, resources: Resources, stop: threading.Event
-) -> Iterator[threading.Event]:
-    """The event that stops the job inside: the caller's own, or one that is also set when --max-disk is reached.
+def within_disk(run: Path, blocks: Path | None, resources: Resources, stop: threading.Event) -> Iterator[None]:
+    """Stop the job inside when --max-disk is reached; then it ends with a LimitError, and `stop` is not set.
 
-    `blocks`: where learning spills. Stopped for that reason, the block ends with a LimitError.
+    `blocks`: where learning spills.
     """
     limit = resources.max_disk_bytes
     if limit is None:
-        yield stop
+        yield
         return
-    bound = _Bound(limit, run, blocks, resources.temp_dir, stop)
-    bound.look()
-    if bound.reached:
-        raise LimitError(bound.told())
-    watching = threading.Thread(target=bound.watch, name="streambpe-disk", daemon=True)
-    watching.start()
+    ended = threading.Event()
+    reached: list[int] = []  # bytes, when they were too many
+
+    def look() -> None:
+        used = used_bytes(run, blocks, resources.temp_dir)
+        if used > limit and not stop.is_set():
+            reached.append(used)
+            stop.set()
+
+    def watch() -> None:
+        """Look now and then, so seldom that it takes hardly any time."""
+        pause = _LOOK_SECONDS
+        while not ended.wait(pause):
+            began = time.monotonic()
+            look()
+            pause = max(_LOOK_SECONDS, _LOOK_SHARE * (time.monotonic() - began))
+
+    watching = threading.Thread(target=watch, name="streambpe-disk", daemon=True)
     try:
-        yield bound.stop
+        look()
+        watching.start()
+        if reached:
+            raise Stopped("Stopped.", signal.SIGINT)
+        yield
     except Stopped:
-        if bound.reached:
-            raise LimitError(bound.told()) from None
-        raise
+        if not reached:
+            raise
+        raise LimitError(
+            f"--max-disk {format_size(limit)} is reached: {run} and its temporary files take "
+            f"{format_size(reached[0])}. Everything committed is kept. Go on with more: streambpe resume "
+            f"{typed(run)} --max-disk SIZE, or the same command."
+        ) from None
     finally:
-        bound.ended.set()
+        ended.set()
         watching.join()
-
-
-class _Bound:
-    """Looks at the disk now and then, so seldom that it takes hardly any time."""
-
-    def __init__(
-        self, limit: int, run: Path, blocks: Path | None, temp_dir: Path | None, outer: threading.Event
-    ) -> None:
-        self.limit, self.run, self.blocks, self.temp_dir, self.outer = limit, run, blocks, temp_dir, outer
-        self.stop = StopSignal()
-        self.ended = threading.Event()
-        self.reached = 0  # bytes, when they were too many
-        self._forward()
-
-    def look(self) -> None:
-        """Measure, and stop the job if it is too much."""
-        used = used_bytes(self.run, self.blocks, self.temp_dir)
-        if used > self.limit and not self.stop.is_set():
-            self.reached = used
-            self.stop.set()
-
-    def _forward(self) -> None:
-        if self.outer.is_set() and not self.stop.is_set():
-            self.stop.number = stopped_by(self.outer)
-            self.stop.set()
-
-    def watch(self) -> None:
-        """Until the job ends."""
-        due = time.monotonic() + _LOOK_SECONDS
-        while not self.ended.wait(_FORWARD_SECONDS):
-            self._forward()
-            if (began := time.monotonic()) >= due:
-                self.look()
-                now = time.monotonic()
-                due = now + max(_LOOK_SECONDS, _LOOK_SHARE * (now - began))
-
-    def told(self) -> str:
-        """What the user is told."""
-        return (
-            f"--max-disk {format_size(self.limit)} is reached: {self.run} and its temporary files take "
-            f"{format_size(self.reached)}. Everything committed is kept. Go on with more: streambpe resume "
-            f"{typed(self.run)} --max-disk SIZE, or the same command."
-        )
+        if reached:
+            stop.clear()
 
 
 def used_bytes(run: Path, blocks: Path | None, temp_dir: Path | None) -> int:

@@ -242,14 +242,8 @@ class Inherited:
     def ids(self) -> tuple[tuple[Special, ...], FixedIds]:
         """(the model's special tokens with the ids they have, the ids that stay): for the header of what is learned."""
         model = Model(self.log)
-        free: list[tuple[int, int]] = []
-        for number in sorted(model.reserved_ids):
-            if free and sum(free[-1]) == number:
-                free[-1] = (free[-1][0], free[-1][1] + 1)
-            else:
-                free.append((number, 1))
         specials = tuple(Special(special.text, model.special_ids[special.text]) for special in self.header.specials)
-        return specials, FixedIds(self.events, tuple(free))
+        return specials, FixedIds.of(self.events, model.reserved_ids)
 
     def base_tokens(self) -> tuple[list[bytes], list[int]]:
         """(what each id stands for, how many symbols it has), as the engine takes it. A stop word stands in no merge,

@@ -1,28 +1,31 @@
 """The superwords of a training, and one order of words and superwords for the log and the tables.
 
 find_documents    before anything is learned: the stored documents, or why there are none
-join_superwords   after the words: SuperwordPhase learns, the two orders become one; tokens are counted by that order
+join_superwords   after the words: SuperwordPhase learns, and the two orders become one
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from streambpe.config import TrainConfig
+from streambpe.count_config import CountConfig
 from streambpe.errors import RunMismatch
 from streambpe.files import replace_file
-from streambpe.model.events import Event, Events
+from streambpe.model.events import Events
 from streambpe.progress import Meter
 from streambpe.store.documents import NAME
 from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint
 from streambpe.store.models import encoding_pattern
 from streambpe.store.passes import VetoRow
+from streambpe.store.run import Run
 from streambpe.store.sequences import order_parts
 from streambpe.store.trainings import TokenTable
 from streambpe.system import tree_memory
@@ -30,14 +33,11 @@ from streambpe.text.patterns import Pattern, find_pattern
 from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.train.engine.engine import Engine, HotPairs
 from streambpe.train.engine.rules import Batch, EngineTuning, pass_carried_over
-from streambpe.train.opening import open_engine
 from streambpe.train.superwords.documents import Documents
 from streambpe.train.superwords.interleave import Interleaved
 from streambpe.train.superwords.phase import StopRequested, SuperwordJob, SuperwordPhase, phase_folder
-from streambpe.train.superwords.undo import can_undo, undo
-from streambpe.train.tables import FOLD_BYTES, Joined, Publisher, Standing, TokenCounts
+from streambpe.train.tables import FOLD_BYTES, Joined, Publisher, Standing
 from streambpe.train.training import Corpus, Goal, Symbols, Training
-from streambpe.train.words import count_whole
 
 
 @dataclass(frozen=True)
@@ -56,33 +56,34 @@ def find_documents(training: Training, corpus: Corpus) -> FoundDocuments:
     counting.
     """
     refuse_other_tables(training.run.path, corpus.facts, corpus.pattern, "learning superwords")
-    if not corpus.counting.sequences:
-        raise RunMismatch(
-            f"{training.run.path} was counted without --sequences, and superwords are learned from the documents. "
-            f"Nothing was changed. Count into another RUN: `streambpe train RUN SOURCE... --superwords "
-            f"{training.config.superwords}` does it by itself."
-        )
+    refuse_without_documents(training.run, corpus.counting, training.config)
     documents = Documents(training.run, order_parts(training.run, corpus.parts))
     if training.config.superwords != "uw":
         return FoundDocuments(documents)
-    return FoundDocuments(documents, *_stage_patterns(training, corpus))
-
-
-def _stage_patterns(training: Training, corpus: Corpus) -> tuple[Pattern, Pattern]:
-    """uw: what the words are cut by, and what superwords are cut by; an error that says why if these documents cannot
-    be cut anew."""
     how = corpus.counting.as_facts()
     first = find_pattern(how["pattern"], gaps=how["gaps"], split_scripts=how["split_scripts"])
-    second = encoding_pattern({**how, **training.config.as_facts()})
-    gaps = corpus.counting.gaps
-    if gaps == "drop" or first.word_mark:
+    return FoundDocuments(documents, first, encoding_pattern({**how, **training.config.as_facts()}))
+
+
+def refuse_without_documents(run: Run, counting: CountConfig, config: TrainConfig) -> None:
+    """An error if superwords are wanted and a run that was counted so has no documents, or uw cannot cut them anew."""
+    if config.superwords == "none":
+        return
+    if not counting.sequences:
         raise RunMismatch(
-            f"{training.run.path} was counted with --{'gaps drop' if gaps == 'drop' else 'pattern whitespace'}, so "
-            f"that its chunks are not the whole text, which --superwords uw cuts anew. Nothing was changed. "
-            f"Count into another RUN."
+            f"{run.path} was counted without --sequences, and superwords are learned from the documents. "
+            f"Nothing was changed. Count into another RUN: `streambpe train RUN SOURCE... --superwords "
+            f"{config.superwords}` does it by itself."
         )
-    find_pattern(training.config.stage2_pattern, gaps=gaps)  # refuses one that leaves text out
-    return first, second
+    if config.superwords != "uw":
+        return
+    drops = counting.gaps == "drop"
+    if drops or find_pattern(counting.pattern, gaps=counting.gaps).word_mark:
+        raise RunMismatch(
+            f"{run.path} was counted with --{'gaps drop' if drops else 'pattern whitespace'}, so that its chunks are "
+            f"not the whole text, which --superwords uw cuts anew. Nothing was changed. Count into another RUN."
+        )
+    find_pattern(config.stage2_pattern, gaps=counting.gaps)  # refuses one that leaves text out
 
 
 def superwords_folder(training: Training, goal: Goal, words: Journal) -> Path:
@@ -111,10 +112,9 @@ def join_superwords(
     found: FoundDocuments,
     words: Journal,
     book: TokenTable,
-    after_words: TokenCounts | None,
     how: SuperwordLearning,
 ) -> Joined:
-    """Learn the superwords and join them with the words. after_words: token counts, if there was an engine to ask."""
+    """Learn the superwords and join them with the words."""
     job = SuperwordJob(
         config=training.config,
         alphabet=symbols.alphabet,
@@ -148,16 +148,13 @@ def join_superwords(
         raise training.stopped(len(words.events) + phase.learned, how.stop) from None
     joined_book = symbols.book()
     joined_book.add(made.events, 0)
-    counts = None  # the neighbours and tokens of uw are not those of chunk_counts
-    if not uw:
-        counts = _counts_of_both(training, corpus, symbols, made, words, after_words, job, how)
     return Joined(
         _joined_journal(phase, made, words),
         joined_book,
         made.ahead,
         None if uw else phase.adjacency(),
         runs,
-        Standing(_in_model(phase, joined_book), counts),
+        Standing(_in_model(phase, joined_book), None),
         _documents_sum(phase, how.meter),
     )
 
@@ -226,49 +223,6 @@ def _joined_journal(phase: SuperwordPhase, made: Interleaved, words: Journal) ->
             moved: VetoRow = {"seq": made.place_of_word(veto["seq"]), "left": left, "right": right, "n": veto["n"]}
             journal.vetoes.append(moved)
     return journal
-
-
-def _counts_of_both(
-    training: Training,
-    corpus: Corpus,
-    symbols: Symbols,
-    made: Interleaved,
-    words: Journal,
-    after_words: TokenCounts | None,
-    job: SuperwordJob,
-    how: SuperwordLearning,
-) -> TokenCounts:
-    """(id, n, alone) of the tokens in chunks of several tokens, after the word steps that found a place."""
-    config = training.config
-    simple = config.tau is None and config.encoding == "bytes" and can_undo(words.events, made.used)
-    if after_words is not None and simple:
-        number, n, alone = counts_before(after_words, words.events[made.used :], job, corpus)
-    else:
-        number, n, alone = counts_again(training, corpus, symbols, made, words, how)
-    return np.array([made.renumbered[one] for one in number.tolist()], np.int64), n, alone
-
-
-def counts_before(after_words: TokenCounts, merges: Sequence[Event], job: SuperwordJob, corpus: Corpus) -> TokenCounts:
-    """Token counts from those after all words, by taking back the merges that found no place."""
-    number_of = {job.contents[event.id - job.alphabet.first_id]: event.id for event in merges}
-    n = count_whole(corpus.chunks, number_of)
-    ids, left = undo(after_words[0], after_words[1], merges, {number_of[chunk]: many for chunk, many in n.items()})
-    return ids, left, np.zeros(len(ids), np.int64)
-
-
-def counts_again(
-    training: Training,
-    corpus: Corpus,
-    symbols: Symbols,
-    made: Interleaved,
-    words: Journal,
-    how: SuperwordLearning,
-) -> TokenCounts:
-    """Token counts from a replay of the word steps that found a place."""
-    vetoes = [veto for veto in words.vetoes if veto["seq"] <= made.used]
-    kept = Journal(words.path, words.training, words.events[: made.used], vetoes=vetoes, saved=True)
-    with contextlib.closing(open_engine(training, corpus, symbols, kept, how.tuning, how.meter)) as engine:
-        return engine.token_counts()
 
 
 def _documents_sum(phase: SuperwordPhase, meter: Meter) -> str:

@@ -22,14 +22,14 @@ from streambpe.train.engine.whole_characters import WholeCharacterRule
 from streambpe.train.extension import TOKEN_BYTES, EncodedChunks
 from streambpe.train.snapshots import find_snapshot
 from streambpe.train.tables import FOLD_BYTES
-from streambpe.train.training import Corpus, Symbols, Training
+from streambpe.train.training import Corpus, Goal, Symbols, Training
 from streambpe.train.words import ChunkCutter, WordFiles, training_codec, write_words
 
 
 def open_engine(
     training: Training, corpus: Corpus, symbols: Symbols, journal: Journal, tuning: EngineTuning, meter: Meter
 ) -> Engine:
-    """An engine for the words of the last snapshot, or of the counts; what was learned since then is replayed."""
+    """An engine for the words of the last snapshot, or of the counts; what was learned since then is learned again."""
     remove_folder(training.blocks)
     training.blocks.mkdir(0o700, parents=True, exist_ok=True)
     merges, deleted = merges_and_deletions(journal.events[symbols.brought :])
@@ -48,9 +48,11 @@ def open_engine(
         raise StreambpeError(str(why)) from None
     if at == len(merges):
         return engine
-    meter.stage = "replaying"
+    meter.stage = "learning again"
     try:
-        _replay(engine, journal, merges, deleted, at)
+        later = [gone._replace(after=gone.after - at) for gone in deleted if gone.after > at]
+        goal = Goal.of(training.config, len(symbols.alphabet), len(symbols.stop_words))
+        engine.relearn(merges[at:], later, goal.words)
     except ReplayMismatch as why:
         engine.close()
         raise RunError(
@@ -91,24 +93,6 @@ def _engine(
         rule=_rule(training.config, symbols),
         knows=known,
     )
-
-
-def _replay(
-    engine: Engine,
-    journal: Journal,
-    merges: Sequence[tuple[int, int, int, int]],
-    deleted: Sequence[Deletion],
-    at: int,
-) -> None:
-    """Replay the events of the journal behind the first `at` merges."""
-    borders = [len(merges)]
-    if engine.options.batch == "paper":  # counts are those at the start of a round, so rounds are replayed one by one
-        borders = [batch["first_seq"] + batch["events"] for batch in journal.batches]
-    for border in borders:
-        if border > at:
-            later = [gone._replace(after=gone.after - at) for gone in deleted if at < gone.after <= border]
-            engine.replay(merges[at:border], later)
-            at = border
 
 
 def merges_and_deletions(events: Sequence[Event]) -> tuple[list[tuple[int, int, int, int]], list[Deletion]]:

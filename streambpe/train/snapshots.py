@@ -1,9 +1,9 @@
-"""Snapshots of a training: the words as they are after some events, so that a kill costs no replay from the start.
+"""Snapshots of a training: the words as they are after some events, so that a kill costs no start from nothing.
 
     training/main/snapshot-000000000145/     the words after 145 events, and what they were made of
 
 A snapshot only saves time. One of another run, of another training or of other events, or one that is not whole, is
-passed over; what it would have saved is replayed. Places where tests let the process die: snapshot-written,
+passed over; what it would have saved is learned again. Places where tests let the process die: snapshot-written,
 snapshot-made.
 """
 

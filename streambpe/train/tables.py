@@ -11,6 +11,7 @@ import contextlib
 import json
 import threading
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import duckdb
 import numpy as np
@@ -49,23 +50,12 @@ _MOST_PAIRS = 1 << 16  # that are told while learning goes on, unless more tie f
 TokenCounts = tuple[Int64, Int64, Int64]  # id, n, alone: as Engine.token_counts
 
 
-@dataclass(frozen=True)
-class Standing:
-    """What stands in the words, or in the runs of documents while superwords are learned and then; the engine tells it
-    early, so that it may end before the tables are filled."""
+class Standing(NamedTuple):
+    """What stands in the words, or in the runs of documents once superwords are learned; the engine tells it early, so
+    that it may end before the tables are filled."""
 
     pairs: HotPairs
     tokens: TokenCounts | None  # once nothing more is learned
-
-    @classmethod
-    def of(cls, engine: Engine) -> Standing:
-        """What stands there after the last event."""
-        return cls(engine.hot_pairs(), engine.token_counts())
-
-    @classmethod
-    def so_far(cls, engine: Engine) -> Standing:
-        """What stands there while the engine learns: the pairs that may come next."""
-        return cls(_best(*engine.pairs_from(1)), None)
 
 
 @dataclass(frozen=True)
@@ -75,9 +65,9 @@ class Joined:
     journal: Journal  # of that order; never written
     book: TokenTable
     ahead: list[Event]  # word steps that found no place, under the ids they would have got next
-    adjacency: Adjacency | None  # none with uw
+    adjacency: Adjacency | None  # none with uw, whose neighbours and tokens are not those of chunk_counts
     runs: RunTable | None  # none with uw
-    standing: Standing  # after the last event: superwords that may come next; tokens in words (none with uw)
+    standing: Standing  # superwords that may come next
     documents_sum: str  # for the log's header
 
 
@@ -143,7 +133,6 @@ class Tables:
     ) -> None:
         """Add events, tokens, passes and vetoes since the last time, and what follows from all of them, in one
         transaction."""
-        standing = standing if joined is None else joined.standing
         con.begin()
         use_training(con, self.training.name, create=True)
         anew = journal is not self.filled_from
@@ -157,11 +146,13 @@ class Tables:
         else:
             facts["pair_counts_at"] = read_facts(con).get("pair_counts_at", "")
         counts = standing.tokens if standing is not None else None
+        encoded = counts is not None and bool(self.training.config.unk or self.symbols.inherited)
         if joined is not None:
             facts |= _fill_superwords(con, joined)
-        elif counts is not None and (self.training.config.unk or self.symbols.inherited):
+            encoded = joined.adjacency is not None
+        if encoded:
             counts = self._count_in_chunks(journal, book)
-        self._fill_token_counts(con, counts)
+        self._fill_token_counts(con, counts, encoded)
         facts["token_counts_at"] = "" if counts is None else facts["events"]
         put_facts(con, "facts", facts)
         failpoint("tables-filled")
@@ -196,7 +187,7 @@ class Tables:
             facts["reached"] = str(finished.reached).lower()
         return facts
 
-    def _fill_token_counts(self, con: duckdb.DuckDBPyConnection, counts: TokenCounts | None) -> None:
+    def _fill_token_counts(self, con: duckdb.DuckDBPyConnection, counts: TokenCounts | None, encoded: bool) -> None:
         if counts is None:
             run_sql(con, "clear_token_counts")
             return
@@ -205,13 +196,14 @@ class Tables:
             con,
             *counts,
             freq_cutoff=config.freq_cutoff,
-            symbols_spell_chunks=config.encoding == "bytes" and not self.symbols.inherited,
-            deletions=config.tau is not None or config.unk is not None or self.symbols.inherited is not None,
+            symbols_spell_chunks=config.encoding == "bytes" and not encoded,
+            deletions=config.tau is not None or encoded,
         )
 
     def _count_in_chunks(self, journal: Journal, book: TokenTable) -> TokenCounts:
-        """The tokens in all chunks but stop words. The engine knows only what stands between unknown characters, and
-        not the chunks that are one token of a model that is extended, so the chunks are encoded."""
+        """The tokens in all chunks but stop words, which are encoded. The engine knows only what stands between unknown
+        characters, not the chunks that are one token of a model that is extended, and with superwords not which merges
+        found no place."""
         header = header_of(self.training.config, self.corpus, None, self.symbols, book.learned)
         encoder = Encoder(EventLog(header, tuple(journal.events)))
         return count_tokens(self.corpus.chunks, encoder)
@@ -230,7 +222,7 @@ class Publisher:
         standing, pace = None, self._from_memory if engine.in_memory else self._from_disk
         if pace.is_due() or self.stop.is_set():
             with pace.timed():
-                standing = Standing.so_far(engine)
+                standing = Standing(_best(*engine.pairs_from(1)), None)
         self.tables.try_fill(journal, book, standing, wait_seconds=0.0)
 
 

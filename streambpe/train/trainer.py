@@ -8,8 +8,7 @@
     tables       the same in state.duckdb, when nobody holds it            (train/tables.py)
 
 Learning is deterministic, so a checkpoint holds only the events so far: after a kill the words are made
-again (or the last snapshot of them is loaded) and the events replayed, which is several times faster
-than learning them was.
+again (or the last snapshot of them is loaded), the events behind it are learned again, and compared.
 
 Places where tests let the process die (failpoints.py), in the order they are passed: job-written,
 journal-written, journal-created, events-committed, tables-filled, tables-committed, snapshot-written,
@@ -57,7 +56,7 @@ from streambpe.train.tables import Joined, Publisher, Standing, Tables
 from streambpe.train.training import Corpus, Goal, Symbols, Training, TrainResult, header_of
 
 CHECKPOINT_SECONDS = 5.0
-SNAPSHOT_SECONDS = 60.0  # no snapshot is made sooner: replaying a minute of learning takes seconds
+SNAPSHOT_SECONDS = 60.0  # no snapshot is made sooner: a minute of learning is soon learned again
 _LAST_FOLD_SECONDS = 30.0  # that a finished training waits for another process to close state.duckdb
 
 
@@ -127,16 +126,12 @@ class Trainer:
                 text, kind = corpus.totals["bytes"], self.config.superwords
                 refuse_too_little_disk(training.resources, text, kind, training.resume_command)
                 self.meter.facts["disk_needed_bytes"] = sum(disk_needed(text, kind).values())
-            callers = self.stop
-            try:
-                with (
-                    Reporter(self.meter, training.run.write_status, self.progress),
-                    within_disk(training.run.path, training.blocks, training.resources, callers) as self.stop,
-                    read_counts(training, corpus) as read,
-                ):
-                    return replace(self._learn(read), warnings=warnings)
-            finally:
-                self.stop = callers
+            with (
+                Reporter(self.meter, training.run.write_status, self.progress),
+                within_disk(training.run.path, training.blocks, training.resources, self.stop),
+                read_counts(training, corpus) as read,
+            ):
+                return replace(self._learn(read), warnings=warnings)
 
     def _learn(self, corpus: Corpus) -> TrainResult:
         """Learn from the counts; write the log and the tables."""
@@ -162,23 +157,22 @@ class Trainer:
             if engine is not None:
                 self._learn_words(engine, journal, book, publisher, goal)
             if self.stop.is_set() and not (book.learned >= goal.words and documents is None):
-                standing = None if engine is None else Standing.of(engine)
+                standing = None if engine is None else Standing(engine.hot_pairs(), engine.token_counts())
                 tables.try_fill(journal, book, standing, wait_seconds=1.0)
                 raise training.stopped(len(journal.events), self.stop)
             if documents is not None:
-                after_words = None  # how often each token stands after the words, if there is an engine to ask
                 if engine is not None:
                     publisher.publish(engine, journal, book)
-                    after_words, engine = engine.token_counts(), None
+                    engine = None
                     words.close()
                     release_memory()
                 joined = join_superwords(
-                    training, corpus, symbols, goal, documents, journal, book, after_words,
+                    training, corpus, symbols, goal, documents, journal, book,
                     self._superword_learning(publisher),
                 )  # fmt: skip
-                journal, book = joined.journal, joined.book
+                journal, book, standing = joined.journal, joined.book, joined.standing
             elif engine is not None:
-                standing, engine = Standing.of(engine), None
+                standing, engine = Standing(engine.hot_pairs(), engine.token_counts()), None
                 words.close()
             result = self._write_log(corpus, symbols, goal, journal, book, joined)
             release_memory()
@@ -206,7 +200,7 @@ class Trainer:
                 if self.stop.is_set():
                     break
                 publisher.publish(engine, journal, book)
-                if snapshots.is_due() and not self.config.balance:  # there all choices are replayed to know the next
+                if snapshots.is_due() and not self.config.balance:  # there all choices are made again to know the next
                     with snapshots.timed():
                         write_snapshot(self.training.private, engine, journal)
                 last_checkpoint = time.monotonic()

@@ -10,7 +10,7 @@ memory does not grow with them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -21,10 +21,10 @@ import numpy.typing as npt
 
 from streambpe.arrays import write_array
 from streambpe.config import TrainConfig
+from streambpe.core.encoding import WHOLE
 from streambpe.core.strings import ChunkList, as_strings
 from streambpe.encode.encoder import Encoder
 from streambpe.errors import LimitError, StreambpeError
-from streambpe.later import polars as pl
 from streambpe.model.alphabet import (
     Alphabet,
     Unknown,
@@ -37,7 +37,7 @@ from streambpe.model.alphabet import (
 )
 from streambpe.model.codecs import Codec, codec_of
 from streambpe.resources import BASE_BYTES, format_size
-from streambpe.store.merge import merge_ranges, merged_lists
+from streambpe.store.merge import merged_lists
 from streambpe.store.parts import Part
 from streambpe.text.script_blocks import Unencodable
 from streambpe.text.script_runs import decode_code_points
@@ -151,6 +151,7 @@ def count_tokens(
     for whole in merged_lists(parts, _RANGE_BYTES):
         for rows in _slices(whole):
             ids, sizes = encoder.encode_distinct(as_strings(rows.offsets, rows.data))
+            ids = np.where(ids >= WHOLE, ids & ~WHOLE, ids)
             n = np.repeat(rows.n, sizes)
             known = ids >= 0
             np.add.at(total, ids[known], n[known])
@@ -158,16 +159,6 @@ def count_tokens(
             np.add.at(alone, ids[single], n[single])
     found = np.flatnonzero(total)
     return found, total[found], alone[found]
-
-
-def count_whole(parts: Sequence[Part], contents: Collection[bytes]) -> dict[bytes, int]:
-    """How often each of these stands as a chunk; those that are no chunk are left out. One pass over the counts."""
-    wanted = pl.Series(list(contents), dtype=pl.Binary).implode()
-    found: dict[bytes, int] = {}
-    for frame in merge_ranges(parts, _RANGE_BYTES):
-        mine = frame.filter(pl.col("chunk").cast(pl.Binary).is_in(wanted))
-        found.update(zip(mine["chunk"].cast(pl.Binary), mine["n"], strict=True))
-    return found
 
 
 def training_codec(alphabet: Alphabet, unencodable: Unencodable) -> Codec:

@@ -15,7 +15,6 @@ from click.testing import CliRunner
 
 from streambpe.cli.main import main
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.store.run import Run
 from tests.runs import cli
 
 MEMORY = ["--memory", "300MB"]
@@ -111,21 +110,6 @@ def test_wrong_invocations_give_one_message(tmp_path, monkeypatch, code, argumen
         assert result.stderr.strip()
 
 
-@pytest.mark.every(5)
-@pytest.mark.parametrize(
-    "query",
-    ["SELECT nonsense", "SELEC 1", "SELECT * FROM nothing", "DELETE FROM chunk_counts", "DROP TABLE run", "", ";"],
-)
-@pytest.mark.parametrize("form", [[], ["--json"], ["--csv"]])
-def test_queries_that_fail_are_one_message_and_change_nothing(run, query, form):
-    """Mistakes and attempts to write end with exit 1 and DuckDB's reason; an empty query is no crash."""
-    before = Path(run, "state.duckdb").read_bytes()
-    result = invoke("sql", run, query, *form)
-    assert result.exit_code == (1 if query.strip(";") else result.exit_code)
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    assert Path(run, "state.duckdb").read_bytes() == before
-
-
 @pytest.mark.long
 def test_sql_prints_tables_json_and_csv(run):
     """The same rows three ways; JSON and CSV are read back by their own parsers."""
@@ -146,13 +130,6 @@ def test_sql_prints_tables_json_and_csv(run):
     assert (row["b"], row["d"], row["l"]) == ("78", "2024-01-02", [1, 2])
 
 
-@pytest.mark.long
-def test_views_are_there(run):
-    """Each view that the help names gives rows."""
-    for view in ("source_files", "chunk_frequencies", "rare_chunks", "run", "sources", "chunk_counts"):
-        assert json.loads(invoke("sql", run, f"FROM {view}", "--json").stdout), view
-
-
 def test_data_goes_to_stdout_and_the_rest_to_stderr(tmp_path, run):
     """Counting says what it did on stderr; its stdout is empty, so are those of export, merge and check."""
     (tmp_path / "b.txt").write_text("more")
@@ -166,25 +143,6 @@ def test_data_goes_to_stdout_and_the_rest_to_stderr(tmp_path, run):
         assert result.exit_code == 0, result.output
         assert result.stdout == ""
         assert result.stderr.strip()
-
-
-def test_progress_lines_are_json(tmp_path, run):
-    """--progress jsonl: every line but the summary is an object; the last says that it is done."""
-    (tmp_path / "b.txt").write_text("more")
-    lines = invoke("count", run, str(tmp_path / "b.txt"), *MEMORY, "--progress", "jsonl").stderr.splitlines()
-    states = [json.loads(line) for line in lines if line.startswith("{")]
-    assert len(states) == len(lines) - 1
-    assert (states[0]["state"], states[-1]["state"], states[-1]["stage"]) == ("running", "done", "counted")
-
-
-def test_status_says_what_was_last(run):
-    """For people and as JSON; a run whose process is gone says killed, not running."""
-    assert "counted, done" in invoke("status", run).stdout
-    found = json.loads(invoke("status", run, "--json").stdout)
-    assert (found["state"], found["corpus"]["documents"]) == ("done", 1)
-    Run(run).write_status({**found, "state": "running", "pid": 2**22 + 1})
-    assert json.loads(invoke("status", run, "--json").stdout)["state"] == "killed"
-    assert "goes on" in invoke("status", run).stdout
 
 
 def test_check_prints_differences_and_the_way_out(run):

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from streambpe.cli.main import main
-from tests.runs import ROOT, change, cli
+from tests.runs import change, cli
 from tests.samples import natural_text
 
 
@@ -65,15 +61,6 @@ def test_wrong_options_are_usage_errors(source, tmp_path, arguments, message):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.long
-def test_too_little_memory_exits_with_3(source, tmp_path):
-    """--memory 200MB: exit 3, the least is named, no run is made; 256MB is enough."""
-    done = cli("train", tmp_path / "run", source, "--memory", "200MB", expect=3)
-    assert "256.0 MB is the least" in done.stderr
-    assert not (tmp_path / "run").exists()
-    cli("train", tmp_path / "run", source, "--memory", "256MB", "--vocab-size", 300)
-
-
 def test_errors_of_runs_exit_with_1(tmp_path):
     """No such run, no such source, nothing to resume: exit 1 and a message, never a traceback."""
     assert "is no run" in cli("train", tmp_path / "missing", expect=1).stderr
@@ -114,29 +101,6 @@ def test_progress_lines_parse(source, tmp_path):
         assert {"state", "unit", "per_second", "pid", "updated"} <= status.keys()
 
 
-@pytest.mark.long
-def test_status_while_it_learns_and_after(source, tmp_path):
-    """status says learning with a number of tokens, killed after a kill, and trained in the end."""
-    run = tmp_path / "run"
-    cli("count", run, source)
-    command = [sys.executable, "-m", "streambpe", "train", str(run), "--vocab-size", "3000", "--batch", "1"]
-    command += ["--checkpoint-seconds", "0"]  # a checkpoint behind every merge, so that it takes a while
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=ROOT) as process:
-        found: dict[str, object] = {}
-        give_up = time.monotonic() + 60
-        while found.get("stage") != "learning" or not found.get("done"):
-            assert time.monotonic() < give_up
-            assert process.poll() is None, "it ended too early"
-            time.sleep(0.05)
-            found = json.loads(cli("status", run, "--json").stdout)
-        assert (found["state"], found["unit"], found["total"], found["pid"]) == ("running", "tokens", 2744, process.pid)
-        process.send_signal(signal.SIGKILL)
-    assert json.loads(cli("status", run, "--json").stdout)["state"] == "killed"
-    cli("train", run, "--vocab-size", "3000", "--batch", "1")
-    assert json.loads(cli("status", run, "--json").stdout)["state"] == "done"
-    assert cli("status", run).stdout.startswith(f"{run}: trained, done")
-
-
 def table(run: Path, query: str, *arguments: str) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = json.loads(cli("sql", run, query, "--json", *arguments).stdout)
     return rows
@@ -157,16 +121,6 @@ def test_views_show_the_training_that_is_named(trained):
     missing = cli("sql", trained, "FROM events", "--name", "none", expect=1)
     assert "no training none" in missing.stderr
     assert "main, other" in missing.stderr
-
-
-def test_views_agree_with_the_log(trained):
-    """merge_curve is the event log with texts; vocabulary has the count each token was made by."""
-    curve = table(trained, "SELECT seq, id, n FROM merge_curve")
-    log = [json.loads(line) for line in (trained / "model.events.jsonl").read_text().splitlines()[1:]]
-    assert [(row["seq"], row["id"], row["n"]) for row in curve] == [(i, e["id"], e["n"]) for i, e in enumerate(log)]
-    made = table(trained, "SELECT id, n FROM vocabulary WHERE kind = 'learned'")
-    assert [(row["id"], row["n"]) for row in made] == [(e["id"], e["n"]) for e in log]
-    assert table(trained, "SELECT max(events_so_far) AS n FROM progress") == [{"n": len(log)}]
 
 
 @pytest.mark.long

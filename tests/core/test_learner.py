@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import random
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ import pytest
 from streambpe.arrays import MAX_COUNT
 from streambpe.core.learner import DONE, NONE_LEFT, TIES_BYTES, Learner, NoRoom, Rule
 from streambpe.errors import CoreError
-from streambpe.train.engine.state import comparable
 from tests.sequential import (
     BASE,
     engine_options,
@@ -21,7 +19,6 @@ from tests.sequential import (
     hard_words,
     learn,
     new_engine,
-    paper_learn,
     run,
     text_words,
     wrong_pairs,
@@ -93,18 +90,6 @@ def test_every_rule_at_once_equals_one_merge_at_a_time():
         engine = new_engine(engine_words(words), BASE, engine_options(deletions=rule_of(tau, to, test), **rule, **few))
         assert told(engine.batches(size)) == slowly(words, size, tau, to, test, **rule), f"seed {seed}"
         assert wrong_pairs(engine) == []
-
-
-def test_rounds_equal_the_published_rule():
-    """Pairs of one round are found before the first is merged, whatever the index holds."""
-    for seed in seeds(40):
-        rng = random.Random(seed)
-        words = words_for(rng)
-        cap, most = rng.choice([(2, None), (1, 5), (3, 2)])
-        options = {"cap_divisor": cap, "max_batch": most, "overlaps": rng.choice(["all", "disjoint"])}
-        found, _ = run(words, 40, batch="paper", **options, **small_index(rng))
-        assert found == paper_learn(words, 40, **options)[: len(found)], f"seed {seed}"
-        assert found or not learn(words, 1)
 
 
 def test_stopped_after_every_event_and_begun_from_any_state():
@@ -250,21 +235,6 @@ def test_an_engine_without_room_goes_on_from_disk(tmp_path, monkeypatch):
     found += events_of(list(engine.batches(500 - len(found))))
     assert found == want
     engine.close()
-
-
-def test_shares_are_compared_exactly_whatever_their_digits():
-    """A tau of forty digits is replaced by a neighbour that no share of two counts can tell from it."""
-    rng = random.Random(1)
-    for digits in (25, 40, 60):
-        for _ in range(30):
-            tau = Fraction(rng.randrange(1, 10**digits), 10**digits)
-            above, below = comparable(tau, below=False), comparable(tau, below=True)
-            assert below <= tau <= above
-            assert max(below.denominator, above.denominator) <= 2**62
-            for share in (below, above, tau.limit_denominator(10**6), tau.limit_denominator(2**62)):
-                assert (share >= tau) == (share >= above)
-                assert (share > tau) == (share > below)
-    assert comparable(Fraction("0.9"), below=True) == Fraction("0.9")
 
 
 def test_a_number_that_does_not_fit_is_all_that_is_told():

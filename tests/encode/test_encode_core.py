@@ -17,11 +17,11 @@ from streambpe.core.encoding import END_OF_TEXT, HOLD_FIRST, HOLD_LAST, WHOLE, B
 from streambpe.core.strings import as_buffers
 from streambpe.encode import encoder as encode_encoder
 from streambpe.encode.blocks import encode_texts
-from streambpe.encode.bulk import BulkReplay, pair_places
+from streambpe.encode.bulk import BulkReplay
 from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import EventLogError, LimitError, UnknownSymbol
-from streambpe.model.alphabet import Alphabet, bytes_alphabet, chars_alphabet, script_alphabet
+from streambpe.errors import LimitError, UnknownSymbol
+from streambpe.model.alphabet import bytes_alphabet, chars_alphabet
 from streambpe.model.eventlog import EventLog, Header, Special, StopWord, delete_event, merge_event, supermerge_event
 from streambpe.model.replay import Model, merge
 from streambpe.text.patterns import PRESETS
@@ -89,12 +89,6 @@ def test_events_are_counted_at_their_turn(seed, disjoint):
     assert (tally.n.tolist(), tally.stood.tolist()) == (n, stood)
 
 
-@pytest.mark.parametrize(("disjoint", "places"), [(False, [0, 1, 2, 4]), (True, [0, 2, 4])])
-def test_pairs_of_equal_tokens_overlap_or_not(disjoint, places):
-    ids = np.array([1, 1, 1, 2, 5, 5], np.int32)
-    assert pair_places(ids, np.array([4, 0, 2]), disjoint).tolist() == places
-
-
 @examples(150)
 @given(st.integers(0, 10**6), st.sampled_from([8, 9, 13, 32, 64, 4096]))
 def test_long_sequences_are_replayed_in_windows_as_in_one(seed, window):
@@ -103,17 +97,6 @@ def test_long_sequences_are_replayed_in_windows_as_in_one(seed, window):
     model = Model(log)
     sequences = [symbols(rng, rng.choice([0, 1, 2, 47, 48, 49, 60, 150])) for _ in range(4)]
     assert in_windows(log, window, sequences) == [model.encode_symbols(sequence) for sequence in sequences]
-
-
-@pytest.mark.parametrize("kind", ["plain", "picky", "pairs"])
-@pytest.mark.parametrize("window", [16, 64, 512])
-def test_trained_models_need_no_more_than_windows(kind, window):
-    """Text without a space, in windows: as replay has it."""
-    log = trained(kind)
-    model = Model(log)
-    text = "".join(DOCUMENTS)[:1500].replace(" ", "").encode()
-    sequence = model.alphabet.split(text)
-    assert in_windows(log, window, [sequence]) == [model.encode_symbols(sequence)]
 
 
 def test_a_run_of_one_letter_is_joined_from_its_left():
@@ -217,23 +200,6 @@ def test_every_character_encodes_as_replay_says(kind, step):
         assert tokenizer.encode_ordinary(text) == wanted
 
 
-@pytest.mark.parametrize("unencodable", ["bytes", "drop", "error"])
-def test_script_symbols_of_every_kind(unencodable):
-    """Blocks and indices, escapes for what has none, or nothing, or an error that names it."""
-    inside, outside = "hé 中ñ\n", "a\ue000b\U0010ffff"
-    config = {"pattern": "script"} | ({"unencodable": unencodable} if unencodable != "bytes" else {})
-    tokenizer = Tokenizer(EventLog(Header(script_alphabet(unencodable).to_header(), config), ()))
-    model = tokenizer.encoder.model
-    for text in (inside, outside):
-        if text == outside and unencodable == "error":
-            with pytest.raises(UnknownSymbol, match="U\\+E000"):
-                tokenizer.encode_ordinary(text)
-            continue
-        chunks = tokenizer.encoder.split(text)
-        wanted = model.to_model_ids(model.encode_chunks((chunk.encode() for chunk in chunks), "drop"))
-        assert tokenizer.encode_ordinary(text) == wanted
-
-
 @pytest.mark.parametrize("unknown", ["error", "drop", "unk"])
 def test_characters_outside_the_alphabet(unknown):
     """Refused by name, left out so that its neighbours touch, or the unknown token; remembered as well."""
@@ -268,56 +234,16 @@ def test_blocks_joined_are_the_text(seed, data):
     if -1 in encoder.model_ids[wanted]:
         return
     cuts = sorted(data.draw(st.sets(st.integers(0, len(pieces)), max_size=8)) | {0, len(pieces)})
-    joiner, core, found, inside = RunJoiner(encoder), encoder.core(), [], False
+    joiner, core, found = RunJoiner(encoder), encoder.core(), []
     for low, high in itertools.pairwise(cuts):
-        ends_inside = pieces[high - 1] != b"\xff"
         # each piece is a chunk: given by row, since a cut between any two is no border of the pattern
         chunks = pl.Series([piece.decode() for piece in pieces[low:high] if piece != b"\xff"], dtype=pl.String)
         numbers = iter(range(len(chunks)))
         rows = np.array([-1 if piece == b"\xff" else next(numbers) for piece in pieces[low:high]], np.int32)
-        block = core.block_of_rows(*as_buffers(chunks), rows, RunJoiner.hold(inside, ends_inside))
+        block = core.block_of_rows(*as_buffers(chunks), rows, HOLD_FIRST | HOLD_LAST)
         found += joiner.join(block).tolist()
-        inside = ends_inside
     assert found == encoder.model_ids[wanted].tolist()
     assert not len(joiner.carry)
-
-
-def test_a_block_says_what_it_holds():
-    """The first run and the last, as log ids; a block that is one run from end to end is not closed."""
-    log = trained("superbpe")
-    encoder = Encoder(log)
-    first = next(pair for pair in encoder.model.supermerges)
-    text = b"".join(encoder.model.content(part) for part in first)
-    core = encoder.core()
-    held = core.block(text, HOLD_FIRST | HOLD_LAST)
-    assert not held.closed
-    assert held.head.tolist() == [part | WHOLE for part in first]
-    assert not len(held.body)
-    assert not len(held.tail)
-    whole = core.block(text + b"\xff" + text, HOLD_FIRST | HOLD_LAST)
-    assert whole.closed
-    assert whole.head.tolist() == whole.tail.tolist() == held.head.tolist()
-    assert whole.body.tolist() == [END_OF_TEXT]
-    assert core.block(text, 0).body.tolist() == RunJoiner(encoder).joined(held.head).tolist()
-    assert core.block(b"", HOLD_LAST | HOLD_FIRST).closed is False
-    assert core.block(b"", HOLD_FIRST).closed is True
-
-
-def test_a_long_run_of_whole_chunks_is_joined_in_windows():
-    """A document of nothing but words that superwords take up, longer than a window; smallest first, and going back."""
-    grows = [supermerge_event(A, B, 256, 9), supermerge_event(256, 256, 257, 8), supermerge_event(C, A, 258, 7)]
-    twice = [*grows, supermerge_event(B, 256, 259, 6)]
-    goes_back = [supermerge_event(B, C, 256, 9), supermerge_event(A, B, 257, 8), supermerge_event(257, C, 258, 7)]
-    rng = random.Random(5)
-    for events in (grows, twice, goes_back):
-        log = model_of(*events, pattern=r"(?s:.)")
-        for window in (8, 16, 4096):
-            encoder = Encoder(log, window=window)
-            for length in (1, 7, 60, 400):
-                run = symbols(rng, length)
-                wanted = encoder.model.to_model_ids(encoder.model.join_chunks([number] for number in run))
-                assert RunJoiner(encoder).joined(np.array(run, np.int32) | np.int32(WHOLE)).tolist() == wanted
-                assert encoder.id_list(bytes(run)) == wanted
 
 
 def superwords_by_chance(rng: random.Random) -> EventLog:
@@ -393,17 +319,6 @@ def test_a_long_run_of_superwords_that_go_back_is_joined_in_windows():
     )
 
 
-def test_superwords_that_go_back_are_joined_smallest_first():
-    """(ab) is made before it can be used by an earlier event: all its places at once, then the smallest again."""
-    events = [merge_event(A, B, 256, 9), supermerge_event(256, C, 257, 8), supermerge_event(C, A, 258, 7)]
-    events += [supermerge_event(D, 256, 259, 6), supermerge_event(D, D, 260, 5)]
-    log = model_of(*events, pattern=r"ab|.")
-    encoder = Encoder(log)
-    for text in ("dabc", "cabcca", "ddddabc", "abcabcabc", "ca" * 50, "d" * 99):
-        chunks = [chunk.encode() for chunk in encoder.split(text)]
-        assert encoder.id_list(text.encode()) == encoder.model.encode_chunks(chunks)
-
-
 def test_a_pattern_of_the_users_own_gives_the_ids_of_the_same_preset():
     """The expression of a preset, run by `regex`: texts, many texts, and stop words."""
     for kind in ("plain", "stops", "boundless"):
@@ -447,13 +362,6 @@ def test_a_stop_word_is_found_among_many():
     assert Encoder(marked).id_list(b"the q") == [256, *"\u2581q".encode()]
 
 
-def test_a_model_whose_deletions_do_not_add_up_is_refused():
-    """Parts that are more than the token was made of would have no place in the core."""
-    log = model_of(merge_event(A, B, 256, 9), delete_event(256, (A, B, C), 1))
-    with pytest.raises(EventLogError, match="it splits 256 into"):
-        Encoder(log).id_list(b"ab")
-
-
 def test_only_base_symbols_are_replayed():
     """A token among the symbols would be split beyond its place."""
     encoder = Encoder(model_of(merge_event(A, B, 256, 9), delete_event(256, (A, B), 1)))
@@ -469,16 +377,6 @@ def test_decoding_lays_bytes_one_behind_the_other(contents, ids):
     """None if one id is none."""
     found = Decoder(contents).decode(np.array(ids, np.int64))
     assert found == (b"".join(contents[number] for number in ids) if set(ids) <= set(contents) else None)
-
-
-def test_an_alphabet_without_all_bytes_and_an_empty_model():
-    """No events at all; a byte outside the alphabet is refused in a list of texts as in one."""
-    few = Tokenizer(EventLog(Header(Alphabet("seen", (b"a", b" ")).to_header(), {"pattern": "gpt2"}), ()))
-    assert few.encode("a aa") == [0, 1, 0, 0]
-    assert few.encode_ordinary_batch(["a", "", " a"]) == [[0], [], [1, 0]]
-    with pytest.raises(UnknownSymbol, match=r"b'b' in b' b'"):
-        few.encode_ordinary_batch(["a", "a b", "c"])
-    assert EncoderCore(few.encoder._named_tables).id_list(b"aa") == [0, 0]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -22,7 +22,6 @@ from streambpe.cli.main import main
 from streambpe.encode import blocks, spread, tasks
 from streambpe.encode.blocks import EncodedBlock
 from streambpe.encode.corpus import encode_corpus
-from streambpe.encode.encoder import PackedEncoder
 from streambpe.encode.spread import encode_runner
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import LimitError, Stopped, UsageError
@@ -124,7 +123,7 @@ def test_stopped_between_tasks_it_goes_on_with_either(
 
     with monkeypatch.context() as patched:
         patched.setattr(spread, "taken_blocks", stopping)
-        for _ in range(4):
+        for _ in range(3):
             stops.append(threading.Event())
             with pytest.raises(Stopped, match="same command"):
                 encoded(texts, tmp_path / "tasks/ids.npy", BESIDE, stop=stops[-1])
@@ -150,8 +149,8 @@ def test_what_a_worker_cannot_hold_is_encoded_by_threads(
 
 
 def a_task(folder: Path, source: Path) -> tuple[tasks.EncodeTask, tasks.EncodeShared]:
-    encoder = PackedEncoder.of(Tokenizer(trained("plain")).encoder)
-    shared = tasks.EncodeShared(encoder, False, folder, "replace", False, 60)
+    encoder = Tokenizer(trained("plain")).encoder
+    shared = tasks.EncodeShared(encoder, folder, "replace", False, 60)
     stretch = Stretch(Source(str(source), "txt", bytes=source.stat().st_size))
     return tasks.EncodeTask(7, ((0, stretch),)), shared
 
@@ -205,7 +204,7 @@ def test_a_killed_command_goes_on_with_either(tmp_path: Path, texts: Path, then:
 
 def test_who_encodes(tmp_path: Path) -> None:
     """Large corpora by processes, small ones and those that one process must read by threads."""
-    packed = PackedEncoder.of(Tokenizer(trained("plain")).encoder)
+    packed = Tokenizer(trained("plain")).encoder
 
     def chosen(size: int, resources: Resources, **more: Any) -> int:
         source = Source("/a.jsonl", "jsonl", bytes=size, **more)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import shutil
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -315,23 +314,6 @@ def test_a_list_of_merges_is_the_log_unless_a_token_is_made_again(pairs, chunks)
 # ignore_merges: whole chunks that are tokens are taken without merging
 
 
-@pytest.mark.long
-def test_a_file_that_ignores_merges_is_read_where_that_changes_nothing(old, texts, tmp_path):
-    """As Llama 3's files say it: read, extended and written again beside the library, with what they say kept."""
-    document = json.loads((old / "tokenizer.json").read_text(encoding="utf-8"))
-    document["model"]["ignore_merges"] = True
-    (tmp_path / "old.json").write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
-    assert import_hf(tmp_path / "old.json") == import_hf(old / "tokenizer.json")
-    train(tmp_path / "run", [str(texts[1])], resources=SMALL, extend=tmp_path / "old.json", vocab_size=350)
-    streambpe.export(tmp_path / "run", "hf", tmp_path / "new.json", onto=tmp_path / "old.json", verify=str(texts[1]))
-    assert json.loads((tmp_path / "new.json").read_text(encoding="utf-8"))["model"]["ignore_merges"] is True
-    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "new.json"))
-    ours = Tokenizer.from_event_log(log_of(tmp_path / "run"))
-    tokens = [ours.decode([number]) for number in range(350) if number not in (0, 1, 330)]
-    for text in (natural_text(9, 300), *tokens):
-        assert theirs.encode(text, add_special_tokens=False).ids == ours.encode_ordinary(text), text
-
-
 def test_a_file_that_ignores_merges_is_refused_where_that_changes_a_chunk(tmp_path):
     """A token that only a whole chunk can become."""
     log = _log((98, 99, 256), (97, 98, 257), (257, 99, 258))  # "abc" is a + bc, unless it is taken whole
@@ -348,25 +330,6 @@ def test_a_file_that_ignores_merges_is_refused_where_that_changes_a_chunk(tmp_pa
     streambpe.export(_log((97, 98, 256)), "tiktoken", tmp_path / "ranks.tiktoken")
     ranks.write_bytes((tmp_path / "ranks.tiktoken").read_bytes())
     assert import_file(ranks, pattern="gpt4o").events == _log((97, 98, 256)).events
-
-
-@pytest.mark.long
-def test_transformers_loads_the_folder(old, made, tmp_path):
-    """Old ids are those of the old folder; its template, roles and added tokens are still there."""
-    transformers = pytest.importorskip("transformers")
-    config = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>"}
-    shutil.copytree(old, tmp_path / "old")
-    (tmp_path / "old/tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
-    streambpe.export(made, "hf", f"{tmp_path}/new/", onto=tmp_path / "old")
-    before, after = (transformers.AutoTokenizer.from_pretrained(str(tmp_path / name)) for name in ("old", "new"))
-    assert len(after) == len(before) + NEW
-    assert before.convert_ids_to_tokens(range(331)) == after.convert_ids_to_tokens(range(331))
-    text = f"{natural_text(9, 300)}<tool>"
-    ids = after(text)["input_ids"]
-    assert (ids[0], ids[-2:]) == (0, [330, 1])
-    assert (after.bos_token, after.eos_token) == ("<s>", "</s>")
-    assert ids[1:-2] == Tokenizer.from_event_log(log_of(made)).encode_ordinary(natural_text(9, 300))
-    assert len(ids) < len(before(text)["input_ids"])
 
 
 @pytest.mark.long
@@ -393,6 +356,7 @@ def test_a_file_made_of_ranks_is_read_and_extended(old, texts, tmp_path):
     assert result.exact
     assert result.joins is not None
     assert result.joins.otherwise == 0
+    assert json.loads((tmp_path / "new.json").read_text(encoding="utf-8"))["model"]["ignore_merges"] is True
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "new.json"))
     ours = Tokenizer.from_event_log(log_of(tmp_path / "run"))
     theirs.encode_special_tokens = True

@@ -94,42 +94,17 @@ def counted(file: Path, documents: list[str]) -> list[int]:
 
 @pytest.mark.every(4)
 @pytest.mark.parametrize("name", OPTIONS)
-def test_ids_are_those_of_the_package_however_a_document_is_cut(model, name, monkeypatch):
-    """A chunk is a word where no piece reaches over the beginning of one; long documents are then cut between words."""
-    monkeypatch.setattr("streambpe.inspect.pieces._PART", 40)
-    monkeypatch.setattr("streambpe.inspect.pieces._LONGEST_RULE", 20)
+def test_ids_are_those_of_the_package(model, name, monkeypatch):
+    """Of documents that end within blocks, and go on over many."""
+    monkeypatch.setattr("streambpe.inspect.pieces._BLOCK", 700)
     texts = [text for text in strange_texts(300) if text]
     documents = [*texts, " ".join(texts), "\n".join(texts)]
     assert counted(model(name), documents) == counted_by_the_package(model(name), documents)
-    found = SentencePiece(model(name))
-    assert found.in_words == (name != "over spaces")
-    assert bool(found.cut("in the end " * 40)[0]) == (name != "over spaces")
-
-
-def test_a_model_whose_word_mark_is_not_used_needs_documents_whole(model, tmp_path):
-    """Pieces that are not used, as a vocabulary cut to what occurs has them, are what they were made of."""
-    data = bytearray(model("bytes").read_bytes())
-    rng = random.Random(1)
-    mark = "▁".encode()
-    at, unused = 0, 0
-    while data[at] == 0x0A:  # a piece: 0A size, 0A size text, 15 and the score in 4 bytes; its type if it is not normal
-        size, length = data[at + 1], data[at + 3]
-        if size == length + 7 and (data[at + 4 : at + 4 + length] == mark or rng.random() < 0.3):
-            data[at + 1] += 2
-            data[at + 2 + size : at + 2 + size] = b"\x18\x05"
-            size, unused = size + 2, unused + 1
-        at += 2 + size
-    assert unused > 100
-    (tmp_path / "x.model").write_bytes(data)
-    texts = [text for text in strange_texts(100) if text]
-    assert counted(tmp_path / "x.model", texts) == counted_by_the_package(tmp_path / "x.model", texts)
-    assert not SentencePiece(tmp_path / "x.model").in_words
 
 
 def test_it_is_measured_beside_a_model(model, tmp_path, monkeypatch):
     """Every measure from the package's ids, document by document; the text is read in small blocks."""
     monkeypatch.setattr("streambpe.inspect.pieces._BLOCK", 700)
-    monkeypatch.setattr("streambpe.inspect.pieces._PART", 300)
     documents = [*DOCUMENTS[:40], *(text for text in HOSTILE if text)]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in documents))
     path = str(model("bytes"))
@@ -153,17 +128,16 @@ def test_it_is_measured_beside_a_model(model, tmp_path, monkeypatch):
     assert [row["model"] for row in json.loads(cli(*asked, "--json").stdout)] == [str(asked[1]), path]
 
 
-def test_a_document_that_is_too_long_for_pieces_over_spaces(model):
-    """It is needed whole, so --memory decides; other models take it in parts."""
+def test_a_document_that_is_too_long(model):
+    """It is needed whole, so --memory decides."""
     text = Source("text", "iterator", texts=["the end of it " * 50_000])
-    small = Resources(1, 1)
     with pytest.raises(LimitError, match="needs it whole"):
-        count_pieces(SentencePiece(model("over spaces")), text, small)
-    assert count_pieces(SentencePiece(model("usual")), text, small).bytes == 700_000
+        count_pieces(SentencePiece(model("usual")), text, Resources(1, 1))
+    assert count_pieces(SentencePiece(model("usual")), text).bytes == 700_000
 
 
-def test_a_unigram_model_is_measured_by_whole_documents(tmp_path):
-    """Its scores add up over a document, so no cut is exact for all of them; import refuses every .model."""
+def test_a_unigram_model_is_measured_and_not_imported(tmp_path):
+    """Import refuses every .model."""
     lines = natural_text(3, 20_000).splitlines()
     out = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
@@ -172,7 +146,6 @@ def test_a_unigram_model_is_measured_by_whole_documents(tmp_path):
     path = tmp_path / "x.model"
     path.write_bytes(out.getvalue())
     assert counted(path, lines) == counted_by_the_package(path, lines)
-    assert not SentencePiece(path).in_words
     told = cli("import", path, "-o", tmp_path / "log", expect=1).stderr
     assert f"evaluate --tokenizer {path}" in told
 

@@ -173,12 +173,3 @@ def test_shards_that_are_no_number_and_no_size_are_refused(tmp_path, asked):
     with pytest.raises(UsageError, match=r"--shards .*Nothing was written"):
         encode_corpus(Tokenizer(trained("plain")), [corpus(tmp_path)], tmp_path / "ids.npy", shards=asked)
     assert os.listdir(tmp_path) == ["a.jsonl"]
-
-
-def test_what_cannot_be_made_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="--shards 0"):
-        encode_corpus(Tokenizer(trained("plain")), [corpus(tmp_path)], tmp_path / "ids.npy", shards=0)
-    assert os.listdir(tmp_path) == ["a.jsonl"]
-    write_event_log(tmp_path / "m.events.jsonl", trained("plain"))
-    refused = cli("encode", tmp_path / "m.events.jsonl", tmp_path / "a.jsonl", "--shards", 2, expect=2)
-    assert "give its name with -o" in refused.stderr

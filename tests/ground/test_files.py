@@ -14,7 +14,6 @@ from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.formats.export import export
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
-from streambpe.files import put_in_place, whole_file
 from streambpe.outputs import parents_made
 from streambpe.store.run import Run
 from streambpe.train.commands import train
@@ -67,19 +66,6 @@ def run(tmp_path_factory) -> Path:
     run = text_run(tmp_path_factory.mktemp("files") / "run", "the cat and the other cat\n" * 20)
     train(run, vocab_size=265, resources=SMALL)
     return run
-
-
-def test_a_file(disk, tmp_path):
-    with whole_file(tmp_path / "file") as temporary:
-        temporary.write_bytes(b"text")
-    assert (tmp_path / "file").read_bytes() == b"text"
-
-
-def test_a_folder(disk, tmp_path):
-    (tmp_path / "made").mkdir()
-    (tmp_path / "made/file").write_bytes(b"text")
-    put_in_place(tmp_path / "made", tmp_path / "folder")
-    assert (tmp_path / "folder/file").read_bytes() == b"text"
 
 
 def test_counting_and_learning(disk, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import shutil
@@ -120,15 +119,6 @@ def test_status_and_lock_are_advice(tmp_path, monkeypatch):
     assert not list(tmp_path.glob("*.streambpe.new"))
 
 
-@pytest.mark.long
-def test_progress_that_nobody_can_read_ends_nothing(made, tmp_path):
-    """stderr on a full disk: --progress jsonl is not shown, and the count goes on."""
-    with open("/dev/full", "w") as full:
-        done = limited("count", tmp_path / "run", made / "a.txt", "--progress", "jsonl", *MEMORY,
-                   capture_output=False, stdout=subprocess.PIPE, stderr=full)  # fmt: skip
-    assert json.loads((tmp_path / "run" / "status.json").read_text())["stage"] == "counted", done
-
-
 def test_a_reporter_goes_on_without_its_reader(tmp_path):
     """What shows progress fails once: from then on only status.json is written."""
     with Reporter(Meter("counting"), Run(tmp_path).write_status, "none") as reporter:
@@ -183,18 +173,6 @@ def test_real_disks_of_many_sizes(size, superwords, made, disk, tmp_path):
     cli("train", tmp_path / "beside", *options)
     logs = [read_event_log(folder / "model.events.jsonl").events for folder in (run, tmp_path / "beside")]
     assert logs[0] == logs[1]
-
-
-@pytest.mark.long
-def test_a_database_that_a_full_disk_cannot_begin(made, disk):
-    """`state.duckdb does not open` was said where nothing was wrong but the disk."""
-    place = disk("64m")
-    run = place / "run"
-    run.mkdir()
-    (place / "filler").write_bytes(b"x" * (shutil.disk_usage(place).free))
-    is_one_message(limited("count", run, made / "a.txt", *MEMORY))
-    (place / "filler").unlink()
-    cli("count", run, made / "a.txt", *MEMORY)
 
 
 @pytest.mark.parametrize("way", ["write_array", "save_array"])

@@ -25,7 +25,7 @@ from streambpe.store.parts import PartWriter, list_parts
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.trainings import fill_token_counts
-from streambpe.system import library_pages, resident_bytes, tree_pids, unmap
+from streambpe.system import library_pages, resident_bytes, tree_pids
 from streambpe.train.commands import train
 from streambpe.train.counting.sizes import Sizes
 from streambpe.train.engine.engine import Engine
@@ -109,19 +109,6 @@ def touch_library_pages() -> None:
     """All of them are resident then (Linux 5.14), whatever was called or given back before."""
     for start, size in library_pages():
         ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), 22)  # MADV_POPULATE_READ
-
-
-@pytest.mark.skipif(not library_pages(), reason="this system does not tell what is mapped")
-def test_idle_library_pages_go_back_and_come_again():
-    """Code that stands idle is unmapped, and what is called afterwards works as before."""
-    frame = pl.DataFrame({"a": [3, 1, 2] * 1000})
-    expected = frame.group_by("a").len().sort("a")
-    touch_library_pages()
-    (me, *_) = tree_pids()
-    before = resident_bytes(me)
-    unmap(library_pages())
-    assert resident_bytes(me) < before - 10 * MB
-    assert frame.group_by("a").len().sort("a").equals(expected)
 
 
 @pytest.mark.skipif(not library_pages(), reason="this system does not tell what is mapped")
@@ -307,17 +294,6 @@ def test_superwords_below_their_least_end_at_once(tmp_path):
     assert "Nothing was changed" in done.stderr
     assert not (tmp_path / "run").exists()
     cli_process(*command, "--vocab-size", 280, "--memory", "400MB")
-
-
-@pytest.mark.long
-def test_encoding_below_the_least_ends_at_once(tmp_path):
-    """Exit 3, and no output is begun."""
-    source = tmp_path / "a.txt"
-    source.write_text("the cat and the dog\n" * 50)
-    cli_process("train", tmp_path / "run", source, "--vocab-size", 280, "--memory", "256MB")
-    cli_process("encode", tmp_path / "run", source, "-o", tmp_path / "ids.npy", "--memory", "255MB", expect=3)
-    assert not list(tmp_path.glob("ids.npy*"))
-    cli_process("encode", tmp_path / "run", source, "-o", tmp_path / "ids.npy", "--memory", "256MB")
 
 
 @pytest.mark.long

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import pickle
-import pkgutil
 import re
 import subprocess
 import sys
@@ -15,7 +14,6 @@ from pathlib import Path
 import pytest
 
 import streambpe
-from tests.runs import SMALL
 
 HEAVY = ("duckdb", "polars", "pyarrow", "numpy", "regex", "rich", "streambpe.train.commands")
 WAYS = {
@@ -87,16 +85,6 @@ def test_no_two_classes_have_the_same_name():
     assert {name for name, times in names.items() if times > 1} == set()
 
 
-def test_a_function_that_is_also_a_package_stays_both():
-    """Every public name that is also a subpackage or module of streambpe can be called after that is loaded."""
-    modules = {module.name for module in pkgutil.iter_modules(streambpe.__path__)}
-    both = modules & set(streambpe.__all__)
-    assert both == {"train"}
-    for name in both:
-        __import__(f"streambpe.{name}")
-        assert callable(getattr(streambpe, name))
-
-
 def test_every_public_name_is_there_and_listed():
     """__all__, __dir__ and the attributes agree; an unknown one is an AttributeError."""
     assert dir(streambpe) == sorted(streambpe.__all__)
@@ -113,21 +101,3 @@ def test_train_is_inspected_and_pickled_as_a_function_is():
     assert pickle.loads(pickle.dumps(streambpe.train)) is streambpe.train
     assert inspect.getmodule(commands.train) is commands
     assert "streambpe.train" in inspect.getsource(streambpe.train)
-
-
-def train_there(arguments: tuple) -> int:
-    """For another process."""
-    call, run, text = arguments
-    return call(run, [text], vocab_size=260, resources=SMALL).events
-
-
-@pytest.mark.long
-def test_train_is_sent_to_another_process(tmp_path):
-    """As by a pool that maps it over corpora."""
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
-    (tmp_path / "a.txt").write_text("the cat and the dog and the cat\n")
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        task = (streambpe.train, str(tmp_path / "run"), str(tmp_path / "a.txt"))
-        assert pool.submit(train_there, task).result() > 0

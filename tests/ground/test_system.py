@@ -160,14 +160,6 @@ class Synced:
             raise OSError(self.fails, os.strerror(self.fails))
 
 
-def test_macos_syncs_to_the_disk_itself(tmp_path, monkeypatch):
-    synced = Synced(monkeypatch)
-    (tmp_path / "file").write_bytes(b"x")
-    system.sync_file(tmp_path / "file")
-    system.sync_folder(tmp_path)
-    assert synced.asked == ["full 51", "full 51"]
-
-
 def test_a_disk_that_knows_no_full_sync_gets_the_plain_one(tmp_path, monkeypatch):
     """A network disk or a USB stick on macOS."""
     synced = Synced(monkeypatch, errno.ENOTSUP)
@@ -180,12 +172,6 @@ def test_a_full_sync_that_fails_is_told(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="Input/output error"):
         system.sync_folder(tmp_path)
     assert synced.asked == ["full 51"]
-
-
-def test_windows_opens_no_folders_to_sync_them(tmp_path, monkeypatch):
-    monkeypatch.delattr(os, "O_DIRECTORY", raising=False)
-    monkeypatch.setattr(os, "open", lambda *a: pytest.fail("a folder was opened"))
-    system.sync_folder(tmp_path)
 
 
 def test_a_file_that_another_has_open_is_replaced_when_it_is_closed(tmp_path, monkeypatch):
@@ -386,7 +372,7 @@ def test_a_lock_is_freed_though_a_forked_process_has_the_file(tmp_path):
 
 @pytest.mark.long
 def test_no_file_is_read_in_the_encoding_of_the_locale(tmp_path: Path) -> None:
-    """job.json was: under another locale `resume` went on with other paths, or called it damaged."""
+    """What was asked for was: under another locale `resume` went on with other paths, or called it damaged."""
     (tmp_path / "a.txt").write_text("the cat sat on the mat\n" * 200)
     told = ""
     for command in (["train", "run", "a.txt", "-s", "270"], ["resume", "run"], ["check", "run"], ["status", "run"]):

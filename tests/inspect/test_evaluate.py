@@ -17,7 +17,7 @@ from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect import evaluate as module
 from streambpe.inspect import measures
-from streambpe.inspect.evaluate import ALL, Evaluation, evaluate, print_evaluations
+from streambpe.inspect.evaluate import ALL, evaluate
 from streambpe.inspect.measures import MEASURES, renyi_efficiency
 from streambpe.model.eventlog import write_event_log
 from streambpe.resources import Resources
@@ -126,12 +126,17 @@ def test_the_table_of_chunks_may_overflow(sources, tmp_path, monkeypatch):
     model = save("plain", tmp_path)
     expected = evaluate([model], sources, resources=SMALL)
     made: list[int] = []
-    fold = module._ChunkUses.fold
-    monkeypatch.setattr(module._ChunkUses, "fold", lambda self: (made.append(1), fold(self))[1])
-    original = module._ChunkUses.__init__
-    monkeypatch.setattr(
-        module._ChunkUses, "__init__", lambda self, tokenizer, blocks, most: original(self, tokenizer, blocks, 0)
-    )
+
+    class Full(module.ChunkCounts):
+        @property
+        def held(self):
+            return 1 << 40
+
+        def take(self):
+            made.append(1)
+            return super().take()
+
+    monkeypatch.setattr(module, "ChunkCounts", Full)
     monkeypatch.setattr(module, "_MOST_BLOCK", 900)
     assert evaluate([model], sources, resources=SMALL) == expected
     assert len(made) > 6
@@ -197,14 +202,6 @@ def test_rivals_are_measured_beside(sources, tmp_path):
     assert ours.values["tokens"] == theirs.values["tokens"]
 
 
-def test_models_named_by_absolute_and_by_relative_paths_stand_in_one_table():
-    """Each as it was named."""
-    out = io.StringIO()
-    values = dict.fromkeys(MEASURES, 1.0)
-    print_evaluations([Evaluation(name, ALL, values) for name in ("/runs/en", "runs/de", "hf/tokenizer.json")], "", out)
-    assert out.getvalue().splitlines()[0].split() == ["/runs/en", "runs/de", "hf/tokenizer.json"]
-
-
 def test_parity_was_printed_for_texts_that_do_not_say_the_same_without_a_word(tmp_path):
     """It says what it compares; and that the texts differ, if they have other numbers of documents."""
     model = save("plain", tmp_path)
@@ -247,7 +244,7 @@ def test_the_command_prints_tables_json_and_csv(sources, tmp_path):
     assert "tokens beside those of the first source); these do not: they have " in told.stderr
     shown = told.stdout.splitlines()
     assert len(shown) == 7
-    assert shown[1].split()[:2] == ["plain.events.jsonl", "a.jsonl"]
+    assert shown[1].split()[:2] == [models[0], sources[0]]
     together = cli("evaluate", *models, *texts).stdout
     for name in MEASURES:
         assert (name in together) == (name not in measures.APART)
@@ -277,7 +274,7 @@ def test_groups_are_their_files_put_together(kind, tmp_path):
     assert [row["group"] for row in found] == ["(no group)", "de", "en", ALL]
     for row in found[:-1]:
         (alone,) = evaluate([model], [str(together / f"{row['group']}.jsonl")], resources=SMALL)
-        assert {key: value for key, value in row.items() if key not in ("model", "group", "parity")} == alone.values
+        assert {key: row[key] for key in alone.values} == alone.values
         assert row["parity"] == row["tokens"] / found[1]["tokens"]
     by_folder = json.loads(cli("evaluate", model, *texts, "--by", "group", "--group-by", "folder", "--json").stdout)
     assert by_folder == found

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import math
 import re
 from collections import Counter
 from html.parser import HTMLParser
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -22,13 +22,14 @@ from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.inspect import curves
 from streambpe.inspect.charts import Series, line_chart, linear_ticks, log_ticks, short, thinned
-from streambpe.inspect.curves import choose_stops, growth, uses_in_run, uses_in_texts
+from streambpe.inspect.curves import choose_stops, growth, uses_in_parts, uses_in_texts
 from streambpe.inspect.page import render, report
-from streambpe.inspect.page_panels import panels, speeds
+from streambpe.inspect.page_panels import panels
 from streambpe.inspect.page_vocabulary import KINDS, kind_of, kinds_counted
 from streambpe.model.eventlog import EventLog, Op
 from streambpe.progress import Meter
 from streambpe.sources.find import find_sources
+from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.text.shown import shown
 from streambpe.train.commands import train
@@ -57,51 +58,15 @@ def made(run, tmp_path_factory) -> tuple[dict[str, Any], str]:
     return report(run, path, resources=SMALL), path.read_text(encoding="utf-8")
 
 
-def renyi(counts: list[int], size: int) -> float:
-    total = sum(counts)
-    return math.log2(sum((n / total) ** 2.5 for n in counts)) / -1.5 / math.log2(size)
-
-
 def test_what_the_tables_say_is_what_the_page_says(run, made):
     """Events and passes, by SQL of the test's own."""
     facts, _ = made
     assert facts["merges"] == rows(run, "SELECT seq + 1, n FROM events ORDER BY seq")
     assert len(facts["merges"]) == facts["events"] == len(log_of(run).events)
-    passes = rows(run, "SELECT first_seq + events, events, seconds, memory_bytes FROM batches ORDER BY batch")
-    assert [(p["events_so_far"], p["events"], p["memory_bytes"]) for p in facts["passes"]] == [
-        (so_far, events, memory) for so_far, events, _, memory in passes
-    ]
-    assert facts["passes"][-1]["seconds_so_far"] == pytest.approx(sum(row[2] for row in passes))
-    assert len(passes) <= 120, "each is a point"
-    rates = [rate for _, rate in speeds(facts["passes"])]
-    assert rates == pytest.approx([events / seconds for _, events, seconds, _ in passes])
+    passes = rows(run, "SELECT first_seq + events, seconds FROM batches ORDER BY batch")
+    assert [events for _, events in facts["passes"]] == [events for events, _ in passes]
+    assert [seconds for seconds, _ in facts["passes"]] == pytest.approx(list(accumulate(s for _, s in passes)))
     assert facts["sha256"] == dict(rows(run, "FROM facts"))["sha256"]
-
-
-@pytest.mark.long
-def test_growth_equals_encoding_every_chunk_at_every_size(run, made):
-    """Tokens, ids used, Rényi and bytes per token of a vocabulary cut to each size; the last is the whole."""
-    facts, _ = made
-    chunks = dict(rows(run, "SELECT chunk, n FROM chunk_counts"))
-    text_bytes = sum(len(chunk.encode()) * n for chunk, n in chunks.items())
-    sizes = [stop["size"] for stop in facts["growth"]]
-    assert sizes == sorted(sizes)
-    assert len(sizes) > 6
-    assert sizes[-1] == OPTIONS["vocab_size"]
-    uses: Counter[int] = Counter()
-    for stop in facts["growth"]:
-        tokenizer = Tokenizer.load(run, stop["size"])
-        uses = Counter()
-        for chunk, n in chunks.items():
-            for number in tokenizer.encoder.encode_chunk(chunk):
-                uses[number] += n
-        total = sum(uses.values())
-        assert (stop["tokens"], stop["used"]) == (total, len(uses))
-        assert stop["used_share"] == len(uses) / stop["size"]
-        assert stop["bytes_per_token"] == pytest.approx(text_bytes / total)
-        assert stop["renyi"] == pytest.approx(renyi(list(uses.values()), len(uses)))
-        assert stop["renyi_vocab"] == pytest.approx(renyi(list(uses.values()), stop["size"]))
-    assert facts["frequencies"] == sorted(uses.values(), reverse=True)
 
 
 @pytest.mark.every(3)
@@ -122,7 +87,7 @@ def test_growth_of_every_kind_of_model(kind, tmp_path, monkeypatch):
         for stop, (events, size) in zip(found, stops, strict=True):
             tokenizer = Tokenizer.from_event_log(EventLog(log.header, log.events[:events]))
             uses = Counter(number for document in DOCUMENTS[:30] for number in tokenizer.encode_ordinary(document))
-            assert (stop["size"], stop["tokens"], stop["used"]) == (size, uses.total(), len(uses))
+            assert tuple(map(stop.get, ("vocab_size", "tokens", "vocab_used"))) == (size, uses.total(), len(uses))
             assert size == tokenizer.n_vocab
             text_bytes = sum(len(document.encode()) for document in DOCUMENTS[:30])
             assert stop["bytes_per_token"] == text_bytes / uses.total()
@@ -132,14 +97,16 @@ def test_growth_of_every_kind_of_model(kind, tmp_path, monkeypatch):
     run = tmp_path / "run"
     cli("count", run, text, "--pattern", pattern, "--memory", "300MB")
     chunks = rows(run, "SELECT chunk, n FROM chunk_counts")
-    found, last = growth(log, lambda tokenizer: uses_in_run(tokenizer, Run(run), 4 << 20), Meter("measuring"))
+    found, last = growth(
+        log, lambda tokenizer: uses_in_parts(tokenizer, list_parts(Run(run)), 4 << 20), Meter("measuring")
+    )
     for stop, (events, size) in zip(found, stops, strict=True):
         encoder = Encoder(EventLog(log.header, log.events[:events]))
         uses = Counter()
         for chunk, n in chunks:
             for number in encoder.named(encoder.encode_chunk(chunk)):
                 uses[number] += n
-        assert (stop["size"], stop["tokens"], stop["used"]) == (size, uses.total(), len(uses))
+        assert tuple(map(stop.get, ("vocab_size", "tokens", "vocab_used"))) == (size, uses.total(), len(uses))
         assert size == encoder.model.n_vocab
     assert {i: n for i, n in enumerate(last.tolist()) if n} == dict(uses)
 
@@ -159,7 +126,9 @@ def test_a_vocabulary_with_deletions_is_measured_with_one_encoder_at_a_time(tmp_
             most.append(len(alive))
 
     monkeypatch.setattr(of_tokenizers, "Encoder", Noted)
-    found, _ = growth(log, lambda tokenizer: uses_in_run(tokenizer, Run(run), 4 << 20), Meter("measuring"))
+    found, _ = growth(
+        log, lambda tokenizer: uses_in_parts(tokenizer, list_parts(Run(run)), 4 << 20), Meter("measuring")
+    )
     assert len(found) > 5
     assert max(most) <= 2
 
@@ -171,7 +140,7 @@ def test_a_page_with_superwords(made, tmp_path):
     facts["merges"] = [(i, n) for i, n in facts["merges"] if i % 3]
     by_name = {panel.name: panel for panel in panels(facts)}
     assert by_name["merge-counts"].chart.startswith("<svg")
-    for name in ("frequencies", "used", "renyi", "compression"):
+    for name in ("frequencies", "renyi", "compression"):
         assert not by_name[name].chart
         assert "nothing to measure it on" in by_name[name].says
     page = render(facts)
@@ -222,7 +191,7 @@ def test_the_page_is_whole_and_fetches_nothing(made):
     for panel in panels(facts):
         assert panel.chart or panel.rows or panel.says, panel.name
         assert f">{panel.title}</" in page
-    assert page.count("<svg") == 7
+    assert page.count("<svg") == 5
 
 
 @pytest.mark.long
@@ -276,12 +245,6 @@ def test_charts_scale_and_thin():
     assert line_chart("x", [Series("a", [])], x="x", y="y") == ""
     assert line_chart("x", [Series("a", [(1, 0)])], x="x", y="y", log_y=True) == ""
     assert "<circle" in line_chart("x", [Series("a", [(1, 5)])], x="x", y="y", log_y=True)
-    means = speeds(
-        [{"events_so_far": 2 * i, "seconds_so_far": i / 2, "events": 2, "memory_bytes": 1} for i in range(1, 1001)]
-    )
-    assert len(means) <= 120
-    assert means[-1] == (500, pytest.approx(4))
-    assert [rate for _, rate in means] == pytest.approx([4] * len(means))
 
 
 @needs_chromium
@@ -290,7 +253,7 @@ def test_the_page_in_a_browser(made, tmp_path):
     """Wide and light, narrow as a phone and dark: all charts are drawn, nothing is too wide, no console message."""
     facts, page = made
     (tmp_path / "page.html").write_text(page, encoding="utf-8")
-    names = ("compression", "used", "renyi", "frequencies", "merge-counts", "speed")
+    names = ("compression", "renyi", "frequencies", "merge-counts", "speed")
     colours = []
     with Browser(tmp_path) as browser:
         for width, dark in ((1300, False), (375, True), (3840, False)):
@@ -311,7 +274,7 @@ def test_the_page_in_a_browser(made, tmp_path):
             last = facts["growth"][-1]
             told, hidden = browser.run(script)
             efficiency = float(f"{last['renyi']:.4g}")
-            assert f"over ids that occur  {last['size']:,}: {efficiency}" in told
+            assert f"over ids that occur  {last['vocab_size']:,}: {efficiency}" in told
             assert hidden
             colours.append(browser.run("getComputedStyle(document.body).backgroundColor"))
         assert browser.complaints == []
@@ -418,6 +381,8 @@ def test_superwords_are_measured_on_the_stored_documents(tmp_path):
     assert facts["growth"] == told["growth"]
     assert facts["vocabulary"] == told["vocabulary"]
     assert "w" in facts["vocabulary"]["kind"]
+    pruned = json.loads(cli("prune", run, "--to", 850, "-o", tmp_path / "p.events.jsonl", "--json").stdout)
+    assert pruned["bytes_per_token_before"] == facts["growth"][-1]["bytes_per_token"]
 
 
 def test_the_page_names_one_renyi_efficiency_as_it_is_drawn(made):
@@ -441,7 +406,7 @@ def test_several_runs_on_the_same_axes(run, made, tmp_path):
     assert [one["run"] for one in facts["others"]] == [str(other)]
     assert facts["others"][0]["growth"] == report(other, tmp_path / "o.html", resources=SMALL)["growth"]
     for panel in panels(facts):
-        if panel.chart and panel.name != "kinds":
+        if panel.chart:
             assert list(panel.legend) == ["run", "other"], panel.name
             assert panel.chart.count("<polyline") == 2
     assert "<h1>run and other</h1>" in page

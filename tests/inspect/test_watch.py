@@ -52,7 +52,6 @@ def test_a_finished_run_is_shown_as_it_went(trained):
     passes = rows(trained, "SELECT events FROM batches ORDER BY batch")
     assert status["passes"] == len(passes)
     assert status["batch_events"] == passes[-1][0]
-    assert f"{len(passes)} in the tables, {444 / len(passes):,.1f} events each, {max(passes)[0]} at most" in text
     assert status["memory_limit_bytes"] == SMALL.memory_bytes
     assert f"of {SMALL.memory_bytes / 1e6:.1f} MB, at most" in text
     ((last, n),) = rows(trained, "SELECT shown, n FROM merge_curve ORDER BY seq DESC LIMIT 1")

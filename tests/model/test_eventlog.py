@@ -262,22 +262,6 @@ def test_an_empty_file_is_not_a_log(tmp_path):
         read_event_log(damaged(tmp_path, []))
 
 
-def test_a_write_that_fails_leaves_the_old_log(tmp_path, monkeypatch):
-    """When the disk fails before the rename, the old file stands and no temporary file is left."""
-    path = tmp_path / "model.events.jsonl"
-    write_event_log(path, LOG)
-    before = path.read_bytes()
-
-    def disk_full(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", disk_full)
-    with pytest.raises(OSError, match="No space left"):
-        write_event_log(path, EventLog(LOG.header, ()))
-    assert path.read_bytes() == before
-    assert os.listdir(tmp_path) == ["model.events.jsonl"]
-
-
 def test_script_symbols_are_written_as_a_size(tmp_path):
     """An alphabet of numbers is not listed symbol by symbol, and reads back the same."""
     header = Header(script_alphabet("drop").to_header())

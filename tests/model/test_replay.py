@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streambpe.errors import UnknownSymbol
-from streambpe.model.alphabet import bytes_alphabet, chars_alphabet, seen_alphabet, utf8_alphabet
+from streambpe.model.alphabet import bytes_alphabet, chars_alphabet, seen_alphabet
 from streambpe.model.eventlog import (
     EventLog,
     Header,
@@ -21,9 +21,8 @@ from streambpe.model.eventlog import (
     supermerge_event,
 )
 from streambpe.model.replay import Model, events_for_size, merge, sizes, steps
-from tests import oracles
 from tests.oracles import Deletions, as_model, train_boundless, train_words
-from tests.samples import chunks_of, documents, sample_text, word_counts
+from tests.samples import documents, word_counts
 from tests.tiers import examples
 from tests.train.test_reference import boundless_options, deletion_rules
 
@@ -226,13 +225,3 @@ def test_events_that_contradict_the_alphabet_are_refused():
     """A log whose ids do not follow from its merges cannot be replayed."""
     with pytest.raises(ValueError, match="which has id 256 here"):
         model(merge_event(A, B, 257, 3))
-
-
-@pytest.mark.parametrize("rules", [{}, {"deletions": Deletions.at(0.7)}, {"ties": "bytes", "overlaps": "disjoint"}])
-def test_a_real_text_is_encoded_as_it_was_trained(rules):
-    """On a text with repeats, accents and other scripts every chunk gets its training segmentation."""
-    counts = oracles.count_chunks([chunks_of(sample_text(6))])
-    training = train_words(counts, utf8_alphabet(), 500, **rules)
-    m = as_model(training)
-    assert [m.encode_chunk(chunk) for chunk in counts] == training.corpus.sequences
-    assert training.target_reached

@@ -27,8 +27,6 @@ from streambpe.resources import Resources
 from streambpe.sources import not_text
 from streambpe.sources.decode import is_valid_utf8
 from streambpe.sources.find import find_sources
-from streambpe.store.identity import replace_known
-from streambpe.store.run import Run
 from streambpe.text.expressions import least_length
 from streambpe.text.patterns import find_pattern
 from streambpe.text.split_worker import SplitProcess
@@ -423,22 +421,6 @@ def test_encode_and_plan_refuse_it_too(tmp_path):
         assert "a PNG image" in result.stderr
         assert invoke(*command, "--bad-utf8", "replace").exit_code == 0
     assert "a PNG image" in invoke("plan", tmp_path / "a.txt", *MEMORY).stderr
-
-
-def test_a_run_that_keeps_no_record_of_bad_utf8(tmp_path):
-    """The field is new in counting.json: a record without it is read."""
-    (tmp_path / "a.txt").write_text("the cat")
-
-    stop = threading.Event()
-    stop.set()
-    with pytest.raises(Stopped):
-        count(tmp_path / "run", [str(tmp_path / "a.txt")], resources=SMALL, stop=stop)
-    record = Run(tmp_path / "run").path / "counting.json"
-    facts = json.loads(record.read_text())
-    for source in facts["sources"]:
-        del source["any_bytes"]
-    replace_known(record, json.dumps(facts).encode())
-    assert resume_count(tmp_path / "run", resources=SMALL).counted == 1
 
 
 @pytest.mark.parametrize("words", [["RUN", ""], ["RUN", "text.txt", ""], ["", "text.txt"]])

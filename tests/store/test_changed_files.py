@@ -166,13 +166,10 @@ CASES = [
     ("counting", "counts", {"other": "t"}),
     ("counting", "sequences/part-*.chunks.parquet", {"other": "t", "half": "t", "lost": "t"}),
     ("counting", "sequences/part-*1.parquet", {"other": "t", "empty": "t", "cut": "t", "longer": "t", "lost": "t"}),
-    ("counting", "counting.json", {"other": "t", "empty": "t", "half": "t", "lost": "m"}),
-    ("counting", "job.json", {"other": "t", "empty": "t", "lost": "t"}),
     ("counting", "run.json", {"other": "t", "empty": "t", "lost": "t"}),
     ("counting", "state.duckdb", {"other": "t", "empty": "t", "half": "t", "lost": "m"}),
     ("learning", "counts/*.parquet", {"other": "t", "lost": "t"}),
     ("learning", "state.duckdb", {"other": "t"}),
-    ("learning", "job.json", {"other": "t", "lost": "t"}),
     ("learning", "pending.events", {"other": "t", "empty": "t", "half": "m", "cut": "m", "longer": "m", "lost": "m"}),
     ("learning", "training/main/snapshot-*", {"other": "m", "lost": "m"}),
     *(("learning", f"training/main/snapshot-*/{name}", dict.fromkeys(("other", "half", "lost"), "m"))
@@ -287,17 +284,6 @@ def test_tables_of_an_earlier_time_are_brought_up(made, tmp_path):
     assert check(run, resources=RESOURCES) == []
     print_query(run, "SELECT 1", "csv", io.StringIO())
     assert rows(run, "SELECT count(*) FROM events WHERE seq IS NOT NULL") == [(295 - 256,)]
-
-
-def test_a_job_of_an_earlier_time_is_not_gone_on_with(made, tmp_path):
-    """job.json as it was before the last `train`."""
-    run = tmp_path / "run"
-    shutil.copytree(made("finished"), run)
-    before = (run / "job.json").read_bytes()
-    train(run, name="x", resources=RESOURCES, **{**OPTIONS["plain"], "vocab_size": 280})
-    (run / "job.json").write_bytes(before)
-    with pytest.raises(StreambpeError, match=r"job\.json, which says what was asked for, is not what was left there"):
-        resume(run)
 
 
 def test_a_lost_run_json_is_made_again(made, tmp_path):

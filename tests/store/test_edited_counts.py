@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -20,7 +19,7 @@ from streambpe.inspect.check import check
 from streambpe.store import database
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
-from tests.runs import ROOT, SMALL, cli_process, counted_run, log_of, plain_events, rows
+from tests.runs import ROOT, SMALL, cli_killed, cli_process, counted_run, held_open, log_of, plain_events, rows
 
 COUNTS = {"ab": 5, "cd": 4, "ef": 3, "x": 9}
 
@@ -135,15 +134,6 @@ def test_edited_counts_that_pass_64_bits_are_refused(run):
         train(run, vocab_size=300, resources=SMALL)
 
 
-def test_a_lost_database_is_made_anew_from_the_parts(run, tmp_path):
-    """By the command that counts; a part is in the tables once."""
-    (run / "state.duckdb").unlink()
-    (tmp_path / "more.csv").write_text("chunk,count\ncd,2\n")
-    count(run, [str(tmp_path / "more.csv")], counts=True, resources=SMALL)
-    assert dict(rows(run, "FROM chunk_counts")) == {**COUNTS, "cd": 6}
-    assert check(run, resources=SMALL) == []
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("place", ["part-committed", "fold-filled", "fold-committed"])
 def test_a_part_is_added_once_wherever_the_fold_is_killed(run, tmp_path, place):
@@ -152,30 +142,17 @@ def test_a_part_is_added_once_wherever_the_fold_is_killed(run, tmp_path, place):
     more = tmp_path / "more.csv"
     more.write_text("chunk,count\ncd,2\ngh,1\n")
     command = ("count", run, more, "--counts", "--memory", "400MB")
-    cli_process(*command, expect=-signal.SIGKILL, env={**os.environ, "STREAMBPE_FAILPOINT": place})
+    cli_killed(place, *command)
     cli_process(*command)
     assert dict(rows(run, "FROM chunk_counts")) == {**COUNTS, "cd": 42, "gh": 1}
     assert [problem.what for problem in check(run, resources=SMALL) if problem.table != "corpus"] == [("cd", 42, 6)]
 
 
-HOLD = """
-import duckdb, sys
-con = duckdb.connect(sys.argv[1], read_only=sys.argv[2] == "reader")
-print("held", flush=True)
-sys.stdin.read()
-"""
-
-
 @pytest.fixture
 def held(run: Path, request: pytest.FixtureRequest):
-    """Another process that holds state.duckdb (as `writer` or `reader`) until its input is closed."""
-    command = [sys.executable, "-c", HOLD, str(run / "state.duckdb"), request.param]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as shell:
-        assert shell.stdout is not None
-        assert shell.stdout.readline() == "held\n"
+    """Another process that holds state.duckdb (as `writer` or `reader`)."""
+    with held_open(run, request.param) as shell:
         yield shell
-        assert shell.stdin is not None
-        shell.stdin.close()
 
 
 @pytest.mark.long

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +17,17 @@ from streambpe.inspect.check import check, what_is_open
 from streambpe.inspect.converge import converge
 from streambpe.store.checksums import add_checksum
 from streambpe.store.exchange import export_counts, merge_runs
-from streambpe.store.identity import read_identity, write_identity
+from streambpe.store.job import read_jobs
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
+from streambpe.store.unfinished import read_record
 from streambpe.train.commands import resume, train
 from streambpe.train.counting import sizes, worker
 from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.counting.job import CountResult
 from streambpe.train.trainer import Trainer
 from streambpe.train.training import TrainResult
-from tests.runs import SMALL, cli, cli_process, counted_run, log_of, rows
+from tests.runs import SMALL, cli, cli_killed, counted_run, log_of, rows
 from tests.samples import natural_text
 
 
@@ -77,13 +77,7 @@ def count_killed(run: Path, names: str = "ab") -> list[str]:
         path = run.parent / f"{name}.csv"
         path.write_text("chunk,count\n" + "".join(f"{name}{word},{n}\n" for n, word in enumerate(("abab", "bab"), 300)))
         paths.append(str(path))
-    env = {
-        "STREAMBPE_FAILPOINT": "part-committed",
-        "PATH": "/usr/bin:/bin",
-        "PYTHONPATH": str(Path(__file__).parents[2]),
-    }
-    killed = cli_process("count", run, *paths, "--counts", "--pattern", "gpt2", env=env, expect=None)
-    assert killed.returncode == -signal.SIGKILL
+    cli_killed("part-committed", "count", run, *paths, "--counts", "--pattern", "gpt2")
     return paths
 
 
@@ -95,25 +89,13 @@ def test_count_stopped_at_half_then_train(files, whole, tmp_path, tiny_blocks):
     for learn in (lambda: train(run, vocab_size=300, resources=SMALL), lambda: Trainer(run, resources=SMALL).run()):
         with pytest.raises(CountUnfinished, match=rf"c\.txt \(nothing of it.*`streambpe resume {run}`.*allow-partial"):
             learn()
-    assert not (run / "job.json").exists(), "what was refused is nothing to go on with"
+    assert not read_jobs(Run(run)).trainings, "what was refused is nothing to go on with"
     ended = resume(run)
     assert isinstance(ended, CountResult)
     assert ended.counted == 2 or ended.counted == 3
-    assert not (run / "counting.json").exists()
+    assert not read_record(Run(run))
     assert train(run, vocab_size=300, resources=SMALL).log.read_bytes() == whole
     assert isinstance(resume(run), TrainResult)
-
-
-@pytest.mark.long
-def test_count_stopped_at_half_then_the_same_count(files, whole, tmp_path, tiny_blocks):
-    """The same command goes on as before, in whatever order the sources are given; one after another is not enough."""
-    run = tmp_path / "run"
-    count_half(run, files)
-    count(run, files[:1], resources=SMALL)
-    with pytest.raises(CountUnfinished, match=r"c\.txt"):
-        train(run, vocab_size=300, resources=SMALL)
-    count(run, files[::-1], resources=SMALL)
-    assert train(run, vocab_size=300, resources=SMALL).log.read_bytes() == whole
 
 
 @pytest.mark.long
@@ -148,26 +130,12 @@ def test_a_training_begun_on_half_the_counts_is_resumed(tmp_path):
     """Killed while it learns, `resume` goes on with it, and its log says the same; then `resume` ends the count."""
     run = tmp_path / "run"
     count_killed(run)
-    env = {"STREAMBPE_FAILPOINT": "journal-created", "PATH": "/usr/bin:/bin",
-           "PYTHONPATH": str(Path(__file__).parents[2])}  # fmt: skip
-    cli_process("train", run, "--vocab-size", 260, "--allow-partial", env=env, expect=None)
+    cli_killed("journal-created", "train", run, "--vocab-size", 260, "--allow-partial")
     result = resume(run)
     assert isinstance(result, TrainResult)
     assert [Path(path).name for path in result.left_out] == ["b.csv"]
     assert len(log_of(run).header.corpus["left_out"]) == 1
     assert isinstance(resume(run), CountResult)
-
-
-@pytest.mark.long
-def test_killed_before_the_first_part(files, tmp_path):
-    """Nothing is counted, and it is known what was to be."""
-    env = {"STREAMBPE_FAILPOINT": "count-recorded", "PATH": "/usr/bin:/bin",
-           "PYTHONPATH": str(Path(__file__).parents[2])}  # fmt: skip
-    run = tmp_path / "run"
-    cli_process("count", run, *files, env=env, expect=None)
-    assert "streambpe resume" in cli("train", run, expect=2).stderr
-    cli("resume", run)
-    assert len(rows(run, "FROM source_files WHERE complete")) == 3
 
 
 @pytest.mark.long
@@ -199,23 +167,6 @@ def test_training_some_sources_while_others_are_half_counted(files, tmp_path, ti
 
 
 @pytest.mark.long
-def test_train_stopped_in_counting_then_without_sources(files, whole, tmp_path, tiny_blocks):
-    """`train RUN SOURCE` stopped while counting, then `train RUN`: refused; `resume` counts and learns."""
-    run = tmp_path / "run"
-    stop = threading.Event()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worker.BlockSums, "take", lambda self, block, real=worker.BlockSums.take: (
-            real(self, block), block.start_at > 3000 and stop.set()))  # fmt: skip
-        with pytest.raises(Stopped):
-            train(run, files, vocab_size=300, resources=SMALL, stop=stop)
-    for name in ("main", "other"):
-        with pytest.raises(CountUnfinished, match="resume"):
-            train(run, vocab_size=300, name=name, resources=SMALL)
-    assert isinstance(resume(run), TrainResult)
-    assert (run / "model.events.jsonl").read_bytes() == whole
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("call", ["converge", "export", "merge"])
 def test_other_readers_of_half_counts(tmp_path, call):
     """converge, export-counts and merge-counts believe half counts no more than train does."""
@@ -235,12 +186,12 @@ def test_other_readers_of_half_counts(tmp_path, call):
 
 
 @pytest.mark.long
-def test_a_run_from_before_there_were_records(files, whole, tmp_path, tiny_blocks):
-    """Its parts tell of the file that ended in the middle, and `resume` ends that one."""
+def test_a_half_counted_run_without_run_json(files, whole, tmp_path, tiny_blocks):
+    """Once it is made again, the parts tell of the file that ended in the middle, and `resume` ends that one."""
     run = tmp_path / "run"
     count_half(run, files)
-    (run / "counting.json").unlink()
-    write_identity(run, replace(read_identity(run), files={}))
+    (run / "run.json").unlink()
+    assert "is made again, but which sources were still to be counted is not known" in cli("count", run).stderr
     with pytest.raises(CountUnfinished, match="resume"):
         train(run, vocab_size=300, resources=SMALL)
     assert isinstance(resume(run), CountResult)
@@ -292,16 +243,6 @@ def test_streams_are_named(tmp_path):
         resume(run)
     count_from_iterator(run, ["some words", "and more"], resources=SMALL)
     train(run, vocab_size=260, resources=SMALL)
-
-
-@pytest.mark.long
-def test_a_finished_count_leaves_no_record(files, tmp_path):
-    """Neither in RUN nor in its tables nor in the log: as before."""
-    run = tmp_path / "run"
-    train(run, files, vocab_size=300, resources=SMALL)
-    assert not (run / "counting.json").exists()
-    assert "unfinished" not in Run(run).facts()
-    assert b"left_out" not in (run / "model.events.jsonl").read_bytes()
 
 
 # check
@@ -374,8 +315,7 @@ def test_check_of_a_run_killed_anywhere(files, tmp_path, place, before):
     run = tmp_path / "run"
     if before:
         train(run, files[:1], vocab_size=300, resources=SMALL)
-    env = {"STREAMBPE_FAILPOINT": place, "PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[2])}
-    assert cli_process("count", run, *files, env=env, expect=None).returncode == -signal.SIGKILL or not before
+    cli_killed(place, "count", run, *files, expect=-signal.SIGKILL if before else None)
     assert check(run, resources=SMALL) == []
     cli("count", run, *files)
     assert check(run, resources=SMALL) == what_is_open(run) == []
@@ -383,12 +323,13 @@ def test_check_of_a_run_killed_anywhere(files, tmp_path, place, before):
 
 @pytest.mark.long
 def test_check_of_a_run_in_which_nothing_is_counted_yet(files, tmp_path):
-    """Made and killed: there is nothing to add up."""
+    """Made and killed: there is nothing to add up, and it is known what was to be counted."""
     run = tmp_path / "run"
-    env = {"STREAMBPE_FAILPOINT": "count-recorded", "PATH": "/usr/bin:/bin",
-           "PYTHONPATH": str(Path(__file__).parents[2])}  # fmt: skip
-    cli_process("count", run, *files, env=env, expect=None)
+    cli_killed("count-recorded", "count", run, *files)
     assert check(run, resources=SMALL) == []
+    assert "streambpe resume" in cli("train", run, expect=2).stderr
+    cli("resume", run)
+    assert len(rows(run, "FROM source_files WHERE complete")) == 3
 
 
 @pytest.mark.long

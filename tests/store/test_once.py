@@ -79,18 +79,6 @@ def test_counts_that_are_edited_while_a_command_has_the_run_are_read_again(tmp_p
     assert edited.groups == (table == "group_counts")
 
 
-def test_a_run_takes_its_lock_again_and_another_does_not(tmp_path):
-    """Steps of a command lock what the command has locked; the first one lets go."""
-    one, other = Run(tmp_path / "run"), Run(tmp_path / "run")
-    with one.lock():
-        with one.lock():
-            pass
-        with pytest.raises(RunLocked), other.lock():
-            pass
-    with other.lock():
-        pass
-
-
 def test_another_thread_is_another_writer(tmp_path):
     """Also with the same object: while one thread holds the run, another is refused, and the first goes on holding."""
     run = Run(tmp_path / "run")

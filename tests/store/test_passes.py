@@ -11,19 +11,6 @@ from streambpe.store.journal import Journal
 from streambpe.train.engine.rules import pass_carried_over
 
 
-def test_passes_and_vetoes_come_back_as_they_were(tmp_path: Path):
-    """What a journal is given is what is read again, without the field that says which line it is."""
-    journal = Journal.start(tmp_path / "pending.events", {"config": {}})
-    journal.save()
-    journal.add_veto(97, 98, 7)
-    journal.add_event(merge_event(97, 99, 256, 5))
-    journal.add_batch({**pass_carried_over(1), "mode": "index", "seconds": 0.25, "pair_floor": 3})
-    journal.commit()
-    again = Journal.read(journal.path)
-    assert again.batches == journal.batches
-    assert again.vetoes == [{"seq": 0, "left": 97, "right": 98, "n": 7}] == journal.vetoes
-
-
 def test_a_commit_that_failed_is_made_again_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The disk was full for a moment: what was written of the lines goes, and the next commit writes each once."""
     journal = Journal.start(tmp_path / "pending.events", {"config": {}})

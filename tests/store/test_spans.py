@@ -21,45 +21,15 @@ from streambpe.store.spans import Span, Spans, SpansByPath
 from tests.runs import ROOT, cli
 from tests.tiers import examples
 
-LARGE = 2**62
 FEW = st.sampled_from(["", "a", "b", "é", "last", "part", "z"])
-NUMBERS = st.one_of(st.integers(0, 9), st.integers(-LARGE, LARGE))
 
 
 def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest() if text else ""
 
 
-SPANS = st.builds(
-    Span, FEW, FEW, FEW, st.integers(0, 9), st.integers(0, 9), *[NUMBERS] * 5, FEW.map(digest), FEW,
-    NUMBERS, NUMBERS, FEW, NUMBERS, FEW,
-)  # fmt: skip
-MANY = st.lists(SPANS, max_size=12)
-
-
 def by_place(span: Span) -> tuple[str, int, int]:
     return span.path, span.start_at, span.stop_at
-
-
-@pytest.mark.long
-@examples(400)
-@given(MANY, MANY)
-def test_columns_hold_what_the_spans_hold(some: list[Span], more: list[Span]) -> None:
-    """Joined, sliced, chosen, in order, through a footer, and as rows of table sources."""
-    one, other = Spans.of(some), Spans.of(more)
-    both = Spans.joined([one, other])
-    assert list(both) == some + more
-    assert list(both[2:5]) == (some + more)[2:5]
-    assert list(both.in_order()) == sorted(some + more, key=by_place)
-    assert Spans.of_packed(both.packed()) == both
-    assert [Span(**row) for row in both.table().to_pylist()] == sorted(some + more, key=by_place)
-    assert both.values("part") == sorted({span.part for span in some + more})
-    assert both.total("file_bytes") == sum(span.file_bytes for span in some + more)
-    assert both.stretches() == [(span.start_at, span.stop_at) for span in some + more]
-    first = {(span.kind, span.path): span for span in reversed(some + more)}
-    assert list(both.firsts("kind", "path")) == [first[key] for key in sorted(first)]
-    changed = both.with_texts("path", lambda path: f"<{path}")
-    assert list(changed) == [replace(span, path=f"<{span.path}") for span in some + more]
 
 
 @examples(400)

@@ -17,7 +17,7 @@ import pytest
 
 from streambpe.config import TrainConfig
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import LimitError, ReplayMismatch, ResumeMismatch, RunError, SourceError, Stopped, UsageError
+from streambpe.errors import LimitError, ResumeMismatch, RunError, SourceError, Stopped, UsageError
 from streambpe.inspect.converge import converge
 from streambpe.model.alphabet import byte_to_character, gpt2_alphabet
 from streambpe.resources import Resources
@@ -26,7 +26,6 @@ from streambpe.store.job import read_jobs
 from streambpe.store.merge import merge_ranges
 from streambpe.store.parts import list_parts, parts_by_group
 from streambpe.store.run import Run
-from streambpe.train.balance_texts import own_folder
 from streambpe.train.balancing import BY_BYTES
 from streambpe.train.commands import resume, train
 from streambpe.train.counting.count import count
@@ -104,19 +103,8 @@ def test_equals_the_slow_loop_and_is_replayed():
         cut = rng.randint(0, len(found))
         tuning = {"threads": rng.randint(1, 2), "force_scan": rng.random() < 0.5, "batch": rng.choice(["exact", "1"])}
         again = engine_of(groups, memory=rng.choice([24, 90]) << 20, tuning=tuning, **how)
-        again.replay(found[:cut])
+        again.relearn(found[:cut])
         assert found[:cut] + learned(again, tokens - again.learned) == found, seed
-
-
-def test_a_replay_that_differs_is_told():
-    """Another merge, or another count."""
-    groups = {"a": [(b"abab", 5)], "b": [(b"cdcd", 3)]}
-    found = learned(engine_of(groups), 3)
-    for at, field in ((0, 3), (2, 0)):
-        wrong = [list(row) for row in found]
-        wrong[at][field] += 1
-        with pytest.raises(ReplayMismatch, match="choose"):
-            engine_of(groups).replay([tuple(row) for row in wrong])
 
 
 @pytest.mark.long
@@ -257,17 +245,6 @@ def test_texts_are_what_groups_are_measured_on(counted, texts, tmp_path):
         train(counted, name="texts", vocab_size=280, resources=SMALL)
     assert train(counted, name="texts", vocab_size=280, resources=SMALL, **how).size == 280
     assert {path: before[path] for path in files} == {path: path.read_bytes() for path in files}
-
-
-def test_what_a_kill_left_of_texts_is_taken_away(tmp_path):
-    """A folder that nobody holds; not one at work, nor one of another program."""
-    killed, other = tmp_path / "streambpe-balance-1", tmp_path / "streambpe-balance-2"
-    for folder in (killed / "run", other):
-        folder.mkdir(parents=True)
-    (killed / "lock").touch()
-    with own_folder(tmp_path) as first, own_folder(tmp_path) as second:
-        assert sorted(tmp_path.iterdir()) == sorted([other, first, second])
-    assert list(tmp_path.iterdir()) == [other]
 
 
 @pytest.mark.every(3)

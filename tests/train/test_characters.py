@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from fractions import Fraction
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from streambpe.config import TrainConfig
 from streambpe.encode.encoder import Encoder
@@ -21,7 +17,6 @@ from streambpe.model.eventlog import read_event_log
 from streambpe.model.replay import Model
 from streambpe.train import words
 from streambpe.train.commands import train
-from streambpe.train.words import cover, known_stretches
 from tests import oracles
 from tests.oracles.tables import check
 from tests.runs import SMALL, cli, rows, text_run
@@ -118,33 +113,6 @@ def test_the_command_tells_what_is_unknown(tmp_path):
     assert (header.config["pattern"], header.unk) == ("whitespace", "<UNK>")
     assert header.config["coverage"] == "0.999"
     assert [(special.text, special.id) for special in header.specials][:2] == [("<PAD>", 0), ("<UNK>", 1)]
-
-
-@given(st.dictionaries(st.integers(32, 60), st.integers(1, 30), min_size=1), st.integers(1, 100))
-def test_covering_leaves_out_what_the_slow_rule_leaves_out(counts, percent):
-    """As many kinds as the reference leaves out, and the rarest."""
-    table = np.zeros(0x110000, np.int64)
-    table[list(counts)] = list(counts.values())
-    alphabet, left = cover(table, Fraction(percent, 100))
-    slow = oracles.covering_alphabet({chr(c).encode(): n for c, n in counts.items()}, percent / 100)
-    gone = [n for c, n in counts.items() if chr(c).encode() not in alphabet.symbols]
-    assert (len(alphabet), len(gone), sum(gone)) == (len(slow), left.kinds, left.n)
-    assert max(gone, default=0) <= min(counts[ord(symbol)] for symbol in alphabet.symbols)
-
-
-@given(st.lists(st.tuples(st.lists(st.integers(-1, 2), min_size=1, max_size=6), st.integers(1, 9)), max_size=8))
-def test_words_are_cut_at_unknown_symbols(words):
-    """Every longest stretch of known symbols is a word, as often as the word it stands in."""
-    sizes = np.array([len(word) for word, _ in words], np.int64)
-    flat = np.array([symbol for word, _ in words for symbol in word], np.int32)
-    cut, lengths, n = known_stretches(flat, sizes, np.array([n for _, n in words], np.int64))
-    parts = np.split(cut, np.cumsum(lengths)[:-1]) if len(lengths) else []
-    found = [(part.tolist(), int(k)) for part, k in zip(parts, n, strict=True)]
-    want = []
-    for word, k in words:
-        text = "".join("." if symbol < 0 else str(symbol) for symbol in word)
-        want += [([int(symbol) for symbol in part], k) for part in text.split(".") if part]
-    assert found == want
 
 
 def test_options_that_mean_nothing_over_characters_are_refused():

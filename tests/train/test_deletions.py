@@ -139,7 +139,7 @@ def test_snapshots_and_replays_go_on_the_same():
         cut = rng.randrange(1, len(batches))
         merges, deleted = as_given(batches[:cut])
         again = new_engine(engine_words(words), BASE, options)
-        again.replay(merges, deleted=deleted)
+        again.relearn(merges, deleted)
         assert wrong_pairs(again) == []
         live = 30 - again.learned
         assert told(again.batches(live)) == told(batches[cut:]), f"seed {seed}"
@@ -149,7 +149,7 @@ def test_snapshots_and_replays_go_on_the_same():
 
 
 def as_given(batches):
-    """Batches as `replay` takes them."""
+    """Batches as `relearn` takes them."""
     merges, deleted = [], []
     for batch in batches:
         deleted += [gone._replace(after=gone.after + len(merges)) for gone in batch.deleted]
@@ -184,5 +184,5 @@ def test_other_words_are_noticed_by_their_deletions():
     options = engine_options(deletions=rule_of("0.6", "bytes", "before"))
     engine = new_engine(engine_words(words), BASE, options)
     merges, deleted = as_given(list(engine.batches(100)))
-    with pytest.raises(ReplayMismatch, match="lead to the deletions"):
-        new_engine(engine_words(words), BASE, options).replay(merges, deleted=deleted[:3] + deleted[4:])
+    with pytest.raises(ReplayMismatch, match="Deletion"):
+        new_engine(engine_words(words), BASE, options).relearn(merges, deleted[:3] + deleted[4:])

@@ -18,19 +18,12 @@ from streambpe.model.replay import Model
 from streambpe.store.database import open_store, use_training
 from streambpe.store.trainings import TokenTable, fold_training
 from streambpe.train.commands import train
-from streambpe.train.engine.rules import EngineTuning
-from streambpe.train.trainer import Trainer
-from tests import oracles
 from tests.oracles.tables import check
 from tests.runs import SMALL, cli, rows, text_run
 from tests.samples import natural_text
 
 SIZE = 700
 OPTIONS = {"vocab_size": SIZE, "tau": "0.7", "stop_list": 2, "block_tokens": ("an",), "freq_cutoff": 2}
-
-
-class Enough(Exception):
-    """Raised by a callback: a program that ends in the middle of learning."""
 
 
 @pytest.fixture(scope="module")
@@ -47,29 +40,6 @@ def trained(counted, tmp_path_factory) -> Path:
     result = train(run, resources=SMALL, **OPTIONS)
     assert (result.reached, result.size) == (True, SIZE)
     return run
-
-
-@pytest.mark.long
-def test_the_log_is_the_slow_trainers(counted, tmp_path):
-    """Events, deletions, vocabulary: the counts of the run learned by the reference."""
-    for number, extra in enumerate(({}, {"delete_to": "walk", "delete_test": "after", "like": "kensho"})):
-        run = tmp_path / str(number)
-        shutil.copytree(counted, run)
-        train(run, resources=SMALL, vocab_size=500, tau=0.6, **extra)
-        log = read_event_log(run / "model.events.jsonl")
-        counts = {chunk.encode(): n for chunk, n in rows(run, "SELECT chunk, n FROM chunk_counts")}
-        config = log.header.config
-        slow = oracles.train_words(
-            counts,
-            Model(log).alphabet,
-            500,
-            ties=config["ties"],
-            overlaps=config["overlaps"],
-            deletions=oracles.Deletions.at("0.6", config["delete_to"], config["delete_test"] == "after"),
-        )
-        assert list(log.events) == slow.events
-        assert sum(event.op == "delete" for event in log.events) > 20
-        assert check(run, resources=SMALL) == []
 
 
 def test_check_finds_every_row_right_and_a_wrong_one(trained, tmp_path):
@@ -132,37 +102,6 @@ def test_a_token_that_comes_back_is_alive_in_the_tables(counted, tmp_path):
             fold_training(con, Events.of(folded), [], [], book, anew=False)
             died.append(con.execute("SELECT died FROM tokens WHERE id = 256").fetchall())
     assert died == [[(1,)], [(None,)]]
-
-
-@pytest.mark.long
-def test_interrupted_anywhere_it_ends_the_same(counted, trained, tmp_path):
-    """A program that ends three times, with snapshots and folds in between, then a smaller vocabulary gone on from."""
-    want = (trained / "model.events.jsonl").read_bytes()
-    run = tmp_path / "run"
-    shutil.copytree(counted, run)
-    for passes in (5, 12, 30):
-        seen = []
-
-        def enough(batch, seen=seen, passes=passes):
-            seen.append(batch)
-            if len(seen) == passes:
-                raise Enough
-
-        trainer = Trainer(
-            run, TrainConfig.from_options(**OPTIONS), resources=SMALL, checkpoint_seconds=0, snapshot_seconds=0,
-            on_batch=enough, tuning=EngineTuning(candidates=4),
-        )  # fmt: skip
-        with pytest.raises(Enough):
-            trainer.run()
-    train(run, resources=SMALL, **OPTIONS)
-    assert (run / "model.events.jsonl").read_bytes() == want
-    assert check(run, resources=SMALL) == []
-    smaller = tmp_path / "smaller"
-    shutil.copytree(counted, smaller)
-    train(smaller, resources=SMALL, **OPTIONS | {"vocab_size": 400})
-    train(smaller, resources=SMALL, **OPTIONS)
-    assert (smaller / "model.events.jsonl").read_bytes() == want
-    assert check(smaller, resources=SMALL) == []
 
 
 def test_the_options_are_refused_where_they_mean_nothing(trained):

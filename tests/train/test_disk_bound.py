@@ -37,6 +37,7 @@ class Disk(threading.Event):
     def __init__(self) -> None:
         super().__init__()
         self.seen = threading.Event()
+        self.looks = 0  # while it is set
 
     def fill(self) -> None:
         """And the job has been told to stop."""
@@ -47,17 +48,15 @@ class Disk(threading.Event):
 @pytest.fixture
 def disk(monkeypatch) -> Disk:
     full = Disk()
-    monkeypatch.setattr(disk_bound, "_LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(disk_bound, "_FORWARD_SECONDS", 0.005)
-    monkeypatch.setattr(disk_bound, "used_bytes", lambda *places: 2 * 10**9 if full.is_set() else 0)
-    look = disk_bound._Bound.look
+    monkeypatch.setattr(disk_bound, "_LOOK_SECONDS", 0.005)
 
-    def look_and_tell(bound: disk_bound._Bound) -> None:
-        look(bound)
-        if bound.reached:
+    def used(*places: Path | None) -> int:
+        full.looks += full.is_set()
+        if full.looks > 1:
             full.seen.set()
+        return 2 * 10**9 if full.is_set() else 0
 
-    monkeypatch.setattr(disk_bound._Bound, "look", look_and_tell)
+    monkeypatch.setattr(disk_bound, "used_bytes", used)
     return full
 
 
@@ -189,14 +188,21 @@ def test_temporary_files_count(tmp_path, monkeypatch):
     assert used_bytes(run, temp / "blocks", temp) == 80_000
 
 
-def test_a_stop_of_the_caller_is_still_a_stop(tmp_path):
-    """It reaches the job with its signal, and is told as one."""
+def test_a_stop_of_the_caller_is_still_a_stop(disk, tmp_path):
+    """It is told as one, and stays set; one for the bound does not, so that the next command can be given the event."""
     stop = StopSignal()
-    with contextlib.suppress(Stopped), within_disk(tmp_path, None, ROOMY, stop) as inner:
-        stop.number = 15
-        stop.set()
-        assert inner.wait(120)
-        assert isinstance(inner, StopSignal)
-        assert inner.number == 15
-        raise Stopped("asked to", 15)
+
+    def stopped(fills: bool) -> None:
+        with within_disk(tmp_path, None, ROOMY, stop):
+            disk.fill() if fills else stop.set()
+            assert stop.wait(120)
+            raise Stopped("asked to", 15)
+
+    with pytest.raises(LimitError, match="is reached"):
+        stopped(True)
+    assert not stop.is_set()
+    disk.clear()
+    with pytest.raises(Stopped, match="asked to"):
+        stopped(False)
+    assert stop.is_set()
     assert Resources.from_facts({"memory_bytes": 10**9, "threads": 1, "temp_dir": None}).max_disk_bytes is None

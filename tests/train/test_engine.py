@@ -330,34 +330,50 @@ def test_going_on_from_a_snapshot_holds_no_copy_of_it(tmp_path, force_scan):
 
 
 @pytest.mark.parametrize(("ties", "overlaps"), RULES)
-def test_replay_equals_having_learned(ties, overlaps):
-    """Known events applied from the starting words leave the state that learning them leaves."""
+def test_going_on_behind_known_events(ties, overlaps):
+    """Learned again up to any event, in memory or on disk, the words are what they were, and the rest is the same."""
     for seed in seeds(40):
-        words = hard_words(random.Random(seed))
+        rng = random.Random(seed)
+        words = hard_words(rng)
         want, batches = run(words, 40, ties=ties, overlaps=overlaps, blocked=frozenset({b"ab"}))
-        half = len(want) // 2
-        options = engine_options(ties=ties, overlaps=overlaps, blocked=frozenset({b"ab"}), hot_pairs=4)
-        vetoed = [veto for batch in batches for veto in batch.vetoed] if half == len(want) else []
+        cut = rng.randint(0, len(want))
+        options = engine_options(ties=ties, overlaps=overlaps, blocked=frozenset({b"ab"}), hot_pairs=4,
+                                 candidates=rng.choice([3, 2048]), force_scan=seed % 4 == 0)  # fmt: skip
+        vetoed = [veto for batch in batches for veto in batch.vetoed] if cut == len(want) else []
         engine = new_engine(engine_words(words), BASE, options, knows=Known(vetoed=vetoed))
-        engine.replay(want[:half])
+        engine.relearn(want[:cut])
+        assert engine.state.merges == cut
         assert wrong_pairs(engine) == []
-        assert events_of(list(engine.batches(40 - half))) == want[half:], f"seed {seed}"
+        assert events_of(list(engine.batches(40 - cut))) == want[cut:], f"seed {seed}"
+        engine.close()
 
 
-def test_replay_takes_fewer_passes_than_learning_and_notices_foreign_events():
-    """A log of other words, or of another rule, is refused by its counts instead of being applied."""
-    words = text_words(4, 1500)
-    want, _ = run(words, 500)
-    engine = new_engine(engine_words(words), BASE)
-    engine.replay(want)
-    assert engine.state.merges == 500
-    wrong = [*want[:300], (*want[300][:3], want[300][3] + 1), *want[301:]]
-    with pytest.raises(ReplayMismatch, match="learned from other words"):
-        new_engine(engine_words(words), BASE).replay(wrong)
-    with pytest.raises(ReplayMismatch):
-        new_engine(engine_words(text_words(5, 1500)), BASE).replay(want)
-    with pytest.raises(ReplayMismatch, match="does not exist yet"):
-        new_engine(engine_words(words), BASE).replay([(300, 97, 256, 5)])
+def test_going_on_with_rounds():
+    """The rounds of BatchBPE depend on how many tokens are wanted in the end."""
+    for seed in seeds(20):
+        words = hard_words(random.Random(seed))
+        want, batches = run(words, 40, batch="paper")
+        done = events_of(batches[: len(batches) // 2])
+        engine = new_engine(engine_words(words), BASE, engine_options(batch="paper"))
+        engine.relearn(done, wanted=40)
+        assert done + events_of(list(engine.batches(40 - len(done)))) == want
+
+
+@pytest.mark.parametrize("learner", ["core", "tables"])
+def test_events_of_other_words_or_of_another_rule_are_noticed(learner):
+    """By what is learned in their place, or that nothing is."""
+    words = text_words(4, 150)
+    want, _ = run(words, 50)
+    others = [[*want[:30], (*want[30][:3], want[30][3] + 1), *want[31:]], run(text_words(5, 150), 50)[0],
+              [(300, 97, 256, 5)], run(words, 50, overlaps="disjoint", ties="bytes")[0]]  # fmt: skip
+    for known in others:
+        engine = new_engine(engine_words(words), BASE, engine_options(learner=learner))
+        with pytest.raises(ReplayMismatch, match=r"is learned now: these events were learned from other words"):
+            engine.relearn(known)
+        engine.close()
+    engine = new_engine(engine_words([(b"ab", 3)]), BASE, engine_options(learner=learner))
+    with pytest.raises(ReplayMismatch, match="nothing is learned now"):
+        engine.relearn([(97, 98, 256, 3), (256, 97, 257, 1)])
 
 
 def test_sums_beyond_64_bits_are_refused_and_just_below_are_exact():

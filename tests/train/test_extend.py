@@ -42,8 +42,10 @@ from streambpe.model.eventlog import (
     Header,
     Special,
     StopWord,
+    delete_event,
     merge_event,
     read_event_log,
+    supermerge_event,
     write_event_log,
 )
 from streambpe.model.parquet import read_parquet, write_parquet
@@ -403,21 +405,6 @@ def test_superwords_go_on_from_any_vocabulary(base, texts, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(3))
-def test_superwords_over_words_of_the_same_text_are_those_of_uw(tmp_path, seed):
-    """Words to a size and then the second stage on top of them: what one training of uw learns in two."""
-    source = tmp_path / "text.txt"
-    source.write_text(natural_text(seed, 3000), encoding="utf-8")
-    words = {"resources": SMALL, "pattern": "superbpe1"}
-    train(tmp_path / "uw", [str(source)], **words, vocab_size=310, superwords="uw", transition=290)
-    train(tmp_path / "words", [str(source)], **words, vocab_size=290)
-    train(tmp_path / "run", [str(source)], resources=SMALL, extend=tmp_path / "words", superwords="uw", vocab_size=310)
-    uw, run = lines_of(tmp_path / "uw"), lines_of(tmp_path / "run")
-    assert len(uw) == len(run) == 54
-    assert run[34:] == uw[34:]
-
-
-@pytest.mark.long
 def test_superwords_over_what_they_cannot_go_on_from_are_refused(base, texts, tmp_path):
     """Each with its reason, before anything is counted."""
     log = log_of(base)
@@ -508,10 +495,10 @@ def test_a_model_that_does_not_fit_memory_is_refused(base, texts, tmp_path, monk
 def test_models_that_cannot_go_on_are_refused(texts, tmp_path):
     """Deletions and superwords of whole chunks, with the reason."""
     header = Header(bytes_alphabet().to_header(), config={"pattern": "gpt4o"})
-    gone = EventLog(header, (merge_event(97, 98, 256, 3), Event("delete", 256, 1, into=(97, 98))))  # type: ignore[arg-type]
+    gone = EventLog(header, (merge_event(97, 98, 256, 3), delete_event(256, (97, 98), 1)))
     for log, why in (
         (gone, "learned with deletions"),
-        (EventLog(header, (Event("supermerge", 256, 3, 97, 98),)), "superwords of whole chunks"),  # type: ignore[arg-type]
+        (EventLog(header, (supermerge_event(97, 98, 256, 3),)), "superwords of whole chunks"),
         (EventLog(replace(header, config={}), ()), "does not say how text is split"),
     ):
         with pytest.raises(ModelError, match=why):

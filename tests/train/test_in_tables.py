@@ -14,16 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import numpy as np
 import pytest
 
 from streambpe.config import TrainConfig
-from streambpe.errors import LimitError, ReplayMismatch, RunError, Stopped, UsageError
+from streambpe.errors import LimitError, RunError, Stopped, UsageError
 from streambpe.inspect.check import check
 from streambpe.model.alphabet import bytes_alphabet
 from streambpe.train import disk_bound
 from streambpe.train.commands import train
-from streambpe.train.engine.in_tables import TableLearning
 from streambpe.train.trainer import Trainer
 from tests import oracles
 from tests.runs import SMALL, cli, rows, text_run
@@ -44,6 +42,7 @@ from tests.sequential import (
     wrong_pairs,
 )
 from tests.tiers import seeds
+from tests.train.test_engine import SameKind
 
 TABLES = replace(SMALL, learner="tables")
 # All blocks are read from their files, most pairs are left in the table, and batches end early.
@@ -54,20 +53,6 @@ WAYS: list[dict[str, Any]] = [
     {"learner": "tables"},
     {"learner": "tables", "batch": "1"},
 ]
-
-
-class SameKind:
-    """A rule of the engine: vowels join vowels, other letters join others."""
-
-    def __init__(self) -> None:
-        self.vowel = np.zeros(4096, bool)
-        self.vowel[list(b"aeiou")] = True
-
-    def allows(self, left, right):
-        return self.vowel[left] == self.vowel[right]
-
-    def born(self, left, right, new):
-        self.vowel[new] = self.vowel[left]
 
 
 LIMITS: list[tuple[dict[str, Any], dict[str, Any]]] = [  # for the engine, for its judge
@@ -139,41 +124,20 @@ def test_hostile_words(name, overlaps):
         assert events == [(*event.pair, event.id, event.n) for event in slow.events]
 
 
-def test_pairs_that_tie_stay_in_the_table():
-    """240 pairs tie for the best, and room is for sixty: no more than twice as many are ever in memory."""
-    words = HOSTILE["all pairs tie"]
-    for ties in ("ids", "bytes"):
-        engine = new_engine(engine_words(words), BASE, engine_options(learner="tables", hot_pairs=60, ties=ties))
-        events = []
-        for batch in engine.batches(240):
-            events += events_of([batch])
-            assert isinstance(engine.learning, TableLearning)
-            assert len(engine.learning.best) <= 120
-        engine.close()
-        assert events == learn(words, 30, ties=ties) + events[30:]
-        assert len({event[:2] for event in events}) == 240
-
-
 def test_known_events_and_snapshots_lead_to_the_same_place(tmp_path):
-    """Replayed, or read from a snapshot, the rest is as if nothing had been; events of other words are noticed."""
+    """Learned again, or read from a snapshot, the rest is as if nothing had been."""
     for seed in seeds(20):
         words = hard_words(random.Random(seed))
         want = learn(words, 40, ties="bytes")
         half = len(want) // 2
         engine = new_engine(engine_words(words), BASE, engine_options(ties="bytes", **TINY))
-        engine.replay(want[:half])
+        engine.relearn(want[:half])
         assert wrong_pairs(engine) == []
         again = gone_on_with(engine, tmp_path / str(seed), want[:half], ties="bytes", **TINY)
         assert events_of(list(engine.batches(40 - half))) == want[half:]
         engine.close()
         assert events_of(list(again.batches(40 - half))) == want[half:]
         again.close()
-    engine = new_engine(engine_words([(b"ab", 3)]), BASE, engine_options(**TINY))
-    with pytest.raises(ReplayMismatch, match="learned from other words"):
-        engine.replay([(97, 98, 256, 4)])
-    with pytest.raises(ReplayMismatch, match="does not exist yet"):
-        engine.replay([(300, 98, 257, 4)])
-    engine.close()
 
 
 # The tables
@@ -290,8 +254,7 @@ def test_what_it_does_not_do_is_refused_by_name(counted, tmp_path):
 def test_max_disk_counts_its_tables(counted, tmp_path, monkeypatch):
     """--max-disk looks at the blocks too: what they take is told, and with more learning goes on."""
     run = copy(counted, tmp_path / "run")
-    monkeypatch.setattr(disk_bound, "_LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(disk_bound, "_FORWARD_SECONDS", 0.005)
+    monkeypatch.setattr(disk_bound, "_LOOK_SECONDS", 0.005)
     limit = disk_bound.used_bytes(run, None, None) + 200_000  # a database alone takes more
     with pytest.raises(LimitError, match=r"--max-disk .* is reached"):
         train(run, resources=replace(TABLES, max_disk_bytes=limit), vocab_size=900)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from streambpe import train_from_iterator
+from streambpe.cli.main import main
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import RunMismatch, UsageError
 from streambpe.store.run import Run
@@ -67,6 +70,110 @@ def test_refused_before_anything_is_counted(tmp_path: Path, text: str, options: 
     with pytest.raises(UsageError, match=told):
         train(tmp_path / "run", [text], **{"vocab_size": 300, **options}, memory="400MB", temp_dir=tmp_path / "tmp")
     assert state_of(tmp_path) == before
+
+
+REFUSED = [
+    "count run in/text.txt --pattern gpt2",
+    "count run in/text.txt --lines",
+    "count run in/text.txt --format jsonl",
+    "count run in/text.txt --stdin-name other",
+    "count run in/text.txt --memory 1MB",
+    "count run in/text.txt --sample 1/10",
+    "count run in/text.txt --sequences",
+    "count run in/text.txt --counts",
+    "count run in/text.txt --group odd",
+    "count run in/text.txt --group news=in/*",
+    "count run in/text.txt --shard 3/2",
+    "count run in/none.txt",
+    "count run ''",
+    "count run run",
+    "count run --take-back in/none.txt",
+    "count run in/text.txt --take-back in/text.txt",
+    "train run -s 259",
+    "train run -s 300 --ties bytes",
+    "train run -s 300 --batch paper",
+    "train run -s 300 --tau 0.9",
+    "train run -s 300 --max-batch 9",
+    "train run -s 300 --special <pad>",
+    "train run -s 300 --reserve 3",
+    "train run -s 300 --stop-list 5",
+    "train run -s 300 --weight news=2",
+    "train run -s 300 --balance",
+    "train run -s 300 --balance-text de=in/text.txt",
+    "train run -s 300 --superwords boundless",
+    "train run -s 300 --superwords uw",
+    "train run -s 300 --pattern gpt2",
+    "train run -s 300 --like gpt4",
+    "train run -s 300 --like none-of-these",
+    "train run -s 300 --as run --like hf",
+    "train run -s 300 --as in/text.txt",
+    "train run -s 300 --extend run",
+    "train run -s 300 --learner tables --balance",
+    "train run -s 300 --memory 1MB",
+    "train run -s 300 in/second.txt",
+    "train run -s 300 in/none.txt",
+    "train run -s 300 in/text.txt --lines",
+    "train run -s 300 in/text.txt --text-column body",
+    "train run -s 300 --name Upper",
+    "train run -s 300 --name model",
+    "train run -s 300 --encoding script",
+    "train run -s 300 --config in/text.txt",
+    "train run -s 300 --save-config in/text.txt",
+    "train run --name sw -s 300 --superwords superbpe",
+    "train run --name sw -s 300 --superwords uw",
+    "train run --name small -s 100",
+    "train run --name more -s 300 --special <pad> --special <pad>",
+    "train run --name more -s 300 --extend run --stop-list 3",
+    "train run --name more -s 260 --extend run",
+    "train run --name more in/second.txt -s 300 --weight news=2",
+    "train new in/text.txt -s 300 --weight news=2",
+    "train new in/text.txt -s 300 --encoding script",
+    "train new in/text.txt -s 300 --pattern (",
+    "train new in/none.txt -s 300",
+    "train new -s 300",
+    "train in/text.txt -s 300",
+    "train in in/text.txt -s 300",
+    "resume in",
+    "resume run --name none",
+    "merge-counts run run",
+    "merge-counts run in",
+    "merge-counts run other",
+    "export-counts run -o in/text.txt",
+    "export-counts run -o out.json",
+    "export-counts run -o out.csv --group news",
+    "export run --to nothing -o out.json",
+    "export run --to tiktoken -o in/text.txt",
+    "export run:none --to tiktoken -o out",
+    "export run --to tiktoken --vocab-size 9999 -o out",
+    "encode run in/text.txt -o in/text.txt",
+    "encode run in/none.txt -o out.bin",
+    "encode run:none in/text.txt -o out.bin",
+    "encode run in/text.txt -o out.bin --dtype uint3",
+    "prune run -o in/text.txt --vocab-size 260",
+    "report run -o in/text.txt",
+    "plan in/none.txt -s 300",
+    "sql run 'DROP TABLE chunk_counts'",
+    "sql run 'SELEC 1'",
+    "converge run --steps 0",
+]
+
+
+def test_what_is_refused_changes_nothing(tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every name, size, time and content in the folder is as before, but for the lock that was held."""
+    (tmp_path / "in" / "second.txt").write_text(TEXT.upper())
+    train(tmp_path / "run", [text], vocab_size=270, resources=SMALL)
+    count(tmp_path / "other", [text], pattern="gpt2", resources=SMALL)
+    before, wrong = state_of(tmp_path), []
+    monkeypatch.chdir(tmp_path)
+    for command in REFUSED:
+        result = CliRunner().invoke(main, shlex.split(command))
+        after = state_of(tmp_path)
+        changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+        changed -= {str(tmp_path / "run" / "lock")}
+        if result.exit_code == 0 or "Traceback" in result.stderr or changed:
+            wrong.append((command, result.exit_code, result.stderr[-300:], sorted(changed)))
+        before = after
+    assert not wrong, "\n".join(map(str, wrong))
 
 
 @pytest.mark.long

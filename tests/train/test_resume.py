@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 import signal
@@ -11,18 +10,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from streambpe.config import TrainConfig
 from streambpe.errors import ResumeMismatch, RunError, RunLocked, Stopped
 from streambpe.resources import Resources
-from streambpe.store.identity import replace_known
+from streambpe.store.identity import read_identity, write_identity
 from streambpe.store.journal import Journal
-from streambpe.store.run import Run
 from streambpe.train import opening
 from streambpe.train import trainer as training
 from streambpe.train.commands import resume, train, train_from_iterator
@@ -31,7 +29,7 @@ from streambpe.train.engine.rules import EngineTuning, Words
 from streambpe.train.trainer import Trainer
 from streambpe.train.words import WordFiles
 from tests.oracles.tables import check
-from tests.runs import ROOT, SMALL, Driver, cli, cli_process, counted_run, log_of, rows, text_run
+from tests.runs import ROOT, SMALL, Driver, cli, cli_killed, counted_run, held_open, log_of, rows, text_run
 from tests.samples import natural_text
 
 SIZE = 1200
@@ -292,7 +290,7 @@ def test_a_damaged_journal_is_named(counted, tmp_path):
     # an event that these words do not lead to, with the checksums that belong to it
     journal.write_bytes(written)
     whole = Journal.read(journal)
-    events = [replace(whole.events[0], n=whole.events[0].n + 1), *whole.events[1:]]
+    events = [msgspec.structs.replace(whole.events[0], n=whole.events[0].n + 1), *whole.events[1:]]
     Journal.start(journal, whole.training, events, whole.batches, whole.vetoes).save()
     with pytest.raises(RunError, match="were learned from other words"):
         learn(run)
@@ -447,31 +445,11 @@ def test_killed_in_counting_and_resumed(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("place", ["job-written", "journal-created", "log-written"])
-def test_killed_before_anything_was_done(tmp_path, place):
-    """`train` killed right after it noted its job, began, or was all but done: `resume` does the rest."""
-    source = tmp_path / "text.txt"
-    source.write_text(natural_text(13, 20_000))
-    whole = tmp_path / "whole"
-    train(whole, [str(source)], resources=SMALL, vocab_size=400)
-    run = tmp_path / "run"
-    driver = Driver(
-        {"STREAMBPE_FAILPOINT": place}, run=run, sources=[str(source)], counting={}, options={"vocab_size": 400}
-    )
-    assert driver.end()[0] == -signal.SIGKILL
-    assert resume(run, resources=SMALL).events == 144
-    assert (run / "model.events.jsonl").read_bytes() == (whole / "model.events.jsonl").read_bytes()
-    assert check(run, resources=SMALL) == []
-
-
-@pytest.mark.long
 def test_standard_input_is_not_read_again(tmp_path):
     """A training from standard input, killed while it learns, is resumed without the input."""
     text = natural_text(14, 30_000)
     cli("train", tmp_path / "whole", "-", "--vocab-size", 500, input=text)
-    env = {"STREAMBPE_FAILPOINT": "journal-created", "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
-    killed = cli_process("train", tmp_path / "run", "-", "--vocab-size", 500, input=text, env=env, expect=None)
-    assert killed.returncode == -signal.SIGKILL
+    cli_killed("journal-created", "train", tmp_path / "run", "-", "--vocab-size", 500, input=text)
     cli("resume", tmp_path / "run")
     assert (tmp_path / "run" / "model.events.jsonl").read_bytes() == (
         tmp_path / "whole" / "model.events.jsonl"
@@ -522,35 +500,12 @@ def test_a_second_writer_is_refused(counted, unbroken, tmp_path):
     assert check(run, resources=SMALL) == []
 
 
-READER = """
-import duckdb, sys
-con = duckdb.connect(sys.argv[1], read_only=True)
-print("open", flush=True)
-sys.stdin.read()
-"""
-
-
-class Reader:
-    """Another process that keeps state.duckdb open for reading."""
-
-    def __init__(self, run: Path) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", READER, str(run / "state.duckdb")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        assert self.process.stdout is not None
-        assert self.process.stdout.readline() == b"open\n"
-
-    def close(self) -> None:
-        self.process.communicate()
-
-
 @pytest.mark.long
 def test_a_reader_delays_the_tables_and_nothing_else(counted, unbroken, tmp_path, monkeypatch):
     """With state.duckdb held open: it learns, stops, goes on and ends as ever; the tables follow when it is free."""
     monkeypatch.setattr(training, "_LAST_FOLD_SECONDS", 0.2)
     run = copy(counted, tmp_path / "run")
-    reader = Reader(run)
-    try:
+    with held_open(run, "reader"):
         assert learn(run, stop_at=5, how="stop") is None  # Stopped, not an error about the file
         kept = len(Journal.read(run / "pending.events").events)
         assert kept > 0
@@ -559,8 +514,6 @@ def test_a_reader_delays_the_tables_and_nothing_else(counted, unbroken, tmp_path
         assert not result.folded
         assert (run / "model.events.jsonl").read_bytes() == unbroken
         assert (run / "pending.events").exists()
-    finally:
-        reader.close()
     assert check(run, resources=SMALL) == []
     assert learn(run) == unbroken  # the same command brings the tables up to date
     assert not (run / "pending.events").exists()
@@ -625,8 +578,8 @@ def test_resume_with_nothing_to_resume(counted, tmp_path):
         resume(run, name="other")
     again = resume(run)
     assert (again.skipped, again.sha256, again.size) == (True, first.sha256, 300)
-    (run / "job.json").write_text("{")
-    with pytest.raises(RunError, match=r"job\.json, which says what was asked for, is not what was left there"):
+    (run / "run.json").write_text("{")
+    with pytest.raises(RunError, match=r"run\.json is damaged"):
         resume(run)
 
 
@@ -636,9 +589,9 @@ def test_resume_with_nothing_to_resume(counted, tmp_path):
     [
         (lambda job: job["config"].update(tempo=3), "was started with tempo, which this streambpe does not know"),
         (lambda job: job["counting"]["options"].update(tempo=3), "was started with tempo, which this streambpe"),
-        (lambda job: job["config"].update(vocab_size="300"), "damaged .*Expected `int`, got `str`.*vocab_size"),
-        (lambda job: job.pop("config"), "damaged"),
-        (lambda job: job["counting"].update(lines=3), "damaged .*Expected `bool`, got `int`"),
+        (lambda job: job["config"].update(vocab_size="300"), "cannot read .*Expected `int`, got `str`.*vocab_size"),
+        (lambda job: job.pop("config"), "cannot read"),
+        (lambda job: job["counting"].update(lines=3), "cannot read .*Expected `bool`, got `int`"),
     ],
     ids=["newer", "newer counting", "other type", "missing", "counting"],
 )
@@ -646,37 +599,9 @@ def test_a_job_of_another_shape_is_told(tmp_path, change, told):
     """An option that is not known is never left out without a word: the training would be another one."""
     run = counted_run(tmp_path / "run", {"abcabc": 3, "abd": 2})
     train(run, vocab_size=260, resources=SMALL)
-    jobs = json.loads((run / "job.json").read_text())
-    change(jobs["trainings"]["main"])
-    replace_known(run / "job.json", json.dumps(jobs).encode())
+    identity = read_identity(run)
+    assert identity is not None
+    change(identity.jobs["trainings"]["main"])
+    write_identity(run, identity)
     with pytest.raises(RunError, match=told):
         resume(run)
-
-
-@pytest.mark.long
-def test_resume_keeps_the_resources(tmp_path):
-    """Memory and threads of the first call hold when it is resumed."""
-    run = counted_run(tmp_path / "run", {"abcabc": 3, "abd": 2})
-    train(run, vocab_size=260, resources=Resources(300 * 10**6, 1))
-    made: list[Resources] = []
-    original = Trainer.__init__
-
-    def note(self: Trainer, *arguments: Any, **options: Any) -> None:
-        original(self, *arguments, **options)
-        made.append(self.training.resources)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "__init__", note)
-        resume(run)
-    assert made == [Resources(300 * 10**6, 1)]
-
-
-@pytest.mark.long
-def test_a_locked_run_is_free_after_a_kill(counted, tmp_path):
-    """The lock of a killed process holds nobody up."""
-    run = copy(counted, tmp_path / "run")
-    driver = Driver(run=run, options=OPTIONS, rest=0.05)
-    assert driver.wait_for("learning")
-    driver.kill()
-    with Run(run).lock():
-        pass

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
-import threading
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -21,16 +19,15 @@ from streambpe.config import TrainConfig
 from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.formats.export import export
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import ModelError, ResumeMismatch, Stopped, UnknownSymbol, UsageError
-from streambpe.inspect.explain import explain, find_rivals
+from streambpe.errors import ModelError, ResumeMismatch, UnknownSymbol, UsageError
+from streambpe.inspect.explain import explain
 from streambpe.model.alphabet import Alphabet, bytes_alphabet, gpt2_alphabet, script_alphabet
-from streambpe.model.codecs import codec_of, content_symbols
+from streambpe.model.codecs import codec_of
 from streambpe.model.eventlog import EventLog, Header, merge_event, write_event_log
 from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS, decode_symbols
-from streambpe.model.vocabulary import Token
 from streambpe.text.patterns import PRESETS
 from streambpe.text.script_rules import split_by_rules
-from streambpe.train.commands import resume, train
+from streambpe.train.commands import train
 from streambpe.train.counting.count import count
 from streambpe.train.engine.whole_characters import WholeCharacterRule
 from tests import oracles
@@ -38,7 +35,7 @@ from tests.oracles.tables import check
 from tests.runs import SMALL, cli, log_of, rows
 from tests.script_samples import LINES, hostile_texts, long_text
 from tests.sequential import engine_options, engine_words, events_of, new_engine, wrong_pairs
-from tests.tiers import examples, long
+from tests.tiers import examples
 
 ENCODINGS = ["bytes", "script"]
 TEXT = long_text(3, 1500)
@@ -98,29 +95,6 @@ def test_the_engine_equals_the_reference(alphabet, constrained):
     assert staged > 8
 
 
-def test_a_whole_character_rule_obeys_the_slow_one():
-    """Every event of a constrained training passes the reference's test; without the constraint some do not."""
-    rng = random.Random(5)
-    for alphabet in (bytes_alphabet(), script_alphabet()):
-        words = engine_words(words_of([*LINES, *hostile_texts(1, 50)], alphabet, rng))
-        base = [b""] * alphabet.first_id + list(alphabet.symbols)
-        broken = []
-        for rule in (WholeCharacterRule(alphabet, len(base)), None):
-            engine = new_engine(words, base, rule=rule)
-            pairs = [event[:2] for event in events_of(list(engine.batches(300)))]
-            contents = [token or b"" for token in engine.state.tokens]
-            engine.close()
-
-            def token(number: int, contents: list[bytes] = contents, kind: str = alphabet.kind) -> Token:
-                content = contents[number]
-                return Token(number, tuple(content_symbols(content) if kind == "script" else content), content)
-
-            allowed = slow_rule(alphabet)
-            broken.append(sum(not allowed(token(left), token(right)) for left, right in pairs))
-        assert broken[0] == 0
-        assert broken[1] > 20
-
-
 # From text to ids, by the trainer
 
 
@@ -159,19 +133,6 @@ def test_a_training_equals_the_reference(tmp_path, encoding, pattern):
     assert log.header.config["whole_characters"] is True
     assert log.header.config["encoding"] == encoding
     assert check(tmp_path / "run", resources=SMALL) == []
-
-
-@pytest.mark.long
-def test_no_token_of_a_constrained_model_joins_parts():
-    """With the constraint every learned SCRIPT token is text by itself, or a front of an escaped character."""
-    for constrained in (True, False):
-        tokenizer = model("script", constrained)
-        encoder = tokenizer.encoder
-        learned = [encoder.model.content(event.id) for event in encoder.model.events]
-        parts = [content for content in learned if not encoder.codec.is_text(content)]
-        escapes = [c for c in parts if all(s >= FIRST_ESCAPE for s in content_symbols(c))]
-        assert len(learned) > 500
-        assert (len(parts) == len(escapes)) == constrained
 
 
 @pytest.mark.long
@@ -347,23 +308,6 @@ def test_wrong_options_are_refused(tmp_path):
 
 
 @pytest.mark.long
-def test_blocked_tokens_and_lengths(tmp_path):
-    """--block-token spells text, --max-token-length counts symbols, and check recounts the vetoed pairs."""
-    table = tmp_path / "counts.csv"
-    table.write_text("chunk,count\nabab,30\nabc,20\ndé,4\ndéd,1\n")
-    count(tmp_path / "run", [str(table)], counts=True, resources=SMALL)
-    options: dict[str, Any] = {"encoding": "script", "whole_characters": True, "vocab_size": 2172 + 12}
-    options |= {"block_tokens": ("ab",), "max_token_length": 4}
-    result = train(tmp_path / "run", resources=SMALL, **options)
-    assert result.vetoed == 1
-    assert check(tmp_path / "run", resources=SMALL) == []
-    texts = [text for (text,) in rows(tmp_path / "run", "SELECT text FROM vocabulary WHERE kind = 'learned'")]
-    assert "ab" not in texts
-    assert {"a", "b", "dé"} <= set(texts)
-    assert max(map(len, texts)) == 2
-
-
-@pytest.mark.long
 def test_exports_say_what_they_cannot_hold(tmp_path):
     """Formats of other programs refuse SCRIPT symbols and rules; a model with dropped characters says so."""
     for encoding, refused in (("script", "kind 'script'"), ("bytes", "--pattern script")):
@@ -375,49 +319,6 @@ def test_exports_say_what_they_cannot_hold(tmp_path):
     copy = tmp_path / "copy.parquet"
     export(tmp_path / "script.events.jsonl", "parquet", copy)
     assert Tokenizer.load(copy).encode("naïve 東京") == model("script").encode("naïve 東京")
-
-
-# How it is run changes nothing
-
-
-@pytest.fixture(scope="module", params=["script", long("bytes")])
-def counted(request, tmp_path_factory) -> tuple[Path, dict[str, Any], bytes]:
-    """A counted run, the options, and the log of a training that nobody disturbs."""
-    folder = tmp_path_factory.mktemp("counted")
-    (folder / "text.txt").write_text(TEXT, encoding="utf-8")
-    count(folder / "run", [str(folder / "text.txt")], options={"pattern": "script"}, resources=SMALL)
-    options = {"encoding": request.param, "whole_characters": True, "block_tokens": ("не",), "stop_list": 2}
-    options["vocab_size"] = 2600 if request.param == "script" else 700
-    train(folder / "run", resources=SMALL, **options)
-    assert check(folder / "run", resources=SMALL) == []
-    return folder, options, (folder / "run" / "model.events.jsonl").read_bytes()
-
-
-def _fresh(folder: Path, to: Path) -> Path:
-    shutil.copytree(folder / "run", to / "run")
-    return to / "run"
-
-
-@pytest.mark.long
-def test_resume_reads_the_options_again(counted, tmp_path):
-    """`resume` goes on with the encoding and the rule it was started with."""
-    folder, options, wanted = counted
-    run = _fresh(folder, tmp_path)
-    stop = threading.Event()
-    with pytest.raises(Stopped):
-        train(run, name="other", resources=SMALL, stop=stop, on_batch=lambda _: stop.set(), **options)
-    resume(run, resources=SMALL)
-    assert (run / "other.events.jsonl").read_bytes() == wanted
-
-
-def test_rivals_are_pairs_that_may_merge(counted):
-    """`explain` counts the pairs next in line: the first is the one that was chosen, half characters aside."""
-    folder, _, _ = counted
-    tokenizer = Tokenizer.load(folder / "run")
-    for index in (0, 10, 120):
-        rivals = find_rivals(tokenizer.encoder, folder / "run", index)
-        best = next(rival for rival in rivals if (rival["left"], rival["right"]) != ('"н"', '"е"'))
-        assert best["n"] == tokenizer.encoder.model.events[index].n
 
 
 def test_rules_split_texts_as_training_did():

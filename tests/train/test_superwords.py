@@ -31,7 +31,6 @@ from streambpe.store.run import Run
 from streambpe.store.sequences import SequencePart, order_parts
 from streambpe.text.eligible import find_superword_pattern, text_test
 from streambpe.text.patterns import find_pattern
-from streambpe.train import joining
 from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
@@ -268,15 +267,9 @@ def test_tokens_are_counted_in_chunks(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("overlaps", ["all", "disjoint"])
-def test_tokens_are_counted_by_the_merges_that_found_a_place(overlaps, again, tmp_path, monkeypatch):
-    """Taken back from the words as they are at the end of phase one, or counted again; doubled letters, cut-off and
-    stop words among them."""
-    way = "counts_before" if again else "counts_again"
-    monkeypatch.setattr(joining, way, lambda *_: pytest.fail("the other way"))
-    if again:
-        monkeypatch.setattr(joining, "can_undo", lambda *_: False)
+def test_tokens_are_counted_by_the_merges_that_found_a_place(overlaps, tmp_path):
+    """Doubled letters, cut-off and stop words among them."""
     rng = random.Random(5)
     words = [
         " haha",

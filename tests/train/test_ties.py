@@ -104,7 +104,7 @@ def test_snapshot_restore_and_replay_with_ties_by_bytes(tmp_path, stop):
         again = gone_on_with(engine, tmp_path / f"{seed}", done, ties="bytes", candidates=4)
         assert done + events_of(list(again.batches(60 - len(done)))) == want
         replayed = new_engine(engine_words(words), BASE, options)
-        replayed.replay(done)
+        replayed.relearn(done)
         assert done + events_of(list(replayed.batches(60 - len(done)))) == want
 
 

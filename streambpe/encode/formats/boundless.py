@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import (
     Any,  # lines of a .model file are JSON of another program: dict[str, Any], checked where they are read
 )
 
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.formats.flat import lost_preparation, refuse_rules
-from streambpe.encode.formats.hf import named_alphabet, preset_of, shown, unshown
+from streambpe.encode.formats.flat import lost_preparation, refuse_rules, shown, unshown
+from streambpe.encode.formats.hf import named_alphabet, preset_of
 from streambpe.errors import ModelError, quoted
 from streambpe.model.alphabet import Alphabet, bytes_alphabet, utf8_alphabet
 from streambpe.model.eventlog import (
@@ -247,10 +247,7 @@ def _read_v2(lines: _Lines, kind: str) -> EventLog:
         settings["superwords"] = kind
     if config["tau"] <= 1:
         settings["tau"] = str(config["tau"])
-    header = Header(
-        alphabet.to_header(), settings, specials=tuple(Special(text, int(number)) for number, text in specials)
-    )
-    log = EventLog(header, tuple(build.events))
+    log = _log(alphabet, settings, specials, build.events)
     model = Model(log)
     ours = [model.content(log_id) for log_id in model.model_id]
     for place, (mine, theirs) in enumerate(zip(ours, listed, strict=False)):
@@ -274,8 +271,7 @@ def _read_operations(lines: _Lines) -> list[tuple[int, bytes, bytes, int]]:
 
 
 def _pattern_settings(config: dict[str, Any], path: object) -> dict[str, Any]:
-    name, _ = preset_of(config["main_regex"])
-    settings: dict[str, Any] = {"pattern": name, "gaps": "drop" if name == config["main_regex"] else "refuse"}
+    settings = _splitting(config["main_regex"])
     special = config.get("script_specific_regex")
     if special is not None:
         ours = SCRIPT_SPECIFIC_GPT4O if "/]*" in config["main_regex"] else SCRIPT_SPECIFIC
@@ -304,13 +300,7 @@ def _read_v1(lines: _Lines) -> EventLog:
             build.merge(left, right, 0, above=what == "super")
     if [token.content for token in build.vocabulary.tokens] != listed:
         raise ModelError(f"{lines.path}: its list of tokens is not what its merges make.")
-    name, _ = preset_of(pattern)
-    header = Header(
-        bytes_alphabet().to_header(),
-        {"pattern": name, "gaps": "drop" if name == pattern else "refuse", "superwords": "boundless"},
-        specials=tuple(Special(text, int(number)) for number, text in specials),
-    )
-    return EventLog(header, tuple(build.events))
+    return _log(bytes_alphabet(), _splitting(pattern) | {"superwords": "boundless"}, specials, build.events)
 
 
 def _read_minbpe(lines: _Lines) -> EventLog:
@@ -326,10 +316,18 @@ def _read_minbpe(lines: _Lines) -> EventLog:
         if number != 256 + len(events):
             raise ModelError(f"{lines.path} line {lines.number} makes a token that exists; its ids cannot be kept.")
         events.append(merge_event(left, right, number, 0))
-    name, _ = preset_of(pattern)
-    header = Header(
-        alphabet.to_header(),
-        {"pattern": name, "gaps": "drop" if name == pattern else "refuse"},
-        specials=tuple(Special(text, int(number)) for text, number in specials),
-    )
-    return EventLog(header, tuple(events))
+    return _log(alphabet, _splitting(pattern), [special[::-1] for special in specials], events)
+
+
+def _splitting(expression: str) -> dict[str, Any]:
+    """How text is split, as a header says it."""
+    name, _ = preset_of(expression)
+    return {"pattern": name, "gaps": "drop" if name == expression else "refuse"}
+
+
+def _log(
+    alphabet: Alphabet, settings: dict[str, Any], specials: Iterable[Sequence[str]], events: Sequence[Event]
+) -> EventLog:
+    """A log with special tokens given as (id, text)."""
+    named = tuple(Special(text, int(number)) for number, text in specials)
+    return EventLog(Header(alphabet.to_header(), settings, specials=named), tuple(events))

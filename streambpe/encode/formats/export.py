@@ -8,8 +8,6 @@ how far the two drift.
 from __future__ import annotations
 
 import contextlib
-import gzip
-import json
 import os
 import runpy
 import shutil
@@ -25,7 +23,7 @@ from streambpe.encode.formats.boundless import export_boundless, import_model
 from streambpe.encode.formats.gguf import export_gguf
 from streambpe.encode.formats.gpt2 import FILES as GPT2_FILES
 from streambpe.encode.formats.gpt2 import export_gpt2, gpt2_folder, import_gpt2
-from streambpe.encode.formats.hf import export_hf, import_hf, not_kept
+from streambpe.encode.formats.hf import export_hf, import_hf, not_kept, read_json
 from streambpe.encode.formats.hf_folder import Roles, export_folder, folder_files, names_folder
 from streambpe.encode.formats.named import HF, TIKTOKEN, find_tokenizer_json, log_of_encoding
 from streambpe.encode.formats.onto import Old
@@ -43,7 +41,6 @@ from streambpe.model.replay import Model, events_for_size
 from streambpe.outputs import not_written, parents_made, refuse_existing, refuse_no_place
 from streambpe.plurals import counted
 from streambpe.progress import Meter
-from streambpe.resources import format_size
 from streambpe.sources.decode import block_text
 from streambpe.sources.find import find_sources
 from streambpe.sources.read import Reader
@@ -77,7 +74,6 @@ _WRITERS: dict[str, Callable[[Encoder, Path], Written]] = {
 FORMATS = tuple(_WRITERS)
 ROLES = tuple(field.name for field in fields(Roles))
 _EXAMPLES = 5
-_MOST_JSON = 256 << 20  # bytes of a tokenizer.json, unpacked: those of 256 000 tokens have 35 MB
 
 
 @dataclass
@@ -320,23 +316,17 @@ def _export_one(
     runs_expression = to in ("hf", "tiktoken") and pattern.expression and pattern.definition is None
     result = ExportResult(files, tokenizer.n_vocab, lost, pattern.unicode if runs_expression else "")
     if verify is not None:
-        encode, content, result.checked_by = _reader(to, files)
-        also = None
-        if old is not None:
-            also = _beside_old(result, tokenizer, _old_reader(to, old, files))
-        result.comparison = compare(tokenizer, encode, documents(verify, meter), content, also)
+        _verify(result, to, tokenizer, old, documents(verify, meter))
     return result
 
 
-def compare(
-    tokenizer: Tokenizer,
-    encode: Callable[[str], list[int]],
-    texts: Iterable[str],
-    their_content: Callable[[int], bytes] | None = None,
-    also: Callable[[str, list[int]], None] | None = None,
-) -> Comparison:
-    """Encode texts both ways. `also` is given each text, and its ids there."""
-    comparison = Comparison()
+def _verify(result: ExportResult, to: str, tokenizer: Tokenizer, old: Old | None, texts: Iterable[str]) -> None:
+    """Encode texts by the model and by the exported file; by the file of --onto, too."""
+    encode, their_content, result.checked_by = _reader(to, result.files)
+    comparison = result.comparison = Comparison()
+    if old is not None:
+        joins, sizes = Joins(), symbols_of_ids(tokenizer.encoder.model)
+        encode_old, result.joins = _old_reader(to, old, result.files), joins
 
     def content(number: int) -> bytes:
         try:
@@ -347,22 +337,8 @@ def compare(
     for text in texts:
         theirs = encode(text)
         comparison.add(tokenizer.encode_ordinary(text), theirs, content, their_content)
-        if also is not None:
-            also(text, theirs)
-    return comparison
-
-
-def _beside_old(
-    result: ExportResult, tokenizer: Tokenizer, encode: Callable[[str], list[int]]
-) -> Callable[[str, list[int]], None]:
-    """Counts, in `result.joins`, how texts are encoded by a file now and by the one that it was before."""
-    joins = result.joins = Joins()
-    sizes = symbols_of_ids(tokenizer.encoder.model)
-
-    def add(text: str, ids: list[int]) -> None:
-        joins.add(encode(text), ids, sizes)
-
-    return add
+        if old is not None:
+            joins.add(encode_old(text), theirs, sizes)
 
 
 def documents(source: str, meter: Meter | None = None, how: SourceOptions = SourceOptions()) -> Iterator[str]:
@@ -385,8 +361,7 @@ def _reader(to: str, files: list[Path]) -> tuple[Callable[[str], list[int]], Cal
     """(text -> ids as the exported file encodes it; id -> bytes, if its ids may differ; the library that encodes)."""
     if to == "gguf":
         raise UsageError(
-            f"{files[0]} was written and read back, but only llama.cpp can encode with it: leave --verify out, and "
-            f"compare there."
+            f"{files[0]} was written, but only llama.cpp can encode with it: leave --verify out, and compare there."
         )
     library = {"tiktoken": "tiktoken", "hf": "tokenizers", "gpt2": "tokenizers", "sentencepiece": "sentencepiece"}
     if to not in library:
@@ -542,25 +517,10 @@ def _read(reader: Callable[[Path], EventLog], file: Path, path: str | os.PathLik
 
 def _import_json(file: Path) -> EventLog:
     """A tokenizer.json, gzipped or not."""
-    try:
-        with open(file, "rb") as opened, gzip.GzipFile(fileobj=opened) as unpacked:
-            packed = opened.peek(2).startswith(b"\x1f\x8b")
-            data = (unpacked if packed else opened).read(_MOST_JSON + 1)
-        if len(data) > _MOST_JSON:
-            raise ModelError(f"{file} holds more than {format_size(_MOST_JSON)} of JSON, and no tokenizer does.")
-        document = json.loads(data)
-        if file.name == GPT2_FILES[0] and all(type(number) is int for number in document.values()):
-            raise ModelError(f"{file}: {GPT2_FILES[1]}, which has the merges, is to lie beside it, and does not.")
-    except ModelError:
-        raise
-    except json.JSONDecodeError as why:
-        raise ModelError(f"{file} is no JSON: line {why.lineno}, column {why.colno}: {why.msg}. Was it cut?") from None
-    except (OSError, EOFError, KeyError, TypeError, ValueError) as why:
-        raise ModelError(f"{file} is no tokenizer.json: {why!r:.200}.") from None
+    document = read_json(file)
+    if file.name == GPT2_FILES[0] and all(type(number) is int for number in document.values()):
+        raise ModelError(f"{file}: {GPT2_FILES[1]}, which has the merges, is to lie beside it, and does not.")
     log = import_hf(file, document)
     for what in not_kept(document):
         warnings.warn(f"{file}: an event log does not keep {what}.", NotKept, stacklevel=2)
     return log
-
-
-__all__ = ["FORMATS", "Comparison", "ExportResult", "compare", "cut_log", "export", "import_file", "takes_pattern"]

@@ -24,33 +24,64 @@ import regex
 
 from streambpe.encode.encoder import Encoder
 from streambpe.errors import ModelError, quoted
-from streambpe.model.alphabet import BYTE_KINDS
+from streambpe.model.alphabet import BYTE_KINDS, byte_to_character
 from streambpe.model.eventlog import Event, Op
 from streambpe.text.dialects import Dialect, Unsayable, translated
 from streambpe.text.expressions import alternatives
 from streambpe.text.patterns import Pattern
+
+_CHARACTER = byte_to_character()
+_BYTE = {character: byte for byte, character in _CHARACTER.items()}
+
+
+def shown(content: bytes) -> str:
+    """Bytes as GPT-2's printable characters: b" the" -> "Ġthe"."""
+    return "".join(map(_CHARACTER.__getitem__, content))
+
+
+def unshown(text: str) -> bytes:
+    """The bytes behind `shown`; KeyError if a character stands for none."""
+    return bytes(map(_BYTE.__getitem__, text))
 
 
 @dataclass(frozen=True)
 class FlatModel:
     """Tokens by model id, merges by rank."""
 
+    encoder: Encoder
     tokens: dict[int, bytes]
     merges: list[tuple[bytes, bytes]]
-    specials: dict[str, int]
-    reserved: list[int]
     expression: str  # as `regex` reads it; "" for none
-    is_preset: bool  # then $ never means the place before a last line break
-    keeps_gaps: bool
     ignore_merges: bool
-    kind: str  # of the alphabet
-    n_vocab: int
     lost: list[str]
 
     @property
-    def exact(self) -> bool:
-        """Whether nothing is lost by the form itself."""
-        return not self.lost
+    def of_characters(self) -> bool:
+        """Whether its symbols are characters; else they are bytes."""
+        return bool(self.encoder.header.alphabet["kind"] == "chars")
+
+    @property
+    def specials(self) -> dict[str, int]:
+        """The ids of special tokens."""
+        return self.encoder.model.special_ids
+
+    def text(self, content: bytes) -> str:
+        """How tokenizer.json and merges.txt write a token."""
+        return content.decode() if self.of_characters else shown(content)
+
+    def in_texts(self) -> tuple[dict[str, int], list[tuple[str, str]], list[str]]:
+        """(ids by what is written for each token, special or not; the merges; what is lost where both are spelled
+        alike: a vocabulary in JSON has one id for them)."""
+        vocab = {self.text(content): number for number, content in self.tokens.items()}
+        lost = []
+        if both := sorted(vocab.keys() & self.specials.keys()):
+            names = ", ".join(both[:3])
+            lost.append(f"{len(both)} learned tokens that are spelled as special tokens ({names}): one id is left.")
+        return vocab | self.specials, [(self.text(left), self.text(right)) for left, right in self.merges], lost
+
+    def portable(self, target: Dialect) -> str:
+        """Its expression for another program."""
+        return portable(self.expression, self.encoder.pattern.name != "regex", target)
 
 
 def flatten(encoder: Encoder, to: str) -> FlatModel:
@@ -108,19 +139,7 @@ def flatten(encoder: Encoder, to: str) -> FlatModel:
     if pattern.script_expression:
         lost.append("--split-scripts: other programs run one pattern on the whole text; the main one was written.")
     lost += lost_preparation(header.config, to == "hf")
-    return FlatModel(
-        tokens,
-        ranked,
-        dict(model.special_ids),
-        list(model.reserved_ids),
-        expression,
-        pattern.name != "regex",
-        pattern.keep_gaps,
-        ignore_merges,
-        kind,
-        model.n_vocab,
-        lost,
-    )
+    return FlatModel(encoder, tokens, ranked, expression, ignore_merges, lost)
 
 
 def merged_by_rank(

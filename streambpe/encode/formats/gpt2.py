@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.formats.flat import FlatModel, flatten
-from streambpe.encode.formats.hf import log_from_merges, lost_names, token_text, unshown
+from streambpe.encode.formats.flat import FlatModel, flatten, unshown
+from streambpe.encode.formats.hf import log_from_merges, read_json
 from streambpe.errors import ModelError, quoted, typed
 from streambpe.model.eventlog import EventLog
 
@@ -57,19 +56,10 @@ def import_gpt2(folder: Path, pattern: str | None = None) -> EventLog:
 
 def _vocabulary(file: Path) -> dict[str, int]:
     """Tokens and their ids."""
-    found = _json(file)
+    found = read_json(file)
     if not isinstance(found, dict) or not all(type(number) is int for number in found.values()):
         raise ModelError(f"{file} is to hold a JSON object of tokens and their ids, and holds something else.")
     return found
-
-
-def _json(file: Path) -> Any:
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, RecursionError) as why:
-        raise ModelError(f"{file} cannot be read: {why}.") from None
-    except json.JSONDecodeError as why:
-        raise ModelError(f"{file} is no JSON: line {why.lineno}, column {why.colno}: {why.msg}. Was it cut?") from None
 
 
 def _merges(file: Path) -> list[tuple[str, str]]:
@@ -105,7 +95,7 @@ def _content(text: str) -> bytes | None:
 def _refuse_class(folder: Path, pattern: str | None) -> None:
     """What tokenizer_config.json, where there is one, says against reading the files as GPT-2's."""
     file = folder / "tokenizer_config.json"
-    facts = _json(file) if file.is_file() else {}
+    facts = read_json(file) if file.is_file() else {}
     if not isinstance(facts, dict):
         return
     if facts.get("add_prefix_space"):
@@ -122,20 +112,19 @@ def _refuse_class(folder: Path, pattern: str | None) -> None:
 def export_gpt2(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
     """Write PATH/vocab.json and PATH/merges.txt; (files, what is lost)."""
     flat = flatten(encoder, "gpt2")
-    vocab = {token_text(flat, content): number for number, content in flat.tokens.items()}
-    lost = lost_in_gpt2(encoder, flat) + lost_names(vocab, flat.specials)
+    lost = lost_in_gpt2(encoder, flat)
+    vocab, merges, names = flat.in_texts()
     path.mkdir(parents=True, exist_ok=True)
-    vocab.update(flat.specials)
     vocab_file, merges_file = (path / name for name in FILES)
     vocab_file.write_text(json.dumps(vocab, ensure_ascii=False), encoding="utf-8")
-    lines = [f"{token_text(flat, left)} {token_text(flat, right)}\n" for left, right in flat.merges]
+    lines = [f"{left} {right}\n" for left, right in merges]
     merges_file.write_text("#version: 0.2\n" + "".join(lines), encoding="utf-8")
-    return [vocab_file, merges_file], lost
+    return [vocab_file, merges_file], lost + names
 
 
 def lost_in_gpt2(encoder: Encoder, flat: FlatModel) -> list[str]:
     """What the two files cannot say. ModelError if they can say nothing."""
-    if flat.kind == "chars":
+    if flat.of_characters:
         raise ModelError("vocab.json and merges.txt are read as bytes; this model's symbols are characters. Use hf.")
     lost = list(flat.lost)
     if encoder.pattern.name not in ("gpt2", "r50k"):

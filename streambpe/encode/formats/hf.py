@@ -11,6 +11,7 @@ refused; `not_kept` says what else is left out.
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import unicodedata
@@ -23,13 +24,12 @@ from typing import Any  # tokenizer.json is JSON of another program: dict[str, A
 
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.flat import (
-    FlatModel,
     again_after_use,
     flatten,
     merged_by_rank,
     not_made_of_their_bytes,
-    portable,
     shown_tokens,
+    unshown,
 )
 from streambpe.errors import ModelError, quoted
 from streambpe.model.alphabet import Alphabet, byte_to_character, bytes_alphabet, gpt2_alphabet
@@ -37,43 +37,17 @@ from streambpe.model.eventlog import EventLog, FixedIds, Header, Special, merge_
 from streambpe.model.line_shapes import MOST_EMPTY_IDS
 from streambpe.model.replay import Model
 from streambpe.model.vocabulary import Vocabulary
+from streambpe.resources import format_size
 from streambpe.text.aliases import canonical
 from streambpe.text.dialects import Dialect, Unsayable, read, translated
 from streambpe.text.patterns import PRESETS
 from streambpe.text.whitespace import WORD_MARK
 
-_CHARACTER = byte_to_character()
-_BYTE = {character: byte for byte, character in _CHARACTER.items()}
-
-
-def shown(content: bytes) -> str:
-    """Bytes as GPT-2's printable characters: b" the" -> "Ġthe"."""
-    return "".join(map(_CHARACTER.__getitem__, content))
-
-
-def unshown(text: str) -> bytes:
-    """The bytes behind `shown`; KeyError if a character stands for none."""
-    return bytes(map(_BYTE.__getitem__, text))
-
-
-def token_text(flat: FlatModel, content: bytes) -> str:
-    """How tokenizer.json and merges.txt write a token."""
-    return content.decode() if flat.kind == "chars" else shown(content)
-
-
-def lost_names(vocab: dict[str, int], specials: dict[str, int]) -> list[str]:
-    """What is lost where a token is written as a special token is: a vocabulary in JSON has one id for both."""
-    both = sorted(vocab.keys() & specials.keys())
-    names = ", ".join(both[:3])
-    return [f"{len(both)} learned tokens that are spelled as special tokens ({names}): one id is left."] if both else []
-
 
 def tokenizer_json(encoder: Encoder) -> tuple[dict[str, Any], list[str]]:
     """(the content of tokenizer.json, what is lost)."""
-    flat = flatten(encoder, "hf")
-    header = encoder.header
-    lost = list(flat.lost)
-    vocab = {token_text(flat, content): number for number, content in flat.tokens.items()}
+    flat, header = flatten(encoder, "hf"), encoder.header
+    vocab, merges, lost = flat.in_texts()
     added = [
         {
             "id": number,
@@ -86,8 +60,6 @@ def tokenizer_json(encoder: Encoder) -> tuple[dict[str, Any], list[str]]:
         }
         for text, number in flat.specials.items()
     ]
-    lost += lost_names(vocab, flat.specials)
-    vocab.update(flat.specials)
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
     steps: list[dict[str, Any]] = []
     decoder: dict[str, Any] = byte_level
@@ -95,15 +67,15 @@ def tokenizer_json(encoder: Encoder) -> tuple[dict[str, Any], list[str]]:
         mark = {"type": "Metaspace", "replacement": WORD_MARK, "prepend_scheme": "always", "split": False}
         steps = [_split(r"[\s\x{1C}-\x{1F}]+", "Removed"), mark]  # WhitespaceSplit leaves those four in words
         decoder = mark
-        if flat.kind != "chars":  # after ByteLevel all is one piece, of which Metaspace would drop every mark
+        if not flat.of_characters:  # after ByteLevel all is one piece, of which Metaspace would drop every mark
             unmark = {"type": "Replace", "pattern": {"String": WORD_MARK}, "content": " "}
             strip = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
             decoder = {"type": "Sequence", "decoders": [byte_level, unmark, strip]}
     elif flat.expression:
-        expression = portable(flat.expression, flat.is_preset, "oniguruma")
-        drops = header.config.get("gaps") == "drop" and not flat.is_preset
+        expression = flat.portable("oniguruma")
+        drops = header.config.get("gaps") == "drop" and encoder.pattern.name == "regex"
         steps = [_split(expression, "Removed", invert=True) if drops else _split(expression, "Isolated")]
-    if flat.kind == "chars":
+    if flat.of_characters:
         if encoder.pattern.name != "whitespace":
             decoder = {"type": "Fuse"}
     else:
@@ -127,10 +99,10 @@ def tokenizer_json(encoder: Encoder) -> tuple[dict[str, Any], list[str]]:
             "byte_fallback": False,
             "ignore_merges": flat.ignore_merges,
             "vocab": vocab,
-            "merges": [[token_text(flat, left), token_text(flat, right)] for left, right in flat.merges],
+            "merges": [list(pair) for pair in merges],
         },
     }
-    return document, lost
+    return document, [*flat.lost, *lost]
 
 
 def _split(expression: str, behavior: str, invert: bool = False) -> dict[str, Any]:
@@ -148,13 +120,28 @@ def export_hf(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
 
 # Reading.
 
+_MOST_JSON = 256 << 20  # bytes of a tokenizer.json, unpacked: those of 256 000 tokens have 35 MB
+
+
+def read_json(file: Path) -> Any:
+    """What a file of JSON holds, gzipped or not; an error if it holds more than any tokenizer has."""
+    try:
+        with open(file, "rb") as opened, gzip.GzipFile(fileobj=opened) as unpacked:
+            packed = opened.peek(2).startswith(b"\x1f\x8b")
+            data = (unpacked if packed else opened).read(_MOST_JSON + 1)
+        if len(data) > _MOST_JSON:
+            raise ModelError(f"{file} holds more than {format_size(_MOST_JSON)} of JSON, and no tokenizer does.")
+        return json.loads(data)
+    except json.JSONDecodeError as why:
+        raise ModelError(f"{file} is no JSON: line {why.lineno}, column {why.colno}: {why.msg}. Was it cut?") from None
+    except (OSError, EOFError, UnicodeDecodeError, RecursionError) as why:
+        raise ModelError(f"{file} cannot be read: {why}.") from None
+
 
 def import_hf(path: str | os.PathLike[str], document: Any = None) -> EventLog:
     """A tokenizer.json as an event log with the same ids. `document`: its content, where it has been read."""
-    try:
-        document = json.loads(Path(path).read_bytes()) if document is None else document
-    except (OSError, ValueError) as why:
-        raise ModelError(f"{path} is no tokenizer.json: {why}.") from None
+    if document is None:
+        document = read_json(Path(path))
     model = document.get("model") if isinstance(document, dict) else None
     if not isinstance(model, dict) or model.get("type", "BPE") != "BPE" or "merges" not in model:
         raise ModelError(f"{path} holds no BPE model; only those are merges.")
@@ -204,7 +191,7 @@ def _added_tokens(listed: list[dict[str, Any]], vocab: dict[str, int], path: obj
     added: dict[str, int] = {}
     for token in listed:
         text, number = token["content"], token["id"]
-        if not text or text in added or (text in vocab and text in _BYTE):
+        if not text or text in added or (text in vocab and text in byte_to_character().values()):
             raise ModelError(
                 f"{path} has the added token {quoted(text)} twice, or it is a byte or empty; ids cannot be kept."
             )

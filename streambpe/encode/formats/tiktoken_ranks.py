@@ -18,7 +18,7 @@ from collections import Counter
 from pathlib import Path
 
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.formats.flat import flatten, not_made_of_their_bytes, portable
+from streambpe.encode.formats.flat import flatten, not_made_of_their_bytes
 from streambpe.encode.formats.hf import last_merge, log_from_merges, not_read, preset_of
 from streambpe.errors import ModelError
 from streambpe.model.eventlog import EventLog
@@ -29,7 +29,7 @@ from streambpe.text.patterns import PRESETS
 def ranks_and_pattern(encoder: Encoder) -> tuple[dict[bytes, int], str, dict[str, int], list[str]]:
     """(ranks, pattern, special tokens, what is lost): the arguments of tiktoken.Encoding."""
     flat = flatten(encoder, "tiktoken")
-    if flat.kind == "chars":
+    if flat.of_characters:
         raise ModelError(
             "tiktoken's tokens are bytes; this model's symbols are characters. Nothing was written. Use --to hf."
         )
@@ -42,16 +42,15 @@ def ranks_and_pattern(encoder: Encoder) -> tuple[dict[bytes, int], str, dict[str
     ranks = {content: number for number, content in flat.tokens.items()}
     missing = [bytes([byte]) for byte in range(256) if bytes([byte]) not in ranks]
     # tiktoken wants all 256; those the model lacks get numbers behind all ids
-    first_free = encoder.model.alphabet.first_id + flat.n_vocab
+    first_free = encoder.model.alphabet.first_id + encoder.model.n_vocab
     ranks.update((symbol, first_free + i) for i, symbol in enumerate(missing))
     if missing and encoder.header.alphabet["kind"] != "utf8":
         lost.append(
             f"{len(missing)} bytes are not in the model's alphabet; here they have ids from {first_free} on that the "
             f"model does not know."
         )
-    expression = flat.expression or r"(?s:.+)"
-    expression = portable(expression, flat.is_preset, "rust")
-    if flat.keeps_gaps:
+    expression = flat.portable("rust") if flat.expression else r"(?s:.+)"
+    if encoder.pattern.keep_gaps:
         expression = f"{expression}|(?:(?!{expression})(?s:.))+"
     return ranks, expression, flat.specials, lost
 

@@ -10,7 +10,7 @@ from streambpe.core.strings import ChunkList
 from streambpe.later import polars as pl
 from streambpe.progress import Meter
 from streambpe.store import sequences
-from streambpe.store.parts import PartWriter, next_number
+from streambpe.store.parts import PartWriter, next_number, write_part
 from streambpe.store.run import Run
 from streambpe.store.spans import Span
 from streambpe.text.chunker import Ids, Lengths
@@ -46,13 +46,7 @@ class Committer:
 
     def commit(self, name: str, rows: ChunkList, spans: Sequence[Span]) -> None:
         """Write and rename one part."""
-        writer = self.writer(name)
-        try:
-            writer.write(rows)
-            writer.commit(spans)
-        except BaseException:
-            writer.abandon()
-            raise
+        write_part(self.run.counts / f"{name}.parquet", [rows], spans, run=self.run.number)
         self.note(rows, spans)
 
     def write_sequence(self, name: str, chunks: pl.Series, stretches: Sequence[Ids], n: Lengths, made_of: str) -> None:

@@ -6,15 +6,14 @@ import contextlib
 import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from streambpe.arguments import split_count_arguments
-from streambpe.count_config import CountConfig, reconcile
+from streambpe.count_config import CountConfig, Counting, reconcile
 from streambpe.disk import disk_full_explained
-from streambpe.errors import RunError, UsageError
+from streambpe.errors import RunError, UsageError, typed
 from streambpe.progress import Meter, Reporter, refuse_mode
 from streambpe.resources import Resources
 from streambpe.sources.find import (
@@ -45,10 +44,12 @@ from streambpe.store.unfinished import (
     refuse_leaving,
     sources_in_tables,
 )
+from streambpe.text.patterns import Pattern
 from streambpe.text.unicode_tables import tables_fact
 from streambpe.train.counting.job import CountJob, CountResult, told_left_out
 from streambpe.train.counting.take_back import take_back
 from streambpe.train.counting.tasks import pattern_for
+from streambpe.train.counting.todo import refuse_given_otherwise
 from streambpe.train.disk_bound import refuse_too_little_disk, source_bytes
 
 if TYPE_CHECKING:
@@ -76,35 +77,65 @@ def count(
     `stop` commits and raises Stopped.
     """
     refuse_mode(progress)
-    sources = as_given(sources)
-    folder = run if isinstance(run, Run) else Run(run)
-    decide_again = partial(
-        count, folder, sources, options=options, resources=resources, progress=progress, stop=stop, **arguments
-    )
+    folder, given = run if isinstance(run, Run) else Run(run), as_given(sources)
     asked, resources = split_count_arguments(arguments, options, resources)
-    rules = GroupRules.from_options(asked.groups, asked.group_by)
-    refuse_addresses(sources)
-    folder.refuse_other_content("count", [source for source in sources if isinstance(source, str)])
-    if folder.state.exists():
+    refuse_addresses(given)
+    folder.refuse_other_content("count", [source for source in given if isinstance(source, str)])
+    if not given and folder.state.exists():
         refuse_leaving(folder)
-    if not sources and folder.state.exists():
         refuse_other_counting(folder, asked)
         return _fold_again(folder, resources, progress)
-    names = [s for s in sources if isinstance(s, str)]
-    found, warnings = find_sources(names, asked, in_part=True)
-    found += [s for s in sources if isinstance(s, Source)]
-    if not found:
+    request = decide_count(folder, list_sources(given, asked), asked, resources)
+    stop = stop or threading.Event()
+    with folder.lock(), disk_full_explained(folder.path), waiting_for_tables(stop):
+        if folder.known_facts() != request.facts:  # another count was first
+            request = decide_count(folder, list_sources(given, asked), asked, resources)
+        return count_decided(folder, request, resources, progress, stop)
+
+
+@dataclass(frozen=True)
+class ListedSources:
+    """The inputs behind the names that were given."""
+
+    sources: list[Source]
+    warnings: list[str]
+
+
+@dataclass(frozen=True)
+class CountRequest:
+    """A count, decided: what is counted, and how."""
+
+    found: ListedSources
+    config: CountConfig
+    pattern: Pattern
+    facts: dict[str, str]  # table run as it was; empty for a new run
+
+
+def list_sources(given: Sequence[str | Source], asked: Counting) -> ListedSources:
+    """List the sources."""
+    named = [source for source in given if isinstance(source, str)]
+    found, warnings = find_sources(named, asked, in_part=True) if named else ([], [])
+    return ListedSources(found + [source for source in given if isinstance(source, Source)], warnings)
+
+
+def decide_count(folder: Run, found: ListedSources, asked: Counting, resources: Resources) -> CountRequest:
+    """What a count of these sources is to do; an error if it may not be done. Nothing is written."""
+    if folder.state.exists():
+        refuse_leaving(folder)
+    sources, warnings = found.sources, list(found.warnings)
+    if not sources:
         raise UsageError("Nothing to count: name at least one SOURCE.")
-    refuse_idle(found, asked)
-    refuse_names_that_are_no_text(found)
-    refuse_engine(found, resources)
+    rules = GroupRules.from_options(asked.groups, asked.group_by)
+    refuse_idle(sources, asked)
+    refuse_names_that_are_no_text(sources)
+    refuse_engine(sources, resources)
     if "bad_utf8" in asked.options:
-        found = [replace(source, any_bytes=True) for source in found]
+        sources = [replace(source, any_bytes=True) for source in sources]
     if rules:
-        found = [replace(s, group=rules.group_of(s.path)) if s.group is None else s for s in found]
-    unused = [name for name, _ in rules.rules if name not in {source.group for source in found}]
+        sources = [replace(s, group=rules.group_of(s.path)) if s.group is None else s for s in sources]
+    unused = [name for name, _ in rules.rules if name not in {source.group for source in sources}]
     warnings += [f"--group {name}: no source is in it." for name in dict.fromkeys(unused)]
-    facts = folder.facts() if folder.state.exists() else folder.facts_kept()
+    facts = folder.known_facts()
     if facts:
         saved = json.loads(facts["config"])
         if asked.options.get("bad_lines") == "skip" and may_skip_from_now_on(folder, saved):
@@ -113,28 +144,33 @@ def count(
     else:
         config = CountConfig(**asked.options)
     pattern = pattern_for(config, resources.document_seconds)
-    if asked.stdin_name != "-" and not any(source.is_stdin for source in found):
+    if asked.stdin_name != "-" and not any(source.is_stdin for source in sources):
         raise UsageError(f"--stdin-name {asked.stdin_name} names standard input, and `-` is not among the sources.")
     if asked.counts and asked.options.get("bad_lines") == "skip":
         raise UsageError("--bad-lines skip leaves out lines of text; a row of a count table is never left out.")
     if asked.counts and config.sequences:
         raise UsageError("--sequences needs documents; count tables have none.")
-    refuse_streams(found, config.one_in)
+    refuse_streams(sources, config.one_in)
+    refuse_given_otherwise(sources, list_parts(folder))
     if config.sequences:
-        refuse_too_little_disk(resources, source_bytes(found), "none")
-    stop = stop or threading.Event()
-    with folder.lock(), disk_full_explained(folder.path), waiting_for_tables(stop):
-        if (folder.facts() if folder.state.exists() else folder.facts_kept()) != facts:
-            return decide_again()  # another count made the RUN, or added to it, before this one had the lock
-        made_with = facts or {"versions": json.dumps(program_versions()), **tables_fact(pattern)}
-        if not folder.state.exists():
-            list_parts(folder)  # strangers among them are told before tables are made
-        folder.create({**made_with, "config": json.dumps(config.as_facts())})
-        if facts and json.loads(facts["config"]).get("bad_lines", "error") != config.bad_lines:
-            folder.put_config(json.dumps(config.as_facts()))
-            warnings.append(f"{folder.path} is counted with --bad-lines {config.bad_lines} from now on.")
-        job = CountJob(folder, config, pattern, resources, stop)
-        return job.run(found, warnings, progress, facts)
+        refuse_too_little_disk(resources, source_bytes(sources), "none")
+    return CountRequest(ListedSources(sources, warnings), config, pattern, facts)
+
+
+def count_decided(
+    folder: Run, request: CountRequest, resources: Resources, progress: str, stop: threading.Event
+) -> CountResult:
+    """Count what was decided. Locked by the caller."""
+    facts, how, warnings = request.facts, request.config, list(request.found.warnings)
+    made_with = facts or {"versions": json.dumps(program_versions()), **tables_fact(request.pattern)}
+    if not folder.state.exists():
+        list_parts(folder)  # strangers among them are told before tables are made
+    folder.create({**made_with, "config": json.dumps(how.as_facts())})
+    if facts and json.loads(facts["config"]).get("bad_lines", "error") != how.bad_lines:
+        folder.put_facts({"config": json.dumps(how.as_facts())})
+        warnings.append(f"{folder.path} is counted with --bad-lines {how.bad_lines} from now on.")
+    job = CountJob(folder, how, request.pattern, resources, stop)
+    return job.run(request.found.sources, warnings, progress, facts)
 
 
 def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult:
@@ -143,13 +179,17 @@ def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult
     Sources that were refused by name and not counted otherwise since are left out from here on.
     """
     with folder.lock(), disk_full_explained(folder.path), Reporter(Meter("folding"), folder.write_status, progress):
-        folder.number_again()
-        left_to_count(folder)  # reports a lost record of what is left, before another is written
+        lost = folder.number_again()
         note_lost(folder, list_parts(folder))
         edited = _is_edited(folder, resources)
         told = told_left_out(Watch(folder, (), None).end(list_parts(folder)))
         corpus = fold(folder, resources, again=True)
         left, runs = left_to_count(folder)
+    if lost:
+        told.append(
+            f"run.json was lost and is made again, but which sources were still to be counted is not known. Give "
+            f"`streambpe count {typed(folder.path)}` all of them: those that are counted are skipped."
+        )
     if edited:
         told.append("chunk_counts had been edited; it is filled again from counts/, without the edits.")
     if left or runs:

@@ -95,7 +95,7 @@ class CountJob:
         failpoint("count-recorded")
         with (
             Reporter(self._meter, self._run.write_status, progress),
-            within_disk(self._run.path, None, self._resources, self._stop) as self._stop,
+            within_disk(self._run.path, None, self._resources, self._stop),
         ):
             self._count(todo, watch)
             warnings += told_left_out(watch.end(list_parts(self._run)))
@@ -120,7 +120,7 @@ class CountJob:
         self._meter.facts.update({"run": str(self._shown.path), "sources": 1})
         with (
             Reporter(self._meter, self._shown.write_status, progress),
-            within_disk(self._shown.path, None, self._resources, self._stop) as self._stop,
+            within_disk(self._shown.path, None, self._resources, self._stop),
         ):
             if source.kind == "counts":
                 self._count_tables([(source, done)])

@@ -2,7 +2,7 @@
 
     verify       every stretch of the source has the digest that it had
     count again  the stretches that share a part with other sources, into RUN/tmp/take-back
-    record       counting.json: from here on only this command goes on
+    record       in run.json: from here on only this command goes on
     subtract     one part takes the place of all shared ones: their sum without what was counted again
     remove       the parts that hold nothing else
     fold         the tables are filled again from the parts
@@ -40,7 +40,7 @@ from streambpe.store.counted_as import refuse_other_counting
 from streambpe.store.database import waiting_for_tables
 from streambpe.store.job import left_to_count
 from streambpe.store.merge import compact, lists_of_range, opened, ranges
-from streambpe.store.parts import Part, PartWriter, list_parts, next_number
+from streambpe.store.parts import Part, list_parts, next_number, write_part
 from streambpe.store.run import Run
 from streambpe.store.sequences import documents_without
 from streambpe.store.spans import Spans
@@ -281,14 +281,8 @@ class _TakingBack:
         if self._keeps_documents:
             kept = documents_without(self._run, spans, path, number + 1)
         target = self._run.counts / f"merged-{number:05d}.parquet"
-        writer = PartWriter(target, run=self._run.number)
-        try:
-            for rows in self._differences(path, shared, again):
-                writer.write(rows)
-            writer.commit(kept, max(part.level for part in shared), [part.path.name for part in shared])
-        except BaseException:
-            writer.abandon()
-            raise
+        level, names = max(part.level for part in shared), [part.path.name for part in shared]
+        write_part(target, self._differences(path, shared, again), kept, level, names, run=self._run.number)
 
     def _differences(self, path: str, shared: Sequence[Part], again: Sequence[Part]) -> Iterator[ChunkList]:
         """The shared parts without what was counted again, range by range."""

@@ -34,9 +34,7 @@ def find_todo(run: Run, pattern: Pattern, found: Sequence[Source], parts: Parts)
     for source in found:
         known = spans.get(source.path, none)
         if known:
-            first = known[0]
-            _refuse_another_way(source, first)
-            source = replace(source, group=first.group_name)
+            source = replace(source, group=known[0].group_name)
             if not source.is_stream:
                 _refuse_changed(run, source, known, pattern)
         else:
@@ -63,8 +61,14 @@ def find_todo(run: Run, pattern: Pattern, found: Sequence[Source], parts: Parts)
     return todo
 
 
-def _refuse_another_way(source: Source, known: Span) -> None:
+def refuse_given_otherwise(sources: Sequence[Source], parts: Parts) -> None:
     """Refuse a source that is not given as it was begun: with the same kind, field and group."""
+    for source in sources:
+        if known := parts.by_path.get(source.path):
+            _refuse_another_way(source, known[0])
+
+
+def _refuse_another_way(source: Source, known: Span) -> None:
     if known.kind != source.kind:
         raise UsageError(
             f"{source.path} was counted as {known.kind}, not {source.kind}; nothing was changed. "

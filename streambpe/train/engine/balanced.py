@@ -27,9 +27,8 @@ import numpy as np
 
 from streambpe.arrays import Int32, Int64
 from streambpe.core.learner import FULL, Learner, NoRoom
-from streambpe.errors import LimitError, ReplayMismatch
+from streambpe.errors import LimitError
 from streambpe.train.engine.column import write_column
-from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.engine import Engine, word_slices
 from streambpe.train.engine.frontier import Frontier
 from streambpe.train.engine.learning import Given, Learning
@@ -151,10 +150,10 @@ class BalancedLearning(Learning):
         """Merges for a moment, one at a time; None when no group has a pair left."""
         assert bounds == ANY, "each group counts for itself"
         began = time.perf_counter()
-        target = self.state.learned + min(remaining, self.state.options.candidates)
+        most = min(remaining, self.state.options.candidates)
         rows: list[Given] = []
         try:
-            while self.state.learned < target and (not rows or time.perf_counter() - began < _BATCH_SECONDS):
+            while len(rows) < most and (not rows or time.perf_counter() - began < _BATCH_SECONDS):
                 row = self._next()
                 if row is None:
                     break
@@ -162,20 +161,6 @@ class BalancedLearning(Learning):
         except NoRoom:
             raise self._too_small() from None
         return self._batch(rows, record, began) if rows else None
-
-    def replay(self, merges: Sequence[Given], until_split: int, record: BatchRecord) -> Batch:
-        """Make known merges; each must be the one that is chosen."""
-        began = time.perf_counter()
-        rows = []
-        try:
-            for given in merges:
-                row = self._next()
-                if row != tuple(given):
-                    raise ReplayMismatch(f"event {self.state.merges} is {given}, and these words choose {row}.")
-                rows.append(row)
-        except NoRoom:
-            raise self._too_small() from None
-        return self._batch(rows, record, began)
 
     def _next(self) -> Given | None:
         """One merge: left, right, id, and its count in the group that chose it."""
@@ -280,15 +265,3 @@ class BalancedEngine(Engine):
             return batch
         self._begin()
         return super().step(remaining, bounds)
-
-    def replay(self, merges: Sequence[Given], deleted: Sequence[Deletion] = ()) -> None:
-        """See Engine.replay; the groups must choose the same merges again."""
-        at, tokens, next_id = 0, self.learned, self.state.next_id
-        while not self._by_group and at < len(merges) and tokens < self._balance.start:
-            new = merges[at][2] == next_id
-            tokens, next_id, at = tokens + new, next_id + new, at + 1
-        super().replay(merges[:at])
-        self._known += [(left, right) for left, right, _, _ in merges[:at]]
-        if at < len(merges):
-            self._begin()
-            self.learning.replay(merges[at:], len(merges), BatchRecord())

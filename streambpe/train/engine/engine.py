@@ -5,8 +5,9 @@
         ...  batch.left, batch.right, batch.id, batch.n: events in their order; batch.record: what it took
 
 The events depend on the words and on the options that define the rule. They do not depend on memory, threads, the
-choice of batch mode `exact` or `1`, whether words are in memory or on disk, or where a run is cut: `replay` makes known
-merges again, and an engine may be given the words as they are after some events, with these as what it `knows`.
+choice of batch mode `exact` or `1`, whether words are in memory or on disk, or where a run is cut: `relearn` learns
+known merges again and compares, and an engine may be given the words as they are after some events, with these as what
+it `knows`.
 
 Symbols are any integers below len(base_tokens): bytes, characters, SCRIPT symbols, or whole chunks (superwords).
 
@@ -39,7 +40,6 @@ from streambpe.train.engine.ties import TieOrder
 LEAST_BYTES = 24 << 20  # with less, a stage of a scan proves only a few merges, and a run never ends
 _WORDS = 1 << 18  # words looked at together
 _PLACES = 1 << 20  # places looked at together
-_KNOWN = 1 << 13  # merges handed over together
 
 
 HotPairs = tuple[Int64, Int64, Int64, int]  # left, right, count, floor
@@ -78,15 +78,13 @@ class Engine:
     def _check_sums(self, words: Words) -> None:
         """Refuse words whose pair counts could pass 2^63 - 1: a count would wrap unnoticed. The words may be more
         than memory holds, so they are looked at some at a time."""
-        symbols = 0.0
+        total = 0
         for _, offsets, weights in word_slices(words):
             least = int(weights.min())
             if least < 0:
                 raise ValueError(f"a word has a negative count ({least}); counts are 0 or more")
-            symbols += float(np.dot(weights.astype(np.float64), np.diff(offsets)))
-        if symbols < 2.0**62:
-            return
-        total = sum(_count_pairs(offsets, weights) for _, offsets, weights in word_slices(words))
+            pairs = np.maximum(np.diff(offsets) - 1, 0)
+            total += sum(int((weights >> at & 0x1FFFFF) @ pairs) << at for at in (0, 21, 42))  # each below 2^63
         if total > MAX_COUNT:
             raise CountOverflow(
                 f"the words hold {total} pairs, more than 2^63 - 1 = {MAX_COUNT}: a count could overflow "
@@ -153,8 +151,8 @@ class Engine:
             yield batch
 
     def step(self, remaining: int, bounds: Bounds = ANY) -> Batch | None:
-        """One pass: at least one merge and at most `remaining` new tokens; none where the best pair is out of bounds.
-        None when no pair is left."""
+        """One pass: at least one merge and at most `remaining`; none where the best pair is out of bounds. None when no
+        pair is left."""
         record = BatchRecord()
         while True:
             self._move(record)
@@ -163,26 +161,28 @@ class Engine:
             except NoRoom:
                 self._to_disk()
 
-    def replay(self, merges: Sequence[Given], deleted: Sequence[Deletion] = ()) -> None:
-        """Apply known merges (left, right, id, n) and deletions to the words as they are now; all are verified.
+    def relearn(self, merges: Sequence[Given], deleted: Sequence[Deletion] = (), wanted: int = 0) -> None:
+        """Learn these merges (left, right, id, n) and deletions again; ReplayMismatch where something else is learned.
 
-        `deleted[i].after`: how many of `merges` stand before that deletion.
+        `deleted[i].after`: how many of `merges` stand before that deletion. `wanted`: how many tokens shall be alive
+        in the end, since the rounds of BatchBPE depend on that.
         """
-        record = BatchRecord()
-        splits = [gone.after for gone in deleted if gone.n]
         at = 0
         while at < len(merges):
-            self._move(record)
-            try:
-                ahead = merges[at:] if self.options.batch == "paper" else merges[at : at + _KNOWN]
-                split = bisect_right(splits, at)
-                until_split = splits[split] - at if split < len(splits) else len(ahead)
-                batch = self.learning.replay(ahead, until_split, record)
-            except NoRoom:
-                self._to_disk()
-                continue
-            _verify(merges, deleted, at, batch)
-            at += len(batch.n)
+            batch = self.step(wanted - self.learned if self.options.batch == "paper" else len(merges) - at)
+            if batch is None:
+                raise _mismatch(merges[at], "nothing")
+            for found in zip(
+                *(column.tolist() for column in (batch.left, batch.right, batch.id, batch.n)), strict=True
+            ):
+                if at == len(merges) or found != tuple(merges[at]):
+                    raise _mismatch(merges[min(at, len(merges) - 1)], found)
+                at += 1
+            done = at - len(batch.id)
+            known = deleted[bisect_right(deleted, done, key=_after) : bisect_right(deleted, at, key=_after)]
+            gone = [deletion._replace(after=deletion.after + done) for deletion in batch.deleted]
+            if list(known) != gone:
+                raise _mismatch(known, gone)
 
     # ------------------------------------------------------------------ what there is
 
@@ -266,28 +266,11 @@ def _stretches(offsets: Int64, n: Int64) -> Iterator[tuple[int, int, Int64]]:
         yield first, stop, np.repeat(n[word:end], ends[1:] - ends[:-1])
 
 
-def _count_pairs(offsets: Int64, weights: Int64) -> int:
-    """How many pairs stand in these words."""
-    return sum(int(n) * max(0, int(length) - 1) for n, length in zip(weights, np.diff(offsets), strict=True))
-
-
-def _verify(merges: Sequence[Given], deleted: Sequence[Deletion], at: int, batch: Batch) -> None:
-    """Raise an error unless a replayed batch is what the log says from merge `at` on."""
-    part = np.array(merges[at : at + len(batch.n)], np.int64)
-    same = (batch.n == part[:, 3]) & (batch.id == part[:, 2])
-    if not same.all():
-        i = int(np.argmin(same))
-        raise ReplayMismatch(
-            f"event {merges[at + i]} (left, right, id, n) should have id {batch.id[i]} and n "
-            f"{batch.n[i]}: these events were learned from other words or by another rule."
-        )
-    known = deleted[bisect_right(deleted, at, key=_after) : bisect_right(deleted, at + len(part), key=_after)]
-    found = [deletion._replace(after=deletion.after + at) for deletion in batch.deleted]
-    if list(known) != found:
-        raise ReplayMismatch(
-            f"the merges {merges[at]} to {merges[at + len(part) - 1]} lead to the deletions {found}, not "
-            f"{list(known)}: these events were learned from other words or by another rule."
-        )
+def _mismatch(known: object, learned: object) -> ReplayMismatch:
+    return ReplayMismatch(
+        f"where {known} was learned, {learned} is learned now: these events were learned from other words or by "
+        f"another rule."
+    )
 
 
 def _after(deletion: Deletion) -> int:

@@ -2,13 +2,12 @@
 
 A stage learns from a digest of all words, in memory (in_memory.py), until the best pair counts too little, a token is
 split or one that lives is spelled again; then the merges of the stage are made in the words on disk, and their pairs
-are counted again. Merges that are known already are made in stages too. Where no digest fits, the best pair is merged
-alone. BatchBPE's rounds are left to the learner in tables (in_tables.py), which makes them from disk.
+are counted again. Where no digest fits, a stage is one merge. BatchBPE's rounds are left to the learner in
+tables (in_tables.py), which makes them from disk.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,17 +16,17 @@ import numpy as np
 
 from streambpe.arrays import Int32, Int64
 from streambpe.core.learner import LIVING, NONE_LEFT, UNFIT, NoRoom
-from streambpe.errors import ReplayMismatch
 from streambpe.train.engine.column import SEPARATOR, Rewrite, read_column, write_column
 from streambpe.train.engine.deletion import Deletion
 from streambpe.train.engine.frontier import Frontier
 from streambpe.train.engine.in_memory import MemoryLearning
-from streambpe.train.engine.learning import Given, Learning, Parts
+from streambpe.train.engine.learning import Learning, Parts
 from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds
 from streambpe.train.engine.scan import SCAN_BYTES_PER_PLACE, Digest, Links, ScanColumn
 from streambpe.train.engine.state import State
 
 MOST_LINKS = 1 << 15  # pairs that make chains in one stage of a scan
+_NO_LIMIT = 1 << 40
 _TOKEN_BYTES = 32  # per token of a digest: in memory to learn from, and as it came
 
 
@@ -37,6 +36,7 @@ class _Stage:
 
     digest: Digest
     learning: MemoryLearning
+    is_of_one: bool  # one merge, and the stage ends
 
 
 class DiskLearning(Learning):
@@ -81,53 +81,30 @@ class DiskLearning(Learning):
 
     def step(self, remaining: int, record: BatchRecord, bounds: Bounds = ANY) -> Batch | None:
         """See Learning.step."""
-        began = time.perf_counter()
-        vetoed: list[tuple[int, int, int]] = []
-        while True:
-            best = self._make_ready(record)
-            if self.stage is not None:
-                batch = self._step_of_stage(remaining, record, bounds)
-                if batch is None:
-                    continue
-            elif best is None:
-                if not vetoed:
-                    return None
-                batch = self._nothing(record, began)
-            else:
-                left, right, n = self.frontier.pair(best)
-                if n >= bounds.first and self.state.is_blocked(left, right):
-                    vetoed.append((left, right, n))
-                    self.state.veto(left, right, n)
-                    self.frontier.retire(best)
-                    continue
-                batch = self._merge(left, right, record, began) if n >= bounds.first else self._nothing(record, began)
-            batch.vetoed[:0] = vetoed
-            return batch
+        while self._begin_stage(record):
+            batch = self._step_of_stage(remaining, record, bounds)
+            if batch is not None:
+                return batch
+        return None
 
-    def _nothing(self, record: BatchRecord, began: float) -> Batch:
-        """A pass without a merge."""
-        none = np.empty(0, np.int64)
-        self._finish_record(record, began)
-        return Batch(none, none, none, none, record)
-
-    def _make_ready(self, record: BatchRecord) -> int | None:
-        """Count all pairs where that is due, and begin a stage; where none can begin, tell which pair is the best."""
-        if self.stage is not None:
-            return None
-        while True:
+    def _begin_stage(self, record: BatchRecord) -> bool:
+        """Begin a stage if none is under way, after all pairs were counted where that is due; False if no pair is
+        left."""
+        while self.stage is None:
             if not self._filled:
                 self._refill(record)
             if not self._passed_over:
-                self._begin_stage(record)
+                self._learn_from_links(record)
             self._passed_over = False
-            if self.stage is not None:
-                return None
-            best, _ = self.frontier.best(1, self.state.ties.labels())
-            if len(best):
-                return int(best[0])
-            if self.frontier.floor <= self._at_least:
-                return None
-            self._filled = False  # all hot pairs were vetoed
+            if self.stage is None:
+                best, _ = self.frontier.best(1, self.state.ties.labels())
+                if len(best):
+                    self._learn_alone(best, record)
+                elif self.frontier.floor <= self._at_least:
+                    return False
+                else:
+                    self._filled = False  # all hot pairs were vetoed
+        return True
 
     def _refill(self, record: BatchRecord) -> None:
         options, state = self.state.options, self.state
@@ -140,13 +117,13 @@ class DiskLearning(Learning):
 
     # ------------------------------------------------------------------ stages
 
-    def _begin_stage(self, record: BatchRecord) -> None:
+    def _learn_from_links(self, record: BatchRecord) -> None:
         """Boil the column on disk down to a digest and learn from that for a while (see ScanColumn.digest)."""
         links = self._next_links()
         if links is None:
             return
         size, room = len(links.count), self._room
-        digest = self._digest(links, record)
+        digest = self._digest(links, record, room)
         if digest is None:
             self._links = max(64, self._links // 2)
             return
@@ -156,30 +133,36 @@ class DiskLearning(Learning):
         elif tokens < room // 2:
             # Tokens grow faster than links; where they do not fit, chains are cut to those of fewer, which costs time.
             self._links = min(self._links * (4 if tokens < room // 6 else 2), MOST_LINKS)
-        if not self._learn_from(digest, links.floor_of(digest.size) + 1):
+        try:
+            self._learn_from(digest, links.floor_of(digest.size) + 1, self.state.options.memory_bytes // 2)
+        except NoRoom:
             self._links = max(64, self._links // 2)
+
+    def _learn_alone(self, best: Int64, record: BatchRecord) -> None:
+        """A stage of one merge, for which there is always room: of one pair, the chains are that pair, or the distinct
+        repeats of one token."""
+        frontier = self.frontier
+        links = Links(frontier.left[best], frontier.right[best], frontier.count[best], 0, [], None)
+        digest = self._digest(links, record, _NO_LIMIT)
+        assert digest is not None
+        self._learn_from(digest, int(links.count[0]), _NO_LIMIT)
 
     @property
     def _room(self) -> int:
         """Tokens of a digest, at most."""
         return self.state.options.digest_tokens or max(1 << 10, self.state.options.memory_bytes // 4 // _TOKEN_BYTES)
 
-    def _digest(self, links: Links, record: BatchRecord) -> Digest | None:
+    def _digest(self, links: Links, record: BatchRecord, room: int) -> Digest | None:
         touched = self.column.touched
-        digest = self.column.digest(links, self.state.next_id, self._room)
+        digest = self.column.digest(links, self.state.next_id, room)
         record.positions += self.column.touched - touched
         return digest
 
-    def _learn_from(self, digest: Digest, least: int) -> bool:
-        """Begin a stage; False if there is no room for it."""
+    def _learn_from(self, digest: Digest, least: int, memory_bytes: int) -> None:
+        """Begin a stage, for merges that count at least so much; NoRoom if it takes more memory."""
         words = [read_column(digest.column, digest.weights)]
-        memory_bytes = self.state.options.memory_bytes // 2
-        try:
-            learning = MemoryLearning(self.state, lambda: words, memory_bytes, chains_least=least)
-        except NoRoom:
-            return False
-        self.stage = _Stage(digest, learning)
-        return True
+        learning = MemoryLearning(self.state, lambda: words, memory_bytes, chains_least=least)
+        self.stage = _Stage(digest, learning, is_of_one=memory_bytes == _NO_LIMIT)
 
     def _next_links(self) -> Links | None:
         """The best pairs, such that every other pair counts less: at most `_links`, or more where more than that tie
@@ -211,18 +194,16 @@ class DiskLearning(Learning):
     def _step_of_stage(self, remaining: int, record: BatchRecord, bounds: Bounds) -> Batch | None:
         """Events of the stage; None where it has come to its end without any."""
         assert self.stage is not None
-        learning = self.stage.learning
+        learning, is_of_one = self.stage.learning, self.stage.is_of_one
         try:
-            batch = learning.step(remaining, record, bounds)
+            batch = learning.step(1 if is_of_one else remaining, record, bounds)
         except NoRoom:
             self._links = max(64, self._links // 2)
             self._passed_over = True
             batch = None
-        record.mode, record.places = self.kind, self.column.places
-        if batch is None:
-            self.end_stage()
-        elif learning.ended in (LIVING, UNFIT):
+        if batch is None or is_of_one or learning.ended in (LIVING, UNFIT):
             self.end_stage(batch)
+        record.mode, record.places = self.kind, self.column.places
         return batch
 
     def is_ready_to_move(self) -> bool:
@@ -248,78 +229,6 @@ class DiskLearning(Learning):
         rewrites = [Rewrite(gone.id, gone.into) for gone in deleted if gone.n]
         if rewrites:
             self.column.split(rewrites)
-
-    # ------------------------------------------------------------------ known merges
-
-    def _merge(self, left: int, right: int, record: BatchRecord, began: float) -> Batch:
-        """Merge one pair in all blocks, in one sweep: the best one, or one that is known."""
-        state, touched = self.state, self.column.touched
-        new = state.known.get(state.spelled(left, right), state.next_id)
-        counted, made = self.column.merge(left, right, new)
-        ids, deleted = state.commit([(left, right)], [made])
-        n = np.array([counted], np.int64)
-        state.placed(ids, n)
-        self._words_changed(deleted)
-        record.candidates = record.rounds = 1
-        record.stopped_by = "all"
-        record.positions += self.column.touched - touched
-        self._finish_record(record, began)
-        return Batch(np.array([left]), np.array([right]), ids, n, record, [], deleted)
-
-    def _finish_record(self, record: BatchRecord, began: float) -> None:
-        record.mode = self.kind
-        record.seconds += time.perf_counter() - began
-        record.hot_pairs = len(self.frontier.count)
-        record.pair_floor = self.frontier.floor
-        record.places = self.column.places
-        record.memory_bytes = self.nbytes
-
-    def replay(self, merges: Sequence[Given], until_split: int, record: BatchRecord) -> Batch:
-        """Apply some of these merges, at least the first; after `until_split` of them a token is split."""
-        began = time.perf_counter()
-        self.end_stage()
-        if max(merges[0][:2]) >= self.state.next_id:
-            raise ReplayMismatch(f"event {self.state.merges} merges an id that does not exist yet: {merges[0]}")
-        many = min(len(merges), self.state.options.candidates, until_split, MOST_LINKS)
-        while many > 1:
-            links, many = self._links_of(merges[:many])
-            digest = self._digest(links, record)
-            if digest is not None and self._learn_from(digest, 1):
-                assert self.stage is not None
-                try:
-                    batch = self.stage.learning.replay(merges[:many], until_split, record)
-                except NoRoom:
-                    self.stage.learning.close()
-                    self.stage = None
-                else:
-                    self.end_stage(batch)
-                    return batch
-            many //= 2
-        batch = self._merge(*merges[0][:2], record, began)
-        if not batch.n[0]:
-            raise ReplayMismatch(f"{merges[0][:2]} of event {merges[0]} is not a pair of these words")
-        return batch
-
-    def _links_of(self, merges: Sequence[Given]) -> tuple[Links, int]:
-        """The pairs, of tokens as they are now, that these merges join; and how many of them a stage can make: the last
-        is one that spells a known token, which stands elsewhere too.
-
-            next id 300     a b -> 300     300 c -> 301     d 301 -> 302     links (a, b) (b, c) (d, a)
-        """
-        first_new = self.state.next_id
-        ends: list[tuple[int, int]] = []  # of the tokens made: the tokens at their ends, as they are now
-        pairs: dict[tuple[int, int], None] = {}
-        for left, right, new, _ in merges:
-            if max(left, right) >= first_new + len(ends):
-                break
-            first, end = ends[left - first_new] if left >= first_new else (left, left)
-            begin, last = ends[right - first_new] if right >= first_new else (right, right)
-            pairs[end, begin] = None
-            ends.append((first, last))
-            if new != first_new + len(ends) - 1:
-                break
-        keys = np.array(list(pairs), np.int64)
-        return Links(keys[:, 0], keys[:, 1], np.ones(len(keys), np.int64), 0, [], None), len(ends)
 
     # ------------------------------------------------------------------ what there is
 

@@ -8,17 +8,16 @@ learner cannot split what it deleted, the words are split on their way out, and 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from streambpe.arrays import MAX_COUNT, Int32, Int64
 from streambpe.core.learner import ASK, DONE, FULL, LIVING, NONE_LEFT, UNFIT, Figures, Learned, NoRoom
-from streambpe.errors import ReplayMismatch
 from streambpe.train.engine import batch as rounds
 from streambpe.train.engine.column import Rewrite, read_column, write_column
 from streambpe.train.engine.deletion import Deletion
-from streambpe.train.engine.learning import Given, Learning, Parts
+from streambpe.train.engine.learning import Learning, Parts
 from streambpe.train.engine.rules import ANY, Batch, BatchRecord, Bounds
 from streambpe.train.engine.state import State
 
@@ -80,7 +79,7 @@ class MemoryLearning(Learning):
         self._before = self.learner.figures
         if options.batch == "paper":
             return self._round(remaining, record, began)
-        merges = 1 if options.batch == "1" else min(self._merges, options.candidates)
+        merges = 1 if options.batch == "1" else min(self._merges, options.candidates, remaining)
         vetoed: list[tuple[int, int, int]] = []
         while True:
             learned = self.learner.learn(
@@ -166,29 +165,6 @@ class MemoryLearning(Learning):
         batch = self._take(learned, record, began)
         batch.vetoed = vetoed
         return batch
-
-    # ------------------------------------------------------------------ known events
-
-    def replay(self, merges: Sequence[Given], until_split: int, record: BatchRecord) -> Batch:
-        """Apply some of these merges, at least the first, whatever else counts more; splits are noticed on the way."""
-        self._refuse_unsplit()
-        began = time.perf_counter()
-        self._before = self.learner.figures
-        part = np.array(merges, np.int64)
-        least = np.maximum(np.minimum.accumulate(part[::-1, 3])[::-1], 1)
-        if self.state.options.batch == "paper":
-            born = np.flatnonzero(part[:, :2].max(axis=1) >= self.state.next_id)
-            stop = max(1, int(born[0])) if len(born) else len(part)
-            learned = self.learner.round(part[:stop, :2], int(least[0]))
-        else:
-            learned = self.learner.apply(part[:, :2], least)
-        if not len(learned.id):
-            if learned.why == FULL:
-                raise NoRoom
-            if max(merges[0][:2]) >= self.state.next_id:
-                raise ReplayMismatch(f"event {self.state.merges} merges an id that does not exist yet: {merges[0]}")
-            raise ReplayMismatch(f"{merges[0][:2]} of event {merges[0]} is not a pair of these words")
-        return self._take(learned, record, began)
 
     # ------------------------------------------------------------------ what there is
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from streambpe.arrays import MAX_COUNT, Int32, Int64
@@ -30,12 +30,8 @@ class Learning(Protocol):
         """Bytes of memory taken."""
 
     def step(self, remaining: int, record: BatchRecord, bounds: Bounds = ANY) -> Batch | None:
-        """At least one merge and at most `remaining` new tokens; none where the best pair is out of bounds. None when
-        no pair is left."""
-
-    def replay(self, merges: Sequence[Given], until_split: int, record: BatchRecord) -> Batch:
-        """Apply some of these merges, at least the first, whatever else counts more; after `until_split` of them a
-        token is split."""
+        """At least one merge and at most `remaining`; none where the best pair is out of bounds. None when no pair is
+        left."""
 
     def is_ready_to_move(self) -> bool:
         """Whether the words would rather be in memory, and can go now."""

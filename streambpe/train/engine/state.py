@@ -16,8 +16,6 @@ from streambpe.train.engine.rules import EngineOptions, PairRule
 from streambpe.train.engine.ties import TieOrder
 from streambpe.train.engine.whole_characters import WholeCharacterRule
 
-_MOST_DENOMINATOR = 2**62
-
 
 class Known(NamedTuple):
     """What was learned before: merges (left, right, id, n), deletions, and vetoes (left, right, n).
@@ -131,6 +129,8 @@ class State:
             known = self.known.get(token)
             number = self.create_token(token, left, right) if known is None else known
             ids.append(number)
+            if self.rule is not None:
+                self.rule.born(left, right, number)
             if self.lives is not None:
                 if known is None:
                     self.lives.born(left, right)
@@ -142,11 +142,7 @@ class State:
                 deleted += gone
             if not whole_round and (known is not None or any(one.n for one in deleted)):
                 break
-        new = np.array(ids, np.int64)
-        if self.rule is not None:
-            left, right = np.array(pairs[: len(ids)], np.int64).T
-            self.rule.born(left, right, new)
-        return new, deleted
+        return np.array(ids, np.int64), deleted
 
     def take_known(self, known: Known) -> None:
         """Take over events that were learned before; how often tokens stand now is told by the words."""
@@ -161,7 +157,7 @@ class State:
             elif self.lives is not None:
                 self.lives.returns(number)
             if self.rule is not None:
-                self.rule.born(np.array([left]), np.array([right]), np.array([number]))
+                self.rule.born(left, right, number)
             while self.lives is not None and deleted and deleted[0].after == done:
                 self.lives.dies(deleted.popleft().id)
         self.merges = len(known.merges)
@@ -193,9 +189,7 @@ class State:
         is left to the caller."""
         ties = self.ties.for_learner()
         options, lives, by_kind = self.options, self.lives, isinstance(self.rule, WholeCharacterRule)
-        tau = Fraction(0)
-        if lives is not None:
-            tau = comparable(lives.rule.tau, below=lives.rule.test == "after")
+        tau = Fraction(0) if lives is None else lives.rule.tau
         rule = Rule(
             ties=ties.kind,
             disjoint=self.disjoint,
@@ -237,22 +231,10 @@ class State:
         for a, b, new in zip(learned.left.tolist(), learned.right.tolist(), learned.id.tolist(), strict=True):
             if new == self.next_id:
                 self.create_token(self.spelled(a, b), a, b)
+            if self.rule is not None:
+                self.rule.born(a, b, new)
         self.dead = dead
-        if self.rule is not None:
-            self._tell_rule(self.rule, learned)
         self.placed(learned.id, learned.n)
-
-    @staticmethod
-    def _tell_rule(rule: PairRule, learned: Learned) -> None:
-        """Tell it of many merges at once, but never of a token together with one that it is made of."""
-        at, size = 0, len(learned.id)
-        parts = np.maximum(learned.left, learned.right)
-        while at < size:
-            known = int(learned.id[at])
-            later = np.flatnonzero((parts[at + 1 : at + 256] >= known) | (learned.id[at + 1 : at + 256] < known))
-            stop = at + 1 + int(later[0]) if len(later) else min(size, at + 256)
-            rule.born(learned.left[at:stop], learned.right[at:stop], learned.id[at:stop])
-            at = stop
 
     def sizes(self) -> Int64 | None:
         """With deletions: how many base symbols each token has, and so how many places it takes in memory. None: one
@@ -268,19 +250,3 @@ class State:
         """Take over from the learner how often tokens stand now, and which are alive."""
         if self.lives is not None:
             self.lives.count, self.lives.first_pair, self.lives.alive = learner.lives()
-
-
-def comparable(tau: Fraction, below: bool) -> Fraction:
-    """A share that fits 64 bits and compares with every share of two counts as tau does: the next above tau with a
-    denominator that fits, or (`below`) the next below."""
-    if tau.denominator <= _MOST_DENOMINATOR:
-        return tau
-    n, m = tau.numerator, tau.denominator
-    a, b, c, d = 0, 1, 1, 0  # a/b < tau < c/d, with nothing between them that has a smaller denominator than b + d
-    while b + d <= _MOST_DENOMINATOR:
-        steps = (n * b - m * a - 1) // (m * c - n * d)  # how many steps the lower one can go towards the upper one
-        steps = min(steps, (_MOST_DENOMINATOR - b) // d) if d else steps
-        a, b = a + steps * c, b + steps * d
-        steps = min((m * c - n * d - 1) // (n * b - m * a), (_MOST_DENOMINATOR - d) // b)
-        c, d = c + steps * a, d + steps * b
-    return Fraction(a, b) if below else Fraction(c, d)

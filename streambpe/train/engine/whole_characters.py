@@ -33,8 +33,7 @@ class WholeCharacterRule:
         """The rule where learning goes on with the tokens of `words`, whose ids come before first_id."""
         rule = cls(alphabet, first_id)
         for event in words:
-            left, right = event.pair
-            rule.born(np.array([left]), np.array([right]), np.array([event.id]))
+            rule.born(*event.pair, event.id)
         return rule
 
     def allows(self, left: Int64, right: Int64) -> Bool:
@@ -42,11 +41,8 @@ class WholeCharacterRule:
         allowed: Bool = self.tables.allowed[self._state[left], self._state[right]]
         return allowed
 
-    def born(self, left: Int64, right: Int64, new: Int64) -> None:
-        """See PairRule. No token of one call is made of another token of that call."""
-        if not len(new):
-            return
-        most = int(new.max())
-        if most >= len(self._state):
-            self._state = np.concatenate((self._state, np.zeros(most + 1, np.uint8)))
+    def born(self, left: int, right: int, new: int) -> None:
+        """See PairRule."""
+        if new >= len(self._state):
+            self._state = np.concatenate((self._state, np.zeros(new + 1, np.uint8)))
         self._state[new] = self.tables.merged[self._state[left], self._state[right]]

@@ -14,7 +14,7 @@
 one reached its size, the word steps alone fill the vocabulary, so nothing at or below the smallest count of any
 word step is ever taken: T is that count plus 1. Everywhere else (`superbpe`, or phase one ran out of pairs) T is
 chosen so that about three times as many neighbours as wanted supermerges reach it, and when the next supermerge
-would count less, T falls, the runs are made anew and the supermerges so far are replayed on them. T never falls
+would count less, T falls, the runs are made anew and the supermerges so far are learned from them again. T never falls
 below --min-frequency.
 
 Every step leaves files in the training's private folder that appear whole or not at all: neighbours of a stretch, the
@@ -410,8 +410,8 @@ class SuperwordPhase:
     def _step(self, wanted: int, room: int, word: int) -> bool:
         """One pass of the engine, for a supermerge that counts `wanted`; False if nothing that counts T is left.
 
-        No pass of boundless learns more than is taken. An engine that knew more would have to begin again for
-        `_pairs_after`, and replaying all supermerges from disk takes longer than learning them.
+        No pass of boundless learns more than is taken. An engine that knew more would have to learn everything
+        again for `_pairs_after`.
         """
         assert self.engine is not None
         bounds = Bounds()
@@ -516,7 +516,7 @@ class SuperwordPhase:
             rule=join_rule(config, job.alphabet, job.words, base, self.eligible, job.word_pattern),
             ties=self._tie_order(),
         )
-        self.engine.replay([(*event.pair, event.id, event.n) for event in events])
+        self.engine.relearn([(*event.pair, event.id, event.n) for event in events])
         self.next_at_most = self.engine.next_at_most()
         self._record_seconds("opening", began)
 

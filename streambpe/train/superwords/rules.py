@@ -56,14 +56,13 @@ class JoinRule:
                 good[i] = not self.refused(self.contents[left[i]] + self.contents[right[i]])
         return good
 
-    def born(self, left: Int64, right: Int64, new: Int64) -> None:
+    def born(self, left: int, right: int, new: int) -> None:
         """See PairRule; a known symbol keeps its number of words."""
-        for a, b, made in zip(left.tolist(), right.tolist(), new.tolist(), strict=True):
-            if made >= len(self.words):
-                self.words = np.concatenate((self.words, np.zeros(len(self.words), np.int64)))
-            self.words[made] = self.words[made] or self.words[a] + self.words[b]
-            if made == len(self.contents):
-                self.contents.append(self.contents[a] + self.contents[b])
+        if new >= len(self.words):
+            self.words = np.concatenate((self.words, np.zeros(len(self.words), np.int64)))
+        self.words[new] = self.words[new] or self.words[left] + self.words[right]
+        if new == len(self.contents):
+            self.contents.append(self.contents[left] + self.contents[right])
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ class AllRules:
             good[at] = rule.allows(left[at], right[at])
         return good
 
-    def born(self, left: Int64, right: Int64, new: Int64) -> None:
+    def born(self, left: int, right: int, new: int) -> None:
         """See PairRule."""
         for rule in self.rules:
             rule.born(left, right, new)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -26,13 +27,13 @@ from streambpe.inspect.converge import converge
 from streambpe.model.eventlog import Op
 from streambpe.resources import Resources
 from streambpe.store.chunks import fold
+from streambpe.store.database import open_store, use_private_training
 from streambpe.store.exchange import export_counts, merge_runs
 from streambpe.store.groups import GroupRules
-from streambpe.store.merge import merge_ranges
 from streambpe.store.parts import PartWriter, list_parts
 from streambpe.store.run import Run
 from streambpe.store.spans import Span
-from streambpe.store.weights import weighed_counts
+from streambpe.store.weights import weigh_groups
 from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import resume, train
 from streambpe.train.counting import sizes, todo, worker
@@ -128,8 +129,11 @@ def run_of_groups(folder: Path, groups: dict[str, dict[str, int]]) -> Run:
 
 def weighed_rows(run: Run, weights: dict[str, str]) -> list[tuple[str, int]]:
     """What a training with these weights learns from."""
-    with weighed_counts(run, weights, run.path / "w") as part:
-        return [row for frame in merge_ranges([part], 100) for row in frame.iter_rows()]
+    with contextlib.closing(open_store(run.state, read_only=True)) as con:
+        use_private_training(con)
+        if weights:
+            weigh_groups(con, weights, 100)
+        return con.sql("FROM weighed_chunks ORDER BY chunk").fetchall()
 
 
 # ------------------------------------------------------------------ naming
@@ -461,7 +465,7 @@ def test_weights_do_not_change_and_are_resumed(tmp_path):
 
 
 def test_the_command_line(tmp_path):
-    """count --group-by, train --weight, export-counts --group, explain with rivals of the weighted counts."""
+    """count --group-by, train --weight, export-counts --group."""
     expected = corpus(tmp_path / "in")
     run = tmp_path / "run"
     cli("count", run, tmp_path / "in", "--group", "german=in/de", "--group-by", "folder")
@@ -471,6 +475,3 @@ def test_the_command_line(tmp_path):
     cli("export-counts", run, "-o", tmp_path / "de.csv", "--group", "german")
     assert len((tmp_path / "de.csv").read_text().split("\n")) >= len(expected["de"])
     cli("check", run)
-    found = json.loads(cli("explain", run, "log:256", "--json").stdout)
-    event = log_of(run).events[0]
-    assert found["rivals"][0]["n"] == event.n

@@ -224,7 +224,7 @@ def test_a_later_attempt_goes_on_behind_what_was_committed(tmp_path: Path, corpu
     source = Source(str(corpus / "a.jsonl"), "jsonl", bytes=(corpus / "a.jsonl").stat().st_size)
     run = Run(tmp_path / "run")
     run.counts.mkdir(parents=True)
-    run.number_new()
+    run.change_identity()
     ones = count(tmp_path / "threads", [source], resources=THREADS)
     shared = CountShared(run.path, _config(tmp_path / "threads"))
     task = CountTask((Stretch(source),), 7)
