@@ -27,6 +27,7 @@ from harness import parser, scratch, untimed, write_table
 
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import read_event_log
+from streambpe.resources import Resources
 from streambpe.runners.here import Here
 from streambpe.runners.worth import Cost
 from streambpe.store.parts import list_parts
@@ -119,7 +120,7 @@ def asked_of_documents(folder: Path, place: Path, threads: int) -> Iterator[Meas
         """Whom progress is told."""
 
     def work(name: str, many: int) -> Work:
-        return Work(new(name), 1 << 30, many, "benchmark", "threads")
+        return Work(new(name), Resources(1 << 30, many, engine="threads"), "benchmark")
 
     def new(name: str) -> Path:
         shutil.rmtree(place / name, ignore_errors=True)
@@ -134,7 +135,7 @@ def asked_of_documents(folder: Path, place: Path, threads: int) -> Iterator[Meas
             run.sequences, parts, find_pattern("superbpe2", gaps="keep"), alphabet, book.contents, log.events, False,
             new("stage2"), 1 << 30,
         )  # fmt: skip
-        stage.write_by(Crew(Here(many), 0), nobody)
+        stage.write(Crew(Here(many), 0), nobody)
 
     yield both("stage 2", places, threads, stage_two)
     yield both("neighbours", places, threads, lambda many: count_neighbours(reader(), work("n", many), nobody))

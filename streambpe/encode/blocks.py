@@ -28,6 +28,7 @@ from streambpe.encode.encoder import Encoder, as_utf8
 from streambpe.encode.split import HashedBlock
 from streambpe.resources import DOCUMENT_SECONDS, uncollected
 from streambpe.sources.decode import block_text, naming_documents
+from streambpe.sources.not_text import TAKE_ANYWAY
 from streambpe.sources.read import Reader
 from streambpe.sources.source import BadUtf8, Block
 from streambpe.sources.stretches import Stretch
@@ -40,8 +41,6 @@ _GROUP = 1 << 20  # characters of texts that are encoded in one call
 _BYTES_A_BYTE = 16  # peak memory of encoding a block, for each byte of it
 _MOST_BLOCK = 2 << 20
 _LEAST_BLOCK = 256 << 10
-
-TAKE_ANYWAY = "say with --bad-utf8 replace or skip what becomes of its bytes, to take it all the same"
 
 
 # How far sources are read: the number of one, a place in it, and whether that is in the middle of a document.

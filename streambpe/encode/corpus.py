@@ -36,7 +36,7 @@ from streambpe.arrays import save_array
 from streambpe.core.encoding import END_OF_TEXT, WHOLE, TokenDead
 from streambpe.count_config import SourceOptions
 from streambpe.encode import sidecar
-from streambpe.encode.blocks import TAKE_ANYWAY, EncodedBlock, Place
+from streambpe.encode.blocks import EncodedBlock, Place
 from streambpe.encode.encoder import RunJoiner
 from streambpe.encode.shards import (
     IdsFile,
@@ -63,6 +63,7 @@ from streambpe.resources import Resources
 from streambpe.runners.attempts import remove_place
 from streambpe.sources.decode import block_text
 from streambpe.sources.find import Named, find_sources
+from streambpe.sources.not_text import TAKE_ANYWAY
 from streambpe.sources.read import Reader
 from streambpe.sources.source import BadUtf8, Source
 from streambpe.sources.stretches import Stretch, bytes_between, refuse_engine

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from streambpe.encode.blocks import TAKE_ANYWAY, EncodedBlock, Place
+from streambpe.encode.blocks import EncodedBlock, Place
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tasks import EncodeShared, EncodeTask, encode_stretches, taken_blocks
 from streambpe.errors import LimitError
@@ -66,11 +66,10 @@ def encode_runner(
     if engine == "auto" and not processes_pay(cost, resources.threads, min(resources.threads, many), (largest,)):
         return None
     needs = Needs(
-        resources.address, resources.threads, resources.memory_bytes, _held(encoder, resources), _LEAST_TASK_MEMORY,
-        folder, [(source.path, source.bytes) for source in sources if not source.is_remote],
-        2 * encoder.named_tables.bytes, resources.temp_dir,
+        resources, _held(encoder, resources), _LEAST_TASK_MEMORY, folder,
+        [(source.path, source.bytes) for source in sources if not source.is_remote], 2 * encoder.named_tables.bytes,
     )  # fmt: skip
-    found = runner_for(needs, engine, many, cost, "streambpe.encode.tasks", (largest,))
+    found = runner_for(needs, many, cost, "streambpe.encode.tasks", (largest,))
     if found is None and engine == "processes":
         raise LimitError(
             f"--engine processes: {format_size(resources.memory_bytes)} have no room for one beside this process "
@@ -100,7 +99,7 @@ def plan_tasks(sources: Sequence[Source], pattern: Pattern, place: Place, worker
     number = held_bytes = 0
     for at, source in enumerate(sources[first:], first):
         done = ((0, first_at),) if at == first and first_at else ()
-        for stretch in cut(source, done, size, pattern, TAKE_ANYWAY):
+        for stretch in cut(source, done, size, pattern):
             if held and (held_bytes + min(size, source.bytes) > size or len(held) >= _MOST_STRETCHES):
                 yield EncodeTask(number, tuple(held), inside)
                 number, held, held_bytes, inside = number + 1, [], 0, False

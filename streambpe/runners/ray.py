@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from streambpe.errors import LimitError, RunError, UsageError, WorkerLost
-from streambpe.resources import format_size
+from streambpe.resources import Resources, format_size
 from streambpe.runners.messages import Channel, channel_to
 from streambpe.runners.processes import WorkerProcess
 from streambpe.runners.ray_node import CONNECT_SECONDS, TOKEN_BYTES, SharedFolder, versions
@@ -47,15 +47,12 @@ _MOST_SOURCES = 100  # that each node is asked for before the first task
 class Needs:
     """What a job takes, in processes here or on Ray."""
 
-    address: str | None  # of Ray; None: a Ray of the command's own, on this machine
-    threads: int  # at a time, unless it is a cluster
-    memory_bytes: int  # of the job on each node
-    held_bytes: int  # of these, what the coordinator holds
+    resources: Resources  # threads: at a time, unless it is a cluster; memory: of the job on each node
+    held_bytes: int  # of the memory, what the coordinator holds
     least_bytes: int  # that a task needs
     folder: Path | None  # that all nodes share; it is made. None: no tasks, just a look at the nodes
     sources: Sequence[tuple[str, int]] = ()  # (path, bytes) of what tasks read
     extra_bytes: int = 0  # that a worker holds besides, before any task
-    temp_dir: Path | None = None
 
 
 def refuse_missing_engine(engine: str) -> None:
@@ -80,22 +77,22 @@ def room_on(nodes: Sequence[int], wanted: Needs) -> NodeLayout:
     most = max(nodes, default=0)
     for cpus in range(1, most + 1):
         at_a_time = most // cpus
-        each = (wanted.memory_bytes - wanted.held_bytes) // at_a_time - RAY_WORKER_BYTES - wanted.extra_bytes
+        each = (wanted.resources.memory_bytes - wanted.held_bytes) // at_a_time - RAY_WORKER_BYTES - wanted.extra_bytes
         if each >= wanted.least_bytes:
             return NodeLayout(cpus, sum(node // cpus for node in nodes), each)
     if not most:
         raise RunError("--engine ray: no node of the cluster has a CPU for tasks. Nothing was begun.")
     needs = wanted.held_bytes + RAY_WORKER_BYTES + wanted.extra_bytes + wanted.least_bytes
     raise LimitError(
-        f"--engine ray: {format_size(wanted.memory_bytes)} have no room for one task on a node; that needs "
+        f"--engine ray: {format_size(wanted.resources.memory_bytes)} have no room for one task on a node; that needs "
         f"{format_size(needs)}. Nothing was begun. Give more --memory, or leave --engine out."
     )
 
 
 def workers_on(wanted: Needs) -> tuple[int, int]:
     """(tasks at a time, nodes): those that Ray would have now. Only a cluster is asked."""
-    if wanted.address is None:
-        return room_on([wanted.threads], wanted).workers, 1
+    if wanted.resources.address is None:
+        return room_on([wanted.resources.threads], wanted).workers, 1
     nursery = OnRay(wanted)
     nursery.close()
     return nursery.room.workers, len(nursery.nodes)
@@ -104,8 +101,8 @@ def workers_on(wanted: Needs) -> tuple[int, int]:
 class RayDriver:
     """The driver process, seen from here; its memory is none of the job's. `close` it, and what it started."""
 
-    def __init__(self, wanted: Needs) -> None:
-        self.address = wanted.address
+    def __init__(self, resources: Resources) -> None:
+        self.address = resources.address
         self.why_down = ""
         self._workers: dict[int, Future[str]] = {}  # how each ended
         self._numbers = itertools.count()  # of workers
@@ -121,8 +118,8 @@ class RayDriver:
         self._channel = channel_to(self._process)
         threading.Thread(target=self._read, name="streambpe-ray", daemon=True).start()
         try:
-            temp_dir = str(wanted.temp_dir) if wanted.temp_dir else None
-            self.host: str = self.ask("reach", wanted.address, wanted.threads, temp_dir)
+            temp_dir = str(resources.temp_dir) if resources.temp_dir else None
+            self.host: str = self.ask("reach", self.address, resources.threads, temp_dir)
         except BaseException:
             self.close()
             raise
@@ -215,7 +212,7 @@ class OnRay:
         if held and not held[-1].why_down:
             self._driver = held[-1]
         else:
-            self._driver = RayDriver(wanted)
+            self._driver = RayDriver(wanted.resources)
             if held is not None:
                 held.append(self._driver)
         self._alone = held is None  # so the driver ends with this

@@ -42,22 +42,23 @@ def processes_pay(cost: Cost, threads: int, workers: int, at_least: Iterable[flo
 
 
 def runner_for(
-    needs: Needs, engine: str, tasks: int, cost: Cost, module: str, at_least: Iterable[float] = ()
+    needs: Needs, tasks: int, cost: Cost, module: str, at_least: Iterable[float] = ()
 ) -> tuple[Runner, int] | None:
     """(who does so many tasks of a module, what memory each may use). None: the threads of this process are quicker, or
     there is no room for another. `at_least`: see processes_pay."""
+    threads, engine = needs.resources.threads, needs.resources.engine
     if engine == "ray":
         nursery = OnRay(needs)
         return Processes(nursery.room.workers, nursery), nursery.room.memory_bytes
-    room = needs.memory_bytes - needs.held_bytes - NURSERY_BYTES
+    room = needs.resources.memory_bytes - needs.held_bytes - NURSERY_BYTES
 
     def memory_of_each() -> int:
         return room // workers - WORKER_BYTES - needs.extra_bytes
 
-    workers = min(needs.threads, max(tasks, 1))
+    workers = min(threads, max(tasks, 1))
     while workers > 1 and memory_of_each() < needs.least_bytes:
         workers -= 1
-    pays = engine == "processes" or processes_pay(cost, needs.threads, workers, at_least)
+    pays = engine == "processes" or processes_pay(cost, threads, workers, at_least)
     if engine == "threads" or memory_of_each() < needs.least_bytes or not pays:
         return None
     return Processes.here(workers, memory_of_each() + WORKER_BYTES, [module]), memory_of_each()

@@ -39,6 +39,10 @@ _MAGIC = {
 }
 
 
+# How the user of a command with --bad-utf8 says that a source is to be read though it is mostly no UTF-8.
+TAKE_ANYWAY = "say with --bad-utf8 replace or skip what becomes of its bytes, to take it all the same"
+
+
 def refuse_if_not_text(head: bytes, name: str, take_anyway: str) -> None:
     """An error that says what the source is instead; `head`: its first SAMPLE_BYTES, or all of it."""
     mark = next((kind for bytes_, kind in _MARKS.items() if head.startswith(bytes_)), None)

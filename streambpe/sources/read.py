@@ -69,7 +69,7 @@ class Reader:
     most_bytes: int
     verify: Callable[[Source, int, int, str], None] | None = None  # told the digest of skipped stretches
     on_read: Callable[[int], None] | None = None  # told how many bytes of the files on disk were read
-    take_anyway: str = ""  # how the user says that a source is to be read though it is mostly no UTF-8
+    take_anyway: str = ""  # TAKE_ANYWAY in a command with --bad-utf8
     whole_lines: bool = False  # no block of lines ends inside one
     tells_skipped: bool = True  # `on_read` is told of what is passed by, too; of packed files always
 

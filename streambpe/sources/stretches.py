@@ -21,7 +21,7 @@ from streambpe.resources import Resources
 from streambpe.runners.ray import refuse_missing_engine
 from streambpe.sources.borders import find_border
 from streambpe.sources.csv_records import paired_record_end, read_header
-from streambpe.sources.not_text import SAMPLE_BYTES, refuse_if_not_text
+from streambpe.sources.not_text import SAMPLE_BYTES, TAKE_ANYWAY, refuse_if_not_text
 from streambpe.sources.read import gaps_between, open_parquet, row_group_starts
 from streambpe.sources.source import Source, Stream, name_of
 from streambpe.sources.streams import compression_of, open_bytes, read_exactly
@@ -99,12 +99,12 @@ def can_be_cut(source: Source, pattern: Pattern) -> bool:
     return source.kind in ("jsonl", "lines", "csv", "parquet") or (source.kind == "txt" and pattern.has_cuts)
 
 
-def cut(source: Source, done: Done, size: int, pattern: Pattern, take_anyway: str = "") -> Iterator[Stretch]:
+def cut(source: Source, done: Done, size: int, pattern: Pattern) -> Iterator[Stretch]:
     """The rest of a source in stretches of about `size` bytes on disk. An error if it is not what its name says."""
     if not can_be_cut(source, pattern):
         yield Stretch(source, tuple(done))
         return
-    cuts = _row_cuts(source, size) if source.kind == "parquet" else _byte_cuts(source, done, size, pattern, take_anyway)
+    cuts = _row_cuts(source, size) if source.kind == "parquet" else _byte_cuts(source, done, size, pattern)
     begin = 0
     for stop in itertools.chain(cuts, [None]):
         low = [(0, begin)] if begin else []
@@ -115,12 +115,12 @@ def cut(source: Source, done: Done, size: int, pattern: Pattern, take_anyway: st
         begin = stop or 0
 
 
-def _byte_cuts(source: Source, done: Done, size: int, pattern: Pattern, take_anyway: str) -> Iterator[int]:
+def _byte_cuts(source: Source, done: Done, size: int, pattern: Pattern) -> Iterator[int]:
     """Places where a stretch may end, about `size` bytes apart."""
     stream, _ = open_bytes(source)
     with contextlib.closing(stream):
         if not done and not source.any_bytes:
-            refuse_if_not_text(read_exactly(stream, SAMPLE_BYTES, source, 0), name_of(source), take_anyway)
+            refuse_if_not_text(read_exactly(stream, SAMPLE_BYTES, source, 0), name_of(source), TAKE_ANYWAY)
         if source.kind == "csv":
             yield from _record_cuts(stream, source, done, size)
         else:

@@ -113,7 +113,7 @@ def test_resume_with_another_engine_leaves_the_address_out() -> None:
     ],
 )
 def test_tasks_of_a_node_fit_its_memory(nodes: list[int], memory: int, wanted: tuple[int, int]) -> None:
-    asked = Needs(None, 2, memory * MB, 100 * MB, 50 * MB, Path("/shared"))
+    asked = Needs(Resources(memory * MB, 2), 100 * MB, 50 * MB, Path("/shared"))
     room = room_on(nodes, asked)
     assert (room.cpus, room.workers) == wanted
     at_a_time = max(nodes) // room.cpus
@@ -122,9 +122,9 @@ def test_tasks_of_a_node_fit_its_memory(nodes: list[int], memory: int, wanted: t
 
 def test_a_cluster_without_room_is_refused() -> None:
     with pytest.raises(LimitError, match=r"260\.0 MB have no room for one task on a node; that needs 2\d\d\.\d MB"):
-        room_on([2], Needs(None, 2, 260 * MB, 100 * MB, 50 * MB, Path("/shared")))
+        room_on([2], Needs(Resources(260 * MB, 2), 100 * MB, 50 * MB, Path("/shared")))
     with pytest.raises(RunError, match="no node of the cluster has a CPU"):
-        room_on([0, 0], Needs(None, 2, 800 * MB, 100 * MB, 50 * MB, Path("/shared")))
+        room_on([0, 0], Needs(Resources(800 * MB, 2), 100 * MB, 50 * MB, Path("/shared")))
 
 
 def test_a_node_with_other_programs_or_files_is_refused(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def everything(run: Path) -> Any:
 @real
 @pytest.mark.long
 def test_tasks_on_a_ray_of_its_own(tmp_path: Path, short: Path) -> None:
-    wanted = Needs(None, 2, 800 * MB, 100 * MB, 50 * MB, tmp_path / "shared", temp_dir=short)
+    wanted = Needs(Resources(800 * MB, 2, short), 100 * MB, 50 * MB, tmp_path / "shared")
     others = set(psutil.Process().children(recursive=True))  # of other tests' fixtures
     runner = Processes(2, OnRay(wanted))
     advanced: list[int] = []
@@ -460,7 +460,7 @@ class Cluster:
         self.start("--head", "--port", port, "--temp-dir", str(folder), "--include-dashboard", "false")
         _wait_for(lambda: _answers(self.address))
         self.start("--address", self.address)
-        asked = Needs(self.address, 2, 800 * MB, 100 * MB, 50 * MB, None)
+        asked = Needs(Resources(800 * MB, 2, engine="ray", address=self.address), 100 * MB, 50 * MB, None)
         _wait_for(lambda: ray.workers_on(asked) == (2, 2))
 
     def start(self, *options: str) -> None:

@@ -20,6 +20,7 @@ import polars as pl
 import pytest
 
 from streambpe.arrays import Int32
+from streambpe.resources import Resources
 from streambpe.runners.here import Here
 from streambpe.runners.processes import Processes
 from streambpe.runners.runner import Attempt, Runner
@@ -35,7 +36,6 @@ from streambpe.train.superwords.runs import OpenChunks
 from streambpe.train.superwords.tasks import (
     DocumentTasks,
     Kept,
-    PlaceRange,
     collect_runs,
     count_neighbours,
     shard_neighbours,
@@ -179,7 +179,7 @@ def test_answers_are_those_of_a_loop(seed: int, tmp_path: Path) -> None:
     for kind, judge in KINDS.items():
         assert added_up(counted(kind, reader, tmp_path / "tasks", Here(2))) == judge(reader)
     for threads in (1, 3):
-        work = Work(tmp_path / f"{threads}", MEMORY, threads, "these")
+        work = Work(tmp_path / f"{threads}", Resources(MEMORY, threads), "these")
         assert added_up(count_neighbours(reader, work, lambda n: None)) == neighbours_of(reader)
         assert added_up(collect_runs(reader, kept_in(reader), "runs", work, lambda n: None)) == runs_of(reader)
 
@@ -219,18 +219,19 @@ def test_a_dead_worker_that_still_writes_harms_nothing(kind: str, tmp_path: Path
     wanted = contents(counted(kind, reader, tmp_path / "one", Here(1), MEMORY))
     tmp_path.joinpath("tasks").mkdir()
     shards = shards_of(kind, reader, tmp_path / "tasks")
-    task = PlaceRange(kind, *cuts_of(reader.parts, tasks.LEAST_TASK, 0, reader.places)[1:3])
+    first, second = cuts_of(reader.parts, tasks.LEAST_TASK, 0, reader.places)[1:3]
+    ends = (first, second)
 
     class Slow(Listed):
         def read(self, part: SequencePart) -> Int32:
-            if not shards.file(task.start, task.stop).exists():
-                TASKS[kind](task, Attempt(1, MEMORY, shards, lambda: False, lambda n: None))
+            if not shards.file(ends).exists():
+                TASKS[kind](ends, Attempt(1, MEMORY, shards, lambda: False, lambda n: None))
             return super().read(part)
 
     slow = shards_of(kind, Slow(reader.parts, reader.symbols), tmp_path / "tasks")
     with pytest.raises(OSError, match=f"{kind}-3-open"):
-        TASKS[kind](task, Attempt(0, MEMORY, slow, lambda: False, lambda n: None))
-    assert contents([shards.file(task.start, task.stop)]).items() <= wanted.items()
+        TASKS[kind](ends, Attempt(0, MEMORY, slow, lambda: False, lambda n: None))
+    assert contents([shards.file(ends)]).items() <= wanted.items()
     assert contents(counted(kind, reader, tmp_path / "tasks", Here(1), MEMORY)) == wanted
 
 
@@ -285,7 +286,7 @@ def test_who_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = large_reader()
 
     def files(engine: str) -> list[Path]:
-        work = Work(tmp_path, MEMORY, 1, "these", engine)
+        work = Work(tmp_path, Resources(MEMORY, 1, engine=engine), "these")
         found = count_neighbours(reader, work, lambda n: None)
         assert added_up(found) == neighbours_of(reader)
         assert sorted(found) == sorted(tmp_path.glob("neighbours-*"))
@@ -302,7 +303,7 @@ def test_who_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_to_count(tmp_path: Path) -> None:
-    reader, work = Listed([], {}), Work(tmp_path, MEMORY, 2, "these", "processes")
+    reader, work = Listed([], {}), Work(tmp_path, Resources(MEMORY, 2, engine="processes"), "these")
     assert count_neighbours(reader, work, lambda n: None) == []
     assert collect_runs(reader, Kept(np.empty(0, np.int64), OpenChunks(), 1), "runs", work, lambda n: None) == []
 

@@ -12,6 +12,7 @@ import pytest
 
 from streambpe.errors import LimitError
 from streambpe.model.alphabet import Alphabet
+from streambpe.resources import Resources
 from streambpe.runners.here import Here
 from streambpe.runners.processes import NURSERY_BYTES, Processes
 from streambpe.runners.runner import Attempt, Runner
@@ -22,7 +23,7 @@ from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import train
 from streambpe.train.counting import sizes
 from streambpe.train.superwords import stage2
-from streambpe.train.superwords.stage2 import StageTwo, TokenTask, shard_tokens
+from streambpe.train.superwords.stage2 import StageTwo, shard_tokens
 from streambpe.train.superwords.work import Crew, Work
 from tests.runs import SMALL, log_of
 from tests.samples import natural_text
@@ -66,8 +67,7 @@ def stage_of(run: Path, folder: Path, pattern: str = "superbpe2") -> StageTwo:
 def made(stage: StageTwo, runner: Runner | None = None) -> Made:
     """All tokens in order, and what the words count there."""
     try:
-        crew = Crew(runner, 1 << 28) if runner else None
-        reader = stage.write_by(crew, lambda n: None) if crew else stage.write(lambda n: None)
+        reader = stage.write(Crew(runner or Here(1), 1 << 28), lambda n: None)
     finally:
         if runner is not None:
             runner.close()
@@ -106,7 +106,7 @@ def test_a_dead_worker_that_still_writes_harms_nothing(run: Path, tmp_path: Path
     ones = made(stage_of(run, tmp_path / "one"))
     stage = stage_of(run, tmp_path / "tasks")
     stage.folder.mkdir()
-    task, begun = TokenTask(0, len(stage.parts)), threading.Event()
+    task, begun = (0, len(stage.parts)), threading.Event()
 
     class Slow(StageTwo):
         def _write(self, *given: Any) -> None:
@@ -132,8 +132,9 @@ def test_a_text_without_a_certain_border_is_refused(run: Path, tmp_path: Path) -
 def test_what_processes_are_at_is_told(run: Path, tmp_path: Path) -> None:
     """For status.json, while they are at work; the tokens are those of one thread."""
     stage, told = stage_of(run, tmp_path / "one"), []
-    work, by_tasks = Work(tmp_path, 1 << 29, 2, "these", "processes", told.append), stage_of(run, tmp_path / "tasks")
-    by_tasks.write_by(stage2.stage_two_crew(stage.parts, work), lambda n: None)
+    work = Work(tmp_path, Resources(1 << 29, 2, engine="processes"), "these", told.append)
+    by_tasks = stage_of(run, tmp_path / "tasks")
+    by_tasks.write(stage2.stage_two_crew(stage.parts, work), lambda n: None)
     assert made(by_tasks) == made(stage)
     assert any("stage 2 of parts" in busy.task and busy.pid for some in told for busy in some)
     assert told[-1] == ()
@@ -143,7 +144,7 @@ def test_who_does_the_second_stage() -> None:
     """Processes where starting them is little beside the work and each has room for a part; else one thread."""
 
     def chosen(parts: int, memory: int, threads: int, engine: str) -> tuple[str, int]:
-        work = Work(Path("nowhere"), memory, threads, "", engine)
+        work = Work(Path("nowhere"), Resources(memory, threads, engine=engine), "")
         some = [SequencePart(f"part-{i}", 1_000_000, follows=False) for i in range(parts)]
         crew = stage2.stage_two_crew(some, work)
         workers = crew.runner.workers

@@ -23,6 +23,7 @@ from streambpe.core.runs import RunCounter
 from streambpe.errors import ResumeMismatch, RunError, SourceError, Stopped, StreambpeError, UsageError
 from streambpe.model.alphabet import bytes_alphabet, gpt2_alphabet, utf8_alphabet
 from streambpe.model.eventlog import Op, merge_event
+from streambpe.resources import Resources
 from streambpe.sources.source import Source
 from streambpe.store.documents import documents_digest
 from streambpe.store.parts import list_parts
@@ -292,20 +293,6 @@ def test_tokens_are_counted_by_the_merges_that_found_a_place(overlaps, tmp_path)
     assert check(run, resources=SMALL) == []
 
 
-@pytest.mark.long
-def test_words_that_run_out_are_followed_by_superwords(tmp_path):
-    """Phase one ends early: superwords go on to the size, or until none is left."""
-    documents = ["the end of the day and the end of the line", "at the end of the day"] * 3
-    options = {"like": "hf", "vocab_size": 400, "superwords": "boundless", "superword_pattern": "improved",
-               "max_superword_words": None, "forbid": None, "block_tokens": ()}  # fmt: skip
-    run = documents_run(tmp_path / "run", documents, "boundless")
-    wanted = reference_events(documents, "boundless", options)
-    assert learn(run, options) == wanted
-    merges = [event for event in wanted if event.op is Op.MERGE]
-    assert wanted[-1].op is Op.SUPERMERGE
-    assert len(merges) < 400 - 256
-
-
 class Pieces(PartsReader):
     """Documents of small numbers, cut into parts anywhere; a part may hold nothing at all."""
 
@@ -349,7 +336,7 @@ def test_parts_may_be_cut_anywhere(seed, tmp_path, monkeypatch):
         folder = tmp_path / str(threads)
         folder.mkdir()
         for _ in range(2):
-            work = Work(folder, rng.choice([1, 1 << 30]), threads, "")
+            work = Work(folder, Resources(rng.choice([1, 1 << 30]), threads), "")
             files = count_neighbours(reader, work, lambda _: None)
             frame = pl.concat(map(pl.read_parquet, files))
             assert Counter({(k >> 32, k & 0xFFFFFFFF): n for k, n in _sums(frame, "key")}) == pairs
@@ -439,17 +426,6 @@ def test_a_document_goes_on_over_the_border_of_two_parts(tmp_path, monkeypatch):
     assert check(parts, resources=SMALL) == []
     assert max(len(chunks) for chunks, _ in stored_runs(parts)) == 11
     assert log_of(parts).header.corpus == log_of(whole).header.corpus
-
-
-@pytest.mark.long
-def test_documents_never_join(tmp_path):
-    """The end of one document and the beginning of the next are no neighbours."""
-    run = documents_run(tmp_path / "run", [" one two", " three four"] * 20, "boundless")
-    learn(run, {"vocab_size": 300, "superwords": "superbpe", "transition": 290})
-    assert rows(run, "SELECT left_chunk, right_chunk, n FROM superword_adjacency ORDER BY ALL") == [
-        (" one", " two", 20),
-        (" three", " four", 20),
-    ]
 
 
 @pytest.mark.long

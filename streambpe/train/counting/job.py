@@ -19,6 +19,7 @@ from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.plurals import counted
 from streambpe.progress import Meter, Reporter
 from streambpe.resources import Resources, release_memory
+from streambpe.sources.not_text import TAKE_ANYWAY
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Block, Source
 from streambpe.store.chunks import fold
@@ -39,7 +40,6 @@ from streambpe.train.counting.todo import Todo, find_todo
 from streambpe.train.counting.worker import Failure, Shared, Worker
 from streambpe.train.disk_bound import within_disk
 
-TAKE_ANYWAY = "say with --bad-utf8 replace or skip what becomes of its bytes, to take it all the same"
 _TOLD_SOURCES = 5  # by name, in a warning
 
 
@@ -191,9 +191,9 @@ class CountJob:
         self._meter.stage = "counting"
         if found is None:
             return texts
-        spread = Spread(self._run, self._config, self._committer, self._meter, self._failure, self._pattern)
+        spread = Spread(self._config, self._committer, self._failure, self._pattern)
         with contextlib.closing(found[0]):
-            spread.count_by(*found, texts, self._stop, TAKE_ANYWAY)
+            spread.count_by(*found, texts, self._stop)
         self._told_before = True
         spans = list_parts(self._run).by_path
         nothing = Spans.of(())

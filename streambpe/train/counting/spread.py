@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from streambpe.count_config import CountConfig
 from streambpe.failpoints import failpoint
-from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.runners.ray import Needs
 from streambpe.runners.runner import Calls, Runner
 from streambpe.runners.worth import Cost, runner_for
 from streambpe.sources.source import Source
 from streambpe.sources.stretches import Stretch, bytes_between, can_be_cut, cut, text_of
-from streambpe.store.run import Run
 from streambpe.store.spans import Spans
 from streambpe.text.chunker import core_split
 from streambpe.text.patterns import Pattern
@@ -64,10 +63,7 @@ def _cost(sources: Sequence[Source], pattern: Pattern) -> Cost:
 def needs_of(resources: Resources, folder: Path | None, files: Sequence[Source]) -> Needs:
     """What a count of these files takes. `folder`: shared by all nodes of Ray."""
     listed = [(source.path, source.bytes) for source in files if not source.is_remote]
-    return Needs(
-        resources.address, resources.threads, resources.memory_bytes, BASE_BYTES, _LEAST_TASK_MEMORY, folder, listed,
-        temp_dir=resources.temp_dir,
-    )  # fmt: skip
+    return Needs(resources, BASE_BYTES, _LEAST_TASK_MEMORY, folder, listed)
 
 
 def count_runner(
@@ -80,10 +76,8 @@ def count_runner(
     tasks = sum(_stretches_of(source, pattern) for source in files)
     largest = max(_cost([source], pattern).all / _stretches_of(source, pattern) for source in files)
     scan = sum(s.bytes / 1e6 * _SCAN for s in files if s.kind == "csv" and can_be_cut(s, pattern))
-    return runner_for(
-        needs_of(resources, folder, files), resources.engine, tasks, _cost(files, pattern),
-        "streambpe.train.counting.tasks", (largest, scan),
-    )  # fmt: skip
+    needs, cost = needs_of(resources, folder, files), _cost(files, pattern)
+    return runner_for(needs, tasks, cost, "streambpe.train.counting.tasks", (largest, scan))
 
 
 def _stretches_of(source: Source, pattern: Pattern) -> int:
@@ -98,58 +92,49 @@ def _bytes_done(source: Source, done: Spans) -> int:
     return sum(bytes_between(source.kind, source.path, *stretch) for stretch in done.stretches(joined=True))
 
 
+@dataclass(frozen=True)
 class Spread:
     """One count by tasks."""
 
-    def __init__(
-        self,
-        run: Run,
-        config: CountConfig,
-        committer: Committer,
-        meter: Meter,
-        failure: Failure,
-        pattern: Pattern,
-    ) -> None:
-        self._run, self._config, self._pattern = run, config, pattern
-        self._committer, self._meter, self._failure = committer, meter, failure
+    config: CountConfig
+    committer: Committer
+    failure: Failure
+    pattern: Pattern
 
-    def count_by(
-        self, runner: Runner, memory_bytes: int, texts: Texts, stop: threading.Event, take_anyway: str
-    ) -> None:
+    def count_by(self, runner: Runner, memory_bytes: int, texts: Texts, stop: threading.Event) -> None:
         """Count what can be. What is not counted then was too large, or a stop came."""
-        shared = CountShared(
-            self._run.path.absolute(), self._run.number, self._config, take_anyway, self._pattern.document_seconds
-        )
+        run, meter = self.committer.run, self.committer.meter
+        shared = CountShared(run.path.absolute(), self.config, self.pattern.document_seconds)
         size = sum(source.bytes for source, _ in texts) // (_TASKS_A_WORKER * runner.workers)
         size = min(max(size, _LEAST_TASK), _MOST_TASK)
 
         before = sum(_bytes_done(source, done) for source, done in texts)  # tasks tell only what they read
-        self._meter.done += before
-        self._meter.resumed_from += before
+        meter.done += before
+        meter.resumed_from += before
 
         def advance(done: int) -> None:
-            self._meter.done += done
-            self._meter.tell_workers(calls.busy)
+            meter.done += done
+            meter.tell_workers(calls.busy)
 
-        plan = self._plan(texts, size, take_anyway)
+        plan = self._plan(texts, size)
         calls = Calls(count_stretches, plan, memory_bytes, self._note, advance, str, stop, shared)
         try:
             runner.map(calls)
         except KeyboardInterrupt:
             stop.set()
         finally:
-            self._meter.tell_workers(())
-            remove_attempts(self._run)
+            meter.tell_workers(())
+            remove_attempts(run)
 
-    def _plan(self, texts: Texts, size: int, take_anyway: str) -> Iterator[CountTask]:
+    def _plan(self, texts: Texts, size: int) -> Iterator[CountTask]:
         """Tasks of about `size` bytes of the sources, each of one source group."""
         held: list[Stretch] = []
         held_bytes = 0
         for source, done in texts:
             if source.is_stream:
                 continue
-            with self._failure.naming(source):
-                for stretch in cut(source, done.stretches(joined=True), size, self._pattern, take_anyway):
+            with self.failure.naming(source):
+                for stretch in cut(source, done.stretches(joined=True), size, self.pattern):
                     other = held and held[0].source.group != source.group
                     if other or held_bytes >= size or len(held) >= _MOST_STRETCHES:
                         yield self._task(held)
@@ -160,14 +145,14 @@ class Spread:
             yield self._task(held)
 
     def _task(self, stretches: Sequence[Stretch]) -> CountTask:
-        return CountTask(tuple(stretches), self._committer.first_name())
+        return CountTask(tuple(stretches), self.committer.first_name())
 
     def _note(self, task: CountTask, counted: Counted) -> list[CountTask]:
         """Note what a task did; what is left of it because it had no further names is a task of its own."""
         failpoint("task-done")
         if counted.sketch is not None:
-            self._committer.note_elsewhere(counted.sketch, counted.spans)
+            self.committer.note_elsewhere(counted.sketch, counted.spans)
         if counted.error is not None:
-            self._failure.note(counted.error, (counted.left or task.stretches)[0].source.path)
+            self.failure.note(counted.error, (counted.left or task.stretches)[0].source.path)
             raise counted.error
         return [self._task(counted.left)] if counted.left and not counted.large else []

@@ -22,6 +22,7 @@ from streambpe.later import polars as pl
 from streambpe.resources import DOCUMENT_SECONDS
 from streambpe.runners.attempts import commit_first, own_folder, remove_place
 from streambpe.runners.runner import Attempt
+from streambpe.sources.not_text import TAKE_ANYWAY
 from streambpe.sources.read import Reader
 from streambpe.sources.stretches import Stretch, bytes_between, title_of
 from streambpe.store import sequences
@@ -44,9 +45,7 @@ class CountShared:
     """What all counting tasks of a job have in common."""
 
     run: Path
-    number: str  # Run.number
     config: CountConfig
-    take_anyway: str
     document_seconds: float = DOCUMENT_SECONDS
 
 
@@ -75,8 +74,8 @@ class Counted:
 class _AttemptParts:
     """Commits the parts of one attempt."""
 
-    def __init__(self, run: Run, number: str, folder: Path, first_name: int, attempt: int) -> None:
-        self.run, self._number, self._folder, self._attempt = run, number, folder, attempt
+    def __init__(self, run: Run, folder: Path, first_name: int, attempt: int) -> None:
+        self.run, self._number, self._folder, self._attempt = run, run.number, folder, attempt
         self._next, self._stop = first_name, first_name + NAMES
         self.spans: list[Span] = []
         self.sketch = DistinctSketch()
@@ -160,14 +159,14 @@ def count_stretches(task: CountTask, attempt: Attempt) -> Counted:
     attempts = own_folder(attempts_folder(run), part_name(task.first_name), attempt.number)
     with attempts as folder, ending_waits(lambda: attempt.stopping):
         failpoint(f"attempt-{attempt.number}-begun")
-        parts = _AttemptParts(run, shared.number, folder, task.first_name, attempt.number)
+        parts = _AttemptParts(run, folder, task.first_name, attempt.number)
         parts.skip_committed()
         attempt.advance(sum(bytes_between(s.kind, s.path, s.start_at, s.stop_at) for s in parts.spans))
         counted = Counted()
         sums = BlockSums(shared.config, pattern, sizes, parts, beside=False)
         left = list(_without(task.stretches, parts.spans))
         whole_lines = shared.config.reads_whole_lines
-        reader = Reader(pattern, sizes.block, sizes.most, None, attempt.advance, shared.take_anyway, whole_lines, False)
+        reader = Reader(pattern, sizes.block, sizes.most, None, attempt.advance, TAKE_ANYWAY, whole_lines, False)
         try:
             while left and not (attempt.stopping or parts.used_up):
                 if _count(reader, left[0], sums, attempt, parts):

@@ -301,12 +301,8 @@ class SuperwordPhase:
     @property
     def work(self) -> Work:
         """Where the answers about documents are left."""
-        resources = self.job.resources
-        tell = self.meter.tell_workers
-        return Work(
-            self.job.folder, self.spare, resources.threads, self.made_of, resources.engine, tell, resources.address,
-            resources.temp_dir,
-        )  # fmt: skip
+        resources = replace(self.job.resources, memory_bytes=self.spare)
+        return Work(self.job.folder, resources, self.made_of, self.meter.tell_workers)
 
     def _whole_chunks(self) -> PartsReader:
         """The documents as chunks that may join."""
@@ -321,12 +317,12 @@ class SuperwordPhase:
         """The documents as tokens in stage-2 chunks, and the words as they count there."""
         job = self.job
         assert job.pattern is not None
-        work, documents = self.work, job.documents
+        documents, work = job.documents, self.work
         stage = StageTwo(
             documents.run.sequences, documents.parts, job.pattern, job.alphabet, job.contents, job.words,
-            job.config.overlaps == "disjoint", work.folder / "stage2", work.memory_bytes // _REST_SHARE, work.made_of,
+            job.config.overlaps == "disjoint", work.folder / "stage2", self.spare // _REST_SHARE, self.made_of,
         )  # fmt: skip
-        reader = stage.write_by(stage_two_crew(documents.parts, work), self._stage("stage 2", documents.places))
+        reader = stage.write(stage_two_crew(documents.parts, work), self._stage("stage 2", documents.places))
         n, stood = stage.counted()
         self.words = [
             merge_event(*job.words[i].pair, job.words[i].id, many)

@@ -47,7 +47,6 @@ from streambpe.later import polars as pl
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event
 from streambpe.runners.attempts import own_folder
-from streambpe.runners.here import Here
 from streambpe.runners.runner import Attempt
 from streambpe.runners.worth import Cost
 from streambpe.sources.borders import find_border
@@ -104,20 +103,15 @@ class StageTwo:
         del state["_pieces"]
         vars(self).update(state)
 
-    def write(self, advance: Callable[[int], None]) -> TokenReader:
-        """Write all parts in this thread; those that are there are kept. `advance` is told how many places were read,
-        and may raise."""
-        return self.write_by(Crew(Here(1), 0), advance)
-
-    def write_by(self, crew: Crew, advance: Callable[[int], None]) -> TokenReader:
-        """The same by tasks."""
+    def write(self, crew: Crew, advance: Callable[[int], None]) -> TokenReader:
+        """Write all parts by tasks; those that are there are kept. `advance` is told how many places were read, and may
+        raise."""
         self.folder.mkdir(parents=True, exist_ok=True)
         remove_folder(self.attempts)  # first, so that what a dead command left cannot commit any more
         size = min(max(1, len(self.parts) // (_TASKS_A_WORKER * crew.runner.workers)), _MOST_PARTS)
         borders = [*range(0, len(self.parts), size), len(self.parts)]
-        tasks = [TokenTask(first, stop) for first, stop in pairwise(borders)]
         try:
-            crew.do(shard_tokens, self, tasks, advance)
+            crew.do(shard_tokens, self, pairwise(borders), advance, _describe_parts)
         finally:
             remove_folder(self.attempts)
         return TokenReader(self.folder, [part.name for part in self.parts])
@@ -276,25 +270,19 @@ def stage_two_crew(parts: Sequence[SequencePart], work: Work) -> Crew:
     return work.crew(Cost(seconds, seconds), len(parts), each, __name__) or work.alone()
 
 
-@dataclass(frozen=True)
-class TokenTask:
-    """Parts that one task writes the tokens of."""
-
-    first: int
-    stop: int
-
-    def __str__(self) -> str:
-        return f"stage 2 of parts {self.first:,} to {self.stop - 1:,}"
+def _describe_parts(borders: tuple[int, int]) -> str:
+    return f"stage 2 of parts {borders[0]:,} to {borders[1] - 1:,}"
 
 
-def shard_tokens(task: TokenTask, attempt: Attempt) -> None:
-    """Write the stage-2 tokens of some parts; each is committed by itself."""
+def shard_tokens(borders: tuple[int, int], attempt: Attempt) -> None:
+    """Write the stage-2 tokens of the parts from one number to another; each is committed by itself."""
     stage: StageTwo = attempt.shared
+    first, stop = borders
     if attempt.own_process:
         alarm.turn_on()
-    with own_folder(stage.attempts, f"tokens-{task.first}", attempt.number) as folder:
+    with own_folder(stage.attempts, f"tokens-{first}", attempt.number) as folder:
         failpoint(f"stage2-{attempt.number}-begun")
-        stage.write_some(task.first, task.stop, folder, attempt.advance)
+        stage.write_some(first, stop, folder, attempt.advance)
         failpoint(f"stage2-{attempt.number}-written")
 
 

@@ -59,16 +59,7 @@ class TaskStopped(Exception):
     """The task was told to stop."""
 
 
-@dataclass(frozen=True)
-class PlaceRange:
-    """What one task answers for: the places from `start` to `stop`."""
-
-    kind: str  # of the question
-    start: int
-    stop: int
-
-    def __str__(self) -> str:
-        return f"{self.kind} of places {self.start:,} to {self.stop:,}"
+Ends = tuple[int, int]  # what one task answers for: the places from the first to the second
 
 
 @dataclass(frozen=True)
@@ -88,9 +79,13 @@ class DocumentTasks:
         """Where attempts at tasks write."""
         return self.folder / "attempts"
 
-    def file(self, start: int, stop: int) -> Path:
+    def file(self, ends: Ends) -> Path:
         """That of a shard."""
-        return self.folder / f"{self.prefix}-{start}-{stop}.parquet"
+        return self.folder / f"{self.prefix}-{ends[0]}-{ends[1]}.parquet"
+
+    def describe(self, ends: Ends) -> str:
+        """A task in messages."""
+        return f"{self.kind} of places {ends[0]:,} to {ends[1]:,}"
 
     @property
     def held_bytes(self) -> int:
@@ -113,7 +108,7 @@ class DocumentTasks:
         """The same by a crew, in tasks of about so many places."""
         self.folder.mkdir(parents=True, exist_ok=True)
         remove_folder(self.attempts)  # first, so that what a dead command left cannot commit any more
-        borders, left = [0], list[PlaceRange]()
+        borders, left = [0], list[Ends]()
         there = self._files_there()
         while (at := borders[-1]) < self.reader.places:
             if at in there:
@@ -122,13 +117,13 @@ class DocumentTasks:
             else:
                 stop = min((start for start in there if start > at), default=self.reader.places)
                 cuts = cuts_of(self.reader.parts, size, at, stop)
-                left += [PlaceRange(self.kind, *ends) for ends in pairwise(cuts)]
+                left += pairwise(cuts)
                 borders += cuts[1:]
         try:
-            crew.do(shard_neighbours if self.kept is None else shard_runs, self, left, advance)
+            crew.do(shard_neighbours if self.kept is None else shard_runs, self, left, advance, self.describe)
         finally:
             remove_folder(self.attempts)
-        return [self.file(*ends) for ends in pairwise(borders)]
+        return [self.file(ends) for ends in pairwise(borders)]
 
     def _files_there(self) -> dict[int, int]:
         """Where the shards of files begin and end that were made of the same; others are removed."""
@@ -145,20 +140,18 @@ class DocumentTasks:
         """Of a task's memory, for its table; as much is for taking a full one out."""
         return max(attempt.memory_bytes - self.held_bytes, _LEAST_TABLE) // 2
 
-    def pieces(self, task: PlaceRange, attempt: Attempt) -> Iterator[Piece]:
+    def pieces(self, ends: Ends, attempt: Attempt) -> Iterator[Piece]:
         """What a task reads."""
         reader = self.reader
-        for piece in pieces_of(reader.parts, task.start, task.stop, reader.read, self.threads, attempt.advance):
+        for piece in pieces_of(reader.parts, *ends, reader.read, self.threads, attempt.advance):
             if attempt.stopping:
                 raise TaskStopped
             yield piece
 
     @contextlib.contextmanager
-    def writing(
-        self, task: PlaceRange, attempt: Attempt, schema: pa.Schema, compression: str
-    ) -> Iterator[pq.ParquetWriter]:
+    def writing(self, ends: Ends, attempt: Attempt, schema: pa.Schema, compression: str) -> Iterator[pq.ParquetWriter]:
         """Write a task's file: it is committed when the block ends, unless the task was told to stop."""
-        target, place = self.file(task.start, task.stop), f"{self.kind}-{attempt.number}"
+        target, place = self.file(ends), f"{self.kind}-{attempt.number}"
         own = own_folder(self.attempts, target.stem, attempt.number)
         with contextlib.suppress(TaskStopped), own as folder:
             failpoint(f"{place}-begun")
@@ -181,10 +174,10 @@ def count_neighbours(reader: PartsReader, work: Work, advance: Advance) -> list[
     return question.answer(work, NEIGHBOUR_SECONDS, advance)
 
 
-def shard_neighbours(task: PlaceRange, attempt: Attempt) -> None:
+def shard_neighbours(ends: Ends, attempt: Attempt) -> None:
     """Count the neighbours of a shard."""
     shards: DocumentTasks = attempt.shared
-    with shards.writing(task, attempt, _NEIGHBOURS, "zstd") as out:
+    with shards.writing(ends, attempt, _NEIGHBOURS, "zstd") as out:
         table, last = PairTable(shards.table_bytes(attempt)), BARRIER
 
         def write_section() -> None:
@@ -192,7 +185,7 @@ def shard_neighbours(task: PlaceRange, attempt: Attempt) -> None:
             out.write_table(pa.table([*table.take()], schema=_NEIGHBOURS), row_group_size=_GROUP_ROWS)
             table = PairTable(shards.table_bytes(attempt))
 
-        for piece in shards.pieces(task, attempt):
+        for piece in shards.pieces(ends, attempt):
             between = [np.array([last, piece.symbols[0]], np.int32)] if piece.follows else []
             for symbols in (*between, piece.symbols):
                 at = 0
@@ -226,18 +219,18 @@ def collect_runs(reader: PartsReader, kept: Kept, name: str, work: Work, advance
     return question.answer(work, RUN_SECONDS, advance)
 
 
-def shard_runs(task: PlaceRange, attempt: Attempt) -> None:
+def shard_runs(ends: Ends, attempt: Attempt) -> None:
     """Count the runs of a shard."""
     shards: DocumentTasks = attempt.shared
     assert shards.kept is not None
-    with shards.writing(task, attempt, RUNS, "lz4") as out:
+    with shards.writing(ends, attempt, RUNS, "lz4") as out:
 
         def write_section(counter: RunCounter) -> None:
             for table in taken_runs(counter):
                 out.write_table(table)
 
         counting = RunCounting(shards.kept.pairs, shards.table_bytes(attempt), write_section)
-        for piece in shards.pieces(task, attempt):
+        for piece in shards.pieces(ends, attempt):
             counting.go_on(piece.symbols, piece.follows)
         counting.end()
         write_section(counting.counter)

@@ -1,6 +1,6 @@
 """What questions about documents may take, where their answers are left, and who works for them.
 
-    Work    of one phase two: a folder, memory, threads
+    Work    of one phase two: a folder, and resources
     Crew    the workers for one question, and how much memory each of their tasks may take
 
 A question is cut into tasks only if workers save time by it (runners/worth.py) and --memory has room for them;
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from streambpe.errors import LimitError
+from streambpe.resources import Resources
 from streambpe.runners.here import Here
 from streambpe.runners.ray import Needs
 from streambpe.runners.runner import Busy, Calls, Runner, Task
@@ -40,15 +41,16 @@ class Crew:
         shared: object,
         arguments: Iterable[Any],
         advance: Advance,
-        on_done: Callable[[Any, Any], Iterable[Any]] = lambda argument, result: (),
+        describe: Callable[[Any], str],
     ) -> None:
-        """Call a task with all arguments; `shared` is handed over once to each worker. `on_done` is told of results."""
+        """Call a task with all arguments; `shared` is handed over once to each worker. `describe`: names an argument in
+        messages and in status.json."""
 
         def told(places: int) -> None:
             self.tell_workers(list(calls.busy))
             advance(places)
 
-        calls = Calls(task, arguments, self.memory_bytes, on_done, told, shared=shared)
+        calls = Calls(task, arguments, self.memory_bytes, on_advance=told, describe=describe, shared=shared)
         try:
             self.runner.map(calls)
         finally:
@@ -61,33 +63,26 @@ class Work:
     """Where answers are left, and what they may take."""
 
     folder: Path  # files in it that were made of the same are used again
-    memory_bytes: int
-    threads: int
+    resources: Resources  # memory: what the questions may take, beside all that the training holds
     made_of: str  # what all answers follow from
-    engine: str = "auto"  # Resources.engine
     tell_workers: Callable[[Sequence[Busy]], None] = lambda busy: None  # told what processes are at
-    address: str | None = None  # Resources.address
-    temp_dir: Path | None = None  # Resources.temp_dir
 
     def crew(self, cost: Cost, tasks: int, each_bytes: int, module: str) -> Crew | None:
         """Processes for so many tasks of a module, each of which needs so much memory; None: this process is quicker,
         or it alone has the room."""
-        needs = Needs(
-            self.address, self.threads, self.memory_bytes, 0, each_bytes, self.folder.absolute() / "ray", (),
-            _SHARED_BYTES, self.temp_dir,
-        )  # fmt: skip
+        needs = Needs(self.resources, 0, each_bytes, self.folder.absolute() / "ray", extra_bytes=_SHARED_BYTES)
         try:
-            found = runner_for(needs, self.engine, tasks, cost, module)
+            found = runner_for(needs, tasks, cost, module)
         except LimitError:  # of Ray
             return None
         return Crew(*found, self.tell_workers) if found is not None else None
 
     def alone(self) -> Crew:
         """This thread, with all of the memory."""
-        return Crew(Here(1), self.memory_bytes)
+        return Crew(Here(1), self.resources.memory_bytes)
 
 
 def readers(parts: Sequence[SequencePart], work: Work) -> int:
     """How many threads of this process may each hold a part."""
     largest = max((part.places for part in parts), default=0)
-    return max(1, min(work.threads, work.memory_bytes // 2 // max(1, largest * PART_BYTES)))
+    return max(1, min(work.resources.threads, work.resources.memory_bytes // 2 // max(1, largest * PART_BYTES)))

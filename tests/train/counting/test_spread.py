@@ -226,7 +226,7 @@ def test_a_later_attempt_goes_on_behind_what_was_committed(tmp_path: Path, corpu
     run.counts.mkdir(parents=True)
     run.change_identity()
     ones = count(tmp_path / "threads", [source], resources=THREADS)
-    shared = CountShared(run.path, run.number, Run(tmp_path / "threads") and _config(tmp_path / "threads"), "")
+    shared = CountShared(run.path, _config(tmp_path / "threads"))
     task = CountTask((Stretch(source),), 7)
     asked = iter([False] * 5)
     first = count_stretches(task, Attempt(0, 100 << 20, shared, lambda: next(asked, True), lambda done: None))
