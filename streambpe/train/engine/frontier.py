@@ -47,13 +47,8 @@ class Frontier:
                 next_one = int(np.partition(rows[:, 1], cut)[cut])  # the best of those that are too many
                 floor = max(floor, min(next_one + 1, int(rows[:, 1].max())))
                 rows = rows[rows[:, 1] >= floor]
-        return cls.of_pairs(rows[:, 0] >> 32, rows[:, 0] & 0xFFFFFFFF, rows[:, 1], floor)
-
-    @classmethod
-    def of_pairs(cls, left: Int64, right: Int64, count: Int64, floor: int) -> Frontier:
-        """These pairs, in the order of their ids."""
-        order = np.argsort(left << 32 | right)
-        return cls(left[order], right[order], count[order], floor)
+        rows = rows[np.argsort(rows[:, 0])]
+        return cls(rows[:, 0] >> 32, rows[:, 0] & 0xFFFFFFFF, rows[:, 1].copy(), floor)
 
     @property
     def nbytes(self) -> int:
@@ -70,15 +65,3 @@ class Frontier:
         order = np.lexsort((label[self.right[places]], label[self.left[places]], -self.count[places]))[: k + 1]
         places = places[order]
         return places[:k], int(self.count[places[k]]) if len(places) > k else self.floor - 1
-
-    def change(self, left: Int64, right: Int64, n: Int64) -> None:
-        """Raise or lower counts. What is not here yet counted nothing, or it counts less now."""
-        key, wanted = self.left << 32 | self.right, left << 32 | right
-        place = np.minimum(np.searchsorted(key, wanted), max(len(key) - 1, 0))
-        here = key[place] == wanted if len(key) else np.zeros(len(wanted), np.bool_)
-        self.count[place[here]] += n[here]
-        keep, more = self.count >= self.floor, ~here & (n >= self.floor)
-        columns = ((self.left, left), (self.right, right), (self.count, n))
-        lefts, rights, counts = (np.concatenate((old[keep], new[more])) for old, new in columns)
-        now = self.of_pairs(lefts, rights, counts, self.floor)
-        self.left, self.right, self.count = now.left, now.right, now.count

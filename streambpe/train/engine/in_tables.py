@@ -2,7 +2,7 @@
 
     words-00000.parquet     word 0 0 0 1 1    token 104 105 33 104 105    n 7 7 7 2 2          "hi!" 7, "hi" 2
     pairs.duckdb            pair_counts       (104, 105) 9 · (105, 33) 7
-    in memory               the best of the pairs (frontier.py)
+    in memory               the best of the pairs, in order
 
 A pass takes the best pairs, as many as can be merged together without another result than one merge at a time has. It
 looks them up in the blocks, writes the blocks that hold any of them anew, and adds up how the counts of pairs changed.
@@ -28,19 +28,21 @@ import contextlib
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, takewhile
 from pathlib import Path
 
 import numpy as np
+from sortedcontainers import SortedList
 
 from streambpe.arrays import MAX_COUNT, Int32, Int64
 from streambpe.core.learner import Deletion
 from streambpe.later import polars as pl
-from streambpe.store.database import feed, open_store
+from streambpe.store.database import feed, incoming, open_store
 from streambpe.store.passes import PassRow
 from streambpe.store.sqlfiles import query_frame, run_sql
 from streambpe.train.engine import batch as rounds
 from streambpe.train.engine.column import leftmost
-from streambpe.train.engine.frontier import Frontier
 from streambpe.train.engine.learning import Learning, Parts
 from streambpe.train.engine.rules import ANY, Batch, Bounds
 from streambpe.train.engine.state import State
@@ -60,7 +62,8 @@ _BLOCK_SHARE = 48  # of the memory: a block takes one part, and several parts wh
 _MOST_BLOCK, _LEAST_BLOCK = 1 << 20, 1 << 12  # rows
 _CACHE_SHARE = 3  # of the memory: blocks that need not be read again take one part
 _DUCKDB_SHARE = 4
-_MOST_BEST = 1 << 16  # pairs in memory after they were read from the table, about; twice as many are too many
+_MOST_BEST = 1 << 16  # pairs in memory after they were read from the table; twice as many are too many
+_PAIR_BYTES = 250  # of one in memory
 _MOST_WAITING = 1 << 17  # changes of pairs until they are added up, or merged into the table
 _EMPTY_SHARE = 4  # a block is written without its empty rows when one in so many is empty
 _LOOKED_AT = 512  # of the best pairs, for one pass
@@ -77,7 +80,9 @@ class TableLearning(Learning):
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         self.blocks: list[WordBlock] = []
+        self.best = _BestPairs()
         self._most_best = state.options.hot_pairs or _MOST_BEST
+        self._counted = False  # whether pair_counts and the best pairs are those of the words as they are now
         self._waiting: list[pl.DataFrame] = []
         self._con = open_store(
             self.folder / "pairs.duckdb",
@@ -88,11 +93,6 @@ class TableLearning(Learning):
         rows = min(max(self.memory_bytes // _BLOCK_SHARE // ROW_BYTES, _LEAST_BLOCK), _MOST_BLOCK)
         for symbols, offsets, weights in parts:
             self._add_blocks(symbols, offsets, weights, state.options.block_places or rows)
-        run_sql(self._con, "learning/pairs")
-        for block in self.blocks:
-            self._wait_with(_summed([pairs_of(block.rows(), state.disjoint)]))
-        self.best = Frontier()
-        self._refill(1, PassRow())
 
     def _add_blocks(self, symbols: Int32, offsets: Int64, weights: Int64, most: int) -> None:
         at = 0
@@ -143,8 +143,9 @@ class TableLearning(Learning):
                 break
             left, right, n = chosen[0]
             vetoed.append(chosen[0])
-            self._take_changes(pl.DataFrame({"key": [left << ID_BITS | right], "n": [-n]}), self.state.next_id)
             self.state.veto(left, right, n)
+            self.best.set(left << ID_BITS | right, 0)
+            self._waiting.append(pl.DataFrame({"key": [left << ID_BITS | right], "n": [-n]}))
         if self.state.options.batch == "paper":
             safe = rounds.paper_safe([left for left, _, _ in chosen], [right for _, right, _ in chosen])
             chosen = [chosen[at] for at in safe][:remaining]
@@ -157,18 +158,17 @@ class TableLearning(Learning):
 
     def _choose(self, remaining: int, record: PassRow) -> list[Pair]:
         """The best pairs, best first; empty where none is left."""
-        options, fewest, looked_at = self.state.options, 1, _LOOKED_AT
+        options, wanted, looked_at = self.state.options, 1, _LOOKED_AT
         if options.batch == "paper":
             most = options.max_batch or MAX_COUNT
-            fewest = looked_at = rounds.paper_batch_size(remaining, self.state.next_id, options.cap_divisor, most)
-        if len(self.best.count) > 2 * max(self._most_best, fewest):
-            self._refill(fewest, record)
-        while True:
-            places, _ = self.best.best(looked_at, self.state.ties.labels())
-            if len(places) >= fewest or self.best.floor <= self._at_least:
-                columns = (self.best.left, self.best.right, self.best.count)
-                return list(zip(*(column[places].tolist() for column in columns), strict=True))
-            self._refill(fewest, record)
+            wanted = looked_at = rounds.paper_batch_size(remaining, self.state.next_id, options.cap_divisor, most)
+        if not self._counted or len(self.best) > 2 * max(self._most_best, wanted):
+            self._refill(wanted, record)
+        best = self.best.first(looked_at, self.state.ties.labels())
+        if len(best) < wanted and self.best.last is not None:
+            self._refill(wanted, record)
+            best = self.best.first(looked_at, self.state.ties.labels())
+        return best
 
     def _together(self, best: Sequence[Pair], remaining: int, bounds: Bounds) -> list[Pair]:
         """The leading pairs that take no occurrence from each other. The last of them may spell a token that is known:
@@ -188,20 +188,27 @@ class TableLearning(Learning):
         return taken
 
     def _refill(self, fewest: int, record: PassRow) -> None:
-        """Take the best pairs of the table into memory, at least so many. Those that count much less than the best
-        would change often until they are wanted."""
-        self._write_waiting()
-        limits = {"at_least": self._at_least, "fewest": fewest, "most": max(self._most_best, fewest)}
-        ratio = self.state.options.floor_ratio
-        ((floor,),) = run_sql(self._con, "learning/floor", **limits, ratio=ratio)
-        self._read_best(int(floor))
+        """Take the best pairs of the table into memory, after all pairs were counted where they are not."""
+        self._bring_up_to_date()
+        most = max(self._most_best, fewest)
+        label = self.state.ties.labels()[: self.state.next_id]
+        with incoming(self._con, pl.DataFrame({"id": np.arange(len(label)), "label": label})):
+            frame = query_frame(self._con, "learning/best_pairs", at_least=self._at_least, most=most)
+        key, n = _keys_of(frame), frame["n"].to_numpy()
+        good = int(np.count_nonzero(n > n[0] // self.state.options.floor_ratio)) if len(n) else 0
+        cut = max(good, fewest)  # those that count much less would change often until they are wanted
+        self.best.fill(key[:cut], n[:cut], self._at_least, is_all=len(n) < most and len(n) <= cut)
         record.refills += 1
 
-    def _read_best(self, floor: int) -> None:
-        """Take the pairs that count at least so much from the table."""
-        frame = query_frame(self._con, "learning/pairs_from", floor=floor)
-        left, right = (frame[name].to_numpy().astype(np.int64) for name in ("left_id", "right_id"))
-        self.best = Frontier.of_pairs(left, right, frame["n"].to_numpy(), floor)
+    def _bring_up_to_date(self) -> None:
+        """Let the table have all pairs and their counts as they are now."""
+        if not self._counted:
+            self._waiting = []
+            run_sql(self._con, "learning/pairs")
+            for block in self.blocks:
+                self._wait_with(_summed([pairs_of(block.rows(), self.state.disjoint)]))
+            self._counted = True
+        self._write_waiting()
 
     def _wait_with(self, changes: pl.DataFrame) -> pl.DataFrame:
         """Keep changes of pairs for the table, which has only those that may be merged; returns those."""
@@ -251,6 +258,8 @@ class TableLearning(Learning):
         changes = _summed(self._changes(pairs, found, ids, deleted, record))
         state.placed(ids, n)
         self._take_changes(changes, first_new)
+        if self.best.last is not None and ids.min() < first_new:
+            self._refill(1, record)  # the place of a known token among those that tie may be another now
         record.candidates, record.rounds = len(chosen), 1
         record.positions += self.places
         return Batch(left, right, ids, n, record, [], deleted)
@@ -299,20 +308,24 @@ class TableLearning(Learning):
 
     def _take_changes(self, changes: pl.DataFrame, first_new: int) -> None:
         """Bring the counts of pairs up to date. A pair of two old tokens counts more only where a token came back or
-        was split; only the table knows what it counts then."""
+        was split; then the table knows how much."""
         changes = self._wait_with(changes)
-        key, n = changes["key"].to_numpy(), changes["n"].to_numpy()
+        key = changes["key"].to_numpy()
         left, right = unpack(key)
-        if ((left < first_new) & (right < first_new) & (n > 0)).any():
-            self._write_waiting()
-            self._read_best(self.best.floor)
-        else:
-            self.best.change(left, right, n)
+        raised = changes.filter(pl.Series((left < first_new) & (right < first_new) & (changes["n"].to_numpy() > 0)))
+        totals: dict[int, int] = {}
+        if len(raised):
+            with incoming(self._con, _by_ids(raised)):
+                found = query_frame(self._con, "learning/look_up_pairs")
+            in_table = pl.DataFrame({"key": _keys_of(found), "n": found["n"]})
+            waiting = pl.concat(self._waiting).join(raised, on="key", how="semi") if self._waiting else in_table.clear()
+            totals = dict(_summed([in_table, waiting]).iter_rows())
+        self.best.change(key.tolist(), changes["n"].to_list(), totals)
 
     def _finish(self, record: PassRow, began: float, uncertain: int) -> None:
         record.mode, record.stopped_by = self.kind, "uncertain" if uncertain else "all"
         record.seconds += time.perf_counter() - began
-        record.hot_pairs, record.pair_floor = len(self.best.count), self.best.floor
+        record.hot_pairs, record.pair_floor = len(self.best), self.best.floor
         record.places, record.memory_bytes = self.places, self.nbytes
 
     # ------------------------------------------------------------------ what there is
@@ -326,7 +339,7 @@ class TableLearning(Learning):
     def nbytes(self) -> int:
         """Bytes in memory between two passes, about."""
         held = sum(len(block.held.word) for block in self.blocks if block.held is not None)
-        return ROW_BYTES * held + self.best.nbytes
+        return ROW_BYTES * held + _PAIR_BYTES * len(self.best)
 
     def words(self) -> Iterator[tuple[Int32, Int64, Int64]]:
         """See Learning.words; block by block."""
@@ -338,21 +351,92 @@ class TableLearning(Learning):
 
     def next_at_most(self) -> int:
         """See Learning.next_at_most."""
-        return int(self.best.count.max(initial=self.best.floor - 1))
+        return self.best.most if self._counted else MAX_COUNT
 
     def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
         """See Learning.hot_pairs. All tables are brought up to date."""
-        self._write_waiting()
+        if self._counted:
+            self._write_waiting()
+        else:
+            self._refill(1, PassRow())
         for block in self.blocks:
             block.write()
         if self.blocks:
             run_sql(self._con, "learning/words", folder=str(self.folder))
-        return self.best.left, self.best.right, self.best.count, self.best.floor
+        floor = self.best.floor
+        if self.best.last is not None and self.best.most > floor:  # in memory are only some of those that tie for it
+            floor += 1
+        frame = query_frame(self._con, "learning/pairs_from", floor=floor)
+        return (*unpack(_keys_of(frame)), frame["n"].to_numpy(), floor)
 
     def close(self) -> None:
         """Leave the tables to other programs, up to date."""
         with contextlib.closing(self._con):
-            self.hot_pairs()
+            if self._counted:
+                self.hot_pairs()
+
+
+@dataclass
+class _BestPairs:
+    """The best pairs, in order: first the one that counts most. All that count more than `floor` are here, and of those
+    that count `floor` all up to `last` in the order of ties."""
+
+    floor: int = 0
+    last: int | None = None  # None: all that count `floor`
+    _count: dict[int, int] = field(default_factory=dict)  # by key
+    _order: SortedList = field(default_factory=SortedList)  # (-n, key)
+
+    def __len__(self) -> int:
+        return len(self._count)
+
+    @property
+    def most(self) -> int:
+        """No pair counts more than this."""
+        return -self._order[0][0] if self._order else self.floor
+
+    def fill(self, keys: Int64, n: Int64, at_least: int, *, is_all: bool) -> None:
+        """Replace everything by the best pairs, in their order, or all that count so much."""
+        self.floor, self.last = (at_least, None) if is_all else (int(n[-1]), int(keys[-1]))
+        self._count = dict(zip(keys.tolist(), n.tolist(), strict=True))
+        self._order = SortedList((-n, key) for key, n in self._count.items())
+
+    def set(self, key: int, n: int) -> None:
+        """Give a pair another count; below the floor it is forgotten."""
+        before = self._count.pop(key, None)
+        if before is not None:
+            self._order.remove((-before, key))
+        if n >= max(self.floor, 1):
+            self._count[key] = n
+            self._order.add((-n, key))
+
+    def change(self, keys: Sequence[int], n: Sequence[int], totals: dict[int, int]) -> None:
+        """Raise or lower counts; `totals` has those of pairs that may count enough now and are not here."""
+        for key, more in zip(keys, n, strict=True):
+            known = self._count.get(key)
+            total = totals.get(key, more) if known is None else known + more
+            if known is not None or total >= self.floor:
+                self.set(key, total)
+
+    def first(self, k: int, label: Int64) -> list[Pair]:
+        """The k best, in order, or as many as are certain; `label[token]` sorts tokens as the tie rule does."""
+        best = list(islice(self._order, k))
+        if len(best) == k:  # all that tie with the last of them, since keys are not in the order of ties
+            last = best[-1][0]
+            best += list(takewhile(lambda entry: entry[0] == last, islice(self._order, k, None)))
+        if not best:
+            return []
+        less, key = np.array(best, np.int64).T
+        left, right = unpack(key)
+        by = np.lexsort((label[right], label[left], less))[:k]
+        pairs = list(zip(left[by].tolist(), right[by].tolist(), (-less[by]).tolist(), strict=True))
+        if self.last is None or pairs[-1][2] > self.floor:
+            return pairs
+        last_left, last_right = (label[token] for token in unpack(self.last))
+        return [
+            (left, right, n)
+            for left, right, n in pairs
+            if n > self.floor or (label[left], label[right]) <= (last_left, last_right)
+        ]
 
 
 def _certain(chosen: Sequence[Pair], beside: Sequence[pl.DataFrame]) -> int:
@@ -379,6 +463,11 @@ def _summed(changes: Iterable[pl.DataFrame]) -> pl.DataFrame:
 
 def _added(changes: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(changes).group_by("key").agg(pl.col("n").sum()).filter(pl.col("n") != 0)
+
+
+def _keys_of(frame: pl.DataFrame) -> Int64:
+    left, right = (frame[name].to_numpy().astype(np.int64) for name in ("left_id", "right_id"))
+    return left << ID_BITS | right
 
 
 def _by_ids(changes: pl.DataFrame) -> pl.DataFrame:

@@ -1,0 +1,12 @@
+-- best_pairs: the best pairs, in order: those that count most, and of those that tie the first by the labels of their
+--         tokens.
+-- inputs:  at_least BIGINT, most BIGINT
+-- reads:   pair_counts, incoming (id, label: sorts tokens as the rule of ties does)
+-- returns: left_id, right_id, n
+SELECT pairs.left_id, pairs.right_id, pairs.n
+FROM pair_counts AS pairs
+JOIN incoming AS a ON pairs.left_id = a.id
+JOIN incoming AS b ON pairs.right_id = b.id
+WHERE pairs.n >= getvariable('at_least')
+ORDER BY pairs.n DESC, a.label, b.label
+LIMIT getvariable('most');
