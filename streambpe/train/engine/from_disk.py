@@ -2,12 +2,13 @@
 
 A stage learns from a digest of all words, in memory (in_memory.py), until the best pair counts too little, a token is
 split or one that lives is spelled again; then the merges of the stage are made in the words on disk, and their pairs
-are counted again. Where no digest fits, a stage is one merge. BatchBPE's rounds are left to the learner in
+are counted again. Where no digest fits, the best pair is merged alone. BatchBPE's rounds are left to the learner in
 tables (in_tables.py), which makes them from disk.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,6 @@ from streambpe.train.engine.scan import SCAN_BYTES_PER_PLACE, Digest, Links, Sca
 from streambpe.train.engine.state import State
 
 MOST_LINKS = 1 << 15  # pairs that make chains in one stage of a scan
-_NO_LIMIT = 1 << 40
 _TOKEN_BYTES = 32  # per token of a digest: in memory to learn from, and as it came
 
 
@@ -36,7 +36,6 @@ class _Stage:
 
     digest: Digest
     learning: MemoryLearning
-    is_of_one: bool  # one merge, and the stage ends
 
 
 class DiskLearning(Learning):
@@ -81,30 +80,53 @@ class DiskLearning(Learning):
 
     def step(self, remaining: int, record: PassRow, bounds: Bounds = ANY) -> Batch | None:
         """See Learning.step."""
-        while self._begin_stage(record):
-            batch = self._step_of_stage(remaining, record, bounds)
-            if batch is not None:
-                return batch
-        return None
+        began = time.perf_counter()
+        vetoed: list[tuple[int, int, int]] = []
+        while True:
+            best = self._make_ready(record)
+            if self.stage is not None:
+                batch = self._step_of_stage(remaining, record, bounds)
+                if batch is None:
+                    continue
+            elif best is None:
+                if not vetoed:
+                    return None
+                batch = self._nothing(record, began)
+            else:
+                left, right, n = self.frontier.pair(best)
+                if n >= bounds.first and self.state.is_blocked(left, right):
+                    vetoed.append((left, right, n))
+                    self.state.veto(left, right, n)
+                    self.frontier.retire(best)
+                    continue
+                batch = self._merge(left, right, record, began) if n >= bounds.first else self._nothing(record, began)
+            batch.vetoed[:0] = vetoed
+            return batch
 
-    def _begin_stage(self, record: PassRow) -> bool:
-        """Begin a stage if none is under way, after all pairs were counted where that is due; False if no pair is
-        left."""
-        while self.stage is None:
+    def _nothing(self, record: PassRow, began: float) -> Batch:
+        """A pass without a merge."""
+        none = np.empty(0, np.int64)
+        self._finish_record(record, began)
+        return Batch(none, none, none, none, record)
+
+    def _make_ready(self, record: PassRow) -> int | None:
+        """Count all pairs where that is due, and begin a stage; where none can begin, tell which pair is the best."""
+        if self.stage is not None:
+            return None
+        while True:
             if not self._filled:
                 self._refill(record)
             if not self._passed_over:
-                self._learn_from_links(record)
+                self._begin_stage(record)
             self._passed_over = False
-            if self.stage is None:
-                best, _ = self.frontier.best(1, self.state.ties.labels())
-                if len(best):
-                    self._learn_alone(best, record)
-                elif self.frontier.floor <= self._at_least:
-                    return False
-                else:
-                    self._filled = False  # all hot pairs were vetoed
-        return True
+            if self.stage is not None:
+                return None
+            best, _ = self.frontier.best(1, self.state.ties.labels())
+            if len(best):
+                return int(best[0])
+            if self.frontier.floor <= self._at_least:
+                return None
+            self._filled = False  # all hot pairs were vetoed
 
     def _refill(self, record: PassRow) -> None:
         options, state = self.state.options, self.state
@@ -117,13 +139,13 @@ class DiskLearning(Learning):
 
     # ------------------------------------------------------------------ stages
 
-    def _learn_from_links(self, record: PassRow) -> None:
+    def _begin_stage(self, record: PassRow) -> None:
         """Boil the column on disk down to a digest and learn from that for a while (see ScanColumn.digest)."""
         links = self._next_links()
         if links is None:
             return
         size, room = len(links.count), self._room
-        digest = self._digest(links, record, room)
+        digest = self._digest(links, record)
         if digest is None:
             self._links = max(64, self._links // 2)
             return
@@ -133,36 +155,30 @@ class DiskLearning(Learning):
         elif tokens < room // 2:
             # Tokens grow faster than links; where they do not fit, chains are cut to those of fewer, which costs time.
             self._links = min(self._links * (4 if tokens < room // 6 else 2), MOST_LINKS)
-        try:
-            self._learn_from(digest, links.floor_of(digest.size) + 1, self.state.options.memory_bytes // 2)
-        except NoRoom:
+        if not self._learn_from(digest, links.floor_of(digest.size) + 1):
             self._links = max(64, self._links // 2)
-
-    def _learn_alone(self, best: Int64, record: PassRow) -> None:
-        """A stage of one merge, for which there is always room: of one pair, the chains are that pair, or the distinct
-        repeats of one token."""
-        frontier = self.frontier
-        links = Links(frontier.left[best], frontier.right[best], frontier.count[best], 0, [], None)
-        digest = self._digest(links, record, _NO_LIMIT)
-        assert digest is not None
-        self._learn_from(digest, int(links.count[0]), _NO_LIMIT)
 
     @property
     def _room(self) -> int:
         """Tokens of a digest, at most."""
         return self.state.options.digest_tokens or max(1 << 10, self.state.options.memory_bytes // 4 // _TOKEN_BYTES)
 
-    def _digest(self, links: Links, record: PassRow, room: int) -> Digest | None:
+    def _digest(self, links: Links, record: PassRow) -> Digest | None:
         touched = self.column.touched
-        digest = self.column.digest(links, self.state.next_id, room)
+        digest = self.column.digest(links, self.state.next_id, self._room)
         record.positions += self.column.touched - touched
         return digest
 
-    def _learn_from(self, digest: Digest, least: int, memory_bytes: int) -> None:
-        """Begin a stage, for merges that count at least so much; NoRoom if it takes more memory."""
+    def _learn_from(self, digest: Digest, least: int) -> bool:
+        """Begin a stage; False if there is no room for it."""
         words = [read_column(digest.column, digest.weights)]
-        learning = MemoryLearning(self.state, lambda: words, memory_bytes, chains_least=least)
-        self.stage = _Stage(digest, learning, is_of_one=memory_bytes == _NO_LIMIT)
+        memory_bytes = self.state.options.memory_bytes // 2
+        try:
+            learning = MemoryLearning(self.state, lambda: words, memory_bytes, chains_least=least)
+        except NoRoom:
+            return False
+        self.stage = _Stage(digest, learning)
+        return True
 
     def _next_links(self) -> Links | None:
         """The best pairs, such that every other pair counts less: at most `_links`, or more where more than that tie
@@ -194,16 +210,18 @@ class DiskLearning(Learning):
     def _step_of_stage(self, remaining: int, record: PassRow, bounds: Bounds) -> Batch | None:
         """Events of the stage; None where it has come to its end without any."""
         assert self.stage is not None
-        learning, is_of_one = self.stage.learning, self.stage.is_of_one
+        learning = self.stage.learning
         try:
-            batch = learning.step(1 if is_of_one else remaining, record, bounds)
+            batch = learning.step(remaining, record, bounds)
         except NoRoom:
             self._links = max(64, self._links // 2)
             self._passed_over = True
             batch = None
-        if batch is None or is_of_one or learning.ended in (LIVING, UNFIT):
-            self.end_stage(batch)
         record.mode, record.places = self.kind, self.column.places
+        if batch is None:
+            self.end_stage()
+        elif learning.ended in (LIVING, UNFIT):
+            self.end_stage(batch)
         return batch
 
     def is_ready_to_move(self) -> bool:
@@ -229,6 +247,31 @@ class DiskLearning(Learning):
         rewrites = [Rewrite(gone.id, gone.into) for gone in deleted if gone.n]
         if rewrites:
             self.column.split(rewrites)
+
+    # ------------------------------------------------------------------ without a stage
+
+    def _merge(self, left: int, right: int, record: PassRow, began: float) -> Batch:
+        """Merge the best pair in all blocks, in one sweep."""
+        state, touched = self.state, self.column.touched
+        new = state.known.get(state.spelled(left, right), state.next_id)
+        counted, made = self.column.merge(left, right, new)
+        ids, deleted = state.commit([(left, right)], [made])
+        n = np.array([counted], np.int64)
+        state.placed(ids, n)
+        self._words_changed(deleted)
+        record.candidates = record.rounds = 1
+        record.stopped_by = "all"
+        record.positions += self.column.touched - touched
+        self._finish_record(record, began)
+        return Batch(np.array([left]), np.array([right]), ids, n, record, [], deleted)
+
+    def _finish_record(self, record: PassRow, began: float) -> None:
+        record.mode = self.kind
+        record.seconds += time.perf_counter() - began
+        record.hot_pairs = len(self.frontier.count)
+        record.pair_floor = self.frontier.floor
+        record.places = self.column.places
+        record.memory_bytes = self.nbytes
 
     # ------------------------------------------------------------------ what there is
 
