@@ -24,8 +24,10 @@ CREATE TABLE IF NOT EXISTS no_counts (chunk VARCHAR, n BIGINT);
 -- get_database: what DuckDB calls the database that the connection was opened with -> name.
 SELECT database_name FROM duckdb_databases() WHERE NOT internal AND database_name <> 'private';
 
--- get_bounds: the memory that the database may take, and its file -> as "70.5 MiB"; the path, nothing in memory.
-SELECT current_setting('memory_limit'), path FROM duckdb_databases() WHERE NOT internal AND database_name <> 'private';
+-- get_bounds: the memory that the database may take, and its file -> as "70.5 MiB"; the path, nothing in memory; both
+--         paths joined by "or" while the database of superwords is attached.
+SELECT current_setting('memory_limit'), string_agg(path, ' or ' ORDER BY database_name)
+FROM duckdb_databases() WHERE NOT internal AND database_name <> 'private';
 
 -- get_threads: how many threads the database works with -> one BIGINT.
 SELECT current_setting('threads');

@@ -23,7 +23,9 @@ class CountConfig:
         panel="Most used",
         metavar="NAME|REGEX",
     )
-    gaps: str = option("refuse", "Text that a REGEX leaves unmatched.", panel="Splitting", choices=("refuse", "keep"))
+    gaps: str = option(
+        "refuse", "Text that a REGEX leaves unmatched.", panel="Splitting", choices=("refuse", "keep"), untold=("drop",)
+    )
     split_scripts: bool = option(
         False, "Cut where the script changes, before splitting.", panel="Splitting", off="--no-split-scripts"
     )

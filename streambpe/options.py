@@ -42,6 +42,7 @@ class Option:
     panel: str
     metavar: str | None = None
     choices: tuple[str, ...] = ()
+    untold: tuple[str, ...] = ()  # values that only models of other programs have
     least: int | None = None  # the smallest number allowed
     most: int | None = MOST  # the largest, where there is a smallest; None: who reads it knows more
     off: str = ""  # the flag that turns a switch off
@@ -135,7 +136,7 @@ def refuse_values(holder: type, given: Mapping[str, Any]) -> None:
     for name, known in options_of(holder).items():
         value = given.get(name)
         wanted = ""
-        if value is not None and known.choices and value not in known.choices:
+        if value is not None and known.choices and value not in known.choices + known.untold:
             wanted = f"one of {', '.join(known.choices)}"
         elif value is not None and known.least is not None:
             above = known.most is not None and value > known.most
