@@ -209,7 +209,7 @@ def test_a_stage_begins_anew():
 @pytest.mark.long
 def test_counting_is_no_stage_of_learning(tmp_path, monkeypatch):
     """The trainer is made before its sources are counted; its stages begin when it does."""
-    waits, do = [0.0], commands.count
+    waits, do = [0.0], commands.count_decided
 
     def count_for_an_hour(*args, **more):
         done = do(*args, **more)
@@ -220,7 +220,7 @@ def test_counting_is_no_stage_of_learning(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "streambpe.progress.time", SimpleNamespace(monotonic=lambda: clock() + waits[0], strftime=time.strftime)
     )
-    monkeypatch.setattr(commands, "count", count_for_an_hour)
+    monkeypatch.setattr(commands, "count_decided", count_for_an_hour)
     (tmp_path / "a.txt").write_text(natural_text(1, 2000))
     commands.train(tmp_path / "run", [str(tmp_path / "a.txt")], vocab_size=300)
     assert waits == [3600]

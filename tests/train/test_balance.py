@@ -423,7 +423,6 @@ def test_tokenizers_makes_no_other_choice_on_a_large_text(window):
         assert group is not None
         chose[group] += 1
         learner, pair = learning._learners[group], (spelled[left], spelled[right])
-        learner.index()
         a, b, n, _ = learner.best(1, force=False)
         if (int(a[0]), int(b[0])) != pair:
             assert int(n[0]) in [m for *other, m in zip(*learner.hot(), strict=True) if tuple(other) == pair], seq
