@@ -323,6 +323,10 @@ class Run:
         finally:
             os.close(handle)
 
+    def lock_if_there(self) -> contextlib.AbstractContextManager[None]:
+        """Lock a run before it is read to decide something; one that is not there yet is locked when it is made."""
+        return self.lock() if self.state.exists() else contextlib.nullcontext()
+
     def has_writer(self) -> bool:
         """Whether a command of this machine writes here, by what it put into the lock; status.json speaks of one of its
         jobs. The lock itself is not tried: whoever began just then would be refused."""

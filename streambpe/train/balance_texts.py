@@ -43,9 +43,8 @@ class BalanceTexts:
     parts: Mapping[str, Sequence[Part]]
     digests: Mapping[str, str]
 
-    def keep(self, run: Run, at_once: int) -> list[Path]:
-        """Write the counts into a RUN; returns the files that were not there."""
-        kept = []
+    def keep(self, run: Run, at_once: int) -> None:
+        """Write the counts into a RUN, unless they are there."""
         for name, parts in self.parts.items():
             path = _path(run, self.digests[name])
             if path.is_file():
@@ -55,8 +54,6 @@ class BalanceTexts:
                         continue
             path.parent.mkdir(exist_ok=True)
             write_part(path, merged_lists(parts, at_once))
-            kept.append(path)
-        return kept
 
 
 def parse_texts(given: Given) -> dict[str, list[str]]:

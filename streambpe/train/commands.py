@@ -19,22 +19,13 @@ from streambpe.model.eventlog import EventLog
 from streambpe.progress import refuse_mode
 from streambpe.resources import Resources
 from streambpe.runners.ray import one_ray, refuse_missing_engine
-from streambpe.sources.find import (
-    Named,
-    as_given,
-)
+from streambpe.sources.find import Named, as_given
 from streambpe.sources.source import Source
 from streambpe.store.chunks import range_bytes
 from streambpe.store.database import waiting_for_tables
 from streambpe.store.job import Job, find_job, find_work, put_job, read_jobs, write_jobs
 from streambpe.store.run import Run
-from streambpe.train.counting.count import (
-    CountRequest,
-    count_decided,
-    decide_count,
-    list_sources,
-    resume_count,
-)
+from streambpe.train.counting.count import CountRequest, count_decided, decide_count, list_sources, resume_count
 from streambpe.train.counting.job import CountResult
 from streambpe.train.engine.rules import Batch
 from streambpe.train.made_with import keep_options
@@ -83,10 +74,7 @@ def train(
         folder, as_given(sources), options, name=name, like=like, as_model=as_model, extend=extend, counting=counting,
         resources=resources,
     )  # fmt: skip
-    with contextlib.ExitStack() as held, waiting_for_tables(stop):
-        if folder.state.exists():  # a RUN that is there is asked nothing while another command writes it
-            held.enter_context(folder.lock())
-        texts = held.enter_context(_balance_texts(request, balance_texts))
+    with waiting_for_tables(stop), folder.lock_if_there(), _balance_texts(request, balance_texts) as texts:
         if texts is not None:
             request = request.measured_on(texts)
         job = describe_job(

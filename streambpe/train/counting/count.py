@@ -85,12 +85,14 @@ def count(
         refuse_leaving(folder)
         refuse_other_counting(folder, asked)
         return _fold_again(folder, resources, progress)
-    request = decide_count(folder, list_sources(given, asked), asked, resources)
     stop = stop or threading.Event()
-    with folder.lock(), disk_full_explained(folder.path), waiting_for_tables(stop):
-        if folder.known_facts() != request.facts:  # another count was first
-            request = decide_count(folder, list_sources(given, asked), asked, resources)
-        return count_decided(folder, request, resources, progress, stop)
+    with waiting_for_tables(stop), folder.lock_if_there():
+        found = list_sources(given, asked)
+        request = decide_count(folder, found, asked, resources)
+        with folder.lock(), disk_full_explained(folder.path):
+            if folder.known_facts() != request.facts:  # another command made the RUN meanwhile
+                request = decide_count(folder, found, asked, resources)
+            return count_decided(folder, request, resources, progress, stop)
 
 
 @dataclass(frozen=True)
