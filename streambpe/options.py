@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, field, fields
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, SupportsIndex
+
+import msgspec
+from msgspec import structs
 
 from streambpe.errors import UsageError
 
@@ -32,8 +35,7 @@ PANELS = (
 )  # titles in --help, in their order
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(msgspec.Struct, frozen=True):
     """One option, besides the type and the default that the field itself has."""
 
     name: str  # of the field
@@ -93,7 +95,7 @@ def options_of(holder: type) -> Mapping[str, Option]:
             known = of_class.metadata["option"]
             flag = known.flag or "--" + of_class.name.replace("_", "-")
             default = None if of_class.default is MISSING else of_class.default
-            found[of_class.name] = replace(known, name=of_class.name, flag=flag, default=default)
+            found[of_class.name] = structs.replace(known, name=of_class.name, flag=flag, default=default)
     return found
 
 

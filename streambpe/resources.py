@@ -17,10 +17,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypedDict, cast
+
+from msgspec.structs import replace
 
 from streambpe.errors import LimitError, UsageError
 from streambpe.files import folder_for_tables

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import click
 from click.core import ParameterSource
+from msgspec import structs
 
 from streambpe.cli.help import F, PanelOption, panel_option
 from streambpe.cli.told import say
@@ -141,8 +142,8 @@ query_options = handed_over(
     _open_for_query,
     [
         _BY_NAME["temp_dir"],
-        replace(_BY_NAME["threads"], help="Of the query.", told_default="2"),
-        replace(_BY_NAME["memory"], help="Of the query; beyond it, it spills.", told_default="256MB"),
+        structs.replace(_BY_NAME["threads"], help="Of the query.", told_default="2"),
+        structs.replace(_BY_NAME["memory"], help="Of the query; beyond it, it spills.", told_default="256MB"),
     ],
 )
 # What is not given is what --like sets, or what the run has:
@@ -163,7 +164,7 @@ def reading_options(*names: str, panel: str = "Corpus") -> Callable[[F], F]:
     def make(**given: Any) -> SourceOptions:
         return SourceOptions(**{name: value for name, value in given.items() if value is not None})
 
-    return handed_over("how", make, [replace(_BY_NAME[name], panel=panel) for name in names])
+    return handed_over("how", make, [structs.replace(_BY_NAME[name], panel=panel) for name in names])
 
 
 def text_option(help: str, **more: Any) -> Callable[[F], F]:

@@ -11,10 +11,10 @@ import ctypes
 import functools
 import hashlib
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -147,8 +147,7 @@ class JsonLines:
         return self._out[:size].tobytes(), stopped, documents, nulls
 
 
-@dataclass(frozen=True)
-class Split:
+class Split(msgspec.Struct, frozen=True):
     """One way to split, as the core takes it."""
 
     preset: int  # in PRESETS

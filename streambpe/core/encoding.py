@@ -11,10 +11,10 @@ import functools
 import itertools
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -78,8 +78,7 @@ class AlphabetSymbols(NamedTuple):
     escape: int = 0
 
 
-@dataclass(frozen=True)
-class NumberedEvents:
+class NumberedEvents(msgspec.Struct, frozen=True):
     """A model's events, numbered as in its log, by what they act on; each list of numbers is ascending."""
 
     made: Sequence[int]  # the token of each event
@@ -239,8 +238,7 @@ class _Tally(ctypes.Structure):
     _fields_ = (("n", _POINTER), ("stood", _POINTER), ("weight", _SIZE), ("disjoint", _INT), ("made", _INT))
 
 
-@dataclass
-class Tally:
+class Tally(msgspec.Struct):
     """Counts of the events as they are replayed. `weights`: one per sequence; `n`: one per event, added to.
 
     `disjoint`: "aaa" holds (a, a) once, else twice. `stood`: whether an event's pair stood anywhere before its turn or

@@ -9,9 +9,9 @@ learned = learner.learn(merges=1000, enough=32_000)
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -31,8 +31,7 @@ _NO_LIMIT = 2**62
 Kinds = tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint8]]
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """What decides the next merge. numerator / denominator is tau, each below 2^63; numerator 0: no deletions."""
 
     ties: int = TIES_IDS
@@ -64,8 +63,7 @@ class Deletion(NamedTuple):
     n: int
 
 
-@dataclass
-class Learned:
+class Learned(msgspec.Struct):
     """What one call did, in order, and why it ended: DONE, NONE_LEFT, ASK, LIVING, UNFIT or FULL."""
 
     why: int
@@ -73,8 +71,8 @@ class Learned:
     right: Int64
     id: Int64
     n: Int64
-    deleted: list[Deletion] = field(default_factory=list)
-    vetoed: list[tuple[int, int, int]] = field(default_factory=list)
+    deleted: list[Deletion] = msgspec.field(default_factory=list)
+    vetoed: list[tuple[int, int, int]] = msgspec.field(default_factory=list)
 
 
 class Figures(NamedTuple):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from streambpe.core.binding import Bytes, ChunkTable, Longs, library, succeeded
@@ -13,8 +13,7 @@ from streambpe.core.pairs import Bools, Ids, PairTable
 _AT_ONCE = 1 << 16  # runs that are taken out at a time
 
 
-@dataclass(frozen=True)
-class KeptPairs:
+class KeptPairs(msgspec.Struct, frozen=True):
     """Neighbours that are not cut apart: these pairs, and any pair with a symbol that is open on that side."""
 
     pairs: PairTable
@@ -31,8 +30,7 @@ class KeptPairs:
         return int(library().run_goes_on(*self.parts, before, symbols, len(symbols)))
 
 
-@dataclass(frozen=True)
-class Runs:
+class Runs(msgspec.Struct, frozen=True):
     """Distinct runs, sorted by (by, symbols). `by`: evenly spread below 2^63; run i is data[ends[i - 1] : ends[i]]."""
 
     by: Longs

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
+import msgspec
 import numpy as np
+from msgspec import structs
 
 from streambpe.core.encoding import (
     END_OF_TEXT,
@@ -47,8 +49,7 @@ _LEAST_BLOCK = 256 << 10
 Place = tuple[int, int, bool]
 
 
-@dataclass
-class EncodedBlock:
+class EncodedBlock(msgspec.Struct):
     """One block's ids, of how much text they are, and how many characters were left out of it."""
 
     ids: BlockIds
@@ -64,7 +65,7 @@ def numbered_blocks(
     """The blocks of stretches, each with the number of its source; `inside`: the first begins amid a document."""
     for number, stretch in stretches:
         for block in reader.blocks(stretch.source, stretch.done, stretch.stop):
-            yield number, replace(block, inside_document=True) if inside else block
+            yield number, structs.replace(block, inside_document=True) if inside else block
             inside = False
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
+
+import msgspec
 
 from streambpe.plurals import counted
 from streambpe.text.shown import shown
@@ -13,8 +14,7 @@ _COLOURS = ("#cfe8ff", "#ffe2b8", "#d5f2c8", "#f3d1f0", "#fff3a6")  # dark text 
 _STYLE = "color:#111;border-radius:3px;padding:1px 0;white-space:pre-wrap;font-family:monospace;unicode-bidi:isolate"
 
 
-@dataclass(frozen=True)
-class ColouredTokens:
+class ColouredTokens(msgspec.Struct, frozen=True):
     """The tokens of a text. Shows itself in colours in a notebook, else as the tokens between bars."""
 
     ids: Sequence[int]

@@ -19,7 +19,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -104,8 +104,7 @@ class EncodeResult(IdsFile):
         return facts
 
 
-@dataclass
-class _State:
+class _State(msgspec.Struct):
     """How much of the unfinished output is certain. Written to progress.json, with a checksum behind it."""
 
     job: dict[str, Any]  # compared as JSON with what another call, or another version, left
@@ -114,10 +113,10 @@ class _State:
     documents: int = 0
     bytes: int = 0
     dropped: int = 0
-    carry: list[int] = field(default_factory=list)  # whole chunks that the next block may join with
-    hashed: DocumentHash = field(default_factory=DocumentHash)  # of a document that is not whole yet
+    carry: list[int] = msgspec.field(default_factory=list)  # whole chunks that the next block may join with
+    hashed: DocumentHash = msgspec.field(default_factory=DocumentHash)  # of a document that is not whole yet
     finishing: bool = False  # all of it is certain; OUT is being made of it, or is made already
-    sums: dict[str, str] = field(default_factory=dict)  # of each file, over what is certain
+    sums: dict[str, str] = msgspec.field(default_factory=dict)  # of each file, over what is certain
 
     @classmethod
     def read(cls, file: Path) -> _State | None:

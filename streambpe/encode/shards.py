@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -38,8 +39,7 @@ class IdsFile:
     documents: int
 
 
-@dataclass(frozen=True)
-class Shards:
+class Shards(msgspec.Struct, frozen=True):
     """What was asked for: so many shards, or shards of so many bytes of ids."""
 
     number: int | None = None

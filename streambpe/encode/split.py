@@ -15,11 +15,11 @@ each behind the hash so far:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
 import mmh3
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -49,8 +49,7 @@ def validation_path(path: Path) -> Path:
     return path.with_name(f"{path.stem}.validation{path.suffix}")
 
 
-@dataclass
-class DocumentHash:
+class DocumentHash(msgspec.Struct):
     """The hash of a document that comes in parts. Both fields are kept over a kill."""
 
     so_far: bytes = b""  # the hash of all whole pieces
@@ -71,8 +70,7 @@ class DocumentHash:
         return int.from_bytes(digest[8:], "little")
 
 
-@dataclass(frozen=True)
-class HashedBlock:
+class HashedBlock(msgspec.Struct, frozen=True):
     """The documents of one block: numbers of those that lie in it whole; what is of others, as text."""
 
     first: bytes  # the end of what the block before began, or all of a block that ends no document

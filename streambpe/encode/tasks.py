@@ -11,8 +11,9 @@ from __future__ import annotations
 import contextlib
 import pickle
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from streambpe.encode.blocks import BlockEncoder, EncodedBlock
 from streambpe.encode.encoder import Encoder
@@ -27,8 +28,7 @@ from streambpe.text.split import alarm
 from streambpe.threads import ending_waits
 
 
-@dataclass(frozen=True)
-class EncodeShared:
+class EncodeShared(msgspec.Struct, frozen=True):
     """What all encoding tasks of a job have in common."""
 
     encoder: Encoder
@@ -38,8 +38,7 @@ class EncodeShared:
     document_seconds: float
 
 
-@dataclass(frozen=True)
-class EncodeTask:
+class EncodeTask(msgspec.Struct, frozen=True):
     """Stretches to be encoded by one task, one behind the other."""
 
     number: int

@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from html import escape
+
+import msgspec
 
 WIDTH, HEIGHT = 440, 270
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 28, 42
@@ -21,8 +22,7 @@ _MOST_POINTS = 400  # drawn in a line; the eye sees no more
 Point = tuple[float, float]
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(msgspec.Struct, frozen=True):
     """One line."""
 
     name: str

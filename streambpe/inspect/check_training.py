@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import duckdb
+import msgspec
 
 from streambpe.config import TrainConfig
 from streambpe.errors import EventLogError, ModelError, RunError
@@ -42,8 +43,7 @@ _MAY_MISS = {"token_counts_at", "left_out", "sha256", "size", "reached", "pair_f
 _FACTS = {"journal", "config", "events", "batches", "vetoed", "state", "pair_counts_at"} | _MAY_MISS
 
 
-@dataclass(frozen=True)
-class TrainingSource:
+class TrainingSource(msgspec.Struct, frozen=True):
     """What a training's tables are compared with."""
 
     config: TrainConfig

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from streambpe.resources import format_size
 from streambpe.store.chunks import Folded
@@ -11,8 +11,7 @@ from streambpe.store.run import Run
 from streambpe.store.unfinished import read_record
 
 
-@dataclass(frozen=True)
-class Committed:
+class Committed(msgspec.Struct, frozen=True):
     """The parts that no fold has put into the tables yet, and how far the count is."""
 
     parts: Parts  # all of them

@@ -30,6 +30,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TextIO
 
+import msgspec
+
 from streambpe.config import TrainConfig
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
@@ -59,8 +61,7 @@ _MOST_STEPS = BUCKETS.bit_length()
 ENOUGH = 0.001  # where bytes per token are within this share of the last, more text no longer matters
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """The vocabulary of one prefix."""
 
     what: str  # the share

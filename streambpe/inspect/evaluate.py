@@ -14,9 +14,9 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TextIO
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -46,8 +46,7 @@ ALL = "all"  # the row of all sources together
 NO_GROUP = "(no group)"
 
 
-@dataclass(frozen=True)
-class Evaluation:
+class Evaluation(msgspec.Struct, frozen=True):
     """The measures of one model on one source or group of sources, or on all of them."""
 
     model: str

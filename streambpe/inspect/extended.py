@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import msgspec
+from msgspec import structs
+
 from streambpe.arrays import Int64
 from streambpe.count_config import SourceOptions
 from streambpe.encode.formats.export import documents
@@ -27,8 +30,7 @@ from streambpe.store.models import read_model, run_of
 from streambpe.store.run import Run
 
 
-@dataclass(frozen=True)
-class NewId:
+class NewId(msgspec.Struct, frozen=True):
     """A token that was learned."""
 
     id: int
@@ -59,7 +61,7 @@ class Extended:
 
     def as_json(self) -> dict[str, Any]:
         """For --json."""
-        new = [{**asdict(one), "saved": one.saved} for one in self.new]
+        new = [{**structs.asdict(one), "saved": one.saved} for one in self.new]
         return {**asdict(self), "new": new}
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from streambpe.inspect.rehearsal import Rehearsal
@@ -20,8 +20,7 @@ _ROUND_MEMORY = 100 * 10**6
 _BY_TEXT = ("counting", "documents", "stage 2", "neighbours", "runs", "superwords")
 
 
-@dataclass(frozen=True)
-class Growth:
+class Growth(msgspec.Struct, frozen=True):
     """Something that grows with text: after 1, 2, 4, ... SUBSETS sixteenths of the sample (means of all such parts)."""
 
     seen: tuple[float, ...]
@@ -49,8 +48,7 @@ class Growth:
         return self.at(samples) / self.at(1)
 
 
-@dataclass(frozen=True)
-class Grown:
+class Grown(msgspec.Struct, frozen=True):
     """What the windows of the sample say of the corpus."""
 
     share: float  # of the corpus that is in the sample

@@ -16,10 +16,11 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from streambpe.count_config import SourceOptions
 from streambpe.errors import StreambpeError, UsageError
@@ -52,8 +53,7 @@ _BODY = """
 """
 
 
-@dataclass
-class LiveRun:
+class LiveRun(msgspec.Struct):
     """What is known of a run from looking at it, and the JSON that the page asks for."""
 
     view: View

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from streambpe.arrays import Bool, Int64
@@ -46,8 +46,7 @@ _SLICE = 1 << 20  # characters whose words are counted together
 WHOLE_NUMBERS = {"documents", "bytes", "words", "tokens", "vocab_size", "vocab_used", "partial_tokens"}
 
 
-@dataclass
-class Uses:
+class Uses(msgspec.Struct):
     """What a text is, and how often each model id occurs in it. Adds up: `total += part`."""
 
     n: Int64  # by model id
@@ -85,8 +84,7 @@ class WordCounter:
             self._open = not part[-1].isspace()
 
 
-@dataclass(frozen=True)
-class Tokens:
+class Tokens(msgspec.Struct, frozen=True):
     """What the ids of a model stand for, in arrays."""
 
     lengths: Int64  # in bytes, by id; 0: a special or reserved id, or no id of the model

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import PurePath
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from streambpe.inspect.charts import Point, Series, line_chart, thinned
 from streambpe.inspect.page_facts import Facts
@@ -14,8 +16,7 @@ from streambpe.plurals import counted
 from streambpe.progress import clock
 
 
-@dataclass(frozen=True)
-class Panel:
+class Panel(msgspec.Struct, frozen=True):
     """One card of the page."""
 
     name: str

@@ -9,8 +9,9 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from streambpe.disk import folder_bytes
 from streambpe.errors import Stopped, StreambpeError
@@ -27,12 +28,11 @@ from streambpe.threads import stopped_by
 _LOOK_SECONDS = 0.02
 
 
-@dataclass
-class Rehearsal:
+class Rehearsal(msgspec.Struct):
     """What `train` took for the sample, as a process of its own."""
 
     seconds: float = 0.0
-    stages: dict[str, float] = field(default_factory=dict)
+    stages: dict[str, float] = msgspec.field(default_factory=dict)
     count_peak_bytes: int = 0  # resident, of the process tree
     learn_peak_bytes: int = 0
     counted_disk_bytes: int = 0  # of the run after counting
@@ -42,7 +42,7 @@ class Rehearsal:
     sequence_bytes: int = 0  # of end_disk_bytes, the documents
     superword_bytes: int = 0  # of peak_disk_bytes, what was made of the documents
     corpus: CorpusFacts | None = None
-    batches: list[PassRow] = field(default_factory=list)
+    batches: list[PassRow] = msgspec.field(default_factory=list)
 
 
 def rehearse(run: Path, job: Job, stop: threading.Event, meter: Meter, name: str = "main") -> Rehearsal:

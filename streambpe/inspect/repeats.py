@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -43,13 +43,12 @@ _TOLD_SOURCES, _NOT_COMPARED = 5, 3  # named: those that repeat, and those that 
 _NO_FILES = ("iterator", "counts")  # kinds of source whose documents are not there any more
 
 
-@dataclass
-class Repeats:
+class Repeats(msgspec.Struct):
     """What was found."""
 
     documents: int = 0
     repeated: int = 0  # those that an equal one stands before
-    by_source: dict[str, int] = field(default_factory=dict)  # of these, how many are in each source that has any
+    by_source: dict[str, int] = msgspec.field(default_factory=dict)  # how many of these each source has
     most: int = 0  # how often the one stands there that is there most often
     first: tuple[str, int] = ("", 0)  # the source of its first copy, and its number there, from 1
 

@@ -17,12 +17,12 @@ import gzip
 import io
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec.structs import replace
 
 from streambpe.errors import UsageError
 from streambpe.sources.read import Reader, open_parquet

@@ -14,9 +14,9 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
@@ -40,14 +40,13 @@ GOES_ON = ("running", "unknown")  # states of a job that may tell more; unknown:
 _LATEST = 12  # how many of the latest tokens are shown
 
 
-@dataclass
-class View:
+class View(msgspec.Struct):
     """What is known of a run from looking at it again and again."""
 
     run: Run
     name: str | None
-    rates: deque[float] = field(default_factory=lambda: deque(maxlen=_WIDTH))
-    latest: list[tuple[str, int]] = field(default_factory=list)  # (token, count), the newest first
+    rates: deque[float] = msgspec.field(default_factory=lambda: deque(maxlen=_WIDTH))
+    latest: list[tuple[str, int]] = msgspec.field(default_factory=list)  # (token, count), the newest first
     _tables_seen: float = -_TABLES_SECONDS
 
     def look(self) -> RunStatus:

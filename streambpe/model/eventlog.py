@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from streambpe.arrays import Bool, Int64
@@ -62,16 +63,14 @@ Given = TypeVar("Given")
 Shape = TypeVar("Shape")
 
 
-@dataclass(frozen=True, slots=True)
-class StopWord:
+class StopWord(msgspec.Struct, frozen=True):
     """A chunk that is one id and never takes part in a merge."""
 
     id: int
     content: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class FixedIds:
+class FixedIds(msgspec.Struct, frozen=True):
     """Ids that stay where they are however many tokens there are: the header has these facts in version 2.
 
     Special tokens have the ids that the header says; tokens take, in their order, the ids that are neither those nor

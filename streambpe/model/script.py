@@ -21,9 +21,9 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -41,8 +41,7 @@ _CUT_UP = {("Han", "LM"), ("Hangul", "LM"), ("Common", "PS"), ("Tangut", "LM"), 
 DecodeErrors = Literal["replace", "name", "strict"]
 
 
-@dataclass(frozen=True)
-class ScriptBlock:
+class ScriptBlock(msgspec.Struct, frozen=True):
     """One block symbol and its characters, index 1 first."""
 
     symbol: int
@@ -52,8 +51,7 @@ class ScriptBlock:
     characters: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class SymbolTable:
+class SymbolTable(msgspec.Struct, frozen=True):
     """All blocks, and look-ups both ways. About 7 MB."""
 
     blocks: tuple[ScriptBlock, ...]

@@ -33,8 +33,8 @@ For characters as symbols every token is whole: one state.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -51,8 +51,7 @@ INDEX, BLOCK, WHOLE = _BYTE_STATES, _BYTE_STATES + 1, _BYTE_STATES + 2
 _SCRIPT_STATES = _BYTE_STATES + 3
 
 
-@dataclass(frozen=True)
-class WholeCharacters:
+class WholeCharacters(msgspec.Struct, frozen=True):
     """The rule for one alphabet: the states of its symbols, and what holds for two states."""
 
     base_states: States  # of symbol number i, whose id is first_id + i

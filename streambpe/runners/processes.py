@@ -16,8 +16,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+import msgspec
 
 from streambpe.runners.messages import Channel, channel_to
 from streambpe.runners.runner import Busy, Calls, Lost
@@ -29,8 +30,7 @@ WORKER_BYTES = 16 << 20 if forks_well() else 80 << 20
 START_SECONDS = 0.6 if forks_well() else 1.0  # processor time of starting them
 
 
-@dataclass(eq=False)
-class WorkerProcess:
+class WorkerProcess(msgspec.Struct, eq=False):
     """A started process."""
 
     pid: int

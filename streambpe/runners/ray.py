@@ -24,9 +24,10 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from streambpe.errors import LimitError, RunError, UsageError, WorkerLost
 from streambpe.resources import Resources, format_size
@@ -43,8 +44,7 @@ _LOOK_SECONDS = 0.2  # between two looks at whether a worker is still to come
 _MOST_SOURCES = 100  # that each node is asked for before the first task
 
 
-@dataclass(frozen=True)
-class Needs:
+class Needs(msgspec.Struct, frozen=True):
     """What a job takes, in processes here or on Ray."""
 
     resources: Resources  # threads: at a time, unless it is a cluster; memory: of the job on each node
@@ -63,8 +63,7 @@ def refuse_missing_engine(engine: str) -> None:
         )
 
 
-@dataclass(frozen=True)
-class NodeLayout:
+class NodeLayout(msgspec.Struct, frozen=True):
     """How tasks are laid out on the nodes."""
 
     cpus: int  # that a task asks for

@@ -12,9 +12,11 @@ import os
 import signal
 import socket
 import sys
-from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from streambpe.resources import prepare_allocators
 from streambpe.runners.messages import Channel
@@ -25,8 +27,7 @@ TOKEN_BYTES = 32
 CONNECT_SECONDS = 30.0
 
 
-@dataclass(frozen=True)
-class SharedFolder:
+class SharedFolder(msgspec.Struct, frozen=True):
     """A folder that all nodes share: a file in it says so."""
 
     folder: Path

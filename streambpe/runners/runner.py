@@ -19,6 +19,8 @@ from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
+import msgspec
+
 from streambpe.errors import WorkerLost
 
 Argument = TypeVar("Argument")
@@ -28,8 +30,7 @@ RETRIES = 3  # of a task whose worker died
 _LOOK_SECONDS = 0.05  # between two looks at whether to stop
 
 
-@dataclass
-class Attempt:
+class Attempt(msgspec.Struct):
     """One try at a task, as the task sees it."""
 
     number: int  # of those at this argument, from 0
@@ -48,8 +49,7 @@ class Attempt:
 Task = Callable[[Argument, Attempt], Result]
 
 
-@dataclass(eq=False)
-class Busy:
+class Busy(msgspec.Struct, eq=False):
     """What a worker is at, for status.json."""
 
     task: str

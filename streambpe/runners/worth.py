@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from streambpe.runners.processes import NURSERY_BYTES, START_SECONDS, WORKER_BYTES, Processes
 from streambpe.runners.ray import Needs, OnRay
@@ -13,8 +14,7 @@ _LEAST_SHARE = 0.05  # of the time, that processes have to save, and that starti
 _OVERHEAD = 1.03  # of tasks, assumed: reading to their borders, and more pieces
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(msgspec.Struct, frozen=True):
     """Seconds of processors for a job, on one."""
 
     all: float

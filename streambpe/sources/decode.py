@@ -10,11 +10,12 @@ import io
 import operator
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from streambpe.core.binding import lines_as_documents
 from streambpe.errors import PatternTooSlow, SourceError
@@ -74,8 +75,7 @@ BadLines = Literal["error", "skip"]
 _HAVE_LINES = ("lines", "jsonl", "csv")  # kinds of source of which one line, or record, can be left out
 
 
-@dataclass(frozen=True)
-class Policy:
+class Policy(msgspec.Struct, frozen=True):
     """What becomes of what cannot be read."""
 
     bad_utf8: BadUtf8

@@ -7,9 +7,9 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -60,8 +60,7 @@ def row_group_starts(file: pq.ParquetFile) -> npt.NDArray[np.int64]:
     return np.cumsum([0, *(file.metadata.row_group(i).num_rows for i in range(file.num_row_groups))])
 
 
-@dataclass
-class Reader:
+class Reader(msgspec.Struct):
     """Reads sources as blocks of about `block_bytes`, never more than `most_bytes`."""
 
     pattern: Pattern

@@ -17,12 +17,12 @@ import codecs
 import contextlib
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 import mmh3
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from streambpe.core.documents import UInt64, chunk_hashes
 from streambpe.errors import UsageError

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+import msgspec
+
 from streambpe.errors import UsageError
 from streambpe.sources.remote.address import is_remote
 
@@ -58,8 +60,7 @@ class Source:
         return not self.is_stream and is_remote(self.path)
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(msgspec.Struct, frozen=True):
     """A stretch of a source that is counted on its own."""
 
     source: Source
@@ -72,8 +73,7 @@ class Block:
     ends_inside: bool = False  # ends in the middle of a document
 
 
-@dataclass
-class BlockText:
+class BlockText(msgspec.Struct):
     """A counting buffer and what was met while making it."""
 
     text: bytes

@@ -13,8 +13,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from streambpe.errors import UsageError
 from streambpe.resources import Resources
@@ -35,8 +36,7 @@ _MOST_RECORD = 64 << 20  # a csv with larger ones is not cut any more
 _PACKED = {".gz": (3.0, 0.004), ".zst": (3.3, 0.0012), "": (1.0, 0.0)}
 
 
-@dataclass(frozen=True)
-class Stretch:
+class Stretch(msgspec.Struct, frozen=True):
     """What is left of a source up to `stop`: all positions that are not done."""
 
     source: Source

@@ -6,9 +6,9 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
+import msgspec
 import pyarrow as pa
 
 from streambpe.arrays import MAX_COUNT
@@ -24,8 +24,7 @@ _PIECE_BYTES = 1 << 20  # of chunks
 _SCHEMA = pa.schema([("chunk", pa.large_string()), ("n", pa.int64())])
 
 
-@dataclass
-class CountTable:
+class CountTable(msgspec.Struct):
     """Some rows of a count table."""
 
     rows: pa.Table  # chunk, n; in the order of the file

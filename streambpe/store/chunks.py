@@ -15,9 +15,9 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import duckdb
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -40,8 +40,7 @@ from streambpe.store.unfinished import note_lost, read_record, unfinished
 _FOLDED = "folded"  # Run.keep: written_at() of the tables that this command folded
 
 
-@dataclass(frozen=True)
-class Folded:
+class Folded(msgspec.Struct, frozen=True):
     """Which parts the tables hold."""
 
     held: list[Part]
@@ -120,8 +119,7 @@ def range_bytes(resources: Resources) -> int:
     return min(max(spare // 32, 1 << 20), 4 << 20)
 
 
-@dataclass(frozen=True)
-class Edited:
+class Edited(msgspec.Struct, frozen=True):
     """Whether somebody changed the counts since they were counted."""
 
     before: bool  # before the last fold

@@ -10,13 +10,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from streambpe.arrays import MAX_COUNT
 from streambpe.core.strings import ChunkList, merge

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import structs
 
 from streambpe.count_config import CountConfig
 from streambpe.disk import disk_full_explained, says_disk_full
@@ -194,7 +195,7 @@ def _common_tables(others: Sequence[Run], target: Run) -> dict[str, str]:
 
 def _remember(target: Run, runs: Sequence[str]) -> None:
     """Record which runs are still to be added."""
-    write_record(target, replace(read_record(target), runs=tuple(runs)))
+    write_record(target, structs.replace(read_record(target), runs=tuple(runs)))
 
 
 def _missing_groups(target: Run, other: Run) -> list[list[Part]]:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
+
+import msgspec
 
 from streambpe.errors import UsageError
 from streambpe.sources.remote.address import has_place
@@ -30,8 +31,7 @@ MOST_GROUPS = 128  # a merge keeps a file open for each
 # which source is in which group
 
 
-@dataclass(frozen=True)
-class GroupRules:
+class GroupRules(msgspec.Struct, frozen=True):
     """Which group a source belongs to: that of the first rule whose glob matches, else its folder, else none."""
 
     rules: tuple[tuple[str, str], ...] = ()  # name, glob

@@ -24,6 +24,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from streambpe.errors import ModelError, RunError, typed
 from streambpe.files import replace_file
 
@@ -52,8 +54,7 @@ def new_identity() -> Identity:
     return Identity(uuid.uuid4().hex)
 
 
-@dataclass
-class _Locked:
+class _Locked(msgspec.Struct):
     """run.json of a folder that this process has locked."""
 
     identity: Identity | None = None  # its content, once it is read

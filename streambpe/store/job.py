@@ -10,7 +10,7 @@ shape of the classes Jobs and Job: msgspec checks what it reads against them.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +36,7 @@ from streambpe.store.unfinished import (
 )
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(msgspec.Struct, frozen=True):
     """A training, as it was asked for."""
 
     sources: tuple[str, ...]
@@ -50,12 +49,11 @@ class Job:
     allow_partial: bool = False
 
 
-@dataclass(frozen=True)
-class Jobs:
+class Jobs(msgspec.Struct, frozen=True):
     """What all trainings of a run were asked to do."""
 
     last: str | None = None
-    trainings: dict[str, Job] = field(default_factory=dict)
+    trainings: dict[str, Job] = msgspec.field(default_factory=dict)
 
     def including(self, name: str, job: Job) -> Jobs:
         """These jobs and this one, as the last."""

@@ -21,7 +21,6 @@ import contextlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,20 +39,19 @@ from streambpe.store.passes import PassRow, VetoRow
 from streambpe.system import sync
 
 
-@dataclass
-class Journal:
+class Journal(msgspec.Struct):
     """What a training has learned so far, in memory and on disk."""
 
     path: Path
     # What must not change, as JSON: any version may have written it, and it is only compared.
     training: dict[str, Any]
-    events: Events = field(default_factory=Events)
-    batches: list[PassRow] = field(default_factory=list)
-    vetoes: list[VetoRow] = field(default_factory=list)
+    events: Events = msgspec.field(default_factory=Events)
+    batches: list[PassRow] = msgspec.field(default_factory=list)
+    vetoes: list[VetoRow] = msgspec.field(default_factory=list)
     saved: bool = False
     number: str = ""  # by which tables say what they were filled from: it follows from `training`
-    _unwritten: list[bytes] = field(default_factory=list)
-    _since_pass: Any = field(default_factory=mmh3.mmh3_x64_128)  # checksum of what follows the last pass's line
+    _unwritten: list[bytes] = msgspec.field(default_factory=list)
+    _since_pass: Any = msgspec.field(default_factory=mmh3.mmh3_x64_128)  # checksum of what follows the last pass's line
     _summed: int = 0  # how many of _unwritten are in it, or in front of it
 
     @classmethod

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -43,8 +42,7 @@ _FOOTERS, _LISTED = "footers", "parts"  # names under which a run keeps them whi
 _LISTINGS = 20  # tries to list a folder in which files come and go
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """One file in counts/; all its stretches are of one source group."""
 
     path: Path

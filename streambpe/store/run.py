@@ -20,11 +20,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import duckdb
+import msgspec
 
 from streambpe.disk import disk_full, says_disk_full
 from streambpe.errors import RunError, RunLocked, Stopped, UsageError, typed
@@ -57,8 +58,7 @@ _Value = TypeVar("_Value")
 _TABLES = "tables"  # the name that `once` keeps TablesRead under
 
 
-@dataclass(frozen=True)
-class TablesRead:
+class TablesRead(msgspec.Struct, frozen=True):
     """What is needed of the tables again and again, read by one connection."""
 
     facts: dict[str, str]  # table run

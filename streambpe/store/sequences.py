@@ -17,11 +17,12 @@ import itertools
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
 import duckdb
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -156,8 +157,7 @@ def _write_some(run: Run, name: str, spans: Sequence[Span], without: str, new_na
     return kept
 
 
-@dataclass(frozen=True)
-class SequencePart:
+class SequencePart(msgspec.Struct, frozen=True):
     """One stretch of the input: what its documents are, and where in a part's file they stand."""
 
     name: str  # its own

@@ -16,8 +16,8 @@ ends between its cut and the next one, all of that is in the shard before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from streambpe.arrays import Int32
@@ -25,8 +25,7 @@ from streambpe.store.sequences import SequencePart
 from streambpe.threads import in_order
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(msgspec.Struct, frozen=True):
     """Some places of one stretch."""
 
     part: SequencePart

@@ -2,6 +2,7 @@
 
 The tables of events, tokens, passes and vetoes only grow, so a fold appends what came since the last one; pair
 counts are replaced, and which tokens are dead follows from the events. The first time that a process fills the tables
+import msgspec
 from a journal, they are made anew. Everything happens in the caller's transaction.
 """
 
@@ -9,11 +10,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from operator import attrgetter, itemgetter
 from typing import cast
 
 import duckdb
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -27,15 +28,14 @@ from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 
 
-@dataclass
-class TokenTable:
+class TokenTable(msgspec.Struct):
     """What every log id stands for and when it was born; grows with the events."""
 
     alphabet: Alphabet
     contents: list[bytes]  # place i is id first_id + i: the alphabet, the stop words, then learned tokens
     stop_words: int
     born: list[int | None]
-    dead: set[int] = field(default_factory=set)  # ids that are deleted now
+    dead: set[int] = msgspec.field(default_factory=set)  # ids that are deleted now
 
     @classmethod
     def of(cls, alphabet: Alphabet, stop_words: Sequence[bytes]) -> TokenTable:

@@ -12,11 +12,11 @@ was counted; once the user counts without it, it is left out.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from streambpe.errors import CountUnfinished, typed
 from streambpe.model.corpus_facts import LeftOut
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 _NAMED = 3  # sources that a message names; of the others it gives the number
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """A source that a count was given, and how."""
 
     path: str
@@ -63,8 +62,7 @@ class Wanted:
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Leaving:
+class Leaving(msgspec.Struct, frozen=True):
     """A source whose counts are being taken back, and what it held."""
 
     path: str
@@ -72,8 +70,7 @@ class Leaving:
     text_bytes: int
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(msgspec.Struct, frozen=True):
     """What is still to be counted, merged, or taken back."""
 
     sources: tuple[Wanted, ...] = ()
@@ -127,8 +124,7 @@ def note_lost(run: Run, parts: Parts) -> None:
         write_record(run, replace(record, sources=(*record.sources, *lost)))
 
 
-@dataclass(frozen=True)
-class Unfinished:
+class Unfinished(msgspec.Struct, frozen=True):
     """A source that is not counted to its end."""
 
     path: str

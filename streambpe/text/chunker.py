@@ -16,8 +16,8 @@ import re
 from array import array
 from collections import defaultdict
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -45,8 +45,7 @@ _KNOWN_BYTES = 160  # of a chunk and its number in a dictionary, about
 _MARKS = re.compile(b"[\xfd-\xff]")
 
 
-@dataclass(frozen=True)
-class Numbered:
+class Numbered(msgspec.Struct, frozen=True):
     """One buffer's chunks."""
 
     chunks: pl.Series  # distinct, in the order of their bytes

@@ -15,10 +15,11 @@ to mean one thing is not read: `Unsayable` names it. The three differ in
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
 from typing import Literal
 
+import msgspec
 import regex
+from msgspec.structs import replace
 
 Dialect = Literal["regex", "oniguruma", "rust"]
 
@@ -70,46 +71,40 @@ class Unsayable(ValueError):
 Range = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Set:
+class Set(msgspec.Struct, frozen=True):
     r"""One character out of ranges, of classes by name (`\s`, `\p{L}`) and of other sets."""
 
     members: tuple[Range | str | Set | Both, ...]
     negated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Both:
+class Both(msgspec.Struct, frozen=True):
     """One character that is in each of several sets."""
 
     sides: tuple[Set | Both, ...]
     negated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(msgspec.Struct, frozen=True):
     """A place: of _EDGES, or before or behind what is looked at."""
 
     kind: str
     inside: Node | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Sequence:
+class Sequence(msgspec.Struct, frozen=True):
     """One after the other."""
 
     parts: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Alternatives:
+class Alternatives(msgspec.Struct, frozen=True):
     """The first that leads to a match."""
 
     ways: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Repeat:
+class Repeat(msgspec.Struct, frozen=True):
     """As often as possible, or as seldom."""
 
     part: Node
@@ -118,8 +113,7 @@ class Repeat:
     lazy: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Atomic:
+class Atomic(msgspec.Struct, frozen=True):
     """What matched once is not tried otherwise: `(?>a+)`, or `a++`."""
 
     part: Node

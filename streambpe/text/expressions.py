@@ -8,9 +8,9 @@ An escape and a class in brackets are one token each, so what looks like syntax 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal, cast
 
+import msgspec
 import regex
 
 from streambpe.errors import PatternError
@@ -29,8 +29,7 @@ _CALL = regex.compile(r"\(\?(?:R|\d+|&\w+|P>\w+)\)")
 Kind = Literal["escape", "class", "repeat", "open", "close", "bar", "end", "other"]
 
 
-@dataclass(frozen=True, slots=True)
-class ExpressionToken:
+class ExpressionToken(msgspec.Struct, frozen=True):
     """A piece of an expression."""
 
     kind: Kind

@@ -13,9 +13,11 @@ import contextlib
 import json
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from streambpe.count_config import Counting, SourceOptions
 from streambpe.errors import NoText, RunError, UsageError, typed
@@ -36,8 +38,7 @@ _ALONE = {"counts": False, "groups": (), "group_by": None, "shard": None, "stdin
 Given = Sequence[str] | Mapping[str, str | Sequence[str]]
 
 
-@dataclass(frozen=True)
-class BalanceTexts:
+class BalanceTexts(msgspec.Struct, frozen=True):
     """Texts that were counted, by group."""
 
     parts: Mapping[str, Sequence[Part]]

@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from msgspec import structs
+
 from streambpe.count_config import Counting
 from streambpe.disk import disk_full_explained
 from streambpe.errors import RunError, Stopped, UsageError
@@ -201,5 +203,5 @@ def _count(trainer: Trainer, job: Job, decided: CountRequest) -> tuple[str, ...]
             f"Stopped; everything counted so far is kept in {run.path}. Go on with: {command}",
             stopped.signal_number,
         ) from None
-    write_jobs(run, read_jobs(run).including(training.name, replace(job, counted=True)))
+    write_jobs(run, read_jobs(run).including(training.name, structs.replace(job, counted=True)))
     return result.warnings

@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
+from msgspec import structs
 
 from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig
@@ -40,8 +42,7 @@ from streambpe.train.tables import FOLD_BYTES, Joined, Publisher, Standing
 from streambpe.train.training import Corpus, Goal, Symbols, Training
 
 
-@dataclass(frozen=True)
-class FoundDocuments:
+class FoundDocuments(msgspec.Struct, frozen=True):
     """What superwords are learned from."""
 
     documents: Documents
@@ -91,8 +92,7 @@ def superwords_folder(training: Training, goal: Goal, words: Journal) -> Path:
     return phase_folder(training.private, words.events, goal.words, training.config)
 
 
-@dataclass(frozen=True)
-class SuperwordLearning:
+class SuperwordLearning(msgspec.Struct, frozen=True):
     """How superwords are learned: who is told, who may stop it, what only tests change."""
 
     meter: Meter
@@ -183,7 +183,7 @@ class _InOrderLearned:
     def _begin(self) -> tuple[Journal, TokenTable]:
         """All words as one journal, which is never written, and its tokens."""
         words = self.words
-        journal = replace(words, events=words.events[:], batches=list(words.batches), saved=True)
+        journal = structs.replace(words, events=words.events[:], batches=list(words.batches), saved=True)
         book = self.symbols.book()
         book.add(journal.events, 0)
         return journal, book

@@ -10,10 +10,10 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import duckdb
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -58,8 +58,7 @@ class Standing(NamedTuple):
     tokens: TokenCounts | None  # once nothing more is learned
 
 
-@dataclass(frozen=True)
-class Joined:
+class Joined(msgspec.Struct, frozen=True):
     """Words and superwords in one order."""
 
     journal: Journal  # of that order; never written
@@ -80,8 +79,7 @@ def _best(left: Int64, right: Int64, n: Int64, floor: int) -> HotPairs:
     return left[keep], right[keep], n[keep], floor
 
 
-@dataclass
-class Tables:
+class Tables(msgspec.Struct):
     """What the tables of one training are filled from, besides its journal."""
 
     training: Training

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+import msgspec
+
 from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig
 from streambpe.errors import Stopped, UsageError, typed
@@ -155,8 +157,7 @@ class Corpus:
         return find_pattern(how.pattern, gaps=how.gaps, split_scripts=how.split_scripts)
 
 
-@dataclass(frozen=True)
-class Symbols:
+class Symbols(msgspec.Struct, frozen=True):
     """What is there before anything is learned."""
 
     stop_words: Sequence[str]
@@ -197,8 +198,7 @@ class Symbols:
         return TokenTable.of(self.alphabet, [word.encode() for word in self.stop_words])
 
 
-@dataclass(frozen=True)
-class Goal:
+class Goal(msgspec.Struct, frozen=True):
     """How many tokens are to be learned."""
 
     tokens: int

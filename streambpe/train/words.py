@@ -11,11 +11,11 @@ memory does not grow with them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -171,8 +171,7 @@ def training_codec(alphabet: Alphabet, unencodable: Unencodable) -> Codec:
     return codec_of(alphabet, unknown)
 
 
-@dataclass(frozen=True)
-class WordFiles:
+class WordFiles(msgspec.Struct, frozen=True):
     """The columns of one training's words."""
 
     folder: Path

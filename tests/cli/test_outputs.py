@@ -7,12 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 
 from streambpe.cli.main import main
 from streambpe.encode.corpus import _State

@@ -7,7 +7,6 @@ import json
 import random
 import shutil
 import threading
-from dataclasses import replace
 
 import mmh3
 import numpy as np
@@ -15,6 +14,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from streambpe.cli.main import main
 from streambpe.encode import blocks, corpus

@@ -18,6 +18,7 @@ import mmh3
 import polars as pl
 import pytest
 from backports import zstd
+from msgspec import structs
 
 from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig, SourceOptions
@@ -263,7 +264,7 @@ def test_learning_from_disk_is_foretold():
     )  # fmt: skip
     little, much = Resources(10**9, 2), Resources(8 * 10**9, 2)
     slow, fast = (Forecast(grown, told, given) for given in (little, much))
-    slow.learner = replace(
+    slow.learner = structs.replace(
         told, stages={"learning": 5.0}, learn_peak_bytes=9 * 10**8, peak_disk_bytes=100, end_disk_bytes=10
     )
     assert (slow.in_memory, fast.in_memory) == (False, True)

@@ -6,7 +6,6 @@ import hashlib
 import json
 import struct
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec import structs
 
 from streambpe.config import TrainConfig
 from streambpe.core.encoding import WHOLE, ModelTables
@@ -90,7 +90,7 @@ def test_the_core_is_given_no_symbol_that_the_model_lacks(tmp_path):
         core_tables(encoder, symbols=encoder.codec.symbols._replace(symbols=np.full(256, 259, np.int32)))
     for deletions, into in (({256: [2]}, {}), ({256: [2]}, {2: (97, 97, 97)})):
         with pytest.raises(ModelError, match="Event 2 splits token 256"):
-            core_tables(encoder, events=replace(encoder._events, deletions=deletions, into=into))
+            core_tables(encoder, events=structs.replace(encoder._events, deletions=deletions, into=into))
     for stream in ([259], [WHOLE | 259], [-3], [-1 & ~WHOLE]):
         with pytest.raises(ValueError, match="ids of the model"):
             RunJoiner(encoder).joined(np.array(stream, np.int32))

@@ -7,13 +7,13 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from streambpe.config import TrainConfig
 from streambpe.encode.tokenizer import Tokenizer
@@ -57,7 +57,7 @@ def engine_of(
         group = Group(name, size, Fraction(ratios.get(name, 1)), lambda words=words: words)
         if texts:
             text, size = engine_words(texts[name]), sum(len(word) * n for word, n in texts[name])
-            group = replace(group, text=lambda text=text: text, text_size=size)
+            group = structs.replace(group, text=lambda text=text: text, text_size=size)
         made.append(group)
     options = engine_options(memory_bytes=memory, min_frequency=least, **tuning)
     return BalancedEngine(engine_words(total.items()), BASE, options, first_id=256, balance=Balance(made, **how))

@@ -13,9 +13,12 @@ import runpy
 import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
+from msgspec import structs
 
 from streambpe.count_config import SourceOptions
 from streambpe.encode.encoder import Encoder
@@ -76,15 +79,14 @@ ROLES = tuple(field.name for field in fields(Roles))
 _EXAMPLES = 5
 
 
-@dataclass
-class Comparison:
+class Comparison(msgspec.Struct):
     """An exported file against the model, on some texts."""
 
     documents: int = 0
     documents_that_differ: int = 0
     spans: int = 0
     spans_lost: int = 0
-    examples: list[str] = field(default_factory=list)
+    examples: list[str] = msgspec.field(default_factory=list)
 
     @property
     def exact(self) -> bool:
@@ -129,8 +131,7 @@ def _shown(parts: Iterable[bytes]) -> str:
     return " ".join(repr(part.decode("utf-8", "backslashreplace")) for part in parts) or "nothing"
 
 
-@dataclass
-class ExportResult:
+class ExportResult(msgspec.Struct):
     """One size of one export."""
 
     files: list[Path]
@@ -154,7 +155,7 @@ class ExportResult:
             "lost": self.lost,
             "exact": self.exact,
             "checked_by": self.checked_by or None,
-            "comparison": vars(self.comparison) if self.comparison else None,
+            "comparison": structs.asdict(self.comparison) if self.comparison else None,
             "joins": self.joins.as_json() if self.joins else None,
         }
 

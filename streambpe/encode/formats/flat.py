@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import regex
 
@@ -44,8 +44,7 @@ def unshown(text: str) -> bytes:
     return bytes(map(_BYTE.__getitem__, text))
 
 
-@dataclass(frozen=True)
-class FlatModel:
+class FlatModel(msgspec.Struct, frozen=True):
     """Tokens by model id, merges by rank."""
 
     encoder: Encoder

@@ -19,9 +19,10 @@ import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+
+import msgspec
 
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.flat import flatten
@@ -41,8 +42,7 @@ _BESIDE = (*HF_FILES[1:], CHAT_FILE, "added_tokens.json")
 Key = TypeVar("Key", str, bytes)
 
 
-@dataclass(frozen=True)
-class Old:
+class Old(msgspec.Struct, frozen=True):
     """The file, or folder, that an export is added to."""
 
     name: str

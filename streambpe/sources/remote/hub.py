@@ -13,8 +13,9 @@ import glob
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from streambpe.errors import SourceError, UsageError
 from streambpe.sources.remote import web
@@ -25,8 +26,7 @@ _KINDS = "datasets|models|spaces"
 _ADDRESS = re.compile(rf"hf://((?:(?:{_KINDS})/|(?!(?:{_KINDS}|buckets)/))[^/@]+/[^/@]+(?:@[^/]+)?)(?:/(.*))?")
 
 
-@dataclass(frozen=True)
-class _Address:
+class _Address(msgspec.Struct, frozen=True):
     prefix: str  # hf://datasets/owner/name@revision
     kind: str
     repository: str

@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 import io
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Protocol, TypeVar, cast
 
 import mmh3
+import msgspec
 
 from streambpe.errors import SourceChanged, SourceError, SourceUnreachable, UsageError
 from streambpe.sources.remote.address import scheme_of
@@ -21,8 +21,7 @@ TRIES = 5
 WAIT = 0.5  # seconds until an answer that did not come is asked for again; twice as many each time
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """A remote file as it was when it was looked at."""
 
     name: str  # its address

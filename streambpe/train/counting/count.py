@@ -6,9 +6,11 @@ import contextlib
 import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
+
+import msgspec
 
 from streambpe.arguments import split_count_arguments
 from streambpe.count_config import CountConfig, Counting, reconcile
@@ -95,16 +97,14 @@ def count(
             return count_decided(folder, request, resources, progress, stop)
 
 
-@dataclass(frozen=True)
-class ListedSources:
+class ListedSources(msgspec.Struct, frozen=True):
     """The inputs behind the names that were given."""
 
     sources: list[Source]
     warnings: list[str]
 
 
-@dataclass(frozen=True)
-class CountRequest:
+class CountRequest(msgspec.Struct, frozen=True):
     """A count, decided: what is counted, and how."""
 
     found: ListedSources

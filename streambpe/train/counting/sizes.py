@@ -6,7 +6,7 @@ worker's table of distinct chunks is committed when it outgrows its share.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from streambpe.resources import BASE_BYTES, Resources
 
@@ -21,8 +21,7 @@ LEAST_BLOCK = 256 << 10
 LEAST_TABLE = 4 << 20
 
 
-@dataclass(frozen=True)
-class Sizes:
+class Sizes(msgspec.Struct, frozen=True):
     """Sizes in bytes, for one count."""
 
     block: int  # of input, handed to a worker

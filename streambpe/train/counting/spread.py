@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from streambpe.count_config import CountConfig
 from streambpe.failpoints import failpoint
@@ -92,8 +93,7 @@ def _bytes_done(source: Source, done: Spans) -> int:
     return sum(bytes_between(source.kind, source.path, *stretch) for stretch in done.stretches(joined=True))
 
 
-@dataclass(frozen=True)
-class Spread:
+class Spread(msgspec.Struct, frozen=True):
     """One count by tasks."""
 
     config: CountConfig

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import pyarrow as pa
 
 from streambpe.arrays import MAX_COUNT
@@ -62,8 +62,7 @@ def _rows_left(table: pa.Table, first: int, done: Sequence[tuple[int, int]]) -> 
             yield first + start, table.slice(start, stop - start)
 
 
-@dataclass
-class _Closed:
+class _Closed(msgspec.Struct):
     """A finished part that only waits to be put in place."""
 
     writer: PartWriter

@@ -17,11 +17,13 @@ import contextlib
 import json
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from msgspec import structs
+from msgspec.structs import asdict
 
 from streambpe.core.strings import ChunkList, merge
 from streambpe.count_config import CountConfig, Counting
@@ -105,7 +107,7 @@ class _TakingBack:
         gone = read_record(self._run).leaving
         self._note(gone)
         failpoint("take-back-noted")
-        write_record(self._run, replace(read_record(self._run), leaving=()))
+        write_record(self._run, structs.replace(read_record(self._run), leaving=()))
         self._remove_again()
         told = self._told
         left, runs = left_to_count(self._run)
@@ -230,9 +232,9 @@ class _TakingBack:
         record = read_record(self._run)
         if path not in {one.path for one in record.leaving}:
             leaving = Leaving(path, known.total("documents"), known.total("text_bytes"))
-            record = replace(record, leaving=(*record.leaving, leaving))
+            record = structs.replace(record, leaving=(*record.leaving, leaving))
         left = tuple(source for source in record.sources if source.path != path)
-        write_record(self._run, replace(record, sources=left))
+        write_record(self._run, structs.replace(record, sources=left))
 
     # ------------------------------------------------------------------ counting again
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+
+import msgspec
 
 from streambpe.core.strings import ChunkList
 from streambpe.count_config import CountConfig
@@ -40,8 +41,7 @@ from streambpe.train.counting.sketch import DistinctSketch, Hashes
 from streambpe.train.counting.worker import BlockSums
 
 
-@dataclass(frozen=True)
-class CountShared:
+class CountShared(msgspec.Struct, frozen=True):
     """What all counting tasks of a job have in common."""
 
     run: Path
@@ -49,8 +49,7 @@ class CountShared:
     document_seconds: float = DOCUMENT_SECONDS
 
 
-@dataclass(frozen=True)
-class CountTask:
+class CountTask(msgspec.Struct, frozen=True):
     """Stretches to be counted by one task, of one source group."""
 
     stretches: tuple[Stretch, ...]
@@ -60,11 +59,10 @@ class CountTask:
         return f"counting {title_of(self.stretches)}"
 
 
-@dataclass
-class Counted:
+class Counted(msgspec.Struct):
     """What a counting task did."""
 
-    spans: list[Span] = field(default_factory=list)  # of its parts
+    spans: list[Span] = msgspec.field(default_factory=list)  # of its parts
     sketch: Hashes | None = None
     left: tuple[Stretch, ...] = ()  # when it was told to stop, or had no further name for a part
     large: bool = False  # the first of what is left begins with a document that is too large for this worker

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import zip_longest
+
+import msgspec
 
 from streambpe.errors import SourceChanged, UsageError, typed
 from streambpe.sources.digests import digest_stretches
@@ -18,8 +20,7 @@ from streambpe.system import compose_name
 from streambpe.text.patterns import Pattern
 
 
-@dataclass
-class Todo:
+class Todo(msgspec.Struct):
     """Which stretches of which sources are still to be read."""
 
     sources: list[tuple[Source, Spans]]  # each with the stretches that are counted, in order

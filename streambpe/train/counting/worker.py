@@ -14,10 +14,12 @@ import queue
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Protocol
 
+import msgspec
 import numpy as np
+from msgspec import structs
 
 from streambpe.core.strings import ChunkList, as_buffers
 from streambpe.count_config import CountConfig
@@ -68,13 +70,12 @@ class WorkersRoom:
                 self._changed.notify_all()
 
 
-@dataclass
-class Failure:
+class Failure(msgspec.Struct):
     """The first error of any thread, and which source it was about."""
 
     error: BaseException | None = None
     source: str | None = None
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = msgspec.field(default_factory=threading.Lock)
 
     @contextlib.contextmanager
     def naming(self, source: Source) -> Iterator[None]:
@@ -174,8 +175,7 @@ class BlockSums:
         self._chunker.close()
 
 
-@dataclass(frozen=True)
-class Shared:
+class Shared(msgspec.Struct, frozen=True):
     """What all workers of a count have in common."""
 
     config: CountConfig
@@ -184,7 +184,7 @@ class Shared:
     committer: Committer
     blocks: queue.Queue[Block | None]
     failure: Failure
-    room: WorkersRoom = field(default_factory=WorkersRoom)
+    room: WorkersRoom = msgspec.field(default_factory=WorkersRoom)
 
 
 class Worker(threading.Thread):
@@ -258,4 +258,4 @@ def prepared(block: Block, made: BlockText, config: CountConfig) -> BlockText:
             f"{block.source.path}: {why}; it stands between {block.start_at} and {block.stop_at}. Everything "
             f"committed is kept. Leave the character out, or count with --unencodable bytes or drop."
         ) from None
-    return replace(made, text=text, dropped=dropped)
+    return structs.replace(made, text=text, dropped=dropped)

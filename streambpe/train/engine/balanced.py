@@ -20,9 +20,9 @@ import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
+import msgspec
 import numpy as np
 
 from streambpe.arrays import Int32, Int64
@@ -44,8 +44,7 @@ _MOST_PLACES = 2**31 - 1  # of one learner: learner_room in core/learn_words.c
 _SHARE = 0.6  # of the memory for words and pairs; the rest for telling the pairs
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     """One source group."""
 
     name: str
@@ -56,8 +55,7 @@ class Group:
     text_size: int = 0  # bytes of those
 
 
-@dataclass(frozen=True)
-class Balance:
+class Balance(msgspec.Struct, frozen=True):
     """Which group chooses."""
 
     groups: Sequence[Group]  # sorted by name

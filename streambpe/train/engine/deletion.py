@@ -19,15 +19,15 @@ Base symbols and stop words have ids below `first_id`; they are never asked.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
+
+import msgspec
 
 from streambpe.core.learner import Deletion
 
 
-@dataclass(frozen=True)
-class Deletions:
+class Deletions(msgspec.Struct, frozen=True):
     """The rule; see the module."""
 
     tau: Fraction

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from streambpe.arrays import Int32, Int64
@@ -30,8 +30,7 @@ MOST_LINKS = 1 << 15  # pairs that make chains in one stage of a scan
 _TOKEN_BYTES = 32  # per token of a digest: in memory to learn from, and as it came
 
 
-@dataclass
-class _Stage:
+class _Stage(msgspec.Struct):
     """Learning from a digest while the column waits on disk."""
 
     digest: Digest

@@ -9,8 +9,8 @@ all others, the cold ones, it is only known that they count less than the floor:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from streambpe.arrays import Bool, Int64
@@ -23,13 +23,12 @@ def _no_pairs() -> Int64:
     return np.empty(0, np.int64)
 
 
-@dataclass
-class Frontier:
+class Frontier(msgspec.Struct):
     """The hot pairs, and the floor; it is 0 as long as nothing was counted."""
 
-    left: Int64 = field(default_factory=_no_pairs)
-    right: Int64 = field(default_factory=_no_pairs)
-    count: Int64 = field(default_factory=_no_pairs)
+    left: Int64 = msgspec.field(default_factory=_no_pairs)
+    right: Int64 = msgspec.field(default_factory=_no_pairs)
+    count: Int64 = msgspec.field(default_factory=_no_pairs)
     floor: int = 0
 
     @classmethod

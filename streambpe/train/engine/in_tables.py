@@ -28,10 +28,10 @@ import contextlib
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from sortedcontainers import SortedList
 
@@ -376,15 +376,14 @@ class TableLearning(Learning):
                 self.hot_pairs()
 
 
-@dataclass
-class _BestPairs:
+class _BestPairs(msgspec.Struct):
     """The best pairs, in order: first the one that counts most. All that count more than `floor` are here, and of those
     that count `floor` all up to `last` in the order of ties."""
 
     floor: int = 0
     last: int | None = None  # None: all that count `floor`
-    _count: dict[int, int] = field(default_factory=dict)  # by key
-    _order: SortedList = field(default_factory=SortedList)  # (-n, key)
+    _count: dict[int, int] = msgspec.field(default_factory=dict)  # by key
+    _order: SortedList = msgspec.field(default_factory=SortedList)  # (-n, key)
 
     def __len__(self) -> int:
         return len(self._count)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import mmap
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
+import msgspec
 import numpy as np
 
 from streambpe.arrays import Bool, Int32, Int64
@@ -82,8 +83,7 @@ class Bounds(NamedTuple):
 ANY = Bounds()
 
 
-@dataclass
-class Batch:
+class Batch(msgspec.Struct):
     """Events in their order, and what was vetoed on the way (left, right, count when it was the best).
 
     `deleted[i].after`: how many merges of this batch stand before that deletion.
@@ -94,12 +94,11 @@ class Batch:
     id: Int64
     n: Int64
     record: PassRow
-    vetoed: list[tuple[int, int, int]] = field(default_factory=list)
-    deleted: list[Deletion] = field(default_factory=list)
+    vetoed: list[tuple[int, int, int]] = msgspec.field(default_factory=list)
+    deleted: list[Deletion] = msgspec.field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Words:
+class Words(msgspec.Struct, frozen=True):
     """Distinct words: word i is symbols[offsets[i]:offsets[i + 1]] and stands weights[i] times."""
 
     symbols: Int32

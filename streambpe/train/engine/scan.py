@@ -10,10 +10,10 @@ number of blocks, and the digest within its room.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 import numpy as np
 
 from streambpe.arrays import Bool, Int32, Int64, write_array
@@ -31,8 +31,7 @@ SCAN_BYTES_PER_PLACE = 40  # of a block at work
 _PLACES = 1 << 20  # looked at together by a rule, which takes 40 bytes for each
 
 
-@dataclass
-class Links:
+class Links(msgspec.Struct):
     """The pairs that chains are made of: those that may merge, best first, then those that may not (`banned`, and what
     `allowed` refuses)."""
 
@@ -71,8 +70,7 @@ class Links:
         return refused
 
 
-@dataclass
-class Digest:
+class Digest(msgspec.Struct):
     """The distinct chains as a small column; word i is the chain of number i."""
 
     column: Int32

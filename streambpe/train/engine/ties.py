@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from streambpe.arrays import Int64
 from streambpe.core.learner import TIES_BYTES, TIES_IDS
 
 
-@dataclass(frozen=True)
-class LearnerTies:
+class LearnerTies(msgspec.Struct, frozen=True):
     """A tie rule as core/learner.py takes it."""
 
     kind: int

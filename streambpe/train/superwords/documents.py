@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
+
+import msgspec
+from msgspec.structs import asdict
 
 from streambpe.store.documents import documents_digest
 from streambpe.store.run import Run
@@ -12,8 +14,7 @@ from streambpe.store.sequences import SequencePart
 from streambpe.train.superwords.work import Work, readers
 
 
-@dataclass(frozen=True)
-class Documents:
+class Documents(msgspec.Struct, frozen=True):
     """The documents that superwords are learned from."""
 
     run: Run

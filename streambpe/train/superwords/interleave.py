@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
+import msgspec
 import numpy as np
 
 from streambpe.arrays import Int64
@@ -94,15 +94,14 @@ class Supermerges(Protocol):
         """The bytes of a symbol."""
 
 
-@dataclass
-class Interleaved:
+class Interleaved(msgspec.Struct):
     """The one order. `used`: word steps in it."""
 
-    events: list[Event] = field(default_factory=list)
+    events: list[Event] = msgspec.field(default_factory=list)
     learned: int = 0  # tokens alive
-    places: list[int] = field(default_factory=list)  # the place of each word event among the events
-    ahead: list[Event] = field(default_factory=list)  # word events that found no place, as if they came next
-    renumbered: dict[int, int] = field(default_factory=dict)  # ids of phase one -> ids of this order, ahead included
+    places: list[int] = msgspec.field(default_factory=list)  # the place of each word event among the events
+    ahead: list[Event] = msgspec.field(default_factory=list)  # word events that found no place, as if they came next
+    renumbered: dict[int, int] = msgspec.field(default_factory=dict)  # ids of phase one -> of this order
 
     @property
     def used(self) -> int:

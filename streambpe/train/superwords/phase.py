@@ -35,9 +35,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from streambpe.arrays import MAX_COUNT, Int64
@@ -87,8 +88,7 @@ class StopRequested(Exception):
     """The stop event was seen; everything learned is committed."""
 
 
-@dataclass
-class SuperwordJob:
+class SuperwordJob(msgspec.Struct):
     """What phase two starts from."""
 
     config: TrainConfig
@@ -107,7 +107,7 @@ class SuperwordJob:
     blocks: Path
     resources: Resources
     prune: bool = True  # tests compare with documents that are not cut
-    tuning: EngineTuning = field(default_factory=EngineTuning)
+    tuning: EngineTuning = msgspec.field(default_factory=EngineTuning)
 
 
 def phase_folder(private: Path, words: Sequence[Event], words_target: int, config: TrainConfig) -> Path:

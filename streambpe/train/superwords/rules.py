@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from streambpe.arrays import Bool, Int64
@@ -65,8 +65,7 @@ class JoinRule:
             self.contents.append(self.contents[left] + self.contents[right])
 
 
-@dataclass(frozen=True)
-class AllRules:
+class AllRules(msgspec.Struct, frozen=True):
     """Several rules, each of which must allow a pair."""
 
     rules: Sequence[PairRule]
@@ -121,13 +120,12 @@ def symbol_contents(alphabet: Alphabet, contents: Sequence[bytes], stop_words: i
     return base
 
 
-@dataclass
-class Spellings:
+class Spellings(msgspec.Struct):
     """What every symbol stands for: its bytes, and the chunks it is made of. See the assumption in runs.py."""
 
     contents: list[bytes]
     chunks: dict[int, tuple[int, ...]]  # of eligible chunks and superwords
-    open_chunks: OpenChunks = field(default_factory=OpenChunks)
+    open_chunks: OpenChunks = msgspec.field(default_factory=OpenChunks)
 
     def add(self, event: Event) -> bool:
         """Take in a supermerge; returns whether it opens chunks that were not open."""

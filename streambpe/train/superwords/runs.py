@@ -41,10 +41,10 @@ import functools
 import hashlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -65,12 +65,11 @@ from streambpe.train.words import WordFiles
 _SLICE_PLACES = 1 << 20  # of words, read at once
 
 
-@dataclass
-class OpenChunks:
+class OpenChunks(msgspec.Struct):
     """Chunks whose neighbours on one side are never cut off (module docstring)."""
 
-    right: set[int] = field(default_factory=set)
-    left: set[int] = field(default_factory=set)
+    right: set[int] = msgspec.field(default_factory=set)
+    left: set[int] = msgspec.field(default_factory=set)
 
     def __bool__(self) -> bool:
         return bool(self.right or self.left)
@@ -264,8 +263,7 @@ def cut_again(
     return files
 
 
-@dataclass(frozen=True)
-class RunTable:
+class RunTable(msgspec.Struct, frozen=True):
     """Runs as the tables hold them: their chunks by numbers from 1, in the order of the text."""
 
     chunks: pl.DataFrame  # rows (number, chunk)

@@ -18,12 +18,12 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
 import duckdb
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -50,16 +50,14 @@ _DAMAGED = re.compile(  # what DuckDB says of a file that is cut off, overwritte
 )
 
 
-@dataclass(frozen=True)
-class Adjacency:
+class Adjacency(msgspec.Struct, frozen=True):
     """The neighbours that belong in table superword_neighbours."""
 
     database: Path
     floor: int  # those that stand in at least so many places
 
 
-@dataclass(frozen=True)
-class Sums:
+class Sums(msgspec.Struct, frozen=True):
     """The private database of one phase two."""
 
     path: Path

@@ -10,9 +10,10 @@ A question is cut into tasks only if workers save time by it (runners/worth.py) 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from streambpe.errors import LimitError
 from streambpe.resources import Resources
@@ -27,8 +28,7 @@ _SHARED_BYTES = 24 << 20  # of what all tasks have in common (words, eligible ch
 Advance = Callable[[int], None]  # told how many places were read; may raise to stop between two parts
 
 
-@dataclass(frozen=True)
-class Crew:
+class Crew(msgspec.Struct, frozen=True):
     """Who does the tasks of one question. `do` ends it."""
 
     runner: Runner
@@ -58,8 +58,7 @@ class Crew:
             self.runner.close()
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(msgspec.Struct, frozen=True):
     """Where answers are left, and what they may take."""
 
     folder: Path  # files in it that were made of the same are used again

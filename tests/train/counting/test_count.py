@@ -11,13 +11,13 @@ import sys
 import threading
 import time
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec import structs
 
 from streambpe.arrays import MAX_COUNT
 from streambpe.errors import (
@@ -455,7 +455,7 @@ def test_a_reader_of_the_database_is_waited_for_or_named(tmp_path, monkeypatch):
 def small_table_parts(monkeypatch):
     """A part for every piece of a count table that is read."""
     of = sizes.Sizes.of
-    monkeypatch.setattr(sizes.Sizes, "of", lambda resources: replace(of(resources), rows=1))
+    monkeypatch.setattr(sizes.Sizes, "of", lambda resources: structs.replace(of(resources), rows=1))
 
 
 def _large_table(path: Path) -> dict[str, int]:

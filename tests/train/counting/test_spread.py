@@ -18,6 +18,7 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec import structs
 
 from streambpe.errors import SourceError, Stopped, UsageError, WorkerLost
 from streambpe.inspect.check import check
@@ -203,7 +204,7 @@ def test_a_dead_worker_that_still_writes_harms_nothing(
                 zombie = Zombie(argument, attempt.shared)
                 zombie.start()
                 zombie.reached.wait(60)
-                done = calls.task(argument, replace(attempt, number=1))
+                done = calls.task(argument, structs.replace(attempt, number=1))
                 zombie.released.set()
                 zombie.join()
                 assert isinstance(zombie.error, OSError), "its folder is gone"
