@@ -26,6 +26,8 @@ from streambpe.store.run import Run
 from streambpe.store.sequences import order_parts, read_chunks, read_ids
 from streambpe.train.counting.count import count
 
+EVERY_COMMAND = {name: main.get_command(None, name) for name in main.list_commands(None)}
+
 SMALL = Resources(400 * 10**6, 2)  # the least memory that superwords need
 LARGE = Resources(4 * 10**9, 2)  # for what is published only if memory is left; pytest itself may hold more than SMALL
 ROOT = Path(__file__).parents[1]

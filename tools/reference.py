@@ -36,7 +36,7 @@ def commands() -> str:
     for group, names in GROUPS.items():
         lines.append(f"\n## {group}\n")
         for name in names:
-            lines += [f"\n### {name}\n", *_command(name, program.commands[name])]
+            lines += [f"\n### {name}\n", *_command(name, program.get_command(None, name))]
     return "\n".join(lines) + "\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import textwrap
 from collections.abc import Callable
@@ -13,12 +14,13 @@ from streambpe.options import PANELS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_LOOK = ("status", "watch", "sql", "explain", "evaluate", "diff", "report", "check")
 GROUPS = {
-    "Learn": ("train", "resume", "plan", "converge"),
-    "Look": ("status", "watch", "sql", "explain", "evaluate", "diff", "report", "check", "docs"),
-    "Use": ("encode", "decode", "export", "import", "prune", "extend-report"),
-    "Counts": ("count", "export-counts", "merge-counts"),
-}
+    "Learn": dict.fromkeys(("train", "resume", "plan", "converge"), "learn"),
+    "Look": {**dict.fromkeys(_LOOK, "look"), "docs": "pages"},
+    "Use": dict.fromkeys(("encode", "decode", "export", "import", "prune", "extend-report"), "models"),
+    "Counts": dict.fromkeys(("count", "export-counts", "merge-counts"), "learn"),
+}  # by the title in --help: the commands, and the file of this folder that has each
 _MOST_COLUMNS = 26  # at most, for the options in --help; the help texts stand beside
 
 
@@ -89,10 +91,27 @@ def _wrapped(text: str, width: int, indent: str) -> str:
 
 
 class CommandGroups(click.Group):
-    """A group whose --help shows the commands under what they are for, each with its whole first sentence."""
+    """A group whose --help shows the commands under what they are for, each with its whole first sentence.
+
+    A command's file is loaded when the command is asked for; all of them are for a name that nothing has, so that
+    click can say which is meant."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order of --help."""
+        return [name for names in GROUPS.values() for name in names]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name."""
+        if cmd_name not in self.commands:
+            files = {name: file for names in GROUPS.values() for name, file in names.items()}
+            for file in [files[cmd_name]] if cmd_name in files else sorted(set(files.values())):
+                for command in importlib.import_module(f"streambpe.cli.{file}").COMMANDS:
+                    self.add_command(command)
+        return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write one section for each of GROUPS."""
         for title, names in GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl([(name, self.commands[name].get_short_help_str(sys.maxsize)) for name in names])
+                commands = [command for name in names if (command := self.get_command(ctx, name))]
+                formatter.write_dl([(str(one.name), one.get_short_help_str(sys.maxsize)) for one in commands])

@@ -20,7 +20,6 @@ from typing import Any, TextIO
 import click
 
 from streambpe import __version__
-from streambpe.cli import learn, look, models, pages
 from streambpe.cli.help import CommandGroups
 from streambpe.cli.told import say, warn
 from streambpe.cli.unforeseen import UNFORESEEN, unforeseen
@@ -149,9 +148,6 @@ def main() -> None:
     """
     open_output()
 
-
-for command in (*learn.COMMANDS, *look.COMMANDS, *models.COMMANDS, *pages.COMMANDS):
-    main.add_command(command)
 
 if __name__ == "__main__":
     main()

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from streambpe.cli.main import main
 from streambpe.encode.tokenizer import Tokenizer
-from tests.runs import cli
+from tests.runs import EVERY_COMMAND, cli
 
 MEMORY = ["--memory", "300MB"]
 
@@ -39,7 +39,7 @@ def run(counted, tmp_path) -> str:
     return str(shutil.copytree(counted, tmp_path / "run"))
 
 
-@pytest.mark.parametrize("name", sorted(main.commands))
+@pytest.mark.parametrize("name", sorted(EVERY_COMMAND))
 def test_every_subcommand_has_help_with_an_example(name):
     """What it does in a sentence, and a command that can be copied."""
     result = invoke(name, "--help")
@@ -50,7 +50,7 @@ def test_every_subcommand_has_help_with_an_example(name):
 
 def test_every_option_is_explained():
     """No option without a word of help."""
-    for command in main.commands.values():
+    for command in EVERY_COMMAND.values():
         for parameter in command.params:
             if parameter.param_type_name == "option":
                 assert getattr(parameter, "help", None), f"{command.name} {parameter.opts}"

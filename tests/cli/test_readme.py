@@ -15,8 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from streambpe.cli.main import main
-from tests.runs import cli
+from tests.runs import EVERY_COMMAND, cli
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -112,7 +111,7 @@ def test_remarks_behind_commands_were_taken_for_arguments(page):
         typed = shlex.split(line, comments=True)
         assert "--" not in typed, line
         assert not re.search(r"  +\w", re.sub(r"\"[^\"]*\"|#.*", "", line)), line
-        command = main.commands[typed[1]]
+        command = EVERY_COMMAND[typed[1]]
         flags = {flag for param in command.params for flag in (*param.opts, *param.secondary_opts)} | {"--help"}
         if "|" not in typed:
             assert {word for word in typed if re.fullmatch(r"--[a-z-]+", word)} <= flags, line

@@ -23,7 +23,7 @@ from streambpe.options import parse_amount
 from streambpe.plurals import counted
 from streambpe.text.aliases import ALIASES
 from streambpe.text.patterns import PRESETS, find_pattern
-from tests.runs import cli
+from tests.runs import EVERY_COMMAND, cli
 from tests.samples import natural_text
 
 ROOT = Path(__file__).parents[2]
@@ -46,14 +46,14 @@ def learned(tmp_path_factory) -> Path:
 
 def test_every_command_stands_in_one_group():
     """In --help and in the docs, each with a whole sentence."""
-    assert sorted(name for names in GROUPS.values() for name in names) == sorted(main.commands)
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(EVERY_COMMAND)
     shown = CliRunner().invoke(main, ["--help"], terminal_width=80).output
     assert "..." not in shown.split("Learn:")[1]
     for title, names in GROUPS.items():
         section = shown.split(f"\n{title}:\n")[1].split("\n\n")[0]
         assert re.findall(r"^  ([a-z-]+) ", section, re.M) == list(names)
         assert f"| {title} | {', '.join(f'`{name}`' for name in names)} |" in CLI
-    for command in main.commands.values():
+    for command in EVERY_COMMAND.values():
         sentence = command.get_short_help_str(1000)
         assert sentence.endswith("."), sentence
 
@@ -139,7 +139,7 @@ def test_json_is_one_object_on_stdout(learned):
         assert done.stdout.count("\n") == 1
         assert {key: told[key] for key in expected} == expected, name
     reporting = {"plan", "converge", "status", "sql", "explain", "evaluate", "diff", "extend-report", *commands}
-    for name, command in main.commands.items():
+    for name, command in EVERY_COMMAND.items():
         has_it = any("--json" in option.opts for option in command.params)
         assert has_it == (name in reporting), name
 

@@ -13,10 +13,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from streambpe.cli.main import main
 from streambpe.progress import Meter, progress_line
 from streambpe.train import commands
-from tests.runs import cli, text_run
+from tests.runs import EVERY_COMMAND, cli, text_run
 from tests.samples import natural_text
 
 ROOT = Path(__file__).parents[2]
@@ -157,7 +156,7 @@ def test_every_command_that_may_last_has_the_option():
     """--progress, which also writes JSON lines."""
     lasting = {*COMMANDS, "resume", "merge-counts", "export-counts", "converge", "prune", "extend-report"}
     lasting |= {"sql", "decode", "import"}
-    assert {name for name, c in main.commands.items() if any("--progress" in p.opts for p in c.params)} == lasting
+    assert {name for name, c in EVERY_COMMAND.items() if any("--progress" in p.opts for p in c.params)} == lasting
 
 
 def test_watch_waits_for_a_run_that_has_not_begun(corpus, tmp_path):
