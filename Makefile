@@ -5,6 +5,7 @@
 # make test-lowest   tests with the lowest versions of other packages that streambpe allows
 # make bench-small   streambpe beside other trainers on a few MB: some minutes, docs/benchmarks.md anew
 # make bench CORPORA=DIR   all of it on larger texts: hours (benchmarks/README.md)
+# make perf   the instructions of imports and loops beside what they were (PERF=--write: write them down anew); needs valgrind
 # make site   the docs as a site in build/site/html, built strictly: some seconds
 # make soak   cases, kills and damage that nobody has tried yet, until stopped (SOAK="--hours 2 --seed 7", SOAK="--only kills --attempts 500")
 # Needs Python 3.11+ (PYTHON=python3.12 make test to pick one) and nothing else. On Windows: in Git Bash, PYTHON=python.
@@ -30,7 +31,7 @@ PARALLEL := -n logical --maxprocesses 4
 LONGEST := $(wildcard tests/test_*.py) tests/runners/ tests/core/
 OTHERS := $(filter-out $(LONGEST),$(sort $(dir $(wildcard tests/*/test_*.py))))
 
-.PHONY: demo test test-long test-lowest soak bench bench-small lint site wheels clean
+.PHONY: demo test test-long test-lowest soak perf bench bench-small lint site wheels clean
 
 $(VENV)/installed: pyproject.toml hatch_build.py $(wildcard streambpe/core/*.c streambpe/core/*.h)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "streambpe needs Python 3.11 or later; try PYTHON=python3.12 make")'
@@ -102,6 +103,9 @@ bench-small: $(VENV)/peers
 
 bench: $(VENV)/peers
 	$(BIN)/python benchmarks/everything.py --corpora "$(CORPORA)" $(BENCH)
+
+perf: $(VENV)/installed
+	$(BIN)/python benchmarks/perf.py $(PERF)
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

@@ -118,7 +118,9 @@ def open_store(
     began = time.monotonic()
     while True:
         try:
-            return duckdb.connect(str(path), read_only=read_only, config=config)
+            con = duckdb.connect(str(path), read_only=read_only, config=config)
+            con.execute("SET enable_progress_bar = false")  # an interactive Python would draw it over our own
+            return con
         except duckdb.IOException as why:
             if says_disk_full(why):
                 raise disk_full(why, path) from None

@@ -2,7 +2,6 @@
 
 The tables of events, tokens, passes and vetoes only grow, so a fold appends what came since the last one; pair
 counts are replaced, and which tokens are dead follows from the events. The first time that a process fills the tables
-import msgspec
 from a journal, they are made anew. Everything happens in the caller's transaction.
 """
 
