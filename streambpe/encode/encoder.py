@@ -1,8 +1,8 @@
 """A model made ready to encode: its tables for the core, and the core's encoders, one for each working thread.
 
-`replay.Model` says what a model means; the core (core/encode.h) does it. Here the core is told which symbols, pairs,
-stop words and splits there are, and what it cannot do is done: --normalize and --unencodable, runs of scripts, a
-pattern of the user's own, and messages.
+`replay.Model` holds the events by what they merge, delete and join; the core (core/encode.h) replays them. Here the
+core is told which symbols, pairs, stop words and splits there are, and what it cannot do is done: --normalize and
+--unencodable, runs of scripts, a pattern of the user's own, and messages.
 
 A stream of ids has END_OF_TEXT behind every document. Where superwords stay open it holds log ids, with WHOLE set on
 whole chunks; `model_ids` holds the model id of each.

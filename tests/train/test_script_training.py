@@ -31,6 +31,7 @@ from streambpe.train.commands import train
 from streambpe.train.counting.count import count
 from streambpe.train.engine.whole_characters import WholeCharacterRule
 from tests import oracles
+from tests.oracles.replay import decode_bytes, encode_chunks, to_model_ids
 from tests.oracles.tables import check
 from tests.runs import SMALL, cli, log_of, rows
 from tests.script_samples import LINES, hostile_texts, long_text
@@ -148,14 +149,14 @@ def test_what_is_encoded_comes_back(encoding, constrained, texts, size):
         ids = tokenizer.encode_ordinary(text)
         assert tokenizer.decode(ids) == text
         assert tokenizer.decode(ids, errors="strict") == text
-        assert tokenizer.decode_bytes(ids) == text.encode() == encoder.model.decode_bytes(ids)
+        assert tokenizer.decode_bytes(ids) == text.encode() == decode_bytes(encoder.model, ids)
         assert "".join(tokenizer.decode_stream(ids)) == text
         assert list(tokenizer.encode_stream([text[i : i + size] for i in range(0, len(text), size)])) == ids
         chunks = encoder.split(text)
         assert encoder.encode_distinct(pl.Series(chunks, dtype=pl.String))[0].tolist() == [
             number for chunk in chunks for number in encoder.encode_chunk(chunk)
         ]
-        assert encoder.model.to_model_ids(encoder.model.encode_chunks(chunk.encode() for chunk in chunks)) == ids
+        assert to_model_ids(encoder.model, encode_chunks(encoder.model, [chunk.encode() for chunk in chunks])) == ids
         found, offsets = tokenizer.decode_with_offsets(ids)
         assert found == text
         for at, prefix in zip(offsets, range(len(ids)), strict=True):
