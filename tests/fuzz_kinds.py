@@ -6,6 +6,7 @@ It returns what came of the case: "equal" where two ways agreed, "refused" where
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import json
 import lzma
@@ -49,6 +50,7 @@ from streambpe.train.trainer import Trainer
 from tests import damage
 from tests.hostile import ATOMS, buffer_of, fast_documents, random_text
 from tests.oracles.replay import decode_bytes, encode_chunks, to_model_ids
+from tests.oracles.splits import split_text
 from tests.runs import SMALL, cli, counted_run, log_of, rows
 from tests.samples import natural_text
 from tests.sources.test_sources import FORMATS, expected_documents, write
@@ -210,7 +212,7 @@ def counting(seed: int, folder: Path) -> str:
     rng = random.Random(seed)
     texts, pattern = _documents(rng), rng.choice(PATTERNS)
     path, kind = _file(rng, texts, folder)
-    split = find_pattern(pattern).split
+    split = functools.partial(split_text, find_pattern(pattern))
     wanted = Counter(chunk for text in expected_documents(texts, kind) for chunk in split(text))
     found = _count(folder / "run", path, kind, pattern, rng)
     if not wanted:
@@ -654,7 +656,7 @@ def patterns(seed: int, folder: Path) -> str:
     texts = _texts(rng, 3) + ["".join(rng.choices(ATOMS, k=5)) for _ in range(20)]
     if rng.random() < 0.3:
         name = rng.choice(sorted(PRESETS))
-        pattern = find_pattern(name, split_scripts=bool(PRESETS[name].expression) and PRESETS[name].definition is None)
+        pattern = find_pattern(name, split_scripts=bool(PRESETS[name].expression) and not PRESETS[name].by_rules)
         return _split_alike(pattern, texts)
     expression, gaps = _expression(rng), "keep" if rng.random() < 0.8 else "refuse"
     if expression in PRESETS:
@@ -669,7 +671,7 @@ def _split_alike(pattern: Pattern, texts: list[str]) -> str:
     wanted = []
     for text in texts:
         try:
-            wanted.append(pattern.split(text))
+            wanted.append(split_text(pattern, text))
         except (PatternError, PatternTooSlow):
             wanted.append(None)
             break

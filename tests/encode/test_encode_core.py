@@ -26,6 +26,7 @@ from streambpe.model.eventlog import EventLog, Header, Special, StopWord, delete
 from streambpe.model.replay import Model, merge
 from streambpe.text.patterns import PRESETS
 from tests.oracles.replay import encode_chunk, encode_chunks, encode_symbols, join_chunks, to_model_ids
+from tests.oracles.splits import split_text
 from tests.tiers import examples, long, seeds
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, random_log, trained
 
@@ -145,7 +146,9 @@ def test_memory_for_a_chunk_without_borders_is_limited():
 def test_a_remembered_chunk_has_the_ids_of_a_new_one(seed, texts):
     """A cache of two slots, a usual one, and texts in every order: the same ids."""
     encoder = Encoder(replaced_pattern(random_log(seed), "gpt4"))
-    wanted = [encode_chunks(encoder.model, [chunk.encode() for chunk in PRESETS["gpt4"].split(text)]) for text in texts]
+    wanted = [
+        encode_chunks(encoder.model, [chunk.encode() for chunk in split_text(PRESETS["gpt4"], text)]) for text in texts
+    ]
     named = [encoder.model_ids[ids].tolist() for ids in wanted]
     texts = [text for text, ids in zip(texts, named, strict=True) if -1 not in ids]
     named = [ids for ids in named if -1 not in ids]
@@ -197,7 +200,7 @@ def test_every_character_encodes_as_replay_says(kind, step):
         text = "".join(chr(point) for point in range(first, first + (1 << 12)) if not 0xD800 <= point < 0xE000)
         if first > 0x3000 and first % step:
             continue
-        wanted = to_model_ids(model, encode_chunks(model, [chunk.encode() for chunk in pattern.split(text)]))
+        wanted = to_model_ids(model, encode_chunks(model, [chunk.encode() for chunk in split_text(pattern, text)]))
         assert tokenizer.encode_ordinary(text) == wanted
 
 
@@ -228,11 +231,11 @@ def test_blocks_joined_are_the_text(seed, data):
     texts = ["".join(rng.choices(["a", "b", " ab", " a", "c", " c", ".", " "], k=rng.randint(0, 30))) for _ in range(4)]
     pieces: list[bytes] = []
     for text in texts:
-        pieces += [chunk.encode() for chunk in PRESETS["gpt2"].split(text)] + [b"\xff"]
+        pieces += [chunk.encode() for chunk in split_text(PRESETS["gpt2"], text)] + [b"\xff"]
     wanted: list[int] = []
     for text in texts:
         wanted += [
-            *encode_chunks(encoder.model, [chunk.encode() for chunk in PRESETS["gpt2"].split(text)]),
+            *encode_chunks(encoder.model, [chunk.encode() for chunk in split_text(PRESETS["gpt2"], text)]),
             END_OF_TEXT,
         ]
     if -1 in encoder.model_ids[wanted]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import random
@@ -41,12 +42,13 @@ from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.engine.rules import Batch
 from streambpe.train.trainer import Trainer
 from tests.hostile import random_text
+from tests.oracles.splits import split_text
 from tests.oracles.tables import check
 from tests.runs import SMALL, cli, counted_run, log_of, plain_events, rows
 from tests.tiers import examples, long
 
 ROOT = Path(__file__).parents[3]
-SPLIT = find_pattern("gpt4o").split
+SPLIT = functools.partial(split_text, find_pattern("gpt4o"))
 
 
 @pytest.fixture
