@@ -139,15 +139,13 @@ class TrainConfig:
         "32 768.",
         panel="Most used",
         short="-s",
-        metavar="N",
         least=1,
         most=MOST_IDS,
     )
-    encoding: str = option(
+    encoding: Literal["bytes", "chars", "script"] = option(
         "bytes",
         "Base symbols: bytes of UTF-8, the characters that occur, or SCRIPT's block and index, two for each character.",
         panel="Vocabulary",
-        choices=("bytes", "chars", "script"),
     )
     coverage: str | None = option(  # a decimal
         None,
@@ -162,46 +160,33 @@ class TrainConfig:
         panel="Vocabulary",
         off="--no-whole-characters",
     )
-    alphabet: str = option(
+    alphabet: Literal["gpt2", "bytes", "bytes1", "utf8", "seen", "chars", "script"] = option(
         "gpt2",
         "Base ids of bytes: 256 in GPT-2's order, in byte order (from 0; bytes1: from 1), 243 of UTF-8, or bytes seen.",
         panel="Compatibility",
-        choices=("gpt2", "bytes", "bytes1", "utf8", "seen"),
+        untold=("chars", "script"),
     )
     ties: Literal["ids", "bytes"] = option(
-        "ids",
-        "Between pairs of equal count: lowest ids, or lowest bytes.",
-        panel="Compatibility",
-        choices=("ids", "bytes"),
+        "ids", "Between pairs of equal count: lowest ids, or lowest bytes.", panel="Compatibility"
     )
-    overlaps: Literal["all", "disjoint"] = option(
-        "all", "aaa holds (a, a) twice, or once.", panel="Compatibility", choices=("all", "disjoint")
-    )
+    overlaps: Literal["all", "disjoint"] = option("all", "aaa holds (a, a) twice, or once.", panel="Compatibility")
     batch: Literal["exact", "1", "paper"] = option(
         "exact",
         "Many merges in one pass with the result of one at a time; one at a time; or BatchBPE's rule.",
         panel="Compatibility",
-        choices=("exact", "1", "paper"),
     )
-    cap_divisor: int = option(
-        2, "paper: at most 1/N of the merges left in one pass.", panel="Compatibility", metavar="N", least=1
-    )
-    max_batch: int | None = option(
-        None, "paper: at most N merges in one pass.", panel="Compatibility", metavar="N", least=1
-    )
-    min_frequency: int = option(1, "Stop when the best pair is rarer.", panel="Most used", metavar="N", least=0)
-    max_token_length: int | None = option(
-        None, "No token of more than N base symbols.", panel="Vocabulary", metavar="N", least=1
-    )
+    cap_divisor: int = option(2, "paper: at most 1/N of the merges left in one pass.", panel="Compatibility", least=1)
+    max_batch: int | None = option(None, "paper: at most N merges in one pass.", panel="Compatibility", least=1)
+    min_frequency: int = option(1, "Stop when the best pair is rarer.", panel="Most used", least=0)
+    max_token_length: int | None = option(None, "No token of more than N base symbols.", panel="Vocabulary", least=1)
     stop_list: int = option(
         0,
         "Give the N most frequent chunks ids of their own; they never merge.",
         panel="Vocabulary",
-        metavar="N",
         least=0,
         most=MOST_IDS,
     )
-    freq_cutoff: int = option(1, "Leave out chunks rarer than N.", panel="Vocabulary", metavar="N", least=0)
+    freq_cutoff: int = option(1, "Leave out chunks rarer than N.", panel="Vocabulary", least=0)
     specials: tuple[str, ...] = option(
         (),
         "A special token. May be given again.",
@@ -210,7 +195,7 @@ class TrainConfig:
         metavar="TOKEN",
         many=True,
     )
-    reserve: int = option(0, "Ids to keep free at the end.", panel="Vocabulary", metavar="N", least=0)
+    reserve: int = option(0, "Ids to keep free at the end.", panel="Vocabulary", least=0)
     count_specials: bool = option(
         True,
         "Whether special and reserved ids are part of --vocab-size; they are by default.",
@@ -248,14 +233,11 @@ class TrainConfig:
         metavar="GROUP=NUMBER",
         many=True,
     )
-    balance_from: int = option(
-        0, "Learn the first N tokens from all groups together.", panel="Vocabulary", metavar="N", least=0
-    )
+    balance_from: int = option(0, "Learn the first N tokens from all groups together.", panel="Vocabulary", least=0)
     balance_window: int | None = option(
         None,
         "Pass over a group that chose more than --balance-alpha / groups of the last N merges.",
         panel="Vocabulary",
-        metavar="N",
         least=1,
     )
     balance_alpha: str | None = option(  # a decimal
@@ -269,30 +251,24 @@ class TrainConfig:
         told_default="never",
     )
     delete_to: Literal["bytes", "walk"] = option(
-        "bytes",
-        "Its other occurrences become base symbols, or the living tokens it was made of.",
-        panel="Deletions",
-        choices=("bytes", "walk"),
+        "bytes", "Its other occurrences become base symbols, or the living tokens it was made of.", panel="Deletions"
     )
     delete_test: Literal["before", "after"] = option(  # train/engine/deletion.py
         "before",
         "before: merged / count before the merge >= T. after (the first PickyBPE): merged / (count after + merged) "
         "> T.",
         panel="Deletions",
-        choices=("before", "after"),
     )
-    superwords: str = option(
+    superwords: Literal["none", "boundless", "superbpe", "uw"] = option(
         "none",
         "Merges across chunk borders: competing with ordinary ones by count (BoundlessBPE), or after them over whole "
         "chunks (superbpe) or over any neighbours in a chunk of --stage2-pattern (uw).",
         panel="Most used",
-        choices=("none", "boundless", "superbpe", "uw"),
     )
     transition: int | None = option(  # living tokens at the end of phase one
         None,
         "superbpe, uw: tokens, special ones not counted, at which superwords begin.",
         panel="Superwords",
-        metavar="N",
         least=1,
         told_default="three quarters of them",
     )
@@ -309,15 +285,12 @@ class TrainConfig:
         panel="Superwords",
         metavar="NAME|REGEX",
     )
-    max_superword_words: int | None = option(
-        None, "No superword of more than N chunks.", panel="Superwords", metavar="N", least=2
-    )
+    max_superword_words: int | None = option(None, "No superword of more than N chunks.", panel="Superwords", least=2)
     forbid: str | None = option(None, "No superword in whose text this is found.", panel="Superwords", metavar="REGEX")
-    token_order: str = option(
+    token_order: Literal["latest-birth", "first-birth"] = option(
         "latest-birth",
         "Ids of tokens that were deleted and learned again: by the last time, or by the first.",
         panel="Deletions",
-        choices=("latest-birth", "first-birth"),
     )
     specials_first: bool = option(
         False, "Ids of special tokens before all others, or behind them.", panel="Compatibility", off="--specials-last"
@@ -339,13 +312,7 @@ class TrainConfig:
             chosen[name] = tuple(chosen.get(name, ()))
         encoding = chosen.get("encoding", "bytes")
         if encoding != "bytes":
-            if given.get("alphabet") not in (None, encoding):
-                symbols = "of its table" if encoding == "script" else "of the text"
-                raise UsageError(
-                    f"--alphabet {given['alphabet']}: the base symbols of --encoding {encoding} are those {symbols}. "
-                    f"Leave --alphabet out."
-                )
-            chosen["alphabet"] = encoding
+            chosen["alphabet"] = given.get("alphabet", encoding)
         if encoding == "chars" and not any(text.lower() == UNK for text in chosen["specials"]):
             chosen["specials"] = (*chosen["specials"], UNK)
         if "coverage" in chosen:
@@ -439,12 +406,13 @@ class TrainConfig:
             )
 
     def _check_values(self) -> None:
-        if self.encoding == "bytes":
-            refuse_values(TrainConfig, vars(self))
-        else:
-            refuse_values(TrainConfig, {**vars(self), "alphabet": None})
-            if self.alphabet != self.encoding:
-                raise UsageError(f"--alphabet {self.alphabet}: one of {self.encoding}.")
+        refuse_values(TrainConfig, vars(self))
+        if self.alphabet != self.encoding and {self.alphabet, self.encoding} & {"chars", "script"}:
+            symbols = {"script": "its table", "chars": "the text", "bytes": "UTF-8"}[self.encoding]
+            raise UsageError(
+                f"--alphabet {self.alphabet}: the base symbols of --encoding {self.encoding} are those of {symbols}. "
+                f"Leave --alphabet out."
+            )
 
     def _check_balance(self) -> None:
         if not self.balance:
