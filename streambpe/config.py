@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal, InvalidOperation
@@ -18,20 +17,28 @@ _MOST_DECIMALS = 6  # in a weight: so there are at most a million remainders to 
 _LARGEST_WEIGHT = 10**6
 
 
+def parse_decimal(given: object, most: int, places: int) -> Decimal | None:
+    """A decimal number in its shortest form; None if it is none, is below 0 or above `most`, or has more places."""
+    try:
+        value = Decimal(str(given))
+        fits = value.is_finite() and 0 <= value <= most and value == round(value, places)
+    except InvalidOperation:
+        return None
+    return value.normalize() if fits else None
+
+
 def parse_weights(given: Sequence[str] | Mapping[str, object], flag: str = "--weight") -> dict[str, str]:
     """Entries NAME=NUMBER -> the numbers in their shortest decimal form, by name, sorted by name."""
     pairs = []
     for entry in given if not isinstance(given, Mapping) else [f"{k}={v}" for k, v in given.items()]:
-        name, _, number = entry.rpartition("=")
-        if not name or not re.fullmatch(rf"\d+(\.\d{{1,{_MOST_DECIMALS}}})?", number):
+        name, _, text = entry.rpartition("=")
+        number = parse_decimal(text, _LARGEST_WEIGHT, _MOST_DECIMALS)
+        if not name or number is None:
             raise UsageError(
-                f"{flag} {entry}: write NAME=NUMBER, a decimal number with at most {_MOST_DECIMALS} places."
+                f"{flag} {entry}: write NAME=NUMBER, a decimal number of at most {_LARGEST_WEIGHT} with at most "
+                f"{_MOST_DECIMALS} places."
             )
-        if Fraction(number) > _LARGEST_WEIGHT:
-            raise UsageError(f"{flag} {entry}: at most {_LARGEST_WEIGHT}.")
-        whole, _, places = number.partition(".")
-        places = places.rstrip("0")
-        pairs.append((compose_name(name.strip()), str(int(whole)) + (f".{places}" if places else "")))
+        pairs.append((compose_name(name.strip()), format(number, "f")))
     if len({name for name, _ in pairs}) != len(pairs):
         raise UsageError(f"{flag}: each group once.")
     return dict(sorted(pairs))
@@ -108,25 +115,13 @@ _MOST_PLACES = 18  # of a share: its numerator and its denominator fit 64 bits
 
 def _share(option: str, share: str | float, idle: str) -> Decimal:
     """A share as an exact decimal."""
-    try:
-        value = Decimal(str(share))
-    except InvalidOperation:
-        value = Decimal("NaN")
-    value = value.normalize()  # so that 0.9 and 0.90 are one option
-    if not value.is_finite() or not 0 < value <= 1 or value != round(value, _MOST_PLACES):
+    value = parse_decimal(share, 1, _MOST_PLACES)
+    if not value:
         raise UsageError(
             f"{option} {share}: a decimal number above 0 and at most 1, with at most {_MOST_PLACES} places, such as "
             f"0.9; {idle}."
         )
     return value
-
-
-def _above_zero(option: str, given: str | float) -> str:
-    """A decimal number above 0, in its shortest form."""
-    number = str(given)
-    if not re.fullmatch(r"\d{1,6}(\.\d{1,6})?", number) or not Fraction(number):
-        raise UsageError(f"{option} {given}: a decimal number above 0, with at most 6 places, such as 1.5.")
-    return format(Decimal(number).normalize(), "f")
 
 
 @dataclass(frozen=True)
@@ -323,7 +318,13 @@ class TrainConfig:
         chosen["weights"] = parse_weights(chosen.get("weights", ()))
         chosen["balance_ratios"] = parse_weights(chosen.get("balance_ratios", ()), "--balance-ratio")
         if "balance_alpha" in chosen:
-            chosen["balance_alpha"] = _above_zero("--balance-alpha", chosen["balance_alpha"])
+            alpha = parse_decimal(chosen["balance_alpha"], _LARGEST_WEIGHT, _MOST_DECIMALS)
+            if not alpha:
+                raise UsageError(
+                    f"--balance-alpha {chosen['balance_alpha']}: a decimal number above 0 and at most "
+                    f"{_LARGEST_WEIGHT}, with at most {_MOST_DECIMALS} places, such as 1.5."
+                )
+            chosen["balance_alpha"] = format(alpha, "f")
         config = cls(**chosen)
         if config.superwords in STAGED and config.transition is None:
             config = replace(config, transition=config._usual_transition())
