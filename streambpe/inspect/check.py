@@ -176,7 +176,7 @@ def _check_tables(
         found["group_counts"] = run_sql(con, "checks/group_counts")
         run_sql(con, "make_recount")  # what was added up is needed no more
         run_sql(con, "make_group_recount")
-        for table, row in check_trainings(con, run, at_once, meter):
+        for table, row in check_trainings(con, run, at_once, meter, told):
             found.setdefault(table, []).append(row)
         scratch = None if place is None else copy_run(run, place / "run", mine)
     if scratch is not None:
