@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal, InvalidOperation
@@ -18,20 +17,28 @@ _MOST_DECIMALS = 6  # in a weight: so there are at most a million remainders to 
 _LARGEST_WEIGHT = 10**6
 
 
+def parse_decimal(given: object, most: int, places: int) -> Decimal | None:
+    """A decimal number in its shortest form; None if it is none, is below 0 or above `most`, or has more places."""
+    try:
+        value = Decimal(str(given))
+        fits = value.is_finite() and 0 <= value <= most and value == round(value, places)
+    except InvalidOperation:
+        return None
+    return value.normalize() if fits else None
+
+
 def parse_weights(given: Sequence[str] | Mapping[str, object], flag: str = "--weight") -> dict[str, str]:
     """Entries NAME=NUMBER -> the numbers in their shortest decimal form, by name, sorted by name."""
     pairs = []
     for entry in given if not isinstance(given, Mapping) else [f"{k}={v}" for k, v in given.items()]:
-        name, _, number = entry.rpartition("=")
-        if not name or not re.fullmatch(rf"\d+(\.\d{{1,{_MOST_DECIMALS}}})?", number):
+        name, _, text = entry.rpartition("=")
+        number = parse_decimal(text, _LARGEST_WEIGHT, _MOST_DECIMALS)
+        if not name or number is None:
             raise UsageError(
-                f"{flag} {entry}: write NAME=NUMBER, a decimal number with at most {_MOST_DECIMALS} places."
+                f"{flag} {entry}: write NAME=NUMBER, a decimal number of at most {_LARGEST_WEIGHT} with at most "
+                f"{_MOST_DECIMALS} places."
             )
-        if Fraction(number) > _LARGEST_WEIGHT:
-            raise UsageError(f"{flag} {entry}: at most {_LARGEST_WEIGHT}.")
-        whole, _, places = number.partition(".")
-        places = places.rstrip("0")
-        pairs.append((compose_name(name.strip()), str(int(whole)) + (f".{places}" if places else "")))
+        pairs.append((compose_name(name.strip()), format(number, "f")))
     if len({name for name, _ in pairs}) != len(pairs):
         raise UsageError(f"{flag}: each group once.")
     return dict(sorted(pairs))
@@ -108,25 +115,13 @@ _MOST_PLACES = 18  # of a share: its numerator and its denominator fit 64 bits
 
 def _share(option: str, share: str | float, idle: str) -> Decimal:
     """A share as an exact decimal."""
-    try:
-        value = Decimal(str(share))
-    except InvalidOperation:
-        value = Decimal("NaN")
-    value = value.normalize()  # so that 0.9 and 0.90 are one option
-    if not value.is_finite() or not 0 < value <= 1 or value != round(value, _MOST_PLACES):
+    value = parse_decimal(share, 1, _MOST_PLACES)
+    if not value:
         raise UsageError(
             f"{option} {share}: a decimal number above 0 and at most 1, with at most {_MOST_PLACES} places, such as "
             f"0.9; {idle}."
         )
     return value
-
-
-def _above_zero(option: str, given: str | float) -> str:
-    """A decimal number above 0, in its shortest form."""
-    number = str(given)
-    if not re.fullmatch(r"\d{1,6}(\.\d{1,6})?", number) or not Fraction(number):
-        raise UsageError(f"{option} {given}: a decimal number above 0, with at most 6 places, such as 1.5.")
-    return format(Decimal(number).normalize(), "f")
 
 
 @dataclass(frozen=True)
@@ -139,15 +134,13 @@ class TrainConfig:
         "32 768.",
         panel="Most used",
         short="-s",
-        metavar="N",
         least=1,
         most=MOST_IDS,
     )
-    encoding: str = option(
+    encoding: Literal["bytes", "chars", "script"] = option(
         "bytes",
         "Base symbols: bytes of UTF-8, the characters that occur, or SCRIPT's block and index, two for each character.",
         panel="Vocabulary",
-        choices=("bytes", "chars", "script"),
     )
     coverage: str | None = option(  # a decimal
         None,
@@ -162,46 +155,33 @@ class TrainConfig:
         panel="Vocabulary",
         off="--no-whole-characters",
     )
-    alphabet: str = option(
+    alphabet: Literal["gpt2", "bytes", "bytes1", "utf8", "seen", "chars", "script"] = option(
         "gpt2",
         "Base ids of bytes: 256 in GPT-2's order, in byte order (from 0; bytes1: from 1), 243 of UTF-8, or bytes seen.",
         panel="Compatibility",
-        choices=("gpt2", "bytes", "bytes1", "utf8", "seen"),
+        untold=("chars", "script"),
     )
     ties: Literal["ids", "bytes"] = option(
-        "ids",
-        "Between pairs of equal count: lowest ids, or lowest bytes.",
-        panel="Compatibility",
-        choices=("ids", "bytes"),
+        "ids", "Between pairs of equal count: lowest ids, or lowest bytes.", panel="Compatibility"
     )
-    overlaps: Literal["all", "disjoint"] = option(
-        "all", "aaa holds (a, a) twice, or once.", panel="Compatibility", choices=("all", "disjoint")
-    )
+    overlaps: Literal["all", "disjoint"] = option("all", "aaa holds (a, a) twice, or once.", panel="Compatibility")
     batch: Literal["exact", "1", "paper"] = option(
         "exact",
         "Many merges in one pass with the result of one at a time; one at a time; or BatchBPE's rule.",
         panel="Compatibility",
-        choices=("exact", "1", "paper"),
     )
-    cap_divisor: int = option(
-        2, "paper: at most 1/N of the merges left in one pass.", panel="Compatibility", metavar="N", least=1
-    )
-    max_batch: int | None = option(
-        None, "paper: at most N merges in one pass.", panel="Compatibility", metavar="N", least=1
-    )
-    min_frequency: int = option(1, "Stop when the best pair is rarer.", panel="Most used", metavar="N", least=0)
-    max_token_length: int | None = option(
-        None, "No token of more than N base symbols.", panel="Vocabulary", metavar="N", least=1
-    )
+    cap_divisor: int = option(2, "paper: at most 1/N of the merges left in one pass.", panel="Compatibility", least=1)
+    max_batch: int | None = option(None, "paper: at most N merges in one pass.", panel="Compatibility", least=1)
+    min_frequency: int = option(1, "Stop when the best pair is rarer.", panel="Most used", least=0)
+    max_token_length: int | None = option(None, "No token of more than N base symbols.", panel="Vocabulary", least=1)
     stop_list: int = option(
         0,
         "Give the N most frequent chunks ids of their own; they never merge.",
         panel="Vocabulary",
-        metavar="N",
         least=0,
         most=MOST_IDS,
     )
-    freq_cutoff: int = option(1, "Leave out chunks rarer than N.", panel="Vocabulary", metavar="N", least=0)
+    freq_cutoff: int = option(1, "Leave out chunks rarer than N.", panel="Vocabulary", least=0)
     specials: tuple[str, ...] = option(
         (),
         "A special token. May be given again.",
@@ -210,7 +190,7 @@ class TrainConfig:
         metavar="TOKEN",
         many=True,
     )
-    reserve: int = option(0, "Ids to keep free at the end.", panel="Vocabulary", metavar="N", least=0)
+    reserve: int = option(0, "Ids to keep free at the end.", panel="Vocabulary", least=0)
     count_specials: bool = option(
         True,
         "Whether special and reserved ids are part of --vocab-size; they are by default.",
@@ -248,14 +228,11 @@ class TrainConfig:
         metavar="GROUP=NUMBER",
         many=True,
     )
-    balance_from: int = option(
-        0, "Learn the first N tokens from all groups together.", panel="Vocabulary", metavar="N", least=0
-    )
+    balance_from: int = option(0, "Learn the first N tokens from all groups together.", panel="Vocabulary", least=0)
     balance_window: int | None = option(
         None,
         "Pass over a group that chose more than --balance-alpha / groups of the last N merges.",
         panel="Vocabulary",
-        metavar="N",
         least=1,
     )
     balance_alpha: str | None = option(  # a decimal
@@ -269,30 +246,24 @@ class TrainConfig:
         told_default="never",
     )
     delete_to: Literal["bytes", "walk"] = option(
-        "bytes",
-        "Its other occurrences become base symbols, or the living tokens it was made of.",
-        panel="Deletions",
-        choices=("bytes", "walk"),
+        "bytes", "Its other occurrences become base symbols, or the living tokens it was made of.", panel="Deletions"
     )
     delete_test: Literal["before", "after"] = option(  # train/engine/deletion.py
         "before",
         "before: merged / count before the merge >= T. after (the first PickyBPE): merged / (count after + merged) "
         "> T.",
         panel="Deletions",
-        choices=("before", "after"),
     )
-    superwords: str = option(
+    superwords: Literal["none", "boundless", "superbpe", "uw"] = option(
         "none",
         "Merges across chunk borders: competing with ordinary ones by count (BoundlessBPE), or after them over whole "
         "chunks (superbpe) or over any neighbours in a chunk of --stage2-pattern (uw).",
         panel="Most used",
-        choices=("none", "boundless", "superbpe", "uw"),
     )
     transition: int | None = option(  # living tokens at the end of phase one
         None,
         "superbpe, uw: tokens, special ones not counted, at which superwords begin.",
         panel="Superwords",
-        metavar="N",
         least=1,
         told_default="three quarters of them",
     )
@@ -309,15 +280,12 @@ class TrainConfig:
         panel="Superwords",
         metavar="NAME|REGEX",
     )
-    max_superword_words: int | None = option(
-        None, "No superword of more than N chunks.", panel="Superwords", metavar="N", least=2
-    )
+    max_superword_words: int | None = option(None, "No superword of more than N chunks.", panel="Superwords", least=2)
     forbid: str | None = option(None, "No superword in whose text this is found.", panel="Superwords", metavar="REGEX")
-    token_order: str = option(
+    token_order: Literal["latest-birth", "first-birth"] = option(
         "latest-birth",
         "Ids of tokens that were deleted and learned again: by the last time, or by the first.",
         panel="Deletions",
-        choices=("latest-birth", "first-birth"),
     )
     specials_first: bool = option(
         False, "Ids of special tokens before all others, or behind them.", panel="Compatibility", off="--specials-last"
@@ -339,13 +307,7 @@ class TrainConfig:
             chosen[name] = tuple(chosen.get(name, ()))
         encoding = chosen.get("encoding", "bytes")
         if encoding != "bytes":
-            if given.get("alphabet") not in (None, encoding):
-                symbols = "of its table" if encoding == "script" else "of the text"
-                raise UsageError(
-                    f"--alphabet {given['alphabet']}: the base symbols of --encoding {encoding} are those {symbols}. "
-                    f"Leave --alphabet out."
-                )
-            chosen["alphabet"] = encoding
+            chosen["alphabet"] = given.get("alphabet", encoding)
         if encoding == "chars" and not any(text.lower() == UNK for text in chosen["specials"]):
             chosen["specials"] = (*chosen["specials"], UNK)
         if "coverage" in chosen:
@@ -356,7 +318,13 @@ class TrainConfig:
         chosen["weights"] = parse_weights(chosen.get("weights", ()))
         chosen["balance_ratios"] = parse_weights(chosen.get("balance_ratios", ()), "--balance-ratio")
         if "balance_alpha" in chosen:
-            chosen["balance_alpha"] = _above_zero("--balance-alpha", chosen["balance_alpha"])
+            alpha = parse_decimal(chosen["balance_alpha"], _LARGEST_WEIGHT, _MOST_DECIMALS)
+            if not alpha:
+                raise UsageError(
+                    f"--balance-alpha {chosen['balance_alpha']}: a decimal number above 0 and at most "
+                    f"{_LARGEST_WEIGHT}, with at most {_MOST_DECIMALS} places, such as 1.5."
+                )
+            chosen["balance_alpha"] = format(alpha, "f")
         config = cls(**chosen)
         if config.superwords in STAGED and config.transition is None:
             config = replace(config, transition=config._usual_transition())
@@ -439,12 +407,13 @@ class TrainConfig:
             )
 
     def _check_values(self) -> None:
-        if self.encoding == "bytes":
-            refuse_values(TrainConfig, vars(self))
-        else:
-            refuse_values(TrainConfig, {**vars(self), "alphabet": None})
-            if self.alphabet != self.encoding:
-                raise UsageError(f"--alphabet {self.alphabet}: one of {self.encoding}.")
+        refuse_values(TrainConfig, vars(self))
+        if self.alphabet != self.encoding and {self.alphabet, self.encoding} & {"chars", "script"}:
+            symbols = {"script": "its table", "chars": "the text", "bytes": "UTF-8"}[self.encoding]
+            raise UsageError(
+                f"--alphabet {self.alphabet}: the base symbols of --encoding {self.encoding} are those of {symbols}. "
+                f"Leave --alphabet out."
+            )
 
     def _check_balance(self) -> None:
         if not self.balance:

@@ -12,6 +12,8 @@ from streambpe.errors import RunMismatch, UsageError
 from streambpe.options import option, options_of, refuse_values
 from streambpe.text.aliases import canonical
 
+SourceFormat = Literal["auto", "txt", "lines", "jsonl", "csv", "parquet"]
+
 
 @dataclass(frozen=True)
 class CountConfig:
@@ -23,25 +25,23 @@ class CountConfig:
         panel="Most used",
         metavar="NAME|REGEX",
     )
-    gaps: str = option(
-        "refuse", "Text that a REGEX leaves unmatched.", panel="Splitting", choices=("refuse", "keep"), untold=("drop",)
+    gaps: Literal["refuse", "keep", "drop"] = option(
+        "refuse", "Text that a REGEX leaves unmatched.", panel="Splitting", untold=("drop",)
     )
     split_scripts: bool = option(
         False, "Cut where the script changes, before splitting.", panel="Splitting", off="--no-split-scripts"
     )
-    bad_utf8: str = option(
+    bad_utf8: Literal["replace", "skip", "error"] = option(
         "replace",
         "Invalid bytes become U+FFFD, are left out, or end the job. Given by hand, it also takes files that are mostly "
         "not UTF-8.",
         panel="Corpus",
-        choices=("replace", "skip", "error"),
     )
     bad_lines: Literal["error", "skip"] = option(
         "error",
         "A line of jsonl, csv or --lines that cannot be read (no JSON, no such field, not a string; not UTF-8 with "
         "--bad-utf8 error) ends the job, or is left out and counted.",
         panel="Corpus",
-        choices=("error", "skip"),
     )
     sequences: bool = option(
         False,
@@ -50,17 +50,13 @@ class CountConfig:
         off="--no-sequences",
     )
     normalize: Literal["none", "nfc"] = option(
-        "none",
-        "Unicode normalisation before splitting; nfc is that of Unicode 16.0.0.",
-        panel="Splitting",
-        choices=("none", "nfc"),
+        "none", "Unicode normalisation before splitting; nfc is that of Unicode 16.0.0.", panel="Splitting"
     )
     unencodable: Literal["bytes", "drop", "error"] = option(
         "bytes",
         "Characters outside the SCRIPT table (unassigned in 16.0.0, private use): kept, dropped and counted, or the "
         "end of the count.",
         panel="Splitting",
-        choices=("bytes", "drop", "error"),
     )
 
     sample: str = option(
@@ -112,12 +108,8 @@ class SourceOptions:
     text_column: str | None = option(
         None, "The field of jsonl, csv and parquet.", panel="Most used", metavar="NAME", told_default="text"
     )
-    kind: str = option(
-        "auto",
-        "Of all sources, instead of judging by each file's name.",
-        flag="--format",
-        panel="Corpus",
-        choices=("auto", "txt", "lines", "jsonl", "csv", "parquet"),
+    kind: SourceFormat = option(
+        "auto", "Of all sources, instead of judging by each file's name.", flag="--format", panel="Corpus"
     )
     counts: bool = option(False, "The sources are tables of chunks and counts.", panel="Corpus")
     stdin_name: str = option("-", "What to call standard input.", panel="Corpus", metavar="NAME")
@@ -129,9 +121,7 @@ class SourceOptions:
         metavar="NAME=GLOB",
         many=True,
     )
-    group_by: str | None = option(
-        None, "Each folder's files are a group of its name.", panel="Corpus", choices=("folder",)
-    )
+    group_by: Literal["folder"] | None = option(None, "Each folder's files are a group of its name.", panel="Corpus")
 
     shard: str | None = option(
         None,

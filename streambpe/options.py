@@ -1,6 +1,6 @@
 """What an option is, stated once: at the field of the class that holds it.
 
-    min_frequency: int = option(1, "Stop when the best pair is rarer.", panel="Vocabulary", metavar="N", least=0)
+    min_frequency: int = option(1, "Stop when the best pair is rarer.", panel="Vocabulary", least=0)
 
 The options of the commands and their --help (cli/options.py), option files (option_file.py), the checks of choices and
 lower bounds (config.py), and the tests of the tables in docs/ all read it there. The classes: TrainConfig,
@@ -9,12 +9,13 @@ CountConfig, SourceOptions, Resources.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, field, fields
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import Any, Literal, SupportsIndex, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import structs
@@ -43,8 +44,8 @@ class Option(msgspec.Struct, frozen=True):
     help: str
     panel: str
     metavar: str | None = None
-    choices: tuple[str, ...] = ()
-    untold: tuple[str, ...] = ()  # values that only models of other programs have
+    choices: tuple[str, ...] = ()  # those of the field's Literal
+    untold: tuple[str, ...] = ()  # values of it that no user gives, but another option or a model made elsewhere
     least: int | None = None  # the smallest number allowed
     most: int | None = MOST  # the largest, where there is a smallest; None: who reads it knows more
     off: str = ""  # the flag that turns a switch off
@@ -81,22 +82,34 @@ def option(
     **more: Any,
 ) -> Any:
     """The field of a dataclass that is an option. `more`: the other fields of Option."""
+    if "least" in more:
+        more.setdefault("metavar", "N")
     known = {"option": Option("", flag, help, panel, **more)}
     if default_factory is not MISSING:
         return field(default_factory=default_factory, metadata=known)
     return field(default=default, metadata=known)
 
 
+@functools.cache
 def options_of(holder: type) -> Mapping[str, Option]:
     """The options among the fields of a dataclass, by the field's name."""
-    found = {}
+    found, kinds = {}, get_type_hints(holder)
     for of_class in fields(holder):
         if "option" in of_class.metadata:
             known = of_class.metadata["option"]
             flag = known.flag or "--" + of_class.name.replace("_", "-")
             default = None if of_class.default is MISSING else of_class.default
-            found[of_class.name] = structs.replace(known, name=of_class.name, flag=flag, default=default)
+            choices = tuple(text for text in _choices(kinds[of_class.name]) if text not in known.untold)
+            found[of_class.name] = structs.replace(
+                known, name=of_class.name, flag=flag, default=default, choices=choices
+            )
     return found
+
+
+def _choices(kind: Any) -> tuple[str, ...]:
+    """The values of a Literal, which may stand beside None."""
+    parts = get_args(kind)
+    return parts if get_origin(kind) is Literal else tuple(text for part in parts for text in _choices(part))
 
 
 def fitting(option: Option, value: Any) -> Any:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Any, Literal, TypedDict, cast
 
 from msgspec.structs import replace
 
@@ -45,8 +45,6 @@ from streambpe.system import (
 SMALLEST_MEMORY_BYTES = 256 * 10**6
 SMALLEST_SUPERWORDS_BYTES = 400 * 10**6
 BASE_BYTES = 96 << 20  # resident before any work: 45 MB of Python and data, 55 MB of library code in use
-ENGINES = ("auto", "threads", "processes", "ray")
-LEARNERS = ("core", "tables")
 DOCUMENT_SECONDS = 60  # of processor time that a pattern of the user's own may take on one document, unless given
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 LEFT_BEHIND_BYTES = 64 << 20  # what earlier stages leave in the allocators, at most
@@ -96,9 +94,7 @@ class Resources:
         metavar="SIZE",
         told_default="a quarter of RAM",
     )
-    threads: int = option(
-        help="At work at a time.", panel="Most used", metavar="N", least=1, most=None, told_default="all cores"
-    )
+    threads: int = option(help="At work at a time.", panel="Most used", least=1, most=None, told_default="all cores")
     temp_dir: Path | None = option(None, "Where to spill.", panel="Resources", metavar="DIR", told_default="inside RUN")
     max_disk_bytes: int | None = option(
         None,
@@ -114,11 +110,10 @@ class Resources:
         metavar="S",
         least=1,
     )
-    engine: str = option(
+    engine: Literal["auto", "threads", "processes", "ray"] = option(
         "auto",
         "Who counts or encodes: threads of one process, processes, processes where they are quicker, or Ray.",
         panel="Resources",
-        choices=ENGINES,
     )
     address: str | None = option(
         None,
@@ -127,8 +122,8 @@ class Resources:
         metavar="HOST:PORT",
         told_default="a Ray of its own",
     )
-    learner: str = option(
-        "core", "Who learns: the compiled core, or tables that SQL reads, slower.", panel="Resources", choices=LEARNERS
+    learner: Literal["core", "tables"] = option(
+        "core", "Who learns: the compiled core, or tables that SQL reads, slower.", panel="Resources"
     )
 
     def __post_init__(self) -> None:

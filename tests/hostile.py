@@ -102,7 +102,7 @@ def random_text(rng: random.Random, atoms: int) -> str:
 def preset_patterns() -> list[tuple[str, Pattern]]:
     """Every preset, plain and script-aware, by a readable name."""
     found = [(name, find_pattern(name)) for name in PRESETS]
-    splittable = [name for name, pattern in PRESETS.items() if pattern.expression and pattern.definition is None]
+    splittable = [name for name, pattern in PRESETS.items() if pattern.expression and not pattern.by_rules]
     found += [(f"{name}-scripts", find_pattern(name, split_scripts=True)) for name in splittable]
     return found
 

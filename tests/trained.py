@@ -22,6 +22,7 @@ from streambpe.model.vocabulary import Vocabulary
 from streambpe.text.patterns import PRESETS
 from streambpe.text.whitespace import WORD_MARK
 from tests import oracles
+from tests.oracles.splits import split_text
 from tests.samples import sample_text
 
 TEXT = sample_text(7, words=2500) + " in the end of the day it is the end of the line, and the day is at an end. " * 8
@@ -44,7 +45,7 @@ HOSTILE = [
 
 
 def chunks_of(pattern: str, text: str) -> list[bytes]:
-    return [chunk.encode() for chunk in PRESETS[pattern].split(text)]
+    return [chunk.encode() for chunk in split_text(PRESETS[pattern], text)]
 
 
 def log_of(

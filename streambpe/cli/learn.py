@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from streambpe.config import TrainConfig
     from streambpe.count_config import Counting
     from streambpe.resources import Resources
+    from streambpe.train.request import Request
 
 
 @click.command(cls=PanelCommand)
@@ -181,13 +182,27 @@ def train(
     for flag, value in models.items():
         why = "an option file holds no model and no text; RUN/train.toml has the options when the training is done"
         _refuse_together({flag: value, "--save-config": save_config}, why)
+    from streambpe.outputs import refuse_existing, whole_output
     from streambpe.train.commands import train as learn
+    from streambpe.train.made_with import describe_options
 
-    _save_config(save_config, force, run, name, counting, learning)
-    if extend is None:
-        _tell_superwords(run, name, counting, learning)
+    if save_config is not None:
+        refuse_existing(Path(save_config), force)
+    elif force:
+        raise UsageError("--force is about a file that is there already: give its name with --save-config.")
+
+    def tell_request(request: Request) -> None:
+        if save_config is not None:
+            with whole_output(Path(save_config)) as file:
+                file.write_text(describe_options(request.run, request.config, request.counting), encoding="utf-8")
+        if request.chosen and extend is None:
+            superwords = request.config.superwords
+            say(f"--superwords {superwords} takes {request.chosen} (`streambpe docs superwords`)")
+
     with stop_on_signals() as stop:
-        result = learn(run, sources, name=name, counting=counting, stop=stop, **given, **learning)
+        result = learn(
+            run, sources, name=name, counting=counting, stop=stop, on_request=tell_request, **given, **learning
+        )
     tell_training(result, as_json)
 
 
@@ -204,45 +219,6 @@ def _config_of(learning: dict[str, Any]) -> tuple[str, TrainConfig]:
     like = learning.pop("like") or "hf"
     config = TrainConfig.from_options(like, **learning)
     return like, config
-
-
-def _save_config(path: str | None, force: bool, run: str, name: str, counting: Counting, given: dict[str, Any]) -> None:
-    """For --save-config: write the options of a command as an option file."""
-    if path is None:
-        if force:
-            raise UsageError("--force is about a file that is there already: give its name with --save-config.")
-        return
-    from streambpe.config import TrainConfig
-    from streambpe.outputs import refuse_existing, whole_output
-    from streambpe.store.run import Run
-    from streambpe.train.made_with import describe_options
-    from streambpe.train.request import counting_for
-
-    like = given["like"]
-    config = TrainConfig.from_options(like or "hf", **_learning_asked(run, name, given))
-    refuse_existing(Path(path), force)
-    text = describe_options(Run(run), config, counting_for(like or "hf", config, counting, Run(run)))
-    with whole_output(Path(path)) as file:
-        file.write_text(text, encoding="utf-8")
-
-
-def _learning_asked(run: str, name: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The options of learning that are given, on top of those that the training was started with."""
-    from streambpe.store.run import Run
-    from streambpe.train.request import taken_over
-
-    asked = {key: value for key, value in given.items() if key != "like" and value not in (None, ())}
-    return taken_over(Run(run), name, given["like"]) | asked
-
-
-def _tell_superwords(run: str, name: str, counting: Counting, given: dict[str, Any]) -> None:
-    """Say which options --superwords sets because they are not given."""
-    from streambpe.store.run import Run
-    from streambpe.train.request import superwords_told
-
-    chosen = superwords_told(Run(run), given["like"], _learning_asked(run, name, given), counting)
-    if chosen:
-        say(f"--superwords {given['superwords']} takes {chosen} (`streambpe docs superwords`)")
 
 
 @click.command(cls=PanelCommand)

@@ -34,7 +34,7 @@ from streambpe.sources.not_text import TAKE_ANYWAY
 from streambpe.sources.read import Reader
 from streambpe.sources.source import BadUtf8, Block
 from streambpe.sources.stretches import Stretch
-from streambpe.text.chunker import Chunker
+from streambpe.text.chunker import Chunker, chunks_of
 from streambpe.text.marks import DOCUMENT_END
 from streambpe.threads import in_order
 
@@ -148,8 +148,8 @@ class BlockEncoder:
             return self._core().block_of_rows(*as_buffers(numbered.chunks), numbered.ids, hold), dropped
         except (SymbolRefused, TokenDead) as why:
             del self._local.core  # it stopped in the middle of a block
-            texts = (part.decode() for part in text.split(_MARK))
-            raise self.encoder.refused(why, chain.from_iterable(map(self.pattern.split, texts))) from None
+            chunks = (chunks_of(self.pattern, part.decode()) for part in text.split(_MARK))
+            raise self.encoder.refused(why, chain.from_iterable(chunks)) from None
 
     def text_of(self, block: Block) -> bytes:
         """The counting buffer of a block."""

@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 
 from streambpe.arrays import save_array
 from streambpe.core.encoding import END_OF_TEXT, WHOLE, TokenDead
-from streambpe.count_config import SourceOptions
+from streambpe.count_config import SourceFormat, SourceOptions
 from streambpe.encode import sidecar
 from streambpe.encode.blocks import EncodedBlock, Place
 from streambpe.encode.encoder import RunJoiner
@@ -170,7 +170,7 @@ def encode_corpus(
     eot: str | None = None,
     lines: bool = False,
     text_column: str | None = None,
-    kind: str = "auto",
+    kind: SourceFormat = "auto",
     bad_utf8: BadUtf8 | None = None,
     validation: str | float | None = None,
     shards: int | str | None = None,

@@ -1,8 +1,8 @@
 """A model made ready to encode: its tables for the core, and the core's encoders, one for each working thread.
 
-`replay.Model` says what a model means; the core (core/encode.h) does it. Here the core is told which symbols, pairs,
-stop words and splits there are, and what it cannot do is done: --normalize and --unencodable, runs of scripts, a
-pattern of the user's own, and messages.
+`replay.Model` holds the events by what they merge, delete and join; the core (core/encode.h) replays them. Here the
+core is told which symbols, pairs, stop words and splits there are, and what it cannot do is done: --normalize and
+--unencodable, runs of scripts, a pattern of the user's own, and messages.
 
 A stream of ids has END_OF_TEXT behind every document. Where superwords stay open it holds log ids, with WHOLE set on
 whole chunks; `model_ids` holds the model id of each.
@@ -41,7 +41,7 @@ from streambpe.model.eventlog import EventLog, Op
 from streambpe.model.events import OPS
 from streambpe.model.replay import Model
 from streambpe.store.models import encoding_pattern
-from streambpe.text.chunker import Chunker, core_split
+from streambpe.text.chunker import Chunker, chunks_of, core_split
 from streambpe.text.patterns import Pattern
 from streambpe.text.prepare import Normalize, UnencodableText, prepare
 from streambpe.text.script_blocks import Unencodable
@@ -216,7 +216,7 @@ class Encoder:
         """The chunks of one text, made ready as the training's text was (--unencodable, --normalize)."""
         if self.prepares and not text.isascii():
             text = self.prepare(text.encode())[0].decode()
-        return self.pattern.split(text)
+        return chunks_of(self.pattern, text)
 
     def id_list(self, text: bytes) -> list[int]:
         """One text in UTF-8 -> its model ids."""
@@ -227,7 +227,7 @@ class Encoder:
         try:
             ids = core.id_list(text)
         except (SymbolRefused, TokenDead) as why:
-            raise self.refused(why, self.pattern.split(text.decode())) from None
+            raise self.refused(why, chunks_of(self.pattern, text.decode())) from None
         self._idle.append(core)
         return ids
 
@@ -240,12 +240,12 @@ class Encoder:
             if core_split(self.pattern) is not None:
                 made = core.block(Chunker(self.pattern).ready(text), hold)
             else:
-                chunks = [chunk.encode() for chunk in self.pattern.split(text.decode())]
+                chunks = [chunk.encode() for chunk in chunks_of(self.pattern, text.decode())]
                 data = np.frombuffer(b"".join(chunks), np.uint8)
                 rows = np.arange(len(chunks), dtype=np.int32)
                 made = core.block_of_rows(np.cumsum([0, *map(len, chunks)]), data, rows, hold)
         except (SymbolRefused, TokenDead) as why:
-            raise self.refused(why, self.pattern.split(text.decode())) from None
+            raise self.refused(why, chunks_of(self.pattern, text.decode())) from None
         self._idle.append(core)
         return made
 

@@ -26,7 +26,7 @@ from streambpe.resources import Resources
 from streambpe.sources.decode import block_text, naming_documents
 from streambpe.sources.read import Reader
 from streambpe.sources.samples import bucketed, sampled
-from streambpe.sources.source import BadUtf8, Source
+from streambpe.sources.source import Source
 from streambpe.store.merge import merge_ranges, merged_lists
 from streambpe.store.parts import Part, PartWriter, list_parts, write_part
 from streambpe.store.run import Run
@@ -110,7 +110,7 @@ class _Counting:
         def advance(read: int) -> None:
             meter.done += read
 
-        policy: BadUtf8 = self._config.bad_utf8  # type: ignore[assignment]
+        policy = self._config.bad_utf8
         reader = Reader(
             self._pattern, self._sizes.block, self._sizes.most, on_read=advance, whole_lines=True
         )  # a document must be whole for its hash

@@ -29,7 +29,7 @@ from streambpe.sources.decode import block_text
 from streambpe.sources.digests import digest_stretches
 from streambpe.sources.read import Reader
 from streambpe.sources.remote.address import has_place
-from streambpe.sources.source import BadUtf8, Source
+from streambpe.sources.source import Source
 from streambpe.sources.streams import look_at
 from streambpe.store.chunks import Folded, group_row, half_of_spare, range_bytes
 from streambpe.store.counted import CorpusDigest, read_rows
@@ -176,7 +176,7 @@ def _check_tables(
         found["group_counts"] = run_sql(con, "checks/group_counts")
         run_sql(con, "make_recount")  # what was added up is needed no more
         run_sql(con, "make_group_recount")
-        for table, row in check_trainings(con, run, at_once, meter):
+        for table, row in check_trainings(con, run, at_once, meter, told):
             found.setdefault(table, []).append(row)
         scratch = None if place is None else copy_run(run, place / "run", mine)
     if scratch is not None:
@@ -278,5 +278,4 @@ def _check_file(
 def _bad_lines(source: Source, pattern: Pattern, config: CountConfig, at_once: int) -> int:
     """How many lines of a source are left out, read again."""
     reader = Reader(pattern, at_once, 1 << 30, whole_lines=config.reads_whole_lines)
-    policy: BadUtf8 = config.bad_utf8  # type: ignore[assignment]
-    return sum(block_text(block, policy, config.bad_lines).bad_lines for block in reader.blocks(source))
+    return sum(block_text(block, config.bad_utf8, config.bad_lines).bad_lines for block in reader.blocks(source))

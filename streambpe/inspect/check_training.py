@@ -1,34 +1,32 @@
 """Comparing the tables of a training with its event log; part of `streambpe check`.
 
-    events   equal the event log; while a training goes on, its journal up to the last fold
+    events   equal the event log
     tokens   the alphabet and the stop words of the log, and what the events made
     batches  cover the events without gaps
     vetoed   as many as table facts says
     facts    how many events, which digest, what size
     balance  the texts that groups are measured on are those that were counted
 
-What follows from the counts too (pairs, token counts, neighbours of superwords) is compared by learning again
-(learned_again.py).
+A training that is not done has no log yet, and is told of. What follows from the counts too (pairs, token counts,
+neighbours of superwords) is compared by learning again (learned_again.py).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
 import duckdb
-import msgspec
 
 from streambpe.config import TrainConfig
 from streambpe.errors import EventLogError, ModelError, RunError
 from streambpe.model.alphabet import Alphabet
-from streambpe.model.eventlog import Event, Header, events_digest, read_event_log
+from streambpe.model.eventlog import EventLog, events_digest, read_event_log
 from streambpe.progress import Meter
 from streambpe.store.database import list_trainings, use_training
 from streambpe.store.identity import refuse_other_log
-from streambpe.store.journal import Journal
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.training_files import extended_path, journal_path, log_path
@@ -43,19 +41,11 @@ _MAY_MISS = {"token_counts_at", "left_out", "sha256", "size", "reached", "pair_f
 _FACTS = {"journal", "config", "events", "batches", "vetoed", "state", "pair_counts_at"} | _MAY_MISS
 
 
-class TrainingSource(msgspec.Struct, frozen=True):
-    """What a training's tables are compared with."""
-
-    config: TrainConfig
-    corpus: str  # sha256 of the counts it learns from
-    events: Sequence[Event]
-    header: Header | None = None  # of the log, once it is finished
-
-
 def check_trainings(
-    con: duckdb.DuckDBPyConnection, run: Run, range_bytes: int, meter: Meter
+    con: duckdb.DuckDBPyConnection, run: Run, range_bytes: int, meter: Meter, told: list[str]
 ) -> Iterator[tuple[str, Row]]:
-    """(table, row) for every row that does not add up. `con` is open read-only; `meter` is told how far it is."""
+    """(table, row) for every row that does not add up. `con` is open read-only; `meter` is told how far it is, `told`
+    of trainings that are not done."""
     names = list_trainings(con)
     logs = {path.name.removesuffix(".events.jsonl") for path in run.path.glob("*.events.jsonl")}
     for name in sorted({"main" if log == "model" else log for log in logs} - set(names)):
@@ -67,68 +57,49 @@ def check_trainings(
         use_training(con, name)
         facts = read_facts(con)
         try:
-            source = read_source(run, name, facts)
+            log = read_log(run, name, facts)
         except (EventLogError, ModelError, RunError) as why:
             yield f"{name}.events", (str(why),)
             continue
-        if source is not None:
-            for table, row in _check_one(con, run, facts, source, range_bytes):
+        if log is not None:
+            for table, row in _check_one(con, run, facts, log, range_bytes):
                 yield f"{name}.{table}", row
+        elif facts.get("state") == "unfinished":
+            told.append(f"training {name} is not done yet: its tables are checked when it is.")
     use_training(con, "main")
 
 
-def read_source(run: Run, name: str, facts: dict[str, str]) -> TrainingSource | None:
-    """What a training's tables, of which these are the facts, are compared with; None if they show nothing of it."""
-    path, log_file = journal_path(run, name), log_path(run, name)
-    if path.exists() and facts.get("state") != "done":
-        journal = Journal.read(path, mend=False)
-        number, _, superwords = facts.get("journal", "").partition("+")
-        if number != journal.number:
-            return None  # nothing of this journal is folded yet
-        events = list(journal.events)
-        if superwords:
-            events += _read_supermerges(run, name, superwords)
-        config, events = config_of(journal.training), events[: int(facts["events"])]
-        _refuse_other_model(run, name, config, events)
-        return TrainingSource(config, journal.training["corpus"], events)
-    if not log_file.exists():
-        if facts and not path.exists():
-            raise RunError(f"{log_file} is gone; train again to make it anew")
+def read_log(run: Run, name: str, facts: dict[str, str]) -> EventLog | None:
+    """What a training's tables, of which these are the facts, are compared with; None while they show another state:
+    it is not done, or a larger vocabulary was just written."""
+    goes_on, path = journal_path(run, name).exists(), log_path(run, name)
+    if goes_on and facts.get("state") != "done":
         return None
-    refuse_other_log(log_file)
-    log = read_event_log(log_file)
-    header = log.header
-    if path.exists() and facts.get("sha256") != events_digest(log.events):
-        return None  # a larger vocabulary was just written; the tables still show the smaller one
-    identity = {
-        "config": header.config,
-        "specials": [special.text for special in header.specials],
-        "reserve": header.reserved,
-    }
-    config = config_of(identity)
-    _refuse_other_model(run, name, config, log.events)
-    return TrainingSource(config, header.corpus["sha256"], log.events, header)
-
-
-def _refuse_other_model(run: Run, name: str, config: TrainConfig, events: Sequence[Event]) -> None:
-    """An error if a training's events do not begin with those of the model that it extends."""
-    if config.extends is not None:
-        found = Inherited.read(run, name, config.extends)
-        if tuple(events[: found.events]) != tuple(found.log.events):
+    if not path.exists():
+        if facts and not goes_on:
+            raise RunError(f"{path} is gone; train again to make it anew")
+        return None
+    refuse_other_log(path)
+    log = read_event_log(path)
+    if goes_on and facts.get("sha256") != events_digest(log.events):
+        return None
+    extends = config_of_log(log).extends
+    if extends is not None:
+        found = Inherited.read(run, name, extends)
+        if tuple(log.events[: found.events]) != tuple(found.log.events):
             raise RunError(f"the events do not begin with those of {extended_path(run, name).name}")
+    return log
 
 
-def _read_supermerges(run: Run, name: str, number: str) -> Sequence[Event]:
-    """What phase two has learned so far, by the number of its journal."""
-    for path in (run.path / "training" / name).glob("superwords-*/supermerges.events"):
-        journal = Journal.read(path, mend=False)
-        if journal.number == number:
-            return journal.events
-    raise RunError(f"the superwords learned so far are gone from {run.path / 'training' / name}; train again")
+def config_of_log(log: EventLog) -> TrainConfig:
+    """The options of a training that is done."""
+    header = log.header
+    specials = [special.text for special in header.specials]
+    return config_of({"config": header.config, "specials": specials, "reserve": header.reserved})
 
 
 def config_of(training: Mapping[str, Any]) -> TrainConfig:
-    """The options of a training, from its journal or its log."""
+    """The options of a training, as its journal and table facts have them."""
     ours = {f.name for f in fields(TrainConfig)}
     given = {key: value for key, value in training["config"].items() if key in ours}
     given["block_tokens"] = tuple(given["block_tokens"])
@@ -136,46 +107,42 @@ def config_of(training: Mapping[str, Any]) -> TrainConfig:
 
 
 def _check_one(
-    con: duckdb.DuckDBPyConnection, run: Run, facts: dict[str, str], source: TrainingSource, range_bytes: int
+    con: duckdb.DuckDBPyConnection, run: Run, facts: dict[str, str], log: EventLog, range_bytes: int
 ) -> Iterator[tuple[str, Row]]:
     """See check_trainings."""
-    con.register("logged_events", event_rows(source.events, 0))
+    con.register("logged_events", event_rows(log.events, 0))
     for row in run_sql(con, "checks/events"):
         yield "events", row
-    for row in run_sql(con, "checks/batches", events=len(source.events), batches=int(facts.get("batches", -1))):
+    for row in run_sql(con, "checks/batches", events=len(log.events), batches=int(facts.get("batches", -1))):
         yield "batches", row
     vetoed = len(run_sql(con, "get_vetoed"))
     if str(vetoed) != facts.get("vetoed"):
         yield "vetoed", (vetoed, "rows, where table facts says", facts.get("vetoed"))
-    tokens = 0
-    if source.header is not None:
-        book = TokenTable.of(
-            Alphabet.from_header(source.header.alphabet), [word.content for word in source.header.stop_words]
-        )
-        book.add(source.events, 0)
-        con.register("logged_tokens", book.rows(0))
-        for row in run_sql(con, "checks/tokens"):
-            yield "tokens", row
-        con.unregister("logged_tokens")
-        tokens = len(book.contents) - len(book.dead)
+    book = TokenTable.of(Alphabet.from_header(log.header.alphabet), [word.content for word in log.header.stop_words])
+    book.add(log.events, 0)
+    con.register("logged_tokens", book.rows(0))
+    for row in run_sql(con, "checks/tokens"):
+        yield "tokens", row
+    con.unregister("logged_tokens")
     con.unregister("logged_events")
-    for row in _check_facts(facts, source, tokens):
+    config = config_of_log(log)
+    for row in _check_facts(facts, log, config, len(book.contents) - len(book.dead)):
         yield "facts", row
-    for digest in source.config.balanced_on.values():
+    for digest in config.balanced_on.values():
         try:
             read_text(run, digest, range_bytes)
         except RunError as why:
             yield "balance", (str(why),)
 
 
-def _check_facts(facts: dict[str, str], source: TrainingSource, tokens: int) -> Iterator[Row]:
+def _check_facts(facts: dict[str, str], log: EventLog, config: TrainConfig, tokens: int) -> Iterator[Row]:
     """Check what table facts says of the training, where the log says it too. `tokens`: those that live at its end."""
-    found = {"state": "unfinished", "events": str(len(source.events)), "sha256": "", "size": "", "reached": ""}
-    if source.header is not None:
-        size = tokens + source.config.extra_ids
-        full = source.config.vocab_size + (0 if source.config.count_specials else source.config.extra_ids)
-        found |= {"state": "done", "sha256": events_digest(source.events), "size": str(size)}
-        found["reached"] = str(size >= full).lower()
+    size = tokens + config.extra_ids
+    full = config.vocab_size + (0 if config.count_specials else config.extra_ids)
+    found = {
+        "state": "done", "events": str(len(log.events)), "sha256": events_digest(log.events), "size": str(size),
+        "reached": str(size >= full).lower(),
+    }  # fmt: skip
     for key, value in found.items():
         if facts.get(key, "") != value:
             yield key, facts.get(key), value
@@ -186,8 +153,8 @@ def _check_facts(facts: dict[str, str], source: TrainingSource, tokens: int) -> 
     if facts.get("pair_counts_at") and "pair_floor" not in facts:
         yield "pair_floor", None, "missing"
     stated = json.loads(facts.get("config", "{}"))
-    if "config" not in stated or config_of(stated) != source.config or stated["corpus"] != source.corpus:
+    if "config" not in stated or config_of(stated) != config or stated["corpus"] != log.header.corpus["sha256"]:
         yield "config", facts.get("config"), "not what the log says"
-    told_at, events = facts.get("pair_counts_at", ""), len(source.events)
-    if told_at and (int(told_at) != events if source.header is not None else int(told_at) > events):
-        yield "pair_counts_at", told_at, str(events)
+    told_at = facts.get("pair_counts_at", "")
+    if told_at and int(told_at) != len(log.events):
+        yield "pair_counts_at", told_at, str(len(log.events))

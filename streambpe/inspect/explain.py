@@ -112,8 +112,9 @@ def explain_text(encoder: Encoder, text: str) -> Explanation:
             last, step = index, step + 1
             rows.append(_row(encoder, chunk, step, index, _did(encoder, event), sequence))
         ended.append(sequence)
-    rows += _across(encoder, ended, stops)
-    ids = encoder.named(model.join_chunks(ended))
+    joined, more = _joined(encoder, ended, stops)
+    rows += more
+    ids = encoder.named(joined)
     return Explanation(f"{quoted(text.encode())}: {len(chunks)} chunks, {len(ids)} tokens, ids {ids}", rows)
 
 
@@ -124,7 +125,9 @@ def _next_event(encoder: Encoder, sequence: Sequence[int], last: int) -> int | N
     return min(found, default=None)
 
 
-def _across(encoder: Encoder, ended: list[list[int]], stops: set[int]) -> list[Row]:
+def _joined(encoder: Encoder, ended: list[list[int]], stops: set[int]) -> tuple[list[int], list[Row]]:
+    """(the log ids of the text, a row for each supermerge across chunks)."""
+    ids: list[int] = []
     rows: list[Row] = []
     run: list[int] = []
     for chunk in [*ended, []]:
@@ -132,16 +135,14 @@ def _across(encoder: Encoder, ended: list[list[int]], stops: set[int]) -> list[R
             run.append(chunk[0])
             continue
         step = 0
-        while True:
-            waiting = [encoder.model.supermerges[p] for p in pairwise(run) if p in encoder.model.supermerges]
-            if not waiting:
-                break
+        while waiting := [encoder.model.supermerges[p] for p in pairwise(run) if p in encoder.model.supermerges]:
             event = encoder.model.events[min(waiting)]
             run = merge(run, event.pair, event.id)
             step += 1
             rows.append(_row(encoder, "(across chunks)", step, min(waiting), _did(encoder, event), run))
+        ids += [*run, *chunk]
         run = []
-    return rows
+    return ids, rows
 
 
 def _row(encoder: Encoder, chunk: str, step: int, index: int | None, did: str, sequence: Sequence[int]) -> Row:

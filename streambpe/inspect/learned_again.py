@@ -23,9 +23,10 @@ from typing import Any
 
 import duckdb
 
+from streambpe.config import TrainConfig
 from streambpe.disk import disk_full_explained
 from streambpe.errors import EventLogError, ModelError, RunError, StreambpeError
-from streambpe.inspect.check_training import MOST_PROBLEMS, TrainingSource, read_source
+from streambpe.inspect.check_training import MOST_PROBLEMS, config_of_log, read_log
 from streambpe.model.eventlog import EventLog, header_line, read_event_log
 from streambpe.model.events import event_line
 from streambpe.progress import Meter
@@ -92,45 +93,42 @@ def learn_again(
             use_training(con, name)
             facts = read_facts(con)
         try:
-            source = read_source(run, name, facts)
+            log = read_log(run, name, facts)
         except (EventLogError, ModelError, RunError):
-            source = None  # `check` says so without learning anything
-        if source is None:
+            log = None  # `check` says so without learning anything
+        if log is None:
             continue
-        if source.header is None:
-            told.append(f"training {name} is not done yet: it was compared with its journal, and not learned again.")
-            continue
-        if source.corpus != sha256:
+        if log.header.corpus["sha256"] != sha256:
             told.append(
                 f"training {name} was learned from other counts than there are now, so it could not be learned again; "
                 f"only its event log and what follows from that were checked."
             )
             continue
-        meter.begin(f"learning {name} again", len(source.events), "events")
+        meter.begin(f"learning {name} again", len(log.events), "events")
         try:
-            found = _learn(run, name, again, source, resources, meter)
+            found = _learn(run, name, again, config_of_log(log), resources, meter)
         except StreambpeError as why:
             told.append(f"training {name} could not be learned again: {why}")
             continue
-        for row in _compare_logs(source, found):
+        for row in _compare_logs(log, found):
             yield f"{name}.events", row
         with contextlib.closing(open_store(run.state, read_only=True, **database)) as con:
-            for table, row in _compare_tables(con, name, again, source, told):
+            for table, row in _compare_tables(con, name, again, log, told):
                 yield f"{name}.{table}", row
 
 
-def _learn(run: Run, name: str, again: str, source: TrainingSource, resources: Resources, meter: Meter) -> EventLog:
+def _learn(run: Run, name: str, again: str, config: TrainConfig, resources: Resources, meter: Meter) -> EventLog:
     """What a training learns now."""
-    if source.config.extends is not None:
+    if config.extends is not None:
         shutil.copyfile(extended_path(run, name), extended_path(run, again))
-        meter.done = Inherited.read(run, name, source.config.extends).events
+        meter.done = Inherited.read(run, name, config.extends).events
 
     def on_batch(batch: Batch) -> None:
         meter.advance(len(batch.id) + len(batch.deleted))
 
-    resources = replace(resources, learner="core" if source.config.balance else "tables")
+    resources = replace(resources, learner="core" if config.balance else "tables")
     tuning = EngineTuning(floor_ratio=_ALL_PAIRS)
-    trainer = Trainer(run, source.config, name=again, resources=resources, on_batch=on_batch, tuning=tuning,
+    trainer = Trainer(run, config, name=again, resources=resources, on_batch=on_batch, tuning=tuning,
                       allow_partial=True)  # fmt: skip
     try:
         trainer.run()
@@ -141,23 +139,22 @@ def _learn(run: Run, name: str, again: str, source: TrainingSource, resources: R
             left.unlink(missing_ok=True)
 
 
-def _compare_logs(source: TrainingSource, found: EventLog) -> Iterator[Row]:
+def _compare_logs(log: EventLog, found: EventLog) -> Iterator[Row]:
     """The first event that differs, as (number, what stands there, what should); and what differs in the header."""
-    assert source.header is not None
-    held, learned = (json.loads(header_line(header, 0, "")) for header in (source.header, found.header))
+    held, learned = (json.loads(header_line(header, 0, "")) for header in (log.header, found.header))
     for one in (held, learned):
         one["corpus"].pop("left_out", None)  # what else there was to count
     for key in sorted(held.keys() | learned.keys()):
         if held.get(key) != learned.get(key):
             yield "header", key, held.get(key), learned.get(key)
-    for seq, (one, other) in enumerate(itertools.zip_longest(source.events, found.events)):
+    for seq, (one, other) in enumerate(itertools.zip_longest(log.events, found.events)):
         if one != other:
             yield seq, *(None if event is None else event_line(event).decode().strip() for event in (one, other))
             return
 
 
 def _compare_tables(
-    con: duckdb.DuckDBPyConnection, name: str, again: str, source: TrainingSource, told: list[str]
+    con: duckdb.DuckDBPyConnection, name: str, again: str, log: EventLog, told: list[str]
 ) -> Iterator[tuple[str, Row]]:
     """(table, row) of the rows that only one of the two trainings has. Pairs too rare for the machine to tell may
     stand in one only."""
@@ -170,7 +167,7 @@ def _compare_tables(
         if held.get(key) != learned.get(key):
             yield "facts", (key, held.get(key), learned.get(key))
     # vetoes of words are not carried over where a training with superwords is grown; a kill leaves no token counts
-    fewer = {"vetoed"} if source.config.superwords != "none" else set()
+    fewer = {"vetoed"} if config_of_log(log).superwords != "none" else set()
     if not held.get("token_counts_at"):
         fewer.add("token_counts")
     for table in _TABLES:

@@ -35,7 +35,7 @@ from streambpe.runners.ray import refuse_missing_engine, workers_on
 from streambpe.sources.decode import block_text, naming_documents
 from streambpe.sources.find import find_sources
 from streambpe.sources.samples import sampled
-from streambpe.sources.source import BadUtf8, Source
+from streambpe.sources.source import Source
 from streambpe.system import available_memory
 from streambpe.text.chunker import ChunkCounts, Chunker
 from streambpe.text.patterns import Pattern
@@ -226,7 +226,6 @@ def grow(
     chunker, subsets = Chunker(pattern), Subsets()
     files: list[str] = []
     disk_bytes = 0.0
-    policy: BadUtf8 = options.bad_utf8  # type: ignore[assignment]
     windows = draw_windows(sources, rehearse_bytes, pattern)
     for source, of_source in itertools.groupby(windows, key=lambda window: window[0].source):
         path, argument = sample_path(source, folder / f"{len(files):06d}")
@@ -236,10 +235,10 @@ def grow(
                 write(block)
                 disk_bytes += its_bytes
                 meter.advance(round(its_bytes))
-                made = block_text(block, policy, options.bad_lines)
-                made = prepared(block, sampled(block, made, options.one_in, policy), options)
+                made = block_text(block, options.bad_utf8, options.bad_lines)
+                made = prepared(block, sampled(block, made, options.one_in, options.bad_utf8), options)
                 counts = ChunkCounts(chunker, 1 << 40)
-                with naming_documents(block, policy, made.chosen):
+                with naming_documents(block, options.bad_utf8, made.chosen):
                     counts.add(made.text)
                 subsets.add(counts)
     if not subsets.rows:

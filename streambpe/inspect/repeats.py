@@ -28,7 +28,7 @@ from streambpe.sources.decode import block_text
 from streambpe.sources.read import Reader
 from streambpe.sources.remote.address import has_place
 from streambpe.sources.samples import document_hashes, is_chosen, sampled, text_hash
-from streambpe.sources.source import BadUtf8, Source
+from streambpe.sources.source import Source
 from streambpe.store.chunks import half_of_spare
 from streambpe.store.database import append, open_store
 from streambpe.store.run import Run
@@ -104,7 +104,6 @@ def find_repeats(
     pattern = find_pattern(config.pattern, gaps=config.gaps, split_scripts=config.split_scripts)
     folder = resources.temp_dir or run.path / "tmp"
     sizes = Sizes.of(resources)
-    policy: BadUtf8 = config.bad_utf8  # type: ignore[assignment]
     meter.begin("comparing documents", sum(spans[0].file_bytes for spans in sources.values()))
 
     def advance(read: int) -> None:
@@ -113,11 +112,11 @@ def find_repeats(
     def of_blocks(source: Source) -> Iterator[npt.NDArray[np.uint64]]:
         reader = Reader(pattern, sizes.block, sizes.most, on_read=advance, whole_lines=True)
         for block in reader.blocks(source):
-            made = sampled(block, block_text(block, policy, config.bad_lines), config.one_in, policy)
+            made = sampled(block, block_text(block, config.bad_utf8, config.bad_lines), config.one_in, config.bad_utf8)
             yield document_hashes(made.text)[0]
 
     def of_file(source: Source) -> Iterator[npt.NDArray[np.uint64]]:
-        hashed = np.array([text_hash(source, policy)], np.uint64)
+        hashed = np.array([text_hash(source, config.bad_utf8)], np.uint64)
         yield hashed[is_chosen(hashed[:, 0], config.one_in)]
         meter.done += source.bytes
 

@@ -1,19 +1,7 @@
-"""What a model means: a chunk is encoded by replaying the events on it.
+"""What the events of a log come to: which tokens live, with which ids, and which events merge, delete and join them.
 
-Slow and obvious; every fast encoder must agree with it. Inside a chunk the events happen in
-the order they were learned: among the merges whose pair stands there and the deletions whose
-token stands there, take the smallest event index above the last one used, apply it to the
-whole chunk, go on. With events 0: a b -> ab, 1: ab c -> abc, 2: delete ab -> a b,
-
-    b"abcab"  ->  a b c a b  -0->  ab c ab  -1->  abc ab  -2->  abc a b
-
-The index must grow: after event 2 the pair a b stands there again, but event 0 is over.
-Then superwords: a chunk that ended as one token may join its neighbours, again by smallest
-index first, but with no growing rule (a supermerge never undoes another):
-
-    5: " of" " the" -> " of the"      [" of"] [" the"] ["x", "y"]  ->  [" of the"] ["x", "y"]
-
-A chunk that is a stop word is its id, and no supermerge reaches across it.
+How a text is encoded by replaying them is told in docs/encode.md; the core does it (core/encode.h), and
+tests/oracles/replay.py is the slow judge of it.
 
 Log ids are what events speak of. Model ids, the dense numbers encoders hand out, cover the
 living tokens only: base alphabet, stop words, learned tokens by latest birth, then special
@@ -24,13 +12,11 @@ version 2 special tokens and reserved places have the ids that the header says, 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, groupby, pairwise
+from itertools import chain
 
-from streambpe.errors import EventLogError, UnknownSymbol, quoted
-from streambpe.model.alphabet import UNKNOWN, Alphabet, Unknown
-from streambpe.model.codecs import shown_content
+from streambpe.errors import EventLogError
+from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event, EventLog, Header, Op
 from streambpe.model.events import DELETE, OPS, Events
 from streambpe.model.vocabulary import Vocabulary
@@ -196,102 +182,6 @@ class Model:
         self.reserved_ids = list(range(end - self.header.reserved, end))
         return {log: model for model, log in enumerate(living, first_token)}
 
-    # Encoding, in log ids.
-
-    def encode_chunk(self, chunk: bytes, unknown: Unknown | None = None) -> list[int]:
-        """One chunk -> log ids. A symbol outside the alphabet: an error, or UNKNOWN in a model with unk."""
-        if chunk in self.vocabulary.stop_ids:
-            return [self.vocabulary.stop_ids[chunk]]
-        if unknown is None:
-            unknown = "error" if self.header.unk is None else "unk"
-        return self.encode_symbols(self.alphabet.split(chunk, unknown))
-
-    def encode_symbols(self, symbols: Sequence[int]) -> list[int]:
-        """Replay the merges and deletions on one chunk given as base symbol ids."""
-        sequence = list(symbols)
-        last = -1
-        while True:
-            best = None
-            for pair in pairwise(sequence):
-                best = _sooner(best, _next_index(self.merges.get(pair, ()), last))
-            for number in sequence:
-                best = _sooner(best, _next_index(self.deletions.get(number, ()), last))
-            if best is None:
-                return sequence
-            event = self.events[best]
-            if event.op is Op.DELETE:
-                sequence = split(sequence, event.id, event.into)
-            else:
-                sequence = merge(sequence, event.pair, event.id)
-            last = best
-
-    def join_chunks(self, encoded: Iterable[Sequence[int]]) -> list[int]:
-        """The encoded chunks of one document, in order -> its ids, superwords joined."""
-        result: list[int] = []
-        run: list[int] = []
-        for chunk in encoded:
-            if len(chunk) == 1 and chunk[0] not in self.vocabulary.stop_ids.values():
-                run.append(chunk[0])
-            else:
-                result += self._join_run(run)
-                result += chunk
-                run = []
-        return result + self._join_run(run)
-
-    def _join_run(self, run: list[int]) -> list[int]:
-        while True:
-            indices = [self.supermerges[pair] for pair in pairwise(run) if pair in self.supermerges]
-            if not indices:
-                return run
-            event = self.events[min(indices)]
-            run = merge(run, event.pair, event.id)
-
-    def encode_chunks(self, chunks: Iterable[bytes], unknown: Unknown | None = None) -> list[int]:
-        """One document, already cut into chunks -> log ids."""
-        return self.join_chunks(self.encode_chunk(chunk, unknown) for chunk in chunks)
-
-    # Model ids and decoding.
-
-    def to_model_ids(self, log_ids: Iterable[int]) -> list[int]:
-        """Log ids -> model ids; UNKNOWN becomes the model's unknown token."""
-        result = []
-        for number in log_ids:
-            if number == UNKNOWN:
-                if self.header.unk is None:
-                    raise UnknownSymbol("the model has no unknown token")
-                result.append(self.special_ids[self.header.unk])
-            elif number in self.model_id:
-                result.append(self.model_id[number])
-            else:
-                raise KeyError(
-                    f"token {quoted(self.content(number))} (log id {number}) was deleted and has no model id; "
-                    f"only models with --delete-to pair leave such tokens in a text"
-                )
-        return result
-
     def content(self, log_id: int) -> bytes:
         """What a log id stands for."""
         return self.vocabulary[log_id].content
-
-    def decode_bytes(self, model_ids: Iterable[int]) -> bytes:
-        """Model ids -> the bytes they stand for; special tokens give their text."""
-        texts = {number: text.encode() for text, number in self.special_ids.items()}
-        texts |= {self.model_id[number]: chunk for chunk, number in self.vocabulary.stop_ids.items()}
-        decoded: list[bytes] = []
-        for is_text, stretch in groupby(model_ids, texts.__contains__):
-            if is_text:
-                decoded += [texts[number] for number in stretch]
-            else:
-                contents = b"".join(self.content(self.log_id[number]) for number in stretch)
-                decoded.append(shown_content(self.alphabet, contents))
-        return b"".join(decoded)
-
-
-def _next_index(indices: Sequence[int], last: int) -> int | None:
-    """The smallest of the growing indices above last."""
-    place = bisect_right(indices, last)
-    return indices[place] if place < len(indices) else None
-
-
-def _sooner(a: int | None, b: int | None) -> int | None:
-    return b if a is None else a if b is None else min(a, b)

@@ -280,5 +280,5 @@ def _kind_of(path: str, how: SourceOptions) -> Kind:
         return "counts"
     known = _KIND_OF_SUFFIX.get(Path(strip_compression(path)[0]).suffix, "txt")
     if how.kind != "auto":
-        known = how.kind  # type: ignore[assignment]
+        known = how.kind
     return "lines" if how.lines and known == "txt" else known

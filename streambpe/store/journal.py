@@ -85,8 +85,8 @@ class Journal(msgspec.Struct):
         self._unwritten, self._summed, self.saved = [], 0, True
 
     @classmethod
-    def read(cls, path: Path, *, mend: bool = True) -> Journal:
-        """What is on disk, up to the last whole pass; `mend`: the rest is cut off the file too."""
+    def read(cls, path: Path) -> Journal:
+        """What is on disk, up to the last whole pass; the rest is cut off the file."""
         data = path.read_bytes()
         lines = data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]
         if not lines:
@@ -116,7 +116,7 @@ class Journal(msgspec.Struct):
                     f"{path} line {number} is damaged ({why}). Cut the file off before that line and resume: "
                     f"learning is deterministic and goes on from there."
                 ) from None
-        if mend and whole[0] < len(data):
+        if whole[0] < len(data):
             with path.open("r+b") as file:
                 file.truncate(whole[0])
         journal.events.truncate(whole[1])

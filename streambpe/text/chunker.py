@@ -5,7 +5,7 @@ A counting buffer holds documents, each ended by a mark (`marks`), or one stretc
     b"the cat\\xffthe dog\\xff"   counted    "the" 2, " cat" 1, " dog" 1
                                  numbered   [" cat", " dog", "the"] and 2 0 -1 2 1 -1   (-1 ends a document)
 
-The definition of every split is Pattern.split; tests compare both ways with it on hostile text.
+Tests compare both ways with the definition of every split (tests/oracles/splits.py) on hostile text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from streambpe.text.patterns import SCRIPT_SPECIFIC_GPT4O, Pattern
 from streambpe.text.script_blocks import character_groups
 from streambpe.text.script_rules import TAKE_SPACE
 from streambpe.text.script_runs import mark_script_runs
-from streambpe.text.split import split_texts
+from streambpe.text.split import find_chunks, split_texts
 from streambpe.text.split_worker import SplitProcess
 from streambpe.text.whitespace import SPACES
 
@@ -157,6 +157,16 @@ class Chunker:
                 pattern.expression, pattern.script_expression, pattern.keep_gaps, pattern.document_seconds
             )
         return self._process.split(texts, runs)
+
+
+def chunks_of(pattern: Pattern, text: str) -> list[str]:
+    """The chunks of one whole document, in order. Of a short text find-all is quickest."""
+    if not pattern.by_rules and (text.isascii() or not pattern.script_expression):
+        seconds = pattern.document_seconds if pattern.name == "regex" else None
+        return find_chunks(pattern.compiled, text, pattern.keep_gaps, seconds)
+    numbered = Chunker(pattern).number(text.encode())
+    chunks: list[str] = numbered.chunks.gather(numbered.ids).to_list()
+    return chunks
 
 
 class ChunkSums:

@@ -1,13 +1,12 @@
 """How text is split into chunks: what a pattern is, and the presets.
 
-A pattern is run with find-all by the `regex` module, and that is the definition of a split; a preset
-also says where a split is certain without matching (CERTAIN_BORDER).
+A pattern is run with find-all by the `regex` module, and that is the definition of a split (tests/oracles/splits.py has
+all of it); a preset also says where a split is certain without matching (CERTAIN_BORDER).
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
@@ -20,10 +19,8 @@ from streambpe.text.aliases import ALIASES, canonical
 from streambpe.text.characters import CATEGORIES, code_point_class, unicode_version
 from streambpe.text.expressions import compiled
 from streambpe.text.script_blocks import UNICODE
-from streambpe.text.script_rules import split_by_rules
-from streambpe.text.script_runs import split_script_runs
 from streambpe.text.split import find_chunks
-from streambpe.text.whitespace import WORD_MARK, split_words
+from streambpe.text.whitespace import WORD_MARK
 
 _GPT4O_WORDS = (
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+{suffix}"
@@ -81,15 +78,14 @@ class Pattern:
     border: str | None = CERTAIN_BORDER  # the two characters beside one that is certain; None: no place is
     keep_gaps: bool = False  # text between two matches is a chunk too
     script_expression: str | None = None  # for runs of scripts written without spaces, if runs are split first
-    # how it splits if not by `expression` (which is then its name)
-    definition: Callable[[str], list[str]] | None = field(default=None, repr=False)
+    by_rules: bool = False  # the core has rules for it instead of an expression, which is then its name
     prepared: bool = False  # the text is normalised or thinned before it is split (text/prepare.py)
     document_seconds: float = field(default=DOCUMENT_SECONDS, compare=False)  # that `expression` may take, if "regex"
     word_mark: str = ""  # stands before every chunk; pieces of white space are no chunks
 
     @functools.cached_property  # not when it is made: most presets are never run, and each takes some milliseconds
     def compiled(self) -> regex.Pattern[str] | None:
-        return regex.compile(self.expression) if self.expression and self.definition is None else None
+        return regex.compile(self.expression) if self.expression and not self.by_rules else None
 
     @functools.cached_property
     def script_compiled(self) -> regex.Pattern[str] | None:
@@ -103,20 +99,7 @@ class Pattern:
     @property
     def unicode(self) -> str:
         """The Unicode version that its splits follow."""
-        return UNICODE if self.definition is split_by_rules else unicode_version()
-
-    def split(self, text: str) -> list[str]:
-        """The chunks of one whole document (or script run): what `regex` finds, by definition."""
-        if self.definition is not None:
-            return self.definition(text)
-        seconds = self.document_seconds if self.name == "regex" else None
-        if self.script_expression:
-            chunks: list[str] = []
-            for run, spaceless in split_script_runs(text):
-                compiled = self.script_compiled if spaceless else self.compiled
-                chunks += find_chunks(compiled, run, self.keep_gaps, seconds)
-            return chunks
-        return find_chunks(self.compiled, text, self.keep_gaps, seconds)
+        return UNICODE if self.name == "script" else unicode_version()
 
 
 _SCRIPT_WORD = r" ?\p{L}\p{M}*"
@@ -159,8 +142,8 @@ PRESETS: dict[str, Pattern] = {
             _BORDER_OF_NUMBERS,
             keep_gaps=True,
         ),
-        Pattern("script", "script", definition=split_by_rules),
-        Pattern("whitespace", "whitespace", _BORDER_OF_WORDS, definition=split_words, word_mark=WORD_MARK),
+        Pattern("script", "script", by_rules=True),
+        Pattern("whitespace", "whitespace", _BORDER_OF_WORDS, by_rules=True, word_mark=WORD_MARK),
         Pattern("none", "", None),
     )
 }
@@ -179,7 +162,7 @@ def find_pattern(
     name_or_regex = canonical(name_or_regex)
     pattern = PRESETS[name_or_regex] if name_or_regex in PRESETS else _own_pattern(name_or_regex, gaps)
     if split_scripts:
-        if not pattern.expression or pattern.definition is not None:
+        if not pattern.expression or pattern.by_rules:
             raise PatternError(
                 f"--split-scripts needs a regular expression to run on each script; --pattern {pattern.name} has none."
             )

@@ -2,10 +2,10 @@ r"""Splitting by script and category rules, without a regular expression: --patt
 
     "Hello, wörld 123 東京へ行く ok"  ->  "Hello" "," " wörld" " " "123" " " "東京へ行く" " ok"
 
-The definition (`split_by_rules`): characters with equal groups (script, super-category; see script.py)
-form groups; a group of exactly one U+0020 goes with the group after it if that is letters of a
-space-using script or (Common, PS); groups that are Inherited (combining marks, joiners), or of the
-chunk's own key, or Han beside Hiragana, continue the chunk before them.
+The definition (`split_by_rules` in tests/oracles/splits.py): characters with equal groups (script,
+super-category; see script.py) form groups; a group of exactly one U+0020 goes with the group after it
+if that is letters of a space-using script or (Common, PS); groups that are Inherited (combining marks,
+joiners), or of the chunk's own key, or Han beside Hiragana, continue the chunk before them.
 
 The core finds the same chunks in one pass, because a border is a matter of few characters:
 
@@ -30,7 +30,7 @@ Every border is therefore a safe place to cut a document into blocks.
 
 from __future__ import annotations
 
-from streambpe.text.script_blocks import Group, character_groups
+from streambpe.text.script_blocks import Group
 
 # Scripts written with spaces between words: letters of these take a U+0020 before them.
 # fmt: off
@@ -40,39 +40,3 @@ SPACED_SCRIPTS = (
 )
 # fmt: on
 TAKE_SPACE: tuple[Group, ...] = (("Common", "PS"), *((script, "LM") for script in SPACED_SCRIPTS))
-
-
-def split_by_rules(text: str) -> list[str]:
-    """The chunks of one text, rule by rule: slow, and the judge of the core."""
-    names, group_of = character_groups()
-    groups: list[str] = []
-    keys: list[Group] = []
-    for character in text:
-        key = names[group_of[ord(character)]]
-        if keys and keys[-1] == key:
-            groups[-1] += character
-        else:
-            groups.append(character)
-            keys.append(key)
-    chunks: list[str] = []
-    i = 0
-    while i + 1 < len(groups):
-        chunk, key = groups[i], keys[i]
-        i += 1
-        if chunk == " " and keys[i] in TAKE_SPACE:
-            chunk, key = chunk + groups[i], keys[i]
-            i += 1
-        while i < len(groups) and _goes_on(key, keys[i]):
-            chunk += groups[i]
-            i += 1
-        chunks.append(chunk)
-    return chunks + groups[i:]
-
-
-def _goes_on(key: Group, following: Group) -> bool:
-    """Whether a group continues the chunk before it, whose key is `key`."""
-    return (
-        following[0] == "Inherited"
-        or following == key
-        or (following[1] == key[1] and {following[0], key[0]} == {"Hiragana", "Han"})
-    )

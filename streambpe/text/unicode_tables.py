@@ -34,7 +34,7 @@ _NAMED = regex.compile(r"\\[pP]\{\^?([^}]+)\}|\\[pP]([A-Z])|\[:\^?([a-zA-Z_]+):\
 
 def asks_tables(pattern: Pattern) -> bool:
     """Whether a pattern's splits hang on the tables of `regex`; false for rules with tables of their own."""
-    return bool(pattern.expression) and pattern.definition is None
+    return bool(pattern.expression) and not pattern.by_rules
 
 
 @functools.cache  # it is read from a file, and a command asks many times

@@ -13,8 +13,3 @@ WORD_MARK = "\u2581"
 _ASCII_SPACES = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f "
 _WIDE_SPACES = [0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000]
 SPACES = _ASCII_SPACES + "".join(map(chr, _WIDE_SPACES))
-
-
-def split_words(text: str) -> list[str]:
-    """The marked words of one text."""
-    return [WORD_MARK + word for word in text.split()]

@@ -55,6 +55,7 @@ def train(
     progress: str = "none",
     stop: threading.Event | None = None,
     on_batch: Callable[[Batch], None] | None = None,
+    on_request: Callable[[Request], None] = lambda request: None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     allow_partial: bool = False,
     **options: Unpack[TrainKeywords],
@@ -69,6 +70,7 @@ def train(
     `balance_texts`: by group, or as GROUP=FILE each, what the groups are measured on (balance_texts.py). A training
     that was started has the options it was started with where others are not given; only a larger vocab_size may be.
     `allow_partial`: learn even if other sources that were given to the run are not counted to their end.
+    `on_request` is told what was decided from all of that, before anything is written.
     """
     refuse_mode(progress)
     folder, stop = Run(run), stop or threading.Event()
@@ -76,6 +78,7 @@ def train(
         folder, as_given(sources), options, name=name, like=like, as_model=as_model, extend=extend, counting=counting,
         resources=resources,
     )  # fmt: skip
+    on_request(request)
     with waiting_for_tables(stop), folder.lock_if_there(), _balance_texts(request, balance_texts) as texts:
         if texts is not None:
             request = request.measured_on(texts)

@@ -155,7 +155,7 @@ class Extension:
             why = "its symbols are no bytes"
         elif self.log.header.stop_words:
             why = "its stop words are chunks of its own pattern"
-        elif options.get("split_scripts") or pattern.definition is not None:
+        elif options.get("split_scripts") or pattern.by_rules:
             why = "it cuts text by more than an expression"
         elif options.get("gaps") == "drop":
             why = "it leaves out text that its pattern does not match"

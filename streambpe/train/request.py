@@ -59,6 +59,7 @@ class Request:
     found: ListedSources
     resources: Resources
     extension: Extension | None
+    chosen: str  # what --superwords sets by itself, as options to be given
 
     def measured_on(self, texts: BalanceTexts) -> Request:
         """The same with texts that the groups are measured on."""
@@ -134,7 +135,12 @@ def resolve(
         )
     found = list_sources(given, how)
     _refuse_what_learning_would(run, config, found.sources, how)
-    return Request(run, name, like, config, asked, how, given, found, resources, extension)
+    chosen = []
+    if how.options.get("pattern") == UW_PATTERN != asked.options.get("pattern"):
+        chosen.append(f"--pattern {UW_PATTERN}")
+    if config.transition is not None and "transition" not in before | learning:
+        chosen.append(f"--transition {config.transition}")
+    return Request(run, name, like, config, asked, how, given, found, resources, extension, " ".join(chosen))
 
 
 def taken_over(run: Run, name: str, like: str | None) -> dict[str, Any]:
@@ -186,18 +192,6 @@ def counting_for(like: str, config: TrainConfig, counting: Counting, run: Run | 
             raise UsageError(f"--superwords {config.superwords} needs the documents; leave --no-sequences out.")
         options["sequences"] = True
     return replace(counting, options=options)
-
-
-def superwords_told(run: Run, like: str | None, asked: Mapping[str, Any], counting: Counting) -> str:
-    """What --superwords sets by itself, as options to be given; nothing where all of it is given."""
-    config = TrainConfig.from_options(like or "hf", **asked)
-    found = []
-    pattern = counting_for(like or "hf", config, counting, run).options.get("pattern")
-    if pattern != counting.options.get("pattern") and pattern == UW_PATTERN:
-        found.append(f"--pattern {pattern}")
-    if config.transition is not None and asked.get("transition") is None:
-        found.append(f"--transition {config.transition}")
-    return " ".join(found)
 
 
 def _refuse_what_learning_would(run: Run, config: TrainConfig, found: Sequence[Source], counting: Counting) -> None:

@@ -38,7 +38,7 @@ RESOURCES = Resources(400 * 10**6, 2)
 
 def preset(expression: str) -> str:
     """The name of a pattern that has one, as a user would give it; else the expression."""
-    names = [name for name, pattern in PRESETS.items() if pattern.expression == expression and not pattern.definition]
+    names = [name for name, pattern in PRESETS.items() if pattern.expression == expression and not pattern.by_rules]
     return names[0] if names else expression
 
 

@@ -29,6 +29,7 @@ from tests.conformance.verdicts import (
     tokens_hex,
 )
 from tests.oracles.picky import SPECIALS, WORD_START
+from tests.oracles.replay import encode_chunks
 
 # Plain BPE
 
@@ -244,7 +245,7 @@ def judge_boundless_original(vector: Vector) -> Verdict:
 
     def encode(row: Row) -> dict[str, Any]:
         # This system's ids are places in a list that nothing leaves: our log ids.
-        log_ids = model.encode_chunks(find_chunks(params["pattern"], row["text"]))
+        log_ids = encode_chunks(model, find_chunks(params["pattern"], row["text"]))
         return {"tok": tokens_hex(model, log_ids), "ids": log_ids}
 
     verdict = Verdict(encode=encode)

@@ -13,11 +13,12 @@ from streambpe.model.alphabet import bytes_alphabet, script_alphabet
 from streambpe.model.script import INDEX_SYMBOLS, decode_symbols, encode_text, symbol_table
 from streambpe.text.patterns import find_pattern
 from streambpe.text.prepare import prepare
-from streambpe.text.script_rules import split_by_rules
 from tests import oracles
 from tests.conformance.golden import Params, Vector, find_chunks, pattern_named, script_aware_chunks
 from tests.conformance.verdicts import Claim, Row, Verdict, model_of, tokens_hex
 from tests.hostile import buffer_of, fast_documents
+from tests.oracles.replay import encode_chunks, to_model_ids
+from tests.oracles.splits import split_by_rules
 
 # What a pretokenizer's name has between its kind and "_cb": the pattern that cuts; none is the script rules.
 PATTERNS = {"gpt2": "gpt2", "gpt4": "gpt4_classic", "gpt4o": "gpt4o"}
@@ -97,9 +98,9 @@ def judge_script(vector: Vector) -> Verdict:
 
     def encode(row: Row) -> dict[str, Any]:
         mine = way.cut(prepared(row["text"]))
-        log_ids = model.encode_chunks(chunk.encode() for chunk in mine)
+        log_ids = encode_chunks(model, [chunk.encode() for chunk in mine])
         base = [list(model.vocabulary[number].base) for number in log_ids]
-        found = {"chunks": mine, "ids": model.to_model_ids(log_ids), "base": base}
+        found = {"chunks": mine, "ids": to_model_ids(model, log_ids), "base": base}
         if way.script:
             return found | {"decoded": decode_symbols(symbol for token in base for symbol in token)}
         content = b"".join(model.content(number) for number in log_ids)

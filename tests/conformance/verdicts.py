@@ -20,6 +20,7 @@ from streambpe.model.eventlog import EventLog, Header, Op, StopWord
 from streambpe.model.replay import Model
 from tests import oracles
 from tests.conformance.golden import Params, Vector
+from tests.oracles.replay import encode_chunks, join_chunks, to_model_ids
 
 Row = dict[str, Any]
 
@@ -79,12 +80,12 @@ def encoder(
 
     def encode(row: Row) -> dict[str, Any]:
         chunks = cut(row["text"])
-        log_ids = model.encode_chunks(chunks, unknown="drop" if drop_unknown else None)
+        log_ids = encode_chunks(model, chunks, unknown="drop" if drop_unknown else None)
         texts = [chunk.decode() for chunk in chunks]
         stream, _ = fast.encode_distinct(pl.Series(texts, dtype=pl.String))
-        assert model.join_chunks(map(fast.encode_chunk, texts)) == log_ids
+        assert join_chunks(model, map(fast.encode_chunk, texts)) == log_ids
         try:
-            ids: list[int] | None = model.to_model_ids(log_ids)
+            ids: list[int] | None = to_model_ids(model, log_ids)
         except KeyError:
             ids = None
         else:

@@ -25,6 +25,8 @@ from streambpe.model.alphabet import bytes_alphabet, chars_alphabet
 from streambpe.model.eventlog import EventLog, Header, Special, StopWord, delete_event, merge_event, supermerge_event
 from streambpe.model.replay import Model, merge
 from streambpe.text.patterns import PRESETS
+from tests.oracles.replay import encode_chunk, encode_chunks, encode_symbols, join_chunks, to_model_ids
+from tests.oracles.splits import split_text
 from tests.tiers import examples, long, seeds
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, random_log, trained
 
@@ -96,7 +98,7 @@ def test_long_sequences_are_replayed_in_windows_as_in_one(seed, window):
     rng, log = random.Random(seed), random_log(seed, supers=False)
     model = Model(log)
     sequences = [symbols(rng, rng.choice([0, 1, 2, 47, 48, 49, 60, 150])) for _ in range(4)]
-    assert in_windows(log, window, sequences) == [model.encode_symbols(sequence) for sequence in sequences]
+    assert in_windows(log, window, sequences) == [encode_symbols(model, sequence) for sequence in sequences]
 
 
 def test_a_run_of_one_letter_is_joined_from_its_left():
@@ -105,7 +107,7 @@ def test_a_run_of_one_letter_is_joined_from_its_left():
     model = Model(log)
     runs = [[A] * n for n in range(130)] + [[B, *[A] * n, B] for n in range(130)]
     for window in (8, 16, 4096):
-        assert in_windows(log, window, runs) == [model.encode_symbols(run) for run in runs]
+        assert in_windows(log, window, runs) == [encode_symbols(model, run) for run in runs]
 
 
 def test_what_hangs_together_from_end_to_end_is_found_out():
@@ -119,7 +121,7 @@ def test_what_hangs_together_from_end_to_end_is_found_out():
         for front in (b"", b"a", b"b", b"bc", b"abc"):
             sequence = [*front, *(b"ab" * rng.randint(40, 90)), *rng.choice([b"", b"c", b"a"])]
             for window in (8, 24, 4096):
-                assert in_windows(log, window, [sequence]) == [model.encode_symbols(sequence)]
+                assert in_windows(log, window, [sequence]) == [encode_symbols(model, sequence)]
 
 
 def one_token_of(depth: int) -> EventLog:
@@ -144,7 +146,9 @@ def test_memory_for_a_chunk_without_borders_is_limited():
 def test_a_remembered_chunk_has_the_ids_of_a_new_one(seed, texts):
     """A cache of two slots, a usual one, and texts in every order: the same ids."""
     encoder = Encoder(replaced_pattern(random_log(seed), "gpt4"))
-    wanted = [encoder.model.encode_chunks(chunk.encode() for chunk in PRESETS["gpt4"].split(text)) for text in texts]
+    wanted = [
+        encode_chunks(encoder.model, [chunk.encode() for chunk in split_text(PRESETS["gpt4"], text)]) for text in texts
+    ]
     named = [encoder.model_ids[ids].tolist() for ids in wanted]
     texts = [text for text, ids in zip(texts, named, strict=True) if -1 not in ids]
     named = [ids for ids in named if -1 not in ids]
@@ -164,7 +168,7 @@ def test_chunks_of_every_length_come_back_from_the_cache():
     core = encoder.core()
     for length in range(1, 70):
         for chunk in ("e" * length, "the" * length, "\0" * length, "é" * length):
-            wanted = encoder.model.to_model_ids(encoder.model.encode_chunks([chunk.encode()]))
+            wanted = to_model_ids(encoder.model, encode_chunks(encoder.model, [chunk.encode()]))
             offsets, data = as_buffers(pl.Series([chunk] * 3, dtype=pl.String))
             rows = np.array([0, 1, -1, 2], np.int32)
             for _ in range(2):
@@ -177,7 +181,7 @@ def test_a_mark_and_a_chunk_without_one_are_told_apart():
     encoder = Encoder(trained("whitespace"))
     core = encoder.core()
     marked, bare = "\u2581the", "the"
-    wanted = [encoder.model.to_model_ids(encoder.model.encode_chunk(chunk.encode())) for chunk in (marked, bare)]
+    wanted = [to_model_ids(encoder.model, encode_chunk(encoder.model, chunk.encode())) for chunk in (marked, bare)]
     assert wanted[0] != wanted[1]
     for _ in range(2):
         assert core.id_list(b"the") == wanted[0]
@@ -196,7 +200,7 @@ def test_every_character_encodes_as_replay_says(kind, step):
         text = "".join(chr(point) for point in range(first, first + (1 << 12)) if not 0xD800 <= point < 0xE000)
         if first > 0x3000 and first % step:
             continue
-        wanted = model.to_model_ids(model.encode_chunks(chunk.encode() for chunk in pattern.split(text)))
+        wanted = to_model_ids(model, encode_chunks(model, [chunk.encode() for chunk in split_text(pattern, text)]))
         assert tokenizer.encode_ordinary(text) == wanted
 
 
@@ -227,10 +231,13 @@ def test_blocks_joined_are_the_text(seed, data):
     texts = ["".join(rng.choices(["a", "b", " ab", " a", "c", " c", ".", " "], k=rng.randint(0, 30))) for _ in range(4)]
     pieces: list[bytes] = []
     for text in texts:
-        pieces += [chunk.encode() for chunk in PRESETS["gpt2"].split(text)] + [b"\xff"]
+        pieces += [chunk.encode() for chunk in split_text(PRESETS["gpt2"], text)] + [b"\xff"]
     wanted: list[int] = []
     for text in texts:
-        wanted += [*encoder.model.encode_chunks(chunk.encode() for chunk in PRESETS["gpt2"].split(text)), END_OF_TEXT]
+        wanted += [
+            *encode_chunks(encoder.model, [chunk.encode() for chunk in split_text(PRESETS["gpt2"], text)]),
+            END_OF_TEXT,
+        ]
     if -1 in encoder.model_ids[wanted]:
         return
     cuts = sorted(data.draw(st.sets(st.integers(0, len(pieces)), max_size=8)) | {0, len(pieces)})
@@ -267,7 +274,7 @@ def test_a_run_that_comes_in_pieces_is_joined_as_a_whole(seed, monkeypatch):
         monkeypatch.setattr(encode_encoder, "_HELD", rng.choice((1, 4, 30)))
         encoder = Encoder(superwords_by_chance(rng), window=rng.choice((8, 32, 4096)))
         run = np.array(symbols(rng, rng.choice((3, 60, 400)), rng.choice((b"a", b"ab", b"abc"))), np.int32) | WHOLE
-        wanted = encoder.model.to_model_ids(encoder.model.join_chunks([one - WHOLE] for one in run.tolist()))
+        wanted = to_model_ids(encoder.model, join_chunks(encoder.model, [[one - WHOLE] for one in run.tolist()]))
         joiner, none, found, at = RunJoiner(encoder), np.zeros(0, np.int32), [], 0
         while at < len(run):
             size = rng.choice((1, 2, 7, 50))
@@ -356,7 +363,7 @@ def test_a_stop_word_is_found_among_many():
     for log, mark in ((plain, ""), (EventLog(header, ()), "\u2581")):
         encoder = Encoder(log)
         for word in [*words, "abcd", "aa", "z", "zzz", "日", "x" * 39, "x" * 41]:
-            wanted = encoder.model.encode_chunk((mark + word).encode())
+            wanted = encode_chunk(encoder.model, (mark + word).encode())
             assert encoder.id_list(word.encode()) == encoder.model_ids[wanted].tolist()
     marked = EventLog(replace(header, stop_words=(StopWord(256, "\u2581the".encode()), StopWord(257, b"q"))), ())
     assert Encoder(marked).id_list(b"the q") == [256, *"\u2581q".encode()]

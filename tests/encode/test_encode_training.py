@@ -20,6 +20,7 @@ from streambpe.resources import Resources
 from streambpe.sources.source import Source
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
+from tests.oracles.replay import encode_chunks, to_model_ids
 from tests.runs import SMALL, log_of, rows
 from tests.samples import natural_text, prose_documents
 from tests.script_samples import LINES
@@ -88,8 +89,8 @@ def test_superwords_join_as_often_as_training_counted(tmp_path, superwords, like
     whole = Tokenizer(log)
     model = Model(log)
     for text in PROSE[::7]:
-        replayed = model.encode_chunks(chunk.encode() for chunk in whole.encoder.split(text))
-        assert whole.encode_ordinary(text) == model.to_model_ids(replayed)
+        replayed = encode_chunks(model, [chunk.encode() for chunk in whole.encoder.split(text)])
+        assert whole.encode_ordinary(text) == to_model_ids(model, replayed)
         assert whole.decode(whole.encode_ordinary(text)) == text
 
 

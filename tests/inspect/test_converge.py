@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import threading
@@ -20,10 +21,11 @@ from streambpe.store.run import Run
 from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
+from tests.oracles.splits import split_text
 from tests.runs import cli
 
 SMALL = Resources(256 * 10**6, 1)
-SPLIT = find_pattern("gpt4o").split
+SPLIT = functools.partial(split_text, find_pattern("gpt4o"))
 TEXTS = {
     "a": "the cat sat on the mat, the cat sat still and the mat was flat ",
     "b": "that hat is the cat's, and that bat has sat on the flat mat ",

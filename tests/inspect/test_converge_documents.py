@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 from collections import Counter
 from itertools import chain
@@ -21,10 +22,11 @@ from streambpe.store.run import Run
 from streambpe.text.patterns import find_pattern
 from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
+from tests.oracles.splits import split_text
 from tests.runs import cli
 
 SMALL = Resources(256 * 10**6, 1)
-SPLIT = find_pattern("gpt4o").split
+SPLIT = functools.partial(split_text, find_pattern("gpt4o"))
 WORDS = ["the", "cat", "sat", "on", "that", "mat", "and", "a", "bat", "is", "flat"]
 TEXTS = [" ".join(WORDS[(i * k) % 11] for k in range(1, 4 + i % 9)) + f" {i % 37}" for i in range(900)]
 WHOLE = ["a file of many lines\n" * 40 + str(i) for i in range(3)]

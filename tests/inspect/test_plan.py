@@ -34,6 +34,7 @@ from streambpe.store.passes import PassRow
 from streambpe.text.patterns import find_pattern
 from streambpe.train.counting.count import count
 from streambpe.train.opening import engine_room, fits_in_memory, memory_for
+from tests.oracles.splits import split_text
 from tests.runs import SMALL, cli, rows
 
 GPT4 = find_pattern("gpt4")
@@ -113,7 +114,7 @@ def test_files_like_those_of_the_corpus(tmp_path):
     half = CountConfig(pattern="gpt4", sample="1/2")
     _, grown = grow(table, 10**9, GPT4, half, config, tmp_path / "sample", meter)
     chosen = [text for text in texts if mmh3.hash64(text.encode(), signed=False)[0] < 2**63]
-    assert grown.distinct.seen[-1] == len({chunk for text in chosen for chunk in GPT4.split(text)})
+    assert grown.distinct.seen[-1] == len({chunk for text in chosen for chunk in split_text(GPT4, text)})
 
 
 @pytest.mark.long
@@ -125,7 +126,7 @@ def test_growth_is_counted(large, tmp_path):
     subsets: list[Counter[str]] = [Counter() for _ in range(SUBSETS)]
     for number, (block, _) in enumerate(drawn(large, 10**9)):
         for line in block.data.splitlines():
-            subsets[number % SUBSETS].update(GPT4.split(json.loads(line)["text"]))
+            subsets[number % SUBSETS].update(split_text(GPT4, json.loads(line)["text"]))
     size = 1
     for seen, places in zip(grown.distinct.seen, grown.places.seen, strict=True):
         unions = [sum(subsets[i : i + size], Counter()) for i in range(0, SUBSETS, size)]

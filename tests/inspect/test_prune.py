@@ -15,6 +15,8 @@ from streambpe.model.eventlog import EventLog, Op, read_event_log, write_event_l
 from streambpe.model.pruned import prune_log
 from streambpe.model.replay import Model
 from streambpe.train.commands import train
+from tests.oracles.replay import encode_chunks, to_model_ids
+from tests.oracles.splits import split_text
 from tests.runs import SMALL, cli
 from tests.samples import natural_text
 from tests.trained import DOCUMENTS, KINDS, trained
@@ -73,8 +75,8 @@ def test_what_leaves_and_what_stays(run, tmp_path):
         assert renumbered.events == small.events
         assert Model(renumbered).model_id == Model(small).model_id
         for chunk in ("the", " of", "abracadabra", "zzzz", " 中文"):
-            assert tokenizer.encode_ordinary(chunk) == model.to_model_ids(
-                model.encode_chunks([piece.encode() for piece in tokenizer.encoder.pattern.split(chunk)])
+            assert tokenizer.encode_ordinary(chunk) == to_model_ids(
+                model, encode_chunks(model, [piece.encode() for piece in split_text(tokenizer.encoder.pattern, chunk)])
             )
         assert tokenizer.decode(tokenizer.encode_ordinary(TEXT)) == TEXT
 
@@ -137,8 +139,8 @@ def test_every_kind_of_model(kind, keep_ids):
             ids = tokenizer.encode_ordinary(text)
             assert tokenizer.decode(ids) == whole.decode(whole.encode_ordinary(text))
             assert set(ids) <= set(moved.values())
-            chunks = [piece.encode() for piece in tokenizer.encoder.pattern.split(text)]
-            assert ids == model.to_model_ids(model.encode_chunks(chunks))
+            chunks = [piece.encode() for piece in split_text(tokenizer.encoder.pattern, text)]
+            assert ids == to_model_ids(model, encode_chunks(model, chunks))
 
 
 @pytest.mark.long

@@ -153,7 +153,7 @@ def test_every_alphabet_reads_the_same(browser, name):
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_splits_the_same(browser, name):
     """With and without runs of scripts."""
-    for split_scripts in (False, True) if PRESETS[name].expression and not PRESETS[name].definition else (False,):
+    for split_scripts in (False, True) if PRESETS[name].expression and not PRESETS[name].by_rules else (False,):
         config = {"pattern": name, "split_scripts": split_scripts}
         log, texts = EventLog(Header(bytes_alphabet().to_header(), config), ()), all_texts()
         assert assert_equal(browser, log, texts) == len(texts)

@@ -10,6 +10,8 @@ Read in this order:
     balanced.py    parity-aware BPE: groups of words that choose in turn
     superwords.py  BoundlessBPE in two phases and in one pass; SuperBPE, both kinds
     original.py    BoundlessBPE as first published
+    splits.py      what a split is: text to chunks by find-all, or by rules
+    replay.py      what a log means: text to ids by replaying its events, and back
 
 Plain Python throughout, counts are Python integers, nothing here is fast: a few thousand merges
 on a few hundred kilobytes take seconds.

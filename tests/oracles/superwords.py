@@ -45,6 +45,7 @@ from streambpe.model.eventlog import (
 from streambpe.model.replay import Model, Pair, steps
 from streambpe.model.vocabulary import Token, Vocabulary
 from tests.oracles.primitives import Best, Corpus, Detail, Overlaps, Ties, Training, count_pairs
+from tests.oracles.replay import encode_chunk
 from tests.oracles.words import TokenTest, WordTrainer, learn, train_words
 
 Documents = Sequence[Sequence[bytes]]  # each document as its chunks in order
@@ -91,7 +92,7 @@ def eligible_chunks(words: Training, chunks: Iterable[bytes], eligible: TextTest
     model = as_model(words)
     found = {}
     for chunk in dict.fromkeys([*chunks, *(token.content for token in words.vocabulary.tokens)]):
-        encoded = model.encode_chunk(chunk, unknown="unk")
+        encoded = encode_chunk(model, chunk, unknown="unk")
         if len(encoded) == 1 and encoded[0] in words.vocabulary.living and chunk not in words.vocabulary.stop_ids:
             base = words.vocabulary[encoded[0]].base
             if eligible(chunk):

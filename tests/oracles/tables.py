@@ -31,6 +31,8 @@ from streambpe.store.trainings import read_words_ahead
 from streambpe.text.eligible import find_superword_pattern
 from streambpe.text.patterns import find_pattern
 from tests.oracles.primitives import Corpus, PairTest, Training, count_pairs
+from tests.oracles.replay import encode_chunk
+from tests.oracles.splits import split_text
 from tests.oracles.superwords import Superwords, eligible_chunks, eligible_runs, replay_step, text_matches
 from tests.oracles.words import WordTrainer, pair_test, whole_characters_bytes, whole_characters_script
 from tests.runs import stored_ids
@@ -112,7 +114,7 @@ class _Tables:
 
     def encoded(self, model: Model) -> list[tuple[list[int], int]]:
         """(ids, how often) of every chunk that is learned from."""
-        return [(model.encode_chunk(chunk, "drop" if drops(model) else None), n) for chunk, n in self.counts.items()]
+        return [(encode_chunk(model, chunk, "drop" if drops(model) else None), n) for chunk, n in self.counts.items()]
 
     def pairs(self, words: Iterable[tuple[Sequence[int], int]]) -> Counter[Pair]:
         """Every pair that may be counted."""
@@ -214,11 +216,11 @@ class _Tables:
             return (left.content, right.content) in known or not (
                 (config.whole_characters and not whole_characters_bytes(left, right))
                 or (forbid and forbid(made))
-                or (most is not None and len(first.split(made.decode(errors="replace"))) > most)
+                or (most is not None and len(split_text(first, made.decode(errors="replace"))) > most)
             )
 
         texts = (b"".join(document).decode() for document in self.documents())
-        counts = Counter(chunk.encode() for text in texts for chunk in second.split(text))
+        counts = Counter(chunk.encode() for text in texts for chunk in split_text(second, text))
         trainer = WordTrainer(
             counts, vocabulary.alphabet, overlaps=config.overlaps, blocked=self.blocked, may_merge=joins,
             max_token_length=config.max_token_length,

@@ -25,6 +25,7 @@ from streambpe.sources.source import BlockText, Source
 from streambpe.sources.tables import read_count_table
 from streambpe.text.patterns import find_pattern
 from tests.hostile import fast_documents, random_text
+from tests.oracles.splits import split_text
 from tests.tiers import seeds
 
 if sys.version_info >= (3, 14):
@@ -127,7 +128,7 @@ def test_where_a_file_is_split_never_shows(tmp_path, kind, compression, block_by
         pytest.skip("Parquet compresses its own columns")
     suffix = "txt" if kind == "lines" else kind
     path = write(tmp_path / f"a.{suffix}{compression}", TEXTS, kind)
-    expected = [GPT4O.split(text) for text in expected_documents(TEXTS, kind)]
+    expected = [split_text(GPT4O, text) for text in expected_documents(TEXTS, kind)]
     assert read(source_of(path, kind), block_bytes) == expected
 
 
@@ -141,7 +142,7 @@ def test_hostile_documents_survive_every_format(tmp_path, kind, name):
     for turn in range(6):
         texts = [random_text(rng, rng.choice([0, 1, 10, 80])).replace("\ufeff", "") for _ in range(8)]
         path = write(tmp_path / f"{turn}.{'txt' if kind == 'lines' else kind}", texts, kind)
-        expected = [pattern.split(text) for text in expected_documents(texts, kind)]
+        expected = [split_text(pattern, text) for text in expected_documents(texts, kind)]
         assert read(source_of(path, kind), rng.choice([7, TINY, 200]), pattern=pattern) == expected
 
 
@@ -214,7 +215,7 @@ def test_one_leading_bom_is_dropped_and_counted(tmp_path, kind):
     for block_bytes in (1, 2, TINY, WHOLE):
         source = source_of(path, kind)
         assert sum(block.boms for block in blocks_of(source, block_bytes)) == 1
-        expected = [NONE.split(text) for text in expected_documents(["x\ufeffy", "\ufeffz"], kind)]
+        expected = [split_text(NONE, text) for text in expected_documents(["x\ufeffy", "\ufeffz"], kind)]
         assert read(source, block_bytes, pattern=NONE) == expected
 
 
@@ -352,7 +353,9 @@ def test_standard_input_is_read_like_a_file(monkeypatch):
 
 def test_iterators_give_documents():
     """Any iterable of strings; anything else in it is an error that says where."""
-    assert read(Source("it", "iterator", texts=(t for t in TEXTS)), pattern=NONE) == [NONE.split(t) for t in TEXTS]
+    assert read(Source("it", "iterator", texts=(t for t in TEXTS)), pattern=NONE) == [
+        split_text(NONE, t) for t in TEXTS
+    ]
     with pytest.raises(SourceError, match="document 1 is bytes"):
         read(Source("it", "iterator", texts=["a", b"b"]))
 
@@ -368,7 +371,7 @@ def test_csv_blocks_equal_pythons_reader(tmp_path, seed):
     path = tmp_path / "a.csv"
     path.write_text("text\n" + body, newline="")
     rows = list(csv.reader(io.StringIO("text\n" + body, newline="")))[1:]
-    expected = [NONE.split(row[0]) for row in rows if row]
+    expected = [split_text(NONE, row[0]) for row in rows if row]
     for block_bytes in (1, 10, 50, WHOLE):
         assert read(source_of(path), block_bytes, pattern=NONE) == expected
 
@@ -406,7 +409,7 @@ def test_parquet_string_columns(tmp_path, kind):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"text": array}), path, row_group_size=5)
     for block_bytes in (1, TINY, WHOLE):
-        assert read(source_of(path), block_bytes) == [GPT4O.split(text) for text in TEXTS * 2]
+        assert read(source_of(path), block_bytes) == [split_text(GPT4O, text) for text in TEXTS * 2]
 
 
 def test_parquet_without_rows(tmp_path):
@@ -487,7 +490,7 @@ def test_invalid_bytes_in_blocks_equal_those_of_the_whole(tmp_path, policy, kind
         pattern = find_pattern(name)
         for block_bytes in (50, 200, WHOLE):
             source = source_of(path, kind)
-            assert read(source, block_bytes, policy, pattern) == [pattern.split(t) for t in texts]
+            assert read(source, block_bytes, policy, pattern) == [split_text(pattern, t) for t in texts]
             assert sum(b.bad_utf8 for b in blocks_of(source, block_bytes, policy, pattern)) == bad
 
 

@@ -27,6 +27,7 @@ from streambpe.text.chunker import ChunkCounts, Chunker, NumberedTexts, core_spl
 from streambpe.text.patterns import PRESETS, find_pattern
 from streambpe.text.split_worker import SplitProcess
 from tests.hostile import ATOMS, buffer_of, fast_documents, hostile_text, preset_patterns, random_text
+from tests.oracles.splits import split_text
 from tests.tiers import examples
 
 PATTERNS = preset_patterns()
@@ -45,7 +46,7 @@ def test_fast_route_equals_find_all_on_seeded_text(name, pattern):
     rng = random.Random(f"route {name}")
     for _ in range(5):
         texts = [random_text(rng, rng.choice([5, 50, 300])) for _ in range(4)]
-        assert fast_documents(buffer_of(*texts), pattern) == [pattern.split(text) for text in texts]
+        assert fast_documents(buffer_of(*texts), pattern) == [split_text(pattern, text) for text in texts]
 
 
 @pytest.mark.parametrize(("name", "pattern"), PATTERNS, ids=NAMES)
@@ -63,7 +64,7 @@ def test_all_short_neighbourhoods(name, pattern):
         mine = texts[start : start + 2000]
         found = fast_documents(buffer_of(*mine), pattern)
         for text, chunks in zip(mine, found, strict=True):
-            assert chunks == pattern.split(text), repr(text)
+            assert chunks == split_text(pattern, text), repr(text)
 
 
 def all_characters() -> list[str]:
@@ -75,7 +76,7 @@ def test_white_space_before_the_end_and_elsewhere():
     pattern = find_pattern("cl100k")
     for odd in ("\ua7ce", "\U00016ea0", "\u0378"):
         for text in (f"{odd}\n\x85の", f"a{odd} \n x", f"{odd}\n \t{odd}\n "):
-            assert fast_documents(buffer_of(text), pattern) == [pattern.split(text)]
+            assert fast_documents(buffer_of(text), pattern) == [split_text(pattern, text)]
 
 
 def test_chunks_that_are_taken_are_gone():
@@ -103,7 +104,7 @@ def test_every_code_point(name, pattern):
     texts = alone + [" ".join(together[start : start + 100]) for start in range(0, len(together), 100)]
     for start in range(0, len(texts), 1 << 15):
         some = texts[start : start + (1 << 15)]
-        assert fast_documents(buffer_of(*some), pattern) == [pattern.split(text) for text in some]
+        assert fast_documents(buffer_of(*some), pattern) == [split_text(pattern, text) for text in some]
 
 
 @pytest.mark.every(3)
@@ -130,7 +131,7 @@ def test_blocks_give_the_chunks_of_the_whole(name, pattern):
                 held = held[border:]
                 blocks += 1
         chunks += [c for document in fast_documents(held + b"\xff", pattern) for c in document]
-        assert chunks == pattern.split(text), repr(text)
+        assert chunks == split_text(pattern, text), repr(text)
         split += blocks
     assert split > 5, "texts that are never cut show nothing"
 
@@ -151,7 +152,7 @@ def test_a_border_ignores_what_follows(name, pattern):
             assert find_border(head.encode()[:stop], pattern) <= border
         for _ in range(5):
             text = head + random_text(rng, 10)
-            lengths = [len(chunk.encode()) for chunk in pattern.split(text)]
+            lengths = [len(chunk.encode()) for chunk in split_text(pattern, text)]
             assert border in np.cumsum(lengths), (text, border)
     assert found > 10
 
@@ -167,7 +168,7 @@ def test_counts_are_a_counter_of_find_all(name, limit, texts):
     for text in texts:
         counts.add(buffer_of(text))
     frame = counts.take().frame()
-    assert dict(frame.iter_rows()) == Counter(chunk for text in texts for chunk in pattern.split(text))
+    assert dict(frame.iter_rows()) == Counter(chunk for text in texts for chunk in split_text(pattern, text))
     in_order = frame["chunk"].to_list()
     assert [c.encode() for c in in_order] == sorted(c.encode() for c in in_order)
     assert len(counts.take()) == 0, "the table is empty after it was taken"
@@ -185,7 +186,9 @@ def test_a_table_that_is_full_is_taken_out_and_begun_again(name):
     for text in texts:
         counts.add(buffer_of(text))
     assert counts._taken, "a table that was never full shows nothing"
-    assert dict(counts.take().frame().iter_rows()) == Counter(chunk for text in texts for chunk in pattern.split(text))
+    assert dict(counts.take().frame().iter_rows()) == Counter(
+        chunk for text in texts for chunk in split_text(pattern, text)
+    )
 
 
 @pytest.mark.parametrize(("name", "pattern"), PATTERNS, ids=NAMES)
@@ -196,9 +199,9 @@ def test_letters_that_are_read_by_eight_bytes_end_where_they_should(name, patter
     texts += ["a" * at + c + "Z" * more for at in range(7, 18) for c in [*odd, *"@[`{"] for more in (0, 1, 7, 8)]
     whole = "Thequickbrownfox jumps\u00e9ver thelazydog's BACKWARDSand on 12345678 \u0433\u0434\u0435 etceteras"
     texts += [whole[:stop] for stop in range(1, len(whole))]
-    assert fast_documents(buffer_of(*texts), pattern) == [pattern.split(text) for text in texts]
+    assert fast_documents(buffer_of(*texts), pattern) == [split_text(pattern, text) for text in texts]
     for stop in range(1, len(whole)):  # without a mark: the buffer ends with the text
-        assert fast_documents(whole[:stop].encode(), pattern) == [pattern.split(whole[:stop])]
+        assert fast_documents(whole[:stop].encode(), pattern) == [split_text(pattern, whole[:stop])]
 
 
 def repeating_words(seed: str, n: int, lengths: list[int]) -> list[str]:
@@ -220,7 +223,7 @@ def test_a_table_grows_while_chunks_wait(name):
     """Whichever of the chunks that wait together makes it grow, and whether it came before among them or not."""
     pattern = find_pattern(name)
     text = " ".join(repeating_words(name, 2500, [1, 2, 4, 6, 7, 8, 9, 16, 40]))
-    chunks, x = pattern.split(text), pattern.split("x")
+    chunks, x = split_text(pattern, text), split_text(pattern, "x")
     for shift in range(64):
         known: dict[str, int] = {}
         documents = [*[x] * shift, [], chunks, *[[]] * shift, x]
@@ -238,9 +241,9 @@ def test_a_table_is_full_while_chunks_wait(name, lengths):
     pattern = find_pattern(name)
     words = repeating_words(name, 8000 if max(lengths) < 99 else 20, lengths)
     texts = words if name == "none" else [" ".join(words)]
-    chunks = [chunk for text in texts for chunk in pattern.split(text)]
+    chunks = [chunk for text in texts for chunk in split_text(pattern, text)]
     for shift in range(0, 64, 5):
-        data, at, left, stops = buffer_of(*["x"] * shift, *texts), 0, pattern.split("x") * shift + chunks, 0
+        data, at, left, stops = buffer_of(*["x"] * shift, *texts), 0, split_text(pattern, "x") * shift + chunks, 0
         table = ChunkTable(1 << 17)
         while at < len(data):
             at, many = table.count(data, core_split(pattern), at)
@@ -261,7 +264,7 @@ def test_numbers_stand_for_chunks_in_the_order_of_their_bytes(name, pattern):
     numbered = Chunker(pattern).number(buffer_of(*texts))
     chunks = [chunk.encode() for chunk in numbered.chunks.to_list()]
     assert chunks == sorted(set(chunks))
-    expected = Counter(chunk.encode() for text in texts for chunk in pattern.split(text))
+    expected = Counter(chunk.encode() for text in texts for chunk in split_text(pattern, text))
     assert dict(zip(chunks, numbered.n.tolist(), strict=True)) == expected
 
 
@@ -278,7 +281,7 @@ def test_a_pattern_of_ones_own_beside_or_inside_this_process(split_scripts):
         beside.close()  # twice is fine
     assert ours.chunks.to_list() == theirs.chunks.to_list()
     assert ours.ids.tolist() == theirs.ids.tolist()
-    assert fast_documents(buffer_of(*texts), pattern) == [pattern.split(text) for text in texts]
+    assert fast_documents(buffer_of(*texts), pattern) == [split_text(pattern, text) for text in texts]
 
 
 def test_chunks_of_equal_hash_slots_and_odd_bytes_are_told_apart():
@@ -326,7 +329,7 @@ def test_a_megabyte_of_digits_with_one_mark_is_split_at_once(name):
 def test_nul_bytes_count_as_characters():
     """ "a", "a\\0" and "a\\0\\0" are three chunks, though their keys differ in the length byte only."""
     pattern = find_pattern(r"(?s)[^ ]+| ")
-    assert fast_documents(buffer_of("a a\0 a\0\0 \0 \0\0"), pattern) == [pattern.split("a a\0 a\0\0 \0 \0\0")]
+    assert fast_documents(buffer_of("a a\0 a\0\0 \0 \0\0"), pattern) == [split_text(pattern, "a a\0 a\0\0 \0 \0\0")]
 
 
 def test_split_process_that_dies_is_an_error():

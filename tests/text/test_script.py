@@ -34,11 +34,11 @@ from streambpe.text.patterns import CERTAIN_BORDER, find_pattern
 from streambpe.text.prepare import is_stable, nfc, prepare
 from streambpe.text.prepare import unicodedata as tables_of_nfc
 from streambpe.text.script_blocks import character_groups
-from streambpe.text.script_rules import split_by_rules
 from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from streambpe.train.counting.job import CountResult
 from tests.hostile import buffer_of, fast_documents
+from tests.oracles.splits import split_by_rules, split_text
 from tests.runs import stored_ids
 from tests.script_samples import LINES, hostile_texts, long_text
 
@@ -207,7 +207,7 @@ def test_blocks_end_at_borders_of_the_prepared_text(name, policy):
 
         def split(part: bytes) -> list[str]:
             ready = prepare(repaired(part, policy).encode(), "nfc", "drop")[0]
-            return pattern.split(ready.decode())
+            return split_text(pattern, ready.decode())
 
         left, right = bytes(data[: len(data) - len(held)]) + held[:border], held[border:]
         assert split(left) + split(right) == split(left + right), (trial, border)

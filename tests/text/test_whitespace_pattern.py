@@ -11,6 +11,7 @@ from streambpe.text.chunker import Chunker
 from streambpe.text.patterns import find_pattern
 from streambpe.text.whitespace import SPACES
 from tests.oracles import marked_words
+from tests.oracles.splits import split_text
 
 WHITESPACE = find_pattern("whitespace")
 spaced = st.text(st.one_of(st.sampled_from(SPACES + "ab▁東\u200b\ufeff"), st.characters(exclude_categories=["Cs"])))
@@ -36,4 +37,4 @@ def test_words_equal_the_slow_definition(texts):
     counted = Counter(words[i] for i in numbered.ids.tolist() if i >= 0)
     assert counted == words_of_lines(texts)
     assert (numbered.ids < 0).sum() == len(texts)
-    assert Counter(word for text in texts for word in WHITESPACE.split(text)) == counted
+    assert Counter(word for text in texts for word in split_text(WHITESPACE, text)) == counted

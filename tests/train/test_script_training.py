@@ -26,11 +26,12 @@ from streambpe.model.codecs import codec_of
 from streambpe.model.eventlog import EventLog, Header, merge_event, write_event_log
 from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS, decode_symbols
 from streambpe.text.patterns import PRESETS
-from streambpe.text.script_rules import split_by_rules
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
 from streambpe.train.engine.whole_characters import WholeCharacterRule
 from tests import oracles
+from tests.oracles.replay import decode_bytes, encode_chunks, to_model_ids
+from tests.oracles.splits import split_by_rules, split_text
 from tests.oracles.tables import check
 from tests.runs import SMALL, cli, log_of, rows
 from tests.script_samples import LINES, hostile_texts, long_text
@@ -126,7 +127,7 @@ def test_a_training_equals_the_reference(tmp_path, encoding, pattern):
         tmp_path / "run", [str(source)], counting={"options": {"pattern": pattern}}, resources=SMALL,
         encoding=encoding, whole_characters=True, vocab_size=len(alphabet) + 250,
     )  # fmt: skip
-    chunks = Counter(chunk.encode() for chunk in PRESETS[pattern].split(TEXT[:30_000]))
+    chunks = Counter(chunk.encode() for chunk in split_text(PRESETS[pattern], TEXT[:30_000]))
     training = oracles.train_words(chunks, alphabet, len(alphabet) + 250, may_merge=slow_rule(alphabet))
     log = log_of(tmp_path / "run")
     assert log.events == tuple(training.events)
@@ -148,14 +149,14 @@ def test_what_is_encoded_comes_back(encoding, constrained, texts, size):
         ids = tokenizer.encode_ordinary(text)
         assert tokenizer.decode(ids) == text
         assert tokenizer.decode(ids, errors="strict") == text
-        assert tokenizer.decode_bytes(ids) == text.encode() == encoder.model.decode_bytes(ids)
+        assert tokenizer.decode_bytes(ids) == text.encode() == decode_bytes(encoder.model, ids)
         assert "".join(tokenizer.decode_stream(ids)) == text
         assert list(tokenizer.encode_stream([text[i : i + size] for i in range(0, len(text), size)])) == ids
         chunks = encoder.split(text)
         assert encoder.encode_distinct(pl.Series(chunks, dtype=pl.String))[0].tolist() == [
             number for chunk in chunks for number in encoder.encode_chunk(chunk)
         ]
-        assert encoder.model.to_model_ids(encoder.model.encode_chunks(chunk.encode() for chunk in chunks)) == ids
+        assert to_model_ids(encoder.model, encode_chunks(encoder.model, [chunk.encode() for chunk in chunks])) == ids
         found, offsets = tokenizer.decode_with_offsets(ids)
         assert found == text
         for at, prefix in zip(offsets, range(len(ids)), strict=True):

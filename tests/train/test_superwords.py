@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import re
 import shutil
@@ -44,6 +45,8 @@ from streambpe.train.superwords.tasks import Kept, collect_runs, count_neighbour
 from streambpe.train.superwords.work import Work
 from streambpe.train.trainer import Trainer
 from tests import oracles
+from tests.oracles.replay import encode_chunk
+from tests.oracles.splits import split_text
 from tests.oracles.superwords import as_model
 from tests.oracles.tables import check
 from tests.runs import SMALL, change, cli, ended, log_of, rows, view_rows
@@ -110,7 +113,7 @@ def reference_events(documents: list[str], pattern: str, options: dict) -> list:
     """What the slow reference learns."""
     given = dict(options)
     alphabet = ALPHABETS[given.pop("like")]()
-    split = find_pattern(pattern).split
+    split = functools.partial(split_text, find_pattern(pattern))
     if tau := given.pop("tau", None):
         given["deletions"] = oracles.Deletions.at(tau, given.pop("delete_to", "bytes"))
     chunks = [[chunk.encode() for chunk in split(document)] for document in documents]
@@ -205,7 +208,7 @@ def test_without_deletions_every_token_encodes_to_itself():
         )
         model = as_model(words)
         for token in words.vocabulary.tokens:
-            assert model.encode_chunk(token.content, unknown="unk") == [token.id]
+            assert encode_chunk(model, token.content, unknown="unk") == [token.id]
 
 
 @pytest.mark.long
@@ -451,7 +454,7 @@ def test_the_event_log_page_described_another_sum_of_documents(tmp_path):
     documents = ["the end of days", "", "the end", "a longer chunk: otorhinolaryngologically é日"] * 2
     run = documents_run(tmp_path / "run", documents, "boundless")
     learn(run, {"vocab_size": 260, "superwords": "boundless"})
-    chunks = [[chunk.encode() for chunk in find_pattern("boundless").split(text)] for text in documents]
+    chunks = [[chunk.encode() for chunk in split_text(find_pattern("boundless"), text)] for text in documents]
     assert log_of(run).header.corpus["documents_sum"] == scope["documents_sum"](chunks)
 
 

@@ -31,6 +31,7 @@ from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.superwords import stage2
 from streambpe.train.trainer import Trainer
 from tests import oracles
+from tests.oracles.splits import split_text
 from tests.oracles.tables import check
 from tests.runs import SMALL, cli, ended, log_of, rows
 from tests.samples import natural_text
@@ -53,19 +54,19 @@ def reference_events(documents: list[str], pattern: str, options: dict) -> list:
     given["blocked"] = [token.encode() for token in given.pop("block_tokens")]
     if given.pop("whole_characters"):
         given["may_merge"] = oracles.whole_characters_bytes
-    counts = Counter(chunk.encode() for document in documents for chunk in first.split(document))
+    counts = Counter(chunk.encode() for document in documents for chunk in split_text(first, document))
     words = oracles.train_words({c: n for c, n in counts.items() if n >= cutoff}, alphabet, transition, **given)
     inherited = [tuple(words.vocabulary[part].content for part in event.pair) for event in words.events]
 
     def refused(content: bytes) -> bool:
-        if most is not None and len(first.split(content.decode(errors="replace"))) > most:
+        if most is not None and len(split_text(first, content.decode(errors="replace"))) > most:
             return True
         try:
             return forbid is not None and regex.search(forbid, content.decode()) is not None
         except UnicodeDecodeError:
             return False
 
-    chunks = Counter(chunk.encode() for document in documents for chunk in second.split(document))
+    chunks = Counter(chunk.encode() for document in documents for chunk in split_text(second, document))
     return oracles.train_uw(inherited, chunks, alphabet, vocab_size, refused=refused, **given).events
 
 

@@ -314,7 +314,7 @@ def _export_one(
             files, lost = _WRITERS[to](tokenizer.encoder, aside)
         files = [path.parent / file.relative_to(aside.parent) for file in files]
     pattern = tokenizer.encoder.pattern
-    runs_expression = to in ("hf", "tiktoken") and pattern.expression and pattern.definition is None
+    runs_expression = to in ("hf", "tiktoken") and pattern.expression and not pattern.by_rules
     result = ExportResult(files, tokenizer.n_vocab, lost, pattern.unicode if runs_expression else "")
     if verify is not None:
         _verify(result, to, tokenizer, old, documents(verify, meter))

@@ -211,7 +211,7 @@ def shown_tokens(encoder: Encoder, ids: Sequence[int]) -> str:
 
 def refuse_rules(encoder: Encoder, to: str) -> None:
     """ModelError for a pattern that is no regular expression; tokenizer.json has words of its own for marked words."""
-    if encoder.pattern.definition is not None and not (encoder.pattern.word_mark and to == "hf"):
+    if encoder.pattern.by_rules and not (encoder.pattern.word_mark and to == "hf"):
         raise ModelError(
             f"--pattern {encoder.pattern.name} splits by rules, and programs that read {to} know regular expressions "
             f"only. Nothing was written. The model itself can be handed over with --to events or --to parquet."

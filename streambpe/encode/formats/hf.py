@@ -321,7 +321,7 @@ def preset_of(expression: str, source: Dialect = "regex", drops: bool = False) -
             raise
         return expression, not drops
     for name, preset in PRESETS.items():
-        if preset.expression and preset.definition is None and not (drops and preset.keep_gaps):
+        if preset.expression and not preset.by_rules and not (drops and preset.keep_gaps):
             meant = read(preset.expression, "regex"), read(preset.expression, "rust")  # its $ is just the end
             if meaning in meant:
                 return name, preset.keep_gaps

@@ -29,7 +29,7 @@ from streambpe.later import polars as pl
 from streambpe.resources import release_memory
 from streambpe.sources.decode import block_text, naming_documents
 from streambpe.sources.samples import sampled
-from streambpe.sources.source import BadUtf8, Block, BlockText, Source
+from streambpe.sources.source import Block, BlockText, Source
 from streambpe.store.run import Run
 from streambpe.store.sequences import by_place, sequence_made_of
 from streambpe.store.spans import WITH_FIELDS, Span
@@ -129,7 +129,7 @@ class BlockSums:
 
     def take(self, block: Block) -> None:
         """Add a block's chunks."""
-        policy: BadUtf8 = self._config.bad_utf8  # type: ignore[assignment]
+        policy = self._config.bad_utf8
         read = sampled(block, block_text(block, policy, self._config.bad_lines), self._config.one_in, policy)
         made = prepared(block, read, self._config)
         del read

@@ -11,6 +11,7 @@ from streambpe.arrays import Bool, Int64
 from streambpe.config import TrainConfig
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event
+from streambpe.text.chunker import chunks_of
 from streambpe.text.eligible import text_test
 from streambpe.text.patterns import Pattern
 from streambpe.train.engine.rules import PairRule
@@ -22,7 +23,7 @@ from streambpe.train.superwords.runs import (
 
 def more_chunks(pattern: Pattern, most: int) -> Callable[[bytes], bool]:
     """Whether the pattern cuts a token's text into more than `most` chunks; half a character counts as one."""
-    return lambda content: len(pattern.split(content.decode(errors="replace"))) > most
+    return lambda content: len(chunks_of(pattern, content.decode(errors="replace"))) > most
 
 
 class JoinRule:

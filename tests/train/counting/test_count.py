@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import random
@@ -43,6 +44,7 @@ from streambpe.train.commands import train
 from streambpe.train.counting import job, sizes, worker
 from streambpe.train.counting.count import count, count_from_iterator
 from tests.hostile import random_text
+from tests.oracles.splits import split_text
 from tests.runs import stored_ids
 from tests.sources.test_sources import expected_documents, write
 
@@ -56,7 +58,7 @@ def table_of(run: Path) -> dict[str, int]:
 
 
 def tallies(texts: list[str], pattern: str = "gpt4o", **options) -> dict[str, int]:
-    split = find_pattern(pattern, **options).split
+    split = functools.partial(split_text, find_pattern(pattern, **options))
     return dict(Counter(chunk for text in texts for chunk in split(text)))
 
 
@@ -143,13 +145,13 @@ def test_nothing_but_the_documents_decides(tmp_path, monkeypatch):
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["boundless", "gpt4o", "none"])
 def test_sequences_are_the_documents(tmp_path, tiny_blocks, name):
-    """Documents put together again from their parts, across parts, are Pattern.split of each, in order."""
+    """Documents put together again from their parts, across parts, are what the pattern splits each into, in order."""
     paths, _ = corpus(tmp_path / "in", seed=7)
     lines = write(tmp_path / "lines.txt", ["one two", "", "three " * 400, "", "end"], "lines")
     run = tmp_path / "run"
     count(run, [str(p) for p in paths], options={"pattern": name, "sequences": True}, resources=SMALL)
     count(run, [str(lines)], lines=True, resources=SMALL)
-    split = find_pattern(name).split
+    split = functools.partial(split_text, find_pattern(name))
     rng = random.Random(7)
     expected = {str(lines): [split(t) for t in ("one two", "three " * 400, "end")]}
     for path in paths:

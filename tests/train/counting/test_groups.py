@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import random
@@ -41,12 +42,13 @@ from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.engine.rules import Batch
 from streambpe.train.trainer import Trainer
 from tests.hostile import random_text
+from tests.oracles.splits import split_text
 from tests.oracles.tables import check
 from tests.runs import SMALL, cli, counted_run, log_of, plain_events, rows
 from tests.tiers import examples, long
 
 ROOT = Path(__file__).parents[3]
-SPLIT = find_pattern("gpt4o").split
+SPLIT = functools.partial(split_text, find_pattern("gpt4o"))
 
 
 @pytest.fixture
@@ -329,14 +331,15 @@ def test_superwords_with_groups_but_not_with_weights(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "shown"), [("2.0", "2"), ("0.50", "0.5"), ("007", "7"), ("0", "0"), ("1000000", "1000000")]
+    ("given", "shown"),
+    [("2.0", "2"), ("0.50", "0.5"), ("007", "7"), ("0", "0"), ("1000000", "1000000"), ("1e3", "1000")],
 )
 def test_weights_are_read(given, shown):
     """In their shortest decimal form, by name."""
     assert parse_weights([f"b={given}", "a=b=1"]) == {"a=b": "1", "b": shown}
 
 
-@pytest.mark.parametrize("given", ["de", "de=", "=2", "de=-1", "de=1e3", "de=0.1234567", "de=1000001", "de=x"])
+@pytest.mark.parametrize("given", ["de", "de=", "=2", "de=-1", "de=1e7", "de=0.1234567", "de=1000001", "de=x"])
 def test_what_is_no_weight_is_refused(given):
     """Each by its name."""
     with pytest.raises(UsageError, match="--weight"):
