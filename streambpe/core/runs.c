@@ -1,4 +1,4 @@
-/* Texts of symbols cut into runs, each distinct run counted.
+/* A text of symbols cut into runs, each distinct run counted.
 
    A run is a longest stretch of two or more symbols whose neighbours are all kept together. With 7 8 and 8 9 kept:
 
@@ -44,26 +44,22 @@ EXPORT int64_t run_goes_on(const pair_table *pairs, const uint8_t *open_right, c
     return before >= 0 && size && is_kept(&kept, before, symbols[0]) ? run_end(&kept, symbols, 0, size) : 0;
 }
 
-/* Count the runs of texts: text t is symbols[ends[t - 1] : ends[t]] (the first begins at 0), and counts weights[t].
-   `*at`: the place where counting goes on, at first 0. `open_end`: the last text goes on behind its end, so a run that
-   reaches the end is not counted, and `*at` says where that run begins. CORE_FULL: nothing is lost. */
+/* Count the runs of a text. `*at`: the place where counting goes on, at first 0. `open_end`: the text goes on behind its
+   end, so a run that reaches the end is not counted, and `*at` says where that run begins. CORE_FULL: nothing is lost. */
 EXPORT int count_runs(chunk_table *table, const pair_table *pairs, const uint8_t *open_right, const uint8_t *open_left,
-                      const int32_t *symbols, const int64_t *ends, const int64_t *weights, int64_t texts, int open_end,
-                      int64_t *at) {
+                      const int32_t *symbols, int64_t size, int open_end, int64_t *at) {
     kept_pairs kept = {pairs, open_right, open_left, 0};
     waiting_chunk waiting[WAITING];
     int n = 0;
-    int64_t text = 0, i = *at, many = 0;
+    int64_t i = *at, many = 0;
     for (;;) {
-        while (text < texts && i >= ends[text])
-            text++;
-        int64_t end = text < texts ? run_end(&kept, symbols, i, ends[text]) : 0;
-        int ended = text == texts || (open_end && text + 1 == texts && end == ends[text] && symbols[i] >= 0);
+        int64_t end = i < size ? run_end(&kept, symbols, i, size) : 0;
+        int ended = i >= size || (open_end && end == size && symbols[i] >= 0);
         if (!ended && end > i + 1) {
             const uint8_t *bytes = (const uint8_t *)(symbols + i);
             uint64_t length = (uint64_t)(end - i) * 4, key = chunk_hash(bytes, length);
             table_soon(table, length, key);
-            waiting[n++] = (waiting_chunk){bytes, length, key, weights[text]};
+            waiting[n++] = (waiting_chunk){bytes, length, key, 1};
         }
         if (ended || n == WAITING) {
             int done = count_waiting(table, waiting, n, &many, NULL);

@@ -50,15 +50,13 @@ class RunCounter:
         """Whether nothing is counted."""
         return not library().table_size(self._table.handle, np.zeros(1, np.uint64))
 
-    def count(
-        self, kept: KeptPairs, symbols: Ids, ends: Longs, weights: Longs, at: int, *, open_end: bool
-    ) -> tuple[bool, int]:
-        """Count the runs of texts, each with its weight, from a place on: (False if the limit was reached, the place
-        where it stopped). open_end: a run that reaches the end of the last text may go on behind it; it is not counted,
-        and counting stops where it begins."""
+    def count(self, kept: KeptPairs, symbols: Ids, at: int, *, open_end: bool) -> tuple[bool, int]:
+        """Count the runs of a text from a place on: (False if the limit was reached, the place where it stopped).
+        open_end: a run that reaches the end of the text may go on behind it; it is not counted, and counting stops
+        where it begins."""
         place = np.array([at], np.int64)
-        given = symbols, ends, weights, len(weights), open_end
-        room = succeeded(library().count_runs(self._table.handle, *kept.parts, *given, place))
+        given = self._table.handle, *kept.parts, symbols, len(symbols), open_end, place
+        room = succeeded(library().count_runs(*given))
         return room, int(place[0])
 
     def take(self) -> Iterator[Runs]:

@@ -100,7 +100,6 @@ class SuperwordLearning(msgspec.Struct, frozen=True):
     checkpoint_seconds: float
     on_batch: Callable[[Batch], None] | None
     tuning: EngineTuning
-    prune: bool  # whether documents are cut at rare neighbours
     publisher: Publisher
 
 
@@ -131,7 +130,6 @@ def join_superwords(
         folder=superwords_folder(training, goal, words),
         blocks=training.blocks,
         resources=training.resources,
-        prune=how.prune,
         tuning=how.tuning,
     )
     so_far = _InOrderLearned(words, symbols, how.publisher)

@@ -63,8 +63,8 @@ _LAST_FOLD_SECONDS = 30.0  # that a finished training waits for another process 
 class Trainer:
     """One training in a counted run. `run()` starts it, goes on with it, or finds it done.
 
-    `on_batch` is called after every pass with the batch just learned. `tuning` and `prune` (superwords from
-    documents cut at rare neighbours) are for tests; they never change an event.
+    `on_batch` is called after every pass with the batch just learned. `tuning` is for tests; it never
+    changes an event.
     """
 
     def __init__(
@@ -80,7 +80,6 @@ class Trainer:
         checkpoint_seconds: float = CHECKPOINT_SECONDS,
         snapshot_seconds: float = SNAPSHOT_SECONDS,
         tuning: EngineTuning | None = None,
-        prune: bool = True,
         allow_partial: bool = False,
     ) -> None:
         folder = run if isinstance(run, Run) else Run.open(run)
@@ -92,7 +91,6 @@ class Trainer:
         self.checkpoint_seconds = checkpoint_seconds
         self.snapshot_seconds = snapshot_seconds
         self.tuning = tuning or EngineTuning()
-        self.prune = prune
         self.allow_partial = allow_partial
         self.meter = Meter("preparing", unit="tokens", memory_limit=self.training.resources.memory_bytes)
         self.meter.facts["training"] = name
@@ -221,9 +219,7 @@ class Trainer:
             self.on_batch(batch)
 
     def _superword_learning(self, publisher: Publisher) -> SuperwordLearning:
-        return SuperwordLearning(
-            self.meter, self.stop, self.checkpoint_seconds, self.on_batch, self.tuning, self.prune, publisher
-        )
+        return SuperwordLearning(self.meter, self.stop, self.checkpoint_seconds, self.on_batch, self.tuning, publisher)
 
     # ------------------------------------------------------------------ what it leaves
 

@@ -20,7 +20,6 @@ import pytest
 
 from streambpe import Tokenizer
 from streambpe.config import TrainConfig
-from streambpe.core.runs import RunCounter
 from streambpe.errors import ResumeMismatch, RunError, SourceError, Stopped, StreambpeError, UsageError
 from streambpe.model.alphabet import bytes_alphabet, gpt2_alphabet, utf8_alphabet
 from streambpe.model.eventlog import Op, merge_event
@@ -36,7 +35,7 @@ from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.superwords import phase as superwords
-from streambpe.train.superwords import runs, tasks
+from streambpe.train.superwords import tasks
 from streambpe.train.superwords.interleave import interleave
 from streambpe.train.superwords.neighbours import PartsReader
 from streambpe.train.superwords.runs import OpenChunks
@@ -162,9 +161,8 @@ def test_equals_the_slow_reference(seed, tmp_path):
         (options, {"tuning": small}),
         (options, tables),
         ({**options, "batch": "1"}, {}),
-        (options, {"prune": False}),
     ]
-    other, how = ways[seed % 4]
+    other, how = ways[seed % 3]
     assert learn(run, other, "other", **how) == wanted
     assert check(run, resources=SMALL) == []
     tokenizer = Tokenizer.load(str(run))
@@ -212,11 +210,8 @@ def test_without_deletions_every_token_encodes_to_itself():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("foreseen", [True, False])
-def test_a_superword_that_spells_another_chunk(foreseen, tmp_path, monkeypatch):
-    """Its neighbours are kept: foreseen from the pairs, or cut again when it happens; the events are the same."""
-    if not foreseen:
-        monkeypatch.setattr(superwords, "open_chunks_ahead", lambda *_: OpenChunks())
+def test_a_superword_that_spells_another_chunk(tmp_path, monkeypatch):
+    """Its neighbours are kept: documents are cut again when it happens, and the events are the reference's."""
     phases = []
     made = superwords.SuperwordPhase.run
     monkeypatch.setattr(superwords.SuperwordPhase, "run", lambda self: phases.append(self) or made(self))
@@ -233,7 +228,7 @@ def test_a_superword_that_spells_another_chunk(foreseen, tmp_path, monkeypatch):
     assert phase.levels[0] == 6
     assert [event.n for event in wanted] == [24, 24, 8, 8, 8, 8, 8, 8, 6, 6]
     assert phase.spellings.open_chunks
-    assert phase.cut_again == (0 if foreseen else 1)
+    assert phase.cut_again == 1
     assert check(run, resources=SMALL) == []
 
 
@@ -393,7 +388,9 @@ def test_pruning_cuts_and_changes_nothing(mode, prose, tmp_path, monkeypatch):
     monkeypatch.setattr(superwords, "_PAIRS_A_MERGE", 1)  # so that T falls
     run = documents_run(tmp_path / "run", prose, "boundless")
     cut = learn(run, mode, "cut")
-    assert cut == learn(run, mode, "uncut", prune=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(superwords.SuperwordPhase, "_levels", lambda self: [1])
+        assert cut == learn(run, mode, "uncut")
     words = mode.get("transition", 0) - 256
     joined = [event for i, event in enumerate(cut) if event.op is Op.SUPERMERGE or (words > 0 and i >= words)]
     assert len(joined) > 50
@@ -590,7 +587,7 @@ def test_check_finds_wrong_runs(prose, tmp_path):
 
 @pytest.mark.long
 def test_runs_do_not_depend_on_how_training_went(prose, tmp_path, monkeypatch):
-    """Cut by the engine, cut again out of longer ones in small pieces, or made at the end: the same rows in order."""
+    """Those of the engine, made at the end, or made anew where the engine's were cut at fewer places: the same rows."""
     learn_all = superwords.SuperwordPhase.run
     run = documents_run(tmp_path / "run", prose, "boundless")
     options = {"superwords": "superbpe", "vocab_size": 1300, "transition": 1200}
@@ -608,29 +605,11 @@ def test_runs_do_not_depend_on_how_training_went(prose, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(superwords.SuperwordPhase, "run", run_phase)
         learn(run, options, "at_the_end")
-    again, cuts = superwords.cut_again, []
-
-    def cut_in_pieces(*given):
-        cuts.append(again(*given))
-        return cuts[-1]
-
-    class SmallCounter(RunCounter):
-        """Full after every ten texts."""
-
-        def count(self, kept, symbols, ends, weights, at, *, open_end):
-            stop = int(np.searchsorted(ends, at, "right")) + 10
-            if stop >= len(weights):
-                return super().count(kept, symbols, ends, weights, at, open_end=open_end)
-            return False, super().count(kept, symbols, ends[:stop], weights[:stop], at, open_end=False)[1]
-
-    chunks = range(256, 1200)
+    made, chunks = superwords.Spellings, set(range(256, 1200))
     with monkeypatch.context() as patch:
-        patch.setattr(superwords, "open_chunks_ahead", lambda *_: OpenChunks(right=set(chunks), left=set(chunks)))
-        patch.setattr(superwords, "cut_again", cut_in_pieces)
-        patch.setattr(runs, "RunCounter", SmallCounter)
-        learn(run, options, "again")
-    assert len(cuts[0]) > 10
-    assert stored_runs(run, "at_the_end") == stored_runs(run, "again") == wanted
+        patch.setattr(superwords, "Spellings", lambda *given: made(*given, OpenChunks(set(chunks), set(chunks))))
+        learn(run, options, "open")
+    assert stored_runs(run, "at_the_end") == stored_runs(run, "open") == wanted
 
 
 KILLS = [

@@ -59,22 +59,14 @@ from streambpe.train.superwords.documents import Documents
 from streambpe.train.superwords.interleave import Interleaved, InterleavedTies, interleave
 from streambpe.train.superwords.neighbours import PartsReader, SymbolReader, find_eligible
 from streambpe.train.superwords.rules import Spellings, join_rule, symbol_contents
-from streambpe.train.superwords.runs import (
-    OpenChunks,
-    RunTable,
-    cut_again,
-    kept_pairs,
-    open_chunks_ahead,
-    write_run_words,
-)
+from streambpe.train.superwords.runs import OpenChunks, RunTable, write_run_words
 from streambpe.train.superwords.stage2 import StageTwo, stage_two_crew
 from streambpe.train.superwords.sums import Adjacency, Sums
 from streambpe.train.superwords.tasks import Kept, collect_runs, count_neighbours
 from streambpe.train.superwords.work import Work
 from streambpe.train.words import WordFiles
 
-_TABLE_SHARE = 2  # of the free memory: the table of runs that are cut again takes one part
-_REST_SHARE = 64  # and so does a document without a certain border, of all of it
+_REST_SHARE = 64  # of the free memory: a document without a certain border may take one part
 _PAIRS_A_MERGE = 3  # neighbours that should reach T for every supermerge wanted
 TOKEN_BYTES = 1 << 10  # of the events and contents held for each token
 _LEAST_ROOM = 48 << 20
@@ -106,7 +98,6 @@ class SuperwordJob(msgspec.Struct):
     folder: Path  # private to this training
     blocks: Path
     resources: Resources
-    prune: bool = True  # tests compare with documents that are not cut
     tuning: EngineTuning = msgspec.field(default_factory=EngineTuning)
 
 
@@ -165,7 +156,7 @@ class SuperwordPhase:
         self.spare = room_of(job.resources.memory_bytes, self.known_bytes)
         self.least = max(1, job.config.min_frequency)
         self.seconds: dict[str, float] = {}  # by stage, for benchmarks and table run
-        self.cut_again = 0  # times that a double spelling was not foreseen (runs.py)
+        self.cut_again = 0  # times that a superword spelled another chunk (runs.py)
         self.engine: Engine | None = None
         self.queue: deque[Event] = deque()
         self.next_at_most = 0  # what the next supermerge of the engine counts, or less
@@ -234,31 +225,17 @@ class SuperwordPhase:
 
     def run_table(self) -> RunTable:
         """All runs whose neighbours count at least the floor."""
+        # the events are held twice now, as they were learned and in one order
+        self.spare = room_of(self.job.resources.memory_bytes, 2 * self.known_bytes)
         keys = self.sums.keys(self.levels[0])
-        return RunTable.of(self._exact_runs(keys), np.unique([keys >> 32, keys & 0xFFFFFFFF]), self._texts())
+        words = self._run_words(self.levels[0], keys, OpenChunks())  # those of the engine, unless chunks were open
+        return RunTable.of(words, np.unique([keys >> 32, keys & 0xFFFFFFFF]), self._texts())
 
     def _texts(self) -> pl.Series:
         """The text of every symbol."""
         before = [""] * self.job.alphabet.first_id
         texts = [*before, *(content.decode(errors="replace") for content in self.job.contents)]
         return pl.Series("chunk", texts, dtype=pl.String)
-
-    def _exact_runs(self, keys: Int64) -> WordFiles:
-        """Runs cut at every pair below the floor: those of the engine, cut again where chunks were open."""
-        floor, none = self.levels[0], OpenChunks()
-        exact = self._words_folder(floor, none)
-        less = sorted(filter(self._is_mine, self.job.folder.glob(f"words-{floor}-{'?' * len(none.name)}")))
-        if exact in less or not less:
-            return self._run_words(floor, keys, none)
-        kept = kept_pairs(keys, none, len(self.spellings.contents))
-        # the events are held twice now, as they were learned and in one order
-        room = max(room_for_arrays(self.job.resources.memory_bytes, BASE_BYTES, 2 * self.known_bytes), _LEAST_ROOM)
-        advance = self._stage("runs", WordFiles(less[0]).places)
-        name = f"again-{exact.name}"
-        found = cut_again(WordFiles(less[0]), kept, self.job.folder, name, room // _TABLE_SHARE, advance)
-        write_run_words(found, exact, self._sums(room // 2), self.made_of)
-        release_memory()
-        return WordFiles(exact)
 
     # ------------------------------------------------------------------ documents
 
@@ -337,8 +314,6 @@ class SuperwordPhase:
     def _levels(self) -> list[int]:
         """The thresholds T to go through, falling."""
         job = self.job
-        if not job.prune:
-            return [self.least]
         if job.config.superwords == "boundless" and job.words_reached and self.merges:
             # T is lower only if a supermerge spelled a word token, so that the word steps do not fill the vocabulary
             return sorted({max(self.least, min(n for _, n in self.merges) + 1), self.least}, reverse=True)
@@ -441,7 +416,7 @@ class SuperwordPhase:
             self.on_batch(batch)
         done = len(self.journal.events) + self._words_before(int(batch.n[-1]) if len(batch.n) else 0)
         self.meter.done = min(done, self.job.target)  # a pass learns more than there may be room for
-        if opened and self.threshold > 1 and self.job.prune:
+        if opened and self.threshold > 1:
             # All that was learned is right, this batch too: it ends with the merge that spells what exists.
             self._close_engine()
             self.cut_again += 1
@@ -460,34 +435,21 @@ class SuperwordPhase:
             return len(self.merges)
         return int(np.searchsorted(self.falling, -n, side="right"))
 
-    def _words_folder(self, cut: int, open_chunks: OpenChunks) -> Path:
-        return self.job.folder / f"words-{cut}-{open_chunks.name}"
-
-    def _is_mine(self, folder: Path) -> bool:
-        """Whether words are there, whole, and made of these documents."""
-        return is_sealed(folder, fingerprint(self.made_of, folder.name))
-
     def _run_words(self, cut: int, keys: Int64, open_chunks: OpenChunks) -> WordFiles:
         """The documents' runs as words, cut at all neighbours but these; words that are there are kept."""
-        folder = self._words_folder(cut, open_chunks)
-        if not self._is_mine(folder):
+        folder = self.job.folder / f"words-{cut}-{open_chunks.name}"
+        if not is_sealed(folder, fingerprint(self.made_of, folder.name)):
             kept = Kept(keys, open_chunks, len(self.spellings.contents))
             stage, name = self._stage("runs", self.reader.places), folder.name.replace("words", "runs")
             found = collect_runs(self.reader, kept, name, self.work, stage)
-            write_run_words(found, folder, self.sums, self.made_of)
+            write_run_words(found, folder, self._sums(self.spare // 2), self.made_of)
             release_memory()
         return WordFiles(folder)
 
     def _open_engine(self, events: Sequence[Event], known_bytes: int) -> None:
         """Cut runs at T, and bring the engine to the last of these supermerges. known_bytes: of all events known."""
         job, threshold, began = self.job, self.threshold, time.monotonic()
-        cut = threshold if job.prune else 1
-        keys = self.sums.keys(cut)
-        if cut > 1:
-            guess = open_chunks_ahead(keys, self.spellings.contents, self.eligible)
-            self.spellings.open_chunks.right |= guess.right
-            self.spellings.open_chunks.left |= guess.left
-        words = self._run_words(cut, keys, self.spellings.open_chunks)
+        words = self._run_words(threshold, self.sums.keys(threshold), self.spellings.open_chunks)
         self._record_seconds("runs", began)
         began = time.monotonic()
         self.meter.stage, self.meter.unit, self.meter.total = "superwords", "tokens", job.target
