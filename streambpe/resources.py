@@ -273,6 +273,7 @@ def room_for_arrays(memory_bytes: int, base_bytes: int, known_bytes: int = 0) ->
 _LOOK_SECONDS = 0.05  # between two looks at the memory of the processes
 _STEP_SECONDS = 0.002  # between two looks of `ended_above`: memory is filled with some gigabytes a second
 _PSS_SHARE = 20  # reading PSS may take one part in so many of the time
+_LEAP = 64 << 20  # bytes that came or went while the tree was looked at
 _FULL = 0.75  # of the limit; above it the libraries' pages are unmapped
 _UNMAP_SECONDS = 0.1  # at least, between two times that they are unmapped
 
@@ -327,8 +328,10 @@ class Keeper:
         at = time.monotonic()
         if at >= self._next_tree:
             self._pids = tree_pids()
+            before = sum(map(anonymous_bytes, self._pids))
             self._charged, self._anonymous = tree_memory(), sum(map(anonymous_bytes, self._pids))
-            self._next_tree = time.monotonic() + max(_LOOK_SECONDS, _PSS_SHARE * (time.monotonic() - at))
+            if abs(self._anonymous - before) < _LEAP:  # else the two may not fit: the next look does it again
+                self._next_tree = time.monotonic() + max(_LOOK_SECONDS, _PSS_SHARE * (time.monotonic() - at))
         self.resident = sum(map(resident_bytes, self._pids))
         # pages of files that come in meanwhile are mostly those of libraries, which the processes share
         self.now = max(self._charged + sum(map(anonymous_bytes, self._pids)) - self._anonymous, 0)
