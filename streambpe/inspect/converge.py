@@ -30,8 +30,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TextIO
 
-import msgspec
-
 from streambpe.config import TrainConfig
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
@@ -61,7 +59,8 @@ _MOST_STEPS = BUCKETS.bit_length()
 ENOUGH = 0.001  # where bytes per token are within this share of the last, more text no longer matters
 
 
-class Step(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Step:
     """The vocabulary of one prefix."""
 
     what: str  # the share
