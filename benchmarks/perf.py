@@ -12,6 +12,7 @@ those within the core, on tests/data/sample. Ends with 1 where something needs m
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import os
 import platform
@@ -80,9 +81,8 @@ def instructions(file: Path, library: str = "") -> int:
     return sum(number for name, number in found.items() if name.endswith(library))
 
 
-def profile(tree: Path, code: str, *options: str) -> tuple[list[Path], str]:
-    """(callgrind's files in order, stdout) of a Python with the package of this tree."""
-    out = Path(tempfile.mkdtemp(prefix="streambpe-perf-"))
+def profile(tree: Path, code: str, out: Path, *options: str) -> tuple[list[Path], str]:
+    """(callgrind's files in order, stdout) of a Python with the package of this tree; the files are in `out`."""
     around = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     around |= {"PYTHONPATH": f"{tree}:{tree}/benchmarks", "PYTHONHASHSEED": "0"}
     command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}/of", *options, sys.executable, "-c", code]
@@ -94,21 +94,22 @@ def profile(tree: Path, code: str, *options: str) -> tuple[list[Path], str]:
 
 def count_imports(tree: Path, name: str) -> dict[str, int]:
     """What one of IMPORTS takes with the package of this tree."""
-    subprocess.run([sys.executable, "-c", f"import {IMPORTS[name]}"], cwd=tree, check=True)  # compiles them
-    files, _ = profile(tree, f"import {IMPORTS[name]}")
-    return {f"imports, {name}": instructions(files[-1])}
+    with tempfile.TemporaryDirectory() as work:
+        files, _ = profile(tree, f"import {IMPORTS[name]}", Path(work))
+        return {f"imports, {name}": instructions(files[-1])}
 
 
 def count_loops(tree: Path) -> dict[str, int]:
     """What each job takes within the core."""
     with tempfile.TemporaryDirectory() as work:
-        files, names = profile(tree, f"import perf; perf.loops({work!r})", "--dump-before=getppid")
-    done = zip(names.splitlines(), files[1:], strict=False)  # the first file is of what precedes the jobs
-    return {name: instructions(file, "_core.so") for name, file in done}
+        files, names = profile(tree, f"import perf; perf.loops({work!r})", Path(work), "--dump-before=getppid")
+        done = zip(names.splitlines(), files[1:], strict=False)  # the first file is of what precedes the jobs
+        return {name: instructions(file, "_core.so") for name, file in done}
 
 
 def measure(tree: Path) -> dict[str, int]:
     """Each name, and how many instructions it takes with the package of this tree."""
+    compileall.compile_dir(tree / "streambpe", quiet=1)  # else the first import of each module would compile it
     with ThreadPoolExecutor(2) as pool:
         loops_of, imports_of = pool.submit(count_loops, tree), pool.map(partial(count_imports, tree), IMPORTS)
         return {name: number for found in (*imports_of, loops_of.result()) for name, number in found.items()}
@@ -126,19 +127,27 @@ def key() -> str:
     )
 
 
-def before(work: Path) -> dict[str, int]:
+def measure_earlier() -> dict[str, int]:
     """The same of the commit that this one goes on from: where it leaves main, or on main the one before."""
 
-    def git(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    def git(*words: str, folder: Path = ROOT) -> str:
+        done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True)
+        return done.stdout.strip()
 
+    head = git("rev-parse", "HEAD")
     base = git("merge-base", "HEAD", "origin/main")
-    base = git("rev-parse", "HEAD~1") if base == git("rev-parse", "HEAD") else base
-    git("clone", "--quiet", str(ROOT), str(work / "base"))
-    subprocess.run(["git", "checkout", "--quiet", base], cwd=work / "base", check=True)
-    shutil.copy(__file__, work / "base" / "benchmarks")
-    subprocess.run([sys.executable, "hatch_build.py"], cwd=work / "base", check=True)
-    return measure(work / "base")
+    if base in ("", head):
+        base = git("rev-parse", "--quiet", "--verify", "HEAD~1")
+    if not base:
+        print("perf: perf.json was written elsewhere, and there is no earlier commit here: nothing is compared.")
+        return {}
+    print(f"perf: perf.json was written elsewhere, so {base[:12]} is measured beside this one.")
+    with tempfile.TemporaryDirectory() as work:
+        git("clone", "--quiet", str(ROOT), work)
+        git("checkout", "--quiet", base, folder=Path(work))
+        shutil.copy(__file__, Path(work, "benchmarks"))
+        subprocess.run([sys.executable, "hatch_build.py"], cwd=work, check=True)
+        return measure(Path(work))
 
 
 def main() -> None:
@@ -147,18 +156,18 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write perf.json anew")
     write = parser.parse_args().write
     if not shutil.which("valgrind"):
-        sys.exit("perf: valgrind is not installed, so nothing is compared." if write else 0)
+        print("perf: valgrind is not installed, so nothing is compared.")
+        sys.exit(write)
     now = measure(ROOT)
+    table = json.loads(TABLE.read_text())
+    known = table["instructions"] if table["key"] == key() else {} if write else measure_earlier()
     if write:
         TABLE.write_text(json.dumps({"key": key(), "instructions": now}, indent=1) + "\n")
-    table = json.loads(TABLE.read_text())
-    with tempfile.TemporaryDirectory() as work:
-        known = table["instructions"] if table["key"] == key() else before(Path(work))
     worse = {name for name, number in now.items() if name in known and number > known[name] * MOST}
     for name, number in now.items():
-        ratio = f"x {number / known[name]:.3f}" if name in known else "new"
+        ratio = f"x {number / known[name]:.3f}" if name in known else "not compared"
         print(f"{name:32}{number:>15,} {ratio}{'  more than 3 % more' * (name in worse)}")
-    sys.exit(bool(worse))
+    sys.exit(bool(worse) and not write)
 
 
 if __name__ == "__main__":

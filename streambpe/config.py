@@ -24,7 +24,7 @@ def parse_decimal(given: object, most: int, places: int) -> Decimal | None:
         fits = value.is_finite() and 0 <= value <= most and value == round(value, places)
     except InvalidOperation:
         return None
-    return value.normalize() if fits else None
+    return abs(value.normalize()) if fits else None  # -0 is 0
 
 
 def parse_weights(given: Sequence[str] | Mapping[str, object], flag: str = "--weight") -> dict[str, str]:

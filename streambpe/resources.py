@@ -22,7 +22,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, TypedDict, cast
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from streambpe.errors import LimitError, UsageError
 from streambpe.files import folder_for_tables
@@ -193,7 +193,7 @@ class Resources:
 
 
 RESOURCE_OPTIONS = [  # by the names of their flags, which take sizes as people write them
-    replace(known, name=known.key.replace("-", "_")) for known in options_of(Resources).values()
+    structs.replace(known, name=known.key.replace("-", "_")) for known in options_of(Resources).values()
 ]
 
 

@@ -14,10 +14,12 @@ from streambpe.options import PANELS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_LOOK = ("status", "watch", "sql", "explain", "evaluate", "diff", "report", "check")
 GROUPS = {
     "Learn": dict.fromkeys(("train", "resume", "plan", "converge"), "learn"),
-    "Look": {**dict.fromkeys(_LOOK, "look"), "docs": "pages"},
+    "Look": {
+        **dict.fromkeys(("status", "watch", "sql", "explain", "evaluate", "diff", "report", "check"), "look"),
+        "docs": "pages",
+    },
     "Use": dict.fromkeys(("encode", "decode", "export", "import", "prune", "extend-report"), "models"),
     "Counts": dict.fromkeys(("count", "export-counts", "merge-counts"), "learn"),
 }  # by the title in --help: the commands, and the file of this folder that has each

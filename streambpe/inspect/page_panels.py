@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
+from msgspec import structs
 
 from streambpe.inspect.charts import Point, Series, line_chart, thinned
 from streambpe.inspect.page_facts import Facts
@@ -71,7 +71,7 @@ def panels(facts: Facts) -> list[Panel]:
     ]  # fmt: skip
     if facts["others"]:
         mine = label(facts)
-        every = [replace(one, verdict=f"{mine}: {one.verdict}") if one.verdict else one for one in every]
+        every = [structs.replace(one, verdict=f"{mine}: {one.verdict}") if one.verdict else one for one in every]
     return every
 
 

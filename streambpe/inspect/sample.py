@@ -22,7 +22,7 @@ from typing import BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from msgspec.structs import replace
+from msgspec import structs
 
 from streambpe.errors import UsageError
 from streambpe.sources.read import Reader, open_parquet
@@ -90,7 +90,7 @@ def _front(source: Source, wanted: int, pattern: Pattern) -> Iterator[Window]:
     with contextlib.closing(cast(Generator[Block, None, None], reader.blocks(source))) as blocks:
         for block in blocks:  # none is held: they are many times as large as what is read of the disk
             reached = source.bytes if block.ends_source else sum(read)
-            yield replace(block, ends_source=True), reached - given
+            yield structs.replace(block, ends_source=True), reached - given
             given = reached
             if sum(read) >= wanted:
                 break

@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import msgspec
+from msgspec import structs
 
 from streambpe.errors import UsageError
 from streambpe.model.eventlog import EventLog, FixedIds, Special
@@ -54,7 +54,7 @@ def prune_log(
         return ids.get(number, number)
 
     events = tuple(
-        msgspec.structs.replace(event, id=renamed(event.id), left=renamed(event.pair[0]), right=renamed(event.pair[1]))
+        structs.replace(event, id=renamed(event.id), left=renamed(event.pair[0]), right=renamed(event.pair[1]))
         for event in log.events
         if event.id not in gone
     )

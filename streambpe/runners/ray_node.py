@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
-from msgspec.structs import replace
+from msgspec import structs
 
 from streambpe.resources import prepare_allocators
 from streambpe.runners.messages import Channel
@@ -56,7 +56,7 @@ def be_worker(
         own.settimeout(None)
         own.sendall(token)
         channel = Channel(own.makefile("rb"), own.makefile("wb"))
-    channel.send((os.getpid(), node, look_around(node, replace(place, sources=()), wanted)))
+    channel.send((os.getpid(), node, look_around(node, structs.replace(place, sources=()), wanted)))
     serve(channel, tree_memory)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 import pyarrow as pa
-from msgspec.structs import replace
+from msgspec import structs
 
 from streambpe.core.binding import lines_as_documents
 from streambpe.errors import PatternTooSlow, SourceError
@@ -50,7 +50,7 @@ def _place_of(block: Block, document: int, bad_utf8: BadUtf8) -> str:
     def documents(n: int) -> int:
         """How many there are in the first values or lines; a record that is cut off may lack the field."""
         some = data[:n] if isinstance(data, list) else b"".join(lines[:n])
-        return block_text(replace(block, data=some), bad_utf8, "skip").documents
+        return block_text(structs.replace(block, data=some), bad_utf8, "skip").documents
 
     at = bisect.bisect_left(range(len(lines or data)), document + 1, key=documents)
     if isinstance(data, list):

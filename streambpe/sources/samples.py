@@ -22,7 +22,7 @@ from functools import lru_cache
 import mmh3
 import numpy as np
 import numpy.typing as npt
-from msgspec.structs import replace
+from msgspec import structs
 
 from streambpe.core.documents import UInt64, chunk_hashes
 from streambpe.errors import UsageError
@@ -53,7 +53,7 @@ def sampled(block: Block, made: BlockText, of: int, bad_utf8: BadUtf8) -> BlockT
         return made
     if _is_a_piece(block):
         chosen = bool(is_chosen(np.array([_hash_of_file(block, bad_utf8)[0]], np.uint64), of)[0])
-        return made if chosen else replace(made, text=b"", documents=0, chosen=())
+        return made if chosen else structs.replace(made, text=b"", documents=0, chosen=())
     hashes, ends = document_hashes(made.text)
     return _only(made, ends, np.flatnonzero(is_chosen(hashes[:, 0], of)))
 
@@ -83,7 +83,7 @@ def _only(made: BlockText, ends: npt.NDArray[np.int64], which: npt.NDArray[np.in
     text = b"".join(made.text[begin : end + 1] for begin, end in places)
     before = made.chosen
     chosen = which.tolist() if before is None else [before[number] for number in which.tolist()]
-    return replace(made, text=text, documents=len(chosen), chosen=chosen)
+    return structs.replace(made, text=text, documents=len(chosen), chosen=chosen)
 
 
 def _hash_of_file(block: Block, bad_utf8: BadUtf8) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from typing import TypeVar
 import duckdb
 import numpy as np
 import pyarrow as pa
-from msgspec.structs import replace
+from msgspec import structs
 
 from streambpe.arrays import MAX_COUNT
 from streambpe.core.strings import ChunkList, merge
@@ -141,6 +141,6 @@ def copy_rows(con: duckdb.DuckDBPyConnection, table: str, target: Path, range_by
             for rows in pieces:
                 writer.write(rows)
             part = writer.close([])
-        return replace(part, path=writer.temporary)  # neither synced nor renamed: no other command reads it
+        return structs.replace(part, path=writer.temporary)  # neither synced nor renamed: no other command reads it
 
     return _given_rows(con, table, range_bytes, written)

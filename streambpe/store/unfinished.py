@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec.structs import replace
+from msgspec import structs
 
 from streambpe.errors import CountUnfinished, typed
 from streambpe.model.corpus_facts import LeftOut
@@ -121,7 +121,7 @@ def note_lost(run: Run, parts: Parts) -> None:
     known = {source.path for source in record.sources}
     lost = [source for source in lost_sources(run, parts) if source.path not in known]
     if lost:
-        write_record(run, replace(record, sources=(*record.sources, *lost)))
+        write_record(run, structs.replace(record, sources=(*record.sources, *lost)))
 
 
 class Unfinished(msgspec.Struct, frozen=True):
@@ -231,7 +231,7 @@ class Watch:
         wanted |= {source.path: Wanted.of(source) for source in todo}
         if todo:
             ordered = tuple(wanted[path] for path in sorted(wanted))
-            write_record(self._run, replace(self._before, sources=ordered, resources=self._resources))
+            write_record(self._run, structs.replace(self._before, sources=ordered, resources=self._resources))
 
     def refuse(self, path: str, parts: Parts, *, for_good: bool) -> None:
         """An error named this source. If nothing of it is counted, mark it; or, `for_good`, forget it if it is new."""
@@ -240,11 +240,11 @@ class Watch:
             return
         before = {source.path for source in self._before.sources}
         kept = [
-            replace(source, refused=True) if source.path == path else source
+            structs.replace(source, refused=True) if source.path == path else source
             for source in record.sources
             if source.path != path or not for_good or path in before
         ]
-        write_record(self._run, replace(record, sources=tuple(kept)))
+        write_record(self._run, structs.replace(record, sources=tuple(kept)))
 
     def end(self, parts: Parts) -> list[str]:
         """All given sources are counted. Sources left from earlier counts stay recorded, except refused ones that were
@@ -253,5 +253,5 @@ class Watch:
         left = {source.path for source in unfinished(record.sources, parts)}
         gone = [s.path for s in record.sources if s.refused and s.path in left and s.path not in self._given]
         kept = tuple(s for s in record.sources if s.path in left and s.path not in gone)
-        write_record(self._run, replace(record, sources=kept))
+        write_record(self._run, structs.replace(record, sources=kept))
         return gone

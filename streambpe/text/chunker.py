@@ -30,7 +30,7 @@ from streambpe.text.marks import DOCUMENT_END, SCRIPT_RUN_END
 from streambpe.text.patterns import SCRIPT_SPECIFIC_GPT4O, Pattern
 from streambpe.text.script_blocks import character_groups
 from streambpe.text.script_rules import TAKE_SPACE
-from streambpe.text.script_runs import mark_script_runs
+from streambpe.text.script_runs import mark_script_runs, split_script_runs
 from streambpe.text.split import find_chunks, split_texts
 from streambpe.text.split_worker import SplitProcess
 from streambpe.text.whitespace import SPACES
@@ -160,13 +160,28 @@ class Chunker:
 
 
 def chunks_of(pattern: Pattern, text: str) -> list[str]:
-    """The chunks of one whole document, in order. Of a short text find-all is quickest."""
-    if not pattern.by_rules and (text.isascii() or not pattern.script_expression):
-        seconds = pattern.document_seconds if pattern.name == "regex" else None
-        return find_chunks(pattern.compiled, text, pattern.keep_gaps, seconds)
-    numbered = Chunker(pattern).number(text.encode())
-    chunks: list[str] = numbered.chunks.gather(numbered.ids).to_list()
-    return chunks
+    """The chunks of one whole document, in order: quick for a short text, slow for a long one."""
+    if pattern.by_rules:
+        return _chunks_by_rules(pattern, text)
+    seconds = pattern.document_seconds if pattern.name == "regex" else None
+    runs = [(text, False)] if text.isascii() or not pattern.script_expression else split_script_runs(text)
+    return [
+        chunk
+        for run, spaceless in runs
+        for chunk in find_chunks(
+            pattern.script_compiled if spaceless else pattern.compiled, run, pattern.keep_gaps, seconds
+        )
+    ]
+
+
+def _chunks_by_rules(pattern: Pattern, text: str) -> list[str]:
+    split, table = core_split(pattern), ChunkTable(_NUMBERED_BYTES)
+    assert split is not None  # the rules are the core's
+    ids = table.number(text.encode(), split).tolist()
+    offsets, data, first = table.take()
+    chunks, ends = data.tobytes(), offsets.tolist()
+    by_number = {n: chunks[a:b].decode() for n, a, b in zip(first.tolist(), ends, ends[1:], strict=False)}
+    return [by_number[number] for number in ids]
 
 
 class ChunkSums:

@@ -19,7 +19,7 @@ from typing import Literal
 
 import msgspec
 import regex
-from msgspec.structs import replace
+from msgspec import structs
 
 Dialect = Literal["regex", "oniguruma", "rust"]
 
@@ -128,7 +128,7 @@ def _set(*members: Range | str | Set | Both, negated: bool = False) -> Set | Bot
     for member in members:
         flat.update(member.members if isinstance(member, Set) and not member.negated else [member])
     if len(flat) == 1 and not isinstance(only := next(iter(flat)), tuple | str):
-        return replace(only, negated=only.negated != negated)
+        return structs.replace(only, negated=only.negated != negated)
     names = {_SAME.get(member, member) for member in flat if isinstance(member, str)}
     inverse = any(name.replace("P", "p", 1) in names for name in names if name[1] == "P")
     if inverse or any(flat.issuperset(m.members) for m in flat if isinstance(m, Set)):

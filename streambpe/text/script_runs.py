@@ -12,6 +12,7 @@ The script of a character is that of Unicode 17.0.0 (data/scripts-17.0.0.txt).
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from importlib import resources
 from typing import Any
 
@@ -40,6 +41,28 @@ def script_table() -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
     spaceless = np.zeros(256, np.bool_)
     spaceless[[codes[name] for name in SPACELESS]] = True
     return table, spaceless
+
+
+def split_script_runs(text: str) -> Iterator[tuple[str, bool]]:
+    """The script runs of one text and whether each is of a script without spaces, character by character."""
+    table, spaceless = script_table()
+    run_start, current, last = 0, -1, -1
+    for i, character in enumerate(text):
+        script = int(table[ord(character)])
+        if script == current:
+            last = i
+        elif script == _INHERITED:
+            current = script if current < 0 else current
+            last = i
+        elif script < _INHERITED:
+            current = _COMMON if current < 0 else current
+        else:
+            if current >= _FIRST_REAL:
+                yield text[run_start : last + 1], bool(spaceless[current])
+                run_start = last + 1
+            current, last = script, i
+    if text:
+        yield text[run_start:], current >= 0 and bool(spaceless[current])
 
 
 def code_points_at(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:

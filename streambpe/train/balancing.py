@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from fractions import Fraction
 from pathlib import Path
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from streambpe.config import TrainConfig
 from streambpe.errors import UsageError
@@ -64,7 +64,7 @@ def balanced_engine(
             if (digest := config.balanced_on.get(compose_name(name))) is not None:
                 part, text_size = read_text(training.run, digest, range_bytes(training.resources))
                 text = write_words([part], codec, training.private / f"text-{i}")
-                group = replace(group, text=text.open, text_size=text_size)
+                group = structs.replace(group, text=text.open, text_size=text_size)
             groups.append(group)
     balance = Balance(groups, config.balance_from, config.balance_window, Fraction(config.balance_alpha or "2"))
     return BalancedEngine(files.open(), base_tokens, options, first_id=symbols.first_learned, balance=balance)

@@ -5,16 +5,12 @@ split_text(PRESETS["gpt4"], "a b")  ->  ["a", " b"]
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from streambpe.text.patterns import Pattern
 from streambpe.text.script_blocks import Group, character_groups
 from streambpe.text.script_rules import TAKE_SPACE
-from streambpe.text.script_runs import script_table
+from streambpe.text.script_runs import split_script_runs
 from streambpe.text.split import find_chunks
 from streambpe.text.whitespace import WORD_MARK
-
-_NO_SCRIPT, _INHERITED = ("Common", "Unknown", "Inherited"), 2  # their codes in the table: 0, 1, 2
 
 
 def split_text(pattern: Pattern, text: str) -> list[str]:
@@ -33,28 +29,6 @@ def split_text(pattern: Pattern, text: str) -> list[str]:
             pattern.script_compiled if spaceless else pattern.compiled, run, pattern.keep_gaps, seconds
         )
     ]
-
-
-def split_script_runs(text: str) -> Iterator[tuple[str, bool]]:
-    """The script runs of one text and whether each is of a script without spaces."""
-    table, spaceless = script_table()
-    run_start, current, last = 0, -1, -1
-    for i, character in enumerate(text):
-        script = int(table[ord(character)])
-        if script == current:
-            last = i
-        elif script == _INHERITED:
-            current = script if current < 0 else current
-            last = i
-        elif script < _INHERITED:
-            current = 0 if current < 0 else current
-        else:
-            if current >= len(_NO_SCRIPT):
-                yield text[run_start : last + 1], bool(spaceless[current])
-                run_start = last + 1
-            current, last = script, i
-    if text:
-        yield text[run_start:], current >= 0 and bool(spaceless[current])
 
 
 def split_by_rules(text: str) -> list[str]:

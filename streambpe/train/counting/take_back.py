@@ -23,7 +23,6 @@ from typing import Any
 
 import pyarrow as pa
 from msgspec import structs
-from msgspec.structs import asdict
 
 from streambpe.core.strings import ChunkList, merge
 from streambpe.count_config import CountConfig, Counting
@@ -124,7 +123,7 @@ class _TakingBack:
     def _note(self, gone: Sequence[Leaving]) -> None:
         """Say in table run what was taken back."""
         known = self._taken_back()
-        new = [asdict(one) for one in gone if asdict(one) not in known]
+        new = [structs.asdict(one) for one in gone if structs.asdict(one) not in known]
         if new:
             self._run.put_facts({"taken_back": json.dumps([*known, *new])})
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec import structs
 
 from streambpe.store.documents import documents_digest
 from streambpe.store.run import Run
@@ -28,7 +28,7 @@ class Documents(msgspec.Struct, frozen=True):
     @property
     def facts(self) -> list[dict[str, Any]]:
         """What they are, part by part; equal for equal documents."""
-        return [asdict(part) for part in self.parts]
+        return [structs.asdict(part) for part in self.parts]
 
     def digest(self, work: Work) -> str:
         """Which documents they are, in any order (store/documents.py)."""

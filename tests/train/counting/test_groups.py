@@ -332,7 +332,7 @@ def test_superwords_with_groups_but_not_with_weights(tmp_path):
 
 @pytest.mark.parametrize(
     ("given", "shown"),
-    [("2.0", "2"), ("0.50", "0.5"), ("007", "7"), ("0", "0"), ("1000000", "1000000"), ("1e3", "1000")],
+    [("2.0", "2"), ("0.50", "0.5"), ("007", "7"), ("0", "0"), ("-0", "0"), ("1000000", "1000000"), ("1e3", "1000")],
 )
 def test_weights_are_read(given, shown):
     """In their shortest decimal form, by name."""
