@@ -7,6 +7,8 @@
 
    Judges: tests/core/test_documents.py, the mmh3 package. */
 
+enum { HASHES_AHEAD = 16 }; /* hashes are fetched so many chunks before they are added */
+
 static const uint64_t MULTIPLY[2] = {0x87C37B91114253D5ull, 0x4CF5AD432745937Full};
 
 /* A hash under way: its two halves, and how many blocks went in. */
@@ -77,6 +79,8 @@ EXPORT void sum_documents(const int32_t *ids, int64_t size, const uint64_t *hash
         now = (open_hash){{open[0], open[1]}, open[2]};
     for (int64_t i = 0; i < size; i++) {
         if (ids[i] >= 0) {
+            if (i + HASHES_AHEAD < size && ids[i + HASHES_AHEAD] >= 0)
+                SOON(hashes + 2 * (size_t)ids[i + HASHES_AHEAD]);
             put_block(&now, hashes[2 * (size_t)ids[i]], hashes[2 * (size_t)ids[i] + 1]);
             continue;
         }
