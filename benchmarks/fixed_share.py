@@ -1,10 +1,12 @@
-"""What a process of streambpe takes before it holds any text, and which libraries that is.
+"""What a process of streambpe takes before it holds any text, which libraries that is, and how long commands take that
+have hardly anything to do.
 
     python benchmarks/fixed_share.py
 
 For each list of modules a new Python imports them; then the fork server of counting (runners/nursery.py) and one of two
 workers forked from it, idle. MB: resident; private (of no other process, not even as a file: what a further process of
-this kind adds); PSS (a page that n processes share counts a nth for each). Writes results/fixed_share.tsv.
+this kind adds); PSS (a page that n processes share counts a nth for each). Writes results/fixed_share.tsv. The commands
+ask a small RUN; beside them stand Pythons that only import a trainer. Writes results/starts.tsv.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-from harness import parser, write_table
+from harness import COMPARING, HERE, Contender, compare, parser, scratch, streambpe, untimed, write_table
 
 STEPS = {
     "Python and streambpe.resources": [],
@@ -78,12 +80,23 @@ def of_workers() -> dict[str, tuple[float, float, float]]:
 STEPS_OF_TASKS = ["streambpe.train.counting.tasks"]
 
 
+def starts(run: str) -> list[Contender]:
+    """Commands that have hardly anything to do, and what the start of a trainer takes."""
+    asked = {"--version": [], "status": [run], "sql": [run, "SELECT count(*) FROM events"]}
+    peers = {package: [sys.executable, "-c", f"import {package}"] for package in ("tokenizers", "rustbpe", "gigabpe")}
+    ours = [Contender(f"streambpe {command}", streambpe(command, *more)) for command, more in asked.items()]
+    return ours + [Contender(f"import {package}", command, needs=package) for package, command in peers.items()]
+
+
 def main() -> None:
     """Measure and write."""
-    parser(__doc__).parse_args()
+    given = parser(__doc__, *COMPARING).parse_args()
     found = {name: of_modules(modules) for name, modules in STEPS.items()} | of_workers()
     rows = [(name, *(f"{figure:.1f}" for figure in figures)) for name, figures in found.items()]
     write_table("fixed_share", {"figures": "MB"}, ("loaded", "resident", "private", "PSS"), rows)
+    run = str(scratch(given.work) / "starts-run")
+    untimed("train", run, str(HERE.parent / "tests/data/sample"), "--vocab-size", "2000")
+    sys.exit(not compare("starts", starts(run), given, {"RUN": "tests/data/sample, 2 000 ids"}))
 
 
 if __name__ == "__main__":
