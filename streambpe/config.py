@@ -78,10 +78,10 @@ LIKE_COUNTING: dict[str, dict[str, Any]] = {
 LIKE_OPTION = Option(
     name="like",
     flag="--like",
-    help="Learn exactly as that trainer does; sets what else is not given. script is SCRIPT-BPE: --encoding script (or "
-    "bytes with ids from 1) and, while counting, --normalize nfc --unencodable drop. picky is the first PickyBPE: "
-    "--encoding chars --coverage 0.9999 --tau 0.9 and, while counting, --pattern whitespace. All of it: "
-    "`streambpe docs training`.",
+    help="Learn exactly like this trainer: sets the options that you do not give. script is SCRIPT-BPE: --encoding "
+    "script (or bytes with ids from 1) and, for counting, --normalize nfc --unencodable drop. picky is the original "
+    "PickyBPE: --encoding chars --coverage 0.9999 --tau 0.9 and, for counting, --pattern whitespace. See `streambpe "
+    "docs training`.",
     panel="Most used",
     choices=tuple(LIKE),
     default="hf",
@@ -130,8 +130,8 @@ class TrainConfig:
 
     vocab_size: int = option(
         32_000,
-        "Model ids in all: base symbols, stop words, learned tokens, special and reserved ids. 32k is 32 000, 32Ki "
-        "32 768.",
+        "The number of ids: base symbols, stop words, learned tokens, special and reserved ids. 32k is 32 000, and "
+        "32Ki is 32 768.",
         panel="Most used",
         short="-s",
         least=1,
@@ -139,49 +139,50 @@ class TrainConfig:
     )
     encoding: Literal["bytes", "chars", "script"] = option(
         "bytes",
-        "Base symbols: bytes of UTF-8, the characters that occur, or SCRIPT's block and index, two for each character.",
+        "Base symbols: the bytes of UTF-8, the characters that occur, or SCRIPT's block and index of each character.",
         panel="Vocabulary",
     )
     coverage: str | None = option(  # a decimal
         None,
-        "chars: the rarest characters, beyond this share of the text, are the special token <unk>.",
+        "With chars: the rarest characters, beyond this share of the text, become the special token <unk>.",
         panel="Vocabulary",
         metavar="SHARE",
         told_default="1",
     )
     whole_characters: bool = option(
         False,
-        "A part of a character merges with nothing but the rest of it.",
+        "Merge a part of a character only with the rest of that character.",
         panel="Vocabulary",
         off="--no-whole-characters",
     )
     alphabet: Literal["gpt2", "bytes", "bytes1", "utf8", "seen", "chars", "script"] = option(
         "gpt2",
-        "Base ids of bytes: 256 in GPT-2's order, in byte order (from 0; bytes1: from 1), 243 of UTF-8, or bytes seen.",
+        "Ids of the bytes: 256 in GPT-2's order, 256 in byte order (from 0, or with bytes1 from 1), the 243 of UTF-8, "
+        "or the bytes that occur.",
         panel="Compatibility",
         untold=("chars", "script"),
     )
     ties: Literal["ids", "bytes"] = option(
-        "ids", "Between pairs of equal count: lowest ids, or lowest bytes.", panel="Compatibility"
+        "ids", "Ties between pairs: the lowest ids first, or the lowest bytes.", panel="Compatibility"
     )
-    overlaps: Literal["all", "disjoint"] = option("all", "aaa holds (a, a) twice, or once.", panel="Compatibility")
+    overlaps: Literal["all", "disjoint"] = option("all", "Count (a, a) in aaa twice, or once.", panel="Compatibility")
     batch: Literal["exact", "1", "paper"] = option(
         "exact",
-        "Many merges in one pass with the result of one at a time; one at a time; or BatchBPE's rule.",
+        "Make many merges in one pass with the same result as one at a time, one at a time, or by BatchBPE's rule.",
         panel="Compatibility",
     )
     cap_divisor: int = option(2, "paper: at most 1/N of the merges left in one pass.", panel="Compatibility", least=1)
     max_batch: int | None = option(None, "paper: at most N merges in one pass.", panel="Compatibility", least=1)
-    min_frequency: int = option(1, "Stop when the best pair is rarer.", panel="Most used", least=0)
+    min_frequency: int = option(1, "Stop when the best pair is rarer than this.", panel="Most used", least=0)
     max_token_length: int | None = option(None, "No token of more than N base symbols.", panel="Vocabulary", least=1)
     stop_list: int = option(
         0,
-        "Give the N most frequent chunks ids of their own; they never merge.",
+        "Give the N most frequent chunks ids of their own. They never merge.",
         panel="Vocabulary",
         least=0,
         most=MOST_IDS,
     )
-    freq_cutoff: int = option(1, "Leave out chunks rarer than N.", panel="Vocabulary", least=0)
+    freq_cutoff: int = option(1, "Ignore chunks rarer than N.", panel="Vocabulary", least=0)
     specials: tuple[str, ...] = option(
         (),
         "A special token. May be given again.",
@@ -190,10 +191,10 @@ class TrainConfig:
         metavar="TOKEN",
         many=True,
     )
-    reserve: int = option(0, "Ids to keep free at the end.", panel="Vocabulary", least=0)
+    reserve: int = option(0, "Keep this many ids free at the end.", panel="Vocabulary", least=0)
     count_specials: bool = option(
         True,
-        "Whether special and reserved ids are part of --vocab-size; they are by default.",
+        "Whether --vocab-size includes special and reserved ids. It does by default.",
         panel="Compatibility",
         off="--no-count-specials",
     )
@@ -206,7 +207,7 @@ class TrainConfig:
         many=True,
     )
     weights: dict[str, str] = option(
-        help="Multiply the counts of a source group; of the others they count once. May be given again.",
+        help="Multiply the counts of a source group; the others have the weight 1. May be given again.",
         default_factory=dict,
         flag="--weight",
         panel="Vocabulary",
@@ -215,23 +216,23 @@ class TrainConfig:
     )
     balance: bool = option(
         False,
-        "Parity-aware BPE: at every step the merge that counts most in the source group that is compressed worst. "
-        "That is by bytes per token, at which a script with more bytes per letter pays; --balance-text is the cure.",
+        "Parity-aware BPE: at each step, take the merge that counts most in the source group that is compressed worst. "
+        "Compression is bytes per token, which misjudges scripts with more bytes per letter: see --balance-text.",
         panel="Vocabulary",
         off="--no-balance",
     )
     balance_ratios: dict[str, str] = option(
-        help="Divide the bytes per token of a group: a larger number gives it more merges. May be given again.",
+        help="Divide the bytes per token of a group. A larger number gives it more merges. May be given again.",
         default_factory=dict,
         flag="--balance-ratio",
         panel="Vocabulary",
         metavar="GROUP=NUMBER",
         many=True,
     )
-    balance_from: int = option(0, "Learn the first N tokens from all groups together.", panel="Vocabulary", least=0)
+    balance_from: int = option(0, "Balance only after the first N tokens.", panel="Vocabulary", least=0)
     balance_window: int | None = option(
         None,
-        "Pass over a group that chose more than --balance-alpha / groups of the last N merges.",
+        "Skip a group that chose more than its share of the last N merges, times --balance-alpha.",
         panel="Vocabulary",
         least=1,
     )
@@ -240,7 +241,7 @@ class TrainConfig:
     )
     tau: str | None = option(  # a decimal
         None,
-        "Delete a token when a merge takes at least this share of its occurrences (PickyBPE), such as 0.9.",
+        "Delete a token when a merge takes at least this share of its occurrences, such as 0.9 (PickyBPE).",
         panel="Deletions",
         metavar="T",
         told_default="never",
@@ -256,39 +257,42 @@ class TrainConfig:
     )
     superwords: Literal["none", "boundless", "superbpe", "uw"] = option(
         "none",
-        "Merges across chunk borders: competing with ordinary ones by count (BoundlessBPE), or after them over whole "
-        "chunks (superbpe) or over any neighbours in a chunk of --stage2-pattern (uw).",
+        "Merge across chunks: in competition with ordinary merges (boundless: BoundlessBPE), or after them, over whole "
+        "chunks (superbpe) or over all neighbours within a chunk of --stage2-pattern (uw).",
         panel="Most used",
     )
     transition: int | None = option(  # living tokens at the end of phase one
         None,
-        "superbpe, uw: tokens, special ones not counted, at which superwords begin.",
+        "With superbpe or uw: the number of tokens, without special ones, at which superwords begin.",
         panel="Superwords",
         least=1,
         told_default="three quarters of them",
     )
     superword_pattern: str = option(
         "improved",
-        "Which chunks may join: improved (a letter behind the first character), simple (a letter), paper (ASCII "
-        "letters, space, _ and '), or an expression found in the chunk.",
+        "Which chunks may join: improved (a letter after the first character), simple (any letter), paper (ASCII "
+        "letters, space, _ and '), or chunks that match an expression.",
         panel="Superwords",
         metavar="NAME|REGEX",
     )
     stage2_pattern: str = option(
         STAGE2_PATTERN,
-        "uw: what cuts text from --transition on, and when encoding.",
+        "With uw: the pattern that splits text after --transition, and for encoding.",
         panel="Superwords",
         metavar="NAME|REGEX",
     )
     max_superword_words: int | None = option(None, "No superword of more than N chunks.", panel="Superwords", least=2)
-    forbid: str | None = option(None, "No superword in whose text this is found.", panel="Superwords", metavar="REGEX")
+    forbid: str | None = option(None, "No superword whose text matches this.", panel="Superwords", metavar="REGEX")
     token_order: Literal["latest-birth", "first-birth"] = option(
         "latest-birth",
-        "Ids of tokens that were deleted and learned again: by the last time, or by the first.",
+        "The id of a token that was deleted and learned again: by its last birth, or by its first.",
         panel="Deletions",
     )
     specials_first: bool = option(
-        False, "Ids of special tokens before all others, or behind them.", panel="Compatibility", off="--specials-last"
+        False,
+        "Put ids of special tokens before all others, or after them.",
+        panel="Compatibility",
+        off="--specials-last",
     )
     extends: str | None = None  # sha256 of the event log that --extend took over (train/extension.py)
     extends_pattern: str | None = None  # of that model, where --superwords uw goes on under another

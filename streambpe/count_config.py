@@ -26,43 +26,43 @@ class CountConfig:
         metavar="NAME|REGEX",
     )
     gaps: Literal["refuse", "keep", "drop"] = option(
-        "refuse", "Text that a REGEX leaves unmatched.", panel="Splitting", untold=("drop",)
+        "refuse", "What to do with text that a REGEX does not match.", panel="Splitting", untold=("drop",)
     )
     split_scripts: bool = option(
-        False, "Cut where the script changes, before splitting.", panel="Splitting", off="--no-split-scripts"
+        False, "Cut the text where the script changes before splitting it.", panel="Splitting", off="--no-split-scripts"
     )
     bad_utf8: Literal["replace", "skip", "error"] = option(
         "replace",
-        "Invalid bytes become U+FFFD, are left out, or end the job. Given by hand, it also takes files that are mostly "
-        "not UTF-8.",
+        "Replace invalid bytes by U+FFFD, skip them, or stop with an error. If you give this option, files that are "
+        "mostly not UTF-8 are read, too.",
         panel="Corpus",
     )
     bad_lines: Literal["error", "skip"] = option(
         "error",
         "A line of jsonl, csv or --lines that cannot be read (no JSON, no such field, not a string; not UTF-8 with "
-        "--bad-utf8 error) ends the job, or is left out and counted.",
+        "--bad-utf8 error) is an error, or it is skipped and counted.",
         panel="Corpus",
     )
     sequences: bool = option(
         False,
-        "Also store the documents as chunk ids; superwords need them and turn this on.",
+        "Store the documents as chunk ids as well. Superwords need this and turn it on.",
         panel="Superwords",
         off="--no-sequences",
     )
     normalize: Literal["none", "nfc"] = option(
-        "none", "Unicode normalisation before splitting; nfc is that of Unicode 16.0.0.", panel="Splitting"
+        "none", "Normalise Unicode before splitting. nfc is that of Unicode 16.0.0.", panel="Splitting"
     )
     unencodable: Literal["bytes", "drop", "error"] = option(
         "bytes",
-        "Characters outside the SCRIPT table (unassigned in 16.0.0, private use): kept, dropped and counted, or the "
-        "end of the count.",
+        "Characters outside the SCRIPT table (unassigned in 16.0.0, or private use): keep them as bytes, drop and "
+        "count them, or stop with an error.",
         panel="Splitting",
     )
 
     sample: str = option(
         "all",
-        "Only about one document in N, chosen by a hash of its text: the same ones in any order, files and shards; "
-        "those of 1/100 are among those of 1/10.",
+        "Take only about one document in N, chosen by a hash of its text: the same ones in any order, files and "
+        "shards. Those of 1/100 are among those of 1/10.",
         panel="Corpus",
         metavar="1/N",
     )
@@ -104,28 +104,28 @@ def parse_sample(text: str) -> int:
 class SourceOptions:
     """How SOURCE arguments are read, and the groups they are counted in."""
 
-    lines: bool = option(False, "In text files every line is a document.", panel="Most used")
+    lines: bool = option(False, "Treat every line of a text file as a document.", panel="Most used")
     text_column: str | None = option(
-        None, "The field of jsonl, csv and parquet.", panel="Most used", metavar="NAME", told_default="text"
+        None, "The text field of jsonl, csv and parquet.", panel="Most used", metavar="NAME", told_default="text"
     )
     kind: SourceFormat = option(
-        "auto", "Of all sources, instead of judging by each file's name.", flag="--format", panel="Corpus"
+        "auto", "The format of all sources, instead of judging by each file's name.", flag="--format", panel="Corpus"
     )
-    counts: bool = option(False, "The sources are tables of chunks and counts.", panel="Corpus")
-    stdin_name: str = option("-", "What to call standard input.", panel="Corpus", metavar="NAME")
+    counts: bool = option(False, "The sources are tables of chunks and their counts.", panel="Corpus")
+    stdin_name: str = option("-", "The name of standard input as a source.", panel="Corpus", metavar="NAME")
     groups: tuple[str, ...] = option(
         (),
-        "Keep the counts of these sources apart as group NAME, for train --weight. May be given again.",
+        "Keep the counts of these sources apart as group NAME, for --weight and --balance. May be given again.",
         flag="--group",
         panel="Corpus",
         metavar="NAME=GLOB",
         many=True,
     )
-    group_by: Literal["folder"] | None = option(None, "Each folder's files are a group of its name.", panel="Corpus")
+    group_by: Literal["folder"] | None = option(None, "Each folder is a group of its own name.", panel="Corpus")
 
     shard: str | None = option(
         None,
-        "Only the K-th of N shares of the sources, whole files: each machine takes another. merge-counts adds up.",
+        "Take only the K-th of N shares of the sources, by whole files, one for each machine. merge-counts joins them.",
         panel="Corpus",
         metavar="K/N",
     )

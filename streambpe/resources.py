@@ -88,42 +88,42 @@ class Resources:
     """What a job may use. Never changes a result."""
 
     memory_bytes: int = option(
-        help="Bound for the whole process tree, such as 2GB.",
+        help="The most memory for all processes together, such as 2GB.",
         flag="--memory",
         panel="Most used",
         metavar="SIZE",
         told_default="a quarter of RAM",
     )
-    threads: int = option(help="At work at a time.", panel="Most used", least=1, most=None, told_default="all cores")
-    temp_dir: Path | None = option(None, "Where to spill.", panel="Resources", metavar="DIR", told_default="inside RUN")
+    threads: int = option(help="Workers at a time.", panel="Most used", least=1, most=None, told_default="all cores")
+    temp_dir: Path | None = option(None, "For temp files.", panel="Resources", metavar="DIR", told_default="inside RUN")
     max_disk_bytes: int | None = option(
         None,
-        "Bound for RUN and its temporary files: end at once what cannot fit, and stop what reaches it.",
+        "The most disk for RUN and its temporary files. A job that cannot fit is refused; one that reaches it stops.",
         flag="--max-disk",
         panel="Resources",
         metavar="SIZE",
     )
     document_seconds: int = option(
         DOCUMENT_SECONDS,
-        "A REGEX may take so long on one document; one that takes longer ends the job and is named.",
+        "The most seconds that a REGEX may take for one document. A slower document stops the job and is named.",
         panel="Resources",
         metavar="S",
         least=1,
     )
     engine: Literal["auto", "threads", "processes", "ray"] = option(
         "auto",
-        "Who counts or encodes: threads of one process, processes, processes where they are quicker, or Ray.",
+        "What counts or encodes: threads of one process, several processes, processes where they are quicker, or Ray.",
         panel="Resources",
     )
     address: str | None = option(
         None,
-        "With --engine ray: a cluster that this machine is a node of, auto for the one that runs here.",
+        "With --engine ray: the cluster that this machine belongs to; auto for the one that runs here.",
         panel="Resources",
         metavar="HOST:PORT",
         told_default="a Ray of its own",
     )
     learner: Literal["core", "tables"] = option(
-        "core", "Who learns: the compiled core, or tables that SQL reads, slower.", panel="Resources"
+        "core", "What learns: the compiled core, or (slower) tables that SQL can read.", panel="Resources"
     )
 
     def __post_init__(self) -> None:

@@ -137,16 +137,16 @@ def count(
     "balance_texts",
     metavar="GROUP=FILE",
     multiple=True,
-    help="With --balance: measure the groups on these texts, which say the same in each; worst is the group that "
-    "needs most tokens. May be given again; every group needs one.",
+    help="With --balance: compare the groups on these texts, which say the same in each language. The worst group is "
+    "the one that needs most tokens. May be given again; every group needs one.",
 )
 @panel_option(
     "Output",
     "--save-config",
     metavar="FILE.toml",
-    help="Write all options, also those not given, to a file for --config, before anything is learned.",
+    help="Before learning, write all options, including defaults, to a file for --config.",
 )
-@panel_option("Output", "--force", is_flag=True, help="Overwrite what --save-config names.")
+@panel_option("Output", "--force", is_flag=True, help="Overwrite the file that --save-config names.")
 @json_option
 def train(
     run: str,

@@ -201,7 +201,7 @@ config_option = panel_option(
     is_eager=True,
     expose_value=False,
     callback=_take_config,
-    help="Take options from a file; those given here go over it.",
+    help="Read options from a file. Those given here take precedence.",
 )
 
 
@@ -224,8 +224,8 @@ as_option = panel_option(
     metavar="MODEL",
     is_eager=True,
     callback=_take_as,
-    help="Learn anew with everything of an existing tokenizer but its merges: size, pattern, special tokens and "
-    "their places. A model of streambpe, tokenizer.json, the folder of vocab.json and merges.txt, hf:NAME or "
+    help="Learn new merges with everything else taken from an existing tokenizer: size, pattern, special tokens and "
+    "their ids. MODEL is a model of streambpe, tokenizer.json, a folder with vocab.json and merges.txt, hf:NAME or "
     "tiktoken:NAME.",
 )
 
@@ -234,20 +234,19 @@ extend_option = panel_option(
     "--extend",
     metavar="MODEL",
     callback=text_only,
-    help="Go on from the vocabulary of an existing tokenizer, which keeps all its ids; --vocab-size says how many "
-    "there are to be in all. MODEL as for --as; pattern, symbols and special tokens are its own "
-    "(`streambpe docs extend`).",
+    help="Extend the vocabulary of an existing tokenizer to --vocab-size ids. All its ids stay, and so do its pattern, "
+    "symbols and special tokens. MODEL as for --as (`streambpe docs extend`).",
 )
 
 partial_option = panel_option(
     "Corpus",
     "--allow-partial",
     is_flag=True,
-    help="Also where RUN is not counted to its end; what was left out is told and recorded.",
+    help="Learn even if RUN is not completely counted. What is left out is reported and recorded.",
 )
 
 force_option = panel_option(
-    "Output", "--force", is_flag=True, help="Overwrite what -o names; without it that is refused."
+    "Output", "--force", is_flag=True, help="Overwrite the file that -o names, which is refused otherwise."
 )
 
 
@@ -258,7 +257,7 @@ def _progress_option(more: str = "") -> Callable[[F], F]:
         type=click.Choice(["auto", "bar", "jsonl", "none"]),
         default="auto",
         show_default=True,
-        help=f"On stderr; auto is a line on a terminal, else nothing.{more}",
+        help=f"How to show progress on stderr; auto is a line on a terminal and nothing elsewhere.{more}",
     )
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from streambpe.train.training import TrainResult
 
 json_option = panel_option(
-    "Output", "--json", "as_json", is_flag=True, help="What it came to, as one JSON object on stdout."
+    "Output", "--json", "as_json", is_flag=True, help="Print the result as one JSON object on stdout."
 )
 
 
