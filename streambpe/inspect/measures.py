@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from streambpe.arrays import Bool, Int64
+from streambpe.text.shown import holds_part_of_a_character
 from streambpe.text.whitespace import WORD_MARK
 
 ALPHA = 2.5  # of the Rényi entropy: Zouhar et al. (2023) found that it predicts quality best
@@ -103,15 +104,6 @@ class Tokens(msgspec.Struct, frozen=True):
             starts[number] = content.startswith((b" ", mark))
             partial[number] = holds_part_of_a_character(content)
         return cls(lengths, starts, partial, size)
-
-
-def holds_part_of_a_character(content: bytes) -> bool:
-    """Whether bytes are not valid UTF-8 by themselves."""
-    try:
-        content.decode()
-    except UnicodeDecodeError:
-        return True
-    return False
 
 
 def renyi_efficiency(n: Sequence[int] | Int64, size: int) -> float | None:
