@@ -35,9 +35,8 @@ from streambpe.sources.streams import look_at, open_file
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.train.commands import train
-from streambpe.train.counting import sizes, worker
 from streambpe.train.counting.count import count, resume_count
-from tests.runs import cli, ended
+from tests.runs import cli, ended, small_blocks
 from tests.samples import natural_text
 from tests.tiers import long, seeds
 from tests.web_server import Asked, Server, web_server
@@ -459,9 +458,7 @@ def test_a_server_that_misbehaves_is_told_in_a_sentence(tmp_path, server, mood, 
 @pytest.mark.long
 def test_a_server_that_fails_in_the_middle_is_no_reason_to_leave_the_source_out(tmp_path, server, monkeypatch):
     """503 behind some answers: `resume` counts the rest, and asks for nothing of what was committed."""
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 50_000)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 50_000)
-    monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
+    small_blocks(monkeypatch, 50_000, committing=True)
     monkeypatch.setattr(web, "_FIRST", 30_000)
     monkeypatch.setattr(web, "_MOST", 30_000)
     monkeypatch.setattr(web, "_PIECE", 10_000)
@@ -498,8 +495,8 @@ def _busy_from(at: int, then):
 @pytest.mark.parametrize("what", ["count", "encode", "find"])
 def test_a_stop_ends_the_wait_for_another_try(tmp_path, server, monkeypatch, what):
     """At once and as a stop: what was read is kept, and the same command goes on."""
+    small_blocks(monkeypatch, 50_000)
     for module, values in (
-        (sizes, {"MOST_BLOCK": 50_000, "LEAST_BLOCK": 50_000}),
         (web, {"_FIRST": 100_000, "_MOST": 100_000, "_PIECE": 50_000}),
         (place, {"BUFFER_BYTES": 50_000, "WAIT": 1000.0}),
     ):

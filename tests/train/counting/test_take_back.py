@@ -25,10 +25,9 @@ from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.unfinished import read_record
 from streambpe.train.commands import resume, train
-from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count, count_from_iterator, resume_count
 from streambpe.train.counting.take_back import take_back
-from tests.runs import ROOT, SMALL, cli, rows
+from tests.runs import ROOT, SMALL, cli, rows, small_blocks
 from tests.samples import natural_text
 from tests.tiers import long, seeds
 
@@ -44,8 +43,7 @@ class Killed(BaseException):
 @pytest.fixture
 def corpus(tmp_path, monkeypatch) -> dict[str, Path]:
     """A source of each kind, of several blocks each."""
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 2000)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 2000)
+    small_blocks(monkeypatch, 2000)
     text = {name: natural_text(i, 6000) for i, name in enumerate(("txt", "gz", "jsonl", "csv", "parquet", "other"))}
     lines = {name: [line for line in text[name].split("\n") if line] for name in text}
     folder = tmp_path / "corpus"
