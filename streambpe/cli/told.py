@@ -15,6 +15,7 @@ from streambpe.plurals import counted
 from streambpe.text.shown import harmless
 
 if TYPE_CHECKING:
+    from streambpe.model.corpus_facts import CorpusFacts
     from streambpe.train.counting.job import CountResult
     from streambpe.train.training import TrainResult
 
@@ -66,8 +67,6 @@ def tell(as_json: bool, facts: dict[str, Any], *sentences: str) -> None:
 
 def tell_counts(run: str, result: CountResult, as_json: bool) -> None:
     """What a count came to."""
-    from streambpe.resources import format_size
-
     corpus = result.corpus
     if as_json:
         tell_json(
@@ -82,10 +81,16 @@ def tell_counts(run: str, result: CountResult, as_json: bool) -> None:
     done = f"{counted(result.counted, 'source')} counted, {result.skipped:,} skipped"
     if result.taken_back:
         done = f"taken back: {', '.join(result.taken_back)}"
-    say(
+    say(f"{corpus_told(run, corpus)}; {done}. sha256 {corpus['sha256'][:16]}")
+
+
+def corpus_told(run: str, corpus: CorpusFacts) -> str:
+    """How much text a run has counted."""
+    from streambpe.resources import format_size
+
+    return (
         f"{run}: {counted(corpus['distinct'], 'distinct chunk')}, {corpus['chunks']:,} in all, from "
-        f"{counted(corpus['documents'], 'document')} ({format_size(corpus['bytes'])}); {done}. "
-        f"sha256 {corpus['sha256'][:16]}",
+        f"{counted(corpus['documents'], 'document')} ({format_size(corpus['bytes'])})"
     )
 
 
