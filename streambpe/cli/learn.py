@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +32,7 @@ from streambpe.cli.options import (
     with_options,
 )
 from streambpe.cli.signals import stop_on_signals
-from streambpe.cli.told import corpus_told, json_option, say, tell, tell_counts, tell_training
+from streambpe.cli.told import corpus_told, json_option, say, tell, tell_counts, tell_json, tell_training
 from streambpe.errors import UsageError
 from streambpe.plurals import counted
 from streambpe.progress import Meter, reporting
@@ -277,7 +276,7 @@ def plan(
             meter=meter,
         )
     if as_json:
-        click.echo(json.dumps(made.as_json(), ensure_ascii=False, indent=1))
+        tell_json(made, indent=1)
     else:
         print_plan(made, sys.stdout)
 
@@ -427,7 +426,7 @@ def converge(
             **given,
         )
     if as_json:
-        click.echo(json.dumps(found.as_json(), ensure_ascii=False, indent=1))
+        tell_json(found.as_json(), indent=1)
     else:
         print_convergence(found, sys.stdout)
 

@@ -392,7 +392,7 @@ def prune(model: str, size: int, output: str, resources: Resources, progress: st
         made = make_smaller(model, output, size, resources=resources, meter=meter, **given)
     shorter = _bytes_per_token(made.bytes_per_token_before, made.bytes_per_token)
     sentence = f"{output}: {counted(made.ids, 'id')}, {made.ids_before:,} before. {shorter}"
-    tell(as_json, made.as_json(), sentence)
+    tell(as_json, made, sentence)
 
 
 def _bytes_per_token(before: float | None, after: float | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -52,12 +53,13 @@ def terminal_columns() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def tell_json(facts: dict[str, Any]) -> None:
-    """One object on stdout."""
-    click.echo(json.dumps(facts, ensure_ascii=False, default=str))
+def tell_json(facts: Any, indent: int | None = None) -> None:
+    """One object on stdout; `facts`: a mapping, or a dataclass."""
+    facts = asdict(facts) if is_dataclass(facts) and not isinstance(facts, type) else facts
+    click.echo(json.dumps(facts, ensure_ascii=False, default=str, indent=indent))
 
 
-def tell(as_json: bool, facts: dict[str, Any], *sentences: str) -> None:
+def tell(as_json: bool, facts: Any, *sentences: str) -> None:
     """What a command came to: one object on stdout, or sentences for people."""
     if as_json:
         tell_json(facts)
