@@ -6,9 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from streambpe.cli.main import main
 from tests.runs import change, cli
 from tests.samples import natural_text
 
@@ -55,9 +53,8 @@ def trained(source, tmp_path_factory) -> Path:
 )
 def test_wrong_options_are_usage_errors(source, tmp_path, arguments, message):
     """Exit 2, a message that names the option, and no run is made."""
-    done = CliRunner().invoke(main, ["train", str(tmp_path / "run"), str(source), *arguments])
-    assert done.exit_code == 2, done.output
-    assert message in done.output
+    done = cli("train", tmp_path / "run", source, *arguments, expect=2)
+    assert message in done.stderr
     assert not (tmp_path / "run").exists()
 
 
