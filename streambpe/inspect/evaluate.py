@@ -99,7 +99,7 @@ def evaluate(
     results = []
     for name, tokenizer in loaded:
         tokens = tokens_of(tokenizer)
-        total = no_uses(tokenizer)
+        total = Uses()
         alone: dict[str, Uses] = {}
         for source in sources:
             if isinstance(tokenizer, SentencePiece):
@@ -108,7 +108,7 @@ def evaluate(
                 uses = count_uses(tokenizer, source, resources, meter)
             total += uses
             if by:
-                mine = alone.setdefault(name_of(source.path), no_uses(tokenizer))
+                mine = alone.setdefault(name_of(source.path), Uses())
                 mine += uses
         if by:
             beside = int(alone[reference].n.sum())
@@ -153,10 +153,8 @@ def tokens_of(tokenizer: Tokenizer | SentencePiece) -> Tokens:
     return Tokens.of(dict(zip(ordinary, tokenizer.token_byte_values(), strict=True)), tokenizer.n_vocab)
 
 
-def no_uses(tokenizer: Tokenizer | SentencePiece) -> Uses:
+def no_uses(tokenizer: Tokenizer) -> Uses:
     """An empty histogram, as before any text."""
-    if isinstance(tokenizer, SentencePiece):
-        return tokenizer.no_uses()
     return Uses(np.zeros(tokenizer.max_token_value + 1, np.int64))
 
 

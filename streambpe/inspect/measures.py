@@ -50,7 +50,7 @@ WHOLE_NUMBERS = {"documents", "bytes", "words", "tokens", "vocab_size", "vocab_u
 class Uses(msgspec.Struct):
     """What a text is, and how often each model id occurs in it. Adds up: `total += part`."""
 
-    n: Int64  # by model id
+    n: Int64 = msgspec.field(default_factory=lambda: np.zeros(1, np.int64))  # by model id; nothing yet: one for all
     documents: int = 0
     bytes: int = 0
     words: int = 0

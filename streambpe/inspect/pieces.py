@@ -54,10 +54,6 @@ class SentencePiece:
     def __len__(self) -> int:
         return int(self.processor.get_piece_size())
 
-    def no_uses(self) -> Uses:
-        """An empty histogram, as before any text."""
-        return Uses(np.zeros(len(self), np.int64))
-
 
 def count_pieces(
     model: SentencePiece, source: Source, resources: Resources | None = None, meter: Meter | None = None
@@ -65,7 +61,7 @@ def count_pieces(
     """The histogram of one source."""
     room = max((resources or Resources.from_options()).memory_bytes - BASE_BYTES, 64 << 20)
     most = room // _BYTES_PER_CHARACTER
-    counter, uses = WordCounter(), model.no_uses()
+    counter, uses = WordCounter(), Uses(np.zeros(len(model), np.int64))
     reader = Reader(PRESETS["gpt2"], min(_BLOCK, room // 64), room // 16, on_read=meter.advance if meter else None)
 
     def held(document: str) -> str:
