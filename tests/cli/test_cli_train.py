@@ -32,7 +32,6 @@ def trained(source, tmp_path_factory) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--vocab-size", "many"], "vocab-size"),
         (["--vocab-size", "0"], "vocab-size"),
         (["--vocab-size", "255"], "less than the 256 ids"),
         (["--like", "gpt5"], "--like"),
@@ -40,11 +39,8 @@ def trained(source, tmp_path_factory) -> Path:
         (["--batch", "2"], "--batch"),
         (["--batch", "paper", "--ties", "bytes"], "--batch paper"),
         (["--max-token-length", "0"], "--max-token-length"),
-        (["--special", "<s>", "--special", "<s>"], "--special"),
         (["--name", "Big"], "--name Big"),
         (["--name", "../x"], "--name ../x"),
-        (["--memory", "some"], "is no size"),
-        (["--threads", "0"], "--threads"),
         (["--checkpoint-seconds", "-1"], "--checkpoint-seconds"),
         (["--progress", "loud"], "--progress"),
         (["--no-such-option"], "--no-such-option"),

@@ -118,19 +118,15 @@ def test_what_is_no_file(refused, kind, name):
 NUMBERS = {
     "train": [
         "-s", "--freq-cutoff", "--min-frequency", "--max-token-length", "--reserve", "--stop-list", "--max-batch",
-        "--cap-divisor", "--transition", "--threads", "--document-seconds",
+        "--cap-divisor", "--transition", "--document-seconds",
     ],
-    "encode": ["--threads"],
-    "sql": ["--threads"],
-    "explain": ["--top"],
+    "extend-report": ["--top"],
     "prune": ["--to"],
-    "count": ["--threads", "--document-seconds", "--sample"],
+    "count": ["--document-seconds", "--sample"],
 }  # fmt: skip
 REST = {
     "train": ["run", "--name", "other"],
-    "encode": ["run", "a.txt", "-o", "x.npy"],
-    "sql": ["run", "run"],
-    "explain": ["run", "the"],
+    "extend-report": ["run"],
     "prune": ["run", "-o", "x.events.jsonl"],
     "count": ["new", "a.txt"],
 }
@@ -142,17 +138,15 @@ def test_a_number_beyond_what_anything_holds(refused, command, option, number):
     """-s of 20 digits learned for ever, --freq-cutoff was "a defect of streambpe"."""
     result = CliRunner().invoke(main, [command, *REST[command], option, number])
     assert result.exit_code == 2 or (number == TOO_LARGE[-1] and result.exit_code in (0, 1)), result.stderr
+    assert option in result.stderr or number == TOO_LARGE[-1]
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["train", "run", "--name", "n" * 300], "300 letters"),
-        (["train", "new", "a.txt", "--temp-dir", os.devnull], "is no folder"),
-        (["count", "new", "a.txt", "--temp-dir", "a.txt"], "is no folder"),
         (["train", "r" * 5000, "a.txt"], "name too long"),
         (["status", "r" * 5000], "name too long"),
-        (["train", "run", "--special", "\udcff"], "not UTF-8"),
         (["sql", "run", "SELECT"], ""),
         (["sql", "run", "\0"], ""),
     ],
