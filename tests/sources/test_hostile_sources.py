@@ -274,16 +274,6 @@ def test_a_pattern_that_overflows_on_the_text_only():
     process.close()
 
 
-def test_superword_patterns_that_are_nested_too_deep(tmp_path):
-    """The other options that take an expression."""
-    (tmp_path / "a.txt").write_text("the cat")
-    deep = "(?:" * 200 + "." + ")" * 200
-    for option in ("--superword-pattern", "--forbid"):
-        more = ("--superwords", "boundless", option, deep, *MEMORY)
-        result = cli("train", tmp_path / "run", tmp_path / "a.txt", *more, expect=2)
-        assert "Traceback" not in result.stderr
-
-
 def test_how_much_a_pattern_repeats():
     """Repetitions multiply, alternatives do not, and what is optional counts nothing."""
     assert least_length(r"(a{1000}|b){50}c") == 50_001
