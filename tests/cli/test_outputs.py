@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +13,7 @@ from msgspec.structs import replace
 from streambpe.encode.corpus import _State
 from streambpe.files import unfinished
 from streambpe.train.commands import train
-from tests.runs import SMALL, cli, text_run
+from tests.runs import SMALL, cli, cli_killed, text_run
 
 TEXT = "the cat and the dog, the end of the day and the cat\n" * 40
 MEMORY = ["--memory", "300MB"]
@@ -281,9 +278,7 @@ def test_a_split_killed_while_its_files_were_made_is_finished(learned, tmp_path,
         folder.mkdir()
     encode = ["encode", learned / "run", source, "--lines", "--validation", "25%", *MEMORY, "-o"]
     cli(*encode, unbroken / f"ids.{suffix}")
-    command = [sys.executable, "-m", "streambpe", *map(str, encode), str(broken / f"ids.{suffix}")]
-    killed = subprocess.run(command, env={**os.environ, "STREAMBPE_FAILPOINT": point}, capture_output=True)
-    assert killed.returncode == -signal.SIGKILL
+    cli_killed(point, *encode, broken / f"ids.{suffix}")
     cli(*encode, broken / f"ids.{suffix}")
     assert files_in(broken) == files_in(unbroken)
     assert len(files_in(broken)) == (2 if suffix == "parquet" else 6)
@@ -294,8 +289,7 @@ def test_a_half_encoding_does_not_take_another_file_for_its_own(learned, tmp_pat
     """OUT that came into being while the job was stopped is kept."""
     output = tmp_path / "ids.npy"
     encode = ["encode", learned / "run", learned / "a.txt", *MEMORY, "-o", output]
-    command = [sys.executable, "-m", "streambpe", *map(str, encode)]
-    subprocess.run(command, env={**os.environ, "STREAMBPE_FAILPOINT": "encoded-beside"}, capture_output=True)
+    cli_killed("encoded-beside", *encode)
     progress = unfinished(output) / "progress.json"
     state = _State.read(progress)
     replace(state, finishing=False).write(progress)

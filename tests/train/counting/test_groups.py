@@ -44,7 +44,7 @@ from streambpe.train.trainer import Trainer
 from tests.hostile import random_text
 from tests.oracles.splits import split_text
 from tests.oracles.tables import check
-from tests.runs import SMALL, cli, counted_run, log_of, plain_events, rows
+from tests.runs import SMALL, cli, cli_killed, counted_run, log_of, plain_events, rows
 from tests.tiers import examples, long
 
 ROOT = Path(__file__).parents[3]
@@ -289,9 +289,7 @@ def test_merged_runs_keep_their_groups(tmp_path):
     for group in ("de", "en", "fr"):
         count(tmp_path / group, [str(tmp_path / "in" / group)], group_by="folder", resources=SMALL)
     merge_runs(tmp_path / "two", [tmp_path / "de", tmp_path / "en"], SMALL)
-    command = [sys.executable, "-m", "streambpe", "merge-counts", str(tmp_path / "all"), str(tmp_path / "two")]
-    env = {**os.environ, "STREAMBPE_FAILPOINT": "part-committed"}
-    assert subprocess.run(command, env=env, cwd=ROOT, check=False).returncode == -9
+    cli_killed("part-committed", "merge-counts", tmp_path / "all", tmp_path / "two")
     assert len(list_parts(Run(tmp_path / "all"))) == 1
     merge_runs(tmp_path / "all", [tmp_path / "two", tmp_path / "fr"], SMALL)
     assert group_tables(tmp_path / "all", tmp_path) == expected
