@@ -21,6 +21,7 @@ from hypothesis import settings
 
 from streambpe import resources
 from streambpe.store import database, run
+from tests.runs import small_blocks
 from tests.tiers import LONG, PARTS, share
 
 # No deadline: a shared machine may stall for longer than any example takes.
@@ -69,6 +70,12 @@ _POSIX = (
     "RLIMIT", '"cp"', '"du"', "symlink", "chmod", "mkfifo", "/dev/", "/proc", "SIGINT", "SIGTERM", "os.fork", "pty.",
     "umask",
 )  # fmt: skip
+
+
+@pytest.fixture
+def tiny_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of a kilobyte and a part for each: what large corpora meet, in small."""
+    small_blocks(monkeypatch, 1000, committing=True)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -51,6 +51,7 @@ from tests import damage
 from tests.hostile import ATOMS, buffer_of, fast_documents, random_text
 from tests.oracles.replay import decode_bytes, encode_chunks, to_model_ids
 from tests.oracles.splits import split_text
+from tests.peers import by_tokenizers
 from tests.runs import SMALL, cli, counted_run, log_of, rows
 from tests.samples import natural_text
 from tests.sources.test_sources import FORMATS, expected_documents, write
@@ -313,14 +314,8 @@ def _tokenizer_documents() -> list[str]:
     """Files of tokenizer.json: one written here, and two of the library, of which one lacks bytes."""
     found = [json.dumps(tokenizer_json(Encoder(trained("plain")))[0])]
     for complete in (True, False):
-        made = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token=None if complete else "<unk>"))
-        made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-        made.decoder = tokenizers.decoders.ByteLevel()
-        alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet() if complete else []
-        trainer = tokenizers.trainers.BpeTrainer(
-            vocab_size=330, special_tokens=["<s>", "<unk>"], initial_alphabet=alphabet, show_progress=False
-        )
-        made.train_from_iterator([TEXT], trainer)
+        unk = None if complete else "<unk>"
+        made = by_tokenizers([TEXT], 330, all_bytes=complete, unk=unk, special_tokens=["<s>", "<unk>"])
         found.append(made.to_str())
     return found
 

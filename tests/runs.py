@@ -15,6 +15,7 @@ from typing import Any
 from unittest import mock
 
 import duckdb
+import pytest
 from click.testing import CliRunner
 
 from streambpe.cli.main import main
@@ -24,6 +25,7 @@ from streambpe.resources import Resources
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.sequences import order_parts, read_chunks, read_ids
+from streambpe.train.counting import sizes, worker
 from streambpe.train.counting.count import count
 
 EVERY_COMMAND = {name: main.get_command(None, name) for name in main.list_commands(None)}
@@ -52,6 +54,17 @@ def text_run(run: Path, text: str, pattern: str = "gpt4") -> Path:
     source.write_text(text, encoding="utf-8")
     count(run, [str(source)], options={"pattern": pattern}, lines=True, resources=SMALL)
     return run
+
+
+def small_blocks(patch: pytest.MonkeyPatch, size: int, *, committing: bool = False, ordered: bool = True) -> None:
+    """Count in blocks of this size, so that a small text is in many of them. `committing`: each worker commits a part
+    behind every block. `ordered`: parts of documents may have several blocks."""
+    patch.setattr(sizes, "MOST_BLOCK", size)
+    patch.setattr(sizes, "LEAST_BLOCK", size)
+    if committing:
+        patch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
+    if not ordered:
+        patch.setattr(sizes, "MOST_ORDERED", 0)
 
 
 def log_of(run: Path, name: str = "model") -> EventLog:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
-Mood = Callable[["Asked"], bool]  # answers a request itself, and says whether it did
+Mood = Callable[["Asked"], object]  # answers a request itself; False: it did not
 
 
 class Server(ThreadingHTTPServer):
@@ -50,7 +50,7 @@ class Asked(BaseHTTPRequestHandler):
         """Serve a file, or a range of it."""
         server = cast(Server, self.server)
         server.headers.append(dict(self.headers))
-        if server.mood is not None and server.mood(self):
+        if server.mood is not None and server.mood(self) is not False:
             return
         data = server.files.get(self.path)
         if data is None:
@@ -68,7 +68,7 @@ class Asked(BaseHTTPRequestHandler):
         """Only what the mood answers."""
         self.body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         mood = cast(Server, self.server).mood
-        if mood is None or not mood(self):
+        if mood is None or mood(self) is False:
             self.answer(404)
 
     def mark(self, data: bytes) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +32,7 @@ from streambpe.cli.options import (
     with_options,
 )
 from streambpe.cli.signals import stop_on_signals
-from streambpe.cli.told import json_option, say, tell, tell_counts, tell_training
+from streambpe.cli.told import corpus_told, json_option, say, tell, tell_counts, tell_json, tell_training
 from streambpe.errors import UsageError
 from streambpe.plurals import counted
 from streambpe.progress import Meter, reporting
@@ -277,7 +276,7 @@ def plan(
             meter=meter,
         )
     if as_json:
-        click.echo(json.dumps(made.as_json(), ensure_ascii=False, indent=1))
+        tell_json(made, indent=1)
     else:
         print_plan(made, sys.stdout)
 
@@ -354,7 +353,6 @@ def merge_counts(run: str, runs: tuple[str, ...], resources: Resources, progress
     example:
         streambpe merge-counts runs/all runs/node1 runs/node2 runs/node3
     """
-    from streambpe.resources import format_size
     from streambpe.store.exchange import merge_runs, without_documents
 
     target, others = whole_run(run), [whole_run(other) for other in runs]
@@ -362,13 +360,8 @@ def merge_counts(run: str, runs: tuple[str, ...], resources: Resources, progress
     if without := without_documents(target, others):
         keep = "keeps" if len(without) == 1 else "keep"
         say(f"{', '.join(without)} {keep} no documents, so {run} holds counts alone: no superwords.")
-    tell(
-        as_json,
-        {"run": run, "merged": runs, **corpus},
-        f"{run}: {counted(int(corpus['distinct']), 'distinct chunk')}, {corpus['chunks']:,} in all, from "
-        f"{counted(int(corpus['documents']), 'document')} ({format_size(int(corpus['bytes']))}). "
-        f"sha256 {str(corpus['sha256'])[:16]}",
-    )
+    sentence = f"{corpus_told(run, corpus)}. sha256 {corpus['sha256'][:16]}"
+    tell(as_json, {"run": run, "merged": runs, **corpus}, sentence)
 
 
 @click.command(cls=PanelCommand)
@@ -433,7 +426,7 @@ def converge(
             **given,
         )
     if as_json:
-        click.echo(json.dumps(found.as_json(), ensure_ascii=False, indent=1))
+        tell_json(found.as_json(), indent=1)
     else:
         print_convergence(found, sys.stdout)
 

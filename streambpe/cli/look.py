@@ -6,7 +6,6 @@ import contextlib
 import io
 import json
 import sys
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -391,7 +390,7 @@ def explain(model: str, what: str, as_token: bool | None, as_json: bool) -> None
     as_text = None if as_token is None else not as_token
     found = explain_model(Tokenizer.load(model), what, as_text=as_text)
     if as_json:
-        click.echo(json.dumps(found.as_json(), ensure_ascii=False))
+        tell_json(found)
     else:
         print_explanation(found, sys.stdout)
 
@@ -414,7 +413,7 @@ def diff(here: str, there: str, as_csv: bool, as_json: bool) -> None:
     form = one_form(json=as_json, csv=as_csv)
     found = difference(here, there)
     if form == "json":
-        tell_json(asdict(found))
+        tell_json(found)
     else:
         print_difference(found, form or "table", sys.stdout)
 

@@ -6,13 +6,14 @@ import contextlib
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from streambpe.cli.files import opened
+from streambpe.cli.help import F
 from streambpe.cli.options import (
     Amount,
     click_option,
@@ -37,17 +38,16 @@ if TYPE_CHECKING:
     from streambpe.resources import Resources
 
 
+def _dtype_option(help: str) -> Callable[[F], F]:
+    dtypes = click.Choice(["auto", "uint16", "uint32", "int32", "int64"])
+    return click.option("--dtype", type=dtypes, default="auto", help=help)
+
+
 @click.command()
 @click.argument("model")
 @click.argument("files", nargs=-1, metavar="[FILE...]")
 @click.option("-o", "--output", metavar="OUT", help="A .npy, .parquet or .bin file. [default: lines on stdout]")
-@click.option(
-    "--dtype",
-    type=click.Choice(["auto", "uint16", "uint32", "int32", "int64"]),
-    default="auto",
-    show_default=True,
-    help="Of the numbers in OUT; auto is uint16 up to 65 536 ids, else uint32.",
-)
+@_dtype_option("Of the numbers in OUT; auto is uint16 up to 65 536 ids, else uint32. [default: auto]")
 @click.option("--eot", metavar="TOKEN", help="A special token to put behind every document of OUT.")
 @click.option(
     "--validation",
@@ -180,12 +180,7 @@ def _tell_warnings(sentences: Sequence[str], dropped: int) -> None:
 @click.command()
 @click.argument("model")
 @click.argument("file", required=False)
-@click.option(
-    "--dtype",
-    type=click.Choice(["auto", "uint16", "uint32", "int32", "int64"]),
-    default="auto",
-    help="Of the numbers in a .bin file. [default: what FILE.json says]",
-)
+@_dtype_option("Of the numbers in a .bin file. [default: what FILE.json says]")
 @line_option
 def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
     """Print the text behind ids: lines of numbers or JSON lists (standard input if no FILE is given), or a
@@ -397,7 +392,7 @@ def prune(model: str, size: int, output: str, resources: Resources, progress: st
         made = make_smaller(model, output, size, resources=resources, meter=meter, **given)
     shorter = _bytes_per_token(made.bytes_per_token_before, made.bytes_per_token)
     sentence = f"{output}: {counted(made.ids, 'id')}, {made.ids_before:,} before. {shorter}"
-    tell(as_json, made.as_json(), sentence)
+    tell(as_json, made, sentence)
 
 
 def _bytes_per_token(before: float | None, after: float | None) -> str:

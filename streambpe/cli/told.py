@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +16,7 @@ from streambpe.plurals import counted
 from streambpe.text.shown import harmless
 
 if TYPE_CHECKING:
+    from streambpe.model.corpus_facts import CorpusFacts
     from streambpe.train.counting.job import CountResult
     from streambpe.train.training import TrainResult
 
@@ -51,12 +53,13 @@ def terminal_columns() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def tell_json(facts: dict[str, Any]) -> None:
-    """One object on stdout."""
-    click.echo(json.dumps(facts, ensure_ascii=False, default=str))
+def tell_json(facts: Any, indent: int | None = None) -> None:
+    """One object on stdout; `facts`: a mapping, or a dataclass."""
+    facts = asdict(facts) if is_dataclass(facts) and not isinstance(facts, type) else facts
+    click.echo(json.dumps(facts, ensure_ascii=False, default=str, indent=indent))
 
 
-def tell(as_json: bool, facts: dict[str, Any], *sentences: str) -> None:
+def tell(as_json: bool, facts: Any, *sentences: str) -> None:
     """What a command came to: one object on stdout, or sentences for people."""
     if as_json:
         tell_json(facts)
@@ -66,8 +69,6 @@ def tell(as_json: bool, facts: dict[str, Any], *sentences: str) -> None:
 
 def tell_counts(run: str, result: CountResult, as_json: bool) -> None:
     """What a count came to."""
-    from streambpe.resources import format_size
-
     corpus = result.corpus
     if as_json:
         tell_json(
@@ -82,10 +83,16 @@ def tell_counts(run: str, result: CountResult, as_json: bool) -> None:
     done = f"{counted(result.counted, 'source')} counted, {result.skipped:,} skipped"
     if result.taken_back:
         done = f"taken back: {', '.join(result.taken_back)}"
-    say(
+    say(f"{corpus_told(run, corpus)}; {done}. sha256 {corpus['sha256'][:16]}")
+
+
+def corpus_told(run: str, corpus: CorpusFacts) -> str:
+    """How much text a run has counted."""
+    from streambpe.resources import format_size
+
+    return (
         f"{run}: {counted(corpus['distinct'], 'distinct chunk')}, {corpus['chunks']:,} in all, from "
-        f"{counted(corpus['documents'], 'document')} ({format_size(corpus['bytes'])}); {done}. "
-        f"sha256 {corpus['sha256'][:16]}",
+        f"{counted(corpus['documents'], 'document')} ({format_size(corpus['bytes'])})"
     )
 
 

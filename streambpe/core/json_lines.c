@@ -8,7 +8,7 @@
    not deep, whose field is a string of whole characters, or null. At the first other line this stops, and Python reads
    that line, or says what is wrong with it (sources/json_lines.py). Nothing is refused here.
 
-   Judge: msgspec and json, in tests/sources/test_json_lines.py. */
+   Judge: json, in tests/sources/test_json_lines.py. */
 
 enum { DEEPEST = 32 }; /* places where to go on are NULL where it is in doubt */
 

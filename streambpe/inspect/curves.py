@@ -114,7 +114,7 @@ def uses_in_texts(
     tokenizer: Tokenizer, sources: Sequence[Source], resources: Resources, meter: Meter | None = None
 ) -> Uses:
     """Of texts. `meter` advances by the bytes read."""
-    total = no_uses(tokenizer)
+    total = Uses()
     for source in sources:
         total += count_uses(tokenizer, source, resources, meter)
     return total

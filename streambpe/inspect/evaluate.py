@@ -29,7 +29,7 @@ from streambpe.encode.formats.sentencepiece import is_sentencepiece
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect.columns import print_columns, write_rows
-from streambpe.inspect.measures import APART, MEASURES, WHOLE_NUMBERS, Tokens, Uses, WordCounter, gini, measure
+from streambpe.inspect.measures import APART, MEASURES, WHOLE_NUMBERS, Tokens, Uses, gini, measure
 from streambpe.inspect.pieces import SentencePiece, count_pieces
 from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, Resources
@@ -99,7 +99,7 @@ def evaluate(
     results = []
     for name, tokenizer in loaded:
         tokens = tokens_of(tokenizer)
-        total = no_uses(tokenizer)
+        total = Uses()
         alone: dict[str, Uses] = {}
         for source in sources:
             if isinstance(tokenizer, SentencePiece):
@@ -108,7 +108,7 @@ def evaluate(
                 uses = count_uses(tokenizer, source, resources, meter)
             total += uses
             if by:
-                mine = alone.setdefault(name_of(source.path), no_uses(tokenizer))
+                mine = alone.setdefault(name_of(source.path), Uses())
                 mine += uses
         if by:
             beside = int(alone[reference].n.sum())
@@ -153,10 +153,8 @@ def tokens_of(tokenizer: Tokenizer | SentencePiece) -> Tokens:
     return Tokens.of(dict(zip(ordinary, tokenizer.token_byte_values(), strict=True)), tokenizer.n_vocab)
 
 
-def no_uses(tokenizer: Tokenizer | SentencePiece) -> Uses:
+def no_uses(tokenizer: Tokenizer) -> Uses:
     """An empty histogram, as before any text."""
-    if isinstance(tokenizer, SentencePiece):
-        return tokenizer.no_uses()
     return Uses(np.zeros(tokenizer.max_token_value + 1, np.int64))
 
 
@@ -172,14 +170,11 @@ def count_uses(
     blocks = BlockEncoder(encoder)
     with contextlib.closing(blocks):
         counts = ChunkCounts(blocks.chunker(), room // 8)
-        uses, words, joiner = no_uses(tokenizer), WordCounter(), RunJoiner(encoder)
+        uses, joiner = no_uses(tokenizer), RunJoiner(encoder)
         most_bytes = max(block_bytes, room // 2 // _BYTES_A_BYTE)
         for block in Reader(encoder.pattern, block_bytes, most_bytes, on_read=advance).blocks(source):
             text = blocks.text_of(block)
-            ends = text.count(b"\xff")
-            uses.documents += ends
-            uses.bytes += len(text) - ends
-            words.add(text)
+            uses.add_text(text)
             if text:
                 counts.add(blocks.prepared(text)[0])
             if counts.held > room // 8:
@@ -188,7 +183,6 @@ def count_uses(
                 ids = joiner.join(blocks.encode(text, block).ids)
                 uses.n += np.bincount(ids[ids >= 0], minlength=len(uses.n))
         add_chunks(uses, encoder, counts.take().frame())
-        uses.words = words.n
     return uses
 
 

@@ -12,10 +12,9 @@ A token:  the events that made it from base symbols, in order, each with its cou
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TextIO
-
-import msgspec
 
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
@@ -28,16 +27,13 @@ from streambpe.text.shown import shown
 Row = dict[str, Any]  # of a table whose columns depend on what is explained; printed and put into JSON as it is
 
 
-class Explanation(msgspec.Struct):
+@dataclass
+class Explanation:
     """What `explain` found: a line about it, rows of a table, further notes."""
 
     about: str
     rows: list[Row]
-    notes: list[str] = msgspec.field(default_factory=list)
-
-    def as_json(self) -> Row:
-        """For --json."""
-        return {"about": self.about, "rows": self.rows, "notes": self.notes}
+    notes: list[str] = field(default_factory=list)
 
 
 def quoted(content: bytes) -> str:

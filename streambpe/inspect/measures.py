@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from streambpe.arrays import Bool, Int64
+from streambpe.text.shown import holds_part_of_a_character
 from streambpe.text.whitespace import WORD_MARK
 
 ALPHA = 2.5  # of the Rényi entropy: Zouhar et al. (2023) found that it predicts quality best
@@ -42,6 +43,7 @@ MEASURES = {
     "gini_tokens": ("gini/n", "of the tokens (for texts that say the same)"),
 }
 APART = ("parity", "gini", "gini_tokens")  # of several sources or groups
+Text = bytes  # by another name in a class that has a field `bytes`
 _SLICE = 1 << 20  # characters whose words are counted together
 WHOLE_NUMBERS = {"documents", "bytes", "words", "tokens", "vocab_size", "vocab_used", "partial_tokens"}
 
@@ -49,39 +51,36 @@ WHOLE_NUMBERS = {"documents", "bytes", "words", "tokens", "vocab_size", "vocab_u
 class Uses(msgspec.Struct):
     """What a text is, and how often each model id occurs in it. Adds up: `total += part`."""
 
-    n: Int64  # by model id
+    n: Int64 = msgspec.field(default_factory=lambda: np.zeros(1, np.int64))  # by model id; nothing yet: one for all
     documents: int = 0
     bytes: int = 0
     words: int = 0
     chunks: int = 0
     single_chunks: int = 0  # those of the chunks that are one token before superwords
+    in_word: bool = False  # the last character of the text that was added belongs to a word
 
     @property
     def bytes_per_token(self) -> float | None:
         """None where there is no token."""
         return _share(self.bytes, int(self.n.sum()))
 
+    def add_text(self, text: Text) -> None:
+        """Count the documents, bytes and words of one counting buffer. Words are stretches without white space, as
+        `str.split` sees them, across the borders of blocks; the mark between documents ends one as a space does."""
+        ends = text.count(b"\xff")
+        self.documents += ends
+        self.bytes += len(text) - ends
+        characters = text.replace(b"\xff", b"\n").decode()
+        for start in range(0, len(characters), _SLICE):
+            part = characters[start : start + _SLICE]
+            self.words += len(part.split()) - (self.in_word and not part[0].isspace())
+            self.in_word = not part[-1].isspace()
+
     def __iadd__(self, other: Uses) -> Uses:
         self.n = self.n + other.n
         for name in ("documents", "bytes", "words", "chunks", "single_chunks"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         return self
-
-
-class WordCounter:
-    """Counts stretches without white space, as `str.split` sees them, across the borders of blocks."""
-
-    def __init__(self) -> None:
-        self.n = 0
-        self._open = False  # the last character belonged to a word
-
-    def add(self, text: bytes) -> None:
-        """Add one counting buffer; the mark between documents ends a word as a space does."""
-        characters = text.replace(b"\xff", b"\n").decode()
-        for start in range(0, len(characters), _SLICE):
-            part = characters[start : start + _SLICE]
-            self.n += len(part.split()) - (self._open and not part[0].isspace())
-            self._open = not part[-1].isspace()
 
 
 class Tokens(msgspec.Struct, frozen=True):
@@ -103,15 +102,6 @@ class Tokens(msgspec.Struct, frozen=True):
             starts[number] = content.startswith((b" ", mark))
             partial[number] = holds_part_of_a_character(content)
         return cls(lengths, starts, partial, size)
-
-
-def holds_part_of_a_character(content: bytes) -> bool:
-    """Whether bytes are not valid UTF-8 by themselves."""
-    try:
-        content.decode()
-    except UnicodeDecodeError:
-        return True
-    return False
 
 
 def renyi_efficiency(n: Sequence[int] | Int64, size: int) -> float | None:

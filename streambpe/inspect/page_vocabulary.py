@@ -11,7 +11,7 @@ import regex
 from streambpe.arrays import Int64
 from streambpe.model.eventlog import EventLog
 from streambpe.model.replay import Model
-from streambpe.text.shown import shown
+from streambpe.text.shown import holds_part_of_a_character, shown
 
 # One letter each, in the order in which the page's bar shows them.
 KINDS = {
@@ -55,10 +55,9 @@ def kind_of(content: bytes, kind: str, joined: bool) -> str:
         return "s"
     if joined:
         return "w"
-    try:
-        text = content.decode()
-    except UnicodeDecodeError:
+    if holds_part_of_a_character(content):
         return "p"
+    text = content.decode()
     if text.isspace():
         return "z"
     if _LETTERS.fullmatch(text):

@@ -11,7 +11,7 @@ import os
 import numpy as np
 
 from streambpe.errors import LimitError, ModelError
-from streambpe.inspect.measures import Uses, WordCounter
+from streambpe.inspect.measures import Uses
 from streambpe.later import need
 from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, Resources, format_size
@@ -54,10 +54,6 @@ class SentencePiece:
     def __len__(self) -> int:
         return int(self.processor.get_piece_size())
 
-    def no_uses(self) -> Uses:
-        """An empty histogram, as before any text."""
-        return Uses(np.zeros(len(self), np.int64))
-
 
 def count_pieces(
     model: SentencePiece, source: Source, resources: Resources | None = None, meter: Meter | None = None
@@ -65,7 +61,7 @@ def count_pieces(
     """The histogram of one source."""
     room = max((resources or Resources.from_options()).memory_bytes - BASE_BYTES, 64 << 20)
     most = room // _BYTES_PER_CHARACTER
-    counter, uses = WordCounter(), model.no_uses()
+    uses = Uses(np.zeros(len(model), np.int64))
     reader = Reader(PRESETS["gpt2"], min(_BLOCK, room // 64), room // 16, on_read=meter.advance if meter else None)
 
     def held(document: str) -> str:
@@ -80,15 +76,11 @@ def count_pieces(
     rest = ""
     for block in reader.blocks(source):
         text = block_text(block, "replace").text
-        ends = text.count(b"\xff")
-        uses.documents += ends
-        uses.bytes += len(text) - ends
-        counter.add(text)
+        uses.add_text(text)
         *whole, last = text.split(b"\xff")
         for document in whole:
             ids = model.processor.encode(held(rest + document.decode()))
             uses.n += np.bincount(np.array(ids, np.int64), minlength=len(model))
             rest = ""
         rest = held(rest + last.decode())
-    uses.words = counter.n
     return uses

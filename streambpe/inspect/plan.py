@@ -15,7 +15,7 @@ import itertools
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -70,10 +70,6 @@ class Plan:
     processes: int  # that will count; 0: threads of one process
     nodes: int  # of Ray that they are on; 0: no Ray
     notes: tuple[str, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """For --json."""
-        return asdict(self)
 
 
 def plan(

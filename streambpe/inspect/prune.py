@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from streambpe.count_config import SourceOptions
 from streambpe.encode.tokenizer import Tokenizer
@@ -35,10 +34,6 @@ class Pruned:
     ids_before: int
     bytes_per_token: float | None  # of what it was measured on
     bytes_per_token_before: float | None
-
-    def as_json(self) -> dict[str, Any]:
-        """For --json."""
-        return {**asdict(self), "model": str(self.model)}
 
 
 def prune(

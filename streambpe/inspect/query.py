@@ -86,7 +86,7 @@ def print_query(
             blocks = run_query(con, statement.query)
             names = next(blocks, None)
             if names is not None and statement is statements[-1]:
-                write_rows(form, names, _counted(blocks, meter), out)
+                write_rows(form, names, _counted(blocks, meter or Meter("asking")), out)
 
 
 def write_query(
@@ -116,9 +116,9 @@ def write_query(
     with whole_output(path) as temporary, _sealed(run, name, files, resources, tell, temporary) as con:
         for statement in statements[:-1]:
             con.execute(statement.query)
+        meter = meter or Meter("asking", unit="rows")
         if form == "parquet":
             return _write_parquet(con, statements[-1].query, temporary, meter)
-        meter = meter or Meter("asking", unit="rows")
         blocks = run_query(con, statements[-1].query)
         with open(temporary, "w", encoding="utf-8", newline="") as out:
             write_rows(form, next(blocks), _counted(blocks, meter), out)
@@ -241,32 +241,28 @@ def _too_large(bounds: Resources) -> str:
     return f"The query needs more than --memory {format_size(bounds.memory_bytes)}"
 
 
-def _counted(blocks: Iterator[list[Any]], meter: Meter | None) -> Iterator[list[Any]]:
+def _counted(blocks: Iterator[list[Any]], meter: Meter) -> Iterator[list[Any]]:
     """The blocks of rows; the meter is told how many rows there were so far."""
     for rows in blocks:
-        if meter is not None:
-            meter.advance(len(rows))
+        meter.advance(len(rows))
         yield rows
 
 
-def _write_parquet(con: duckdb.DuckDBPyConnection, query: str, path: Path, meter: Meter | None) -> int:
+def _write_parquet(con: duckdb.DuckDBPyConnection, query: str, path: Path, meter: Meter) -> int:
     """Write rows through Arrow, a batch at a time; sums above 64 bits become decimals of 38 digits."""
     reader = con.sql(query).to_arrow_reader(_ROWS_AT_ONCE)
     refuse_equal_names(reader.schema.names)
-    rows = 0
     try:
         with pq.ParquetWriter(path, reader.schema, compression="zstd") as table:
             for batch in reader:
                 table.write_batch(batch)
-                rows += batch.num_rows
-                if meter is not None:
-                    meter.done = rows
+                meter.advance(batch.num_rows)
     except pa.ArrowNotImplementedError as why:
         raise QueryRefused(
             f"Parquet cannot hold a column of this kind ({_first_line(why)}). Nothing was written. Cast it, as with "
             f"column::VARCHAR, or write .csv."
         ) from None
-    return rows
+    return meter.done
 
 
 def _first_line(why: Exception) -> str:

@@ -58,22 +58,21 @@ def read_header(stream: Stream, name: str, column: str) -> tuple[tuple[str, ...]
         names = tuple(next(csv_reader(io.StringIO(text, newline="")), []))
     except csv.Error as why:
         raise SourceError(f"{name}: its first line, the names of the columns, cannot be read: {why}.") from None
-    if column not in names:
-        raise SourceError(
-            f"{name} has no column {column!r} in its first line; it has {listed_names(names)}. "
-            f"Pick one with --text-column."
-        )
-    if names.count(column) > 1:
-        raise SourceError(two_columns(name, column))
+    refuse_column(name, names, column, " in its first line")
     return names, line
 
 
-def two_columns(name: str, column: str) -> str:
-    """The message about a table in which a name does not tell which column is meant."""
-    return (
-        f"{name} has more than one column {column!r}, so the name does not say which is meant. Nothing of it was "
-        f"counted. Give the columns different names, or pick another with --text-column."
-    )
+def refuse_column(name: str, names: Sequence[str], column: str, where: str = "") -> None:
+    """An error unless a table has one column of this name, and one only."""
+    if column not in names:
+        raise SourceError(
+            f"{name} has no column {column!r}{where}; it has {listed_names(names)}. Pick one with --text-column."
+        )
+    if names.count(column) > 1:
+        raise SourceError(
+            f"{name} has more than one column {column!r}, so the name does not say which is meant. Nothing of it was "
+            f"counted. Give the columns different names, or pick another with --text-column."
+        )
 
 
 def last_record_end(held: bytes) -> int:

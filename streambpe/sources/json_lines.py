@@ -9,10 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from functools import lru_cache
-from typing import Any
-
-import msgspec
 
 from streambpe.core.binding import JsonLines
 from streambpe.sources.csv_records import listed_names
@@ -56,13 +52,6 @@ def read_lines(
 def read_line(line: bytes, column: str) -> str | None:
     """The field of a line, or a BadLine."""
     try:
-        decoder = _decoder(column)
-        if decoder is not None:
-            value: str | None = decoder.decode(line).text
-            return value
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        pass  # json takes more (lone surrogates, NaN), and says better what is wrong
-    try:
         row = json.loads(line, parse_int=_parse_int)
     except RecursionError:
         raise TooDeep(
@@ -84,14 +73,6 @@ def read_line(line: bytes, column: str) -> str | None:
     return value
 
 
-@lru_cache(maxsize=16)
-def _decoder(column: str) -> Any:
-    """What msgspec reads of a line: the one field, everything else skipped unread. None: not a field of this name."""
-    if not column.isprintable() or '"' in column or "\\" in column:
-        return None
-    return msgspec.json.Decoder(msgspec.defstruct("Row", [("text", str | None)], rename={"text": column}))
-
-
 def _parse_int(digits: str) -> int | float:
-    """Python refuses integers of more than 4 300 digits; the fast reader skips them unread, so they are legal."""
+    """Python refuses integers of more than 4 300 digits; the core skips them unread, so they are legal."""
     return int(digits) if len(digits) < 4000 else float(digits)

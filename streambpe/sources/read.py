@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from streambpe.errors import LimitError, SourceError
 from streambpe.sources.borders import find_border
-from streambpe.sources.csv_records import last_record_end, listed_names, read_header, two_columns
+from streambpe.sources.csv_records import last_record_end, read_header, refuse_column
 from streambpe.sources.decode import digest_values
 from streambpe.sources.not_text import SAMPLE_BYTES, refuse_if_not_text
 from streambpe.sources.source import Block, Source, Stream, name_of
@@ -212,14 +212,7 @@ class Reader(msgspec.Struct):
 
     def _from_parquet(self, source: Source, done: Sequence[tuple[int, int]], end: int | None) -> Iterator[Block]:
         with open_parquet(source) as file:
-            names = file.schema_arrow.names
-            if source.column not in names:
-                raise SourceError(
-                    f"{source.path} has no column {source.column!r}; it has {listed_names(names)}. "
-                    f"Pick one with --text-column."
-                )
-            if names.count(source.column) > 1:
-                raise SourceError(two_columns(source.path, source.column))
+            refuse_column(source.path, file.schema_arrow.names, source.column)
             kind = file.schema_arrow.field(source.column).type
             if pa.types.is_dictionary(kind):
                 kind = kind.value_type

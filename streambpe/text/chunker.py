@@ -149,13 +149,11 @@ class Chunker:
 
     def _run(self, texts: Sequence[str], runs: Set[int]) -> tuple[list[str], array[int], array[int]]:
         pattern = self.pattern
+        how = pattern.keep_gaps, pattern.document_seconds
         if not self._beside:
-            how = pattern.compiled, pattern.script_compiled, pattern.keep_gaps, pattern.document_seconds
-            return split_texts(*how, texts, runs)
+            return split_texts(pattern.compiled, pattern.script_compiled, *how, texts, runs)
         if self._process is None:
-            self._process = SplitProcess(
-                pattern.expression, pattern.script_expression, pattern.keep_gaps, pattern.document_seconds
-            )
+            self._process = SplitProcess(pattern.expression, pattern.script_expression, *how)
         return self._process.split(texts, runs)
 
 

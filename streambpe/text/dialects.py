@@ -467,25 +467,47 @@ def _one_translated(part: str, source: Dialect, target: Dialect) -> str:
 
 def written(node: Node, target: Dialect) -> str:
     """A tree as an expression."""
-    if isinstance(node, Alternatives):
-        return "|".join(written(way, target) for way in node.ways)
-    if isinstance(node, Sequence):
-        return "".join(_grouped(part, target, (Alternatives,)) for part in node.parts)
-    if isinstance(node, Repeat):
-        return _grouped(node.part, target, (Alternatives, Sequence, Repeat, Atomic)) + times(node)
-    if isinstance(node, Atomic):
-        inside = written(node.part, target)
-        if isinstance(node.part, Repeat) and not node.part.lazy and not (target == "oniguruma" and inside[-1] == "}"):
+    return ExpressionWriter(target).written(node)
+
+
+class ExpressionWriter:
+    """Writes trees as expressions of one program."""
+
+    def __init__(self, target: Dialect) -> None:
+        self.target = target
+
+    def written(self, node: Node) -> str:
+        """A tree as an expression."""
+        if isinstance(node, Alternatives):
+            return "|".join(map(self.written, node.ways))
+        if isinstance(node, Sequence):
+            return "".join(self._grouped(part, (Alternatives,)) for part in node.parts)
+        if isinstance(node, Repeat):
+            return self._grouped(node.part, (Alternatives, Sequence, Repeat, Atomic)) + times(node)
+        if isinstance(node, Atomic):
+            return self.atomic(node.part)
+        if isinstance(node, Edge):
+            return self.place(node.kind) if node.inside is None else f"{node.kind}{self.written(node.inside)})"
+        return self.one_of(node)
+
+    def _grouped(self, node: Node, kinds: tuple[type, ...]) -> str:
+        text = self.written(node)
+        return f"(?:{text})" if isinstance(node, kinds) else text
+
+    def atomic(self, part: Node) -> str:
+        """What is not tried otherwise."""
+        inside = self.written(part)
+        if isinstance(part, Repeat) and not part.lazy and not (self.target == "oniguruma" and inside[-1] == "}"):
             return inside + "+"
         return f"(?>{inside})"
-    if isinstance(node, Edge):
-        return _EDGES[node.kind][target] if node.inside is None else f"{node.kind}{written(node.inside, target)})"
-    return _written_set(node, target)
 
+    def place(self, kind: str) -> str:
+        """A place in the text."""
+        return _EDGES[kind][self.target]
 
-def _grouped(node: Node, target: Dialect, kinds: tuple[type, ...]) -> str:
-    text = written(node, target)
-    return f"(?:{text})" if isinstance(node, kinds) else text
+    def one_of(self, node: Set | Both) -> str:
+        """One character."""
+        return _written_set(node, self.target)
 
 
 def times(node: Repeat) -> str:

@@ -17,19 +17,7 @@ import numpy as np
 import regex
 
 from streambpe.text.characters import code_point_class
-from streambpe.text.dialects import (
-    Alternatives,
-    Atomic,
-    Edge,
-    Node,
-    Repeat,
-    Sequence,
-    Set,
-    Unsayable,
-    read,
-    times,
-    written,
-)
+from streambpe.text.dialects import Both, ExpressionWriter, Node, Set, Unsayable, read, written
 
 _SAFE = frozenset(" _'\",;:<>=!@#%&~`")  # no syntax in JavaScript; other characters are written by number
 _EDGES = {"start": "^", "end": "(?![^])", "end or last line feed": "(?=\\n?(?![^]))"}
@@ -68,46 +56,34 @@ class CharacterClasses:
 
 def translate(expression: str, classes: CharacterClasses) -> Source:
     """The expression for JavaScript (flag u), with numbers of these classes. Raises Unsayable."""
-    joined: Source = []
-    for part in _JavaScriptWriter(classes).written(read(expression, "regex", any_property=True)):
-        if isinstance(part, str) and joined and isinstance(joined[-1], str):
-            joined[-1] += part
-        else:
-            joined.append(part)
-    return joined
+    made = _JavaScriptWriter(classes).written(read(expression, "regex", any_property=True))
+    return [int(part) if number % 2 else part for number, part in enumerate(made.split("\0"))]
 
 
-class _JavaScriptWriter:
-    """Writes a tree as `dialects.written` does, with numbers in place of classes."""
+class _JavaScriptWriter(ExpressionWriter):
+    """Writes the number of a class, between two NUL, in place of the class."""
 
     def __init__(self, classes: CharacterClasses) -> None:
+        super().__init__("regex")
         self.classes = classes
         self.kept = 0  # groups that stand for possessive and atomic parts
 
-    def written(self, node: Node) -> Source:
-        """The source of a tree."""
-        if isinstance(node, Alternatives):
-            first, *others = map(self.written, node.ways)
-            return [*first, *(part for way in others for part in ("|", *way))]
-        if isinstance(node, Sequence):
-            return [part for each in node.parts for part in self._grouped(each, (Alternatives,))]
-        if isinstance(node, Repeat):
-            return [*self._grouped(node.part, (Alternatives, Sequence, Repeat, Atomic)), times(node)]
-        if isinstance(node, Atomic):
-            self.kept += 1
-            name = f"p{self.kept}"
-            return [f"(?=(?<{name}>", *self.written(node.part), f"))\\k<{name}>"]
-        if isinstance(node, Edge):
-            return [_EDGES[node.kind]] if node.inside is None else [node.kind, *self.written(node.inside), ")"]
-        if isinstance(node, Set) and not node.negated and len(node.members) == 1:
-            (only,) = node.members
-            if isinstance(only, tuple) and only[0] == only[1]:
-                return [_character(chr(only[0]))]
-        return ["[", self.classes.number(written(node, "regex")), "]"]
+    def atomic(self, part: Node) -> str:
+        """As a group that is looked for, and then taken."""
+        self.kept += 1
+        name = f"p{self.kept}"
+        return f"(?=(?<{name}>{self.written(part)}))\\k<{name}>"
 
-    def _grouped(self, node: Node, kinds: tuple[type, ...]) -> Source:
-        inside = self.written(node)
-        return ["(?:", *inside, ")"] if isinstance(node, kinds) else inside
+    def place(self, kind: str) -> str:
+        """A place in the text."""
+        return _EDGES[kind]
+
+    def one_of(self, node: Set | Both) -> str:
+        """A class by its number, but for a single character."""
+        only = node.members[0] if isinstance(node, Set) and not node.negated and len(node.members) == 1 else None
+        if isinstance(only, tuple) and only[0] == only[1]:
+            return _character(chr(only[0]))
+        return f"[\0{self.classes.number(written(node, 'regex'))}\0]"
 
 
 def _character(character: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from importlib import resources
 from typing import Literal
 
@@ -22,18 +23,25 @@ Unencodable = Literal["bytes", "drop", "error"]
 Group = tuple[str, str]  # script, super-category
 
 
+def read_table(name: str, number_of: Callable[[str], int]) -> npt.NDArray[np.uint16]:
+    """A number for every code point, from a file of data/: a line says what begins at a code point."""
+    text = resources.files("streambpe.text").joinpath(f"data/{name}.txt").read_text(encoding="utf-8")
+    starts, values = zip(*(line.split(" ", 1) for line in text.splitlines()), strict=True)
+    numbers = np.array([number_of(value) for value in values], np.uint16)
+    return np.repeat(numbers, np.diff([*(int(start, 16) for start in starts), 0x110000]))
+
+
 @functools.cache
 def character_groups() -> tuple[tuple[Group, ...], npt.NDArray[np.uint16]]:
     """(all groups by name, the group number of every code point); 2.2 MB, kept. UNASSIGNED is number 0."""
-    text = resources.files("streambpe.text").joinpath(f"data/characters-{UNICODE}.txt").read_text(encoding="utf-8")
     numbers: dict[Group, int] = {UNASSIGNED: 0}
-    starts, values = [], []
-    for line in text.splitlines():
-        start, script, category = line.split(" ")
+
+    def number_of(script_and_category: str) -> int:
+        script, category = script_and_category.split(" ")
         group = (script, "LM" if category[0] in "LM" else "PS" if category[0] in "PS" else category[0])
-        starts.append(int(start, 16))
-        values.append(numbers.setdefault(group, len(numbers)))
-    table = np.repeat(np.array(values, np.uint16), np.diff([*starts, 0x110000]))
+        return numbers.setdefault(group, len(numbers))
+
+    table = read_table(f"characters-{UNICODE}", number_of)
     for point, group in MOVED.items():
         table[point] = numbers.setdefault(group, len(numbers))
     return tuple(numbers), table

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from importlib import resources
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from streambpe.text.marks import DOCUMENT_END, RUN_END, SCRIPT_RUN_END
+from streambpe.text.script_blocks import read_table
 
 TABLE = "scripts-17.0.0"
 SPACELESS = ("Han", "Hiragana", "Katakana", "Thai", "Myanmar", "Khmer", "Lao")
@@ -30,14 +30,8 @@ _COMMON, _UNKNOWN, _INHERITED, _FIRST_REAL = 0, 1, 2, 3
 @functools.cache
 def script_table() -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
     """(script code of every code point, whether a code is of a script without spaces); 1.1 MB, kept."""
-    text = resources.files("streambpe.text").joinpath(f"data/{TABLE}.txt").read_text(encoding="utf-8")
     codes = {"Common": _COMMON, "Unknown": _UNKNOWN, "Inherited": _INHERITED}
-    starts, values = [], []
-    for line in text.splitlines():
-        start, name = line.split(" ", 1)
-        starts.append(int(start, 16))
-        values.append(codes.setdefault(name, len(codes)))
-    table = np.repeat(np.array(values, np.uint8), np.diff([*starts, 0x110000]))
+    table = read_table(TABLE, lambda name: codes.setdefault(name, len(codes))).astype(np.uint8)
     spaceless = np.zeros(256, np.bool_)
     spaceless[[codes[name] for name in SPACELESS]] = True
     return table, spaceless

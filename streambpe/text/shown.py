@@ -48,3 +48,12 @@ def harmless(sentence: str) -> str:
     "\x1b[31mred.txt: 3 rows"     <U+001B>[31mred.txt: 3 rows
     """
     return _OBEYED_IN_SENTENCES.sub(lambda match: f"<U+{ord(match.group()):04X}>", sentence)
+
+
+def holds_part_of_a_character(content: bytes) -> bool:
+    """Whether bytes are not valid UTF-8 by themselves."""
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return True
+    return False

@@ -28,19 +28,13 @@ from streambpe.text.split import alarm, split_texts
 class SplitProcess:
     """One worker process; `split` may be called from one thread at a time."""
 
-    def __init__(
-        self,
-        expression: str,
-        script_expression: str | None,
-        keep_gaps: bool,
-        document_seconds: float = DOCUMENT_SECONDS,
-    ) -> None:
+    def __init__(self, expression: str, script: str | None, keep_gaps: bool, seconds: float = DOCUMENT_SECONDS) -> None:
         with born_deaf():
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "streambpe.text.split_worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )
         self._channel = channel_to(self._process)
-        self._channel.send((expression, script_expression, keep_gaps, document_seconds))
+        self._channel.send((expression, script, keep_gaps, seconds))
 
     def split(self, texts: Sequence[str], runs: Set[int] = frozenset()) -> tuple[list[str], array[int], array[int]]:
         """As `split_texts`. A worker that dies (killed for memory, say) raises WorkerLost."""
@@ -68,9 +62,8 @@ def main() -> None:
     ignore_stop_signals()
     channel = own_channel()
     alarm.turn_on()
-    expression, script_expression, keep_gaps, seconds = channel.receive()
-    compiled = regex.compile(expression) if expression else None
-    script_compiled = regex.compile(script_expression) if script_expression else None
+    *expressions, keep_gaps, seconds = channel.receive()
+    compiled, script_compiled = (regex.compile(one) if one else None for one in expressions)
     while True:
         try:
             texts, runs = channel.receive()

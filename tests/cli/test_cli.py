@@ -11,25 +11,18 @@ import shutil
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from streambpe.cli.main import main
 from streambpe.encode.tokenizer import Tokenizer
 from tests.runs import EVERY_COMMAND, cli
 
 MEMORY = ["--memory", "300MB"]
 
 
-def invoke(*arguments: str, stdin: bytes | None = None):
-    return CliRunner().invoke(main, list(arguments), input=stdin)
-
-
 @pytest.fixture(scope="module")
 def counted(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("counted")
     (folder / "a.txt").write_text('the cat, "the" dog\n')
-    result = invoke("count", str(folder / "run"), str(folder / "a.txt"), *MEMORY)
-    assert result.exit_code == 0, result.stderr
+    cli("count", folder / "run", folder / "a.txt", *MEMORY)
     return folder / "run"
 
 
@@ -42,10 +35,9 @@ def run(counted, tmp_path) -> str:
 @pytest.mark.parametrize("name", sorted(EVERY_COMMAND))
 def test_every_subcommand_has_help_with_an_example(name):
     """What it does in a sentence, and a command that can be copied."""
-    result = invoke(name, "--help")
-    assert result.exit_code == 0
-    assert f"streambpe {name} " in result.output.split("example:")[1]
-    assert invoke("--help").output.count(f"  {name} ") >= 1
+    result = cli(name, "--help")
+    assert f"streambpe {name} " in result.stdout.split("example:")[1]
+    assert cli("--help").stdout.count(f"  {name} ") >= 1
 
 
 def test_every_option_is_explained():
@@ -70,9 +62,6 @@ WRONG = [
     (2, ["count", "RUN", "FILE", "--pattern", r"\w+"]),
     (2, ["count", "RUN", "FILE", "--gaps", "drop"]),
     (2, ["count", "RUN", "FILE", "--bad-utf8", "maybe"]),
-    (2, ["count", "RUN", "FILE", "--threads", "0"]),
-    (2, ["count", "RUN", "FILE", "--memory", "lots"]),
-    (3, ["count", "RUN", "FILE", "--memory", "1MB"]),
     (2, ["count", "RUN", "FILE", "--format", "xml"]),
     (2, ["count", "RUN", "FILE", "--pattern", "none", "--split-scripts"]),
     (2, ["count", "RUN", "FILE", "--counts", "--sequences"]),
@@ -101,10 +90,7 @@ def test_wrong_invocations_give_one_message(tmp_path, monkeypatch, code, argumen
     monkeypatch.chdir(tmp_path)
     (tmp_path / "EMPTY").mkdir()
     (tmp_path / "FILE").write_text("some words here\n")
-    result = invoke(*arguments)
-    assert result.exit_code == code, (result.output, result.exception)
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    assert "Traceback" not in result.output
+    result = cli(*arguments, expect=code, folder=Path())
     if arguments:
         assert result.stdout == ""
         assert result.stderr.strip()
@@ -114,19 +100,19 @@ def test_wrong_invocations_give_one_message(tmp_path, monkeypatch, code, argumen
 def test_sql_prints_tables_json_and_csv(run):
     """The same rows three ways; JSON and CSV are read back by their own parsers."""
     query = "SELECT chunk, n, n = 1 AS rare, NULL AS nothing FROM chunk_counts ORDER BY chunk"
-    rows = json.loads(invoke("sql", run, query, "--json").stdout)
+    rows = json.loads(cli("sql", run, query, "--json").stdout)
     assert {row["chunk"]: row["n"] for row in rows} == {
         '"': 1, " \"": 1, ",": 1, " cat": 1, " dog": 1, "\n": 1, "the": 2,
     }  # fmt: skip
     assert rows[0] == {"chunk": "\n", "n": 1, "rare": True, "nothing": None}
-    table = list(csv.DictReader(io.StringIO(invoke("sql", run, query, "--csv").stdout, newline="")))
+    table = list(csv.DictReader(io.StringIO(cli("sql", run, query, "--csv").stdout, newline="")))
     assert [(row["chunk"], int(row["n"])) for row in table] == [(row["chunk"], row["n"]) for row in rows]
-    shown = invoke("sql", run, query).stdout
+    shown = cli("sql", run, query).stdout
     assert "cat" in shown
     assert "chunk" in shown
-    assert json.loads(invoke("sql", run, "SELECT 1 WHERE false", "--json").stdout) == []
+    assert json.loads(cli("sql", run, "SELECT 1 WHERE false", "--json").stdout) == []
     kinds = "SELECT 'x'::BLOB AS b, DATE '2024-01-02' AS d, [1, 2] AS l, 1.5::DECIMAL(4,2) AS m, 'nan'::DOUBLE AS f"
-    (row,) = json.loads(invoke("sql", run, kinds, "--json").stdout, parse_constant=lambda name: pytest.fail(name))
+    (row,) = json.loads(cli("sql", run, kinds, "--json").stdout, parse_constant=lambda name: pytest.fail(name))
     assert (row["b"], row["d"], row["l"]) == ("78", "2024-01-02", [1, 2])
 
 
@@ -139,8 +125,7 @@ def test_data_goes_to_stdout_and_the_rest_to_stderr(tmp_path, run):
         ["merge-counts", str(tmp_path / "merged"), run, *MEMORY],
         ["check", run, "--sources", *MEMORY],
     ):
-        result = invoke(*arguments)
-        assert result.exit_code == 0, result.output
+        result = cli(*arguments)
         assert result.stdout == ""
         assert result.stderr.strip()
 
@@ -151,33 +136,30 @@ def test_check_prints_differences_and_the_way_out(run):
 
     with duckdb.connect(str(Path(run, "state.duckdb"))) as con:
         con.execute("DELETE FROM chunk_counts WHERE chunk = ' cat'")
-    result = invoke("check", run, *MEMORY)
-    assert result.exit_code == 1
+    result = cli("check", run, *MEMORY, expect=1)
     assert " cat" in result.stdout
     assert f"streambpe count {run}" in result.stderr
-    assert invoke("count", run, *MEMORY).exit_code == 0
-    assert invoke("check", run, *MEMORY).exit_code == 0
+    cli("count", run, *MEMORY)
+    cli("check", run, *MEMORY)
 
 
 @pytest.mark.long
 def test_standard_input_is_counted_once(tmp_path):
     """A second stream under the same name is refused; with a name of its own it adds."""
     run = str(tmp_path / "run")
-    assert invoke("count", run, "-", *MEMORY, stdin=b"one two").exit_code == 0
-    again = invoke("count", run, "-", *MEMORY, stdin=b"three")
-    assert again.exit_code == 2
+    cli("count", run, "-", *MEMORY, input=b"one two")
+    again = cli("count", run, "-", *MEMORY, expect=2, input=b"three")
     assert "--stdin-name" in again.stderr
-    assert invoke("count", run, "-", "--stdin-name", "second", *MEMORY, stdin=b"three").exit_code == 0
-    assert invoke("check", run, "--sources", *MEMORY).exit_code == 0  # it looks for no file of that name
-    rows = json.loads(invoke("sql", run, "SELECT path, documents FROM source_files", "--json").stdout)
+    cli("count", run, "-", "--stdin-name", "second", *MEMORY, input=b"three")
+    cli("check", run, "--sources", *MEMORY)  # it looks for no file of that name
+    rows = json.loads(cli("sql", run, "SELECT path, documents FROM source_files", "--json").stdout)
     assert rows == [{"path": "-", "documents": 1}, {"path": "second", "documents": 1}]
 
 
 def test_warnings_are_shown(tmp_path):
     """A source named twice is counted once, and told."""
     (tmp_path / "a.txt").write_text("one")
-    result = invoke("count", str(tmp_path / "run"), str(tmp_path / "a.txt"), str(tmp_path / "a.txt"), *MEMORY)
-    assert result.exit_code == 0
+    result = cli("count", tmp_path / "run", tmp_path / "a.txt", tmp_path / "a.txt", *MEMORY)
     assert "warning:" in result.stderr
 
 
@@ -185,7 +167,7 @@ def test_version():
     """The package's version."""
     from streambpe import __version__
 
-    assert __version__ in invoke("--version").stdout
+    assert __version__ in cli("--version").stdout
 
 
 def test_a_view_that_is_misspelt_is_told_with_the_one_that_is_meant(tmp_path):

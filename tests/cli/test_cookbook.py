@@ -10,14 +10,12 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from click.testing import CliRunner
 
-from streambpe.cli.main import main
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.inspect.query import list_names
 from streambpe.store.database import SCHEMA, VIEWS
 from streambpe.train.commands import train
-from tests.runs import SMALL, rows, text_run
+from tests.runs import SMALL, cli, rows, text_run
 from tests.samples import natural_text
 
 COOKBOOK = (Path(__file__).parents[2] / "docs/cookbook.md").read_text()
@@ -37,9 +35,7 @@ def run(tmp_path_factory) -> Path:
 
 
 def ask(run: Path, *arguments: str) -> str:
-    done = CliRunner().invoke(main, ["sql", str(run), *arguments])
-    assert done.exit_code == 0, done.output
-    return done.stdout
+    return cli("sql", run, *arguments).stdout
 
 
 def test_there_are_twenty_questions():
@@ -141,9 +137,7 @@ def test_a_query_comes_from_a_file_too(run, tmp_path):
     (tmp_path / "q.sql").write_text("SELECT count(*) AS n FROM events;")
     expected = ask(run, "SELECT count(*) AS n FROM events", "--csv")
     assert ask(run, "--file", str(tmp_path / "q.sql"), "--csv") == expected
-    piped = CliRunner().invoke(
-        main, ["sql", str(run), "--file", "-", "--csv"], input="SELECT count(*) AS n FROM events"
-    )
+    piped = cli("sql", run, "--file", "-", "--csv", input="SELECT count(*) AS n FROM events")
     assert piped.stdout == expected
-    assert CliRunner().invoke(main, ["sql", str(run), "SELECT 1", "--file", "-"]).exit_code == 2
-    assert CliRunner().invoke(main, ["sql", str(run)]).exit_code == 2
+    cli("sql", run, "SELECT 1", "--file", "-", expect=2)
+    cli("sql", run, expect=2)

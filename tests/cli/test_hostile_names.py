@@ -25,7 +25,7 @@ from streambpe.store.run import Run
 from streambpe.text.shown import harmless, shown
 from streambpe.train.trainer import Trainer
 from tests.hostile import hostile_text
-from tests.runs import SMALL, text_run
+from tests.runs import SMALL, cli, text_run
 from tests.tiers import examples
 
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -173,8 +173,7 @@ def test_every_command_works_in_a_folder_that_libraries_would_take_for_something
     tried = typed_in(folder)
     assert {command[0] for command in tried} == set(main.commands) - {"docs"}
     for command in tried:
-        done = CliRunner().invoke(main, command)
-        assert done.exit_code == 0, (command, done.stderr, done.exception)
+        cli(*command, folder=Path())
 
 
 def learned_in(folder: str) -> bytes:
@@ -184,8 +183,7 @@ def learned_in(folder: str) -> bytes:
         ["train", run, f"{folder}/text.txt", "-s", "280", "--lines", "--superwords", "boundless", *MEMORY],
         ["encode", run, f"{folder}/text.txt", "-o", ids, *MEMORY], ["decode", run, ids],
     ):  # fmt: skip
-        done = CliRunner().invoke(main, command)
-        assert done.exit_code == 0, done.stderr
+        cli(*command, folder=Path())
     return Path(run, "model.events.jsonl").read_bytes()
 
 
@@ -216,8 +214,7 @@ def test_a_run_whose_name_duckdb_cannot_open_is_refused_before_anything_is_made(
     before = sorted(tmp_path.rglob("*"))
     text = f"{name}/text.txt" if name.isascii() else "text.txt"
     for command in (["train", f"{name}/run", text], ["count", "run", text, "--temp-dir", name]):
-        done = CliRunner().invoke(main, command)
-        assert done.exit_code == 2, done.stderr
+        done = cli(*command, expect=2, folder=Path())
         assert "cannot be " in done.stderr
         assert "Nothing was changed" in done.stderr
     assert sorted(tmp_path.rglob("*")) == before

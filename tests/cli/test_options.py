@@ -12,6 +12,7 @@ from streambpe.cli.main import main
 from streambpe.cli.options import COUNT_OPTIONS, RESOURCE_OPTIONS, SOURCE_OPTIONS, TRAIN_OPTIONS
 from streambpe.config import LIKE_OPTION
 from streambpe.options import PANELS, Option
+from tests.runs import cli
 
 DOCS = Path(__file__).parents[2] / "docs"
 ALL = {option.flag: option for option in (*TRAIN_OPTIONS, LIKE_OPTION, *COUNT_OPTIONS, *SOURCE_OPTIONS)}
@@ -73,8 +74,7 @@ def test_bytes_that_are_not_utf_8_are_refused_by_name(tmp_path, command, option)
     (tmp_path / "a.txt").write_text("the cat")
     size = ["--vocab-size", "300"] if command == "train" else []
     arguments = [command, str(tmp_path / "run"), str(tmp_path / "a.txt"), *size, option.flag, "a\udcff|(?s:.)"]
-    done = CliRunner().invoke(main, arguments)
-    assert done.exit_code == 2, done.exception
+    done = cli(*arguments, expect=2)
     assert option.flag in done.stderr.splitlines()[-1]
     assert not (tmp_path / "run").exists()
 

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
-from streambpe.cli.main import main
 from streambpe.encode.corpus import _State
 from streambpe.files import unfinished
 from streambpe.train.commands import train
-from tests.runs import SMALL, text_run
+from tests.runs import SMALL, cli, cli_killed, text_run
 
 TEXT = "the cat and the dog, the end of the day and the cat\n" * 40
 MEMORY = ["--memory", "300MB"]
@@ -35,13 +30,6 @@ def learned(tmp_path_factory) -> Path:
     train(other, resources=SMALL, vocab_size=265)
     (folder / "a.txt").write_text(TEXT)
     return folder
-
-
-def cli(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    assert result.exit_code == code, result.output
-    return result
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -69,30 +57,30 @@ def test_a_bin_without_its_record_is_not_guessed(learned, tmp_path):
     ids = tmp_path / "a.bin"
     cli("encode", learned / "run", learned / "a.txt", "-o", ids, "--dtype", "uint32", *MEMORY)
     (tmp_path / "a.bin.json").unlink()
-    refused = cli("decode", learned / "run", ids, code=2)
+    refused = cli("decode", learned / "run", ids, expect=2)
     assert refused.stdout == ""
     assert "--dtype" in refused.stderr
     assert cli("decode", learned / "run", ids, "--dtype", "uint32").stdout == TEXT
-    wrong = cli("decode", learned / "run", ids, "--dtype", "uint16", code=1)
+    wrong = cli("decode", learned / "run", ids, "--dtype", "uint16", expect=1)
     assert wrong.stdout == ""
     assert "offsets" in wrong.stderr
     ids.write_bytes(ids.read_bytes()[:-1])
-    assert "bytes" in cli("decode", learned / "run", ids, "--dtype", "uint16", code=1).stderr
+    assert "bytes" in cli("decode", learned / "run", ids, "--dtype", "uint16", expect=1).stderr
 
 
 def test_a_bin_that_does_not_fit_its_record_is_refused(learned, tmp_path):
     """Cut, asked for otherwise, or with a record that is damaged."""
     ids = tmp_path / "a.bin"
     cli("encode", learned / "run", learned / "a.txt", "-o", ids, *MEMORY)
-    assert "says uint16" in cli("decode", learned / "run", ids, "--dtype", "int32", code=2).stderr
+    assert "says uint16" in cli("decode", learned / "run", ids, "--dtype", "int32", expect=2).stderr
     whole = ids.read_bytes()
     ids.write_bytes(whole[:-2])
-    assert "Was it cut" in cli("decode", learned / "run", ids, code=1).stderr
+    assert "Was it cut" in cli("decode", learned / "run", ids, expect=1).stderr
     ids.write_bytes(whole)
     record = (tmp_path / "a.bin.json").read_text()
     for damaged in ("", "{}", "[]", record[:-5], record.replace("uint16", "float8"), record.replace("-ids", "-x")):
         (tmp_path / "a.bin.json").write_text(damaged)
-        assert "a.bin.json" in cli("decode", learned / "run", ids, code=1).stderr
+        assert "a.bin.json" in cli("decode", learned / "run", ids, expect=1).stderr
 
 
 def test_dtype_of_what_says_it_itself_is_refused(learned, tmp_path):
@@ -101,8 +89,8 @@ def test_dtype_of_what_says_it_itself_is_refused(learned, tmp_path):
     for name in ("a.npy", "a.parquet"):
         cli("encode", learned / "run", learned / "a.txt", "-o", tmp_path / name, *MEMORY)
     for name in ("a.npy", "a.parquet", "a.txt"):
-        assert "--dtype" in cli("decode", learned / "run", tmp_path / name, "--dtype", "uint16", code=2).stderr
-    cli("decode", learned / "run", tmp_path / "a.npy", "--dtype", "float64", code=2)
+        assert "--dtype" in cli("decode", learned / "run", tmp_path / name, "--dtype", "uint16", expect=2).stderr
+    cli("decode", learned / "run", tmp_path / "a.npy", "--dtype", "float64", expect=2)
 
 
 @pytest.mark.parametrize("name", ["a.npy", "a.bin", "a.parquet"])
@@ -110,28 +98,28 @@ def test_decoding_with_another_model_is_told(learned, tmp_path, name):
     """On stderr, once; not if the other model only has more ids."""
     cli("encode", learned / "run", learned / "a.txt", "-o", tmp_path / name, *MEMORY)
     assert cli("decode", learned / "run:large", tmp_path / name).stderr == ""
-    done = CliRunner().invoke(main, ["decode", str(learned / "other"), str(tmp_path / name)])
+    done = cli("decode", learned / "other", tmp_path / name, expect=None)
     assert done.stderr.count("was encoded with another model") == 1
     cli("encode", learned / "run:large", learned / "a.txt", "-o", tmp_path / f"large-{name}", *MEMORY)
-    fewer = CliRunner().invoke(main, ["decode", str(learned / "run"), str(tmp_path / f"large-{name}")])
+    fewer = cli("decode", learned / "run", tmp_path / f"large-{name}", expect=None)
     assert fewer.stderr.count("was encoded with another model") == 1
 
 
 def test_arrays_that_are_no_ids_are_refused(learned, tmp_path):
     """Floats, two dimensions, offsets of another file, negative ids: one message each."""
     np.save(tmp_path / "a.npy", np.zeros(3))
-    assert "float64" in cli("decode", learned / "run", tmp_path / "a.npy", code=1).stderr
+    assert "float64" in cli("decode", learned / "run", tmp_path / "a.npy", expect=1).stderr
     np.save(tmp_path / "a.npy", np.zeros((3, 3), np.int32))
-    assert "dimensions" in cli("decode", learned / "run", tmp_path / "a.npy", code=1).stderr
+    assert "dimensions" in cli("decode", learned / "run", tmp_path / "a.npy", expect=1).stderr
     np.save(tmp_path / "a.npy", np.array([40, 41, 42], np.int32))
     for offsets in ([0, 2], [0, 4], [1, 3], [0, 3, 2, 3], [[0, 3]], []):
         np.save(tmp_path / "a.npy.offsets.npy", np.array(offsets, np.int64))
-        assert "offsets.npy" in cli("decode", learned / "run", tmp_path / "a.npy", code=1).stderr
+        assert "offsets.npy" in cli("decode", learned / "run", tmp_path / "a.npy", expect=1).stderr
     (tmp_path / "a.npy.offsets.npy").unlink()
     np.save(tmp_path / "a.npy", np.array([40, -1], np.int32))
-    assert "a.npy" in cli("decode", learned / "run", tmp_path / "a.npy", code=1).stderr
+    assert "a.npy" in cli("decode", learned / "run", tmp_path / "a.npy", expect=1).stderr
     (tmp_path / "none.bin.json").write_text("{}")
-    assert "none.bin" in cli("decode", learned / "run", tmp_path / "none.bin", "--dtype", "uint16", code=1).stderr
+    assert "none.bin" in cli("decode", learned / "run", tmp_path / "none.bin", "--dtype", "uint16", expect=1).stderr
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -176,7 +164,7 @@ def test_an_output_that_is_there_is_kept_without_force(learned, tmp_path, name):
     cli(*arguments)
     made = files_in(tmp_path / "made")
     assert made
-    refused = cli(*arguments, code=2)
+    refused = cli(*arguments, expect=2)
     assert "--force" in refused.stderr
     assert refused.stdout == ""
     assert files_in(tmp_path / "made") == made
@@ -186,7 +174,7 @@ def test_an_output_that_is_there_is_kept_without_force(learned, tmp_path, name):
         folder = tmp_path / f"mine-{number}"
         (folder / file).parent.mkdir(parents=True)
         (folder / file).write_text("mine")
-        assert str(folder / file) in cli(*arguments_of(name, learned, folder), code=2).stderr
+        assert str(folder / file) in cli(*arguments_of(name, learned, folder), expect=2).stderr
         assert files_in(folder) == {file: b"mine"}
         cli(*arguments_of(name, learned, folder), "--force")
         assert files_in(folder).keys() == made.keys()
@@ -201,13 +189,12 @@ def test_names_that_cannot_be_written_are_one_message(learned, tmp_path, name):
     place = arguments.index("-o") + 1
     if name != "export-gpt2":
         output.mkdir()
-        assert "is a folder" in cli(*arguments, code=2).stderr
+        assert "is a folder" in cli(*arguments, expect=2).stderr
     missing = [] if arguments[0] == "export" else [tmp_path / "none" / output.name]
     for wrong in (*missing, tmp_path / ("x" * 300 + output.name)):
         arguments[place] = str(wrong)
-        result = CliRunner().invoke(main, arguments)
-        assert isinstance(result.exception, SystemExit), result.exception
-        assert result.exit_code in (1, 2)
+        result = cli(*arguments, expect=None)
+        assert result.returncode in (1, 2)
         assert str(wrong if wrong.parent == tmp_path else wrong.parent) in result.stderr
     assert sorted(os.listdir(tmp_path)) == ([] if name == "export-gpt2" else [output.name])
 
@@ -215,7 +202,8 @@ def test_names_that_cannot_be_written_are_one_message(learned, tmp_path, name):
 def test_gpt2_files_are_not_put_over_a_file(learned, tmp_path):
     """Its output is a folder."""
     (tmp_path / "out").write_text("mine")
-    assert "folder" in cli("export", learned / "run", "--to", "gpt2", "-o", tmp_path / "out", "--force", code=2).stderr
+    done = cli("export", learned / "run", "--to", "gpt2", "-o", tmp_path / "out", "--force", expect=2)
+    assert "folder" in done.stderr
     assert (tmp_path / "out").read_text() == "mine"
 
 
@@ -238,7 +226,7 @@ def test_a_page_of_report_is_replaced_and_nothing_else(learned, tmp_path):
     assert page.read_text() == first
     for mine in ("", "<!doctype html>\n<title>mine</title>", "the streambpe report", ": a vocabulary</title>"):
         page.write_text(mine)
-        assert "--force" in cli(*arguments, code=2).stderr
+        assert "--force" in cli(*arguments, expect=2).stderr
         assert page.read_text() == mine
     cli(*arguments, "--force")
     assert page.read_text() == first
@@ -290,9 +278,7 @@ def test_a_split_killed_while_its_files_were_made_is_finished(learned, tmp_path,
         folder.mkdir()
     encode = ["encode", learned / "run", source, "--lines", "--validation", "25%", *MEMORY, "-o"]
     cli(*encode, unbroken / f"ids.{suffix}")
-    command = [sys.executable, "-m", "streambpe", *map(str, encode), str(broken / f"ids.{suffix}")]
-    killed = subprocess.run(command, env={**os.environ, "STREAMBPE_FAILPOINT": point}, capture_output=True)
-    assert killed.returncode == -signal.SIGKILL
+    cli_killed(point, *encode, broken / f"ids.{suffix}")
     cli(*encode, broken / f"ids.{suffix}")
     assert files_in(broken) == files_in(unbroken)
     assert len(files_in(broken)) == (2 if suffix == "parquet" else 6)
@@ -303,13 +289,12 @@ def test_a_half_encoding_does_not_take_another_file_for_its_own(learned, tmp_pat
     """OUT that came into being while the job was stopped is kept."""
     output = tmp_path / "ids.npy"
     encode = ["encode", learned / "run", learned / "a.txt", *MEMORY, "-o", output]
-    command = [sys.executable, "-m", "streambpe", *map(str, encode)]
-    subprocess.run(command, env={**os.environ, "STREAMBPE_FAILPOINT": "encoded-beside"}, capture_output=True)
+    cli_killed("encoded-beside", *encode)
     progress = unfinished(output) / "progress.json"
     state = _State.read(progress)
     replace(state, finishing=False).write(progress)
     output.write_text("mine")
-    assert "--force" in cli(*encode, code=2).stderr
+    assert "--force" in cli(*encode, expect=2).stderr
     assert output.read_text() == "mine"
     output.unlink()
     cli(*encode)

@@ -12,11 +12,9 @@ from pathlib import Path
 
 import pytest
 import regex
-from click.testing import CliRunner
 
 from streambpe import Tokenizer
 from streambpe.cli.help import GROUPS
-from streambpe.cli.main import main
 from streambpe.errors import LimitError, NotExact, PatternError, StreambpeError, UsageError
 from streambpe.inspect.query import print_names, print_query
 from streambpe.options import parse_amount
@@ -48,7 +46,7 @@ def learned(tmp_path_factory) -> Path:
 def test_every_command_stands_in_one_group():
     """In --help and in the docs, each with a whole sentence."""
     assert sorted(name for names in GROUPS.values() for name in names) == sorted(EVERY_COMMAND)
-    shown = CliRunner().invoke(main, ["--help"], terminal_width=80).output
+    shown = cli("--help", terminal_width=80).stdout
     assert "..." not in shown.split("Learn:")[1]
     for title, names in GROUPS.items():
         section = shown.split(f"\n{title}:\n")[1].split("\n\n")[0]
@@ -205,9 +203,8 @@ def test_wrong_commands_are_told_what_is_wrong(words, code, told, learned, monke
     monkeypatch.chdir(learned)
     Path("cut.json").write_text("{")
     places = {"RUN": str(learned / "run"), "RUN:main": f"{learned}/run:main", "NEW": str(learned / "new")}
-    done = CliRunner().invoke(main, [places.get(word, word) for word in words])
-    assert done.exit_code == code, done.output
-    assert told.format(run=learned / "run") in done.output
+    done = cli(*[places.get(word, word) for word in words], expect=code, folder=Path())
+    assert told.format(run=learned / "run") in done.stdout + done.stderr
 
 
 def test_a_place_that_may_not_be_read_is_no_defect(learned, monkeypatch):
@@ -217,18 +214,17 @@ def test_a_place_that_may_not_be_read_is_no_defect(learned, monkeypatch):
         raise PermissionError(13, "Permission denied", "/there/run")
 
     monkeypatch.setattr("streambpe.inspect.status.look_at", refused)
-    done = CliRunner().invoke(main, ["status", str(learned / "run")])
-    assert done.exit_code == 1
-    assert "/there/run cannot be read or written: Permission denied." in done.output
+    done = cli("status", learned / "run", expect=1)
+    assert "/there/run cannot be read or written: Permission denied." in done.stderr
 
 
 @pytest.mark.long
 def test_pages_of_the_docs_are_shown():
     """All of them are listed; those that help and messages name are there."""
-    listed = CliRunner().invoke(main, ["docs"]).output
+    listed = cli("docs").stdout
     names = {path.stem for path in (ROOT / "docs").glob("*.md")}
     assert {line.split()[0] for line in listed.splitlines()} == names
-    assert CliRunner().invoke(main, ["docs", "jobs"]).output == (ROOT / "docs/jobs.md").read_text(encoding="utf-8")
+    assert cli("docs", "jobs").stdout == (ROOT / "docs/jobs.md").read_text(encoding="utf-8")
     named = set()
     for file in (ROOT / "streambpe").rglob("*.py"):
         text = file.read_text(encoding="utf-8")

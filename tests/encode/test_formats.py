@@ -29,6 +29,7 @@ from streambpe.text.expressions import alternatives
 from streambpe.text.patterns import PRESETS
 from streambpe.train.as_model import model_log
 from tests.oracles.splits import split_text
+from tests.runs import cli
 from tests.trained import HOSTILE, KINDS, TEXT, random_log, trained
 
 EXACT = {("plain", "hf"), ("plain", "tiktoken"), ("uw", "hf")}
@@ -155,11 +156,10 @@ def test_strict_exits_4_unless_exact(tmp_path, held_out):
     for kind, code in (("plain", 0), ("picky", 4)):
         write_event_log(tmp_path / "m.jsonl", trained(kind))
         arguments = ["export", str(tmp_path / "m.jsonl"), "--to", "hf", "-o", str(tmp_path / f"{kind}.json")]
-        run = CliRunner().invoke(main, [*arguments, "--verify", held_out, "--strict"])
-        assert run.exit_code == code, run.output
+        run = cli(*arguments, "--verify", held_out, "--strict", expect=code)
         assert ("  exact: " in run.stderr) == (code == 0)
         assert (tmp_path / f"{kind}.json").exists()
-        assert CliRunner().invoke(main, [*arguments, "--strict", "--force"]).exit_code == code
+        cli(*arguments, "--strict", "--force", expect=code)
 
 
 def test_gguf_reads_back_or_is_refused(tmp_path):
@@ -299,12 +299,11 @@ def test_what_was_exported_can_be_imported(tmp_path, kind, to):
 def test_import_command_writes_a_log(tmp_path):
     """tokenizer.json -> log by the command; ranks without a pattern are refused with the option to give."""
     export(trained("plain"), "hf", tmp_path / "t.json")
-    run = CliRunner().invoke(main, ["import", str(tmp_path / "t.json"), "-o", str(tmp_path / "m.jsonl")])
-    assert run.exit_code == 0, run.output
+    cli("import", tmp_path / "t.json", "-o", tmp_path / "m.jsonl")
     assert Tokenizer.load(tmp_path / "m.jsonl").encode("the day") == Tokenizer(trained("plain")).encode("the day")
     export(trained("plain"), "tiktoken", tmp_path / "r.tiktoken")
-    run = CliRunner().invoke(main, ["import", str(tmp_path / "r.tiktoken"), "-o", str(tmp_path / "r.jsonl")])
-    assert (run.exit_code, "--pattern cl100k" in run.stderr) == (2, True)
+    run = cli("import", tmp_path / "r.tiktoken", "-o", tmp_path / "r.jsonl", expect=2)
+    assert "--pattern cl100k" in run.stderr
 
 
 def test_a_gguf_file_is_not_taken_for_ranks(tmp_path):

@@ -27,6 +27,7 @@ from streambpe.model.replay import Model
 from streambpe.model.vocabulary import Vocabulary
 from streambpe.train.commands import train
 from tests.oracles.replay import encode_chunk
+from tests.peers import by_tokenizers
 from tests.runs import SMALL, cli, log_of
 from tests.samples import natural_text
 from tests.tiers import examples
@@ -50,16 +51,7 @@ def texts(tmp_path_factory) -> tuple[Path, Path]:
 @pytest.fixture(scope="module")
 def old(texts, tmp_path_factory) -> Path:
     """A folder of another program: its tokenizer.json has a template, truncation, tokens that are no special ones."""
-    start = tokenizers.Tokenizer(tokenizers.models.BPE())
-    start.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    start.decoder = tokenizers.decoders.ByteLevel()
-    trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=330,
-        special_tokens=["<s>", "</s>"],
-        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    start.train_from_iterator([texts[0].read_text(encoding="utf-8")], trainer)
+    start = by_tokenizers([texts[0].read_text(encoding="utf-8")], 330, special_tokens=["<s>", "</s>"])
     start.add_tokens([tokenizers.AddedToken("<tool>", normalized=False)])
     start.post_processor = tokenizers.processors.TemplateProcessing(
         single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)]

@@ -5,9 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +21,7 @@ from streambpe.errors import UsageError
 from streambpe.files import UNFINISHED
 from streambpe.model.eventlog import write_event_log
 from streambpe.resources import Resources
-from tests.runs import cli
+from tests.runs import cli, cli_killed
 from tests.trained import DOCUMENTS, HOSTILE, trained
 
 RESOURCES = Resources(1 << 30, 2)
@@ -102,28 +99,17 @@ def test_borders_are_the_nearest_to_equal_parts(sizes, shards):
 def test_killed_while_shards_were_made(tmp_path, suffix, point):
     """No index before all is whole, no shard under its name that is not; the same command then gives the same bytes."""
     write_event_log(tmp_path / "m.events.jsonl", trained("plain"))
-    encode = [
-        "encode",
-        str(tmp_path / "m.events.jsonl"),
-        corpus(tmp_path),
-        "--validation",
-        "25%",
-        "--shards",
-        "3",
-        "-o",
-    ]
+    encode = ["encode", tmp_path / "m.events.jsonl", corpus(tmp_path), "--validation", "25%", "--shards", "3", "-o"]
     for name in ("unbroken", "broken"):
         (tmp_path / name).mkdir()
     cli(*encode, tmp_path / "unbroken" / f"ids.{suffix}")
     unbroken = {file.name: file.read_bytes() for file in (tmp_path / "unbroken").iterdir()}
-    command = [sys.executable, "-m", "streambpe", *encode, str(tmp_path / "broken" / f"ids.{suffix}")]
-    killed = subprocess.run(command, env={**os.environ, "STREAMBPE_FAILPOINT": point}, capture_output=True)
-    assert killed.returncode == -signal.SIGKILL
+    cli_killed(point, *encode, tmp_path / "broken" / f"ids.{suffix}")
     found = {file.name: file.read_bytes() for file in (tmp_path / "broken").iterdir() if file.is_file()}
     assert ("ids.index.json" in found) == (point in ("encoded-training", "encoded"))
     for name, content in found.items():
         assert unbroken.get(name, content) == content
-    cli(*command[3:])
+    cli(*encode, tmp_path / "broken" / f"ids.{suffix}")
     assert {file.name: file.read_bytes() for file in (tmp_path / "broken").iterdir()} == unbroken
 
 

@@ -187,8 +187,9 @@ def _many_scripts(size: int) -> str:
     return " ".join(words)
 
 
-def resident_at_most(process):
-    """What a process holds at most until it ends well."""
+def resident_at_most(*command):
+    """What a command of Python holds at most until it ends well."""
+    process = subprocess.Popen([sys.executable, *map(str, command)], cwd=ROOT, stdout=subprocess.DEVNULL)
     peak = 0
     while process.poll() is None:
         peak = max(peak, resident_bytes(process.pid))
@@ -197,14 +198,18 @@ def resident_at_most(process):
     return peak
 
 
+def keeps_to_256_mb(*command):
+    """That a command holds never more than 1.05 times its --memory."""
+    peak = resident_at_most("-m", "streambpe", *command, "--memory", "256MB")
+    assert 100 * MB < peak < 1.05 * 256 * MB
+
+
 @pytest.mark.long
 def test_a_small_limit_holds_for_the_whole_command(tmp_path):
     """train --memory 256MB on megabytes of many scripts: what is resident never comes to 1.05 times that."""
     source = tmp_path / "many.txt"
     source.write_text("\n".join(_many_scripts(200_000) for _ in range(30)), encoding="utf-8")
-    command = [sys.executable, "-m", "streambpe", "train", str(tmp_path / "run"), str(source)]
-    process = subprocess.Popen([*command, "--vocab-size", "1000", "--memory", "256MB", "--progress", "none"], cwd=ROOT)
-    assert 100 * MB < resident_at_most(process) < 1.05 * 256 * MB
+    keeps_to_256_mb("train", tmp_path / "run", source, "--vocab-size", 1000, "--progress", "none")
 
 
 @pytest.mark.long
@@ -214,9 +219,7 @@ def test_the_largest_chunk_of_256_mb_is_learned_from(tmp_path):
     assert size > 6.4 * MB
     source = tmp_path / "giant.txt"
     source.write_bytes(np.random.default_rng(1).integers(97, 123, size, np.uint8).tobytes())
-    command = [sys.executable, "-m", "streambpe", "train", str(tmp_path / "run"), str(source), "--vocab-size", "300"]
-    process = subprocess.Popen([*command, "--memory", "256MB"], cwd=ROOT, stdout=subprocess.DEVNULL)
-    assert 100 * MB < resident_at_most(process) < 1.05 * 256 * MB
+    keeps_to_256_mb("train", tmp_path / "run", source, "--vocab-size", 300)
 
 
 @pytest.mark.long
@@ -239,19 +242,7 @@ def test_a_count_table_larger_than_the_limit_is_read_some_at_a_time(tmp_path):
     chunks = [f"{n * 7919 % 1_000_003:07d} and more of it" for n in numbers.tolist()]
     pq.write_table(pa.table({"chunk": chunks, "count": numbers + 1}), tmp_path / "a.parquet", row_group_size=1 << 20)
     table = str(tmp_path / "a.parquet")
-    command = [
-        sys.executable,
-        "-m",
-        "streambpe",
-        "count",
-        str(tmp_path / "run"),
-        table,
-        "--counts",
-        "--memory",
-        "256MB",
-    ]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
-    assert 100 * MB < resident_at_most(process) < 1.05 * 256 * MB
+    keeps_to_256_mb("count", tmp_path / "run", table, "--counts")
 
 
 _READ_WORDS = """
@@ -280,8 +271,7 @@ def test_words_larger_than_the_limit_are_read_some_at_a_time(tmp_path):
         strict=True,
     ):
         array.tofile(path)
-    process = subprocess.Popen([sys.executable, "-c", _READ_WORDS, str(tmp_path)], cwd=ROOT)
-    assert resident_at_most(process) < 200 * MB
+    assert resident_at_most("-c", _READ_WORDS, tmp_path) < 200 * MB
 
 
 @pytest.mark.long
@@ -306,9 +296,7 @@ def test_check_of_a_run_with_documents_keeps_to_the_limit(tmp_path):
     source.write_bytes(letters.tobytes())
     run = tmp_path / "run"
     cli_process("count", run, source, "--sequences", "--lines", "--pattern", "gpt2", "--memory", "400MB")
-    command = [sys.executable, "-m", "streambpe", "check", str(run), "--memory", "256MB", "--progress", "none"]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    assert 100 * MB < resident_at_most(process) < 1.05 * 256 * MB
+    keeps_to_256_mb("check", run, "--progress", "none")
 
 
 @pytest.mark.long
@@ -318,9 +306,7 @@ def test_looking_for_repeats_among_equal_documents_keeps_to_the_limit(tmp_path):
     source.write_bytes(b"ab\n" * 4_000_000)
     run = tmp_path / "run"
     cli_process("count", run, source, "--lines", "--memory", "400MB")
-    command = [sys.executable, "-m", "streambpe", "check", str(run), "--repeats", "--memory", "256MB"]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    assert 100 * MB < resident_at_most(process) < 1.05 * 256 * MB
+    keeps_to_256_mb("check", run, "--repeats")
 
 
 def test_tokens_are_counted_beside_chunks_of_many_megabytes(tmp_path):

@@ -16,9 +16,8 @@ from streambpe.inspect.check import check
 from streambpe.inspect.repeats import Repeats
 from streambpe.resources import Resources
 from streambpe.store.exchange import merge_runs
-from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count, count_from_iterator
-from tests.runs import cli
+from tests.runs import cli, small_blocks
 
 ONE = Resources(400 * 10**6, 1, engine="threads")
 TEXTS = {
@@ -69,8 +68,7 @@ def found_in(run: Path, resources: Resources = ONE) -> Repeats:
 @pytest.mark.parametrize("rows_at_once", [1 << 14, 7])
 def test_what_a_dictionary_finds(tmp_path, monkeypatch, rows_at_once):
     """Also where a block holds few documents, and DuckDB is given few at a time."""
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 300)
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 300)
+    small_blocks(monkeypatch, 300)
     monkeypatch.setattr(repeats, "_ROWS_AT_ONCE", rows_at_once)
     files = write(tmp_path / "in")
     want = slow(files)
@@ -94,8 +92,7 @@ def test_shards_that_were_merged_are_as_the_whole(tmp_path):
 @pytest.mark.long
 def test_files_that_are_one_document(tmp_path, monkeypatch):
     """In many blocks, with a mark at the front and bytes that are not UTF-8; a sample leaves some of them out."""
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 700)
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 700)
+    small_blocks(monkeypatch, 700)
     (tmp_path / "in").mkdir()
     for name, text in {"a": "one", "b": "\ufeffone", "c": "on", "d": "", "e": "one", "f": ""}.items():
         (tmp_path / "in" / f"{name}.txt").write_bytes(text.encode() * 1 + (b" \xff more" * 900 if text else b""))

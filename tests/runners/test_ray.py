@@ -22,9 +22,7 @@ from typing import Any
 
 import psutil
 import pytest
-from click.testing import CliRunner
 
-from streambpe.cli.main import main
 from streambpe.encode import spread as encode_spread
 from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.tokenizer import Tokenizer
@@ -47,7 +45,7 @@ from streambpe.train.superwords import stage2
 from streambpe.train.superwords import tasks as document_tasks
 from tests.runners import tasks
 from tests.runners.ghosts import Haunted
-from tests.runs import ROOT, rows
+from tests.runs import ROOT, cli, rows
 from tests.samples import sample_text
 from tests.tiers import LONG, long
 
@@ -76,18 +74,16 @@ def test_without_the_package_it_says_what_to_install(tmp_path: Path, monkeypatch
         made = [str(part) for part in command]
         if command[0] == "encode":
             made[-1] += ".npy"
-        refused = CliRunner().invoke(main, [*made, "--engine", "ray"])
-        assert refused.exit_code == 2
-        assert "pip install 'streambpe[ray]' installs it. Nothing was changed." in refused.output
+        refused = cli(*made, "--engine", "ray", expect=2)
+        assert "pip install 'streambpe[ray]' installs it. Nothing was changed." in refused.stderr
         assert not list(tmp_path.glob("run*"))
 
 
 def test_an_address_without_ray_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a few words of text", encoding="utf-8")
     run = tmp_path / "run"
-    refused = CliRunner().invoke(main, ["count", str(run), str(tmp_path / "a.txt"), "--address", "auto"])
-    assert refused.exit_code == 2
-    assert "--address auto names a Ray cluster, and --engine is auto" in refused.output
+    refused = cli("count", run, tmp_path / "a.txt", "--address", "auto", expect=2)
+    assert "--address auto names a Ray cluster, and --engine is auto" in refused.stderr
     with pytest.raises(UsageError, match="--engine is processes"):
         count(run, [str(tmp_path / "a.txt")], engine="processes", address="auto")
     with pytest.raises(UsageError, match="give the command on a node of the cluster"):

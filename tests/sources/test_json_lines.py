@@ -1,4 +1,4 @@
-"""JSON lines read by the core: every line is taken for what msgspec and json take it for, or left to them."""
+"""JSON lines read by the core: every line is taken for what json takes it for, or left to it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def line(draw: random.Random, wild: bool) -> bytes:
 
 
 def one_by_one(data: bytes, column: str) -> list[str | tuple[int, str] | None]:
-    """What msgspec and json take each line for; of a bad one its number and why."""
+    """What json takes each line for; of a bad one its number and why."""
     values: list[str | tuple[int, str] | None] = []
     for number, each in enumerate(data.split(b"\n")):
         if each.strip():
@@ -108,7 +108,7 @@ def in_order(values: list[str | tuple[int, str] | None]) -> list[object]:
 
 
 @pytest.mark.parametrize("wild", [False, True])
-def test_random_lines_are_what_msgspec_and_json_take_them_for(wild: bool) -> None:
+def test_random_lines_are_what_json_takes_them_for(wild: bool) -> None:
     taken = 0
     for seed in seeds(100):
         draw = random.Random(seed)
@@ -121,7 +121,7 @@ def test_random_lines_are_what_msgspec_and_json_take_them_for(wild: bool) -> Non
             if not wild and not any(isinstance(value, tuple) for value in wanted):
                 assert JsonLines(data, column.encode("utf-8", "replace")).read(0)[1] == len(data), (data, column)
                 taken += 1
-    assert wild or taken > 50, "lines that leave no doubt are not left to msgspec"
+    assert wild or taken > 50, "lines that leave no doubt are not left to json"
 
 
 def test_every_beginning_of_a_line_is_read_within_its_bounds() -> None:

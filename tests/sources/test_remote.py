@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import itertools
 import json
 import logging
 import os
@@ -35,9 +36,8 @@ from streambpe.sources.streams import look_at, open_file
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.train.commands import train
-from streambpe.train.counting import sizes, worker
 from streambpe.train.counting.count import count, resume_count
-from tests.runs import cli, ended
+from tests.runs import cli, ended, small_blocks
 from tests.samples import natural_text
 from tests.tiers import long, seeds
 from tests.web_server import Asked, Server, web_server
@@ -71,6 +71,7 @@ FILES = {
     "f.csv": b"text\n" + "".join(f'"{line.replace(chr(34), "")}"\n' for line in LINES).encode(),
     "empty.txt": b"",
 }
+COMPRESSED = {"Content-Range": "bytes 0-0/100", "Content-Encoding": "gzip"}
 FIELDS = {"c.jsonl.gz": ":body"}
 
 
@@ -81,6 +82,13 @@ def _quick(monkeypatch):
     monkeypatch.setenv("NETRC", os.devnull)
     for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
+    web._netrc.cache_clear()
+
+
+def log_in(folder: Path, monkeypatch, entries: str = "machine 127.0.0.1 login me password hush-hush") -> None:
+    """Have ~/.netrc hold these."""
+    (folder / "netrc").write_text(entries)
+    monkeypatch.setenv("NETRC", str(folder / "netrc"))
     web._netrc.cache_clear()
 
 
@@ -342,19 +350,11 @@ def test_what_changes_while_it_is_read_is_told(server, store):
 
 
 def _every_second(status: int):
-    seen = []
-
-    def mood(asked: Asked) -> bool:
-        seen.append(1)
-        if len(seen) % 2:
-            asked.answer(status)
-            return True
-        return False
-
-    return mood
+    turns = itertools.cycle([True, False])
+    return lambda asked: next(turns) and asked.answer(status)
 
 
-def _cuts(asked: Asked) -> bool:
+def _cuts(asked: Asked) -> bool | None:
     """Answers of more than a few bytes break off somewhere."""
     server: Server = asked.server
     data = server.files[asked.path]
@@ -362,8 +362,7 @@ def _cuts(asked: Asked) -> bool:
     if end - begin < 1000:
         return False
     head = {"Content-Range": f"bytes {begin}-{end - 1}/{len(data)}", **asked.mark(data)}
-    asked.answer(206, data[begin:end], head, cut=(end - begin) * 2 // 3)
-    return True
+    return asked.answer(206, data[begin:end], head, cut=(end - begin) * 2 // 3)
 
 
 @pytest.mark.parametrize(
@@ -384,49 +383,24 @@ def test_what_a_server_gives_at_another_try_is_taken(tmp_path, server, name, moo
 
 
 def _status(number: int):
-    def mood(asked: Asked) -> bool:
-        asked.answer(number)
-        return True
-
-    return mood
+    return lambda asked: asked.answer(number)
 
 
-def _no_ranges(asked: Asked) -> bool:
-    asked.answer(200, asked.server.files[asked.path])
-    return True
-
-
-def _hang_up(asked: Asked) -> bool:
+def _hang_up(asked: Asked) -> None:
     asked.connection.close()
     asked.close_connection = True
-    return True
 
 
-def _wrong_range(asked: Asked) -> bool:
+def _wrong_range(asked: Asked) -> bool | None:
     data = asked.server.files[asked.path]
     begin, end = asked.asked_range(len(data))
     if end - begin == 1:
         return False
-    asked.answer(206, data[7:107], {"Content-Range": f"bytes 7-106/{len(data)}", **asked.mark(data)})
-    return True
-
-
-def _compresses(asked: Asked) -> bool:
-    asked.answer(206, b"x", {"Content-Range": "bytes 0-0/100", "Content-Encoding": "gzip"})
-    return True
-
-
-def _in_circles(asked: Asked) -> bool:
-    asked.answer(302, b"", {"Location": asked.path + "x"})
-    return True
+    return asked.answer(206, data[7:107], {"Content-Range": f"bytes 7-106/{len(data)}", **asked.mark(data)})
 
 
 def _sends_to(location: str):
-    def answer(asked: Asked) -> bool:
-        asked.answer(302, b"", {"Location": location})
-        return True
-
-    return answer
+    return lambda asked: asked.answer(302, b"", {"Location": location})
 
 
 @pytest.mark.parametrize(
@@ -439,11 +413,11 @@ def _sends_to(location: str):
         (_status(404), "a.txt is not there: its server answers 404 Not Found."),
         (_status(403), "may not be read: its server answers 403 Forbidden. Nothing of it was read. Credentials come"),
         (_status(418), "cannot be read: its server answers 418"),
-        (_no_ranges, "its server does not give ranges of a file"),
+        (lambda asked: asked.answer(200, asked.server.files[asked.path]), "its server does not give ranges of a file"),
         (_hang_up, "the answer breaks off before its end, and it was asked 3 times"),
         (_wrong_range, "its server answers with a range of its own"),
-        (_compresses, "its server compresses what it gives"),
-        (_in_circles, "sends on from address to address, without end"),
+        (lambda asked: asked.answer(206, b"x", COMPRESSED), "its server compresses what it gives"),
+        (lambda asked: _sends_to(asked.path + "x")(asked), "sends on from address to address, without end"),
     ],
 )
 def test_a_server_that_misbehaves_is_told_in_a_sentence(tmp_path, server, mood, told):
@@ -451,7 +425,6 @@ def test_a_server_that_misbehaves_is_told_in_a_sentence(tmp_path, server, mood, 
     server.mood = mood
     done = cli("count", tmp_path / "run", server.url("/a.txt"), "--memory", "400MB", expect=1)
     assert told in done.stderr
-    assert "Traceback" not in done.stderr
     cli("train", tmp_path / "new", server.url("/a.txt"), "--memory", "400MB", expect=1)
     assert (tmp_path / "new").exists() == (mood is _wrong_range), "the others are found out before anything is made"
 
@@ -459,9 +432,7 @@ def test_a_server_that_misbehaves_is_told_in_a_sentence(tmp_path, server, mood, 
 @pytest.mark.long
 def test_a_server_that_fails_in_the_middle_is_no_reason_to_leave_the_source_out(tmp_path, server, monkeypatch):
     """503 behind some answers: `resume` counts the rest, and asks for nothing of what was committed."""
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 50_000)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 50_000)
-    monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
+    small_blocks(monkeypatch, 50_000, committing=True)
     monkeypatch.setattr(web, "_FIRST", 30_000)
     monkeypatch.setattr(web, "_MOST", 30_000)
     monkeypatch.setattr(web, "_PIECE", 10_000)
@@ -485,7 +456,7 @@ def test_a_server_that_fails_in_the_middle_is_no_reason_to_leave_the_source_out(
 def _busy_from(at: int, then):
     """Answers 503 behind a place, and then something happens."""
 
-    def mood(asked: Asked) -> bool:
+    def mood(asked: Asked) -> bool | None:
         if asked.asked_range(1 << 40)[0] < at:
             return False
         threading.Timer(0.05, then).start()
@@ -498,8 +469,8 @@ def _busy_from(at: int, then):
 @pytest.mark.parametrize("what", ["count", "encode", "find"])
 def test_a_stop_ends_the_wait_for_another_try(tmp_path, server, monkeypatch, what):
     """At once and as a stop: what was read is kept, and the same command goes on."""
+    small_blocks(monkeypatch, 50_000)
     for module, values in (
-        (sizes, {"MOST_BLOCK": 50_000, "LEAST_BLOCK": 50_000}),
         (web, {"_FIRST": 100_000, "_MOST": 100_000, "_PIECE": 50_000}),
         (place, {"BUFFER_BYTES": 50_000, "WAIT": 1000.0}),
     ):
@@ -623,9 +594,7 @@ def test_azure_without_credentials_says_where_they_come_from(tmp_path, monkeypat
 
 def test_credentials_stay_out_of_what_is_written(tmp_path, server, store, monkeypatch):
     """Keys of the environment and of ~/.netrc are used, and no file of the run or line of output has them."""
-    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password hush-hush\n")
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    web._netrc.cache_clear()
+    log_in(tmp_path, monkeypatch)
     run = tmp_path / "run"
     done = cli(
         "train", run, server.url("/a.txt"), "s3://bucket/corpus/b.jsonl", "--vocab-size", 400, "--memory", "400MB"
@@ -640,11 +609,9 @@ def test_credentials_stay_out_of_what_is_written(tmp_path, server, store, monkey
 
 def test_credentials_do_not_follow_to_another_server(tmp_path, server, monkeypatch):
     """What a server sends on to is asked without them."""
-    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password hush-hush\n")
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    web._netrc.cache_clear()
+    log_in(tmp_path, monkeypatch)
     with web_server() as first:
-        first.mood = lambda asked: asked.answer(302, b"", {"Location": server.url("/a.txt?sig=xyz")}) is None
+        first.mood = _sends_to(server.url("/a.txt?sig=xyz"))
         server.files["/a.txt?sig=xyz"] = FILES["a.txt"]
         assert look_at(first.url("/a.txt"))[0] == len(FILES["a.txt"])
         assert "Authorization" in first.headers[-1]
@@ -674,9 +641,7 @@ def test_a_proxy_with_a_password_is_logged_in_to(server, monkeypatch):
 
 def test_passwords_go_to_hosts_that_netrc_names_and_not_in_the_clear(tmp_path, monkeypatch):
     """The `default` entry went to every host that a source named, and passwords over plain http."""
-    (tmp_path / "netrc").write_text("machine a.example login me password hush\ndefault login me password hush\n")
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    web._netrc.cache_clear()
+    log_in(tmp_path, monkeypatch, "machine a.example login me password hush\ndefault login me password hush\n")
     assert web._login("https://a.example/x") == {"Authorization": "Basic bWU6aHVzaA=="}
     assert web._login("http://a.example/x") == web._login("https://b.example/x") == {}
 
@@ -710,7 +675,7 @@ class Repository:
         server.mood = self
         server.files = {f"/datasets/me/texts/resolve/{self.commit}/{path}": data for path, data in files.items()}
 
-    def __call__(self, asked: Asked) -> bool:
+    def __call__(self, asked: Asked) -> bool | None:
         if "/datasets/" in asked.path:  # the library also asks for things of its own
             self.tokens.append(asked.headers.get("Authorization"))
         path = asked.path.partition("?")[0]
@@ -725,17 +690,15 @@ class Repository:
             folder = unquote(path.removeprefix(f"{base}/tree/{self.commit}")).strip("/")
             return self._json(asked, [self._info(name) for name in self.files if name.startswith(folder)])
         if path.startswith("/api"):
-            asked.answer(404, b"", {"X-Error-Code": "RepoNotFound"})
-            return True
+            return asked.answer(404, b"", {"X-Error-Code": "RepoNotFound"})
         return False
 
     def _info(self, name: str) -> dict[str, object]:
         data = self.files[name]
         return {"type": "file", "path": name, "size": len(data), "oid": hashlib.sha1(data).hexdigest()}
 
-    def _json(self, asked: Asked, value: object) -> bool:
+    def _json(self, asked: Asked, value: object) -> None:
         asked.answer(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
-        return True
 
 
 def test_the_hub(tmp_path, server, monkeypatch):

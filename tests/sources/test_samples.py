@@ -19,7 +19,7 @@ from streambpe.store.run import Run
 from streambpe.train.counting import sizes, spread
 from streambpe.train.counting.count import count, count_from_iterator, resume_count
 from streambpe.train.counting.take_back import take_back
-from tests.runs import cli, rows
+from tests.runs import cli, rows, small_blocks
 
 TEXTS = [
     *(f"document {i} of {'many ' * (i % 7)}é東 words {i * i % 1000}" for i in range(200)),
@@ -60,8 +60,7 @@ def write(folder: Path, texts: list[str]) -> list[str]:
 @pytest.mark.every(2)
 @pytest.mark.parametrize("of", [2, 10])
 def test_a_sample_is_the_documents_that_the_hash_names(tmp_path, of, monkeypatch):
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 600)
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 600)
+    small_blocks(monkeypatch, 600)
     files = write(tmp_path / "in", TEXTS)
     want = reference(tmp_path / "want", TEXTS, of)
     count(tmp_path / "run", files, lines=True, sample=f"1/{of}", resources=ONE)

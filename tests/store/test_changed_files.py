@@ -20,10 +20,9 @@ from streambpe.inspect.check import check
 from streambpe.inspect.query import print_query
 from streambpe.resources import Resources
 from streambpe.train.commands import resume, train
-from streambpe.train.counting import sizes, worker
 from streambpe.train.counting.count import count
 from streambpe.train.trainer import Trainer
-from tests.runs import rows
+from tests.runs import rows, small_blocks
 from tests.samples import natural_text
 
 RESOURCES = Resources(400 * 10**6, 1)
@@ -62,9 +61,7 @@ def killed_at(place: str) -> Iterator[None]:
         patch.setattr(failpoints, "die", die)
         patch.setattr(failpoints, "_passed", itertools.count(1))
         patch.setenv("STREAMBPE_FAILPOINT", place)
-        patch.setattr(sizes, "MOST_BLOCK", 4000)
-        patch.setattr(sizes, "LEAST_BLOCK", 4000)
-        patch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
+        small_blocks(patch, 4000, committing=True)
         patch.setitem(Trainer.__init__.__kwdefaults__, "snapshot_seconds", -1.0)
         patch.setattr("streambpe.train.pace._SHARE", 0)
         if place:

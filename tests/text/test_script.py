@@ -14,11 +14,9 @@ import numpy as np
 import polars as pl
 import pytest
 import regex
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambpe.cli.main import main
 from streambpe.core.strings import as_buffers
 from streambpe.errors import RunMismatch, SourceError, UndecodableSymbols, UnknownSymbol
 from streambpe.inspect.check import check
@@ -34,12 +32,11 @@ from streambpe.text.patterns import CERTAIN_BORDER, find_pattern
 from streambpe.text.prepare import is_stable, nfc, prepare
 from streambpe.text.prepare import unicodedata as tables_of_nfc
 from streambpe.text.script_blocks import character_groups
-from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from streambpe.train.counting.job import CountResult
 from tests.hostile import buffer_of, fast_documents
 from tests.oracles.splits import split_by_rules, split_text
-from tests.runs import stored_ids
+from tests.runs import cli, small_blocks, stored_ids
 from tests.script_samples import LINES, hostile_texts, long_text
 
 SCALARS = [chr(point) for point in range(0x110000) if not 0xD800 <= point < 0xE000]
@@ -292,8 +289,7 @@ def counts_of(run: Path) -> dict[str, int]:
 
 def small_count(run: Path, source: Path, monkeypatch: pytest.MonkeyPatch, **options: object) -> CountResult:
     """Count in blocks of 4 KB, so that documents are cut many times."""
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 4096)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 4096)
+    small_blocks(monkeypatch, 4096)
     return count(run, [str(source)], options=options, resources=Resources.from_options(threads=2))
 
 
@@ -341,8 +337,7 @@ def test_a_training_names_the_tables_its_splits_follow(tmp_path):
     """A vocabulary learned under --pattern script says Unicode 16.0.0, whatever `regex` is installed."""
     (tmp_path / "a.txt").write_text("the cat and the hat, the bat " * 9)
     arguments = ["--pattern", "script", "--normalize", "nfc", "--vocab-size", "262"]
-    result = CliRunner().invoke(main, ["train", str(tmp_path / "run"), str(tmp_path / "a.txt"), *arguments])
-    assert result.exit_code == 0, result.output
+    cli("train", tmp_path / "run", tmp_path / "a.txt", *arguments)
     header = json.loads((tmp_path / "run" / "model.events.jsonl").read_text().splitlines()[0])
     assert header["unicode"] == "16.0.0"
     assert header["config"]["normalize"] == "nfc"

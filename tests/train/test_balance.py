@@ -16,10 +16,11 @@ import pytest
 from msgspec import structs
 
 from streambpe.config import TrainConfig
+from streambpe.encode.formats.flat import unshown
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import LimitError, ResumeMismatch, RunError, SourceError, Stopped, UsageError
 from streambpe.inspect.converge import converge
-from streambpe.model.alphabet import byte_to_character, gpt2_alphabet
+from streambpe.model.alphabet import gpt2_alphabet
 from streambpe.resources import Resources
 from streambpe.store.groups import read_groups
 from streambpe.store.job import read_jobs
@@ -33,6 +34,7 @@ from streambpe.train.engine import balanced
 from streambpe.train.engine.balanced import Balance, BalancedEngine, Choice, Group
 from tests.oracles.balanced import learn_balanced
 from tests.oracles.tables import check
+from tests.peers import merges_of
 from tests.runs import SMALL, log_of, plain_events
 from tests.samples import natural_text
 from tests.sequential import engine_options, engine_words, wrong_pairs
@@ -401,16 +403,12 @@ def test_tokenizers_makes_no_other_choice_on_a_large_text(window):
         train_iterators=[iter([one]) for one in text.values()],
         dev_iterators=[iter([one]) for one in given.values()],
     )
-    byte_of = {letter: bytes([byte]) for byte, letter in byte_to_character().items()}
-    theirs = [
-        [b"".join(byte_of[letter] for letter in side) for side in pair]
-        for pair in json.loads(tokenizer.to_str())["model"]["merges"]
-    ]
+    theirs = merges_of(tokenizer)
     assert len(theirs) == 1000
 
     def words(one: str) -> list[tuple[bytes, int]]:
         counted = Counter(word for word, _ in cut.pre_tokenize_str(one))
-        return [(b"".join(byte_of[letter] for letter in word), n) for word, n in counted.items()]
+        return [(unshown(word), n) for word, n in counted.items()]
 
     groups, texts = ({name: words(one) for name, one in some.items()} for some in (text, given))
     engine = engine_of(groups, texts=texts, window=window, memory=1 << 29)

@@ -59,6 +59,7 @@ from streambpe.train.extension import EncodedChunks, Extension, Inherited
 from tests.oracles.replay import decode_bytes, encode_chunk
 from tests.oracles.splits import split_text
 from tests.oracles.tables import check
+from tests.peers import by_tokenizers
 from tests.runs import SMALL, cli, counted_run, log_of
 from tests.samples import natural_text
 from tests.sequential import engine_options, new_engine
@@ -267,16 +268,8 @@ def test_exports_are_the_old_ones_and_more(base, made, texts, tmp_path):
 def test_a_tokenizer_json_is_extended_as_bpe_continue_does(texts, tmp_path):
     """The same merges and ids as bpe-continue 0.1.0, from a file that `tokenizers` made."""
     bpe_continue = pytest.importorskip("bpe_continue")
-    tokenizers = pytest.importorskip("tokenizers")
-    start = tokenizers.Tokenizer(tokenizers.models.BPE())
-    start.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=400,
-        special_tokens=["<s>"],
-        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    start.train_from_iterator([texts[0].read_text(encoding="utf-8")], trainer)
+    pytest.importorskip("tokenizers")
+    start = by_tokenizers([texts[0].read_text(encoding="utf-8")], 400, special_tokens=["<s>"])
     start.save(str(tmp_path / "old.json"))
     theirs = bpe_continue.continue_training(
         start, texts=[texts[1].read_text(encoding="utf-8")], vocab_size=600, show_progress=False

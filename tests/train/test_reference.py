@@ -18,6 +18,7 @@ from tests import oracles
 from tests.oracles import Deletions, train_boundless, train_words
 from tests.oracles.primitives import Corpus
 from tests.oracles.superwords import IMPROVED, SIMPLE
+from tests.peers import by_tokenizers, merges_of
 from tests.samples import WORD, chunks_of, documents, sample_text, word_counts
 from tests.tiers import examples
 
@@ -160,44 +161,19 @@ def test_two_phases_give_the_one_pass_result(documents, tokens, options):
 # Published trainers
 
 
-def hugging_face_merges(text: str, vocab_size: int, all_bytes: bool, min_frequency: int) -> list[tuple[str, str]]:
-    import json
-
-    from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
-
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(WORD), "isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
-    alphabet = pre_tokenizers.ByteLevel.alphabet() if all_bytes else []
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size, show_progress=False, initial_alphabet=alphabet, min_frequency=min_frequency
-    )
-    tokenizer.train_from_iterator([text], trainer)
-    return [tuple(pair) for pair in json.loads(tokenizer.to_str())["model"]["merges"]]
-
-
 @pytest.mark.parametrize("all_bytes", [True, False])
 @pytest.mark.parametrize("min_frequency", [1, 9])
 def test_plain_bpe_equals_hugging_face(all_bytes, min_frequency):
     """Under the default rules the merge list is Hugging Face's, ties included."""
-    from streambpe.model.alphabet import byte_to_character
-
     text = sample_text(4)
     counts = Counter(chunks_of(text))
     alphabet = gpt2_alphabet() if all_bytes else seen_alphabet(counts)
     training = train_words(counts, alphabet, 600, min_frequency=min_frequency)
-    shown = byte_to_character()
-
-    def name(number: int) -> str:
-        return "".join(shown[byte] for byte in training.vocabulary[number].content)
-
-    ours = [(name(left), name(right)) for left, right in (event.pair for event in training.events)]
+    content = training.vocabulary
+    ours = [(content[left].content, content[right].content) for left, right in (e.pair for e in training.events)]
     assert len(ours) > 100
-    assert ours == hugging_face_merges(text, 600, all_bytes, min_frequency)
+    theirs = by_tokenizers([text], 600, pattern=WORD, all_bytes=all_bytes, min_frequency=min_frequency)
+    assert ours == merges_of(theirs)
 
 
 def test_plain_bpe_equals_rustbpe():

@@ -21,11 +21,10 @@ from streambpe.store.run import Run
 from streambpe.store.sequences import SequencePart, order_parts
 from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import train
-from streambpe.train.counting import sizes
 from streambpe.train.superwords import stage2
 from streambpe.train.superwords.stage2 import StageTwo, shard_tokens
 from streambpe.train.superwords.work import Crew, Work
-from tests.runs import SMALL, log_of
+from tests.runs import SMALL, log_of, small_blocks
 from tests.samples import natural_text
 from tests.tiers import long
 
@@ -42,9 +41,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "texts/b.txt").write_text(natural_text(2, 400), encoding="utf-8")
     (folder / "texts/c.jsonl").write_text("".join(f'{{"text": "day {i} of the end"}}\n' for i in range(200)))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(sizes, "MOST_BLOCK", 1 << 12)
-        patched.setattr(sizes, "LEAST_BLOCK", 1 << 12)
-        patched.setattr(sizes, "MOST_ORDERED", 0)  # a part for each block
+        small_blocks(patched, 1 << 12, ordered=False)
         counting: dict[str, Any] = {"options": {"pattern": "superbpe1", "sequences": True}}
         train(folder / "run", [str(folder / "texts")], resources=SMALL, counting=counting, vocab_size=400)
     return folder / "run"

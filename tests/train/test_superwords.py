@@ -31,7 +31,6 @@ from streambpe.store.run import Run
 from streambpe.store.sequences import SequencePart, order_parts
 from streambpe.text.eligible import find_superword_pattern, text_test
 from streambpe.text.patterns import find_pattern
-from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.superwords import phase as superwords
@@ -48,7 +47,7 @@ from tests.oracles.replay import encode_chunk
 from tests.oracles.splits import split_text
 from tests.oracles.superwords import as_model
 from tests.oracles.tables import check
-from tests.runs import SMALL, change, cli, ended, log_of, rows, view_rows
+from tests.runs import SMALL, change, cli, ended, log_of, rows, small_blocks, view_rows
 from tests.samples import prose_documents
 from tests.tiers import seeds
 
@@ -138,6 +137,21 @@ def learn(run: Path, options: dict, name: str = "main", **more) -> list:
     return list(log_of(run, "model" if name == "main" else name).events) if result else []
 
 
+def learn_two_ways(run: Path, options: dict, seed: int, wanted: list) -> None:
+    """Learn as users do, and from disk, in tables, or one merge a pass; the tables add up."""
+    assert learn(run, options) == wanted
+    small = EngineTuning(force_scan=True, block_places=50, hot_pairs=16)
+    tables = {"resources": replace(SMALL, learner="tables"), "tuning": EngineTuning(block_places=50, hot_pairs=16)}
+    ways = [
+        (options, {"tuning": small}),
+        (options, tables),
+        ({**options, "batch": "1"}, {}),
+    ]
+    other, how = ways[seed % 3]
+    assert learn(run, other, "other", **how) == wanted
+    assert check(run, resources=SMALL) == []
+
+
 def stored_runs(run: Path, name: str = "main") -> list[tuple[tuple[str, ...], int]]:
     """View superword_runs of a training, in the order of the table."""
     return [(tuple(chunks), n) for chunks, n in view_rows(run, "superword_runs", name)]
@@ -154,17 +168,7 @@ def test_equals_the_slow_reference(seed, tmp_path):
         return
     run = documents_run(tmp_path / "run", documents, pattern)
     wanted = reference_events(documents, pattern, options)
-    assert learn(run, options) == wanted
-    small = EngineTuning(force_scan=True, block_places=50, hot_pairs=16)
-    tables = {"resources": replace(SMALL, learner="tables"), "tuning": EngineTuning(block_places=50, hot_pairs=16)}
-    ways = [
-        (options, {"tuning": small}),
-        (options, tables),
-        ({**options, "batch": "1"}, {}),
-    ]
-    other, how = ways[seed % 3]
-    assert learn(run, other, "other", **how) == wanted
-    assert check(run, resources=SMALL) == []
+    learn_two_ways(run, options, seed, wanted)
     tokenizer = Tokenizer.load(str(run))
     for document in documents:
         assert tokenizer.decode(tokenizer.encode_ordinary(document)) == document
@@ -414,9 +418,7 @@ def test_a_document_goes_on_over_the_border_of_two_parts(tmp_path, monkeypatch):
     source = tmp_path / "text.txt"
     source.write_text(text)
     whole = documents_run(tmp_path / "whole", [text], "boundless")
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 1 << 14)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 1 << 14)
-    monkeypatch.setattr(sizes, "MOST_ORDERED", 0)  # a part for each block
+    small_blocks(monkeypatch, 1 << 14, ordered=False)
     parts = tmp_path / "parts"
     count(parts, [str(source)], options={"pattern": "boundless", "sequences": True}, resources=SMALL)
     assert len(order_parts(Run(parts), list_parts(Run(parts)))) > 5
@@ -642,13 +644,9 @@ def test_a_kill_anywhere_changes_nothing(mode, tau, failpoints, prose, tmp_path)
     source = tmp_path / "documents.txt"
     source.write_text("\n".join(prose))
     whole = tmp_path / "whole"
-    old = sizes.MOST_BLOCK, sizes.LEAST_BLOCK, sizes.MOST_ORDERED
-    sizes.MOST_BLOCK = sizes.LEAST_BLOCK = 1 << 14
-    sizes.MOST_ORDERED = 0  # a part for each block
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        small_blocks(patch, 1 << 14, ordered=False)
         count(whole, [str(source)], options={"pattern": "boundless", "sequences": True}, lines=True, resources=SMALL)
-    finally:
-        sizes.MOST_BLOCK, sizes.LEAST_BLOCK, sizes.MOST_ORDERED = old
     run = tmp_path / "killed"
     shutil.copytree(whole, run)
     options = {"vocab_size": 1200, "superwords": mode, "transition": 900 if mode == "superbpe" else None, "tau": tau}

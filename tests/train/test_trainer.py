@@ -17,7 +17,6 @@ from streambpe.errors import ResumeMismatch, RunError, StreambpeError, UsageErro
 from streambpe.inspect.query import print_query
 from streambpe.model.alphabet import (
     Alphabet,
-    byte_to_character,
     bytes_alphabet,
     chars_alphabet,
     gpt2_alphabet,
@@ -37,6 +36,7 @@ from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.trainer import Trainer
 from tests import oracles
 from tests.oracles.tables import check
+from tests.peers import by_tokenizers, merges_of
 from tests.runs import SMALL, counted_run, log_of, plain_events, rows, text_run
 from tests.samples import natural_text
 
@@ -179,29 +179,6 @@ def test_a_knob_of_a_name_can_be_set_alone(tmp_path):
 # Published trainers
 
 
-def learn_with_hf(documents: list[str], vocab_size: int, pattern: str) -> list[tuple[bytes, bytes]]:
-    """The merges of Hugging Face's trainer, in order, as bytes."""
-    import json
-
-    from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
-
-    tokenizer = Tokenizer(models.BPE())
-    split = pre_tokenizers.Split(Regex(pattern), "isolated")
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
-    )
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size, show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
-    )
-    tokenizer.train_from_iterator(documents, trainer)
-    byte_of = {character: byte for byte, character in byte_to_character().items()}
-
-    def raw(token: str) -> bytes:
-        return bytes(byte_of[character] for character in token)
-
-    return [(raw(left), raw(right)) for left, right in json.loads(tokenizer.to_str())["model"]["merges"]]
-
-
 def learned_pairs(run: Path, name: str) -> list[tuple[bytes, bytes]]:
     model = Model(log_of(run, name))
     return [(model.content(event.pair[0]), model.content(event.pair[1])) for event in model.events]
@@ -216,7 +193,7 @@ def compare_with_published(tmp_path: Path, size: int, vocab_size: int) -> None:
     pattern = find_pattern("gpt4o").expression
     assert pattern is not None
     assert len(ours) == vocab_size - 256
-    assert ours == learn_with_hf(documents, vocab_size, pattern)
+    assert ours == merges_of(by_tokenizers(documents, vocab_size, pattern=pattern))
 
     import rustbpe
 

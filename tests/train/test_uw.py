@@ -7,7 +7,6 @@ import shutil
 import signal
 import threading
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,6 @@ from streambpe.store.run import Run
 from streambpe.store.sequences import order_parts
 from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import train
-from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.superwords import stage2
@@ -33,10 +31,10 @@ from streambpe.train.trainer import Trainer
 from tests import oracles
 from tests.oracles.splits import split_text
 from tests.oracles.tables import check
-from tests.runs import SMALL, cli, ended, log_of, rows
+from tests.runs import SMALL, cli, ended, log_of, rows, small_blocks
 from tests.samples import natural_text
 from tests.tiers import seeds, share
-from tests.train.test_superwords import documents_run, learn
+from tests.train.test_superwords import documents_run, learn, learn_two_ways
 
 LINES = r"(?s)\n|[^\n]+"  # a stage-2 pattern of one's own, without certain cuts
 
@@ -108,17 +106,7 @@ def test_equals_the_slow_reference(seed, tmp_path):
     documents, pattern, options = random_case(seed)
     run = documents_run(tmp_path / "run", documents, pattern)
     wanted = reference_events(documents, pattern, options)
-    assert learn(run, options) == wanted
-    small = EngineTuning(force_scan=True, block_places=50, hot_pairs=16)
-    tables = {"resources": replace(SMALL, learner="tables"), "tuning": EngineTuning(block_places=50, hot_pairs=16)}
-    ways = [
-        (options, {"tuning": small}),
-        (options, tables),
-        ({**options, "batch": "1"}, {}),
-    ]
-    other, how = ways[seed % 3]
-    assert learn(run, other, "other", **how) == wanted
-    assert check(run, resources=SMALL) == []
+    learn_two_ways(run, options, seed, wanted)
 
 
 @pytest.fixture(scope="module")
@@ -261,9 +249,7 @@ def test_documents_over_the_border_of_parts(prose, tmp_path, monkeypatch):
     whole = documents_run(tmp_path / "whole", ["\n".join(prose)], "superbpe1")
     source = tmp_path / "text.txt"
     source.write_text("\n".join(prose))
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 1 << 13)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 1 << 13)
-    monkeypatch.setattr(sizes, "MOST_ORDERED", 0)  # a part for each block
+    small_blocks(monkeypatch, 1 << 13, ordered=False)
     parts = tmp_path / "parts"
     count(parts, [str(source)], options={"pattern": "superbpe1", "sequences": True}, resources=SMALL)
     assert len(order_parts(Run(parts), list_parts(Run(parts)))) > 5
@@ -290,9 +276,7 @@ def test_a_kill_anywhere_changes_nothing(prose, tmp_path, monkeypatch):
     """Parts half cut anew, neighbours half counted, superwords half learned: the next run goes on to the same log."""
     source = tmp_path / "text.txt"
     source.write_text("\n".join(prose))
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 1 << 13)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 1 << 13)
-    monkeypatch.setattr(sizes, "MOST_ORDERED", 0)  # a part for each block
+    small_blocks(monkeypatch, 1 << 13, ordered=False)
     whole, run = tmp_path / "whole", tmp_path / "killed"
     count(whole, [str(source)], options={"pattern": "superbpe1", "sequences": True}, resources=SMALL)
     shutil.copytree(whole, run)

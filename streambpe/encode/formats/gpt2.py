@@ -12,9 +12,10 @@ import json
 from pathlib import Path
 
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.formats.flat import FlatModel, flatten, unshown
-from streambpe.encode.formats.hf import log_from_merges, read_json
+from streambpe.encode.formats.flat import FlatModel, flatten
+from streambpe.encode.formats.hf import in_bytes, log_from_merges, read_json
 from streambpe.errors import ModelError, quoted, typed
+from streambpe.model.alphabet import byte_to_character
 from streambpe.model.eventlog import EventLog
 
 FILES = ("vocab.json", "merges.txt")
@@ -32,29 +33,19 @@ def gpt2_folder(path: Path) -> Path | None:
 
 def import_gpt2(folder: Path, pattern: str | None = None) -> EventLog:
     """Read FOLDER/vocab.json and FOLDER/merges.txt; without a pattern it is GPT-2's."""
-    vocab, merges = _vocabulary(folder / FILES[0]), _merges(folder / FILES[1])
-    specials = _vocabulary(folder / "added_tokens.json") if (folder / "added_tokens.json").is_file() else {}
+    vocab, merges = read_vocabulary(folder / FILES[0]), read_merges(folder / FILES[1])
+    specials = read_vocabulary(folder / "added_tokens.json") if (folder / "added_tokens.json").is_file() else {}
     _refuse_class(folder, pattern)
-    try:
-        pairs = [(unshown(left), unshown(right)) for left, right in merges]
-        made = {left + right for left, right in pairs}
-        contents: dict[bytes, int] = {}
-        for text, number in vocab.items():
-            content = _content(text)
-            if content is not None and (len(content) == 1 or content in made) and text not in specials:
-                contents[content] = number
-            else:
-                specials[text] = number
-    except KeyError as error:
-        raise ModelError(
-            f"{folder / FILES[1]} is not byte-level: it holds the character {quoted(error.args[0])}."
-        ) from None
+    made = {left + right for left, right in merges} | {*byte_to_character().values()}
+    learned = {text: number for text, number in vocab.items() if text in made and text not in specials}
+    specials |= {text: number for text, number in vocab.items() if text not in learned}
+    contents, pairs = in_bytes(learned, merges, folder / FILES[1])
     return log_from_merges(
         contents, pairs, specials, {"pattern": pattern or "gpt2", "gaps": "refuse"}, str(folder), drop_unknown=True
     )
 
 
-def _vocabulary(file: Path) -> dict[str, int]:
+def read_vocabulary(file: Path) -> dict[str, int]:
     """Tokens and their ids."""
     found = read_json(file)
     if not isinstance(found, dict) or not all(type(number) is int for number in found.values()):
@@ -62,7 +53,7 @@ def _vocabulary(file: Path) -> dict[str, int]:
     return found
 
 
-def _merges(file: Path) -> list[tuple[str, str]]:
+def read_merges(file: Path) -> list[tuple[str, str]]:
     """The merges in their order."""
     try:
         lines = file.read_text(encoding="utf-8").split("\n")
@@ -82,14 +73,6 @@ def _merges(file: Path) -> list[tuple[str, str]]:
             )
         found.append((left, right))
     return found
-
-
-def _content(text: str) -> bytes | None:
-    """The bytes that a token stands for; None if it is not byte-level."""
-    try:
-        return unshown(text)
-    except KeyError:
-        return None
 
 
 def _refuse_class(folder: Path, pattern: str | None) -> None:

@@ -16,7 +16,7 @@ import json
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -158,11 +158,7 @@ def import_hf(path: str | os.PathLike[str], document: Any = None) -> EventLog:
     added = _added_tokens(document.get("added_tokens", []), model["vocab"], path)
     vocab: dict[str, int] = {text: number for text, number in model["vocab"].items() if text not in added}
     pairs = [tuple(m.split(" ", 1)) if isinstance(m, str) else tuple(m) for m in model["merges"]]
-    try:
-        merges = [(unshown(left), unshown(right)) for left, right in pairs]
-        contents = {unshown(text): number for text, number in vocab.items()}
-    except KeyError as error:
-        raise ModelError(f"{path} is not byte-level: its tokens hold the character {quoted(error.args[0])}.") from None
+    contents, merges = in_bytes(vocab, pairs, path)
     if sum(len(content) == 1 for content in contents) == 256:
         unk = None
     else:
@@ -183,6 +179,17 @@ def import_hf(path: str | os.PathLike[str], document: Any = None) -> EventLog:
     if model.get("ignore_merges"):
         refuse_whole_chunks(Encoder(log), str(path))
     return log
+
+
+def in_bytes(
+    vocab: Mapping[str, int], pairs: Iterable[Sequence[str]], path: object
+) -> tuple[dict[bytes, int], list[tuple[bytes, bytes]]]:
+    """The ids of tokens, and merges, by the bytes that GPT-2's printable characters stand for."""
+    try:
+        merges = [(unshown(left), unshown(right)) for left, right in pairs]
+        return {unshown(text): number for text, number in vocab.items()}, merges
+    except KeyError as error:
+        raise ModelError(f"{path} is not byte-level: its tokens hold the character {quoted(error.args[0])}.") from None
 
 
 def _added_tokens(listed: list[dict[str, Any]], vocab: dict[str, int], path: object) -> dict[str, int]:

@@ -27,7 +27,7 @@ import msgspec
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.flat import flatten
 from streambpe.encode.formats.gpt2 import FILES as GPT2_FILES
-from streambpe.encode.formats.gpt2 import lost_in_gpt2
+from streambpe.encode.formats.gpt2 import lost_in_gpt2, read_merges, read_vocabulary
 from streambpe.encode.formats.hf import import_hf, refuse_whole_chunks, tokenizer_json
 from streambpe.encode.formats.hf_folder import CHAT_FILE, names_folder
 from streambpe.encode.formats.hf_folder import FILES as HF_FILES
@@ -161,16 +161,10 @@ class Old(msgspec.Struct, frozen=True):
         merges: Sequence[tuple[str, str]],
     ) -> list[Path]:
         texts = [_read(folder / name) for name in GPT2_FILES]
-        try:
-            old = json.loads(texts[0])
-            lines = texts[1].splitlines()
-            pairs = [tuple(line.split(" ", 1)) for line in lines if line and not line.startswith("#version")]
-            new = _beyond(old, vocab)
-        except (ValueError, TypeError) as why:
-            raise ModelError(f"--onto {folder} does not hold what GPT-2's files do: {why!r:.200}.") from None
+        old, pairs = read_vocabulary(folder / GPT2_FILES[0]), read_merges(folder / GPT2_FILES[1])
         self._refuse_other(old, vocab, pairs, merges)
         path.mkdir(parents=True, exist_ok=True)
-        _write(path / GPT2_FILES[0], _written_as(texts[0], old | new))
+        _write(path / GPT2_FILES[0], _written_as(texts[0], old | _beyond(old, vocab)))
         more = [f"{left} {right}" for left, right in merges[len(pairs) :]]
         _write(path / GPT2_FILES[1], _more_lines(texts[1], more))
         return [path / name for name in GPT2_FILES]

@@ -24,6 +24,7 @@ from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.tiktoken_ranks import made_otherwise
 from streambpe.errors import ModelError, quoted
 from streambpe.model.eventlog import Op
+from streambpe.text.shown import holds_part_of_a_character
 
 # Patterns that cut before spaces and nowhere else.
 BEFORE_SPACES = (" *[^ ]+| +", "[^ ]+| +[^ ]*", "[^ ]+| +[^ ]+| +")
@@ -80,7 +81,7 @@ def why_not(encoder: Encoder) -> str | None:
             f"Train with --pattern none, or with --pattern '{BEFORE_SPACES[0]}'."
         )
     learned = [model.content(number) for number in dict.fromkeys(event.id for event in model.events)]
-    parts = [content for content in learned if not _is_text(content)]
+    parts = [content for content in learned if holds_part_of_a_character(content)]
     if parts:
         return (
             f"{len(parts):,} of its tokens, such as {quoted(parts[0])}, hold a part of a character; sentencepiece "
@@ -102,14 +103,6 @@ def why_not(encoder: Encoder) -> str | None:
             f"the token {quoted(min(taken))} is named like a special token or a byte, and no two pieces have one name."
         )
     return None
-
-
-def _is_text(content: bytes) -> bool:
-    try:
-        content.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _file(encoder: Encoder) -> bytes:

@@ -54,13 +54,13 @@ def find(address: str, wanted: Callable[[str], bool]) -> Iterator[Found]:
     path = asked.path.rstrip("/")
     with _explaining(address):
         commit = _commit(asked)
-        one = _files(asked, commit, path) if path else []
+        one = _files(_api().get_paths_info, asked, path, commit) if path else []
         if one and not asked.path.endswith("/"):
             yield _found(asked, one[0])
             return
         magic = glob.has_magic(path)
         folder = re.split(r"[*?[]", path)[0].rpartition("/")[0] if magic else path
-        files = _tree(asked, commit, folder)
+        files = _files(functools.partial(_api().list_repo_tree, recursive=True), asked, folder or None, commit)
         if not files and not magic:
             raise missing(address)
         for file in files:
@@ -76,7 +76,7 @@ def look(address: str) -> Found:
 def _look(asked: _Address, address: str) -> tuple[Found, str]:
     with _explaining(address):
         commit = _commit(asked)
-        files = _files(asked, commit, asked.path)
+        files = _files(_api().get_paths_info, asked, asked.path, commit)
         if not files:
             raise missing(address)
         return _found(asked, files[0]), commit
@@ -104,15 +104,8 @@ def _commit(asked: _Address) -> str:
     return str(_api().repo_info(asked.repository, revision=asked.revision, repo_type=asked.kind).sha)
 
 
-def _files(asked: _Address, commit: str, path: str) -> list[Any]:
-    infos = _api().get_paths_info(asked.repository, path, revision=commit, repo_type=asked.kind)
-    return [info for info in infos if hasattr(info, "blob_id")]
-
-
-def _tree(asked: _Address, commit: str, folder: str) -> list[Any]:
-    infos = _api().list_repo_tree(
-        asked.repository, folder or None, recursive=True, revision=commit, repo_type=asked.kind
-    )
+def _files(listing: Callable[..., Any], asked: _Address, path: str | None, commit: str) -> list[Any]:
+    infos = listing(asked.repository, path, revision=commit, repo_type=asked.kind)
     return [info for info in infos if hasattr(info, "blob_id")]
 
 

@@ -37,26 +37,18 @@ from streambpe.store.spans import Span
 from streambpe.store.weights import weigh_groups
 from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import resume, train
-from streambpe.train.counting import sizes, todo, worker
+from streambpe.train.counting import todo
 from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.engine.rules import Batch
 from streambpe.train.trainer import Trainer
 from tests.hostile import random_text
 from tests.oracles.splits import split_text
 from tests.oracles.tables import check
-from tests.runs import SMALL, cli, counted_run, log_of, plain_events, rows
+from tests.runs import SMALL, cli, cli_killed, counted_run, log_of, plain_events, rows
 from tests.tiers import examples, long
 
 ROOT = Path(__file__).parents[3]
 SPLIT = functools.partial(split_text, find_pattern("gpt4o"))
-
-
-@pytest.fixture
-def tiny_blocks(monkeypatch):
-    """Blocks of a kilobyte and a part for each."""
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 1000)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 1000)
-    monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
 
 
 def corpus(folder: Path, seed: int = 1) -> dict[str, Counter[str]]:
@@ -297,9 +289,7 @@ def test_merged_runs_keep_their_groups(tmp_path):
     for group in ("de", "en", "fr"):
         count(tmp_path / group, [str(tmp_path / "in" / group)], group_by="folder", resources=SMALL)
     merge_runs(tmp_path / "two", [tmp_path / "de", tmp_path / "en"], SMALL)
-    command = [sys.executable, "-m", "streambpe", "merge-counts", str(tmp_path / "all"), str(tmp_path / "two")]
-    env = {**os.environ, "STREAMBPE_FAILPOINT": "part-committed"}
-    assert subprocess.run(command, env=env, cwd=ROOT, check=False).returncode == -9
+    cli_killed("part-committed", "merge-counts", tmp_path / "all", tmp_path / "two")
     assert len(list_parts(Run(tmp_path / "all"))) == 1
     merge_runs(tmp_path / "all", [tmp_path / "two", tmp_path / "fr"], SMALL)
     assert group_tables(tmp_path / "all", tmp_path) == expected

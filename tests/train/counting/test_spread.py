@@ -36,12 +36,12 @@ from streambpe.store.sequences import order_parts
 from streambpe.text import chunker
 from streambpe.text.patterns import Pattern, find_pattern
 from streambpe.text.split_worker import SplitProcess
-from streambpe.train.counting import sizes, spread, worker
+from streambpe.train.counting import spread
 from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.counting.spread import Spread, count_runner
 from streambpe.train.counting.tasks import Counted, CountShared, CountTask, attempts_folder, count_stretches
 from tests.hostile import random_text
-from tests.runs import Driver, cli, rows
+from tests.runs import Driver, cli, rows, small_blocks
 from tests.samples import sample_text
 from tests.tiers import long
 
@@ -121,9 +121,7 @@ def test_tasks_in_threads_with_many_parts_each(
 ) -> None:
     """Small blocks and a commit after each; and so few names that tasks come back with what is left."""
     monkeypatch.setattr(worth.Processes, "here", lambda workers, memory, preload: Here(workers))
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 20_000)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 20_000)
-    monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
+    small_blocks(monkeypatch, 20_000, committing=True)
     monkeypatch.setattr("streambpe.train.counting.tasks.NAMES", 6)
     assert counted(tmp_path, corpus, BESIDE, options={"sequences": sequences}) == expected
     clean(tmp_path)
@@ -189,9 +187,7 @@ class Zombie(threading.Thread):
 def test_a_dead_worker_that_still_writes_harms_nothing(
     tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch, sequences: bool
 ) -> None:
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 50_000)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 50_000)
-    monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
+    small_blocks(monkeypatch, 50_000, committing=True)
     source = corpus / "a.jsonl"
     options = {"sequences": sequences}
     ones = counted(tmp_path / "threads", source, THREADS, options=options)
@@ -219,9 +215,7 @@ def test_a_dead_worker_that_still_writes_harms_nothing(
 
 @pytest.mark.long
 def test_a_later_attempt_goes_on_behind_what_was_committed(tmp_path: Path, corpus: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 50_000)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 50_000)
-    monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
+    small_blocks(monkeypatch, 50_000, committing=True)
     source = Source(str(corpus / "a.jsonl"), "jsonl", bytes=(corpus / "a.jsonl").stat().st_size)
     run = Run(tmp_path / "run")
     run.counts.mkdir(parents=True)

@@ -7,8 +7,6 @@ import json
 import os
 import random
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,10 +23,9 @@ from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.unfinished import read_record
 from streambpe.train.commands import resume, train
-from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count, count_from_iterator, resume_count
 from streambpe.train.counting.take_back import take_back
-from tests.runs import ROOT, SMALL, cli, rows
+from tests.runs import SMALL, cli, cli_killed, rows, small_blocks
 from tests.samples import natural_text
 from tests.tiers import long, seeds
 
@@ -44,8 +41,7 @@ class Killed(BaseException):
 @pytest.fixture
 def corpus(tmp_path, monkeypatch) -> dict[str, Path]:
     """A source of each kind, of several blocks each."""
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 2000)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 2000)
+    small_blocks(monkeypatch, 2000)
     text = {name: natural_text(i, 6000) for i, name in enumerate(("txt", "gz", "jsonl", "csv", "parquet", "other"))}
     lines = {name: [line for line in text[name].split("\n") if line] for name in text}
     folder = tmp_path / "corpus"
@@ -194,13 +190,12 @@ def test_killed_at_any_boundary(tmp_path, corpus):
     how = {"options": {"pattern": "boundless", "sequences": True}, "resources": ONE}
     count(copy, [kept, gone], **how)
     count(tmp_path / "without", [kept], **how)
-    command = [sys.executable, "-m", "streambpe", "count", run, "--take-back", gone, "--memory", "400MB"]
+    command = ["count", run, "--take-back", gone, "--memory", "400MB"]
     for boundary in random.Random(0).sample(range(1, 40), BOUNDARIES):
         shutil.rmtree(run, ignore_errors=True)
         shutil.copytree(copy, run)
-        env = os.environ | {"STREAMBPE_FAILPOINT": f"boundary:{boundary}"}
-        subprocess.run(list(map(str, command)), env=env, cwd=ROOT, check=False, capture_output=True)
-        cli(*command[3:])
+        cli_killed(f"boundary:{boundary}", *command, expect=None)
+        cli(*command)
         assert exported(run) == exported(tmp_path / "without"), boundary
         assert check(run, resources=ONE) == [], boundary
 
