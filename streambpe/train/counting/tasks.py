@@ -184,13 +184,7 @@ def count_stretches(task: CountTask, attempt: Attempt) -> Counted:
 def _count(reader: Reader, stretch: Stretch, sums: BlockSums, attempt: Attempt, parts: _AttemptParts) -> bool:
     """Count a stretch; False if something is left of it."""
     for block in reader.blocks(stretch.source, stretch.done, stretch.stop):
-        giant = sums.is_giant(block)
-        if giant:
-            sums.commit()
-        sums.take(block)
-        if giant or sums.due:
-            del block
-            sums.commit()
+        sums.count(block, contextlib.nullcontext())
         if attempt.stopping or parts.used_up:
             return False
     return True
