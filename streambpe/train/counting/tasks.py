@@ -108,13 +108,9 @@ class _AttemptParts:
     def commit(self, name: str, rows: ChunkList, spans: Sequence[Span]) -> None:
         """See Parts."""
         target = self._target(name)
-        writer = PartWriter(self._folder / target.name, run=self._number)
-        try:
+        with PartWriter(self._folder / target.name, run=self._number) as writer:
             writer.write(rows)
             writer.close(spans)
-        except BaseException:
-            writer.abandon()
-            raise
         failpoint(f"attempt-{self._attempt}-written")
         if not commit_first(writer.temporary, target):
             raise RunError(f"{target} was committed by another attempt; this one is given up.")
