@@ -14,12 +14,24 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+import mmh3
 import psutil
 
 from streambpe.errors import UsageError, typed
 from streambpe.system import give_rights_of, rename, sync_file, sync_folder
 
 UNFINISHED = ".*.streambpe.new"  # the pattern of names that `unfinished` gives
+
+
+def sum_of(path: Path, size: int = 1 << 62, skip: int = 0) -> mmh3.mmh3_x64_128:
+    """The checksum of so many bytes of a file behind the first `skip`, or of fewer if there are not so many."""
+    checksum = mmh3.mmh3_x64_128()
+    with open(path, "rb") as file:
+        file.seek(skip)
+        while size and (data := file.read(min(size, 1 << 20))):
+            checksum.update(data)
+            size -= len(data)
+    return checksum
 
 
 def unfinished(target: Path) -> Path:

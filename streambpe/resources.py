@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, Literal
 
 from msgspec import structs
 
@@ -70,17 +70,7 @@ def format_size(n: float) -> str:
     return f"{n:.2f} TB"
 
 
-class ResourceFacts(TypedDict):
-    """Resources as run.json holds them."""
-
-    memory_bytes: int
-    threads: int
-    temp_dir: str | None
-    max_disk_bytes: int | None
-    document_seconds: int
-    engine: str
-    address: str | None
-    learner: str
+ResourceFacts = dict[str, Any]  # Resources as run.json holds them
 
 
 @dataclass(frozen=True)
@@ -175,7 +165,7 @@ class Resources:
     def as_facts(self) -> ResourceFacts:
         """As run.json holds them, so that `resume` goes on with the same."""
         temp_dir = str(self.temp_dir.absolute()) if self.temp_dir else None
-        return cast(ResourceFacts, {**asdict(self), "temp_dir": temp_dir})
+        return {**asdict(self), "temp_dir": temp_dir}
 
     @classmethod
     def from_facts(cls, facts: ResourceFacts) -> Resources:
@@ -183,7 +173,7 @@ class Resources:
         memory_bytes = min(facts["memory_bytes"], max(available_memory(), SMALLEST_MEMORY_BYTES))
         threads = min(facts["threads"], most_threads())
         temp_dir = Path(facts["temp_dir"]) if facts["temp_dir"] else None
-        return cls(**{**facts, "memory_bytes": memory_bytes, "threads": threads, "temp_dir": temp_dir})  # type: ignore[arg-type]
+        return cls(**{**facts, "memory_bytes": memory_bytes, "threads": threads, "temp_dir": temp_dir})
 
     def check_superwords(self, superwords: str) -> None:
         """Refuse superwords where they would not fit, before anything is read."""

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.errors import SourceError, StreambpeError, UsageError
+from streambpe.files import sum_of
 from streambpe.model.eventlog import events_digest
 
 if TYPE_CHECKING:
@@ -71,17 +72,6 @@ class IdsRecord:
         """The record as it is written, without checksums that there are none of."""
         facts = {key: value for key, value in asdict(self).items() if value is not None or key == "eot"}
         return json.dumps(facts, indent=1).encode()
-
-
-def sum_of(path: Path, size: int, skip: int = 0) -> mmh3.mmh3_x64_128:
-    """The checksum of so many bytes of a file behind the first `skip`, or of fewer if there are not so many."""
-    checksum = mmh3.mmh3_x64_128()
-    with open(path, "rb") as file:
-        file.seek(skip)
-        while size and (data := file.read(min(size, 1 << 20))):
-            checksum.update(data)
-            size -= len(data)
-    return checksum
 
 
 def numbers_in(path: Path, dtype: np.dtype[Any]) -> npt.NDArray[Any]:

@@ -60,13 +60,13 @@ class Source:
         return not self.is_stream and is_remote(self.path)
 
 
-class Block(msgspec.Struct, frozen=True):
+class Block(msgspec.Struct):
     """A stretch of a source that is counted on its own."""
 
     source: Source
     start_at: int
     stop_at: int
-    data: bytes | list[str | None]  # raw bytes, or the values of a text column
+    data: bytes | list[str | None]  # raw bytes, or the values of a text column; nothing once it is counted
     ends_source: bool
     header: tuple[str, ...] = ()  # of a csv
     inside_document: bool = False  # begins in the middle of a document

@@ -11,20 +11,16 @@ against somebody who means harm. A file without one is damaged.
 
 from __future__ import annotations
 
-import os
 import struct
-import threading
+from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO
 
-import mmh3
+from streambpe.files import sum_of
 
 _MARK = b"SBPE"
 _SUM_BYTES = 16
 _END = b"PAR1"
 _LENGTH_BYTES = 4
-_READ_BYTES = 1 << 20  # read at once
-_MOST_KNOWN = 4096  # files whose checksums are remembered
 
 
 class Damaged(OSError):
@@ -33,11 +29,11 @@ class Damaged(OSError):
 
 def add_checksum(path: Path) -> None:
     """Put the checksum into a Parquet file that is written and closed, and has none."""
+    content = path.stat().st_size - _LENGTH_BYTES - len(_END)
+    checksum = sum_of(path, content).digest()
     with path.open("r+b") as file:
-        tail = _LENGTH_BYTES + len(_END)
-        content = path.stat().st_size - tail
-        checksum = _digest(file, content)
-        length, end = struct.unpack("<i4s", file.read(tail))
+        file.seek(content)
+        length, end = struct.unpack("<i4s", file.read())
         assert end == _END, path
         file.seek(content)
         added = len(_MARK) + _SUM_BYTES
@@ -48,38 +44,18 @@ def refuse_damaged(path: Path) -> None:
     """Raise Damaged if the file's checksum is not that of its bytes. A file that did not change since is not read
     again."""
     stat = path.stat()
-    content = (str(path), stat.st_ino, stat.st_size, stat.st_mtime_ns)
-    with _lock:
-        if content in _known:
-            return
-    behind = len(_MARK) + _SUM_BYTES + _LENGTH_BYTES + len(_END)
-    if stat.st_size < behind:
-        raise Damaged(f"{path.name} has only {stat.st_size} bytes")
+    _refuse_damaged(path, stat.st_size, stat.st_ino, stat.st_mtime_ns)
+
+
+@lru_cache(maxsize=4096)
+def _refuse_damaged(path: Path, size: int, *_: int) -> None:
+    content = size - len(_MARK) - _SUM_BYTES - _LENGTH_BYTES - len(_END)
+    if content < 0:
+        raise Damaged(f"{path.name} has only {size} bytes")
     with path.open("rb") as file:
-        file.seek(-behind, os.SEEK_END)
+        file.seek(content)
         if file.read(len(_MARK)) != _MARK:
             raise Damaged(f"{path.name} has lost its checksum")
         wanted = file.read(_SUM_BYTES)
-        file.seek(0)
-        if _digest(file, stat.st_size - behind) != wanted:
-            raise Damaged(f"the checksum of {path.name} is not that of its content")
-    with _lock:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        _known.add(content)
-
-
-_known: set[tuple[str, int, int, int]] = set()
-_lock = threading.Lock()
-
-
-def _digest(file: BinaryIO, left: int) -> bytes:
-    """Of the file's next so many bytes."""
-    checksum = mmh3.mmh3_x64_128()
-    while left:
-        data = file.read(min(_READ_BYTES, left))
-        if not data:
-            raise Damaged("it ends before its footer")
-        checksum.update(data)
-        left -= len(data)
-    return checksum.digest()
+    if sum_of(path, content).digest() != wanted:
+        raise Damaged(f"the checksum of {path.name} is not that of its content")

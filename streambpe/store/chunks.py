@@ -27,7 +27,7 @@ from streambpe.failpoints import failpoint
 from streambpe.later import compute as pc
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.resources import BASE_BYTES, Resources
-from streambpe.store.counted import CorpusDigest, as_list, digest_counts, list_ranges, too_many_chunks
+from streambpe.store.counted import CorpusDigest, digest_counts, list_ranges, too_many_chunks
 from streambpe.store.database import append, commit, incoming, open_store, put_facts
 from streambpe.store.identity import tables_written
 from streambpe.store.merge import compact, give_out, lists_of_range, opened, ranges
@@ -162,7 +162,7 @@ def _add_by_group(digests: dict[str, CorpusDigest], rows: pa.Table) -> None:
     """Add rows (chunk, group_name, n), in the order of the chunks' bytes, to the digest of each group."""
     for name in pc.unique(rows["group_name"]).to_pylist():
         mine = rows.filter(pc.equal(rows["group_name"], name)).select(["chunk", "n"])
-        digests.setdefault(name, CorpusDigest()).add(as_list(mine))
+        digests.setdefault(name, CorpusDigest()).add(ChunkList.of_table(mine))
 
 
 def _do_not_fit(folded: Folded, facts: dict[str, str]) -> bool:
@@ -234,7 +234,9 @@ class _Addition:
                 pieces = [rows for rows in lists if rows is not None]
                 del lists  # otherwise they would be held while they are merged
                 added = merge(pieces)
-                yield as_list(self._sum("steps/add_counts", added.table(), low, high)) if holds_some else added
+                if holds_some:
+                    added = ChunkList.of_table(self._sum("steps/add_counts", added.table(), low, high))
+                yield added
 
     def _add_groups(self, lists: Sequence[ChunkList | None], low: str, high: str | None) -> None:
         """A range of group_counts."""

@@ -61,11 +61,6 @@ class CorpusDigest:
         }
 
 
-def as_list(table: pa.Table) -> ChunkList:
-    """Rows (chunk, n) as DuckDB gives them."""
-    return ChunkList.of_table(table)
-
-
 def list_ranges(con: duckdb.DuckDBPyConnection, range_bytes: int) -> list[tuple[str, str | None]]:
     """Ranges of about `range_bytes` of chunk_counts, as (first chunk, the chunk that ends it; None: the end)."""
     bounds = [low for (low,) in run_sql(con, "steps/list_ranges", range_bytes=range_bytes)][1:]
@@ -76,7 +71,7 @@ def read_rows(con: duckdb.DuckDBPyConnection, table: str, range_bytes: int) -> I
     """The rows (chunk, n) of a table or view of chunks, sorted by their bytes; a chunk that stands in several rows has
     their sum."""
     for low, high in list_ranges(con, range_bytes):
-        rows = as_list(query_arrow(con, "read_range", table=table, first_chunk=low, end_chunk=high))
+        rows = ChunkList.of_table(query_arrow(con, "read_range", table=table, first_chunk=low, end_chunk=high))
         if len(rows):
             yield merge([rows])
 
@@ -90,7 +85,7 @@ def _read_as_they_lie(con: duckdb.DuckDBPyConnection, table: str) -> Generator[C
     last: bytes | None = None
     with one_thread(con):
         for batch in query_batches(con, "read_as_they_lie", table=table):
-            rows = as_list(pa.Table.from_batches([batch]))
+            rows = ChunkList.of_table(pa.Table.from_batches([batch]))
             if not len(rows):
                 continue
             if (last is not None and rows.chunk(0) <= last) or not rows.in_order:

@@ -16,15 +16,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-import mmh3
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from streambpe.files import sum_of
 from streambpe.store.checksums import refuse_damaged
 
 _NOTE = "made_of.json"
 _KEY = "streambpe-made-of"
-_READ_BYTES = 1 << 20  # read at once
 
 
 def fingerprint(*facts: Any) -> str:
@@ -54,11 +53,7 @@ def is_sealed(folder: Path, made_of: str) -> bool:
 
 def _content(path: Path) -> list[int | str]:
     """Size and checksum of a file."""
-    checksum = mmh3.mmh3_x64_128()
-    with path.open("rb") as file:
-        while data := file.read(_READ_BYTES):
-            checksum.update(data)
-    return [path.stat().st_size, checksum.digest().hex()]
+    return [path.stat().st_size, sum_of(path).digest().hex()]
 
 
 def parquet_note(made_of: str, name: str) -> dict[str, str]:

@@ -20,6 +20,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec.structs import astuple
 
 from streambpe.arrays import MAX_COUNT
 from streambpe.core.strings import ChunkList
@@ -42,18 +43,23 @@ _FOOTERS, _LISTED = "footers", "parts"  # names under which a run keeps them whi
 _LISTINGS = 20  # tries to list a folder in which files come and go
 
 
-class Part(msgspec.Struct, frozen=True):
-    """One file in counts/; all its stretches are of one source group."""
+class _PartFacts(msgspec.Struct, frozen=True):
+    """What the footer of a part says of it."""
 
-    path: Path
-    spans: Spans
     rows: int
     total: int  # sum of n
     level: int  # 0: counted; k + 1: a merge of files of level k
     replaces: tuple[str, ...]
     groups: tuple[tuple[str, str, int], ...]  # for each row group: lowest chunk, highest chunk, bytes
-    run: str = ""  # the number of the run that it was written for
-    name: str = ""  # the file name it was written under
+    run: str  # the number of the run that it was written for
+    name: str  # the file name it was written under
+
+
+class Part(_PartFacts, frozen=True):
+    """One file in counts/; all its stretches are of one source group."""
+
+    path: Path
+    spans: Spans
 
     @property
     def group_name(self) -> str:
@@ -81,16 +87,10 @@ class _Format(msgspec.Struct):
     format: int
 
 
-class _Footer(_Format):
-    """What the footer of a part holds, as JSON."""
+class _Footer(_PartFacts, frozen=True):
+    """The footer of a part, as JSON."""
 
-    rows: int
-    total: int
-    level: int
-    replaces: tuple[str, ...]
-    groups: tuple[tuple[str, str, int], ...]
-    run: str
-    name: str
+    format: int
     spans: bytes  # Spans.packed, in JSON as base64
 
 
@@ -162,14 +162,10 @@ class PartWriter:
 
     def close(self, spans: Iterable[Span], level: int = 0, replaces: Sequence[str] = ()) -> Part:
         """Write the footer and close the file, which is still invisible; returns the part as it will be."""
-        part = Part(
-            self.target, Spans.of(spans), self.rows, self.total, level, tuple(replaces), tuple(self._groups),
-            self._run, self.target.name,
-        )  # fmt: skip
-        footer = _Footer(
-            PART_FORMAT, part.rows, part.total, level, part.replaces, part.groups, part.run, part.name,
-            part.spans.packed(),
-        )  # fmt: skip
+        groups, name = tuple(self._groups), self.target.name
+        facts = self.rows, self.total, level, tuple(replaces), groups, self._run, name
+        part = Part(*facts, self.target, Spans.of(spans))
+        footer = _Footer(*facts, PART_FORMAT, part.spans.packed())
         self._writer.add_key_value_metadata({"streambpe": msgspec.json.encode(footer)})
         self._writer.close()
         add_checksum(self.temporary)
@@ -227,7 +223,8 @@ def read_part(path: Path) -> Part:
             f"{path} is damaged ({str(why).splitlines()[0]}). Move it away and count again: the sources "
             f"it covered are read again, everything else is kept."
         ) from None
-    return Part(path, spans, found.rows, found.total, found.level, found.replaces, found.groups, found.run, found.name)
+    described: list[Any] = [*astuple(found)[:-2], path, spans]
+    return Part(*described)
 
 
 def list_parts(run: Run, *, clean: bool = False) -> Parts:

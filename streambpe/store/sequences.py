@@ -15,9 +15,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -214,23 +214,11 @@ class OfChunks(Generic[_Made]):
     of as many parts alternate in the input as there were threads when it was counted."""
 
     def __init__(self, folder: Path, make: Callable[[pl.Series], _Made]) -> None:
-        self._folder, self._make = folder, make
-        self._kept: dict[str, _Made] = {}
-        self._lock = threading.Lock()
+        self._of = lru_cache(_KEPT)(lambda name: make(read_chunks(folder, name)))
 
     def of(self, part: SequencePart) -> _Made:
         """That of the part which holds this stretch."""
-        name = part.stored_in
-        with self._lock:
-            if name in self._kept:
-                self._kept[name] = found = self._kept.pop(name)  # now the last one
-                return found
-        made = self._make(read_chunks(self._folder, name))
-        with self._lock:
-            self._kept[name] = made
-            while len(self._kept) > _KEPT:
-                del self._kept[next(iter(self._kept))]
-        return made
+        return self._of(part.stored_in)
 
 
 def read_stretch(folder: Path, part: SequencePart, of_chunks: OfChunks[_Made]) -> tuple[_Made, Ids]:

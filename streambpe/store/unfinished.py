@@ -26,7 +26,7 @@ from streambpe.sources.source import Source
 from streambpe.sources.streams import look_at
 from streambpe.store.identity import read_identity
 from streambpe.store.run import Run
-from streambpe.store.spans import Spans, SpansByPath
+from streambpe.store.spans import Spans
 
 if TYPE_CHECKING:
     from streambpe.store.parts import Parts
@@ -93,26 +93,22 @@ def write_record(run: Run, record: Record) -> None:
     run.change_identity(counting=msgspec.to_builtins(record) if record else {}, late=not record)
 
 
-def sources_in_tables(run: Run) -> list[Wanted]:
+def sources_in_tables(run: Run, without: Collection[str] = frozenset()) -> list[Wanted]:
     """The inputs that the tables hold counts of."""
-    return list(_in_tables(run, frozenset()))
-
-
-def _in_tables(run: Run, without: Collection[str]) -> Iterator[Wanted]:
     tables = run.tables()
     run.refuse_other_tables(tables.facts)
-    return (
+    return [
         Wanted(one.path, one.kind, one.text_column or "text", one.group_name, _stream_of(one.path, one.kind))
         for one in tables.stretches.firsts("path")
         if one.path not in without
-    )
+    ]
 
 
 def lost_sources(run: Run, parts: Parts) -> list[Wanted]:
     """The inputs whose counts are in the tables, but not, or not to the end, in the parts: parts were lost, and were
     not taken back."""
     leaving = {source.path for source in read_record(run).leaving}
-    return list(_in_tables(run, parts.by_path.complete | leaving))
+    return sources_in_tables(run, parts.by_path.complete | leaving)
 
 
 def note_lost(run: Run, parts: Parts) -> None:
@@ -147,12 +143,9 @@ class Unfinished(msgspec.Struct, frozen=True):
         return {"source": name, "counted": self.counted, "unit": self.unit}
 
 
-def unfinished(sources: Iterable[Wanted], parts: Parts) -> list[Unfinished]:
+def unfinished(sources: Iterable[Wanted], parts: Parts) -> Iterator[Unfinished]:
     """The sources, wanted or counted in part, that are not counted to their end; sorted by path."""
-    return list(_unfinished({source.path: source for source in sources}, parts.by_path))
-
-
-def _unfinished(wanted: dict[str, Wanted], spans: SpansByPath) -> Iterator[Unfinished]:
+    wanted, spans = {source.path: source for source in sources}, parts.by_path
     for path in sorted((wanted.keys() | spans.keys()) - spans.complete):
         mine = spans.get(path, Spans.of(()))
         asked = wanted.get(path)

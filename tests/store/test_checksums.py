@@ -72,5 +72,5 @@ def test_a_file_without_a_checksum_is_damaged(tmp_path):
 def test_a_file_is_read_once(file, monkeypatch):
     """Only a file that changed is read again."""
     refuse_damaged(file)
-    monkeypatch.setattr("streambpe.store.checksums._digest", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr("streambpe.store.checksums.sum_of", lambda *_: pytest.fail("read again"))
     refuse_damaged(file)

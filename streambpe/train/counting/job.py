@@ -7,7 +7,6 @@ reader (this thread)  ->  blocks  ->  workers (counting/worker.py)  ->  parts in
 from __future__ import annotations
 
 import contextlib
-import queue
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -37,7 +36,7 @@ from streambpe.train.counting.spread import Spread, Texts, count_runner
 from streambpe.train.counting.tables import count_table
 from streambpe.train.counting.tasks import attempts_folder, remove_attempts
 from streambpe.train.counting.todo import Todo, find_todo
-from streambpe.train.counting.worker import Failure, Shared, Worker
+from streambpe.train.counting.worker import BlockSums, Failure, counting_threads
 from streambpe.train.disk_bound import within_disk
 
 _TOLD_SOURCES = 5  # by name, in a warning
@@ -202,28 +201,18 @@ class CountJob:
     def _count_texts(self, texts: Texts) -> None:
         if not texts:
             return
-        blocks: queue.Queue[Block | None] = queue.Queue(maxsize=1)
-        shared = Shared(self._config, self._pattern, self._sizes, self._committer, blocks, self._failure)
-        workers = [Worker(shared) for _ in range(self._resources.threads)]
-        for worker in workers:
-            worker.start()
-        try:
-            reading = self._read(texts)
-            while (block := next(reading, None)) is not None and not self._halted():
-                while not self._halted():
-                    with contextlib.suppress(queue.Full):
-                        blocks.put(block, timeout=0.2)
-                        break
-                del block  # else it would be held until the next one is read
-        except BaseException as why:
-            self._failure.note(why)
-        _end(workers, blocks)
+
+        def sums() -> BlockSums:
+            return BlockSums(self._config, self._pattern, self._sizes, self._committer, beside=True)
+
+        with counting_threads(sums, self._resources.threads, self._failure) as hand_out:
+            for block in self._read(texts):
+                if self._stop.is_set() or self._failure.error is not None:
+                    break
+                hand_out(block)
         if isinstance(self._failure.error, KeyboardInterrupt):
             self._failure.error = None
             self._stop.set()
-
-    def _halted(self) -> bool:
-        return self._stop.is_set() or self._failure.error is not None
 
     def _read(self, texts: Texts) -> Iterator[Block]:
         streams = {source.path: done for source, done in texts if source.is_stream}
@@ -293,17 +282,6 @@ class CountJob:
         if not left:  # only the tables are behind
             return f"Go on with: streambpe count {typed(self._run.path)}"
         return f"{ending_command(self._run, left, runs)}."
-
-
-def _end(workers: Sequence[Worker], blocks: queue.Queue[Block | None]) -> None:
-    """Let the workers finish what was handed out. One end mark for each: any of them may take any mark."""
-    for _ in workers:
-        while any(worker.is_alive() for worker in workers):
-            with contextlib.suppress(queue.Full):
-                blocks.put(None, timeout=0.1)
-                break
-    for worker in workers:
-        worker.join()
 
 
 def told_left_out(paths: Sequence[str]) -> list[str]:

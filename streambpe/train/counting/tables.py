@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import msgspec
 import pyarrow as pa
 
 from streambpe.arrays import MAX_COUNT
@@ -62,13 +61,6 @@ def _rows_left(table: pa.Table, first: int, done: Sequence[tuple[int, int]]) -> 
             yield first + start, table.slice(start, stop - start)
 
 
-class _Closed(msgspec.Struct):
-    """A finished part that only waits to be put in place."""
-
-    writer: PartWriter
-    text_bytes: int
-
-
 class _TableParts:
     """The parts that a table becomes. None counts before all are written."""
 
@@ -82,8 +74,8 @@ class _TableParts:
         self._start = self._stop = 0  # which rows the sums are of
         self._chunks = 0  # of all parts
         self._dropped = 0  # characters, of these rows
-        self._closed: list[_Closed] = []
-        self._writing: PartWriter | None = None
+        self._text_bytes = 0  # of all parts
+        self._parts: list[PartWriter] = []  # closed, but for the last one while it is written
 
     def add(self, start: int, rows: pa.Table) -> None:
         """Add the next rows; `start`: the number of the first."""
@@ -107,20 +99,21 @@ class _TableParts:
 
     def commit(self, rows: int, documents: int) -> None:
         """Put all parts in place; `rows`: of the whole table."""
-        if self._stop > self._start or not self._closed:
+        if self._stop > self._start or not self._parts:
             self._close(rows, documents)
-        for part in self._closed:
-            part.writer.put()
+        for part in self._parts:
+            part.put()
 
     def _close(self, rows: int = -1, documents: int = 0) -> None:
         """Write what is added up as a part. `rows`, `documents`: of the whole table, where that is known."""
         source, committer = self._source, self._committer
         summed = self._sums.take()
         size = text_bytes(summed)
-        of_all = size + sum(part.text_bytes for part in self._closed)
-        check_total(list_parts(committer.run), self._chunks, of_all, source.path)
-        self._writing = committer.writer(committer.next_name())
-        self._writing.write(summed)
+        self._text_bytes += size
+        check_total(list_parts(committer.run), self._chunks, self._text_bytes, source.path)
+        writer = committer.writer(committer.next_name())
+        self._parts.append(writer)
+        writer.write(summed)
         last = self._stop == rows
         span = Span(
             path=source.path,
@@ -134,23 +127,21 @@ class _TableParts:
             boms=0,
             nulls=0,
             digest=self._digest,
-            part=self._writing.target.stem,
+            part=writer.target.stem,
             file_bytes=source.bytes,
             mtime_ns=source.mtime_ns,
             state="last" if last else "part",
             dropped=self._dropped,
             group_name=source.group or "",
         )
-        self._writing.close([span])
+        writer.close([span])
         committer.note(summed, [span])
-        self._closed.append(_Closed(self._writing, size))
         self._start, self._dropped = self._stop, 0
 
     def abandon(self) -> None:
         """Leave no file that is not in place."""
-        for writer in (*(part.writer for part in self._closed), self._writing):
-            if writer is not None:
-                writer.abandon()
+        for part in self._parts:
+            part.abandon()
 
 
 def _without_unencodable(rows: pa.Table, path: str, refuse: bool) -> tuple[pa.Table, int]:

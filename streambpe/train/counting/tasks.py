@@ -108,13 +108,9 @@ class _AttemptParts:
     def commit(self, name: str, rows: ChunkList, spans: Sequence[Span]) -> None:
         """See Parts."""
         target = self._target(name)
-        writer = PartWriter(self._folder / target.name, run=self._number)
-        try:
+        with PartWriter(self._folder / target.name, run=self._number) as writer:
             writer.write(rows)
             writer.close(spans)
-        except BaseException:
-            writer.abandon()
-            raise
         failpoint(f"attempt-{self._attempt}-written")
         if not commit_first(writer.temporary, target):
             raise RunError(f"{target} was committed by another attempt; this one is given up.")
@@ -184,13 +180,7 @@ def count_stretches(task: CountTask, attempt: Attempt) -> Counted:
 def _count(reader: Reader, stretch: Stretch, sums: BlockSums, attempt: Attempt, parts: _AttemptParts) -> bool:
     """Count a stretch; False if something is left of it."""
     for block in reader.blocks(stretch.source, stretch.done, stretch.stop):
-        giant = sums.is_giant(block)
-        if giant:
-            sums.commit()
-        sums.take(block)
-        if giant or sums.due:
-            del block
-            sums.commit()
+        sums.count(block, contextlib.nullcontext())
         if attempt.stopping or parts.used_up:
             return False
     return True

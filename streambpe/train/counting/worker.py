@@ -1,10 +1,10 @@
-"""One worker of a count: it takes blocks and makes parts of them.
+"""Threads that count: each takes blocks and makes parts of them.
 
     read (counting/job.py)  ->  decode  ->  prepare  ->  split and count  ->  commit
 
-A worker adds blocks up and every few seconds commits its distinct chunks as a part: one rename, which
+Blocks are added up, and every few seconds their distinct chunks are committed as a part: one rename, which
 records the counts and the stretches of input they cover. A kill loses what is not in a part; counting
-again reads just that. Nothing depends on which worker took which block.
+again reads just that. Nothing depends on which sums took which block.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Protocol
 
@@ -36,38 +38,9 @@ from streambpe.store.spans import WITH_FIELDS, Span
 from streambpe.text.chunker import ChunkCounts, Chunker, Ids, Lengths, NumberedTexts
 from streambpe.text.patterns import Pattern
 from streambpe.text.prepare import UnencodableText, prepare
-from streambpe.train.counting.committer import Committer
 from streambpe.train.counting.sizes import Sizes
 
 CHECKPOINT_SECONDS = 5.0  # of each worker's work that a kill can lose
-
-
-class WorkersRoom:
-    """Memory that workers share: all have their part of it, or one has it alone."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._holders = 0
-        self._waiting = 0  # to have it alone
-
-    @contextlib.contextmanager
-    def held(self, alone: bool) -> Iterator[None]:
-        """Hold a part of it, or all of it as soon as nobody else holds any."""
-        with self._changed:
-            if alone:
-                self._waiting += 1
-                self._changed.wait_for(lambda: self._holders == 0)
-                self._waiting -= 1
-                self._holders = -1
-            else:
-                self._changed.wait_for(lambda: self._holders >= 0 and not self._waiting)
-                self._holders += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._holders = 0 if alone else self._holders - 1
-                self._changed.notify_all()
 
 
 class Failure(msgspec.Struct):
@@ -123,6 +96,17 @@ class BlockSums:
         self._spans: list[Span] = []
         self._since = time.monotonic()
 
+    def count(self, block: Block, taking: AbstractContextManager[None]) -> None:
+        """Add a block's chunks, inside `taking`, and commit if it is time."""
+        giant = self.is_giant(block)
+        if giant:
+            self.commit()
+        with taking:
+            self.take(block)
+        block.data = b""  # whoever still has the block: its text is not to be held while its chunks are committed
+        if giant or time.monotonic() - self._since > CHECKPOINT_SECONDS or self._counts.held > self._most:
+            self.commit()
+
     def is_giant(self, block: Block) -> bool:
         """Whether nothing else should be held while it is counted."""
         return not isinstance(block.data, list) and len(block.data) > 2 * self._sizes.block
@@ -140,11 +124,6 @@ class BlockSums:
             self._counts.add(made.text)
         # the text itself is not kept: only its chunks, and what its span says of it
         self._spans.append(span)
-
-    @property
-    def due(self) -> bool:
-        """Whether it is time to commit."""
-        return time.monotonic() - self._since > CHECKPOINT_SECONDS or self._counts.held > self._most
 
     def commit(self) -> None:
         """Commit the chunks added up so far."""
@@ -175,54 +154,49 @@ class BlockSums:
         self._chunker.close()
 
 
-class Shared(msgspec.Struct, frozen=True):
-    """What all workers of a count have in common."""
+@contextlib.contextmanager
+def counting_threads(
+    make: Callable[[], BlockSums], threads: int, failure: Failure
+) -> Iterator[Callable[[Block], None]]:
+    """Gives what hands out a block to be counted by one of so many threads; it waits while all are at work and a block
+    is waiting. What they added up is committed in the end, whatever ends it; errors are noted."""
+    everyone = [make() for _ in range(threads)]
+    places = threads + 1
+    free, idle = threading.Semaphore(places), queue.SimpleQueue[BlockSums]()
+    for sums in everyone:
+        idle.put(sums)
 
-    config: CountConfig
-    pattern: Pattern
-    sizes: Sizes
-    committer: Committer
-    blocks: queue.Queue[Block | None]
-    failure: Failure
-    room: WorkersRoom = msgspec.field(default_factory=WorkersRoom)
+    def hand_out(block: Block) -> None:
+        alone = places if everyone[0].is_giant(block) else 1  # nothing else is held while a giant one is counted
+        for _ in range(alone):
+            free.acquire()
+        pool.submit(count, block, alone)
 
-
-class Worker(threading.Thread):
-    """Takes blocks and hands them to its sums."""
-
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(name="streambpe-count", daemon=True)
-        self._shared = shared
-        self._sums = BlockSums(shared.config, shared.pattern, shared.sizes, shared.committer, beside=True)
-
-    def run(self) -> None:
-        """Take blocks until a None comes instead of one, or something fails here or elsewhere."""
-        shared, sums = self._shared, self._sums
-        told_to_end = False
+    def count(block: Block, alone: int) -> None:
+        sums = idle.get()
         try:
-            while (block := shared.blocks.get()) is not None:
-                if shared.failure.error is not None:
-                    continue
-                giant = sums.is_giant(block)
-                with shared.room.held(alone=giant):
-                    if giant:
-                        sums.commit()
-                    with shared.failure.naming(block.source):
-                        sums.take(block)
-                    del block  # a giant one is not to be held while it is committed
-                    if giant or sums.due:
-                        sums.commit()
-            told_to_end = True
-            sums.commit()
+            if failure.error is None:
+                sums.count(block, failure.naming(block.source))
         except BaseException as why:  # told to the thread that reads, which raises it
-            shared.failure.note(why)
-            with contextlib.suppress(BaseException):
-                sums.commit()
+            failure.note(why)
         finally:
-            sums.close()
-        # each worker gets one None: waiting for a second, another worker's, could last for ever
-        while not told_to_end and shared.blocks.get() is not None:
-            pass
+            idle.put(sums)
+            free.release(alone)
+
+    def end(sums: BlockSums) -> None:
+        try:
+            with contextlib.closing(sums):
+                sums.commit()
+        except BaseException as why:
+            failure.note(why)
+
+    try:
+        with ThreadPoolExecutor(threads, "streambpe-count") as pool:
+            yield hand_out
+    except BaseException as why:
+        failure.note(why)
+    with ThreadPoolExecutor(threads, "streambpe-count") as pool:
+        pool.map(end, everyone)
 
 
 def _span(block: Block, made: BlockText, part: str) -> Span:

@@ -41,7 +41,7 @@ from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.text.patterns import PRESETS, find_pattern
 from streambpe.train.commands import train
-from streambpe.train.counting import job, sizes, worker
+from streambpe.train.counting import sizes, worker
 from streambpe.train.counting.count import count, count_from_iterator
 from tests.hostile import random_text
 from tests.oracles.splits import split_text
@@ -701,39 +701,3 @@ def test_signals_end_with_their_code_and_the_command(tmp_path, number, code):
     fifo.write_text(text)
     unbroken = count(tmp_path / "unbroken", [str(fifo)], lines=True, resources=SMALL).corpus
     assert json.loads(Run(tmp_path / "run").facts()["corpus"]) == unbroken
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("threads", [2, 3, 8])
-def test_every_worker_ends(tmp_path, monkeypatch, threads):
-    """Whichever worker takes an end mark first, all of them end: also when they end slowly, also after an error."""
-    write(tmp_path / "a.txt", ["some words"], "txt")
-    (tmp_path / "bad.txt").write_bytes(b"\xff")
-    real = job.queue.Queue.put
-    # after each end mark wait until its taker is gone, which is the order that leaves a worker behind
-    monkeypatch.setattr(
-        job.queue.Queue,
-        "put",
-        lambda self, item, *a, **k: (real(self, item, *a, **k), item is None and time.sleep(0.2)),
-    )
-    done: list[BaseException | None] = []
-
-    def run() -> None:
-        for name, options in (("a", {}), ("bad", {"bad_utf8": "error"})):
-            try:
-                count(
-                    tmp_path / f"run-{name}",
-                    [str(tmp_path / f"{name}.txt")],
-                    options=options,
-                    resources=Resources(300 << 20, threads),
-                )
-            except SourceError as why:
-                done.append(why)
-            else:
-                done.append(None)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(120)
-    assert not thread.is_alive(), "a worker waits for an end mark that never comes"
-    assert [type(x) for x in done] == [type(None), SourceError]
