@@ -61,6 +61,7 @@ run.create_schema = lambda con: database.use_training(con, "main")
 resources.library_pages = list
 resources._PSS_SHARE = 400
 
+
 # ---------------------------------------------------------------------------------------------------------
 # Windows has no POSIX signals, limits, links and modes. A test whose source has one of these words is skipped there.
 # On Windows, only tests/ground/test_other_systems.py tests kills.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ import duckdb
 import pytest
 from click.testing import CliRunner
 
+from streambpe import failpoints
 from streambpe.cli.main import main
 from streambpe.cli.unforeseen import UNFORESEEN
 from streambpe.model.eventlog import EventLog, read_event_log
@@ -65,6 +68,37 @@ def small_blocks(patch: pytest.MonkeyPatch, size: int, *, committing: bool = Fal
         patch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
     if not ordered:
         patch.setattr(sizes, "MOST_ORDERED", 0)
+
+
+class StopAfter(threading.Event):
+    """Set after it was looked at so many times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+
+    def is_set(self) -> bool:
+        self.times -= 1
+        return self.times < 0
+
+
+class Killed(BaseException):
+    """Instead of SIGKILL."""
+
+
+@contextlib.contextmanager
+def killed_at(place: str) -> Iterator[None]:
+    """This process "dies" inside, where a failpoint says."""
+
+    def die() -> None:
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(failpoints, "die", die)
+        patch.setattr(failpoints, "_passed", itertools.count(1))
+        patch.setenv("STREAMBPE_FAILPOINT", place)
+        with pytest.raises(Killed):
+            yield
 
 
 def log_of(run: Path, name: str = "model") -> EventLog:
