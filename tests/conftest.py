@@ -21,6 +21,7 @@ from hypothesis import settings
 
 from streambpe import resources
 from streambpe.store import database, run
+from streambpe.train.counting import sizes, worker
 from tests.tiers import LONG, PARTS, share
 
 # No deadline: a shared machine may stall for longer than any example takes.
@@ -59,6 +60,15 @@ run.create_schema = lambda con: database.use_training(con, "main")
 # Looking at one's own memory costs a tenth of a test's time. tests/ground/test_memory.py looks as commands do.
 resources.library_pages = list
 resources._PSS_SHARE = 400
+
+
+@pytest.fixture
+def tiny_blocks(monkeypatch):
+    """Blocks of a kilobyte and a part for each: what large corpora meet, in small."""
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 1000)
+    monkeypatch.setattr(sizes, "LEAST_BLOCK", 1000)
+    monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
+
 
 # ---------------------------------------------------------------------------------------------------------
 # Windows has no POSIX signals, limits, links and modes. A test whose source has one of these words is skipped there.

@@ -11,7 +11,6 @@ import hashlib
 import json
 import lzma
 import random
-import threading
 import unicodedata
 import warnings
 from collections import Counter
@@ -50,7 +49,7 @@ from tests import damage
 from tests.hostile import ATOMS, buffer_of, fast_documents, random_text
 from tests.oracles.replay import decode_bytes, encode_chunks, to_model_ids
 from tests.oracles.splits import split_text
-from tests.runs import SMALL, cli, counted_run, log_of, rows
+from tests.runs import SMALL, StopAfter, cli, counted_run, log_of, rows
 from tests.samples import natural_text
 from tests.sources.test_sources import FORMATS, expected_documents, write
 from tests.train import test_superwords, test_trainer, test_uw
@@ -559,18 +558,6 @@ def _nearby(value: Any, near: Sequence[int], rng: random.Random) -> Any:
     return rng.choice(("", "script", "bytes", "chars", "gpt2", "ab", "00", None))
 
 
-class _After(threading.Event):
-    """Set after it was looked at so many times."""
-
-    def __init__(self, times: int) -> None:
-        super().__init__()
-        self._times = times
-
-    def is_set(self) -> bool:
-        self._times -= 1
-        return self._times < 0
-
-
 def progress(seed: int, folder: Path) -> str:
     """An unfinished output of which the record, or a file with its sum, says something else: refused in one message,
     or finished, with the ids of an unbroken job if no sum was made right."""
@@ -582,7 +569,7 @@ def progress(seed: int, folder: Path) -> str:
     small = mock.patch.multiple(blocks, _MOST_BLOCK=1500, _LEAST_BLOCK=1500)
     with small, mock.patch.object(corpus, "COMMIT_SECONDS", 0):
         try:
-            encode_corpus(*job, folder / "ids.npy", stop=_After(rng.randint(2, 9)), **how)
+            encode_corpus(*job, folder / "ids.npy", stop=StopAfter(rng.randint(2, 9)), **how)
         except Stopped:
             state = json.loads((kept / "progress.json").read_bytes().rpartition(b"\n")[0])
         else:

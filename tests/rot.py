@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from streambpe.cli.unforeseen import UNFORESEEN
+from tests.damage import cut, flip
 from tests.outcomes import Ended, Served, serve, table
 from tests.runs import cli, ended, log_of
 from tests.samples import natural_text
@@ -152,19 +153,10 @@ STATES: dict[str, State] = {
 # ---------------------------------------------------------------- damage
 
 
-def _flip(data: bytes, chance: random.Random) -> bytes:
-    at = chance.randrange(len(data))
-    return data[:at] + bytes([data[at] ^ 1 << chance.randrange(8)]) + data[at + 1 :]
-
-
 def _zero(data: bytes, chance: random.Random) -> bytes:
     at = chance.randrange(len(data))
     stop = min(len(data), at + chance.choice((1, 16, 512, 4096)))
     return data[:at] + bytes(stop - at) + data[stop:]
-
-
-def _cut(data: bytes, chance: random.Random) -> bytes:
-    return data[: chance.randrange(len(data))]
 
 
 def _more(data: bytes, chance: random.Random) -> bytes:
@@ -176,7 +168,7 @@ def _empty(data: bytes, chance: random.Random) -> bytes:
 
 
 DAMAGE: dict[str, Callable[[bytes, random.Random], bytes]] = {
-    "flip": _flip, "zero": _zero, "cut": _cut, "more": _more, "empty": _empty,
+    "flip": flip, "zero": _zero, "cut": cut, "more": _more, "empty": _empty,
 }  # fmt: skip
 WAYS = (*DAMAGE, "flip", "flip", "swap", "delete")  # one bit is the likeliest: it is drawn three times
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import duckdb
+import pytest
 from click.testing import CliRunner
 
+from streambpe import failpoints
 from streambpe.cli.main import main
 from streambpe.cli.unforeseen import UNFORESEEN
 from streambpe.model.eventlog import EventLog, read_event_log
@@ -24,6 +28,7 @@ from streambpe.resources import Resources
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.sequences import order_parts, read_chunks, read_ids
+from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 
 EVERY_COMMAND = {name: main.get_command(None, name) for name in main.list_commands(None)}
@@ -52,6 +57,43 @@ def text_run(run: Path, text: str, pattern: str = "gpt4") -> Path:
     source.write_text(text, encoding="utf-8")
     count(run, [str(source)], options={"pattern": pattern}, lines=True, resources=SMALL)
     return run
+
+
+def cut_into(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Count in blocks of so many bytes."""
+    monkeypatch.setattr(sizes, "MOST_BLOCK", size)
+    monkeypatch.setattr(sizes, "LEAST_BLOCK", size)
+
+
+class StopAfter(threading.Event):
+    """Set after it was looked at so many times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+
+    def is_set(self) -> bool:
+        self.times -= 1
+        return self.times < 0
+
+
+class Killed(BaseException):
+    """Instead of SIGKILL."""
+
+
+@contextlib.contextmanager
+def killed_at(place: str) -> Iterator[None]:
+    """This process "dies" inside, where a failpoint says."""
+
+    def die() -> None:
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(failpoints, "die", die)
+        patch.setattr(failpoints, "_passed", itertools.count(1))
+        patch.setenv("STREAMBPE_FAILPOINT", place)
+        with pytest.raises(Killed):
+            yield
 
 
 def log_of(run: Path, name: str = "model") -> EventLog:

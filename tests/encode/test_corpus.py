@@ -6,7 +6,6 @@ import itertools
 import json
 import random
 import shutil
-import threading
 
 import mmh3
 import numpy as np
@@ -26,6 +25,7 @@ from streambpe.errors import SourceError, Stopped, StreambpeError, UsageError
 from streambpe.files import UNFINISHED, unfinished
 from streambpe.model.eventlog import write_event_log
 from streambpe.resources import Resources
+from tests.runs import StopAfter
 from tests.tiers import seeds
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, TEXT, trained
 
@@ -114,18 +114,6 @@ def test_sources_of_all_kinds_in_order_of_their_paths(tmp_path):
     encode_corpus(tokenizer, [str(folder)], tmp_path / "ids.npy", resources=RESOURCES)
     texts = [DOCUMENTS[1], "", DOCUMENTS[0], 'the end, "of" the\nday']
     assert lists_of(tmp_path / "ids.npy") == [tokenizer.encode_ordinary(text) for text in texts]
-
-
-class StopAfter(threading.Event):
-    """Set after it was looked at so many times."""
-
-    def __init__(self, times: int) -> None:
-        super().__init__()
-        self.times = times
-
-    def is_set(self) -> bool:
-        self.times -= 1
-        return self.times < 0
 
 
 @pytest.mark.parametrize("kind", ["plain", "boundless"])

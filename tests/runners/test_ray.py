@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import json
 import os
-import re
 import shutil
 import signal
 import socket
@@ -25,7 +24,6 @@ import pytest
 from click.testing import CliRunner
 
 from streambpe.cli.main import main
-from streambpe.encode import spread as encode_spread
 from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import LimitError, RunError, SourceError, UsageError, WorkerLost
@@ -43,10 +41,7 @@ from streambpe.train.commands import train
 from streambpe.train.counting import spread
 from streambpe.train.counting.count import count
 from streambpe.train.counting.tasks import attempts_folder
-from streambpe.train.superwords import stage2
-from streambpe.train.superwords import tasks as document_tasks
 from tests.runners import tasks
-from tests.runners.ghosts import Haunted
 from tests.runs import ROOT, rows
 from tests.samples import sample_text
 from tests.tiers import LONG, long
@@ -328,26 +323,6 @@ def test_ray_counts_what_threads_count_though_workers_are_killed(
 
 @real
 @pytest.mark.long
-def test_a_sample_on_ray_is_that_of_threads(
-    tmp_path: Path, corpus: Path, short: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also of files that are one document, of which other workers than the first read the stretches; and though the
-    first worker at each task is killed."""
-    (tmp_path / "in").mkdir()
-    shutil.copy(corpus / "a.jsonl", tmp_path / "in" / "a.jsonl")
-    for i in range(6):
-        (tmp_path / "in" / f"{i}.txt").write_text(f"file {i}\n" + sample_text(i, words=20_000), encoding="utf-8")
-    options = {"sample": "1/2", "sequences": True}
-    expected = counted(tmp_path / "threads", tmp_path / "in", THREADS, options=options)
-    assert 1 < sum(bool(row[3]) for row in expected[2]) < 7, "some of the files are in the sample"
-    monkeypatch.setattr(spread, "_LEAST_TASK", 400_000)
-    monkeypatch.setenv("STREAMBPE_FAILPOINT", "attempt-0-committed")
-    there = replace(ON_RAY, temp_dir=short, memory_bytes=1000 * MB)
-    assert counted(tmp_path / "ray", tmp_path / "in", there, options=options) == expected
-
-
-@real
-@pytest.mark.long
 def test_the_coordinator_is_killed_and_nothing_is_left_at_work(tmp_path: Path, corpus: Path, short: Path) -> None:
     expected = counted(tmp_path / "threads", corpus, THREADS)
     run = tmp_path / "run"
@@ -402,49 +377,32 @@ def _taken(pid: int) -> dict[str, int]:
     return {**taken, "command and workers": taken["command"] + taken["workers"]}
 
 
-WRITTEN = {  # each kind of task, where it is called, and a place of it
-    "count_stretches": ("train.counting.tasks", spread, "train.counting.tasks", "attempt-{}-written"),
-    "shard_tokens": ("train.superwords.stage2", stage2, "train.superwords.stage2", "stage2-{}-begun"),
-    "shard_neighbours": ("train.superwords.tasks", document_tasks, "train.superwords.tasks", "neighbours-{}-written"),
-    "shard_runs": ("train.superwords.tasks", document_tasks, "train.superwords.tasks", "runs-{}-written"),
-    "encode_stretches": ("encode.tasks", encode_spread, "encode.tasks", "encode-{}-written"),
-}
-
-
 @real
 @pytest.mark.long
-def test_training_and_encoding_on_ray_though_lost_workers_go_on_writing(
+def test_training_and_encoding_on_ray(
     tmp_path: Path, corpus: Path, short: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The bytes that threads make; and one Ray for all questions of a training."""
     models, ids = [], []
     started: list[ray.RayDriver] = []
-    ghosts = tmp_path / "ghosts"
 
     class Noted(ray.RayDriver):
         def __init__(self, wanted: Needs) -> None:
             started.append(self)
             super().__init__(wanted)
 
+    monkeypatch.setattr(ray, "RayDriver", Noted)
     for resources in (THREADS, replace(ON_RAY, temp_dir=short, memory_bytes=1200 * MB)):
         run = tmp_path / resources.engine
-        with monkeypatch.context() as patched:
-            if resources is not THREADS:
-                for name, (module, caller, failing, place) in WRITTEN.items():
-                    ghost = Haunted(f"streambpe.{module}", name, f"streambpe.{failing}", place, str(ghosts))
-                    patched.setattr(caller, name, ghost)
-                patched.setattr(ray, "RayDriver", Noted)
-            train(run, [str(corpus)], resources=resources, vocab_size=1500, superwords="uw", pattern="superbpe1")
-            assert len(started) == (resources is not THREADS), "one Ray for all questions of a training"
-            encode_corpus(Tokenizer.load(run), [str(corpus)], run / "ids.npy", resources=resources)
+        train(run, [str(corpus)], resources=resources, vocab_size=1500, superwords="uw", pattern="superbpe1")
+        assert len(started) == (resources is not THREADS)
+        encode_corpus(Tokenizer.load(run), [str(corpus)], run / "ids.npy", resources=resources)
         models.append((run / "model.events.jsonl").read_bytes())
         ids.append((run / "ids.npy").read_bytes())
         assert not (run / ".ids.npy.streambpe.new").exists()
     assert check(run, resources=THREADS) == []
     assert models[0] == models[1]
     assert ids[0] == ids[1]
-    ends = {ghost.name: (ghost / "ended").read_text() for ghost in ghosts.iterdir()}
-    assert set(ends) == set(WRITTEN)
-    assert {name: end for name, end in ends.items() if not re.match("failed: |done: Counted.*error=", end)} == {}
 
 
 class Cluster:

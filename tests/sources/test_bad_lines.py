@@ -19,9 +19,8 @@ from streambpe.sources.source import BadUtf8, Source
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.text.patterns import find_pattern
-from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
-from tests.runs import cli, ended, rows
+from tests.runs import cli, cut_into, ended, rows
 
 GOOD = ["The first line, of several words.", "naïve café 東京", "", "a" * 300, "last"]
 BAD_JSON = [
@@ -142,8 +141,7 @@ def test_check_reads_the_bad_lines_again(tmp_path):
 
 def test_half_a_line_of_text_does_not_go_on_with_skip(tmp_path, monkeypatch):
     """With --bad-utf8 error a stretch may end inside a line, and the rest of it would leave out what is counted."""
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 200)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 200)
+    cut_into(monkeypatch, 200)
     path, run = tmp_path / "a.txt", tmp_path / "run"
     path.write_bytes(b"good\n" + b"word " * 500 + b"\xff\n")
     with pytest.raises(SourceError, match="is not UTF-8"):

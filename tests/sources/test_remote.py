@@ -37,7 +37,7 @@ from streambpe.store.run import Run
 from streambpe.train.commands import train
 from streambpe.train.counting import sizes, worker
 from streambpe.train.counting.count import count, resume_count
-from tests.runs import cli, ended
+from tests.runs import cli, cut_into, ended
 from tests.samples import natural_text
 from tests.tiers import long, seeds
 from tests.web_server import Asked, Server, web_server
@@ -459,8 +459,7 @@ def test_a_server_that_misbehaves_is_told_in_a_sentence(tmp_path, server, mood, 
 @pytest.mark.long
 def test_a_server_that_fails_in_the_middle_is_no_reason_to_leave_the_source_out(tmp_path, server, monkeypatch):
     """503 behind some answers: `resume` counts the rest, and asks for nothing of what was committed."""
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 50_000)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 50_000)
+    cut_into(monkeypatch, 50_000)
     monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
     monkeypatch.setattr(web, "_FIRST", 30_000)
     monkeypatch.setattr(web, "_MOST", 30_000)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import itertools
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -13,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from streambpe import Tokenizer, failpoints
+from streambpe import Tokenizer
 from streambpe.config import TrainConfig
 from streambpe.errors import RunError, StreambpeError
 from streambpe.inspect.check import check
 from streambpe.inspect.query import print_query
 from streambpe.resources import Resources
 from streambpe.train.commands import resume, train
-from streambpe.train.counting import sizes, worker
+from streambpe.train.counting import worker
 from streambpe.train.counting.count import count
 from streambpe.train.trainer import Trainer
-from tests.runs import rows
+from tests.runs import cut_into, killed_at, rows
 from tests.samples import natural_text
 
 RESOURCES = Resources(400 * 10**6, 1)
@@ -47,30 +46,15 @@ STATES: dict[str, tuple[str, str]] = {
 }
 
 
-class Killed(BaseException):
-    """Instead of SIGKILL."""
-
-
 @contextlib.contextmanager
-def killed_at(place: str) -> Iterator[None]:
+def ended_at(place: str) -> Iterator[None]:
     """The process ends where a failpoint says, or not at all; here it goes on behind it."""
-
-    def die() -> None:
-        raise Killed
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(failpoints, "die", die)
-        patch.setattr(failpoints, "_passed", itertools.count(1))
-        patch.setenv("STREAMBPE_FAILPOINT", place)
-        patch.setattr(sizes, "MOST_BLOCK", 4000)
-        patch.setattr(sizes, "LEAST_BLOCK", 4000)
+        cut_into(patch, 4000)
         patch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
         patch.setitem(Trainer.__init__.__kwdefaults__, "snapshot_seconds", -1.0)
         patch.setattr("streambpe.train.pace._SHARE", 0)
-        if place:
-            with pytest.raises(Killed):
-                yield
-        else:
+        with killed_at(place) if place else contextlib.nullcontext():
             yield
 
 
@@ -80,16 +64,16 @@ def make(run: Path, corpus: Path, state: str) -> None:
     options = OPTIONS[kind]
     how = {"counting": {"options": {"pattern": PATTERNS[kind]}}, "resources": RESOURCES, "checkpoint_seconds": 0.0}
     if state == "larger":
-        with killed_at(""):
+        with ended_at(""):
             train(run, [str(corpus)], **how, **options)
         options = {**options, "vocab_size": 300}
     if state in ("superwords", "uw"):  # through phase one first, so that the next commit is one of phase two
-        with killed_at("neighbours-0-committed"):
+        with ended_at("neighbours-0-committed"):
             train(run, [str(corpus)], **how, **options)
-        with killed_at(place):
+        with ended_at(place):
             resume(run, resources=RESOURCES)
         return
-    with killed_at(place):
+    with ended_at(place):
         if state == "larger":
             train(run, resources=RESOURCES, checkpoint_seconds=0.0, **options)
         else:

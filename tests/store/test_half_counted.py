@@ -22,21 +22,13 @@ from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.unfinished import read_record
 from streambpe.train.commands import resume, train
-from streambpe.train.counting import sizes, worker
+from streambpe.train.counting import worker
 from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.counting.job import CountResult
 from streambpe.train.trainer import Trainer
 from streambpe.train.training import TrainResult
 from tests.runs import SMALL, cli, cli_killed, counted_run, log_of, rows
 from tests.samples import natural_text
-
-
-@pytest.fixture
-def tiny_blocks(monkeypatch):
-    """Blocks of a kilobyte and a part for each."""
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 1000)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 1000)
-    monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
 
 
 @pytest.fixture

@@ -12,9 +12,8 @@ from streambpe.store.exchange import merge_runs
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.train.commands import train
-from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
-from tests.runs import SMALL, cli
+from tests.runs import SMALL, cli, cut_into
 from tests.samples import natural_text
 
 KEPT = {"pattern": "boundless", "sequences": True}
@@ -31,8 +30,7 @@ def learned(run: Path, superwords: str) -> bytes:
 @pytest.fixture
 def sources(tmp_path, monkeypatch) -> list[str]:
     """Three texts of several stretches each, which share a part."""
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 4000)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 4000)
+    cut_into(monkeypatch, 4000)
     for number, name in enumerate("abc"):
         (tmp_path / f"{name}.txt").write_text(natural_text(number, 20_000))
     return [str(tmp_path / f"{name}.txt") for name in "abc"]

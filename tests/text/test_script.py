@@ -34,12 +34,11 @@ from streambpe.text.patterns import CERTAIN_BORDER, find_pattern
 from streambpe.text.prepare import is_stable, nfc, prepare
 from streambpe.text.prepare import unicodedata as tables_of_nfc
 from streambpe.text.script_blocks import character_groups
-from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from streambpe.train.counting.job import CountResult
 from tests.hostile import buffer_of, fast_documents
 from tests.oracles.splits import split_by_rules, split_text
-from tests.runs import stored_ids
+from tests.runs import cut_into, stored_ids
 from tests.script_samples import LINES, hostile_texts, long_text
 
 SCALARS = [chr(point) for point in range(0x110000) if not 0xD800 <= point < 0xE000]
@@ -292,8 +291,7 @@ def counts_of(run: Path) -> dict[str, int]:
 
 def small_count(run: Path, source: Path, monkeypatch: pytest.MonkeyPatch, **options: object) -> CountResult:
     """Count in blocks of 4 KB, so that documents are cut many times."""
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 4096)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 4096)
+    cut_into(monkeypatch, 4096)
     return count(run, [str(source)], options=options, resources=Resources.from_options(threads=2))
 
 

@@ -28,7 +28,6 @@ from streambpe.store.run import Run
 from streambpe.store.sequences import SequencePart
 from streambpe.store.shards import cuts_of, pieces_of
 from streambpe.train.commands import train
-from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from streambpe.train.superwords import tasks
 from streambpe.train.superwords.neighbours import PartsReader
@@ -42,7 +41,7 @@ from streambpe.train.superwords.tasks import (
     shard_runs,
 )
 from streambpe.train.superwords.work import Crew, Work
-from tests.runs import SMALL
+from tests.runs import SMALL, cut_into
 from tests.samples import natural_text
 from tests.tiers import long, seeds
 
@@ -319,8 +318,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Run:
     (folder / "texts/b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "texts/c.txt").write_text("the end", encoding="utf-8")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(sizes, "MOST_BLOCK", 1 << 12)
-        patched.setattr(sizes, "LEAST_BLOCK", 1 << 12)
+        cut_into(patched, 1 << 12)
         count(folder / "run", [str(folder / "texts")], options={"sequences": True}, resources=SMALL)
     return Run(folder / "run")
 

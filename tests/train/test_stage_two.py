@@ -25,7 +25,7 @@ from streambpe.train.counting import sizes
 from streambpe.train.superwords import stage2
 from streambpe.train.superwords.stage2 import StageTwo, shard_tokens
 from streambpe.train.superwords.work import Crew, Work
-from tests.runs import SMALL, log_of
+from tests.runs import SMALL, cut_into, log_of
 from tests.samples import natural_text
 from tests.tiers import long
 
@@ -42,8 +42,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "texts/b.txt").write_text(natural_text(2, 400), encoding="utf-8")
     (folder / "texts/c.jsonl").write_text("".join(f'{{"text": "day {i} of the end"}}\n' for i in range(200)))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(sizes, "MOST_BLOCK", 1 << 12)
-        patched.setattr(sizes, "LEAST_BLOCK", 1 << 12)
+        cut_into(patched, 1 << 12)
         patched.setattr(sizes, "MOST_ORDERED", 0)  # a part for each block
         counting: dict[str, Any] = {"options": {"pattern": "superbpe1", "sequences": True}}
         train(folder / "run", [str(folder / "texts")], resources=SMALL, counting=counting, vocab_size=400)

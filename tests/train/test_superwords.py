@@ -48,7 +48,7 @@ from tests.oracles.replay import encode_chunk
 from tests.oracles.splits import split_text
 from tests.oracles.superwords import as_model
 from tests.oracles.tables import check
-from tests.runs import SMALL, change, cli, ended, log_of, rows, view_rows
+from tests.runs import SMALL, change, cli, cut_into, ended, log_of, rows, view_rows
 from tests.samples import prose_documents
 from tests.tiers import seeds
 
@@ -414,8 +414,7 @@ def test_a_document_goes_on_over_the_border_of_two_parts(tmp_path, monkeypatch):
     source = tmp_path / "text.txt"
     source.write_text(text)
     whole = documents_run(tmp_path / "whole", [text], "boundless")
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 1 << 14)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 1 << 14)
+    cut_into(monkeypatch, 1 << 14)
     monkeypatch.setattr(sizes, "MOST_ORDERED", 0)  # a part for each block
     parts = tmp_path / "parts"
     count(parts, [str(source)], options={"pattern": "boundless", "sequences": True}, resources=SMALL)

@@ -33,7 +33,7 @@ from streambpe.train.trainer import Trainer
 from tests import oracles
 from tests.oracles.splits import split_text
 from tests.oracles.tables import check
-from tests.runs import SMALL, cli, ended, log_of, rows
+from tests.runs import SMALL, cli, cut_into, ended, log_of, rows
 from tests.samples import natural_text
 from tests.tiers import seeds, share
 from tests.train.test_superwords import documents_run, learn
@@ -261,8 +261,7 @@ def test_documents_over_the_border_of_parts(prose, tmp_path, monkeypatch):
     whole = documents_run(tmp_path / "whole", ["\n".join(prose)], "superbpe1")
     source = tmp_path / "text.txt"
     source.write_text("\n".join(prose))
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 1 << 13)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 1 << 13)
+    cut_into(monkeypatch, 1 << 13)
     monkeypatch.setattr(sizes, "MOST_ORDERED", 0)  # a part for each block
     parts = tmp_path / "parts"
     count(parts, [str(source)], options={"pattern": "superbpe1", "sequences": True}, resources=SMALL)
@@ -290,8 +289,7 @@ def test_a_kill_anywhere_changes_nothing(prose, tmp_path, monkeypatch):
     """Parts half cut anew, neighbours half counted, superwords half learned: the next run goes on to the same log."""
     source = tmp_path / "text.txt"
     source.write_text("\n".join(prose))
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 1 << 13)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 1 << 13)
+    cut_into(monkeypatch, 1 << 13)
     monkeypatch.setattr(sizes, "MOST_ORDERED", 0)  # a part for each block
     whole, run = tmp_path / "whole", tmp_path / "killed"
     count(whole, [str(source)], options={"pattern": "superbpe1", "sequences": True}, resources=SMALL)

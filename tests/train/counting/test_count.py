@@ -45,7 +45,7 @@ from streambpe.train.counting import sizes, worker
 from streambpe.train.counting.count import count, count_from_iterator
 from tests.hostile import random_text
 from tests.oracles.splits import split_text
-from tests.runs import stored_ids
+from tests.runs import cut_into, stored_ids
 from tests.sources.test_sources import expected_documents, write
 
 SMALL = Resources(256 << 20, 2)
@@ -60,14 +60,6 @@ def table_of(run: Path) -> dict[str, int]:
 def tallies(texts: list[str], pattern: str = "gpt4o", **options) -> dict[str, int]:
     split = functools.partial(split_text, find_pattern(pattern, **options))
     return dict(Counter(chunk for text in texts for chunk in split(text)))
-
-
-@pytest.fixture
-def tiny_blocks(monkeypatch):
-    """Blocks of a kilobyte and a part for each: what large corpora meet, in small."""
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 1000)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 1000)
-    monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
 
 
 def corpus(folder: Path, seed: int = 1) -> tuple[list[Path], list[str]]:
@@ -625,8 +617,7 @@ def test_one_source_counted_in_different_blocks_is_not_merged_twice(tmp_path, mo
     """The same file read in other blocks is still the same file."""
     path = str(write(tmp_path / "a.txt", ["the cat and the dog, " * 2000], "txt"))
     count(tmp_path / "a", [path], resources=SMALL)
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 1000)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 1000)
+    cut_into(monkeypatch, 1000)
     count(tmp_path / "b", [path], resources=SMALL)
     merge_runs(tmp_path / "all", [tmp_path / "a"], SMALL)
     with pytest.raises(UsageError, match="twice"):

@@ -37,7 +37,7 @@ from streambpe.store.spans import Span
 from streambpe.store.weights import weigh_groups
 from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import resume, train
-from streambpe.train.counting import sizes, todo, worker
+from streambpe.train.counting import todo
 from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.engine.rules import Batch
 from streambpe.train.trainer import Trainer
@@ -49,14 +49,6 @@ from tests.tiers import examples, long
 
 ROOT = Path(__file__).parents[3]
 SPLIT = functools.partial(split_text, find_pattern("gpt4o"))
-
-
-@pytest.fixture
-def tiny_blocks(monkeypatch):
-    """Blocks of a kilobyte and a part for each."""
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 1000)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 1000)
-    monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
 
 
 def corpus(folder: Path, seed: int = 1) -> dict[str, Counter[str]]:

@@ -18,7 +18,7 @@ from streambpe.train.commands import train
 from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from tests.hostile import random_text
-from tests.runs import SMALL, plain_events, stored_ids
+from tests.runs import SMALL, cut_into, plain_events, stored_ids
 from tests.tiers import share
 
 OWN = r"\w+|\s+|[^\w\s]+"  # a pattern that the core does not know
@@ -27,8 +27,7 @@ OWN = r"\w+|\s+|[^\w\s]+"  # a pattern that the core does not know
 @pytest.fixture
 def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Two files of many blocks, the first one document, the second many."""
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 2048)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 2048)
+    cut_into(monkeypatch, 2048)
     rng = random.Random(3)
     words = ["the", "end", "of", "the", "day", "at", "the", "end", "of", "the", "line"]
     (tmp_path / "a.txt").write_text(" ".join(rng.choice(words) for _ in range(share(6000, 3000))))

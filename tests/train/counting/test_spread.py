@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec import structs
 
-from streambpe.errors import SourceError, Stopped, UsageError, WorkerLost
+from streambpe.errors import SourceError, Stopped, UsageError
 from streambpe.inspect.check import check
 from streambpe.resources import Resources
 from streambpe.runners import worth
@@ -36,12 +36,12 @@ from streambpe.store.sequences import order_parts
 from streambpe.text import chunker
 from streambpe.text.patterns import Pattern, find_pattern
 from streambpe.text.split_worker import SplitProcess
-from streambpe.train.counting import sizes, spread, worker
+from streambpe.train.counting import spread, worker
 from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.counting.spread import Spread, count_runner
 from streambpe.train.counting.tasks import Counted, CountShared, CountTask, attempts_folder, count_stretches
 from tests.hostile import random_text
-from tests.runs import Driver, cli, rows
+from tests.runs import Driver, StopAfter, cli, cut_into, rows
 from tests.samples import sample_text
 from tests.tiers import long
 
@@ -121,8 +121,7 @@ def test_tasks_in_threads_with_many_parts_each(
 ) -> None:
     """Small blocks and a commit after each; and so few names that tasks come back with what is left."""
     monkeypatch.setattr(worth.Processes, "here", lambda workers, memory, preload: Here(workers))
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 20_000)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 20_000)
+    cut_into(monkeypatch, 20_000)
     monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
     monkeypatch.setattr("streambpe.train.counting.tasks.NAMES", 6)
     assert counted(tmp_path, corpus, BESIDE, options={"sequences": sequences}) == expected
@@ -154,16 +153,6 @@ def test_a_worker_is_killed_in_every_task(
     clean(tmp_path)
 
 
-@pytest.mark.long
-def test_a_task_that_no_worker_survives(tmp_path: Path, corpus: Path, expected: Tables, monkeypatch: Any) -> None:
-    monkeypatch.setenv("STREAMBPE_FAILPOINT", "part-written")
-    with pytest.raises(WorkerLost, match=r"counting a\.jsonl from 0.* killed by SIGKILL"):
-        counted(tmp_path, corpus, replace(BESIDE, threads=1))
-    monkeypatch.delenv("STREAMBPE_FAILPOINT")
-    assert counted(tmp_path, corpus, BESIDE) == expected
-    clean(tmp_path)
-
-
 class Zombie(threading.Thread):
     """The first attempt at a task: held where it has read something, as if it were dead, until it is released."""
 
@@ -189,8 +178,7 @@ class Zombie(threading.Thread):
 def test_a_dead_worker_that_still_writes_harms_nothing(
     tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch, sequences: bool
 ) -> None:
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 50_000)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 50_000)
+    cut_into(monkeypatch, 50_000)
     monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
     source = corpus / "a.jsonl"
     options = {"sequences": sequences}
@@ -219,8 +207,7 @@ def test_a_dead_worker_that_still_writes_harms_nothing(
 
 @pytest.mark.long
 def test_a_later_attempt_goes_on_behind_what_was_committed(tmp_path: Path, corpus: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 50_000)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 50_000)
+    cut_into(monkeypatch, 50_000)
     monkeypatch.setattr(worker, "CHECKPOINT_SECONDS", -1.0)
     source = Source(str(corpus / "a.jsonl"), "jsonl", bytes=(corpus / "a.jsonl").stat().st_size)
     run = Run(tmp_path / "run")
@@ -390,18 +377,6 @@ def test_whatever_a_file_holds_its_stretches_are_the_whole(
     assert (len(list_parts(run)) == 1) == whole, "one task"
 
 
-@pytest.mark.parametrize("workers", [long(1), long(4)])
-def test_hostile_files_in_processes(tmp_path: Path, workers: int) -> None:
-    folder = tmp_path / "files"
-    folder.mkdir()
-    for name, data in HOSTILE.items():
-        (folder / name).write_bytes(data)
-    ones = counted(tmp_path / "threads", folder, THREADS, options={"sequences": True})
-    beside = replace(BESIDE, threads=workers)
-    assert counted(tmp_path / "tasks", folder, beside, options={"sequences": True}) == ones
-    clean(tmp_path / "tasks")
-
-
 def _starts(path: Path) -> list[int]:
     found = [0]
     for group in range(pq.read_metadata(path).num_row_groups):
@@ -437,17 +412,8 @@ def test_an_engine_that_cannot_be_is_refused(tmp_path: Path) -> None:
 
 def test_progress_is_told_once_whatever_is_cut(tmp_path: Path, corpus: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(worth.Processes, "here", lambda workers, memory, preload: Here(workers))
-    asked = [0]
-
-    class Stopping(threading.Event):
-        """Set when it has been looked at for the tenth time."""
-
-        def is_set(self) -> bool:
-            asked[0] += 1
-            return asked[0] > 10 or super().is_set()
-
     with pytest.raises(Stopped):
-        count(tmp_path, [str(corpus / "a.jsonl")], resources=BESIDE, stop=Stopping())
+        count(tmp_path, [str(corpus / "a.jsonl")], resources=BESIDE, stop=StopAfter(10))
     assert sum(part.total for part in list_parts(Run(tmp_path))) > 0
     count(tmp_path, [str(corpus / name) for name in ("a.jsonl", "b.txt")], resources=BESIDE)
     status = Run(tmp_path).read_status()

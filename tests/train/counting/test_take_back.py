@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from streambpe import failpoints
 from streambpe.errors import CountUnfinished, RunError, SourceChanged, SourceError, UsageError
 from streambpe.inspect.check import check
 from streambpe.resources import Resources
@@ -25,10 +24,9 @@ from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.unfinished import read_record
 from streambpe.train.commands import resume, train
-from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count, count_from_iterator, resume_count
 from streambpe.train.counting.take_back import take_back
-from tests.runs import ROOT, SMALL, cli, rows
+from tests.runs import ROOT, SMALL, cli, cut_into, killed_at, rows
 from tests.samples import natural_text
 from tests.tiers import long, seeds
 
@@ -37,15 +35,10 @@ BOUNDARIES = int(os.environ.get("STREAMBPE_BOUNDARIES", 4))
 ONE = Resources(400 * 10**6, 1)
 
 
-class Killed(BaseException):
-    """In the place of a kill."""
-
-
 @pytest.fixture
 def corpus(tmp_path, monkeypatch) -> dict[str, Path]:
     """A source of each kind, of several blocks each."""
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 2000)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 2000)
+    cut_into(monkeypatch, 2000)
     text = {name: natural_text(i, 6000) for i, name in enumerate(("txt", "gz", "jsonl", "csv", "parquet", "other"))}
     lines = {name: [line for line in text[name].split("\n") if line] for name in text}
     folder = tmp_path / "corpus"
@@ -147,7 +140,7 @@ PLACES = ["take-back-committed", *map(long, LATER)]
 
 @pytest.mark.long
 @pytest.mark.parametrize("place", PLACES)
-def test_killed_and_given_again(tmp_path, corpus, monkeypatch, place):
+def test_killed_and_given_again(tmp_path, corpus, place):
     """The same command, or `resume` where it had begun to subtract, ends it; nothing else is counted before."""
     run, gone, kept = tmp_path / "run", corpus["a.txt"], corpus["f.txt"]
     count(run, [str(kept), str(gone)], resources=ONE)
@@ -158,14 +151,8 @@ def test_killed_and_given_again(tmp_path, corpus, monkeypatch, place):
         count(run, [str(kept)], resources=ONE)
         count(run, [str(gone)], resources=ONE)
 
-    def die() -> None:
-        raise Killed
-
-    monkeypatch.setattr(failpoints, "die", die)
-    monkeypatch.setenv("STREAMBPE_FAILPOINT", f"{place}:{next(failpoints._passed) + 1}")
-    with pytest.raises(Killed):
+    with killed_at(place):
         take_back(run, [str(gone)], resources=ONE)
-    monkeypatch.delenv("STREAMBPE_FAILPOINT")
     if read_record(Run(run)).leaving:
         with pytest.raises(CountUnfinished, match=r"not wholly taken back.*--take-back"):
             count(run, [str(corpus["c.jsonl"])], resources=ONE)
