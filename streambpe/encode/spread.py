@@ -24,14 +24,13 @@ from streambpe.runners.ray import Needs
 from streambpe.runners.runner import Calls, Runner
 from streambpe.runners.worth import Cost, processes_pay, runner_for
 from streambpe.sources.source import Source
-from streambpe.sources.stretches import Stretch, can_be_cut, cut, text_of
+from streambpe.sources.stretches import cut, in_tasks, tasks_of, text_of
 from streambpe.system import tree_memory
 from streambpe.text.chunker import core_split
 from streambpe.text.patterns import Pattern
 
 _LEAST_TASK = 8 << 20  # bytes of a source
 _MOST_TASK = 32 << 20  # what a kill costs each worker, if sources can be cut
-_MOST_STRETCHES = 1000  # small sources in one task
 _TASKS_A_WORKER = 8
 _LEAST_TASK_MEMORY = 40 << 20
 _JOINING_BYTES = 16 << 20  # of this process, while workers are at work
@@ -60,7 +59,7 @@ def encode_runner(
     engine, pattern = resources.engine, encoder.pattern
     if engine == "threads" or any(source.is_stream for source in sources) or not sources:
         return None
-    tasks = {source.path: _tasks_of(source, pattern) for source in sources}
+    tasks = {source.path: tasks_of(source, pattern, _LEAST_TASK) for source in sources}
     cost, many = _cost(sources, pattern), sum(tasks.values())
     largest = max(_cost([source], pattern).all / tasks[source.path] for source in sources)
     if engine == "auto" and not processes_pay(cost, resources.threads, min(resources.threads, many), (largest,)):
@@ -85,28 +84,20 @@ def _held(encoder: Encoder, resources: Resources) -> int:
     return max(BASE_BYTES, tree_memory()) + encoder.named_tables.bytes + _JOINING_BYTES + resources.memory_bytes // 16
 
 
-def _tasks_of(source: Source, pattern: Pattern) -> int:
-    """Into about how many tasks a source can be cut."""
-    return max(1, source.bytes // _LEAST_TASK) if can_be_cut(source, pattern) else 1
-
-
 def plan_tasks(sources: Sequence[Source], pattern: Pattern, place: Place, workers: int) -> Iterator[EncodeTask]:
     """The tasks of what is left from a place on, in the order of the sources."""
     first, first_at, inside = place
     wanted = sum(source.bytes for source in sources[first:]) // (_TASKS_A_WORKER * workers)
     size = min(max(wanted, _LEAST_TASK), _MOST_TASK)
-    held: list[tuple[int, Stretch]] = []
-    number = held_bytes = 0
-    for at, source in enumerate(sources[first:], first):
-        done = ((0, first_at),) if at == first and first_at else ()
-        for stretch in cut(source, done, size, pattern):
-            if held and (held_bytes + min(size, source.bytes) > size or len(held) >= _MOST_STRETCHES):
-                yield EncodeTask(number, tuple(held), inside)
-                number, held, held_bytes, inside = number + 1, [], 0, False
-            held.append((at, stretch))
-            held_bytes += min(size, source.bytes)
-    if held:
-        yield EncodeTask(number, tuple(held), inside)
+    done = ((0, first_at),) if first_at else ()
+    numbers = {id(source): at for at, source in enumerate(sources)}
+    stretches = (
+        stretch
+        for at, source in enumerate(sources[first:])
+        for stretch in cut(source, () if at else done, size, pattern)
+    )
+    for number, some in enumerate(in_tasks(stretches, size)):
+        yield EncodeTask(number, tuple((numbers[id(one.source)], one) for one in some), inside and not number)
 
 
 def encode_by_tasks(

@@ -36,6 +36,7 @@ class _Served:
         self.channel, self.memory = channel, memory
         self.shared: Any = None
         self.stopping = False
+        self._done, self._next = 0, 0.0  # of the task: what is not told yet, when it is told
         self.tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
         threading.Thread(target=self._read, name="streambpe-worker", daemon=True).start()
 
@@ -60,37 +61,29 @@ class _Served:
         """Run tasks for ever."""
         while True:
             task, argument, number, memory_bytes = self.tasks.get()
-            told = _Told(self.channel, self.memory)
-            attempt = Attempt(number, memory_bytes, self.shared, lambda: self.stopping, told.advance, True)
+            attempt = Attempt(number, memory_bytes, self.shared, lambda: self.stopping, self._advance, True)
             answer = _answered(task, argument, attempt)
-            told.flush()
-            _send(self.channel, answer)
+            self._tell()
+            self._send(answer)
             del task, argument, attempt, answer
 
-
-def _send(channel: Channel, body: bytes) -> None:
-    """Send a pickled message; without a coordinator there is nothing more to do."""
-    try:
-        channel.send_pickled(body)
-    except OSError:
-        os._exit(0)
-
-
-class _Told:
-    """How far a task is, told now and then."""
-
-    def __init__(self, channel: Channel, memory: Callable[[], int]) -> None:
-        self._channel, self._memory, self._done, self._next = channel, memory, 0, 0.0
-
-    def advance(self, done: int) -> None:
+    def _advance(self, done: int) -> None:
         self._done += done
         if time.monotonic() >= self._next:
-            self.flush()
+            self._tell()
 
-    def flush(self) -> None:
+    def _tell(self) -> None:
+        """Tell how far the task is."""
         if self._done:
-            _send(self._channel, pickle.dumps(("advance", self._done, self._memory()), protocol=5))
+            self._send(pickle.dumps(("advance", self._done, self.memory()), protocol=5))
         self._done, self._next = 0, time.monotonic() + _TELL_SECONDS
+
+    def _send(self, body: bytes) -> None:
+        """Send a pickled message; without a coordinator there is nothing more to do."""
+        try:
+            self.channel.send_pickled(body)
+        except OSError:
+            os._exit(0)
 
 
 def _answered(task: Task[Any, Any], argument: Any, attempt: Attempt) -> bytes:

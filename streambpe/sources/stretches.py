@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -31,6 +31,7 @@ from streambpe.text.patterns import Pattern
 Done = Sequence[tuple[int, int]]
 _LOOKED = 1 << 20  # bytes in which a line break or a border is looked for
 _SCANNED = 8 << 20  # bytes of a csv, of which the last whole record is found at once
+_MOST_STRETCHES = 1000  # small sources in one task
 _MOST_RECORD = 64 << 20  # a csv with larger ones is not cut any more
 # Of a compression: bytes of text in a byte of the file, assumed, and seconds of a processor for a MB of text.
 _PACKED = {".gz": (3.0, 0.004), ".zst": (3.3, 0.0012), "": (1.0, 0.0)}
@@ -113,6 +114,27 @@ def cut(source: Source, done: Done, size: int, pattern: Pattern) -> Iterator[Str
         if stretch.is_open:
             yield stretch
         begin = stop or 0
+
+
+def tasks_of(source: Source, pattern: Pattern, least: int) -> int:
+    """Into about how many tasks, each of `least` bytes or more, a source can be cut."""
+    return max(1, source.bytes // least) if can_be_cut(source, pattern) else 1
+
+
+def in_tasks(stretches: Iterable[Stretch], size: int) -> Iterator[tuple[Stretch, ...]]:
+    """Those of one task after another, in order: about `size` bytes, of one source group, of not too many sources."""
+    held: list[Stretch] = []
+    held_bytes = 0
+    for stretch in stretches:
+        more = min(size, stretch.source.bytes)
+        is_full = held_bytes + more > size or len(held) >= _MOST_STRETCHES
+        if held and (is_full or held[0].source.group != stretch.source.group):
+            yield tuple(held)
+            held, held_bytes = [], 0
+        held.append(stretch)
+        held_bytes += more
+    if held:
+        yield tuple(held)
 
 
 def _byte_cuts(source: Source, done: Done, size: int, pattern: Pattern) -> Iterator[int]:

@@ -35,7 +35,7 @@ def dies(argument: tuple[str, int], attempt: Attempt) -> int:
 def dies_while_it_answers(number: int, attempt: Attempt) -> int:
     """Killed at its first attempt when the head and a byte of its answer are on their way."""
     if not attempt.number:
-        channel: Any = attempt.advance.__self__._channel  # type: ignore[attr-defined]
+        channel: Any = attempt.advance.__self__.channel  # type: ignore[attr-defined]
         os.write(channel._to.fileno(), (1000).to_bytes(8, "little") + b"\x80")
         os.kill(os.getpid(), signal.SIGKILL)
     return number

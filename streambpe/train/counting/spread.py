@@ -21,7 +21,7 @@ from streambpe.runners.ray import Needs
 from streambpe.runners.runner import Calls, Runner
 from streambpe.runners.worth import Cost, runner_for
 from streambpe.sources.source import Source
-from streambpe.sources.stretches import Stretch, bytes_between, can_be_cut, cut, text_of
+from streambpe.sources.stretches import Stretch, bytes_between, can_be_cut, cut, in_tasks, tasks_of, text_of
 from streambpe.store.spans import Spans
 from streambpe.text.chunker import core_split
 from streambpe.text.patterns import Pattern
@@ -39,7 +39,6 @@ Texts = Sequence[tuple[Source, Spans]]
 
 _LEAST_TASK = 16 << 20  # bytes of a source
 _MOST_TASK = 256 << 20
-_MOST_STRETCHES = 1000  # small sources in one task
 _TASKS_A_WORKER = 8
 _LEAST_TASK_MEMORY = 40 << 20
 
@@ -74,16 +73,11 @@ def count_runner(
     files = [source for source in sources if not source.is_stream]
     if not files:
         return None
-    tasks = sum(_stretches_of(source, pattern) for source in files)
-    largest = max(_cost([source], pattern).all / _stretches_of(source, pattern) for source in files)
+    tasks = sum(tasks_of(source, pattern, _LEAST_TASK) for source in files)
+    largest = max(_cost([source], pattern).all / tasks_of(source, pattern, _LEAST_TASK) for source in files)
     scan = sum(s.bytes / 1e6 * _SCAN for s in files if s.kind == "csv" and can_be_cut(s, pattern))
     needs, cost = needs_of(resources, folder, files), _cost(files, pattern)
     return runner_for(needs, tasks, cost, "streambpe.train.counting.tasks", (largest, scan))
-
-
-def _stretches_of(source: Source, pattern: Pattern) -> int:
-    """Into about how many tasks a source can be cut."""
-    return max(1, source.bytes // _LEAST_TASK) if can_be_cut(source, pattern) else 1
 
 
 def _bytes_done(source: Source, done: Spans) -> int:
@@ -128,21 +122,13 @@ class Spread(msgspec.Struct, frozen=True):
 
     def _plan(self, texts: Texts, size: int) -> Iterator[CountTask]:
         """Tasks of about `size` bytes of the sources, each of one source group."""
-        held: list[Stretch] = []
-        held_bytes = 0
+        return map(self._task, in_tasks(self._stretches(texts, size), size))
+
+    def _stretches(self, texts: Texts, size: int) -> Iterator[Stretch]:
         for source, done in texts:
-            if source.is_stream:
-                continue
-            with self.failure.naming(source):
-                for stretch in cut(source, done.stretches(joined=True), size, self.pattern):
-                    other = held and held[0].source.group != source.group
-                    if other or held_bytes >= size or len(held) >= _MOST_STRETCHES:
-                        yield self._task(held)
-                        held, held_bytes = [], 0
-                    held.append(stretch)
-                    held_bytes += min(size, source.bytes)
-        if held:
-            yield self._task(held)
+            if not source.is_stream:
+                with self.failure.naming(source):
+                    yield from cut(source, done.stretches(joined=True), size, self.pattern)
 
     def _task(self, stretches: Sequence[Stretch]) -> CountTask:
         return CountTask(tuple(stretches), self.committer.first_name())
