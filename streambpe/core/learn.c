@@ -53,10 +53,6 @@ static hot_pair *find_hot(learner *all, uint64_t key, int64_t at_most) {
     }
 }
 
-static int64_t living_tokens(const learner *all) {
-    return all->told.next_id - all->rule.first_id - all->told.dead;
-}
-
 /* Whether a token that stood `before` times is superfluous after a merge that took `made` of them. */
 static int is_superfluous(const learner *all, int32_t id, int64_t before, int64_t made) {
     if (all->rule.after)
@@ -189,6 +185,7 @@ EXPORT int learner_learn(learner *all, int64_t merges, int64_t enough, int64_t w
                          int64_t *out, int64_t room, int64_t *told) {
     int64_t began = all->told.looked;
     int tries = 0;
+    all->enough = enough;
     memset(told, 0, 3 * sizeof *told);
     for (;;) {
         if (!split_deleted(all))

@@ -48,6 +48,7 @@ enum { EVENT_MERGE = 0, EVENT_DELETE = 1, EVENT_VETO = 2 };
 /* why `learner_learn` returned */
 enum { LEARN_DONE = 0, LEARN_NONE_LEFT = 1, LEARN_ASK = 2, LEARN_OUT = 3, LEARN_LIVING = 4, LEARN_UNFIT = 5 };
 enum { MERGE_AGAIN = 1 };
+enum { SHARED_WEIGHTS = 1 << 12 }; /* those below are shared by all words that have them */
 
 #define TOKEN_LIST ((uint64_t)1 << 63) /* in `added`: a place of a token, not of a pair */
 #define MERGE_WORDS 5                  /* numbers that a merge or a veto takes in the caller's buffer */
@@ -136,10 +137,10 @@ typedef struct {
     learn_rule rule;
     learn_figures told; /* those that only count what was done, and next_id and dead */
     budget budget;
-    /* words */
-    int32_t *token, *word;
+    /* words: a token at each place, and which weight its word has; words of one weight share it, so that it is near */
+    int32_t *token, *heft, shared[SHARED_WEIGHTS];
     int64_t *weight;
-    uint64_t places, room, words, words_room;
+    uint64_t places, room, words, words_room, weights;
     /* tokens */
     spellings spelled, blocked;
     token_state *tokens;
@@ -156,6 +157,7 @@ typedef struct {
     uint64_t adds, added_room;
     key_counts banned; /* refused pairs */
     int64_t floor;
+    int64_t enough;    /* learned tokens that the caller wants alive */
     int filled;
     int bases;         /* with splits: `stands` has lists of base symbols too */
     uint64_t distinct; /* how many distinct pairs there were when they were last counted */
@@ -194,6 +196,11 @@ static inline int is_banned(const learner *all, uint64_t key) {
     return key_counts_find(&all->banned, key) != NULL;
 }
 
+/* How often the word of this place stands. */
+static inline int64_t weight_at(const learner *all, uint64_t place) {
+    return all->weight[all->heft[place]];
+}
+
 /* Put one more place into a list, which has room for it. */
 static inline void put_place(learner *all, uint32_t head, uint64_t place) {
     all->arena[head + 2 + all->arena[head + 1]++] = (uint32_t)place;
@@ -201,4 +208,8 @@ static inline void put_place(learner *all, uint32_t head, uint64_t place) {
 
 static inline int is_learned(const learner *all, int64_t id) {
     return id >= all->rule.first_id;
+}
+
+static int64_t living_tokens(const learner *all) {
+    return all->told.next_id - all->rule.first_id - all->told.dead;
 }

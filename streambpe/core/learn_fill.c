@@ -3,7 +3,7 @@
    count at least the floor are kept. Then the table goes, and their places are dealt out to them. About 30 ns per
    place. */
 
-enum { LEAST_SLOTS = 1 << 9, COUNTED_AHEAD = 16 };
+enum { LEAST_SLOTS = 1 << 9, COUNTED_AHEAD = 16, MANY_HOT = 1 << 16 };
 
 typedef struct {
     uint64_t key;
@@ -20,10 +20,12 @@ typedef struct { /* a pair at a place, before it is counted */
 
 typedef struct {
     counted_pairs table;
-    uint64_t most; /* slots at most */
+    uint64_t slots; /* at most */
     counted_pair *kept;
     uint64_t room, many; /* of `kept` */
     int64_t floor, best;
+    uint64_t fewest, most; /* how many become hot at least and, if ties allow it, at most */
+    int64_t at_most;         /* all that count so much become hot */
 } counting;
 
 /* Close the gaps that merges left, and drop words of one token. With splits nothing moves, as parts need the places. */
@@ -33,31 +35,26 @@ static void compact(learner *all) {
         return;
     for (uint64_t at = 1; at < all->places;) {
         int32_t id = all->token[at];
-        if (id != SEPARATOR) {
-            uint32_t width = width_at(all, at);
-            all->token[to] = id;
-            all->word[to++] = (int32_t)words;
-            at += width;
+        all->token[to] = id;
+        all->heft[to++] = all->heft[at];
+        at += id == SEPARATOR ? 1 : width_at(all, at);
+        if (id != SEPARATOR)
             continue;
-        }
-        if (to - begin < 2 && !all->rule.keeps) {
+        if (to - begin < 3 && !all->rule.keeps) {
             to = begin;
         } else {
-            all->weight[words] = all->weight[all->word[at]];
-            all->word[to] = (int32_t)words++;
-            all->token[to++] = SEPARATOR;
             begin = to;
+            words++;
         }
-        at++;
     }
     all->places = to;
     all->words = words;
     /* what is no longer needed goes back where that is worth a copy */
     if (to < all->room - all->room / 4) {
-        int32_t *token = realloc(all->token, to * sizeof *token), *word = realloc(all->word, to * sizeof *word);
+        int32_t *token = realloc(all->token, to * sizeof *token), *heft = realloc(all->heft, to * sizeof *heft);
         all->token = token ? token : all->token;
-        all->word = word ? word : all->word;
-        all->budget.bytes -= (all->room - to) * (sizeof *token + sizeof *word);
+        all->heft = heft ? heft : all->heft;
+        all->budget.bytes -= (all->room - to) * (sizeof *token + sizeof *heft);
         all->room = to;
     }
 }
@@ -68,7 +65,7 @@ static void compact(learner *all) {
 static inline int count_one(learner *all, counting *now, waiting_pair one) {
     counted_pair *pair = counted_pairs_at(&now->table, one.key);
     if (!pair->key) {
-        if (counted_pairs_full(&now->table) && now->table.mask + 1 >= now->most)
+        if (counted_pairs_full(&now->table) && now->table.mask + 1 >= now->slots)
             return 0;
         if (!(pair = counted_pairs_put(&now->table, &all->budget, one.key)))
             return 0;
@@ -84,7 +81,8 @@ static int count_part(learner *all, counting *now, uint64_t part, uint64_t parts
     waiting_pair ahead[COUNTED_AHEAD];
     uint64_t seen = 0;
     int32_t left = SEPARATOR;
-    int run = 0; /* the last pair was of equal tokens, and counted */
+    const int dense = !all->rule.splits; /* `compact` closed the gaps */
+    int run = 0;                         /* the last pair was of equal tokens, and counted */
     memset(now->table.slots, 0, (now->table.mask + 1) * sizeof *now->table.slots);
     now->table.used = 0;
     for (uint64_t at = 1; at < all->places;) {
@@ -97,11 +95,11 @@ static int count_part(learner *all, counting *now, uint64_t part, uint64_t parts
                 if (seen++ >= COUNTED_AHEAD && !count_one(all, now, *next))
                     return 0;
                 counted_pairs_soon(&now->table, key);
-                *next = (waiting_pair){key, all->rule.disjoint && left == right && !run ? 0 : all->weight[all->word[at]]};
+                *next = (waiting_pair){key, all->rule.disjoint && left == right && !run ? 0 : weight_at(all, at)};
             }
         }
         left = right;
-        at += right < 0 ? 1 : width_at(all, at);
+        at += right < 0 || dense ? 1 : width_at(all, at);
     }
     for (uint64_t i = 0; i < COUNTED_AHEAD && i < seen; i++)
         if (!count_one(all, now, ahead[i]))
@@ -118,7 +116,7 @@ SORT(sort_counted, counted_pair, counts_more)
 
 /* Keep only the best half, and raise the floor above what falls out. 0 if all kept pairs tie, if fewer than `fewest`
    would be left, or if pairs that count `at_most` would fall out. */
-static int raise_floor(counting *now, uint64_t fewest, int64_t at_most) {
+static int raise_floor(counting *now) {
     sort_counted(NULL, now->kept, now->many, depth_for(now->many));
     uint64_t cut = now->many / 2;
     while (cut && now->kept[cut - 1].n == now->kept[cut].n)
@@ -130,23 +128,33 @@ static int raise_floor(counting *now, uint64_t fewest, int64_t at_most) {
         if (cut == now->many)
             return 0;
     }
-    if (cut < fewest || now->kept[cut].n >= at_most)
+    if (cut < now->fewest || now->kept[cut].n >= now->at_most)
         return 0;
-    now->floor = now->kept[cut].n + 1;
+    if (now->kept[cut].n >= now->floor)
+        now->floor = now->kept[cut].n + 1;
     now->many = cut;
     return 1;
 }
 
+/* What a pair has to count to become hot, if it is not needed otherwise: a share of the best count. */
+static int64_t lowest_hot(const learner *all, const counting *now) {
+    int64_t share = now->best / all->rule.ratio;
+    return share < now->at_most ? share : now->at_most;
+}
+
 /* Add the pairs of the table that count at least the floor to those that are kept; 0 if there is no room. */
-static int keep_best(learner *all, counting *now, int64_t at_most, uint64_t fewest) {
+static int keep_best(learner *all, counting *now) {
     for (uint64_t i = 0; i <= now->table.mask; i++) {
         const counted_pair *pair = now->table.slots + i;
         if (!pair->key || pair->n < now->floor || is_banned(all, pair->key) ||
             is_forbidden(all, left_of(pair->key), right_of(pair->key)))
             continue;
-        if (pair->n > now->best)
+        if (pair->n > now->best) {
             now->best = pair->n;
-        if (now->many == now->room && !raise_floor(now, fewest, at_most) &&
+            if (now->fewest == 1 && lowest_hot(all, now) > now->floor)
+                now->floor = lowest_hot(all, now);
+        }
+        if (now->many == now->room && !raise_floor(now) &&
             !budget_room(&all->budget, &now->kept, &now->room, now->many + 1, sizeof *now->kept))
             return 0;
         if (pair->n >= now->floor)
@@ -156,17 +164,17 @@ static int keep_best(learner *all, counting *now, int64_t at_most, uint64_t fewe
 }
 
 /* Keep all pairs that count at least the floor, best first; 0: `why` says why not. */
-static int count_all(learner *all, counting *now, uint64_t fewest, int64_t at_most) {
+static int count_all(learner *all, counting *now) {
     uint64_t room = budget_left(&all->budget), parts = 1;
-    now->most = LEAST_SLOTS;
-    while (now->most < all->places * 2 && now->most * 2 * sizeof *now->table.slots <= room / 3)
-        now->most *= 2;
-    uint64_t size = now->most, wanted = all->distinct + all->distinct / 2 + 1024;
+    now->slots = LEAST_SLOTS;
+    while (now->slots < all->places * 2 && now->slots * 2 * sizeof *now->table.slots <= room / 3)
+        now->slots *= 2;
+    uint64_t size = now->slots, wanted = all->distinct + all->distinct / 2 + 1024;
     while (size > LEAST_SLOTS && size / 2 > wanted)
         size /= 2;
     now->room = room / 6 / sizeof *now->kept;
-    if (now->room > all->rule.most_hot + all->rule.most_hot / 4)
-        now->room = all->rule.most_hot + all->rule.most_hot / 4;
+    if (now->room > now->most + now->most / 4)
+        now->room = now->most + now->most / 4;
     if (now->room < 8)
         now->room = 8;
     if (now->room > all->places + 1)
@@ -178,7 +186,7 @@ static int count_all(learner *all, counting *now, uint64_t fewest, int64_t at_mo
     int64_t least = now->floor;
     for (uint64_t part = 0; part < parts; part++) {
         if (!count_part(all, now, part, parts)) {
-            if (now->table.mask + 1 < now->most || (parts *= 2) > 1 << 20) {
+            if (now->table.mask + 1 < now->slots || (parts *= 2) > 1 << 20) {
                 all->budget.why = CORE_FULL;
                 return 0;
             }
@@ -188,7 +196,7 @@ static int count_all(learner *all, counting *now, uint64_t fewest, int64_t at_mo
             continue;
         }
         used += now->table.used;
-        if (!keep_best(all, now, at_most, fewest))
+        if (!keep_best(all, now))
             return 0;
     }
     all->distinct = used;
@@ -206,24 +214,23 @@ static uint64_t slots_for(uint64_t pairs) {
 }
 
 /* How many of the kept pairs become hot: down to a share of the best count, as far as they fit. 0: none, or no room. */
-static uint64_t choose_hot(learner *all, const counting *now, uint64_t stands, uint64_t fewest, int64_t at_most) {
-    uint64_t room = budget_left(&all->budget);
-    int64_t low = now->best / all->rule.ratio < at_most ? now->best / all->rule.ratio : at_most;
-    uint64_t places = stands + 64, many = 0;
+static uint64_t choose_hot(learner *all, const counting *now, uint64_t stands) {
+    uint64_t room = budget_left(&all->budget), places = stands + 64, many = 0;
+    int64_t low = lowest_hot(all, now);
     while (many < now->many) {
         int64_t n = now->kept[many].n;
         uint64_t stop = many;
         for (; stop < now->many && now->kept[stop].n == n; stop++) /* pairs that tie become hot together */
             places += now->kept[stop].places + 2;
         uint64_t needed = slots_for(stop) * sizeof(hot_pair) + stop * sizeof(heap_entry) + places * sizeof(uint32_t);
-        int must = many < fewest || n >= at_most;
+        int must = many < now->fewest || n >= now->at_most;
         if (needed > room - room / 16 || places > UINT32_MAX) /* places are numbered in 32 bits */
             break;
-        if (!must && (n < low || stop > all->rule.most_hot || needed > room / 2))
+        if (!must && (n < low || stop > now->most || needed > room / 2))
             break;
         many = stop;
     }
-    if (many < now->many && (many < fewest || now->kept[many].n >= at_most || !many)) {
+    if (many < now->many && (many < now->fewest || now->kept[many].n >= now->at_most || !many)) {
         all->budget.why = CORE_FULL;
         return 0;
     }
@@ -262,6 +269,7 @@ static int deal_out(learner *all, const counting *now, uint64_t many, uint64_t s
 }
 
 static void place_all(learner *all) {
+    const int dense = !all->rule.splits;
     uint64_t before = 0;
     for (uint64_t at = 1; at < all->places;) {
         int32_t id = all->token[at];
@@ -275,10 +283,10 @@ static void place_all(learner *all) {
             if (slot && slot->head)
                 put_place(all, slot->head, before);
         }
-        if (all->rule.splits && all->tokens[id].stands.head)
+        if (!dense && all->tokens[id].stands.head)
             put_place(all, all->tokens[id].stands.head, at);
         before = at;
-        at += width_at(all, at);
+        at += dense ? 1 : width_at(all, at);
     }
     all->told.looked += (int64_t)all->places;
 }
@@ -286,18 +294,22 @@ static void place_all(learner *all) {
 /* Count all pairs and make those hot that count enough: at least `fewest` pairs if there are so many, and all that
    count `at_most` or more. 0: `why` says why not. */
 static int learn_fill(learner *all, uint64_t fewest, int64_t at_most) {
-    counting now = {0};
+    counting now = {.fewest = fewest, .at_most = at_most};
     learn_drop_index(all);
     compact(all);
     uint64_t stands = 0;
     now.floor = at_most < all->rule.at_least ? at_most : all->rule.at_least;
-    int done = count_all(all, &now, fewest, at_most);
+    int64_t wanted = all->enough - living_tokens(all); /* about as many pairs are merged as become hot */
+    now.most = wanted > MANY_HOT / 2 ? 2 * (uint64_t)wanted : MANY_HOT;
+    if (now.most > all->rule.most_hot)
+        now.most = all->rule.most_hot;
+    int done = count_all(all, &now);
     budget_give(&all->budget, now.table.slots, (now.table.mask + 1) * sizeof *now.table.slots);
     if (done && all->rule.splits)
         stands = learn_count_stands(all);
-    uint64_t many = done ? choose_hot(all, &now, stands, fewest, at_most) : 0;
+    uint64_t many = done ? choose_hot(all, &now, stands) : 0;
     done = done && (many || !now.many) && deal_out(all, &now, many, stands);
-    all->floor = many < now.many ? now.kept[many].n + 1 : now.floor;
+    all->floor = many < now.many && now.kept[many].n >= now.floor ? now.kept[many].n + 1 : now.floor;
     budget_give(&all->budget, now.kept, now.room * sizeof *now.kept);
     if (all->rule.splits)
         for (int64_t id = 0; id < all->told.next_id; id++)

@@ -1,5 +1,7 @@
 /* Merging a pair at all its places, splitting a deleted token, and what both do to the counts of pairs. See learn.h. */
 
+enum { PLACES_AHEAD = 16 }; /* a place is fetched so many places before it is needed */
+
 static inline void lose_count(learner *all, uint64_t key, int64_t n) {
     hot_pair *slot = hot_pairs_find(&all->hot, key);
     if (slot && !(slot->flags & PAIR_REFUSED))
@@ -42,7 +44,7 @@ static void recount_runs(learner *all, const uint32_t *places, uint32_t many, in
         if (places[i] < end)
             continue; /* in a word that was looked at already */
         uint64_t at = places[i];
-        int64_t n = all->weight[all->word[at]];
+        int64_t n = weight_at(all, at);
         while (all->token[place_before(all, at)] != SEPARATOR)
             at = place_before(all, at);
         int run = 0;
@@ -129,33 +131,53 @@ static void take_noted(learner *all) {
 
 /* ------------------------------------------------------------------ a merge */
 
-/* Write the new token at all places where the pair still stands, from the left; pairs with neighbours lose their
-   counts. The list keeps the places where the token was made. Returns how often that was, by weight. */
-static int64_t rewrite_places(learner *all, uint64_t key, int32_t id, uint32_t head) {
+static inline void count_born(learner *all, tally *one, int32_t touched, uint64_t *many, int64_t n) {
+    if (!one->places++)
+        all->touched[(*many)++] = touched;
+    one->n += n;
+}
+
+/* Write the new token at all places where the pair still stands, from the left. The list keeps the places where the
+   token was made. Returns how often that was, by weight. A token that stands nowhere else has its neighbours counted:
+   `*touched` of them. For others, and in runs of equal tokens, pairs lose their counts here; else in bear_pairs. */
+static int64_t rewrite_places(learner *all, uint64_t key, int32_t id, int known, uint32_t head, uint64_t *touched) {
     int32_t a = left_of(key), b = right_of(key);
     uint32_t *places = all->arena + head + 2, many = all->arena[head + 1], kept = 0;
     uint64_t end = 0; /* of the last token made */
     int64_t made = 0;
-    for (uint32_t i = 0; i < many; i++) {
-        if (i + 12 < many) {
-            SOON(all->token + places[i + 12]);
-            SOON(all->word + places[i + 12]);
+    int run = 0, loses = known == TOKEN_LIVING || all->rule.disjoint;
+    for (uint64_t soon = 0; soon < (uint64_t)many + PLACES_AHEAD; soon++) {
+        if (soon < many) {
+            SOON(all->token + places[soon]);
+            SOON(all->heft + places[soon]);
         }
-        uint64_t at = places[i];
+        if (soon < PLACES_AHEAD)
+            continue;
+        uint64_t at = places[soon - PLACES_AHEAD];
         if (all->token[at] != a)
             continue;
         uint64_t second = at + width_at(all, at);
         if (all->token[second] != b)
             continue;
         uint64_t behind = second + width_at(all, second), before = place_before(all, at);
-        int64_t n = all->weight[all->word[at]];
+        int64_t n = weight_at(all, at);
         int32_t left = all->token[before], right = all->token[behind];
         /* if the last token made ends here, the pair across this border was lost when that token was made */
-        if (left >= 0 && at != end && !(left == a && a == b) &&
+        if (loses && left >= 0 && at != end && !(left == a && a == b) &&
             !(all->rule.disjoint && left == a && run_back(all, at) & 1))
             lose_count(all, pair_key(left, a), n);
-        if (right >= 0 && !(right == b && a == b) && !(all->rule.disjoint && right == b && run_on(all, second) & 1))
+        if (loses && right >= 0 && !(right == b && a == b) &&
+            !(all->rule.disjoint && right == b && run_on(all, second) & 1))
             lose_count(all, pair_key(b, right), n);
+        if (known != TOKEN_LIVING) {
+            int again = right == a && all->token[behind + width_at(all, behind)] == b; /* it is made behind this one too */
+            run = again && !run;
+            if (right >= 0)
+                count_born(all, all->behind + (again ? id : right), again ? id : right, touched,
+                           all->rule.disjoint && again && !run ? 0 : n);
+            if (left >= 0 && at != end)
+                count_born(all, all->in_front + left, ~left, touched, n);
+        }
         all->token[second] = COVERED;
         put_token(all, at, id, (uint32_t)(behind - at));
         places[kept++] = (uint32_t)at;
@@ -166,12 +188,6 @@ static int64_t rewrite_places(learner *all, uint64_t key, int32_t id, uint32_t h
     all->told.executed += kept;
     all->arena[head + 1] = kept;
     return made;
-}
-
-static void count_born(learner *all, tally *one, int32_t touched, uint64_t *many, int64_t n) {
-    if (!one->places++)
-        all->touched[(*many)++] = touched;
-    one->n += n;
 }
 
 /* A pair of the new token becomes hot if it counts enough. */
@@ -194,44 +210,34 @@ static int bear_pair(learner *all, uint64_t key, tally *one, int known) {
     return learn_push(all, one->n, key);
 }
 
-/* Count the pairs of a token that stands nowhere else, and keep the places of those that become hot. */
-static void bear_pairs(learner *all, int32_t id, int known, uint32_t head) {
-    uint32_t many = all->arena[head + 1];
-    uint64_t touched = 0;
-    for (int dealing = 0; dealing < 2; dealing++) {
-        const uint32_t *places = all->arena + head + 2;
-        uint64_t end = 0;
-        int run = 0;
-        for (uint32_t i = 0; i < many; i++) {
-            uint64_t at = places[i], behind = at + width_at(all, at), before = place_before(all, at);
-            int32_t left = all->token[before], right = all->token[behind];
-            run = right == id && !run;
-            if (dealing) {
-                uint32_t list;
-                if (right >= 0 && (list = all->behind[right].head))
-                    all->arena[list + 2 + all->arena[list + 1]++] = (uint32_t)at;
-                if (left >= 0 && at != end && (list = all->in_front[left].head))
-                    all->arena[list + 2 + all->arena[list + 1]++] = (uint32_t)before;
-            } else {
-                int64_t n = all->weight[all->word[at]];
-                if (right >= 0)
-                    count_born(all, all->behind + right, right, &touched,
-                               all->rule.disjoint && right == id && !run ? 0 : n);
-                if (left >= 0 && at != end)
-                    count_born(all, all->in_front + left, ~left, &touched, n);
-            }
-            end = behind;
-        }
-        for (uint64_t i = 0; i < touched; i++) {
-            int32_t other = all->touched[i];
-            int front = other < 0;
-            tally *one = front ? all->in_front + ~other : all->behind + other;
-            if (dealing)
-                *one = (tally){0, 0, 0};
-            else if (all->filled && !bear_pair(all, front ? pair_key(~other, id) : pair_key(id, other), one, known))
-                all->filled = 0;
-        }
+/* Pairs of a token that stands nowhere else, as they were counted: pairs of its parts lose as much, and the places of
+   those that become hot are kept. */
+static void bear_pairs(learner *all, uint64_t key, int32_t id, int known, uint32_t head, uint64_t touched) {
+    uint32_t many = all->arena[head + 1], lists = 0; /* lists: above 0 if there is one */
+    int32_t a = left_of(key), b = right_of(key);
+    for (uint64_t i = 0; i < touched; i++) {
+        int32_t other = all->touched[i];
+        tally *one = other < 0 ? all->in_front + ~other : all->behind + other;
+        if (!all->rule.disjoint)
+            lose_count(all, other < 0 ? pair_key(~other, a) : pair_key(b, other == id ? a : other), one->n);
+        if (all->filled && !bear_pair(all, other < 0 ? pair_key(~other, id) : pair_key(id, other), one, known))
+            all->filled = 0;
+        lists |= one->head;
     }
+    const uint32_t *places = all->arena + head + 2;
+    uint64_t end = 0;
+    for (uint32_t i = 0; lists && i < many; i++) {
+        uint64_t at = places[i], behind = at + width_at(all, at), before = place_before(all, at);
+        int32_t left = all->token[before], right = all->token[behind];
+        uint32_t list;
+        if (right >= 0 && (list = all->behind[right].head))
+            put_place(all, list, at);
+        if (left >= 0 && at != end && (list = all->in_front[left].head))
+            put_place(all, list, before);
+        end = behind;
+    }
+    for (uint64_t i = 0; i < touched; i++)
+        *(all->touched[i] < 0 ? all->in_front + ~all->touched[i] : all->behind + all->touched[i]) = (tally){0, 0, 0};
 }
 
 /* Add to the pairs of a token that was alive already what its new places count. */
@@ -240,7 +246,7 @@ static void add_pairs(learner *all, int32_t id, uint32_t head) {
     uint64_t end = 0;
     for (uint32_t i = 0; i < all->arena[head + 1]; i++) {
         uint64_t at = places[i], behind = at + width_at(all, at), before = place_before(all, at);
-        int64_t n = all->weight[all->word[at]];
+        int64_t n = weight_at(all, at);
         int32_t left = all->token[before], right = all->token[behind];
         if (right >= 0 && !(all->rule.disjoint && right == id))
             note_place(all, pair_key(id, right), at, n);
@@ -270,17 +276,18 @@ static int64_t learn_merge(learner *all, uint64_t key, int32_t id, int known, ui
         drop_stale(all, head, left_of(key), right_of(key));
         recount_runs(all, all->arena + head + 2, all->arena[head + 1], id, 0);
     }
-    int64_t made = rewrite_places(all, key, id, head);
+    uint64_t touched = 0;
+    int64_t made = rewrite_places(all, key, id, known, head, &touched);
+    if (known == TOKEN_LIVING)
+        add_pairs(all, id, head);
+    else
+        bear_pairs(all, key, id, known, head, touched);
     hot_pair *slot = hot_pairs_find(&all->hot, key);
     if (slot) {
         slot->n = 0;
         slot->head = 0;
         slot->flags &= ~(uint32_t)PAIR_BOUND;
     }
-    if (known == TOKEN_LIVING)
-        add_pairs(all, id, head);
-    else
-        bear_pairs(all, id, known, head);
     if (all->rule.splits && (all->bases || is_learned(all, id))) { /* the list becomes one of the token */
         all->arena[head] = all->tokens[id].stands.head;
         all->tokens[id].stands.head = head;
@@ -321,7 +328,7 @@ static int learn_split(learner *all, int32_t id, const int32_t *parts, int64_t m
         recount_runs(all, places, found, -1, 0);
     for (uint32_t i = 0; i < found; i++) {
         uint64_t at = places[i], behind = at + size, before = place_before(all, at);
-        int64_t n = all->weight[all->word[at]];
+        int64_t n = weight_at(all, at);
         int32_t left = all->token[before], right = all->token[behind];
         if (left >= 0 && at != end) /* else `left` is a part of a token just split, which took the pair away */
             lose_count(all, pair_key(left, id), n);
@@ -336,7 +343,7 @@ static int learn_split(learner *all, int32_t id, const int32_t *parts, int64_t m
     end = 0;
     for (uint32_t i = 0; i < found; i++) {
         uint64_t at = places[i], behind = at + size, before = place_before(all, at);
-        int64_t n = all->weight[all->word[at]];
+        int64_t n = weight_at(all, at);
         if (at == end)
             before = 0; /* the pair across this border was added from its left side */
         for (int64_t part = 0; part <= many; part++) {

@@ -39,7 +39,7 @@ static void settle(learner *all, hot_pair *slot, uint32_t head) {
         run = equal && places[i] == end && !run;
         end = places[i] + width_at(all, places[i]);
         if (!run)
-            slot->n += all->weight[all->word[places[i]]];
+            slot->n += weight_at(all, places[i]);
     }
     slot->head = head;
     slot->flags &= ~(uint32_t)PAIR_BOUND;

@@ -5,7 +5,7 @@ EXPORT void learner_free(learner *all) {
         return;
     learn_drop_index(all);
     void *arrays[] = {
-        all->token, all->word, all->weight, all->tokens, all->in_front, all->behind,
+        all->token, all->heft, all->weight, all->tokens, all->in_front, all->behind,
         all->touched, all->banned.slots, all->deleted[0].parts, all->deleted[1].parts, all->spelled.text, all->spelled.ends,
         all->spelled.numbers.slots, all->blocked.text, all->blocked.ends, all->blocked.numbers.slots,
     };
@@ -20,6 +20,7 @@ EXPORT learner *learner_new(uint64_t limit, const learn_rule *rule) {
         return NULL;
     all->budget.limit = limit;
     all->rule = *rule;
+    all->enough = INT64_MAX;
     if (key_counts_size(&all->banned, &all->budget, FIRST_PAIRS))
         return all;
     free(all);
@@ -78,14 +79,25 @@ EXPORT int learner_room(learner *all, int64_t places, int64_t words) {
     if (needed > INT32_MAX)
         return CORE_FULL;
     if (!budget_room(&all->budget, &all->token, &room, needed, sizeof *all->token) ||
-        !budget_room(&all->budget, &all->word, &same, needed, sizeof *all->word) ||
+        !budget_room(&all->budget, &all->heft, &same, needed, sizeof *all->heft) ||
         !budget_room(&all->budget, &all->weight, &all->words_room, (uint64_t)words + 1, sizeof *all->weight))
         return all->budget.why;
     all->room = needed;
     all->places = 1;
     all->token[0] = SEPARATOR;
-    all->word[0] = 0;
+    all->heft[0] = 0;
     return CORE_OK;
+}
+
+/* The number of a weight, for which there is room. */
+static int32_t number_weight(learner *all, int64_t weight) {
+    int32_t *shared = weight >= 0 && weight < SHARED_WEIGHTS ? all->shared + weight : NULL;
+    if (shared && *shared)
+        return *shared;
+    all->weight[++all->weights] = weight;
+    if (shared)
+        *shared = (int32_t)all->weights;
+    return (int32_t)all->weights;
 }
 
 /* Add words, for which there must be room; those of fewer than `shortest` symbols are left out. */
@@ -94,6 +106,9 @@ EXPORT int learner_words(learner *all, int64_t many, const int32_t *symbols, con
     for (int64_t i = 0; i < many; i++) {
         if (offsets[i + 1] - offsets[i] < shortest)
             continue;
+        if (all->words + 1 >= all->words_room)
+            return CORE_DAMAGED;
+        int32_t heft = number_weight(all, weights[i]);
         for (int64_t at = offsets[i] - offsets[0]; at < offsets[i + 1] - offsets[0]; at++) {
             int32_t id = symbols[at];
             uint32_t width = id >= 0 && id < all->told.next_id ? (all->rule.splits ? (uint32_t)all->tokens[id].size : 1) : 0;
@@ -101,15 +116,15 @@ EXPORT int learner_words(learner *all, int64_t many, const int32_t *symbols, con
                 return CORE_DAMAGED;
             for (uint32_t k = 0; k < width; k++) {
                 all->token[all->places + k] = COVERED;
-                all->word[all->places + k] = (int32_t)all->words;
+                all->heft[all->places + k] = heft;
             }
             put_token(all, all->places, id, width);
             all->places += width;
         }
-        if (all->places >= all->room || all->words >= all->words_room)
+        if (all->places >= all->room)
             return CORE_DAMAGED;
-        all->weight[all->words] = weights[i];
-        all->word[all->places] = (int32_t)all->words++;
+        all->words++;
+        all->heft[all->places] = heft;
         all->token[all->places++] = SEPARATOR;
     }
     return CORE_OK;
@@ -134,7 +149,7 @@ EXPORT int64_t learner_take(const learner *all, int64_t from, int64_t room, int6
             break;
         }
         many += length;
-        weights[words++] = all->weight[all->word[next]];
+        weights[words++] = weight_at(all, next);
         offsets[words] = many;
     }
     told[0] = many;

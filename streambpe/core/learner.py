@@ -22,6 +22,7 @@ from streambpe.errors import CoreError
 DONE, NONE_LEFT, ASK, OUT, LIVING, UNFIT = range(6)
 FULL = -1
 MOST_HOT = 1 << 20
+FLOOR_RATIO = 128
 TIES_IDS, TIES_BYTES, TIES_PLACES = range(3)
 _ERRORS = {-2: "the system gave no memory", -3: "there are more than 2^31 tokens", -4: "its input is damaged"}
 _DELETE, _VETO = 1, 2
@@ -50,7 +51,7 @@ class Rule(msgspec.Struct, frozen=True):
     keeps: bool = False  # words are chains of a stage: none is dropped, and a merge that makes a living token ends the
     # call even with deletions
     most_hot: int = MOST_HOT  # pairs in the index, about
-    ratio: int = 32  # the index reaches down to the best count divided by this
+    ratio: int = FLOOR_RATIO  # the index reaches down to the best count divided by this
 
 
 class Deletion(NamedTuple):

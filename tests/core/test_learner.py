@@ -56,7 +56,7 @@ def words_for(rng):
 
 def small_index(rng):
     """Options with which pairs are counted again and again, and most of them are cold."""
-    ratio, most = rng.choice([2, 3, 32]), rng.choice([None, 1, 2, 5, 20])
+    ratio, most = rng.choice([2, 3, 32, 128]), rng.choice([None, 1, 2, 5, 20])
     return {"hot_pairs": most, "floor_ratio": ratio, "candidates": rng.choice([1, 3, 2048])}
 
 
@@ -140,6 +140,26 @@ def test_the_limit_is_kept_or_told():
             assert not figures.pending
     assert told_full > 1
     assert counted > 0
+
+
+def test_few_merges_need_few_pairs():
+    """90 000 pairs, of which some tie: as many are kept as the tokens that are wanted need, and then more."""
+    rng = np.random.default_rng(1)
+    pairs, weights = np.arange(90_000), rng.integers(1, 5_000, 90_000)
+    learner = Learner(Rule(first_id=300, ratio=1 << 40), 1 << 26)
+    learner.add_tokens([b"%d." % number for number in range(300)], np.ones(300, np.int64))
+    learner.make_room(180_000, 90_000)
+    symbols = np.stack((pairs // 300, pairs % 300), axis=1).astype(np.int32).ravel()
+    learner.add_words(symbols, np.arange(0, 180_001, 2), weights, 2)
+    best = np.lexsort((pairs, -weights))
+    for wanted, hot in ((500, 1 << 16), (80_000, 90_000)):
+        learned, refills = learner.learn(wanted, wanted), learner.figures.refills
+        some = best[:wanted] if wanted == 500 else best[500 : 500 + len(learned.n)]
+        assert learned.left.tolist() == (pairs[some] // 300).tolist()
+        assert learned.right.tolist() == (pairs[some] % 300).tolist()
+        assert learned.n.tolist() == weights[some].tolist()
+        assert learner.figures.hot <= hot
+        assert refills == 1 or wanted > 500
 
 
 def test_tables_of_tokens_grow_where_twice_as_much_is_too_much():

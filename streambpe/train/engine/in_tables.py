@@ -63,6 +63,7 @@ _MOST_BLOCK, _LEAST_BLOCK = 1 << 20, 1 << 12  # rows
 _CACHE_SHARE = 3  # of the memory: blocks that need not be read again take one part
 _DUCKDB_SHARE = 4
 _MOST_BEST = 1 << 16  # pairs in memory after they were read from the table; twice as many are too many
+_FLOOR_RATIO = 32  # of those, the ones that count less than the best count over this are left out
 _PAIR_BYTES = 250  # of one in memory
 _MOST_WAITING = 1 << 17  # changes of pairs until they are added up, or merged into the table
 _EMPTY_SHARE = 4  # a block is written without its empty rows when one in so many is empty
@@ -195,7 +196,7 @@ class TableLearning(Learning):
         with incoming(self._con, pl.DataFrame({"id": np.arange(len(label)), "label": label})):
             frame = query_frame(self._con, "learning/best_pairs", at_least=self._at_least, most=most)
         key, n = _keys_of(frame), frame["n"].to_numpy()
-        good = int(np.count_nonzero(n > n[0] // self.state.options.floor_ratio)) if len(n) else 0
+        good = int(np.count_nonzero(n > n[0] // (self.state.options.floor_ratio or _FLOOR_RATIO))) if len(n) else 0
         cut = max(good, fewest)  # those that count much less would change often until they are wanted
         self.best.fill(key[:cut], n[:cut], self._at_least, is_all=len(n) < most and len(n) <= cut)
         record.refills += 1

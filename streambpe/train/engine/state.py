@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streambpe.arrays import Bool, Int64
-from streambpe.core.learner import MOST_HOT, Deletion, Learned, Learner, Rule
+from streambpe.core.learner import FLOOR_RATIO, MOST_HOT, Deletion, Learned, Learner, Rule
 from streambpe.train.engine.deletion import LivingTokens
 from streambpe.train.engine.rules import EngineOptions, PairRule
 from streambpe.train.engine.ties import TieOrder
@@ -206,7 +206,7 @@ class State:
             splits=not stage,
             keeps=stage,
             most_hot=options.hot_pairs or MOST_HOT,
-            ratio=options.floor_ratio,
+            ratio=options.floor_ratio or FLOOR_RATIO,
         )
         tables = kinds = None
         if isinstance(self.rule, WholeCharacterRule):
