@@ -76,7 +76,7 @@ EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, in
         return CORE_DAMAGED;
     table->marked = preset == WHITESPACE;
     while (p < end) {
-        waiting_chunk waiting[WAITING];
+        chunk_key waiting[WAITING];
         int n = 0, done;
         while (n < WAITING && p < end) {
             if (!stop) {
@@ -89,12 +89,11 @@ EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, in
                 p = split(classes, chunk, stop, &memo);
                 if (table->marked && is(classes, chunk, stop, SPACE))
                     continue;
-                uint64_t length = (uint64_t)(p - chunk), key = table_key(chunk, length, end);
-                table_soon(table, length, key);
-                waiting[n++] = (waiting_chunk){chunk, length, key, 1};
+                waiting[n] = table_key(chunk, (uint64_t)(p - chunk), end);
+                table_soon(table, waiting + n++);
             } else {
                 if (*stop == DOCUMENT_END && ids)
-                    waiting[n++] = (waiting_chunk){0};
+                    waiting[n++] = (chunk_key){0};
                 p = stop + 1;
                 stop = NULL;
             }
@@ -114,7 +113,8 @@ EXPORT int table_add(chunk_table *table, const int64_t *offsets, const uint8_t *
     for (; *at < size; ++*at) {
         const uint8_t *chunk = bytes + offsets[*at];
         uint64_t length = (uint64_t)(offsets[*at + 1] - offsets[*at]);
-        int failed = table_add_one(table, chunk, length, table_key(chunk, length, bytes + offsets[size]), n[*at]);
+        chunk_key key = table_key(chunk, length, bytes + offsets[size]);
+        int failed = table_add_one(table, &key, n[*at]);
         if (failed)
             return failed;
     }
