@@ -27,19 +27,20 @@ EXPORT const char *core_prototypes(void) {
 
 /* Set to 1 the pages (one byte for 256 code points) that the text needs and that are 0 so far. Returns how many. */
 EXPORT int64_t pages_needed(const uint8_t *text, int64_t size, uint8_t *pages) {
+    const uint8_t *end = text + size, *next;
     int64_t needed = 0;
-    const uint8_t *p = text, *end = text + size;
-    while (p < end) {
-        uint64_t eight;
-        while (end - p >= 8 && (memcpy(&eight, p, 8), !(eight & 0x8080808080808080ull)))
-            p += 8;
-        while (p < end && *p < 0x80)
-            p++;
-        if (p == end)
-            break;
-        uint32_t page = utf8_point(p, end, &p) >> 8;
-        if (page < NO_POINT >> 8 && !pages[page])
-            pages[page] = 1, needed++;
+    for (int64_t at = 0; at < size; at += 8) {
+        uint64_t eight = 0;
+        if (size - at >= 8)
+            memcpy(&eight, text + at, 8);
+        else
+            memcpy(&eight, text + at, (size_t)(size - at));
+        /* bytes whose two highest bits are set begin a character beyond ASCII */
+        for (uint64_t leads = eight & eight << 1 & 0x8080808080808080ull; leads; leads &= leads - 1) {
+            uint32_t page = utf8_point(text + at + __builtin_ctzll(leads) / 8, end, &next) >> 8;
+            if (page < NO_POINT >> 8 && !pages[page])
+                pages[page] = 1, needed++;
+        }
     }
     return needed;
 }
