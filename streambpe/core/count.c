@@ -27,19 +27,20 @@ EXPORT const char *core_prototypes(void) {
 
 /* Set to 1 the pages (one byte for 256 code points) that the text needs and that are 0 so far. Returns how many. */
 EXPORT int64_t pages_needed(const uint8_t *text, int64_t size, uint8_t *pages) {
+    const uint8_t *end = text + size, *next;
     int64_t needed = 0;
-    const uint8_t *p = text, *end = text + size;
-    while (p < end) {
-        uint64_t eight;
-        while (end - p >= 8 && (memcpy(&eight, p, 8), !(eight & 0x8080808080808080ull)))
-            p += 8;
-        while (p < end && *p < 0x80)
-            p++;
-        if (p == end)
-            break;
-        uint32_t page = utf8_point(p, end, &p) >> 8;
-        if (page < NO_POINT >> 8 && !pages[page])
-            pages[page] = 1, needed++;
+    for (int64_t at = 0; at < size; at += 8) {
+        uint64_t eight = 0;
+        if (size - at >= 8)
+            memcpy(&eight, text + at, 8);
+        else
+            memcpy(&eight, text + at, (size_t)(size - at));
+        /* bytes whose two highest bits are set begin a character beyond ASCII */
+        for (uint64_t leads = eight & eight << 1 & 0x8080808080808080ull; leads; leads &= leads - 1) {
+            uint32_t page = utf8_point(text + at + __builtin_ctzll(leads) / 8, end, &next) >> 8;
+            if (page < NO_POINT >> 8 && !pages[page])
+                pages[page] = 1, needed++;
+        }
     }
     return needed;
 }
@@ -76,7 +77,7 @@ EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, in
         return CORE_DAMAGED;
     table->marked = preset == WHITESPACE;
     while (p < end) {
-        waiting_chunk waiting[WAITING];
+        chunk_key waiting[WAITING];
         int n = 0, done;
         while (n < WAITING && p < end) {
             if (!stop) {
@@ -89,12 +90,11 @@ EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, in
                 p = split(classes, chunk, stop, &memo);
                 if (table->marked && is(classes, chunk, stop, SPACE))
                     continue;
-                uint64_t length = (uint64_t)(p - chunk), key = table_key(chunk, length, end);
-                table_soon(table, length, key);
-                waiting[n++] = (waiting_chunk){chunk, length, key, 1};
+                waiting[n] = table_key(chunk, (uint64_t)(p - chunk), end);
+                table_soon(table, waiting + n++);
             } else {
                 if (*stop == DOCUMENT_END && ids)
-                    waiting[n++] = (waiting_chunk){0};
+                    waiting[n++] = (chunk_key){0};
                 p = stop + 1;
                 stop = NULL;
             }
@@ -114,7 +114,8 @@ EXPORT int table_add(chunk_table *table, const int64_t *offsets, const uint8_t *
     for (; *at < size; ++*at) {
         const uint8_t *chunk = bytes + offsets[*at];
         uint64_t length = (uint64_t)(offsets[*at + 1] - offsets[*at]);
-        int failed = table_add_one(table, chunk, length, table_key(chunk, length, bytes + offsets[size]), n[*at]);
+        chunk_key key = table_key(chunk, length, bytes + offsets[size]);
+        int failed = table_add_one(table, &key, n[*at]);
         if (failed)
             return failed;
     }

@@ -133,13 +133,8 @@ typedef struct {
     int marked;         /* U+2581 stands before it */
 } chunk_look;
 
-static const uint8_t chunk_mask[64] = {
-    255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
-    255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
-};
-
 /* The chunk as four words, zeros behind it. */
-static inline void chunk_key(uint64_t key[4], const uint8_t *chunk, uint64_t length, const uint8_t *end, int marked) {
+static inline void cached_key(uint64_t key[4], const uint8_t *chunk, uint64_t length, const uint8_t *end, int marked) {
     if (end - chunk >= 32) {
         uint64_t mask[4];
         memcpy(key, chunk, 32);
@@ -168,7 +163,7 @@ static inline void chunk_at(const encoder *encoder, const uint8_t *chunk, uint64
     look->marked = marked;
     look->slot = NULL;
     if (length - 1 < CACHED_BYTES) {
-        chunk_key(look->key, chunk, length, end, marked);
+        cached_key(look->key, chunk, length, end, marked);
         look->slot = encoder->cache + (cache_place(look->key) & (encoder->sets - 1)) * 2;
         SOON(look->slot);
         SOON(look->slot + 1);

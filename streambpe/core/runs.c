@@ -49,17 +49,15 @@ EXPORT int64_t run_goes_on(const pair_table *pairs, const uint8_t *open_right, c
 EXPORT int count_runs(chunk_table *table, const pair_table *pairs, const uint8_t *open_right, const uint8_t *open_left,
                       const int32_t *symbols, int64_t size, int open_end, int64_t *at) {
     kept_pairs kept = {pairs, open_right, open_left, 0};
-    waiting_chunk waiting[WAITING];
+    chunk_key waiting[WAITING];
     int n = 0;
     int64_t i = *at, many = 0;
     for (;;) {
         int64_t end = i < size ? run_end(&kept, symbols, i, size) : 0;
         int ended = i >= size || (open_end && end == size && symbols[i] >= 0);
         if (!ended && end > i + 1) {
-            const uint8_t *bytes = (const uint8_t *)(symbols + i);
-            uint64_t length = (uint64_t)(end - i) * 4, key = chunk_hash(bytes, length);
-            table_soon(table, length, key);
-            waiting[n++] = (waiting_chunk){bytes, length, key, 1};
+            waiting[n] = long_key((const uint8_t *)(symbols + i), (uint64_t)(end - i) * 4);
+            table_soon(table, waiting + n++);
         }
         if (ended || n == WAITING) {
             int done = count_waiting(table, waiting, n, &many, NULL);
@@ -87,7 +85,7 @@ EXPORT int64_t sort_all_runs(chunk_table *table) {
 EXPORT int64_t runs_bytes(const chunk_table *table, int64_t first, int64_t stop) {
     int64_t bytes = 0;
     for (int64_t i = first; i < stop; i++)
-        bytes += table->longs.slots[i].length;
+        bytes += long_length(long_text(table->text, table->slots + i));
     return bytes;
 }
 
@@ -96,12 +94,14 @@ EXPORT int64_t runs_bytes(const chunk_table *table, int64_t first, int64_t stop)
 EXPORT void runs_some(const chunk_table *table, int64_t first, int64_t stop, int64_t *by, int64_t *ends, uint8_t *bytes,
                       int64_t *n) {
     for (int64_t i = 0, at = 0; first + i < stop; i++) {
-        const long_slot *slot = table->longs.slots + first + i;
+        const chunk_slot *slot = table->slots + first + i;
         if (first + i + PAIRS_AHEAD < stop)
-            SOON(table->text + slot[PAIRS_AHEAD].at);
-        memcpy(bytes + at, table->text + slot->at, slot->length);
-        at += slot->length;
-        by[i] = (int64_t)(slot->key >> 1);
+            SOON(long_text(table->text, slot + PAIRS_AHEAD));
+        const uint8_t *run = long_text(table->text, slot);
+        uint64_t length = long_length(run);
+        memcpy(bytes + at, run, length);
+        at += length;
+        by[i] = (int64_t)(slot->low >> 1);
         ends[i] = at;
         n[i] = slot->n;
     }

@@ -77,9 +77,8 @@ EXPORT int count_chains(chunk_table *table, const pair_table *links, const uint8
         }
         int64_t end = chain_end(&rule, column, i);
         if (end > i) {
-            const uint8_t *chain = keys + i * wide;
-            uint64_t length = (uint64_t)((end - i) * wide), key = table_key(chain, length, keys + size * wide);
-            int failed = table_add_one(table, chain, length, key, weights[word]);
+            chunk_key chain = table_key(keys + i * wide, (uint64_t)((end - i) * wide), keys + size * wide);
+            int failed = table_add_one(table, &chain, weights[word]);
             if (failed) {
                 state[0] = i, state[1] = word;
                 return failed;

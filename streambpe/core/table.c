@@ -1,32 +1,28 @@
 /* Distinct chunks of text, each with a number: how often it occurred, or its place in the order of first occurrence.
 
-   Chunks of at most 7 bytes stand in a table of keys that hold them whole, their length in the top byte:
+   A slot takes 24 bytes. A chunk of at most 15 bytes stands in it whole, its length in the top byte:
 
-       " the"  ->  0x04 00 00 00 65 68 74 20      one slot of 16 bytes, no text elsewhere
+       " the"  ->  low 0x00 00 00 00 65 68 74 20   high 0x04 00 00 00 00 00 00 00
 
-   Longer ones stand in a second table by their hash; their bytes lie one behind the other in `text`. Four in five
-   chunks of English are short, and finding and counting one touches a single cache line. The mark that some words have
-   before them is in neither: it is put there when they are taken out.
+   A longer one stands there by its hash; its bytes lie elsewhere, in `text`, behind eight bytes of length. Nearly all
+   chunks of English are short, and finding and counting one seldom touches more than one cache line. The mark that some
+   words have before them is not there: it is put there when they are taken out.
 
    Judge: tests/text/test_chunker.py, Counter and sorted. */
 
 #define WORD_MARK "\xE2\x96\x81"
+#define LONG_CHUNK ((uint64_t)255 << 56)
 
-enum { MARK_BYTES = 3, SHORT_BYTES = 7, FIRST_SLOTS = 1 << 10, FIRST_TEXT = 1 << 14 };
+enum { MARK_BYTES = 3, SHORT_BYTES = 15, LENGTH_BYTES = 8, FIRST_SLOTS = 1 << 10, FIRST_TEXT = 1 << 14 };
 
 typedef struct {
-    uint64_t key; /* a hash; when chunks are sorted, their first eight bytes */
-    uint64_t at;  /* in `text` */
+    uint64_t low, high; /* the chunk; or its hash, and LONG_CHUNK with where it stands in `text`. `high` 0: a free slot */
     int64_t n;
-    uint64_t length;
-} long_slot;
-
-#define ABOVE_LOWEST_BYTE(hash) ((hash) >> 8)
-HASH(long_chunks, long_slot, ABOVE_LOWEST_BYTE)
+} chunk_slot;
 
 typedef struct {
-    key_counts shorts;
-    long_chunks longs;
+    chunk_slot *slots; /* at most seven in eight are in use */
+    uint64_t mask, used;
     uint8_t *text;
     uint64_t text_used, text_size;
     budget budget;
@@ -34,7 +30,13 @@ typedef struct {
     int marked;        /* every chunk is a word that has a mark before it */
 } chunk_table;
 
-/* Of a chunk of more than SHORT_BYTES. */
+/* A chunk, and what its slot has of it. */
+typedef struct {
+    const uint8_t *chunk;
+    uint64_t length, low, high, place; /* `high` of a long one is LONG_CHUNK */
+} chunk_key;
+
+/* Of a chunk of at least eight bytes. */
 static uint64_t chunk_hash(const uint8_t *chunk, uint64_t length) {
     uint64_t hash = length * 0x9E3779B97F4A7C15ull, word;
     for (; length >= 8; chunk += 8, length -= 8) {
@@ -44,70 +46,126 @@ static uint64_t chunk_hash(const uint8_t *chunk, uint64_t length) {
     }
     memcpy(&word, chunk + length - 8, 8); /* its highest bytes are those that are left */
     word = word >> 1 >> (63 - 8 * length);
-    return mixed((hash ^ word) * 0x9FB21C651E98DF25ull) | 1; /* 0 is for free slots; the lowest bits take no part */
+    return mixed((hash ^ word) * 0x9FB21C651E98DF25ull) | 1;
 }
 
-/* The key of a chunk, a hash if it is long; 0 if it is empty. `end`: of the memory that may be read. */
-static inline uint64_t table_key(const uint8_t *chunk, uint64_t length, const uint8_t *end) {
-    uint64_t key = 0;
+/* The lower bits say where a slot is looked for first. */
+static inline uint64_t slot_place(uint64_t low, uint64_t high) {
+    uint64_t place = (low ^ (high < LONG_CHUNK ? high : 0) * 0x9E3779B97F4A7C15ull) * 0x9FB21C651E98DF25ull;
+    place = (place ^ place >> 32) * 0xBF58476D1CE4E5B9ull;
+    return place ^ place >> 32;
+}
+
+static inline chunk_key long_key(const uint8_t *chunk, uint64_t length) {
+    uint64_t hash = chunk_hash(chunk, length);
+    return (chunk_key){chunk, length, hash, LONG_CHUNK, slot_place(hash, LONG_CHUNK)};
+}
+
+static const uint8_t chunk_mask[64] = {
+    255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
+    255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
+};
+
+/* `end`: of the memory that may be read. */
+static inline chunk_key table_key(const uint8_t *chunk, uint64_t length, const uint8_t *end) {
+    uint64_t key[2] = {0, 0}, mask[2];
     if (length > SHORT_BYTES)
-        return chunk_hash(chunk, length);
-    if (end - chunk >= 8) {
-        memcpy(&key, chunk, 8);
-        key &= ((uint64_t)1 << 8 * length) - 1;
+        return long_key(chunk, length);
+    if (end - chunk >= 16) {
+        memcpy(key, chunk, 16);
+        memcpy(mask, chunk_mask + 32 - length, 16);
+        key[0] &= mask[0];
+        key[1] &= mask[1];
     } else {
-        memcpy(&key, chunk, length);
+        memcpy(key, chunk, length);
     }
-    return key | length << 56;
+    key[1] |= length << 56;
+    return (chunk_key){chunk, length, key[0], key[1], slot_place(key[0], key[1])};
 }
 
-/* The slot of a long chunk with this hash, free if the chunk is not there. */
-static inline long_slot *long_at(const chunk_table *table, uint64_t hash, const uint8_t *chunk, uint64_t length) {
-    for (uint64_t at = ABOVE_LOWEST_BYTE(hash) & table->longs.mask;; at = (at + 1) & table->longs.mask) {
-        long_slot *slot = table->longs.slots + at;
-        if (!slot->key ||
-            (slot->key == hash && slot->length == length && !memcmp(table->text + slot->at, chunk, length)))
+static inline const uint8_t *long_text(const uint8_t *text, const chunk_slot *slot) {
+    return text + (slot->high - LONG_CHUNK);
+}
+
+static inline uint64_t long_length(const uint8_t *text) {
+    uint64_t length;
+    memcpy(&length, text - LENGTH_BYTES, LENGTH_BYTES);
+    return length;
+}
+
+static int is_long_slot(const chunk_table *table, const chunk_slot *slot, const chunk_key *key) {
+    const uint8_t *text = long_text(table->text, slot);
+    return long_length(text) == key->length && !memcmp(text, key->chunk, key->length);
+}
+
+/* The slot of a chunk, free if the chunk is not there. */
+static inline chunk_slot *slot_at(const chunk_table *table, const chunk_key *key) {
+    for (uint64_t at = key->place & table->mask;; at = (at + 1) & table->mask) {
+        chunk_slot *slot = table->slots + at;
+        if (!slot->high || (slot->low == key->low && (key->high < LONG_CHUNK ? slot->high == key->high
+                                                      : slot->high >= LONG_CHUNK && is_long_slot(table, slot, key))))
             return slot;
     }
 }
 
-static int64_t *put_long(chunk_table *table, uint64_t hash, const uint8_t *chunk, uint64_t length, int *fresh) {
-    if (long_chunks_full(&table->longs) &&
-        !long_chunks_size(&table->longs, &table->budget, (table->longs.mask + 1) * 2))
-        return NULL;
-    if (!budget_room(&table->budget, &table->text, &table->text_size, table->text_used + length, 1))
-        return NULL;
-    long_slot *slot = long_at(table, hash, chunk, length);
-    memcpy(table->text + table->text_used, chunk, length);
-    *slot = (long_slot){hash, table->text_used, 0, length};
-    table->text_used += length;
-    table->longs.used++;
-    *fresh = 1;
-    return &slot->n;
+/* Make it a table of `size` slots, a power of two. 0: there is no room. */
+static int table_slots(chunk_table *table, uint64_t size) {
+    uint64_t many = table->slots ? table->mask + 1 : 0;
+    chunk_slot *slots = budget_take(&table->budget, size * sizeof *slots);
+    if (!slots)
+        return 0;
+    for (uint64_t i = 0, at; i < many; i++) {
+        const chunk_slot *old = table->slots + i;
+        if (!old->high)
+            continue;
+        for (at = slot_place(old->low, old->high) & (size - 1); slots[at].high;)
+            at = (at + 1) & (size - 1);
+        slots[at] = *old;
+    }
+    budget_give(&table->budget, table->slots, many * sizeof *slots);
+    table->slots = slots;
+    table->mask = size - 1;
+    return 1;
 }
 
-/* Where the number of a chunk with this key is; a new chunk (`*fresh`) is put in with 0. NULL: the table's budget says
-   why not. CORE_DAMAGED: the chunk is empty; none is, and its key would be that of a free slot. */
-static inline int64_t *table_find(chunk_table *table, const uint8_t *chunk, uint64_t length, uint64_t key, int *fresh) {
-    uint64_t used = table->shorts.used;
-    if (length - 1 < SHORT_BYTES) {
-        key_count *slot = key_counts_put(&table->shorts, &table->budget, key);
-        *fresh = table->shorts.used > used;
-        return slot ? &slot->n : NULL;
-    }
-    *fresh = 0;
-    if (!length) {
+/* The slot of a new chunk. NULL: the table's budget says why not. CORE_DAMAGED: the chunk is empty; none is, and its key
+   would be that of a free slot. */
+static chunk_slot *put_slot(chunk_table *table, const chunk_key *key) {
+    uint64_t at = table->text_used + LENGTH_BYTES;
+    if (!key->length) {
         table->budget.why = CORE_DAMAGED;
         return NULL;
     }
-    long_slot *slot = long_at(table, key, chunk, length);
-    return slot->key ? &slot->n : put_long(table, key, chunk, length, fresh);
+    if (key->high >= LONG_CHUNK &&
+        !budget_room(&table->budget, &table->text, &table->text_size, at + key->length, 1))
+        return NULL;
+    if ((table->used + 1) * 8 > (table->mask + 1) * 7 && !table_slots(table, (table->mask + 1) * 2))
+        return NULL;
+    chunk_slot *slot = slot_at(table, key);
+    *slot = (chunk_slot){key->low, key->high, 0};
+    if (key->high >= LONG_CHUNK) {
+        slot->high += at;
+        memcpy(table->text + at - LENGTH_BYTES, &key->length, LENGTH_BYTES);
+        memcpy(table->text + at, key->chunk, key->length);
+        table->text_used = at + key->length;
+    }
+    table->used++;
+    return slot;
 }
 
-/* Add `more` to the number of a chunk with this key. CORE_OK, or why not. */
-static inline int table_add_one(chunk_table *table, const uint8_t *chunk, uint64_t length, uint64_t key, int64_t more) {
+/* Where the number of a chunk is; a new chunk (`*fresh`) is put in with 0. NULL: see put_slot. */
+static inline int64_t *table_find(chunk_table *table, const chunk_key *key, int *fresh) {
+    chunk_slot *slot = slot_at(table, key);
+    *fresh = !slot->high;
+    if (*fresh && !(slot = put_slot(table, key)))
+        return NULL;
+    return &slot->n;
+}
+
+/* Add `more` to the number of a chunk. CORE_OK, or why not. */
+static inline int table_add_one(chunk_table *table, const chunk_key *key, int64_t more) {
     int fresh;
-    int64_t *n = table_find(table, chunk, length, key, &fresh);
+    int64_t *n = table_find(table, key, &fresh);
     if (!n)
         return table->budget.why;
     if (more > INT64_MAX - *n)
@@ -118,60 +176,50 @@ static inline int table_add_one(chunk_table *table, const uint8_t *chunk, uint64
 
 /* Where a chunk's number is; NULL if the chunk is not there. Any number of threads may look at once. */
 static const int64_t *table_look(const chunk_table *table, const uint8_t *chunk, uint64_t length) {
-    uint64_t key = table_key(chunk, length, chunk + length);
-    if (length <= SHORT_BYTES) {
-        const key_count *slot = key_counts_find(&table->shorts, key);
-        return slot ? &slot->n : NULL;
-    }
-    const long_slot *slot = long_at(table, key, chunk, length);
-    return slot->key ? &slot->n : NULL;
+    chunk_key key = table_key(chunk, length, chunk + length);
+    const chunk_slot *slot = slot_at(table, &key);
+    return slot->high ? &slot->n : NULL;
 }
 
-/* Fetch ahead the slot of a chunk with this key; a moment later, its text if it is a long one. */
-static inline void table_soon(const chunk_table *table, uint64_t length, uint64_t key) {
-    if (length > SHORT_BYTES)
-        long_chunks_soon(&table->longs, key);
-    else
-        key_counts_soon(&table->shorts, key);
+/* Fetch ahead the slot of a chunk; a moment later, its text if it is a long one. */
+static inline void table_soon(const chunk_table *table, const chunk_key *key) {
+    const chunk_slot *slot = table->slots + (key->place & table->mask);
+    SOON(slot);
+    SOON(&slot->n);
 }
 
-static inline void table_text_soon(const chunk_table *table, uint64_t length, uint64_t key) {
-    const long_slot *slot = table->longs.slots + (ABOVE_LOWEST_BYTE(key) & table->longs.mask);
-    if (length > SHORT_BYTES && slot->key == key)
-        SOON(table->text + slot->at);
+static inline void table_text_soon(const chunk_table *table, const chunk_key *key) {
+    const chunk_slot *slot = table->slots + (key->place & table->mask);
+    if (key->high >= LONG_CHUNK && slot->low == key->low && slot->high >= LONG_CHUNK)
+        SOON(long_text(table->text, slot));
 }
 
 /* Chunks wait until the memory that finding them needs is fetched; then they are counted in their order. */
 enum { WAITING = 64 };
 
-typedef struct {
-    const uint8_t *chunk; /* NULL: a document ends here */
-    uint64_t length, key;
-    int64_t more;
-} waiting_chunk;
-
-/* Count or, with `ids`, number what waits. Returns how many of them are done; the table's budget says why not all. */
-static int count_waiting(chunk_table *table, const waiting_chunk *waiting, int n, int64_t *many, int32_t *ids) {
+/* Count or, with `ids`, number what waits; a chunk that is NULL stands for the end of a document. Returns how many of
+   them are done; the table's budget says why not all. */
+static int count_waiting(chunk_table *table, const chunk_key *waiting, int n, int64_t *many, int32_t *ids) {
     for (int i = 0; i < n; i++)
-        table_text_soon(table, waiting[i].length, waiting[i].key);
+        table_text_soon(table, waiting + i);
     for (int i = 0; i < n; i++) {
         int fresh;
         if (!waiting[i].chunk) {
             ids[(*many)++] = -1;
             continue;
         }
-        int64_t *number = table_find(table, waiting[i].chunk, waiting[i].length, waiting[i].key, &fresh);
+        int64_t *number = table_find(table, waiting + i, &fresh);
         if (!number)
             return i;
         if (ids) {
             if (fresh)
                 *number = (int64_t)table->numbered++;
             ids[*many] = (int32_t)*number;
-        } else if (waiting[i].more > INT64_MAX - *number) {
+        } else if (*number == INT64_MAX) {
             table->budget.why = CORE_OVERFLOW;
             return i;
         } else {
-            *number += waiting[i].more;
+            ++*number;
         }
         ++*many;
     }
@@ -179,8 +227,7 @@ static int count_waiting(chunk_table *table, const waiting_chunk *waiting, int n
 }
 
 EXPORT void table_free(chunk_table *table) {
-    free(table->shorts.slots);
-    free(table->longs.slots);
+    free(table->slots);
     free(table->text);
     free(table);
 }
@@ -191,8 +238,7 @@ EXPORT chunk_table *table_new(uint64_t limit) {
     if (!table)
         return NULL;
     table->budget.limit = limit;
-    if (key_counts_size(&table->shorts, &table->budget, FIRST_SLOTS) &&
-        long_chunks_size(&table->longs, &table->budget, FIRST_SLOTS) &&
+    if (table_slots(table, FIRST_SLOTS) &&
         budget_room(&table->budget, &table->text, &table->text_size, FIRST_TEXT, 1))
         return table;
     table_free(table);
@@ -206,18 +252,18 @@ EXPORT uint64_t table_bytes(const chunk_table *table) {
 
 /* How many chunks are in the table; `*text`: how many bytes they have together. */
 EXPORT uint64_t table_size(const chunk_table *table, uint64_t *text) {
-    *text = table->text_used;
-    for (uint64_t i = 0; i <= table->shorts.mask; i++)
-        *text += table->shorts.slots[i].key >> 56;
-    *text += table->marked ? MARK_BYTES * (table->shorts.used + table->longs.used) : 0;
-    return table->shorts.used + table->longs.used;
+    *text = table->marked ? MARK_BYTES * table->used : 0;
+    for (uint64_t i = 0; i <= table->mask; i++) {
+        const chunk_slot *slot = table->slots + i;
+        *text += slot->high < LONG_CHUNK ? slot->high >> 56 : long_length(long_text(table->text, slot));
+    }
+    return table->used;
 }
 
-/* ------------------------------------------------------------------------------- all chunks in the order of their
-   bytes
+/* ------------------------------------------------------------------------------------------ all chunks in some order
 
-   This is done in place: the slots in use move to the front and are sorted there. Each holds the first eight bytes of
-   its chunk as one number, which compares as those bytes do. */
+   This is done in place: the slots in use move to the front and are sorted there. For the order of their bytes, `low`
+   holds the first eight bytes of the chunk as a number which compares as those bytes do. */
 
 static uint64_t swapped(uint64_t key) {
     key = (key & 0x00FF00FF00FF00FFull) << 8 | (key >> 8 & 0x00FF00FF00FF00FFull);
@@ -231,20 +277,32 @@ static inline int compare_bytes(const uint8_t *a, uint64_t a_size, const uint8_t
     return order ? order : (a_size > b_size) - (a_size < b_size);
 }
 
-/* Of a short chunk the length is in the lowest byte, so "a" stands before "a\0". */
 static inline int is_lower_key(const void *context, const key_count *a, const key_count *b) {
     (void)context;
     return a->key < b->key;
 }
 
-static inline int is_lower_chunk(const void *text, const long_slot *a, const long_slot *b) {
-    if (a->key != b->key)
-        return a->key < b->key;
-    return compare_bytes((const uint8_t *)text + a->at, a->length, (const uint8_t *)text + b->at, b->length) < 0;
+/* The bytes behind the first eight as such a number. The length is in the lowest byte, so "a" stands before "a\0", and
+   behind both a long chunk that begins like them. */
+static inline uint64_t later_bytes(const uint8_t *text, uint64_t high) {
+    if (high >= LONG_CHUNK) {
+        memcpy(&high, text + (high - LONG_CHUNK) + 8, 8);
+        high |= LONG_CHUNK;
+    }
+    return swapped(high);
+}
+
+static inline int is_lower_chunk(const void *text, const chunk_slot *a, const chunk_slot *b) {
+    if (a->low != b->low)
+        return a->low < b->low;
+    if (a->high < LONG_CHUNK || b->high < LONG_CHUNK)
+        return later_bytes(text, a->high) < later_bytes(text, b->high);
+    const uint8_t *first = long_text(text, a), *second = long_text(text, b);
+    return compare_bytes(first, long_length(first), second, long_length(second)) < 0;
 }
 
 SORT(sort_keys, key_count, is_lower_key)
-SORT(sort_chunks, long_slot, is_lower_chunk)
+SORT(sort_chunks, chunk_slot, is_lower_chunk)
 
 /* The counts of a table moved to its front and sorted by their keys. How many there are. This uses up the table. */
 static uint64_t sorted_keys(key_counts *counts) {
@@ -256,50 +314,44 @@ static uint64_t sorted_keys(key_counts *counts) {
     return n;
 }
 
-/* The same for long chunks, by their hashes and then their bytes, or with `first` by their bytes alone. */
-static uint64_t sorted_chunks(chunk_table *table, int first) {
+/* The same for chunks, in the order of their bytes; or of what they stand by, and then of their bytes where both are
+   long. */
+static uint64_t sorted_chunks(chunk_table *table, int by_bytes) {
     uint64_t n = 0;
-    for (uint64_t i = 0; i <= table->longs.mask; i++) {
-        long_slot slot = table->longs.slots[i];
-        if (!slot.key)
+    for (uint64_t i = 0; i <= table->mask; i++) {
+        chunk_slot slot = table->slots[i];
+        if (!slot.high)
             continue;
-        if (first) {
-            memcpy(&slot.key, table->text + slot.at, 8);
-            slot.key = swapped(slot.key);
+        if (by_bytes) {
+            if (slot.high >= LONG_CHUNK)
+                memcpy(&slot.low, long_text(table->text, &slot), 8);
+            slot.low = swapped(slot.low);
         }
-        table->longs.slots[n++] = slot;
+        table->slots[n++] = slot;
     }
-    sort_chunks(table->text, table->longs.slots, n, depth_for(n));
+    sort_chunks(table->text, table->slots, n, depth_for(n));
     return n;
 }
 
 /* Write all chunks in the order of their bytes: offsets (one more than chunks), bytes, numbers; table_size says how
    many. This uses up the table: it can only be freed afterwards. */
 EXPORT void table_sorted(chunk_table *table, int64_t *offsets, uint8_t *bytes, int64_t *numbers) {
-    for (uint64_t i = 0; i <= table->shorts.mask; i++)
-        table->shorts.slots[i].key = swapped(table->shorts.slots[i].key);
-    const key_count *s = table->shorts.slots, *last_short = s + sorted_keys(&table->shorts);
-    const long_slot *l = table->longs.slots, *last_long = l + sorted_chunks(table, 1);
     uint64_t at = 0;
-    *offsets++ = 0;
-    while (s < last_short || l < last_long) {
+    const chunk_slot *slot = table->slots, *last = slot + sorted_chunks(table, 1);
+    for (*offsets++ = 0; slot < last; slot++) {
+        uint64_t key[2] = {swapped(slot->low), slot->high}, length = slot->high >> 56;
+        const uint8_t *chunk = (const uint8_t *)key;
+        if (slot->high >= LONG_CHUNK) {
+            chunk = long_text(table->text, slot);
+            length = long_length(chunk);
+        }
         if (table->marked) {
             memcpy(bytes + at, WORD_MARK, MARK_BYTES);
             at += MARK_BYTES;
         }
-        /* the short chunk goes first if its bytes (at most seven) are below those of the long one, or begin it */
-        uint64_t length, key = s < last_short ? s->key >> 8 << 8 : 0, size = s < last_short ? s->key & 255 : 0;
-        if (s < last_short && (l == last_long || key <= (l->key & ~(uint64_t)0 << (64 - 8 * size)))) {
-            length = size;
-            for (uint64_t i = 0; i < length; i++)
-                bytes[at + i] = (uint8_t)(key >> (56 - 8 * i));
-            *numbers++ = s++->n;
-        } else {
-            length = l->length;
-            memcpy(bytes + at, table->text + l->at, length);
-            *numbers++ = l++->n;
-        }
+        memcpy(bytes + at, chunk, length);
         at += length;
         *offsets++ = (int64_t)at;
+        *numbers++ = slot->n;
     }
 }

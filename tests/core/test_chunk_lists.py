@@ -23,6 +23,11 @@ chunk = st.one_of(
     st.text(st.sampled_from("a\0é\U0010ffff"), min_size=1, max_size=4),
     st.builds(lambda end: "prefixed" + end, st.text(st.sampled_from("a\0z"), max_size=3)),
 )
+edge_of_a_slot = st.builds(
+    lambda size, end: b"p" * size + bytes(end),
+    st.sampled_from([0, 6, 7, 12, 13, 14, 15, 30]),
+    st.lists(st.sampled_from(b"\0p\xff"), min_size=1, max_size=3),
+)
 tables = st.dictionaries(chunk, st.integers(1, 2**40), max_size=30)
 
 
@@ -89,6 +94,21 @@ def test_a_sum_beyond_64_bits_is_an_error():
     assert as_rows(merge([as_list({"b": -5, "c": -1}), full])) == [("a", 1), ("b", 2**63 - 6), ("c", -1)]
     with pytest.raises(CoreError, match="64 bits"):
         merge([full, as_list({"b": 1})])
+
+
+@given(st.lists(st.tuples(edge_of_a_slot, st.integers(0, 2**40)), max_size=80), st.integers(0, 16))
+def test_chunks_that_are_added_come_out_in_the_order_of_their_bytes(added, behind):
+    """Those that a slot of the table holds whole, and longer ones that begin like them; with memory behind the last one
+    and without."""
+    offsets = np.cumsum([0, *(len(chunk) for chunk, _ in added)])
+    data = np.frombuffer(b"".join(chunk for chunk, _ in added) + bytes(behind), np.uint8)
+    table, total = ChunkTable(1 << 20), Counter[bytes]()
+    for chunk, n in added:
+        total[chunk] += n
+    assert table.add(offsets, data, np.array([n for _, n in added], np.int64)) == len(added)
+    ends, held, numbers = table.take()
+    names = [bytes(held[a:b]) for a, b in pairwise(ends)]
+    assert list(zip(names, numbers.tolist(), strict=True)) == sorted(total.items())
 
 
 def test_an_empty_chunk_is_refused():
