@@ -106,13 +106,9 @@ class _Counting:
 
     def add(self, source: Source, meter: Meter) -> Iterator[None]:
         """Count the documents of a source, one block after another."""
-
-        def advance(read: int) -> None:
-            meter.done += read
-
         policy = self._config.bad_utf8
         reader = Reader(
-            self._pattern, self._sizes.block, self._sizes.most, on_read=advance, whole_lines=True
+            self._pattern, self._sizes.block, self._sizes.most, on_read=meter.advance, whole_lines=True
         )  # a document must be whole for its hash
         for block in reader.blocks(source):
             made = block_text(block, policy, self._config.bad_lines)

@@ -106,11 +106,8 @@ def find_repeats(
     sizes = Sizes.of(resources)
     meter.begin("comparing documents", sum(spans[0].file_bytes for spans in sources.values()))
 
-    def advance(read: int) -> None:
-        meter.done += read
-
     def of_blocks(source: Source) -> Iterator[npt.NDArray[np.uint64]]:
-        reader = Reader(pattern, sizes.block, sizes.most, on_read=advance, whole_lines=True)
+        reader = Reader(pattern, sizes.block, sizes.most, on_read=meter.advance, whole_lines=True)
         for block in reader.blocks(source):
             made = sampled(block, block_text(block, config.bad_utf8, config.bad_lines), config.one_in, config.bad_utf8)
             yield document_hashes(made.text)[0]
@@ -118,7 +115,7 @@ def find_repeats(
     def of_file(source: Source) -> Iterator[npt.NDArray[np.uint64]]:
         hashed = np.array([text_hash(source, config.bad_utf8)], np.uint64)
         yield hashed[is_chosen(hashed[:, 0], config.one_in)]
-        meter.done += source.bytes
+        meter.advance(source.bytes)
 
     counts: list[int] = []  # of the documents of each source
 

@@ -122,8 +122,7 @@ def test_check_speaks_for_trainings(trained, tmp_path):
     import shutil
 
     assert "everything adds up" in cli("check", trained).stderr
-    run = tmp_path / "run"
-    shutil.copytree(trained, run)
+    run = shutil.copytree(trained, tmp_path / "run")
     change(run, "UPDATE other.pair_counts SET n = n + 1 WHERE rowid = (SELECT min(rowid) FROM other.pair_counts)")
     found = cli("check", run, "--replay", expect=1)
     assert found.stdout.startswith("other.pair_counts: ")

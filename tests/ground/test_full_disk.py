@@ -90,8 +90,7 @@ WRITING = {
 @pytest.mark.parametrize("command", WRITING.values(), ids=list(WRITING))
 def test_a_disk_that_is_full_from_the_start(command, made, tmp_path):
     """Not one byte can be written: one message and no half file; with room the same command succeeds."""
-    here = tmp_path / "here"
-    shutil.copytree(made, here)
+    here = shutil.copytree(made, tmp_path / "here")
     before = {path: path.read_bytes() for path in here.rglob("*") if path.is_file() and path.name != "lock"}
     arguments = [argument.replace("{}", str(here)) for argument in command]
     is_one_message(limited(*arguments, limit=0))

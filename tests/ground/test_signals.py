@@ -39,8 +39,7 @@ def counted(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def unbroken(counted, tmp_path_factory) -> bytes:
     """The event log of a training that nobody disturbs."""
-    run = tmp_path_factory.mktemp("unbroken") / "run"
-    shutil.copytree(counted, run)
+    run = shutil.copytree(counted, tmp_path_factory.mktemp("unbroken") / "run")
     train(run, resources=SMALL, **OPTIONS)
     return (run / "model.events.jsonl").read_bytes()
 
@@ -48,8 +47,7 @@ def unbroken(counted, tmp_path_factory) -> bytes:
 @pytest.fixture
 def learning(counted, tmp_path):
     """(RUN, a process that learns there and rests after each pass, so that whatever comes finds it at work)."""
-    run = tmp_path / "run"
-    shutil.copytree(counted, run)
+    run = shutil.copytree(counted, tmp_path / "run")
     driver = Driver(run=run, options=OPTIONS, rest=0.05, trainer={"checkpoint_seconds": 0})
     assert driver.wait_for("learning")
     yield run, driver
@@ -165,8 +163,7 @@ def streambpe(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
 @pytest.mark.parametrize("gone", ["stdout", "stderr", "both"])
 def test_nobody_reads_what_it_says(counted, unbroken, tmp_path, gone):
     """`| head` has ended: the training comes to its end all the same."""
-    run = tmp_path / "run"
-    shutil.copytree(counted, run)
+    run = shutil.copytree(counted, tmp_path / "run")
     ours, theirs = os.pipe()
     os.close(ours)
     streams = {name: theirs if gone in (name, "both") else subprocess.PIPE for name in ("stdout", "stderr")}
@@ -181,8 +178,7 @@ def test_nobody_reads_what_it_says(counted, unbroken, tmp_path, gone):
 
 def test_the_terminal_is_gone_and_it_was_told_to_stay(counted, unbroken, tmp_path):
     """As under `trap '' HUP`: it cannot write to the terminal any more, and comes to its end all the same."""
-    run = tmp_path / "run"
-    shutil.copytree(counted, run)
+    run = shutil.copytree(counted, tmp_path / "run")
     ours, theirs = os.openpty()
     command = ["train", run, "--vocab-size", 900, "--memory", "400MB", "--progress", "bar"]
     process = streambpe(

@@ -90,8 +90,7 @@ def trained(tmp_path_factory) -> Path:
 def test_every_wrong_row_of_a_table_is_found(trained, tmp_path, table, statement):
     """A row that is changed, deleted or added is found, in the right training, and nothing else is. What follows from
     the counts is learned again for that, and RUN stays as it was."""
-    run = tmp_path / "run"
-    shutil.copytree(trained, run)
+    run = shutil.copytree(trained, tmp_path / "run")
     with duckdb.connect(str(run / "state.duckdb")) as con:
         con.execute("SET schema = 'other'")
         before = con.sql(f"FROM {table}").fetchall()
@@ -107,8 +106,7 @@ def test_every_wrong_row_of_a_table_is_found(trained, tmp_path, table, statement
 def test_an_event_that_these_counts_do_not_give_is_named(trained, tmp_path):
     """Log, digests and tables agree, and the counts lead elsewhere: the first event that differs is told by its number,
     with what stands there and what should."""
-    run = tmp_path / "run"
-    shutil.copytree(trained, run)
+    run = shutil.copytree(trained, tmp_path / "run")
     assert check(run, replay=True, resources=SMALL) == []
     log = log_of(run)
     wrong = msgspec.structs.replace(log.events[5], n=log.events[5].n + 1)
@@ -139,8 +137,7 @@ def test_a_training_that_cannot_be_learned_again_is_told(trained, tmp_path):
 
 def test_the_main_training_is_checked_too(trained, tmp_path):
     """A wrong row of `main` is found there and not in `other`."""
-    run = tmp_path / "run"
-    shutil.copytree(trained, run)
+    run = shutil.copytree(trained, tmp_path / "run")
     change(
         run,
         "UPDATE main.pair_counts SET n = n - 1 WHERE rowid = (SELECT min(rowid) FROM main.pair_counts)",
@@ -258,8 +255,7 @@ def test_a_core_that_goes_wrong_is_found_by_the_learner_of_tables(right, wrong, 
 @pytest.mark.long
 def test_a_changed_event_log_is_found(trained, tmp_path):
     """A line changed by hand, a log that is gone, and a log whose tables are gone are each named."""
-    run = tmp_path / "run"
-    shutil.copytree(trained, run)
+    run = shutil.copytree(trained, tmp_path / "run")
     log = run / "other.events.jsonl"
     whole = log.read_bytes()
     log.write_bytes(whole.replace(b'"n":', b'"n":1', 1))
@@ -274,8 +270,7 @@ def test_a_changed_event_log_is_found(trained, tmp_path):
 @pytest.mark.long
 def test_damaged_tables_are_made_anew(trained, tmp_path):
     """What `check` advises works: remove the event log, train again, and everything adds up."""
-    run = tmp_path / "run"
-    shutil.copytree(trained, run)
+    run = shutil.copytree(trained, tmp_path / "run")
     whole = (run / "model.events.jsonl").read_bytes()
     with duckdb.connect(str(run / "state.duckdb")) as con:
         con.execute("DELETE FROM main.events WHERE seq < 10")
@@ -290,8 +285,7 @@ def test_damaged_tables_are_made_anew(trained, tmp_path):
 @pytest.mark.long
 def test_an_older_training_is_checked_against_its_log(trained, tmp_path):
     """After sources were added, tokens and events are still judged; pairs of the old counts can not be."""
-    run = tmp_path / "run"
-    shutil.copytree(trained, run)
+    run = shutil.copytree(trained, tmp_path / "run")
     more = tmp_path / "more.txt"
     more.write_text("entirely new words")
     count(run, [str(more)], resources=SMALL)

@@ -104,8 +104,7 @@ def unbroken(made, tmp_path_factory) -> Callable[[str], bytes]:
 
     def get(state: str) -> bytes:
         if state not in known:
-            run = tmp_path_factory.mktemp("unbroken") / "run"
-            shutil.copytree(made(state), run)
+            run = shutil.copytree(made(state), tmp_path_factory.mktemp("unbroken") / "run")
             resume(run, resources=RESOURCES)
             known[state] = (run / "model.events.jsonl").read_bytes()
         return known[state]
@@ -181,8 +180,7 @@ _SAYS_WHAT_TO_DO = r"`streambpe|[Rr]emove|[Mm]ove (it|the part) away|Put the rig
 def test_resumed_with_a_changed_file(made, unbroken, tmp_path, state, file, how, then):
     """`resume` says in one message that something is wrong, or comes to what it comes to undisturbed."""
     wanted = unbroken(state)
-    run = tmp_path / "run"
-    shutil.copytree(made(state), run)
+    run = shutil.copytree(made(state), tmp_path / "run")
     damage(only(run, file), how, only(made(state, 1), file) if how == "other" else None)
     if then == "t":
         with pytest.raises(StreambpeError, match=_SAYS_WHAT_TO_DO):
@@ -196,8 +194,7 @@ def test_resumed_with_a_changed_file(made, unbroken, tmp_path, state, file, how,
 @pytest.mark.long
 def test_a_stretch_that_two_parts_hold_is_not_counted_twice(made, tmp_path):
     """A part of before the parts were merged, put back."""
-    run = tmp_path / "run"
-    shutil.copytree(made("finished superwords"), run)
+    run = shutil.copytree(made("finished superwords"), tmp_path / "run")
     shutil.copytree(made("counting"), tmp_path / "before")
     part = only(tmp_path / "before" / "counts", "part-*.parquet")
     shutil.copy(part, run / "counts")
@@ -208,8 +205,7 @@ def test_a_stretch_that_two_parts_hold_is_not_counted_twice(made, tmp_path):
 @pytest.mark.long
 def test_a_part_that_is_lost_is_counted_again(made, tmp_path):
     """The tables still know what was counted: nothing learns from less, and `resume` reads it again."""
-    run = tmp_path / "run"
-    shutil.copytree(made("finished"), run)
+    run = shutil.copytree(made("finished"), tmp_path / "run")
     before = rows(run, "SELECT chunk, n FROM chunk_counts ORDER BY chunk")
     only(run / "counts", "*.parquet").unlink()
     for _ in range(2):
@@ -223,8 +219,7 @@ def test_a_part_that_is_lost_is_counted_again(made, tmp_path):
 @pytest.mark.long
 def test_the_tables_are_made_again_with_the_options_they_had(made, tmp_path):
     """state.duckdb lost: counted with --pattern gpt4o, it is not gone on with under another default."""
-    run = tmp_path / "run"
-    shutil.copytree(made("finished superwords"), run)
+    run = shutil.copytree(made("finished superwords"), tmp_path / "run")
     log = (run / "model.events.jsonl").read_bytes()
     (run / "state.duckdb").unlink()
     count(run, [str(made("finished").parent / "corpus0")], resources=RESOURCES)
@@ -236,8 +231,7 @@ def test_the_tables_are_made_again_with_the_options_they_had(made, tmp_path):
 @pytest.mark.long
 def test_a_model_of_another_run_is_not_encoded_with(made, tmp_path):
     """The log of another RUN, or of another training, in the place of this one's."""
-    run = tmp_path / "run"
-    shutil.copytree(made("finished"), run)
+    run = shutil.copytree(made("finished"), tmp_path / "run")
     train(run, name="x", resources=RESOURCES, **{**OPTIONS["plain"], "vocab_size": 280})
     assert Tokenizer.load(run).n_vocab == 290
     for other in (made("finished", 1) / "model.events.jsonl", run / "x.events.jsonl"):
@@ -254,8 +248,7 @@ def test_a_model_of_another_run_is_not_encoded_with(made, tmp_path):
 @pytest.mark.long
 def test_tables_of_an_earlier_time_are_brought_up(made, tmp_path):
     """The tables of before a training was finished: the same `train` fills them from the log."""
-    run = tmp_path / "run"
-    shutil.copytree(made("finished"), run)
+    run = shutil.copytree(made("finished"), tmp_path / "run")
     shutil.copy(run / "state.duckdb", tmp_path / "before.duckdb")
     train(run, resources=RESOURCES, **{**OPTIONS["plain"], "vocab_size": 295})
     print_query(run, "SELECT 1", "csv", io.StringIO())
@@ -270,8 +263,7 @@ def test_tables_of_an_earlier_time_are_brought_up(made, tmp_path):
 
 def test_a_lost_run_json_is_made_again(made, tmp_path):
     """`streambpe count RUN`, as the message says."""
-    run = tmp_path / "run"
-    shutil.copytree(made("finished"), run)
+    run = shutil.copytree(made("finished"), tmp_path / "run")
     number = json.loads((run / "run.json").read_text())["run"]
     (run / "run.json").unlink()
     with pytest.raises(StreambpeError, match=f"`streambpe count {run}` makes it again"):
@@ -285,8 +277,7 @@ def test_a_lost_run_json_is_made_again(made, tmp_path):
 @pytest.mark.long
 def test_tables_that_break_while_they_are_filled_are_told(made, tmp_path):
     """A damaged state.duckdb is no shell that holds it: the training says so, and goes on when it is made again."""
-    run = tmp_path / "run"
-    shutil.copytree(made("learning"), run)
+    run = shutil.copytree(made("learning"), tmp_path / "run")
 
     def broken(*_: object, **__: object) -> None:
         raise RunError("state.duckdb does not open: damaged")

@@ -36,8 +36,7 @@ def counted(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def trained(counted, tmp_path_factory) -> Path:
     """The same with a vocabulary that lost tokens on the way."""
-    run = tmp_path_factory.mktemp("trained") / "run"
-    shutil.copytree(counted, run)
+    run = shutil.copytree(counted, tmp_path_factory.mktemp("trained") / "run")
     result = train(run, resources=SMALL, **OPTIONS)
     assert (result.reached, result.size) == (True, SIZE)
     return run
@@ -46,8 +45,7 @@ def trained(counted, tmp_path_factory) -> Path:
 def test_check_finds_every_row_right_and_a_wrong_one(trained, tmp_path):
     """tokens.died, pair_counts and token_counts are those of a recount; a token declared alive is found."""
     assert check(trained, resources=SMALL) == []
-    run = tmp_path / "run"
-    shutil.copytree(trained, run)
+    run = shutil.copytree(trained, tmp_path / "run")
     with duckdb.connect(str(run / "state.duckdb")) as con:
         con.execute("UPDATE tokens SET died = NULL WHERE id = (SELECT min(id) FROM tokens WHERE died IS NOT NULL)")
     assert {problem.table for problem in check(run, resources=SMALL)} == {"main.tokens"}
@@ -91,8 +89,7 @@ def test_token_counts_are_those_of_the_encoded_chunks(trained):
 
 def test_a_token_that_comes_back_is_alive_in_the_tables(counted, tmp_path):
     """Deleted in one fold, learned again in the next, in which nothing dies."""
-    run = tmp_path / "run"
-    shutil.copytree(counted, run)
+    run = shutil.copytree(counted, tmp_path / "run")
     events = [merge_event(97, 98, 256, 5), delete_event(256, (97, 98), 1), merge_event(97, 98, 256, 1)]
     book = TokenTable.of(bytes_alphabet(), [])
     book.add(events, 0)

@@ -164,11 +164,6 @@ def counted(tmp_path_factory) -> Path:
     return text_run(tmp_path_factory.mktemp("counted") / "run", natural_text(9, 30_000))
 
 
-def copy(run: Path, to: Path) -> Path:
-    shutil.copytree(run, to)
-    return to
-
-
 def stopped(run: Path, passes: int, **options: Any) -> Path:
     """Stop a training after so many passes; the folder of its tables."""
     stop = threading.Event()
@@ -187,7 +182,7 @@ def stopped(run: Path, passes: int, **options: Any) -> Path:
 
 def test_stopped_the_tables_can_be_looked_at_and_learning_goes_on(counted, tmp_path):
     """After three passes words and pairs are there, `sql` tells the events; in the end the log is the core's."""
-    run, core = copy(counted, tmp_path / "run"), copy(counted, tmp_path / "core")
+    run, core = shutil.copytree(counted, tmp_path / "run"), shutil.copytree(counted, tmp_path / "core")
     folder = stopped(run, 3, vocab_size=600)
     held, pairs = tables_of(folder)
     assert pairs == count_pairs([(list(word), n) for word, n in held.elements()], "all")
@@ -204,7 +199,7 @@ def test_stopped_the_tables_can_be_looked_at_and_learning_goes_on(counted, tmp_p
 
 def test_a_damaged_block_is_named(counted, tmp_path, monkeypatch):
     """A bit flips in a block: the message names the file, and the same command goes on."""
-    run = copy(counted, tmp_path / "run")
+    run = shutil.copytree(counted, tmp_path / "run")
     monkeypatch.setattr("streambpe.train.engine.in_tables._CACHE_SHARE", 1 << 40)  # no block stays in memory
     stop_at = 3
     seen: list[int] = []
@@ -226,7 +221,7 @@ def test_a_damaged_block_is_named(counted, tmp_path, monkeypatch):
 
 def test_what_it_does_not_do_is_refused_by_name(counted, tmp_path):
     """--balance belongs to the core; a learner that there is not is told which there are. Nothing is changed."""
-    run = copy(counted, tmp_path / "run")
+    run = shutil.copytree(counted, tmp_path / "run")
     before = sorted((path, path.stat().st_mtime_ns) for path in run.rglob("*"))
     done = cli("train", run, "--vocab-size", 300, "--learner", "tables", "--balance", expect=2)
     assert "--balance --learner tables: only the core balances. Nothing was changed." in done.stderr
@@ -238,7 +233,7 @@ def test_what_it_does_not_do_is_refused_by_name(counted, tmp_path):
 
 def test_max_disk_counts_its_tables(counted, tmp_path, monkeypatch):
     """--max-disk looks at the blocks too: what they take is told, and with more learning goes on."""
-    run = copy(counted, tmp_path / "run")
+    run = shutil.copytree(counted, tmp_path / "run")
     monkeypatch.setattr(disk_bound, "_LOOK_SECONDS", 0.005)
     limit = disk_bound.used_bytes(run, None, None) + 200_000  # a database alone takes more
     with pytest.raises(LimitError, match=r"--max-disk .* is reached"):

@@ -119,8 +119,7 @@ MODES = {
 @pytest.mark.parametrize("tuning", [{}, FROM_DISK])
 def test_what_comes_next_is_told_without_learning_again(tuning, vocab_size, counted, tmp_path, monkeypatch):
     """No pass learns a superword too many, so that the engine is where it has to be at the end."""
-    run = tmp_path / "run"
-    shutil.copytree(counted, run)
+    run = shutil.copytree(counted, tmp_path / "run")
     opened, known = [], []
     open_engine, pairs_after = SuperwordPhase._open_engine, SuperwordPhase._pairs_after
 
@@ -150,8 +149,7 @@ def test_what_comes_next_is_told_without_learning_again(tuning, vocab_size, coun
 )
 def test_the_next_superword_is_on_top(mode, tuning, counted, tmp_path):
     """Killed among the superwords again and again: what is told then is what the next one went on with."""
-    run = tmp_path / "run"
-    shutil.copytree(counted, run)
+    run = shutil.copytree(counted, tmp_path / "run")
     # passes of few events
     options = MODES[mode] | ({} if tuning and mode != "boundless" else {"batch": "1"})
     tuning = {**tuning, "candidates": 4}
@@ -175,8 +173,7 @@ def test_the_next_superword_is_on_top(mode, tuning, counted, tmp_path):
     change(run, "UPDATE pair_counts SET n = n - 1 WHERE rowid = (SELECT min(rowid) FROM pair_counts)")
     assert [problem.table for problem in check(run, replay=True, resources=LARGE)] == ["main.pair_counts"]
     # learned in one go, and then more
-    beside = tmp_path / "beside"
-    shutil.copytree(counted, beside)
+    beside = shutil.copytree(counted, tmp_path / "beside")
     assert go(beside, "", MODES[mode], {}, seconds=100) == 0
     assert log_of(beside).events == log_of(run).events
     other_floor, others = pairs_of(beside)  # from disk fewer pairs may be known

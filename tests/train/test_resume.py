@@ -49,17 +49,12 @@ def counted(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def unbroken(counted, tmp_path_factory) -> bytes:
     """The event log of a training that nobody disturbs."""
-    run = copy(counted, tmp_path_factory.mktemp("unbroken") / "run")
+    run = shutil.copytree(counted, tmp_path_factory.mktemp("unbroken") / "run")
     result = train(run, resources=SMALL, **OPTIONS)
     assert (result.reached, result.size) == (True, SIZE)
     assert check(run, resources=SMALL) == []
     assert len(rows(run, "FROM batches")) > 20
     return (run / "model.events.jsonl").read_bytes()
-
-
-def copy(run: Path, to: Path) -> Path:
-    shutil.copytree(run, to)
-    return to
 
 
 def learn(run: Path, *, stop_at: int | None = None, how: str = "raise", **arguments: Any) -> bytes | None:
@@ -104,7 +99,7 @@ def learn(run: Path, *, stop_at: int | None = None, how: str = "raise", **argume
 )
 def test_equal_bytes_however_it_is_run(counted, unbroken, tmp_path, arguments, mode):
     """Threads, memory, exact or one at a time, index or scan: the event log has the same bytes."""
-    run = copy(counted, tmp_path / "run")
+    run = shutil.copytree(counted, tmp_path / "run")
     assert learn(run, checkpoint_seconds=5, **arguments) == unbroken
     assert {row[0] for row in rows(run, "SELECT DISTINCT mode FROM batches")} == {mode}
     assert check(run, resources=SMALL) == []
@@ -113,7 +108,7 @@ def test_equal_bytes_however_it_is_run(counted, unbroken, tmp_path, arguments, m
 @pytest.mark.long
 def test_tiny_budgets_refill_spill_and_switch(counted, unbroken, tmp_path):
     """A frontier of a few pairs, a counter of a few rows and small blocks: all ways are taken, the bytes are equal."""
-    run = copy(counted, tmp_path / "run")
+    run = shutil.copytree(counted, tmp_path / "run")
     tuning = EngineTuning(force_scan=True, index_below=8000, hot_pairs=150, counter_rows=50, block_places=4000)
     assert learn(run, checkpoint_seconds=5, tuning=tuning) == unbroken
     totals = "SELECT sum(refills), sum(spills), count_if(switched), list_sort(list(DISTINCT mode)) FROM batches"
@@ -132,7 +127,7 @@ def test_tiny_budgets_refill_spill_and_switch(counted, unbroken, tmp_path):
 @pytest.mark.parametrize("how", ["raise", "stop"])
 def test_stopped_after_any_pass(counted, unbroken, tmp_path, how):
     """A callback that raises, or the stop event, after pass 1, 2, 5, ...: going on ends with the same bytes."""
-    run = copy(counted, tmp_path / "run")
+    run = shutil.copytree(counted, tmp_path / "run")
     finished, stops = None, 0
     for stop_at in (1, 1, 2, 5, 9, 3, 1, None):
         finished = learn(run, stop_at=stop_at, how=how)
@@ -151,7 +146,7 @@ def test_stopped_after_any_pass(counted, unbroken, tmp_path, how):
 
 def test_the_stop_event_loses_nothing(counted, tmp_path):
     """What was learned before the stop is in the journal and in the tables, also between two checkpoints."""
-    run = copy(counted, tmp_path / "run")
+    run = shutil.copytree(counted, tmp_path / "run")
     assert learn(run, stop_at=4, how="stop", checkpoint_seconds=1000) is None
     journal = Journal.read(run / "pending.events")
     assert len(journal.batches) == 4
@@ -164,7 +159,7 @@ def test_the_stop_event_loses_nothing(counted, tmp_path):
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_stop_with_their_code_and_the_command(counted, unbroken, tmp_path, number, code):
     """Ctrl-C and SIGTERM in the middle of learning: exit 130 or 143, the command to go on with, nothing lost."""
-    run = copy(counted, tmp_path / "run")
+    run = shutil.copytree(counted, tmp_path / "run")
     driver = Driver(run=run, options=OPTIONS, rest=0.05)
     assert driver.wait_for("learning")
     found, err = driver.end(number)
@@ -178,7 +173,7 @@ def test_signals_stop_with_their_code_and_the_command(counted, unbroken, tmp_pat
 @pytest.mark.long
 def test_the_printed_command_goes_on(counted, tmp_path):
     """`streambpe train` stopped by Ctrl-C, also under a name, goes on with the very command it prints."""
-    run = copy(counted, tmp_path / "run")
+    run = shutil.copytree(counted, tmp_path / "run")
     command = [
         sys.executable,
         "-m",
@@ -201,7 +196,7 @@ def test_the_printed_command_goes_on(counted, tmp_path):
     assert printed == f"{run} --name a"
     train(run, resources=SMALL, name="b", vocab_size=300)  # the last training of the run is another one now
     cli("resume", *printed.split())
-    alone = copy(counted, tmp_path / "alone")
+    alone = shutil.copytree(counted, tmp_path / "alone")
     train(alone, vocab_size=4000, resources=SMALL)
     assert (run / "a.events.jsonl").read_bytes() == (alone / "model.events.jsonl").read_bytes()
     assert check(run, resources=SMALL) == []
@@ -228,7 +223,7 @@ PLACES = [
 @pytest.mark.parametrize("place", [*PLACES, "last tables-filled", "last tables-committed"])
 def test_killed_at_every_commit(counted, unbroken, tmp_path, place):
     """Right before and right after each rename and each commit: going on gives the unbroken bytes and tables."""
-    run = copy(counted, tmp_path / "run")
+    run = shutil.copytree(counted, tmp_path / "run")
     settings = {"checkpoint_seconds": 0, "snapshot_seconds": 0}
     if place.startswith(("last ", "log", "journal-removed")):  # behind the event log: nothing is folded before
         place, settings = place.removeprefix("last "), {"checkpoint_seconds": 1000}
@@ -253,15 +248,15 @@ def test_killed_at_every_commit(counted, unbroken, tmp_path, place):
 )
 def test_a_journal_cut_anywhere(counted, tmp_path, options):
     """A last write that is torn at any byte: what is whole is kept, the rest learned again, passes without gap."""
-    whole = learn(copy(counted, tmp_path / "whole"), options=options)
-    run = copy(counted, tmp_path / "run")
+    whole = learn(shutil.copytree(counted, tmp_path / "whole"), options=options)
+    run = shutil.copytree(counted, tmp_path / "run")
     assert learn(run, stop_at=12, options=options) is None
     written = (run / "pending.events").read_bytes()
     header = written.index(b"\n") + 1
     rng = random.Random(3)
     cuts = [header, header + 1, len(written) - 1, *(rng.randrange(header, len(written)) for _ in range(5))]
     for cut in cuts:
-        again = copy(counted, tmp_path / f"cut{cut}")
+        again = shutil.copytree(counted, tmp_path / f"cut{cut}")
         (again / "pending.events").write_bytes(written[:cut])
         assert learn(again, options=options) == whole, cut
         assert check(again, resources=SMALL) == []
@@ -270,7 +265,7 @@ def test_a_journal_cut_anywhere(counted, tmp_path, options):
 
 def test_a_damaged_journal_is_named(counted, tmp_path):
     """A line that is no event, or a journal without a line: an error with file and line, and what to do."""
-    run = copy(counted, tmp_path / "run")
+    run = shutil.copytree(counted, tmp_path / "run")
     learn(run, stop_at=3)
     journal = run / "pending.events"
     written = journal.read_bytes()
@@ -301,7 +296,7 @@ def test_a_damaged_journal_is_named(counted, tmp_path):
 
 def test_a_snapshot_is_gone_on_from(counted, unbroken, tmp_path, monkeypatch):
     """With snapshots after every pass, going on loads the newest instead of replaying from the words."""
-    run = copy(counted, tmp_path / "run")
+    run = shutil.copytree(counted, tmp_path / "run")
     loaded: list[int] = []
     find = opening.find_snapshot
 
@@ -325,8 +320,8 @@ def test_a_snapshot_is_gone_on_from(counted, unbroken, tmp_path, monkeypatch):
 def test_a_snapshot_of_another_training_is_never_used(counted, tmp_path):
     """What an abandoned training of the same name left on disk does not find its way into another one."""
     other = {"ties": "bytes", "overlaps": "disjoint", "alphabet": "bytes"}
-    fresh = learn(copy(counted, tmp_path / "fresh"), options=other)
-    run = copy(counted, tmp_path / "run")
+    fresh = learn(shutil.copytree(counted, tmp_path / "fresh"), options=other)
+    run = shutil.copytree(counted, tmp_path / "run")
     assert learn(run, stop_at=6, snapshot_seconds=0) is None
     (run / "pending.events").unlink()  # the user gives it up
     assert learn(run, stop_at=12, options=other, snapshot_seconds=1000) is None
@@ -337,7 +332,7 @@ def test_a_snapshot_of_another_training_is_never_used(counted, tmp_path):
 @pytest.mark.long
 def test_an_error_while_a_snapshot_is_read_is_told(counted, unbroken, tmp_path, monkeypatch):
     """It is not taken for a snapshot that does not fit: it was hidden, and hours were replayed."""
-    run = copy(counted, tmp_path / "run")
+    run = shutil.copytree(counted, tmp_path / "run")
     assert learn(run, stop_at=6, snapshot_seconds=0) is None
 
     def fails(_: WordFiles) -> Words:
@@ -357,7 +352,7 @@ def test_an_error_while_a_snapshot_is_read_is_told(counted, unbroken, tmp_path, 
 @pytest.mark.parametrize("finished", [True, False], ids=["finished", "stopped"])
 def test_a_smaller_vocabulary_goes_on_to_a_larger(counted, unbroken, tmp_path, finished):
     """300, then 700, then 1 200 ids: the bytes of 1 200 at once; passes and vetoes cover all of it."""
-    run = copy(counted, tmp_path / "run")
+    run = shutil.copytree(counted, tmp_path / "run")
     for size in (300, 700):
         learn(run, stop_at=None if finished else 2, options={"vocab_size": size})
         assert (run / "model.events.jsonl").exists() == finished
@@ -371,7 +366,7 @@ def test_a_smaller_vocabulary_goes_on_to_a_larger(counted, unbroken, tmp_path, f
 
 def test_a_smaller_size_and_another_option_are_refused(counted, unbroken, tmp_path):
     """Stopped or done: fewer ids, or another option, is an error that names it; nothing is changed."""
-    run = copy(counted, tmp_path / "run")
+    run = shutil.copytree(counted, tmp_path / "run")
     learn(run, stop_at=5)
     before = (run / "pending.events").read_bytes()
     for options, message in (({"vocab_size": 700}, "700 is smaller"), ({"ties": "bytes"}, "--ties ids, not bytes")):
@@ -386,7 +381,7 @@ def test_a_smaller_size_and_another_option_are_refused(counted, unbroken, tmp_pa
 @pytest.mark.long
 def test_batchbpes_rule_does_not_go_on_to_another_size(counted, tmp_path):
     """--batch paper depends on the size asked for: a larger one is refused, a new name learns it."""
-    run = copy(counted, tmp_path / "run")
+    run = shutil.copytree(counted, tmp_path / "run")
     options = {"like": "batch", "resources": SMALL}
     train(run, vocab_size=400, **options)
     with pytest.raises(ResumeMismatch, match="--batch paper"):
@@ -402,7 +397,7 @@ def test_batchbpes_rule_does_not_go_on_to_another_size(counted, tmp_path):
 @pytest.mark.long
 def test_sources_added_after_training(counted, unbroken, tmp_path):
     """New sources are refused before they are counted; counted by themselves they leave the training as it was."""
-    run = copy(counted, tmp_path / "run")
+    run = shutil.copytree(counted, tmp_path / "run")
     more = tmp_path / "more.txt"
     more.write_text("some new text")
     learn(run, stop_at=5)
@@ -484,7 +479,7 @@ def test_an_iterator_stopped_in_counting_is_not_resumed_without_it(tmp_path):
 
 def test_a_second_writer_is_refused(counted, unbroken, tmp_path):
     """While one process learns, another is told who holds the run; the first is not disturbed."""
-    run = copy(counted, tmp_path / "run")
+    run = shutil.copytree(counted, tmp_path / "run")
     driver = Driver(run=run, options=OPTIONS, rest=0.03)
     try:
         assert driver.wait_for("learning")
@@ -504,7 +499,7 @@ def test_a_second_writer_is_refused(counted, unbroken, tmp_path):
 def test_a_reader_delays_the_tables_and_nothing_else(counted, unbroken, tmp_path, monkeypatch):
     """With state.duckdb held open: it learns, stops, goes on and ends as ever; the tables follow when it is free."""
     monkeypatch.setattr(training, "_LAST_FOLD_SECONDS", 0.2)
-    run = copy(counted, tmp_path / "run")
+    run = shutil.copytree(counted, tmp_path / "run")
     with held_open(run, "reader"):
         assert learn(run, stop_at=5, how="stop") is None  # Stopped, not an error about the file
         kept = len(Journal.read(run / "pending.events").events)
@@ -524,7 +519,7 @@ def test_a_reader_delays_the_tables_and_nothing_else(counted, unbroken, tmp_path
 @pytest.mark.long
 def test_tables_can_be_read_while_it_learns(counted, unbroken, tmp_path):
     """Between two folds anyone may open state.duckdb; what is seen only grows."""
-    run = copy(counted, tmp_path / "run")
+    run = shutil.copytree(counted, tmp_path / "run")
     driver = Driver(run=run, options=OPTIONS, rest=0.02, trainer={"checkpoint_seconds": 0.05})
     assert driver.wait_for("learning")
     seen = [0]
@@ -570,7 +565,7 @@ def test_resume_with_nothing_to_resume(counted, tmp_path):
     with pytest.raises(RunError, match="has no training to go on with"):
         resume(tmp_path / "missing")
     assert not (tmp_path / "missing").exists()
-    run = copy(counted, tmp_path / "run")
+    run = shutil.copytree(counted, tmp_path / "run")
     with pytest.raises(RunError, match="has no training to go on with"):
         resume(run)
     first = train(run, vocab_size=300, resources=SMALL)

@@ -647,8 +647,7 @@ def test_a_kill_anywhere_changes_nothing(mode, tau, failpoints, prose, tmp_path)
     with pytest.MonkeyPatch.context() as patch:
         small_blocks(patch, 1 << 14, ordered=False)
         count(whole, [str(source)], options={"pattern": "boundless", "sequences": True}, lines=True, resources=SMALL)
-    run = tmp_path / "killed"
-    shutil.copytree(whole, run)
+    run = shutil.copytree(whole, tmp_path / "killed")
     options = {"vocab_size": 1200, "superwords": mode, "transition": 900 if mode == "superbpe" else None, "tau": tau}
 
     def go(folder: Path, failpoint: str) -> int:
