@@ -14,6 +14,7 @@ import pytest
 
 from streambpe.encode.tokenizer import Tokenizer
 from tests.runs import EVERY_COMMAND, cli
+from tests.samples import written
 
 MEMORY = ["--memory", "300MB"]
 
@@ -180,8 +181,7 @@ def test_a_view_that_is_misspelt_is_told_with_the_one_that_is_meant(tmp_path):
 @pytest.mark.parametrize("command", [["watch"], ["watch", "--once"], ["status"]])
 def test_a_file_is_no_run_to_be_waited_for(tmp_path, command):
     """A source in the place of RUN is named, and so is what was meant."""
-    path = tmp_path / "a.txt"
-    path.write_text("the cat")
+    path = written(tmp_path / "a.txt", "the cat")
     assert f"`streambpe train RUN {path}` counts it and learns" in cli(*command, path, expect=1).stderr
 
 
