@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from streambpe.encode.tokenizer import Tokenizer
-from tests.runs import EVERY_COMMAND, cli
+from tests.runs import EVERY_COMMAND, change, cli
 from tests.samples import written
 
 MEMORY = ["--memory", "300MB"]
@@ -133,10 +133,8 @@ def test_data_goes_to_stdout_and_the_rest_to_stderr(tmp_path, run):
 
 def test_check_prints_differences_and_the_way_out(run):
     """Exit 1, a line for each row on stdout; the command it names mends it."""
-    import duckdb
 
-    with duckdb.connect(str(Path(run, "state.duckdb"))) as con:
-        con.execute("DELETE FROM chunk_counts WHERE chunk = ' cat'")
+    change(Path(run), "DELETE FROM chunk_counts WHERE chunk = ' cat'")
     result = cli("check", run, *MEMORY, expect=1)
     assert " cat" in result.stdout
     assert f"streambpe count {run}" in result.stderr

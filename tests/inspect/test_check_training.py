@@ -271,9 +271,7 @@ def test_damaged_tables_are_made_anew(trained, tmp_path):
     """What `check` advises works: remove the event log, train again, and everything adds up."""
     run = shutil.copytree(trained, tmp_path / "run")
     whole = (run / "model.events.jsonl").read_bytes()
-    with duckdb.connect(str(run / "state.duckdb")) as con:
-        con.execute("DELETE FROM main.events WHERE seq < 10")
-        con.execute("UPDATE main.batches SET events = 0")
+    change(run, "DELETE FROM main.events WHERE seq < 10", "UPDATE main.batches SET events = 0")
     assert check(run, resources=SMALL) != []
     (run / "model.events.jsonl").unlink()
     train(run, vocab_size=400, resources=SMALL)
@@ -288,8 +286,7 @@ def test_an_older_training_is_checked_against_its_log(trained, tmp_path):
     more = written(tmp_path / "more.txt", "entirely new words")
     count(run, [str(more)], resources=SMALL)
     assert check(run, resources=SMALL) == []
-    with duckdb.connect(str(run / "state.duckdb")) as con:
-        con.execute("DELETE FROM other.tokens WHERE id = 300")
+    change(run, "DELETE FROM other.tokens WHERE id = 300")
     assert [problem.table for problem in check(run, resources=SMALL)] == ["other.tokens"]
 
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from streambpe.errors import LimitError, SourceError
@@ -20,7 +19,7 @@ from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.text.patterns import find_pattern
 from streambpe.train.counting.count import count
-from tests.runs import cli, ended, rows, small_blocks
+from tests.runs import change, cli, ended, rows, small_blocks
 from tests.samples import written
 
 GOOD = ["The first line, of several words.", "naïve café 東京", "", "a" * 300, "last"]
@@ -127,8 +126,7 @@ def test_check_reads_the_bad_lines_again(tmp_path):
     path.write_bytes(b"\n".join([*good_lines("jsonl"), b"bad", b""]))
     count(run, [str(path)], resources=ONE, bad_lines="skip")
     part = list_parts(Run(run))[0]
-    with duckdb.connect(str(run / "state.duckdb")) as con:
-        con.execute("UPDATE sources SET bad_lines = 5")
+    change(run, "UPDATE sources SET bad_lines = 5")
     assert "sources: " in cli("check", run, expect=1).stdout
     assert part.spans.total("bad_lines") == 1
     path.write_bytes(path.read_bytes().replace(b"\nbad\n", b'\n"a"\n'))  # as many bad lines, other bytes

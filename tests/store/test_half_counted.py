@@ -27,7 +27,7 @@ from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.counting.job import CountResult
 from streambpe.train.trainer import Trainer
 from streambpe.train.training import TrainResult
-from tests.runs import SMALL, cli, cli_killed, counted_run, log_of, rows
+from tests.runs import SMALL, change, cli, cli_killed, counted_run, log_of, rows
 from tests.samples import natural_text, written
 
 
@@ -267,8 +267,7 @@ def test_check_finds_what_differs_in_a_stopped_run(files, tmp_path, tiny_blocks)
     run = tmp_path / "run"
     count(run, files[:1], resources=SMALL)
     count_half(run, files[1:], blocks=4)
-    with duckdb.connect(str(run / "state.duckdb")) as con:
-        con.execute("UPDATE chunk_counts SET n = n + 1 WHERE chunk = (SELECT min(chunk) FROM chunk_counts)")
+    change(run, "UPDATE chunk_counts SET n = n + 1 WHERE chunk = (SELECT min(chunk) FROM chunk_counts)")
     last = sorted((run / "counts").glob("part-*.parquet"))[-1]
     table, record = pq.read_table(last), pq.read_metadata(last).metadata[b"streambpe"]
     with pq.ParquetWriter(last, table.schema) as writer:

@@ -14,7 +14,6 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -45,7 +44,7 @@ from streambpe.train.counting import job, sizes, worker
 from streambpe.train.counting.count import count, count_from_iterator
 from tests.hostile import random_text
 from tests.oracles.splits import split_text
-from tests.runs import small_blocks, stored_ids
+from tests.runs import rows, small_blocks, stored_ids
 from tests.samples import written
 from tests.sources.test_sources import expected_documents, write
 
@@ -54,8 +53,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def table_of(run: Path) -> dict[str, int]:
-    with duckdb.connect(str(run / "state.duckdb"), read_only=True) as con:
-        return dict(con.sql("SELECT chunk, n FROM chunk_counts").fetchall())
+    return dict(rows(run, "SELECT chunk, n FROM chunk_counts"))
 
 
 def tallies(texts: list[str], pattern: str = "gpt4o", **options) -> dict[str, int]:
@@ -275,8 +273,7 @@ def test_invalid_bytes_are_counted_and_reported(tmp_path, policy):
     count(tmp_path / "run", [str(tmp_path / "a.txt")], options={"bad_utf8": policy}, resources=SMALL)
     text = b"one \xff\xfe two \xe2\x82 three".decode("utf-8", "replace" if policy == "replace" else "ignore")
     assert table_of(tmp_path / "run") == tallies([text])
-    with duckdb.connect(str(tmp_path / "run/state.duckdb"), read_only=True) as con:
-        assert con.sql("SELECT bad_utf8 FROM source_files").fetchall() == [(3,)]
+    assert rows(tmp_path / "run", "SELECT bad_utf8 FROM source_files") == [(3,)]
 
 
 def test_bad_utf8_error_ends_the_count(tmp_path):
