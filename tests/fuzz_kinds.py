@@ -51,7 +51,7 @@ from tests.oracles.replay import decode_bytes, encode_chunks, to_model_ids
 from tests.oracles.splits import split_text
 from tests.peers import by_tokenizers
 from tests.runs import SMALL, StopAfter, cli, counted_run, log_of, rows
-from tests.samples import natural_text
+from tests.samples import natural_text, written
 from tests.sources.test_sources import FORMATS, expected_documents, write
 from tests.train import test_superwords, test_trainer, test_uw
 from tests.trained import HOSTILE, KINDS, TEXT, random_log, trained
@@ -369,8 +369,7 @@ def tokenizer_files(seed: int, folder: Path) -> str:
     document = json.loads(rng.choice(_tokenizer_documents()))
     for _ in range(rng.choice((1, 1, 2, 3))):
         _said_otherwise(document, rng)
-    path = folder / "tokenizer.json"
-    path.write_text(json.dumps(document), encoding="utf-8")
+    path = written(folder / "tokenizer.json", json.dumps(document))
     try:
         there = tokenizers.Tokenizer.from_file(str(path))
     except Exception:  # the library has no class of its own for a file that it refuses
@@ -427,8 +426,7 @@ def ranks(seed: int, folder: Path) -> str:
             spelled = base64.b64decode(lines[one][0]) + base64.b64decode(lines[two][0])
             number = len(lines) + rng.choice((0, 0, 0, 1))
             lines.append([base64.b64encode(spelled), b"%d" % number])
-    path = folder / "some.tiktoken"
-    path.write_bytes(b"\n".join(b" ".join(line) for line in lines))
+    path = written(folder / "some.tiktoken", b"\n".join(b" ".join(line) for line in lines))
     try:
         ours = Tokenizer(import_file(path, pattern="gpt2"))
     except StreambpeError:

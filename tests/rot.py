@@ -34,7 +34,7 @@ from streambpe.cli.unforeseen import UNFORESEEN
 from tests.damage import cut, flip
 from tests.outcomes import Ended, Served, serve, table
 from tests.runs import cli, ended, log_of
-from tests.samples import natural_text
+from tests.samples import natural_text, written
 
 OUTCOMES = ("harmless", "named", "told", "wrong", "traceback")
 BAD = OUTCOMES[2:]
@@ -246,8 +246,7 @@ def _outcome(attempt: Attempt, whole: Path, text: Path, expected: str) -> Outcom
 def prepare(states: list[str], folder: Path) -> Iterator[tuple[str, Path, Path, str]]:
     """(state, RUN, text, what comes out of the whole RUN)."""
     for number, name in enumerate(states):
-        text = folder / f"text-{number}.txt"
-        text.write_text(natural_text(5, 40_000), encoding="utf-8")
+        text = written(folder / f"text-{number}.txt", natural_text(5, 40_000))
         run = folder / f"run-{number}"
         STATES[name].make(run, text)
         (folder / f"whole-{number}").mkdir()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from functools import cache
 from itertools import accumulate
+from pathlib import Path
+from typing import Any
 
 import regex
 from hypothesis import strategies as st
@@ -92,3 +94,12 @@ def prose_documents() -> list[str]:
     phrases = [" ".join(rng.choices(lexicon[:120], k=rng.choice([2, 2, 3, 4]))) for _ in range(150)] + lexicon
     weights = [1 / (i % 150 + 5) for i in range(len(phrases))]
     return [" ".join(rng.choices(phrases, weights, k=90)) + "." for _ in range(200)]
+
+
+def written(path: Path, content: str | bytes, **how: Any) -> Path:
+    """A file with this text in UTF-8, or these bytes. `how`: as `write_text` has it."""
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        path.write_text(content, **{"encoding": "utf-8", **how})
+    return path

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from streambpe.encode.tokenizer import Tokenizer
-from tests.runs import EVERY_COMMAND, cli
+from tests.runs import EVERY_COMMAND, change, cli
+from tests.samples import written
 
 MEMORY = ["--memory", "300MB"]
 
@@ -132,10 +133,8 @@ def test_data_goes_to_stdout_and_the_rest_to_stderr(tmp_path, run):
 
 def test_check_prints_differences_and_the_way_out(run):
     """Exit 1, a line for each row on stdout; the command it names mends it."""
-    import duckdb
 
-    with duckdb.connect(str(Path(run, "state.duckdb"))) as con:
-        con.execute("DELETE FROM chunk_counts WHERE chunk = ' cat'")
+    change(Path(run), "DELETE FROM chunk_counts WHERE chunk = ' cat'")
     result = cli("check", run, *MEMORY, expect=1)
     assert " cat" in result.stdout
     assert f"streambpe count {run}" in result.stderr
@@ -180,8 +179,7 @@ def test_a_view_that_is_misspelt_is_told_with_the_one_that_is_meant(tmp_path):
 @pytest.mark.parametrize("command", [["watch"], ["watch", "--once"], ["status"]])
 def test_a_file_is_no_run_to_be_waited_for(tmp_path, command):
     """A source in the place of RUN is named, and so is what was meant."""
-    path = tmp_path / "a.txt"
-    path.write_text("the cat")
+    path = written(tmp_path / "a.txt", "the cat")
     assert f"`streambpe train RUN {path}` counts it and learns" in cli(*command, path, expect=1).stderr
 
 

@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.runs import change, cli
-from tests.samples import natural_text
+from tests.samples import natural_text, written
 
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("source") / "text.txt"
-    path.write_text(natural_text(21, 60_000))
-    return path
+    return written(tmp_path_factory.mktemp("source") / "text.txt", natural_text(21, 60_000))
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from streambpe.config import LIKE, LIKE_OPTION, TrainConfig
 from streambpe.errors import UsageError
 from streambpe.option_file import format_options, read_options
 from tests.runs import cli, log_of
-from tests.samples import natural_text
+from tests.samples import natural_text, written
 
 ALL = (*TRAIN_OPTIONS, LIKE_OPTION, *COUNT_OPTIONS, *SOURCE_OPTIONS, *RESOURCE_OPTIONS)
 MEMORY = ("--memory", "400MB", "--threads", 2)
@@ -114,8 +114,7 @@ def test_resume_keeps_the_file_too(corpus, tmp_path):
 )
 def test_what_is_no_option_is_refused_by_name(corpus, tmp_path, text, told):
     """Exit 2 and nothing made."""
-    file = tmp_path / "o.toml"
-    file.write_bytes(text.encode("latin-1"))
+    file = written(tmp_path / "o.toml", text.encode("latin-1"))
     done = cli("train", tmp_path / "run", corpus, "--config", file, expect=2)
     assert told in done.stderr
     assert not (tmp_path / "run").exists()
@@ -125,8 +124,7 @@ def test_what_is_no_option_is_refused_by_name(corpus, tmp_path, text, told):
 def test_files_that_cannot_be_read_or_written_are_told(corpus, tmp_path):
     """Before anything is learned; a file that is there is kept without --force."""
     assert "cannot be read" in cli("train", tmp_path / "run", corpus, "--config", tmp_path / "no", expect=2).stderr
-    there = tmp_path / "there.toml"
-    there.write_text("mine")
+    there = written(tmp_path / "there.toml", "mine")
     assert "exists already" in cli("train", tmp_path / "run", corpus, "--save-config", there, expect=2).stderr
     assert "--save-config" in cli("train", tmp_path / "run", corpus, "--force", expect=2).stderr
     assert not (tmp_path / "run").exists()
@@ -163,15 +161,13 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 def test_what_is_written_is_read_again(tmp_path_factory, texts, text, switch, number):
     """Every text of every character."""
     values = {"specials": tuple(texts), "pattern": text, "lines": switch, "vocab_size": number}
-    file = tmp_path_factory.mktemp("toml") / "o.toml"
-    file.write_bytes(format_options(values, {"All": ALL}).encode())
+    file = written(tmp_path_factory.mktemp("toml") / "o.toml", format_options(values, {"All": ALL}).encode())
     assert read_options(file, ALL) == values
 
 
 def test_numbers_stand_for_text(tmp_path):
     """coverage = 0.9999 is what --coverage 0.9999 is; true is neither."""
-    file = tmp_path / "o.toml"
-    file.write_text("coverage = 0.9999\nbatch = 1")
+    file = written(tmp_path / "o.toml", "coverage = 0.9999\nbatch = 1")
     assert read_options(file, ALL) == {"coverage": "0.9999", "batch": "1"}
     file.write_text("coverage = true")
     with pytest.raises(UsageError, match="a text in quotes"):

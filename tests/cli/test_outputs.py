@@ -14,6 +14,7 @@ from streambpe.encode.corpus import _State
 from streambpe.files import unfinished
 from streambpe.train.commands import train
 from tests.runs import SMALL, cli, cli_killed, text_run
+from tests.samples import written
 
 TEXT = "the cat and the dog, the end of the day and the cat\n" * 40
 MEMORY = ["--memory", "300MB"]
@@ -271,8 +272,7 @@ def test_a_link_that_is_given_as_output_stays_one(learned, tmp_path, command):
 @pytest.mark.parametrize("suffix", ["npy", "bin", "parquet"])
 def test_a_split_killed_while_its_files_were_made_is_finished(learned, tmp_path, suffix, point):
     """--validation: killed while or after one of the two files was made, both become what they are without a kill."""
-    source = tmp_path / "lines.txt"
-    source.write_text("".join(f"the cat and the other cat {i}\n" for i in range(40)))
+    source = written(tmp_path / "lines.txt", "".join(f"the cat and the other cat {i}\n" for i in range(40)))
     unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
     for folder in (unbroken, broken):
         folder.mkdir()

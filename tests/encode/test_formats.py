@@ -30,6 +30,7 @@ from streambpe.text.patterns import PRESETS
 from streambpe.train.as_model import model_log
 from tests.oracles.splits import split_text
 from tests.runs import cli
+from tests.samples import written
 from tests.trained import HOSTILE, KINDS, TEXT, random_log, trained
 
 EXACT = {("plain", "hf"), ("plain", "tiktoken"), ("uw", "hf")}
@@ -39,8 +40,7 @@ LOST = {"picky": "deletions", "stops": "stop words", "boundless": "superwords"} 
 @pytest.fixture(scope="module")
 def held_out(tmp_path_factory):
     """A text to verify on, hostile parts included."""
-    path = tmp_path_factory.mktemp("text") / "held-out.txt"
-    path.write_text("\n\n".join([*HOSTILE, TEXT]))
+    path = written(tmp_path_factory.mktemp("text") / "held-out.txt", "\n\n".join([*HOSTILE, TEXT]))
     return str(path)
 
 
@@ -529,11 +529,9 @@ def test_a_gzipped_tokenizer_is_unpacked_once_and_not_without_end(tmp_path, monk
     """What unpacks to more than any tokenizer has is refused before it fills the memory."""
     exported = tmp_path / "t.json"
     export(trained("plain"), "hf", exported)
-    packed = tmp_path / "packed.json.gz"
-    packed.write_bytes(gzip.compress(exported.read_bytes()))
+    packed = written(tmp_path / "packed.json.gz", gzip.compress(exported.read_bytes()))
     assert import_file(packed).events == import_file(exported).events
-    bomb = tmp_path / "bomb.json.gz"
-    bomb.write_bytes(gzip.compress(b'{"model": "' + bytes(10**6) + b'"}'))
+    bomb = written(tmp_path / "bomb.json.gz", gzip.compress(b'{"model": "' + bytes(10**6) + b'"}'))
     monkeypatch.setattr("streambpe.encode.formats.hf._MOST_JSON", 10**5)
     with pytest.raises(ModelError, match=r"bomb\.json\.gz holds more than .* of JSON"):
         import_file(bomb)

@@ -29,7 +29,7 @@ from streambpe.train.commands import train
 from tests.oracles.replay import encode_chunk
 from tests.peers import by_tokenizers
 from tests.runs import SMALL, cli, log_of
-from tests.samples import natural_text
+from tests.samples import natural_text, written
 from tests.tiers import examples
 from tests.trained import HOSTILE
 
@@ -177,9 +177,7 @@ def test_what_is_not_the_old_one_is_refused(old, made, texts, tmp_path):
     document = json.loads(text)
 
     def changed(name: str, **parts: Any) -> Path:
-        path = tmp_path / f"{name}.json"
-        path.write_text(json.dumps({**document, **parts}), encoding="utf-8")
-        return path
+        return written(tmp_path / f"{name}.json", json.dumps({**document, **parts}))
 
     swapped = json.loads(json.dumps(document))
     merges = swapped["model"]["merges"]

@@ -19,6 +19,7 @@ from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError
 from streambpe.model.eventlog import EventLog
 from streambpe.text.patterns import PRESETS
+from tests.samples import written
 from tests.text.test_dialects import TEXTS
 from tests.trained import HOSTILE, trained
 
@@ -51,9 +52,7 @@ def file_with(folder: Path, **pattern: Any) -> Path:
     """A tokenizer.json with this pattern."""
     document, _ = tokenizer_json(Tokenizer(trained("plain")).encoder)
     document["pre_tokenizer"]["pretokenizers"][0]["pattern"] = pattern
-    path = folder / "t.json"
-    path.write_text(json.dumps(document))
-    return path
+    return written(folder / "t.json", json.dumps(document))
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from streambpe.sources.source import Source
 from tests import hostile
 from tests.conformance.golden import OURS, read_packed
 from tests.runs import cli
-from tests.samples import natural_text
+from tests.samples import natural_text, written
 from tests.trained import DOCUMENTS, HOSTILE, trained
 
 sentencepiece = pytest.importorskip("sentencepiece")
@@ -119,8 +119,7 @@ def test_it_is_measured_beside_a_model(model, tmp_path, monkeypatch):
     assert found.values["words"] == sum(len(text.split()) for text in documents)
     partial = [number for number in ids if theirs.is_byte(number) and int(theirs.id_to_piece(number)[3:5], 16) > 0x7F]
     assert found.values["partial_tokens"] == len(set(partial))
-    one_line = tmp_path / "one.txt"
-    one_line.write_text(" ".join(documents))
+    one_line = written(tmp_path / "one.txt", " ".join(documents))
     (found,) = evaluate([], [str(one_line)], rivals=[path])
     assert found.values["tokens"] == len(theirs.encode(" ".join(documents)))
     write_event_log(tmp_path / "m.events.jsonl", trained("plain"))
@@ -143,8 +142,7 @@ def test_a_unigram_model_is_measured_and_not_imported(tmp_path):
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(lines), model_writer=out, model_type="unigram", vocab_size=100, minloglevel=2
     )
-    path = tmp_path / "x.model"
-    path.write_bytes(out.getvalue())
+    path = written(tmp_path / "x.model", out.getvalue())
     assert counted(path, lines) == counted_by_the_package(path, lines)
     told = cli("import", path, "-o", tmp_path / "log", expect=1).stderr
     assert f"evaluate --tokenizer {path}" in told
@@ -157,8 +155,7 @@ def test_without_the_package_one_message_says_what_to_install(model, monkeypatch
 
 
 def test_damage_is_one_message(model, tmp_path):
-    path = tmp_path / "x.model"
-    path.write_bytes(model("usual").read_bytes()[:5000])
+    path = written(tmp_path / "x.model", model("usual").read_bytes()[:5000])
     told = cli("evaluate", "--tokenizer", path, "--text", path, expect=1).stderr
     assert told.strip() == f"streambpe: {path} is no .model of sentencepiece, or is damaged."
 

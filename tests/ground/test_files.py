@@ -20,6 +20,7 @@ from streambpe.train.commands import train
 from streambpe.train.superwords.runs import write_run_words
 from streambpe.train.superwords.sums import Sums
 from tests.runs import SMALL, text_run
+from tests.samples import written
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the name of an open file is asked of /proc")
 
@@ -101,8 +102,7 @@ def test_folders_around_an_export_go_again_if_it_fails(run, tmp_path):
 
 @pytest.mark.parametrize("name", ["ids.bin", "ids.npy", "ids.parquet"])
 def test_encoded_files(disk, run, tmp_path, name):
-    source = tmp_path / "text.txt"
-    source.write_text("the other cat")
+    source = written(tmp_path / "text.txt", "the other cat")
     encode_corpus(Tokenizer.load(run), [str(source)], tmp_path / name, resources=SMALL)
     assert (tmp_path / name).exists()
 

@@ -32,6 +32,7 @@ from streambpe.train.engine.engine import Engine
 from streambpe.train.tables import Tables
 from streambpe.train.words import WordFiles
 from tests.runs import ROOT, cli, cli_process, counted_run, log_of, rows
+from tests.samples import written
 
 MB = 10**6
 
@@ -126,8 +127,7 @@ def test_between_two_stages_library_pages_go_back():
 @pytest.mark.long
 def test_the_words_are_gone_when_the_tables_are_filled(tmp_path, monkeypatch):
     """What the tables need of them is asked before: DuckDB's memory is not added to the engine's."""
-    source = tmp_path / "a.txt"
-    source.write_text("the cat and the dog\n" * 50)
+    source = written(tmp_path / "a.txt", "the cat and the dog\n" * 50)
     told = []
     close, fill = Engine.close, Tables.try_fill
 
@@ -207,8 +207,7 @@ def keeps_to_256_mb(*command):
 @pytest.mark.long
 def test_a_small_limit_holds_for_the_whole_command(tmp_path):
     """train --memory 256MB on megabytes of many scripts: what is resident never comes to 1.05 times that."""
-    source = tmp_path / "many.txt"
-    source.write_text("\n".join(_many_scripts(200_000) for _ in range(30)), encoding="utf-8")
+    source = written(tmp_path / "many.txt", "\n".join(_many_scripts(200_000) for _ in range(30)))
     keeps_to_256_mb("train", tmp_path / "run", source, "--vocab-size", 1000, "--progress", "none")
 
 
@@ -217,8 +216,7 @@ def test_the_largest_chunk_of_256_mb_is_learned_from(tmp_path):
     """Letters without a place to cut, as many as are allowed: counted, learned from and put in the tables."""
     size = Sizes.of(Resources(256 * MB, 2)).most
     assert size > 6.4 * MB
-    source = tmp_path / "giant.txt"
-    source.write_bytes(np.random.default_rng(1).integers(97, 123, size, np.uint8).tobytes())
+    source = written(tmp_path / "giant.txt", np.random.default_rng(1).integers(97, 123, size, np.uint8).tobytes())
     keeps_to_256_mb("train", tmp_path / "run", source, "--vocab-size", 300)
 
 
@@ -277,8 +275,7 @@ def test_words_larger_than_the_limit_are_read_some_at_a_time(tmp_path):
 @pytest.mark.long
 def test_superwords_below_their_least_end_at_once(tmp_path):
     """Exit 3 before anything is counted; the least is named, and with it the same command works."""
-    source = tmp_path / "a.txt"
-    source.write_text("the cat and the dog\n" * 50)
+    source = written(tmp_path / "a.txt", "the cat and the dog\n" * 50)
     command = ("train", tmp_path / "run", source, "--superwords", "boundless", "--pattern", "boundless")
     done = cli_process(*command, "--vocab-size", 280, "--memory", "399MB", expect=3)
     assert "400.0 MB" in done.stderr
@@ -302,8 +299,7 @@ def test_check_of_a_run_with_documents_keeps_to_the_limit(tmp_path):
 @pytest.mark.long
 def test_looking_for_repeats_among_equal_documents_keeps_to_the_limit(tmp_path):
     """Four million times the same line: all hashes fell into one share, and a share was held whole."""
-    source = tmp_path / "same.txt"
-    source.write_bytes(b"ab\n" * 4_000_000)
+    source = written(tmp_path / "same.txt", b"ab\n" * 4_000_000)
     run = tmp_path / "run"
     cli_process("count", run, source, "--lines", "--memory", "400MB")
     keeps_to_256_mb("check", run, "--repeats")

@@ -26,7 +26,7 @@ from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.trainer import Trainer
 from tests.core.test_core_build import checkout
 from tests.runs import SMALL, change, counted_run, log_of, rows, text_run
-from tests.samples import natural_text
+from tests.samples import natural_text, written
 from tests.tiers import long
 
 COLUMNS = {
@@ -124,8 +124,7 @@ def test_an_event_that_these_counts_do_not_give_is_named(trained, tmp_path):
 
 def test_a_training_that_cannot_be_learned_again_is_told(trained, tmp_path):
     """Of other counts than there are now: no silence, and no difference either."""
-    documents = tmp_path / "documents.txt"
-    documents.write_text(natural_text(3, 8_000))
+    documents = written(tmp_path / "documents.txt", natural_text(3, 8_000))
     shutil.copytree(trained, tmp_path / "more")
     count(tmp_path / "more", [str(documents)], options={"pattern": "gpt4"}, resources=SMALL)
     told = []
@@ -272,9 +271,7 @@ def test_damaged_tables_are_made_anew(trained, tmp_path):
     """What `check` advises works: remove the event log, train again, and everything adds up."""
     run = shutil.copytree(trained, tmp_path / "run")
     whole = (run / "model.events.jsonl").read_bytes()
-    with duckdb.connect(str(run / "state.duckdb")) as con:
-        con.execute("DELETE FROM main.events WHERE seq < 10")
-        con.execute("UPDATE main.batches SET events = 0")
+    change(run, "DELETE FROM main.events WHERE seq < 10", "UPDATE main.batches SET events = 0")
     assert check(run, resources=SMALL) != []
     (run / "model.events.jsonl").unlink()
     train(run, vocab_size=400, resources=SMALL)
@@ -286,12 +283,10 @@ def test_damaged_tables_are_made_anew(trained, tmp_path):
 def test_an_older_training_is_checked_against_its_log(trained, tmp_path):
     """After sources were added, tokens and events are still judged; pairs of the old counts can not be."""
     run = shutil.copytree(trained, tmp_path / "run")
-    more = tmp_path / "more.txt"
-    more.write_text("entirely new words")
+    more = written(tmp_path / "more.txt", "entirely new words")
     count(run, [str(more)], resources=SMALL)
     assert check(run, resources=SMALL) == []
-    with duckdb.connect(str(run / "state.duckdb")) as con:
-        con.execute("DELETE FROM other.tokens WHERE id = 300")
+    change(run, "DELETE FROM other.tokens WHERE id = 300")
     assert [problem.table for problem in check(run, resources=SMALL)] == ["other.tokens"]
 
 

@@ -6,7 +6,6 @@ import json
 import signal
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from streambpe.inspect.committed import look_up_committed
@@ -15,7 +14,7 @@ from streambpe.store.merge import merge_ranges
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.train.counting.count import count
-from tests.runs import cli, ended, rows
+from tests.runs import change, cli, ended, rows
 from tests.samples import sample_text
 
 ONE = Resources(400 * 10**6, 1)
@@ -72,8 +71,7 @@ def test_nothing_else_can_be_reached(killed):
 @pytest.mark.long
 def test_tables_that_lost_stretches_are_not_added(killed):
     """Where the tables do not hold whole parts, the parts alone are shown."""
-    with duckdb.connect(str(killed / "state.duckdb")) as con:
-        con.execute("UPDATE sources SET digest = repeat('0', 64)")
+    change(killed, "UPDATE sources SET digest = repeat('0', 64)")
     found = look_up_committed(Run(killed))
     assert found is not None
     assert not found.held

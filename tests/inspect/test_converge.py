@@ -23,6 +23,7 @@ from streambpe.train.commands import train
 from streambpe.train.counting.count import count
 from tests.oracles.splits import split_text
 from tests.runs import cli
+from tests.samples import written
 
 SMALL = Resources(256 * 10**6, 1)
 SPLIT = functools.partial(split_text, find_pattern("gpt4o"))
@@ -103,8 +104,7 @@ def test_by_share_deals_chunks_out(run, tmp_path):
     assert (found.steps[2].in_common, found.steps[2].order) == (1.0, 1.0)
     gain = found.steps[1].bytes_per_token / found.steps[0].bytes_per_token - 1
     assert (found.steps[0].gain, found.steps[1].gain) == (None, gain)
-    other = tmp_path / "other.txt"
-    other.write_text(TEXTS["c"] * 3 + "and something else")
+    other = written(tmp_path / "other.txt", TEXTS["c"] * 3 + "and something else")
     shown = json.loads(
         cli("converge", run, "--vocab-size", SIZE, "--by", "share", "--steps", 3, "--text", other, "--json").stdout
     )

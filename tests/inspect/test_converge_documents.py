@@ -24,6 +24,7 @@ from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from tests.oracles.splits import split_text
 from tests.runs import cli
+from tests.samples import written
 
 SMALL = Resources(256 * 10**6, 1)
 SPLIT = functools.partial(split_text, find_pattern("gpt4o"))
@@ -100,8 +101,7 @@ def test_what_cannot_be_drawn_is_said(run, tmp_path):
     gone = cli("converge", tmp_path / "few", "--by", "documents", "--vocab-size", 275, expect=None)
     assert gone.returncode == 1
     assert "a.txt is gone" in gone.stderr
-    table = tmp_path / "t.tsv"
-    table.write_text("a\t3\nb\t4\n")
+    table = written(tmp_path / "t.tsv", "a\t3\nb\t4\n")
     count(tmp_path / "counts", [str(table)], counts=True, resources=SMALL)
     with pytest.raises(UsageError, match="is a table of counts"):
         converge(tmp_path / "counts", config, by="documents", resources=SMALL)

@@ -18,7 +18,7 @@ from streambpe.encode.tokenizer import Tokenizer
 from streambpe.inspect.page import report
 from streambpe.train.commands import train
 from tests.runs import SMALL, cli, text_run
-from tests.samples import natural_text
+from tests.samples import natural_text, written
 
 PAGE = (Path(__file__).parents[2] / "docs/evaluate.md").read_text(encoding="utf-8")
 
@@ -99,8 +99,7 @@ def test_two_runs_in_sql_and_on_the_page(run, tmp_path):
 
 def test_a_text_in_the_playground_of_two_models(run, tmp_path):
     """In the box to type into stands its beginning, and with it the log of each."""
-    text = tmp_path / "text.txt"
-    text.write_text("\n\n" + "the end of </textarea><img src=x> é 中 " * 40, encoding="utf-8")
+    text = written(tmp_path / "text.txt", "\n\n" + "the end of </textarea><img src=x> é 中 " * 40)
     report(run, tmp_path / "r.html", resources=SMALL, texts=[str(text)], beside=f"{run}:small", playground=True)
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     (typed,) = re.findall(r'<textarea id="typed".*?>(.*?)</textarea>', page, re.S)

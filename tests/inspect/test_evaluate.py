@@ -22,6 +22,7 @@ from streambpe.inspect.measures import MEASURES, renyi_efficiency
 from streambpe.model.eventlog import write_event_log
 from streambpe.resources import Resources
 from tests.runs import cli
+from tests.samples import written
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, trained
 
 SMALL = Resources(256 * 10**6, 1)
@@ -43,8 +44,7 @@ def sources(tmp_path_factory) -> list[str]:
     folder = tmp_path_factory.mktemp("texts")
     paths = []
     for name, documents in TEXTS.items():
-        path = folder / f"{name}.jsonl"
-        path.write_text("".join(json.dumps({"text": text}) + "\n" for text in documents), encoding="utf-8")
+        path = written(folder / f"{name}.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in documents))
         paths.append(str(path))
     return paths
 

@@ -36,6 +36,7 @@ from streambpe.train.counting.count import count
 from streambpe.train.opening import engine_room, fits_in_memory, memory_for
 from tests.oracles.splits import split_text
 from tests.runs import SMALL, cli, rows
+from tests.samples import written
 
 GPT4 = find_pattern("gpt4")
 OPTIONS = {"options": {"pattern": "gpt4"}}
@@ -82,8 +83,7 @@ def test_a_small_corpus_is_taken_whole(large):
 
 def test_text_without_line_breaks_is_cut_anywhere(tmp_path):
     """Windows of one endless line."""
-    path = tmp_path / "x.txt"
-    path.write_text("é" * 10**6 * 4)
+    path = written(tmp_path / "x.txt", "é" * 10**6 * 4)
     windows = drawn(path, SUBSETS * WINDOW_BYTES)
     assert len(windows) >= SUBSETS
     assert all(len(block.data) <= 2 * WINDOW_BYTES for block, _ in windows)
@@ -141,8 +141,7 @@ def test_growth_is_counted(large, tmp_path):
 
 def test_too_many_chunks_are_followed_by_a_part_of_them(tmp_path, monkeypatch):
     """`plan --memory 256MB` of SCRIPT held all chunks of its sample sixteen times: 1.49 of the limit."""
-    path = tmp_path / "x.txt"
-    path.write_text("\n".join(f"word{number} other{number // 3}" for number in range(30_000)))
+    path = written(tmp_path / "x.txt", "\n".join(f"word{number} other{number // 3}" for number in range(30_000)))
     found = []
     for most in (10**6, 20_000):
         monkeypatch.setattr("streambpe.inspect.plan._MOST_FOLLOWED", most)
@@ -168,8 +167,7 @@ def test_growth_goes_on():
 @pytest.mark.long
 def test_a_corpus_as_small_as_its_sample(tmp_path):
     """What is sampled whole is known exactly; the figures belong together; nothing is left behind."""
-    source = tmp_path / "x.txt"
-    source.write_text("\n".join(lines(3000)))
+    source = written(tmp_path / "x.txt", "\n".join(lines(3000)))
     (tmp_path / "tmp").mkdir()
     resources = replace(SMALL, temp_dir=tmp_path / "tmp")
     made = plan([str(source)], TrainConfig(vocab_size=400), counting=OPTIONS, resources=resources)
@@ -211,8 +209,7 @@ def test_the_command(tmp_path, large):
 
 def test_what_is_drawn_from_a_compressed_file_is_not_held(tmp_path):
     """`plan --memory 256MB` of 100 MB that zstd made 23 MB of took 404 MB: all of the text was held, and copied."""
-    path = tmp_path / "x.txt.zst"
-    path.write_bytes(zstd.compress(b"all of it is held\n" * 10**6))
+    path = written(tmp_path / "x.txt.zst", zstd.compress(b"all of it is held\n" * 10**6))
     (source,), copy = find_sources([str(path)])[0], tmp_path / "copy"
     tracemalloc.start()
     with writing_sample(source, copy) as write:
@@ -247,8 +244,7 @@ plan.plan([sys.argv[1]], resources=Resources(256 * 10**6, 2))
 @pytest.mark.long
 def test_superwords_are_rehearsed_with_documents(tmp_path):
     """Documents are stored, and the forecast says that it is rough."""
-    source = tmp_path / "x.txt"
-    source.write_text("\n".join(lines(500)))
+    source = written(tmp_path / "x.txt", "\n".join(lines(500)))
     config = TrainConfig.from_options(vocab_size=400, superwords="boundless")
     made = plan([str(source)], config, counting={**OPTIONS, "lines": True}, resources=SMALL)
     assert {"neighbours", "runs", "superwords"} <= set(made.stage_seconds)

@@ -21,6 +21,7 @@ from streambpe.inspect.query import _sealed, print_query, write_query
 from streambpe.resources import Resources
 from streambpe.train.commands import train
 from tests.runs import SMALL, cli, cli_process, text_run
+from tests.samples import written
 
 WRITES = """
 COPY chunk_counts TO '{out}/x.csv'
@@ -280,8 +281,7 @@ def test_the_python_function_is_sealed_too(learned, around):
 
 def test_a_script_is_judged_whole_before_its_first_statement(learned, around):
     """From a file and from standard input; its tables are all shown, and other forms hold one."""
-    script = around / "a.sql"
-    script.write_text("SELECT 'first' AS a;\n-- between\nSELECT 'second' AS b;\n")
+    script = written(around / "a.sql", "SELECT 'first' AS a;\n-- between\nSELECT 'second' AS b;\n")
     shown = sql(learned, "--file", str(script))
     assert shown.stdout.index("first") < shown.stdout.index("second")
     assert sql(learned, "--file", "-", stdin=script.read_text()).stdout == shown.stdout

@@ -26,6 +26,7 @@ from streambpe.model.eventlog import (
     supermerge_event,
     write_event_log,
 )
+from tests.samples import written
 
 DOC = Path(__file__).parents[2] / "docs" / "event-log.md"
 LOG = EventLog(
@@ -53,9 +54,7 @@ def lines() -> list[bytes]:
 
 
 def damaged(tmp_path: Path, lines: list[bytes]) -> Path:
-    path = tmp_path / "model.events.jsonl"
-    path.write_bytes(b"".join(lines))
-    return path
+    return written(tmp_path / "model.events.jsonl", b"".join(lines))
 
 
 def test_a_log_reads_back_as_it_was_written(tmp_path):

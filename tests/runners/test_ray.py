@@ -41,7 +41,7 @@ from streambpe.train.counting.count import count
 from streambpe.train.counting.tasks import attempts_folder
 from tests.runners import tasks
 from tests.runs import ROOT, cli, rows
-from tests.samples import sample_text
+from tests.samples import sample_text, written
 from tests.tiers import LONG, long
 
 MB = 10**6
@@ -119,8 +119,7 @@ def test_a_cluster_without_room_is_refused() -> None:
 
 
 def test_a_node_with_other_programs_or_files_is_refused(tmp_path: Path) -> None:
-    source = tmp_path / "a.txt"
-    source.write_text("five!", encoding="utf-8")
+    source = written(tmp_path / "a.txt", "five!")
     folder = tmp_path / "shared" / "ray-1"
     place = SharedFolder(folder, "a token", ((str(source), 5),))
     assert "does not see" in look_around("node", place, versions())

@@ -24,6 +24,7 @@ from streambpe.runners.processes import Processes
 from streambpe.runners.runner import RETRIES, Calls, Runner
 from tests.runners import tasks
 from tests.runs import ROOT
+from tests.samples import written
 
 MEMORY = 100 << 20
 FORKS = sys.platform == "linux"
@@ -215,8 +216,7 @@ def _runs(pid: int) -> bool:
 def test_nothing_outlives_the_coordinator(how: str, number: int, tmp_path: Path) -> None:
     if how == "forked" and not FORKS:
         pytest.skip("forked on Linux only")
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM, encoding="utf-8")
+    program = written(tmp_path / "program.py", PROGRAM)
     seen = tmp_path / "seen"
     seen.mkdir()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}

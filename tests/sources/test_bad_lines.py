@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from streambpe.errors import LimitError, SourceError
@@ -20,7 +19,8 @@ from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.text.patterns import find_pattern
 from streambpe.train.counting.count import count
-from tests.runs import cli, ended, rows, small_blocks
+from tests.runs import change, cli, ended, rows, small_blocks
+from tests.samples import written
 
 GOOD = ["The first line, of several words.", "naïve café 東京", "", "a" * 300, "last"]
 BAD_JSON = [
@@ -91,8 +91,7 @@ def test_one_line_is_one_object_whatever_stands_around_it(tmp_path):
 
 def test_a_line_that_is_too_long_to_be_judged_is_refused(tmp_path):
     """With --bad-utf8 error one byte decides about a whole line, so it must fit."""
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"word " * 500_000)
+    path = written(tmp_path / "a.txt", b"word " * 500_000)
     with pytest.raises(LimitError, match="one line has to be read whole"):
         read(Source(str(path), "lines"), 1 << 16, "error", whole=True)
 
@@ -127,8 +126,7 @@ def test_check_reads_the_bad_lines_again(tmp_path):
     path.write_bytes(b"\n".join([*good_lines("jsonl"), b"bad", b""]))
     count(run, [str(path)], resources=ONE, bad_lines="skip")
     part = list_parts(Run(run))[0]
-    with duckdb.connect(str(run / "state.duckdb")) as con:
-        con.execute("UPDATE sources SET bad_lines = 5")
+    change(run, "UPDATE sources SET bad_lines = 5")
     assert "sources: " in cli("check", run, expect=1).stdout
     assert part.spans.total("bad_lines") == 1
     path.write_bytes(path.read_bytes().replace(b"\nbad\n", b'\n"a"\n'))  # as many bad lines, other bytes
@@ -156,8 +154,7 @@ def test_half_a_line_of_text_does_not_go_on_with_skip(tmp_path, monkeypatch):
 
 def test_count_tables_have_no_line_to_leave_out(tmp_path):
     """What cannot be honoured is refused."""
-    table = tmp_path / "t.csv"
-    table.write_text("chunk,count\nthe,5\n")
+    table = written(tmp_path / "t.csv", "chunk,count\nthe,5\n")
     refused = cli("count", tmp_path / "run", table, "--counts", "--bad-lines", "skip", expect=2).stderr
     assert "a row of a count table is never left out" in refused
 
@@ -166,8 +163,7 @@ def test_count_tables_have_no_line_to_leave_out(tmp_path):
 def test_runs_that_skip_and_runs_without_bad_lines_add_up(tmp_path):
     """A run that no bad line ended is what it would be with skip."""
     for name, bad, how in (("one", [], "error"), ("two", [b"bad"], "skip")):
-        path = tmp_path / f"{name}.jsonl"
-        path.write_bytes(b"\n".join([*good_lines("jsonl"), *bad, b""]))
+        path = written(tmp_path / f"{name}.jsonl", b"\n".join([*good_lines("jsonl"), *bad, b""]))
         count(tmp_path / name, [str(path)], resources=ONE, bad_lines=how)
     cli("merge-counts", tmp_path / "all", tmp_path / "one", tmp_path / "two")
     cli("merge-counts", tmp_path / "one", tmp_path / "two")

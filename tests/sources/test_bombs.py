@@ -20,6 +20,7 @@ from streambpe.sources.source import Source
 from streambpe.system import resident_bytes
 from streambpe.text.patterns import find_pattern
 from tests.runs import ROOT, cli
+from tests.samples import written
 from tests.tiers import seeds
 
 MB = 10**6
@@ -97,6 +98,5 @@ def test_bombs_stay_within_the_limit(tmp_path, name, code):
 
 def test_a_frame_that_asks_for_a_window_of_2_gb_is_refused(tmp_path):
     """Its header alone asks for it."""
-    path = tmp_path / "a.txt.zst"
-    path.write_bytes(bytes.fromhex("28b52ffd 00a8 290000") + b"hello")
+    path = written(tmp_path / "a.txt.zst", bytes.fromhex("28b52ffd 00a8 290000") + b"hello")
     assert "a.txt.zst is truncated or damaged" in cli("count", tmp_path / "run", path, expect=1).stderr

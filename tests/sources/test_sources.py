@@ -26,6 +26,7 @@ from streambpe.sources.tables import read_count_table
 from streambpe.text.patterns import find_pattern
 from tests.hostile import fast_documents, random_text
 from tests.oracles.splits import split_text
+from tests.samples import written
 from tests.tiers import seeds
 
 if sys.version_info >= (3, 14):
@@ -185,8 +186,7 @@ def test_a_source_whose_last_block_is_missing_can_be_finished(tmp_path, kind):
 
 def test_lines_split_at_line_feeds_only(tmp_path):
     """A carriage return and every other line break stay in the document; empty lines are skipped."""
-    path = tmp_path / "a.txt"
-    path.write_bytes("one\r\n\n\n\rtwo\x0b\x85\u2028three\r\r\n\r\nlast".encode())
+    path = written(tmp_path / "a.txt", "one\r\n\n\n\rtwo\x0b\x85\u2028three\r\r\n\r\nlast".encode())
     for block_bytes in (1, 5, WHOLE):
         found = read(source_of(path, "lines"), block_bytes, pattern=NONE)
         assert found == [["one\r"], ["\rtwo\x0b\x85\u2028three\r\r"], ["\r"], ["last"]]
@@ -195,15 +195,13 @@ def test_lines_split_at_line_feeds_only(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"\n", b"\n\n\n"])
 def test_files_of_empty_lines_hold_no_document(tmp_path, content):
     """Nothing but line feeds: no document and no text."""
-    path = tmp_path / "a.txt"
-    path.write_bytes(content)
+    path = written(tmp_path / "a.txt", content)
     assert read(source_of(path, "lines"), 1) == read(source_of(path, "lines"), WHOLE) == []
 
 
 def test_an_empty_text_file_is_one_empty_document(tmp_path):
     """An empty document counts as a document."""
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"")
+    path = written(tmp_path / "a.txt", b"")
     assert read(source_of(path)) == [[]]
 
 
@@ -222,8 +220,7 @@ def test_one_leading_bom_is_dropped_and_counted(tmp_path, kind):
 def test_nulls_are_skipped_and_counted(tmp_path):
     """A null in jsonl, Parquet or an iterator is no document; how many there were is kept."""
     values = ["a", None, "", None, "b"]
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps({"text": v}) + "\n" for v in values))
+    path = written(tmp_path / "a.jsonl", "".join(json.dumps({"text": v}) + "\n" for v in values))
     pq.write_table(pa.table({"text": values}), tmp_path / "a.parquet", row_group_size=2)
     for source in (source_of(path), source_of(tmp_path / "a.parquet"), Source("it", "iterator", texts=values)):
         for block_bytes in (1, WHOLE):
@@ -256,8 +253,7 @@ def test_other_values_are_errors_that_name_file_and_line(tmp_path, value, block_
 )
 def test_lines_that_hold_no_text_are_errors(tmp_path, line, message):
     """Broken JSON and missing fields: file, line and what is wrong."""
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"text": "fine"}\n' + line + "\n")
+    path = written(tmp_path / "a.jsonl", '{"text": "fine"}\n' + line + "\n")
     with pytest.raises(SourceError, match=rf"a\.jsonl line 2.*{message}"):
         read(source_of(path), WHOLE)
 
@@ -277,12 +273,10 @@ def test_lone_surrogates_fall_under_bad_utf8(tmp_path, policy, expected, block_b
 
 def test_json_fields_may_be_named_in_the_argument(tmp_path):
     """FILE.jsonl:FIELD reads that field; a file whose own name has a colon is still a file."""
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"text": "no", "body text": "yes"}\n')
+    path = written(tmp_path / "a.jsonl", '{"text": "no", "body text": "yes"}\n')
     (source,), _ = find_sources([f"{path}:body text"])
     assert read(source, pattern=NONE) == [["yes"]]
-    odd = tmp_path / "a.jsonl:text"
-    odd.write_text("plain")
+    odd = written(tmp_path / "a.jsonl:text", "plain")
     (source,), _ = find_sources([str(odd)], SourceOptions(kind="txt"))
     assert read(source, pattern=NONE) == [["plain"]]
 
@@ -368,8 +362,7 @@ def test_csv_blocks_equal_pythons_reader(tmp_path, seed):
     """Random csv, well formed or not: the rows are those that Python's reader gives for the whole file."""
     rng = random.Random(seed)
     body = "".join(rng.choices(['"', '""', ",", "\n", "\r\n", "a", "bc ", " ", '"x",', '\n"'], k=120))
-    path = tmp_path / "a.csv"
-    path.write_text("text\n" + body, newline="")
+    path = written(tmp_path / "a.csv", "text\n" + body, newline="")
     rows = list(csv.reader(io.StringIO("text\n" + body, newline="")))[1:]
     expected = [split_text(NONE, row[0]) for row in rows if row]
     for block_bytes in (1, 10, 50, WHOLE):
@@ -378,8 +371,7 @@ def test_csv_blocks_equal_pythons_reader(tmp_path, seed):
 
 def test_csv_header_problems(tmp_path):
     """A column that is not there and a row that is too short: file, line, and which columns there are."""
-    path = tmp_path / "a.csv"
-    path.write_text("id,body\n1,x\n")
+    path = written(tmp_path / "a.csv", "id,body\n1,x\n")
     with pytest.raises(SourceError, match=r"no column 'text'.*id, body"):
         read(source_of(path))
     path.write_text("id,text\n1,x\n2\n")
@@ -481,8 +473,7 @@ def test_invalid_bytes_in_blocks_equal_those_of_the_whole(tmp_path, policy, kind
     while len(data) < 1500:
         data += rng.choice([rng.choice(BAD), random_text(rng, 4).encode(), b" plain words ", b"\n", b"x", "é".encode()])
     data = b"x" + data  # no byte order mark at the start
-    path = tmp_path / "a.txt"
-    path.write_bytes(data)
+    path = written(tmp_path / "a.txt", data)
     text = data.decode("utf-8", "replace" if policy == "replace" else "ignore")
     texts = [text] if kind == "txt" else [line for line in text.split("\n") if line]
     bad = data.decode("utf-8", "replace").count("\ufffd") - data.count(b"\xef\xbf\xbd")
@@ -498,8 +489,7 @@ def test_invalid_bytes_in_blocks_equal_those_of_the_whole(tmp_path, policy, kind
 @pytest.mark.parametrize("block_bytes", [30, WHOLE])
 def test_bad_utf8_error_names_the_byte(tmp_path, bad, block_bytes):
     """Under `error` the message names file and byte, wherever blocks end."""
-    path = tmp_path / "a.txt"
-    path.write_bytes("fine words and more é of them, ".encode() * 4 + bad + b" rest")
+    path = written(tmp_path / "a.txt", "fine words and more é of them, ".encode() * 4 + bad + b" rest")
     with pytest.raises(SourceError, match=r"a\.txt is not UTF-8: byte 128 is"):
         read(source_of(path), block_bytes, "error")
 
@@ -526,8 +516,7 @@ def test_truncated_compression_is_an_error(tmp_path, suffix, kind):
 def test_several_compressed_members_are_one_file(tmp_path, suffix):
     """Concatenated members, as parallel compressors write them, are read to the end."""
     compress = gzip.compress if suffix == ".gz" else zstd.compress
-    path = tmp_path / f"a.txt{suffix}"
-    path.write_bytes(b"".join(compress(f"part {i} ".encode()) for i in range(5)))
+    path = written(tmp_path / f"a.txt{suffix}", b"".join(compress(f"part {i} ".encode()) for i in range(5)))
     assert read(source_of(path), pattern=NONE) == [["part 0 part 1 part 2 part 3 part 4 "]]
 
 

@@ -20,6 +20,7 @@ from streambpe.store import database
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
 from tests.runs import ROOT, SMALL, cli_killed, cli_process, counted_run, held_open, log_of, plain_events, rows
+from tests.samples import written
 
 COUNTS = {"ab": 5, "cd": 4, "ef": 3, "x": 9}
 
@@ -139,8 +140,7 @@ def test_edited_counts_that_pass_64_bits_are_refused(run):
 def test_a_part_is_added_once_wherever_the_fold_is_killed(run, tmp_path, place):
     """To counts that were there, and to an edit; the same command goes on."""
     edit(run, "UPDATE chunk_counts SET n = 40 WHERE chunk = 'cd'")
-    more = tmp_path / "more.csv"
-    more.write_text("chunk,count\ncd,2\ngh,1\n")
+    more = written(tmp_path / "more.csv", "chunk,count\ncd,2\ngh,1\n")
     command = ("count", run, more, "--counts", "--memory", "400MB")
     cli_killed(place, *command)
     cli_process(*command)

@@ -27,8 +27,8 @@ from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.counting.job import CountResult
 from streambpe.train.trainer import Trainer
 from streambpe.train.training import TrainResult
-from tests.runs import SMALL, cli, cli_killed, counted_run, log_of, rows
-from tests.samples import natural_text
+from tests.runs import SMALL, change, cli, cli_killed, counted_run, log_of, rows
+from tests.samples import natural_text, written
 
 
 @pytest.fixture
@@ -195,8 +195,7 @@ def test_a_half_counted_run_without_run_json(files, whole, tmp_path, tiny_blocks
 def test_a_source_refused_by_name(files, tmp_path):
     """An error named it: `resume` tries it again, counting without it leaves it out."""
     run = tmp_path / "run"
-    bad = tmp_path / "b.jsonl"
-    bad.write_text("no JSON")
+    bad = written(tmp_path / "b.jsonl", "no JSON")
     for call in (lambda: count(run, [*files, str(bad)], resources=SMALL), lambda: resume(run)):
         with pytest.raises(SourceError, match=r"b\.jsonl"):
             call()
@@ -211,8 +210,7 @@ def test_a_source_refused_by_name(files, tmp_path):
 def test_wrong_options_leave_nothing_to_end(tmp_path):
     """A table of another pattern is refused as wrong usage; the RUN is as whole as it was."""
     run = counted_run(tmp_path / "run", {"abab": 3, "bab": 2})
-    table = tmp_path / "other.csv"
-    table.write_text('chunk,count\nx,1\n" ?\\w+",0\n')
+    table = written(tmp_path / "other.csv", 'chunk,count\nx,1\n" ?\\w+",0\n')
     with pytest.raises(UsageError, match="was counted with the pattern"):
         count(run, [str(table)], counts=True, resources=SMALL)
     assert train(run, vocab_size=258, resources=SMALL).left_out == ()
@@ -269,8 +267,7 @@ def test_check_finds_what_differs_in_a_stopped_run(files, tmp_path, tiny_blocks)
     run = tmp_path / "run"
     count(run, files[:1], resources=SMALL)
     count_half(run, files[1:], blocks=4)
-    with duckdb.connect(str(run / "state.duckdb")) as con:
-        con.execute("UPDATE chunk_counts SET n = n + 1 WHERE chunk = (SELECT min(chunk) FROM chunk_counts)")
+    change(run, "UPDATE chunk_counts SET n = n + 1 WHERE chunk = (SELECT min(chunk) FROM chunk_counts)")
     last = sorted((run / "counts").glob("part-*.parquet"))[-1]
     table, record = pq.read_table(last), pq.read_metadata(last).metadata[b"streambpe"]
     with pq.ParquetWriter(last, table.schema) as writer:

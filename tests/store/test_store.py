@@ -21,6 +21,7 @@ from streambpe.store.checksums import add_checksum
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.train.counting.count import count
+from tests.runs import change
 
 SMALL = Resources(300 << 20, 2)
 ROOT = Path(__file__).parents[2]
@@ -69,8 +70,7 @@ def test_the_duckdb_shell_opens_a_run(counted):
 
 def test_a_later_format_is_refused(counted):
     """A run of another format is refused in one sentence, by whatever looks at it, and not touched."""
-    with duckdb.connect(str(counted / "state.duckdb")) as con:
-        con.execute("UPDATE run SET value = '99' WHERE key = 'format_version'")
+    change(counted, "UPDATE run SET value = '99' WHERE key = 'format_version'")
     with pytest.raises(RunError, match="has format 99, and this streambpe reads format 9 only"):
         Run(counted).facts()
 

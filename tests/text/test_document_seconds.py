@@ -15,6 +15,7 @@ from streambpe.text.chunker import Chunker
 from streambpe.text.patterns import find_pattern
 from streambpe.text.split import find_chunks, split_texts
 from tests.runs import cli
+from tests.samples import written
 
 SLOW = r"(?s:.*)x|(?s:.)"  # from every place it looks to the end: the time grows with the square of the text
 LONG = "ab" * 60_000
@@ -58,8 +59,7 @@ def test_a_chunker_counts_documents_not_texts(beside):
 )
 def test_where_the_document_is(tmp_path, kind, data, document, place):
     """Lines that are empty and values that are null are no documents."""
-    path = tmp_path / "in.it"
-    path.write_bytes(data if isinstance(data, bytes) else b"")
+    path = written(tmp_path / "in.it", data if isinstance(data, bytes) else b"")
     slow = PatternTooSlow("slow")
     slow.document = document
     with (

@@ -13,7 +13,7 @@ from streambpe.train.as_model import options_as
 from streambpe.train.commands import train
 from tests.peers import by_tokenizers
 from tests.runs import SMALL, cli
-from tests.samples import natural_text
+from tests.samples import natural_text, written
 from tests.tiers import long
 
 MADE = [
@@ -30,9 +30,7 @@ MADE = [
 @pytest.fixture
 def text(tmp_path) -> Path:
     """One text."""
-    path = tmp_path / "a.txt"
-    path.write_text(natural_text(5, 20_000), encoding="utf-8")
-    return path
+    return written(tmp_path / "a.txt", natural_text(5, 20_000))
 
 
 @pytest.mark.parametrize("options", MADE, ids=str)

@@ -20,7 +20,7 @@ from streambpe.train.commands import train
 from tests import oracles
 from tests.oracles.tables import check
 from tests.runs import SMALL, cli, rows, text_run
-from tests.samples import natural_text
+from tests.samples import natural_text, written
 
 TEXT = natural_text(11, 40_000) + "\nrare ☃ snow☃man 東京 東 Ωmega a☃b a☃b ☃☃x\n"
 MODES = {
@@ -103,8 +103,7 @@ def test_it_encodes_decodes_and_exports(trained, mode, tmp_path):
 @pytest.mark.long
 def test_the_command_tells_what_is_unknown(tmp_path):
     """train --like picky from a file: counted by the whitespace pattern; the line about unknown characters."""
-    source = tmp_path / "text.txt"
-    source.write_text(TEXT, encoding="utf-8")
+    source = written(tmp_path / "text.txt", TEXT)
     done = cli("train", tmp_path / "run", source, "--like", "picky", "--vocab-size", 300, "--coverage", "0.999")
     assert "of the rarest characters" in done.stderr
     ids = cli("encode", tmp_path / "run", input="the  end Ж of it\n").stdout

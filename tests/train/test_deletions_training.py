@@ -6,7 +6,6 @@ import shutil
 from contextlib import closing
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from streambpe.config import TrainConfig
@@ -20,7 +19,7 @@ from streambpe.store.trainings import TokenTable, fold_training
 from streambpe.train.commands import train
 from tests.oracles.replay import encode_chunk
 from tests.oracles.tables import check
-from tests.runs import SMALL, cli, rows, text_run
+from tests.runs import SMALL, change, cli, rows, text_run
 from tests.samples import natural_text
 
 SIZE = 700
@@ -46,8 +45,7 @@ def test_check_finds_every_row_right_and_a_wrong_one(trained, tmp_path):
     """tokens.died, pair_counts and token_counts are those of a recount; a token declared alive is found."""
     assert check(trained, resources=SMALL) == []
     run = shutil.copytree(trained, tmp_path / "run")
-    with duckdb.connect(str(run / "state.duckdb")) as con:
-        con.execute("UPDATE tokens SET died = NULL WHERE id = (SELECT min(id) FROM tokens WHERE died IS NOT NULL)")
+    change(run, "UPDATE tokens SET died = NULL WHERE id = (SELECT min(id) FROM tokens WHERE died IS NOT NULL)")
     assert {problem.table for problem in check(run, resources=SMALL)} == {"main.tokens"}
 
 

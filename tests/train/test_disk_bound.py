@@ -23,7 +23,7 @@ from streambpe.train.commands import resume, train
 from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.disk_bound import disk_needed, used_bytes, within_disk
 from tests.runs import SMALL, cli
-from tests.samples import natural_text
+from tests.samples import natural_text, written
 
 ROOMY = replace(SMALL, max_disk_bytes=10**9)
 SUPERWORDS = ["none", "boundless", "superbpe", "uw"]
@@ -60,9 +60,7 @@ def disk(monkeypatch) -> Disk:
 
 @pytest.fixture
 def text(tmp_path) -> Path:
-    source = tmp_path / "a.txt"
-    source.write_text(natural_text(3, 2000) + "\n" + "at the end of the day\n" * 400)
-    return source
+    return written(tmp_path / "a.txt", natural_text(3, 2000) + "\n" + "at the end of the day\n" * 400)
 
 
 def options_of(superwords: str) -> dict[str, object]:
@@ -148,8 +146,7 @@ def test_counts_that_cannot_fit(text, tmp_path):
 def test_what_is_known_only_when_it_is_counted(tmp_path):
     """A compressed source looks smaller than its text is: refused behind counting, it says that the counts are kept."""
     lines = b"at the end of the day\n" * 200_000
-    source = tmp_path / "a.txt.gz"
-    source.write_bytes(gzip.compress(lines))
+    source = written(tmp_path / "a.txt.gz", gzip.compress(lines))
     tight = replace(SMALL, max_disk_bytes=sum(disk_needed(len(lines) // 2, "boundless").values()))
     with pytest.raises(LimitError, match=r"too small.*All counts and documents are kept") as error:
         train(tmp_path / "run", [str(source)], resources=tight, **options_of("boundless"))

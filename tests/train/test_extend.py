@@ -61,7 +61,7 @@ from tests.oracles.splits import split_text
 from tests.oracles.tables import check
 from tests.peers import by_tokenizers
 from tests.runs import SMALL, cli, counted_run, log_of
-from tests.samples import natural_text
+from tests.samples import natural_text, written
 from tests.sequential import engine_options, new_engine
 from tests.tiers import examples, long, share
 
@@ -433,8 +433,7 @@ def test_superwords_over_what_they_cannot_go_on_from_are_refused(base, texts, tm
 @pytest.mark.long
 def test_a_stopped_training_goes_on_without_the_model(base, made, texts, tmp_path):
     """After a stop in the middle `resume` goes on, though MODEL is gone; the log has the same bytes."""
-    model = tmp_path / "model.jsonl"
-    model.write_bytes((base / "model.events.jsonl").read_bytes())
+    model = written(tmp_path / "model.jsonl", (base / "model.events.jsonl").read_bytes())
     stop = threading.Event()
     with pytest.raises(Stopped):
         train(

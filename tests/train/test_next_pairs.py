@@ -20,7 +20,7 @@ from streambpe.train.superwords.phase import SuperwordPhase, pass_bounds
 from streambpe.train.trainer import Trainer
 from tests.oracles.tables import check
 from tests.runs import LARGE, SMALL, Driver, change, log_of, rows
-from tests.samples import prose_documents
+from tests.samples import prose_documents, written
 from tests.tiers import seeds
 
 FROM_DISK = {"force_scan": True, "block_places": 2000, "hot_pairs": 200}
@@ -30,8 +30,7 @@ FROM_DISK = {"force_scan": True, "block_places": 2000, "hot_pairs": 200}
 def counted(tmp_path_factory) -> Path:
     """A run with stored documents."""
     folder = tmp_path_factory.mktemp("next")
-    source = folder / "documents.txt"
-    source.write_text("\n".join(prose_documents()))
+    source = written(folder / "documents.txt", "\n".join(prose_documents()))
     run = folder / "run"
     count(run, [str(source)], options={"pattern": "boundless", "sequences": True}, lines=True, resources=SMALL)
     return run

@@ -22,7 +22,7 @@ from streambpe.train.commands import train
 from streambpe.train.counting.count import count, count_from_iterator
 from tests.oracles.tables import check
 from tests.runs import SMALL, log_of, rows, text_run
-from tests.samples import natural_text
+from tests.samples import natural_text, written
 
 TEXT = "the cat sat on the mat and the dog sat on the log\n" * 30
 
@@ -196,8 +196,7 @@ def test_a_refused_extension_leaves_the_one_that_was_begun(tmp_path: Path, text:
         logs.append(tmp_path / f"m{size}" / "model.events.jsonl")
     run = tmp_path / "run"
     count(run, [text], resources=SMALL)
-    kept = run / "extended.jsonl"
-    kept.write_bytes(logs[0].read_bytes())
+    kept = written(run / "extended.jsonl", logs[0].read_bytes())
     with pytest.raises(UsageError):
         train(run, [text], extend=logs[1], pattern="gpt2", vocab_size=300, resources=SMALL)
     assert kept.read_bytes() == logs[0].read_bytes()

@@ -30,7 +30,7 @@ from streambpe.train.trainer import Trainer
 from streambpe.train.words import WordFiles
 from tests.oracles.tables import check
 from tests.runs import ROOT, SMALL, Driver, cli, cli_killed, counted_run, held_open, log_of, rows, text_run
-from tests.samples import natural_text
+from tests.samples import natural_text, written
 
 SIZE = 1200
 OPTIONS: dict[str, Any] = {"vocab_size": SIZE, "stop_list": 2, "block_tokens": ("an",), "freq_cutoff": 2}
@@ -398,8 +398,7 @@ def test_batchbpes_rule_does_not_go_on_to_another_size(counted, tmp_path):
 def test_sources_added_after_training(counted, unbroken, tmp_path):
     """New sources are refused before they are counted; counted by themselves they leave the training as it was."""
     run = shutil.copytree(counted, tmp_path / "run")
-    more = tmp_path / "more.txt"
-    more.write_text("some new text")
+    more = written(tmp_path / "more.txt", "some new text")
     learn(run, stop_at=5)
     chunks = rows(run, "SELECT sum(n) FROM chunk_counts")
     with pytest.raises(ResumeMismatch, match=r"without .*more\.txt"):
@@ -419,8 +418,7 @@ def test_sources_added_after_training(counted, unbroken, tmp_path):
 @pytest.mark.long
 def test_killed_in_counting_and_resumed(tmp_path):
     """`train` killed while it counts: `resume` counts what is left, then learns; the bytes of an unbroken run."""
-    source = tmp_path / "text.txt"
-    source.write_text(natural_text(12, 400_000))
+    source = written(tmp_path / "text.txt", natural_text(12, 400_000))
     options = {"vocab_size": 600}
     arguments: dict[str, Any] = {"sources": [str(source)], "counting": {"lines": True}, "options": options}
     whole = tmp_path / "whole"

@@ -34,6 +34,7 @@ from tests.oracles.replay import decode_bytes, encode_chunks, to_model_ids
 from tests.oracles.splits import split_by_rules, split_text
 from tests.oracles.tables import check
 from tests.runs import SMALL, cli, log_of, rows
+from tests.samples import written
 from tests.script_samples import LINES, hostile_texts, long_text
 from tests.sequential import engine_options, engine_words, events_of, new_engine, wrong_pairs
 from tests.tiers import examples
@@ -103,8 +104,7 @@ def test_the_engine_equals_the_reference(alphabet, constrained):
 def model(encoding: str, constrained: bool = True, pattern: str = "script", **more: Any) -> Tokenizer:
     """A small model of the sample text."""
     with TemporaryDirectory() as folder:
-        source = Path(folder) / "text.txt"
-        source.write_text(TEXT, encoding="utf-8")
+        source = written(Path(folder) / "text.txt", TEXT)
         result = train(
             Path(folder) / "run", [str(source)], counting={"options": {"pattern": pattern}}, resources=SMALL,
             encoding=encoding, whole_characters=constrained, vocab_size=3000 if encoding == "script" else 1100,
@@ -120,8 +120,7 @@ def model(encoding: str, constrained: bool = True, pattern: str = "script", **mo
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_a_training_equals_the_reference(tmp_path, encoding, pattern):
     """From a file of 25 scripts: the events, stop words aside, are the reference's on the same chunks."""
-    source = tmp_path / "text.txt"
-    source.write_text(TEXT[:30_000], encoding="utf-8")
+    source = written(tmp_path / "text.txt", TEXT[:30_000])
     alphabet = script_alphabet() if encoding == "script" else gpt2_alphabet()
     train(
         tmp_path / "run", [str(source)], counting={"options": {"pattern": pattern}}, resources=SMALL,
@@ -237,8 +236,7 @@ def test_facts_of_half_characters():
 
 def test_like_script_prepares_text(tmp_path):
     """--like script: ids from 1, NFC, dropped characters counted and named; the encoder prepares text the same way."""
-    source = tmp_path / "text.txt"
-    source.write_text("e\u0301te\u0301 \ue000\ue001 cafe\u0301 " * 20, encoding="utf-8")
+    source = written(tmp_path / "text.txt", "e\u0301te\u0301 \ue000\ue001 cafe\u0301 " * 20)
     done = cli("train", tmp_path / "run", source, "--like", "script", "--pattern", "script", "--vocab-size", 1930)
     assert "dropped: 40 characters outside the SCRIPT table" in done.stderr
     log = log_of(tmp_path / "run")
@@ -265,8 +263,7 @@ def test_like_script_prepares_text(tmp_path):
 
 def test_unencodable_error_is_an_error_everywhere(tmp_path):
     """The first character outside the table ends the count, and a model counted so refuses to encode one."""
-    source = tmp_path / "text.txt"
-    source.write_text("plain text, plain text", encoding="utf-8")
+    source = written(tmp_path / "text.txt", "plain text, plain text")
     counting = {"options": {"pattern": "script", "unencodable": "error"}}
     train(tmp_path / "run", [str(source)], counting=counting, resources=SMALL, encoding="script", vocab_size=1925)
     tokenizer = Tokenizer(log_of(tmp_path / "run"))
@@ -278,8 +275,7 @@ def test_unencodable_error_is_an_error_everywhere(tmp_path):
 @pytest.mark.long
 def test_count_tables_follow_the_policy(tmp_path):
     """Chunks of a table are prepared as far as single chunks can be: drops are counted, an error is an error."""
-    table = tmp_path / "counts.csv"
-    table.write_text("chunk,count\na\ue000b,3\nab,2\n\ue001,5\nxx,1\n", encoding="utf-8")
+    table = written(tmp_path / "counts.csv", "chunk,count\na\ue000b,3\nab,2\n\ue001,5\nxx,1\n")
     result = count(tmp_path / "run", [str(table)], counts=True, options={"unencodable": "drop"}, resources=SMALL)
     assert any("8 characters outside" in warning for warning in result.warnings)
     assert rows(tmp_path / "run", "SELECT chunk, n FROM chunk_counts ORDER BY chunk") == [("ab", 5), ("xx", 1)]
@@ -298,8 +294,7 @@ def test_wrong_options_are_refused(tmp_path):
         TrainConfig.from_options(encoding="script", vocab_size=1000)
     with pytest.raises(UsageError, match="--encoding words"):
         TrainConfig.from_options(encoding="words")
-    table = tmp_path / "counts.csv"
-    table.write_text("chunk,count\nabab,3\nabc,2\n")
+    table = written(tmp_path / "counts.csv", "chunk,count\nabab,3\nabc,2\n")
     count(tmp_path / "run", [str(table)], counts=True, resources=SMALL)
     with pytest.raises(UsageError, match="2172 base symbols"):
         train(tmp_path / "run", resources=SMALL, encoding="script", vocab_size=2000)

@@ -48,7 +48,7 @@ from tests.oracles.splits import split_text
 from tests.oracles.superwords import as_model
 from tests.oracles.tables import check
 from tests.runs import SMALL, change, cli, ended, log_of, rows, small_blocks, view_rows
-from tests.samples import prose_documents
+from tests.samples import prose_documents, written
 from tests.tiers import seeds
 
 ALPHABETS = {"hf": gpt2_alphabet, "kensho": utf8_alphabet, "rustbpe": bytes_alphabet}
@@ -415,8 +415,7 @@ def test_pruning_cuts_and_changes_nothing(mode, prose, tmp_path, monkeypatch):
 def test_a_document_goes_on_over_the_border_of_two_parts(tmp_path, monkeypatch):
     """Small blocks cut a file into many parts: neighbours and runs are those of whole documents."""
     text = "the end of the day in the middle of the night. " * 4000
-    source = tmp_path / "text.txt"
-    source.write_text(text)
+    source = written(tmp_path / "text.txt", text)
     whole = documents_run(tmp_path / "whole", [text], "boundless")
     small_blocks(monkeypatch, 1 << 14, ordered=False)
     parts = tmp_path / "parts"
@@ -641,8 +640,7 @@ KILLS = [
 )
 def test_a_kill_anywhere_changes_nothing(mode, tau, failpoints, prose, tmp_path):
     """Neighbours half counted, runs half grouped, supermerges half learned: the next run goes on to the same log."""
-    source = tmp_path / "documents.txt"
-    source.write_text("\n".join(prose))
+    source = written(tmp_path / "documents.txt", "\n".join(prose))
     whole = tmp_path / "whole"
     with pytest.MonkeyPatch.context() as patch:
         small_blocks(patch, 1 << 14, ordered=False)
@@ -684,8 +682,7 @@ def test_a_disk_that_is_full_for_parquet_too(prose, tmp_path, monkeypatch):
 
 def test_train_counts_with_sequences_by_itself_or_says_what_to_do(tmp_path):
     """`train --superwords` stores the documents; a run without them, or a count table, is refused."""
-    source = tmp_path / "text.txt"
-    source.write_text("the end of the day and the end of the line\n" * 30)
+    source = written(tmp_path / "text.txt", "the end of the day and the end of the line\n" * 30)
     run = tmp_path / "run"
     arguments = ("--pattern", "boundless", "--superwords", "boundless", "--vocab-size", "290", "--memory", "400MB")
     cli("train", run, source, "--lines", *arguments)

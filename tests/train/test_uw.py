@@ -32,7 +32,7 @@ from tests import oracles
 from tests.oracles.splits import split_text
 from tests.oracles.tables import check
 from tests.runs import SMALL, cli, ended, log_of, rows, small_blocks
-from tests.samples import natural_text
+from tests.samples import natural_text, written
 from tests.tiers import seeds, share
 from tests.train.test_superwords import documents_run, learn, learn_two_ways
 
@@ -230,8 +230,7 @@ def test_the_export_to_hugging_face_is_exact(prose, tmp_path):
     run = documents_run(tmp_path / "run", prose, "superbpe1")
     learn(run, {"vocab_size": 700, "superwords": "uw", "transition": 500})
     assert {event.op for event in log_of(run).events} == {Op.MERGE}
-    held = tmp_path / "held.txt"
-    held.write_text("\n".join(prose[:20]) + "  12345 --- the end\n")
+    held = written(tmp_path / "held.txt", "\n".join(prose[:20]) + "  12345 --- the end\n")
     cli("export", run, "--to", "hf", "-o", tmp_path / "hf.json", "--strict", "--verify", held)
     theirs, ours = tokenizers.Tokenizer.from_file(str(tmp_path / "hf.json")), Tokenizer.load(run)
     longest = 0
@@ -247,8 +246,7 @@ def test_the_export_to_hugging_face_is_exact(prose, tmp_path):
 def test_documents_over_the_border_of_parts(prose, tmp_path, monkeypatch):
     """Parts end in the middle of a document: what stands behind the last certain border waits for the next."""
     whole = documents_run(tmp_path / "whole", ["\n".join(prose)], "superbpe1")
-    source = tmp_path / "text.txt"
-    source.write_text("\n".join(prose))
+    source = written(tmp_path / "text.txt", "\n".join(prose))
     small_blocks(monkeypatch, 1 << 13, ordered=False)
     parts = tmp_path / "parts"
     count(parts, [str(source)], options={"pattern": "superbpe1", "sequences": True}, resources=SMALL)
@@ -274,8 +272,7 @@ KILLS = ["tokens-written:3", "neighbours-0-committed:2", "runs-0-committed", "ev
 @pytest.mark.long
 def test_a_kill_anywhere_changes_nothing(prose, tmp_path, monkeypatch):
     """Parts half cut anew, neighbours half counted, superwords half learned: the next run goes on to the same log."""
-    source = tmp_path / "text.txt"
-    source.write_text("\n".join(prose))
+    source = written(tmp_path / "text.txt", "\n".join(prose))
     small_blocks(monkeypatch, 1 << 13, ordered=False)
     whole, run = tmp_path / "whole", tmp_path / "killed"
     count(whole, [str(source)], options={"pattern": "superbpe1", "sequences": True}, resources=SMALL)
@@ -367,8 +364,7 @@ def test_a_transition_that_is_not_given(given, transition):
 @pytest.mark.long
 def test_uw_takes_what_is_not_given(tmp_path):
     """A new RUN gets uw's own pattern and transition, and the command says so; a counted RUN keeps its pattern."""
-    source = tmp_path / "a.txt"
-    source.write_text("the cat of the house and the dog of the street\n" * 40, encoding="utf-8")
+    source = written(tmp_path / "a.txt", "the cat of the house and the dog of the street\n" * 40)
     options = ("--lines", "-s", "300", "--superwords", "uw", "--progress", "none")
     done = cli("train", tmp_path / "alone", source, *options)
     assert "takes --pattern superbpe1 --transition 256 (" in done.stderr

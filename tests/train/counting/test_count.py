@@ -14,7 +14,6 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -45,7 +44,8 @@ from streambpe.train.counting import sizes, worker
 from streambpe.train.counting.count import count, count_from_iterator
 from tests.hostile import random_text
 from tests.oracles.splits import split_text
-from tests.runs import small_blocks, stored_ids
+from tests.runs import rows, small_blocks, stored_ids
+from tests.samples import written
 from tests.sources.test_sources import expected_documents, write
 
 SMALL = Resources(256 << 20, 2)
@@ -53,8 +53,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def table_of(run: Path) -> dict[str, int]:
-    with duckdb.connect(str(run / "state.duckdb"), read_only=True) as con:
-        return dict(con.sql("SELECT chunk, n FROM chunk_counts").fetchall())
+    return dict(rows(run, "SELECT chunk, n FROM chunk_counts"))
 
 
 def tallies(texts: list[str], pattern: str = "gpt4o", **options) -> dict[str, int]:
@@ -184,8 +183,7 @@ def test_sources_are_added_and_skipped(tmp_path):
 def test_changed_content_is_refused_and_a_touched_file_is_not(tmp_path):
     """Other bytes under a counted name are refused, also of the same size; a new time stamp alone is nothing."""
     path = write(tmp_path / "a.txt", ["the cat sat"], "txt")
-    table = tmp_path / "b.tsv"
-    table.write_text("word\t5\n")
+    table = written(tmp_path / "b.tsv", "word\t5\n")
     run = tmp_path / "run"
     before = count(run, [str(path)], resources=SMALL).corpus
     before = count(run, [str(table)], counts=True, resources=SMALL).corpus
@@ -207,8 +205,7 @@ def test_changed_content_is_refused_and_a_touched_file_is_not(tmp_path):
 
 def test_a_source_keeps_its_format_and_field(tmp_path):
     """Counted as one thing, a file is not skipped as if it had been counted as another."""
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"text": "one", "body": "two"}\n')
+    path = written(tmp_path / "a.jsonl", '{"text": "one", "body": "two"}\n')
     run = tmp_path / "run"
     count(run, [str(path)], resources=SMALL)
     with pytest.raises(UsageError, match=r"a\.jsonl was counted"):
@@ -276,8 +273,7 @@ def test_invalid_bytes_are_counted_and_reported(tmp_path, policy):
     count(tmp_path / "run", [str(tmp_path / "a.txt")], options={"bad_utf8": policy}, resources=SMALL)
     text = b"one \xff\xfe two \xe2\x82 three".decode("utf-8", "replace" if policy == "replace" else "ignore")
     assert table_of(tmp_path / "run") == tallies([text])
-    with duckdb.connect(str(tmp_path / "run/state.duckdb"), read_only=True) as con:
-        assert con.sql("SELECT bad_utf8 FROM source_files").fetchall() == [(3,)]
+    assert rows(tmp_path / "run", "SELECT bad_utf8 FROM source_files") == [(3,)]
 
 
 def test_bad_utf8_error_ends_the_count(tmp_path):
@@ -316,8 +312,7 @@ def test_a_corpus_without_text_is_refused(tmp_path):
 def test_chunks_of_many_megabytes(tmp_path, suffix):
     """A chunk of 5 MB, and lines of many, count right under the smallest memory."""
     text = "a" * 5_000_000 + " " + "b" * 3_000_000 + " c" * 100_000
-    path = tmp_path / f"a.{suffix}"
-    path.write_text(text if suffix == "txt" else json.dumps({"text": text}) + "\n")
+    path = written(tmp_path / f"a.{suffix}", text if suffix == "txt" else json.dumps({"text": text}) + "\n")
     count(tmp_path / "run", [str(path)], resources=Resources(400 << 20, 1))
     assert table_of(tmp_path / "run") == {"a" * 5_000_000: 1, " " + "b" * 3_000_000: 1, " c": 100_000}
 
@@ -325,8 +320,7 @@ def test_chunks_of_many_megabytes(tmp_path, suffix):
 @pytest.mark.long
 def test_a_chunk_of_fifty_megabytes_is_counted_or_refused(tmp_path):
     """One chunk of 50 MB among ordinary text is counted right; with less memory it is refused by name."""
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"x " + b"a" * 50_000_000 + b" y" * 10_000_000)
+    path = written(tmp_path / "a.txt", b"x " + b"a" * 50_000_000 + b" y" * 10_000_000)
     with pytest.raises(LimitError, match="can be held"):
         count(tmp_path / "run", [str(path)], resources=Resources(500_000_000, 2))
     count(tmp_path / "run", [str(path)], resources=Resources(1_320_000_000, 2))
@@ -336,8 +330,7 @@ def test_a_chunk_of_fifty_megabytes_is_counted_or_refused(tmp_path):
 @pytest.mark.long
 def test_a_line_of_200_megabytes_under_500_mb(tmp_path):
     """One document of 200 MB without a line break is read in blocks and counted right."""
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"the cat sat on the mat, " * (200_000_000 // 24))
+    path = written(tmp_path / "a.txt", b"the cat sat on the mat, " * (200_000_000 // 24))
     count(tmp_path / "run", [str(path)], lines=True, resources=Resources(500_000_000, 2))
     n = 200_000_000 // 24
     expected = {"the": 1, " the": 2 * n - 1, " cat": n, " sat": n, " on": n, " mat": n, ",": n, " ": 1}
@@ -522,8 +515,7 @@ def test_count_tables_add_up(tmp_path):
 def test_a_table_of_another_pattern_is_refused(tmp_path):
     """A BatchBPE table names its pattern in the last row; another than the run's is refused, nothing is added."""
     for name, pattern, fits in (("a", PRESETS["gpt4"].expression, True), ("b", PRESETS["gpt2"].expression, False)):
-        path = tmp_path / f"{name}.csv"
-        path.write_text("chunk,count\nthe,5\n" + '"' + pattern.replace('"', '""') + '",0\n')
+        path = written(tmp_path / f"{name}.csv", "chunk,count\nthe,5\n" + '"' + pattern.replace('"', '""') + '",0\n')
         if fits:
             count(tmp_path / "run", [str(path)], counts=True, options={"pattern": "gpt4"}, resources=SMALL)
         else:

@@ -13,7 +13,6 @@ from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
-import duckdb
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -44,7 +43,7 @@ from streambpe.train.trainer import Trainer
 from tests.hostile import random_text
 from tests.oracles.splits import split_text
 from tests.oracles.tables import check
-from tests.runs import SMALL, cli, cli_killed, counted_run, log_of, plain_events, rows
+from tests.runs import SMALL, change, cli, cli_killed, counted_run, log_of, plain_events, rows
 from tests.tiers import examples, long
 
 ROOT = Path(__file__).parents[3]
@@ -268,11 +267,13 @@ def test_check_finds_a_changed_group(tmp_path):
     corpus(tmp_path / "in")
     run = tmp_path / "run"
     count(run, [str(tmp_path / "in")], group_by="folder", resources=SMALL)
-    with duckdb.connect(str(run / "state.duckdb")) as con:
-        con.execute("UPDATE source_groups SET chunks = chunks + 1 WHERE group_name = 'de'")
-        con.execute("DELETE FROM source_groups WHERE group_name = 'en'")
-        con.execute("INSERT INTO source_groups VALUES ('xx', 0, 0, 0, 0, '')")
-        con.execute("UPDATE sources SET group_name = 'de' WHERE group_name = 'fr'")
+    change(
+        run,
+        "UPDATE source_groups SET chunks = chunks + 1 WHERE group_name = 'de'",
+        "DELETE FROM source_groups WHERE group_name = 'en'",
+        "INSERT INTO source_groups VALUES ('xx', 0, 0, 0, 0, '')",
+        "UPDATE sources SET group_name = 'de' WHERE group_name = 'fr'",
+    )
     problems = check(run, resources=SMALL)
     assert sorted({(p.table, p.what[0]) for p in problems if p.table == "source_groups"}) == [
         ("source_groups", "de"), ("source_groups", "en"), ("source_groups", "xx"),
@@ -386,8 +387,7 @@ def test_weighted_counts_are_those_that_were_learned_from(tmp_path):
     count(run, [str(tmp_path / "in")], group_by="folder", resources=SMALL)
 
     def edit(batch: Batch) -> None:
-        with duckdb.connect(str(run / "state.duckdb")) as con:
-            con.execute("UPDATE group_counts SET n = n + 1")
+        change(run, "UPDATE group_counts SET n = n + 1")
 
     Trainer(run, TrainConfig.from_options(vocab_size=300, weights=["de=2.5"]), resources=SMALL, on_batch=edit).run()
     learned_from = weighted(expected, {"de": Fraction(5, 2)})
@@ -428,12 +428,13 @@ def test_learning_with_weights(tmp_path):
     whole = rows(run, "SELECT chunk, n FROM single_token_chunks")
     assert whole
     assert all(kept[chunk] == n for chunk, n in whole)
-    with duckdb.connect(str(run / "state.duckdb")) as con:
-        con.execute("UPDATE weighted_counts SET n = n + 1 WHERE chunk = (SELECT min(chunk) FROM weighted_counts)")
+    change(run, "UPDATE weighted_counts SET n = n + 1 WHERE chunk = (SELECT min(chunk) FROM weighted_counts)")
     assert {p.table for p in check(run, replay=True, resources=SMALL)} == {"main.weighted_counts"}
-    with duckdb.connect(str(run / "state.duckdb")) as con:
-        con.execute("UPDATE weighted_counts SET n = n - 1 WHERE chunk = (SELECT min(chunk) FROM weighted_counts)")
-        con.execute("UPDATE pair_counts SET n = n + 1 WHERE left_id = (SELECT min(left_id) FROM pair_counts)")
+    change(
+        run,
+        "UPDATE weighted_counts SET n = n - 1 WHERE chunk = (SELECT min(chunk) FROM weighted_counts)",
+        "UPDATE pair_counts SET n = n + 1 WHERE left_id = (SELECT min(left_id) FROM pair_counts)",
+    )
     assert {p.table for p in check(run, replay=True, resources=SMALL)} == {"main.pair_counts"}
     Tokenizer.load(str(run)).encode("the weights are known")
 

@@ -6,7 +6,6 @@ import json
 import signal
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from streambpe.inspect.check import check
@@ -42,9 +41,7 @@ def start(run: Path, corpus: Path, block: int, sequences: bool, failpoint: str =
 def finish(run: Path, corpus: Path, block: int, sequences: bool) -> tuple[dict[str, str], list[tuple[str, int]]]:
     """Run to the end; the corpus facts and the table."""
     assert start(run, corpus, block, sequences).end()[0] == 0
-    with duckdb.connect(str(run / "state.duckdb"), read_only=True) as con:
-        table = con.sql("SELECT chunk, n FROM chunk_counts ORDER BY chunk").fetchall()
-    return json.loads(Run(run).facts()["corpus"]), table
+    return json.loads(Run(run).facts()["corpus"]), rows(run, "SELECT chunk, n FROM chunk_counts ORDER BY chunk")
 
 
 @pytest.fixture(scope="module")

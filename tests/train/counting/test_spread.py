@@ -42,7 +42,7 @@ from streambpe.train.counting.spread import Spread, count_runner
 from streambpe.train.counting.tasks import Counted, CountShared, CountTask, attempts_folder, count_stretches
 from tests.hostile import random_text
 from tests.runs import Driver, StopAfter, cli, rows, small_blocks
-from tests.samples import sample_text
+from tests.samples import sample_text, written
 from tests.tiers import long
 
 OWN = r"\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+"
@@ -360,8 +360,7 @@ def test_whatever_a_file_holds_its_stretches_are_the_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, pattern: str
 ) -> None:
     monkeypatch.setattr(worth.Processes, "here", lambda workers, memory, preload: Here(workers))
-    source = tmp_path / name
-    source.write_bytes(HOSTILE[name])
+    source = written(tmp_path / name, HOSTILE[name])
     options = {"pattern": pattern, "sequences": True}
     ones = counted(tmp_path / "threads", source, THREADS, options=options)
     assert counted(tmp_path / "tasks", source, BESIDE, options=options) == ones

@@ -25,7 +25,7 @@ from streambpe.train.commands import resume, train
 from streambpe.train.counting.count import count, count_from_iterator, resume_count
 from streambpe.train.counting.take_back import take_back
 from tests.runs import SMALL, cli, cli_killed, killed_at, rows, small_blocks
-from tests.samples import natural_text
+from tests.samples import natural_text, written
 from tests.tiers import long, seeds
 
 OTHERS = ("b.txt.gz", "c.jsonl", "d.csv", "e.parquet")
@@ -192,8 +192,7 @@ def test_killed_at_any_boundary(tmp_path, corpus):
 @pytest.mark.long
 def test_a_source_that_an_error_ended(tmp_path, corpus):
     """What was counted of it before the bad line leaves; the run is whole again."""
-    bad = tmp_path / "bad.jsonl"
-    bad.write_text(corpus["c.jsonl"].read_text() * 3 + "{\n")
+    bad = written(tmp_path / "bad.jsonl", corpus["c.jsonl"].read_text() * 3 + "{\n")
     count(tmp_path / "without", [str(corpus["f.txt"])], resources=ONE)
     count(tmp_path / "run", [str(corpus["f.txt"])], resources=ONE)
     with pytest.raises(SourceError, match=r"bad\.jsonl"):
