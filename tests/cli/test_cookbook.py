@@ -17,7 +17,7 @@ from streambpe.encode.tokenizer import Tokenizer
 from streambpe.inspect.query import list_names
 from streambpe.store.database import SCHEMA, VIEWS
 from streambpe.train.commands import train
-from tests.runs import SMALL, rows, text_run
+from tests.runs import SMALL, cli, rows, text_run
 from tests.samples import natural_text
 
 COOKBOOK = (Path(__file__).parents[2] / "docs/cookbook.md").read_text()
@@ -37,8 +37,7 @@ def run(tmp_path_factory) -> Path:
 
 
 def ask(run: Path, *arguments: str) -> str:
-    done = CliRunner().invoke(main, ["sql", str(run), *arguments])
-    assert done.exit_code == 0, done.output
+    done = cli("sql", run, *arguments)
     return done.stdout
 
 

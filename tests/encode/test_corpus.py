@@ -25,7 +25,7 @@ from streambpe.errors import SourceError, Stopped, StreambpeError, UsageError
 from streambpe.files import UNFINISHED, unfinished
 from streambpe.model.eventlog import write_event_log
 from streambpe.resources import Resources
-from tests.runs import StopAfter
+from tests.runs import StopAfter, cli
 from tests.tiers import seeds
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, TEXT, trained
 
@@ -274,27 +274,22 @@ def test_shell_round_trip(tmp_path, json):
     """encode | decode gives the text back, through lines of numbers and through a file."""
     write_event_log(tmp_path / "model.events.jsonl", trained("boundless"))
     text = "in the end of the day ñu 日本\n"
-    run = CliRunner().invoke(main, ["encode", str(tmp_path), *(["--json"] if json else [])], input=text)
-    assert run.exit_code == 0, run.output
+    run = cli("encode", tmp_path, *(["--json"] if json else []), input=text)
     back = CliRunner().invoke(main, ["decode", str(tmp_path)], input=run.stdout)
     assert back.stdout == text
     (tmp_path / "a.txt").write_text(text)
     out = tmp_path / "ids.npy"
-    run = CliRunner().invoke(main, ["encode", str(tmp_path), str(tmp_path / "a.txt"), "-o", str(out)])
-    assert run.exit_code == 0, run.output
+    run = cli("encode", tmp_path, tmp_path / "a.txt", "-o", out)
     assert "1 document" in run.stderr
     assert CliRunner().invoke(main, ["decode", str(tmp_path), str(out)]).stdout == text
     (tmp_path / "bad.txt").write_bytes(b"a\xffb")
     asked = ["encode", str(tmp_path), str(tmp_path / "bad.txt")]
     skipped = CliRunner().invoke(main, [*asked, "--bad-utf8", "skip"]).stdout
     assert CliRunner().invoke(main, ["decode", str(tmp_path)], input=skipped).stdout == "ab\n"
-    refused = CliRunner().invoke(main, [*asked, "--bad-utf8", "error"])
-    assert (refused.exit_code, "is not UTF-8: byte 1" in refused.stderr) == (1, True)
+    assert "is not UTF-8: byte 1" in cli(*asked, "--bad-utf8", "error", expect=1).stderr
     for option in (["--eot", "<|endoftext|>"], ["--dtype", "int32"], ["--shards", "2"]):
-        refused = CliRunner().invoke(main, [*asked, *option])
-        assert (refused.exit_code, "give its name with -o" in refused.stderr) == (2, True)
-    bad = CliRunner().invoke(main, ["decode", str(tmp_path)], input="1 2 x\n")
-    assert (bad.exit_code, "line 1 is no list of ids" in bad.stderr) == (1, True)
+        assert "give its name with -o" in cli(*asked, *option, expect=2).stderr
+    assert "line 1 is no list of ids" in cli("decode", tmp_path, expect=1, input="1 2 x\n").stderr
 
 
 def split_of(path):
@@ -359,15 +354,13 @@ def test_a_side_without_documents_is_told(tmp_path):
     (tmp_path / "a.txt").write_text(TEXT)
     out = tmp_path / "ids.npy"
     asked = ["encode", str(tmp_path), str(tmp_path / "a.txt"), "-o", str(out), "--validation", "1e-9"]
-    run = CliRunner().invoke(main, asked)
-    assert run.exit_code == 0, run.output
+    run = cli(*asked)
     assert f"warning: {tmp_path / 'ids.validation.npy'} holds no document: the only one is for training" in run.stderr
     assert split_of(out)[1] == []
     again = CliRunner().invoke(main, [*asked[:-3], str(tmp_path / "new.npy"), "--json"])
     assert "validation" not in json.loads(again.stdout)
     out.unlink()
-    refused = CliRunner().invoke(main, asked)
-    assert (refused.exit_code, "exists already" in refused.stderr) == (2, True)
+    assert "exists already" in cli(*asked, expect=2).stderr
 
 
 @pytest.mark.parametrize("kind", ["plain", "superbpe"])
@@ -385,8 +378,7 @@ def test_counted_only(tmp_path, small_blocks, kind):
 def test_counted_only_in_the_shell(tmp_path):
     write_event_log(tmp_path / "model.events.jsonl", trained("plain"))
     asked = ["encode", str(tmp_path), "--count-only"]
-    told = CliRunner().invoke(main, asked, input="the end\n")
-    assert (told.exit_code, " of 1 document, 8 bytes: " in told.stdout) == (0, True), told.output
+    assert " of 1 document, 8 bytes: " in cli(*asked, input="the end\n").stdout
     facts = json.loads(CliRunner().invoke(main, [*asked, "--json"], input="the end\n").stdout)
     assert facts["bytes_per_token"] == facts["bytes"] / facts["ids"]
     assert json.loads(CliRunner().invoke(main, [*asked, "--json"], input="").stdout)["bytes_per_token"] == 0

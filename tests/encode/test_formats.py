@@ -29,6 +29,7 @@ from streambpe.text.expressions import alternatives
 from streambpe.text.patterns import PRESETS
 from streambpe.train.as_model import model_log
 from tests.oracles.splits import split_text
+from tests.runs import cli
 from tests.trained import HOSTILE, KINDS, TEXT, random_log, trained
 
 EXACT = {("plain", "hf"), ("plain", "tiktoken"), ("uw", "hf")}
@@ -299,12 +300,10 @@ def test_what_was_exported_can_be_imported(tmp_path, kind, to):
 def test_import_command_writes_a_log(tmp_path):
     """tokenizer.json -> log by the command; ranks without a pattern are refused with the option to give."""
     export(trained("plain"), "hf", tmp_path / "t.json")
-    run = CliRunner().invoke(main, ["import", str(tmp_path / "t.json"), "-o", str(tmp_path / "m.jsonl")])
-    assert run.exit_code == 0, run.output
+    cli("import", tmp_path / "t.json", "-o", tmp_path / "m.jsonl")
     assert Tokenizer.load(tmp_path / "m.jsonl").encode("the day") == Tokenizer(trained("plain")).encode("the day")
     export(trained("plain"), "tiktoken", tmp_path / "r.tiktoken")
-    run = CliRunner().invoke(main, ["import", str(tmp_path / "r.tiktoken"), "-o", str(tmp_path / "r.jsonl")])
-    assert (run.exit_code, "--pattern cl100k" in run.stderr) == (2, True)
+    assert "--pattern cl100k" in cli("import", tmp_path / "r.tiktoken", "-o", tmp_path / "r.jsonl", expect=2).stderr
 
 
 def test_a_gguf_file_is_not_taken_for_ranks(tmp_path):

@@ -12,6 +12,7 @@ from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect.explain import explain
 from streambpe.model.eventlog import Op, write_event_log
+from tests.runs import cli
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, trained
 
 
@@ -57,13 +58,11 @@ def test_the_command_tells_tokens_from_texts(tmp_path):
     """A token if it is one, else a text; --token and --text settle it; --json is the same as data."""
     log = tmp_path / "m.jsonl"
     write_event_log(log, trained("boundless"))
-    text = CliRunner().invoke(main, ["explain", str(log), "the end of the day"])
-    assert text.exit_code == 0, text.output
+    text = cli("explain", log, "the end of the day")
     assert "(across chunks)" in text.stdout
     data = json.loads(CliRunner().invoke(main, ["explain", str(log), "--json", "--text", " the"]).stdout)
     assert data["rows"][0]["did"] == "base symbols"
-    none = CliRunner().invoke(main, ["explain", str(log), "--token", "no such token"])
-    assert (none.exit_code, "never had a token" in none.stderr) == (2, True)
+    assert "never had a token" in cli("explain", log, "--token", "no such token", expect=2).stderr
     tokenizer = Tokenizer(trained("boundless"))
     with pytest.raises(UsageError, match="is a special token"):
         explain(tokenizer, "<|endoftext|>", as_text=False)

@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from streambpe.cli.main import main
 from streambpe.config import TrainConfig
 from streambpe.errors import RunMismatch, UsageError
 from streambpe.inspect.converge import converge
@@ -77,8 +75,7 @@ def test_a_counted_run_with_another_option_of_counting(runs, command, run, optio
     """Without SOURCE: refused by name, and nothing is learned or changed."""
     learn = ["--name", "x", "--vocab-size", "260"] if command == "train" else []
     before = sorted(path.name for path in runs[run].iterdir())
-    done = CliRunner().invoke(main, [command, str(runs[run]), *learn, *options])
-    assert done.exit_code == 2, done.output
+    done = cli(command, runs[run], *learn, *options, expect=2)
     assert options[0].replace("--no-", "--") in done.stderr
     assert "Nothing was changed" in done.stderr or "nothing was changed" in done.stderr
     assert sorted(path.name for path in runs[run].iterdir()) == before

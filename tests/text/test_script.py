@@ -14,11 +14,9 @@ import numpy as np
 import polars as pl
 import pytest
 import regex
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambpe.cli.main import main
 from streambpe.core.strings import as_buffers
 from streambpe.errors import RunMismatch, SourceError, UndecodableSymbols, UnknownSymbol
 from streambpe.inspect.check import check
@@ -38,7 +36,7 @@ from streambpe.train.counting.count import count
 from streambpe.train.counting.job import CountResult
 from tests.hostile import buffer_of, fast_documents
 from tests.oracles.splits import split_by_rules, split_text
-from tests.runs import cut_into, stored_ids
+from tests.runs import cli, cut_into, stored_ids
 from tests.script_samples import LINES, hostile_texts, long_text
 
 SCALARS = [chr(point) for point in range(0x110000) if not 0xD800 <= point < 0xE000]
@@ -339,8 +337,7 @@ def test_a_training_names_the_tables_its_splits_follow(tmp_path):
     """A vocabulary learned under --pattern script says Unicode 16.0.0, whatever `regex` is installed."""
     (tmp_path / "a.txt").write_text("the cat and the hat, the bat " * 9)
     arguments = ["--pattern", "script", "--normalize", "nfc", "--vocab-size", "262"]
-    result = CliRunner().invoke(main, ["train", str(tmp_path / "run"), str(tmp_path / "a.txt"), *arguments])
-    assert result.exit_code == 0, result.output
+    cli("train", tmp_path / "run", tmp_path / "a.txt", *arguments)
     header = json.loads((tmp_path / "run" / "model.events.jsonl").read_text().splitlines()[0])
     assert header["unicode"] == "16.0.0"
     assert header["config"]["normalize"] == "nfc"

@@ -11,9 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from streambpe.cli.main import main
 from streambpe.errors import LimitError, Stopped
 from streambpe.resources import Resources
 from streambpe.store.database import open_store
@@ -24,7 +22,7 @@ from streambpe.train import disk_bound
 from streambpe.train.commands import resume, train
 from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.disk_bound import disk_needed, used_bytes, within_disk
-from tests.runs import SMALL
+from tests.runs import SMALL, cli
 from tests.samples import natural_text
 
 ROOMY = replace(SMALL, max_disk_bytes=10**9)
@@ -128,8 +126,7 @@ def test_what_cannot_fit_is_refused_before_anything_is_read(superwords, text, tm
     arguments = ["--memory", "400MB", "--superwords", superwords, "-s", "340"]
     arguments += [] if superwords == "boundless" else ["--transition", "290"]
     arguments += ["--max-disk", str(sum(needed.values()) - 1)]
-    done = CliRunner().invoke(main, ["train", str(tmp_path / "run"), str(text), *arguments])
-    assert done.exit_code == 3, done.output
+    done = cli("train", tmp_path / "run", text, *arguments, expect=3)
     assert all(what in " ".join(done.stderr.split()) for what in (*needed, "Nothing was changed", "streambpe plan"))
     assert not (tmp_path / "run").exists()
 
