@@ -19,8 +19,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from streambpe.files import sum_of
-from streambpe.store.checksums import refuse_damaged
+from streambpe.files import sum_of, whole_file
+from streambpe.later import polars as pl
+from streambpe.store.checksums import add_checksum, refuse_damaged
 
 _NOTE = "made_of.json"
 _KEY = "streambpe-made-of"
@@ -59,6 +60,16 @@ def _content(path: Path) -> list[int | str]:
 def parquet_note(made_of: str, name: str) -> dict[str, str]:
     """The metadata of a Parquet file called `name`."""
     return {_KEY: fingerprint(made_of, name)}
+
+
+def write_noted(frame: pl.DataFrame, target: Path, made_of: str = "") -> None:
+    """Write a Parquet file that appears whole or not at all, with its note and a checksum."""
+    note = parquet_note(made_of, target.name)
+    with whole_file(target) as temporary:
+        frame.write_parquet(
+            temporary, compression="zstd", compression_level=1, statistics=False, row_group_size=1 << 16, metadata=note
+        )
+        add_checksum(temporary)
 
 
 def has_note(path: Path, made_of: str, *, whole: bool = True) -> bool:

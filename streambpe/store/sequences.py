@@ -33,7 +33,7 @@ from streambpe.files import whole_file
 from streambpe.later import polars as pl
 from streambpe.store.checksums import add_checksum, refuse_damaged
 from streambpe.store.database import append
-from streambpe.store.made_of import fingerprint, has_note, parquet_note
+from streambpe.store.made_of import fingerprint, has_note, parquet_note, write_noted
 from streambpe.store.merge import merge_ranges
 from streambpe.store.parts import Part
 from streambpe.store.run import Run
@@ -76,15 +76,8 @@ def write_sequence(
     rank = np.empty(len(falling) + 1, np.int32)
     rank[falling] = np.arange(len(falling), dtype=np.int32)
     rank[END_OF_DOCUMENT] = END_OF_DOCUMENT  # index -1: the last entry
-    _write_chunks(chunks.gather(falling).to_frame("chunk"), folder / f"{name}.chunks.parquet", made_of)
+    write_noted(chunks.gather(falling).to_frame("chunk"), folder / f"{name}.chunks.parquet", made_of)
     _write_ids((rank[ids] for ids in stretches), list(map(len, stretches)), folder / f"{name}.parquet", made_of)
-
-
-def _write_chunks(ranked: pl.DataFrame, target: Path, made_of: str) -> None:
-    note = parquet_note(made_of, target.name)
-    with whole_file(target) as temporary:
-        ranked.write_parquet(temporary, compression="zstd", compression_level=1, statistics=False, metadata=note)
-        add_checksum(temporary)
 
 
 def _write_ids(stretches: Iterator[Ids], places: list[int], target: Path, made_of: str) -> None:
@@ -116,7 +109,7 @@ def copy_documents(source: Run, target: Run, old: Sequence[Span], new: Sequence[
     made_of = sequence_made_of(target, [new[i] for i in order])
     target.sequences.mkdir(exist_ok=True)
     name, part = new[0].part, old[0].part
-    _write_chunks(
+    write_noted(
         read_chunks(source.sequences, part).to_frame("chunk"), target.sequences / f"{name}.chunks.parquet", made_of
     )
     stretches = [SequencePart(part, rows, follows=False, begin=begin) for _, begin, rows in (places[i] for i in order)]

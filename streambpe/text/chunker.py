@@ -15,7 +15,7 @@ import itertools
 import re
 from array import array
 from collections import defaultdict
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 
 import msgspec
 import numpy as np
@@ -200,21 +200,19 @@ class ChunkSums:
 
     def count(self, text: bytes, split: Split) -> None:
         """Count the chunks of a buffer."""
-        at = 0
-        while at < len(text):
-            reached, _ = self._table.count(text, split, at)
-            if reached < len(text):
-                self._make_room(len(text))
-            at = reached
+        self._fill(len(text), len(text), lambda at: self._table.count(text, split, at)[0])
 
     def add_counted(self, offsets: Lengths, data: Bytes, n: Lengths) -> None:
         """Add chunks that are counted."""
+        self._fill(len(n), len(data), lambda at: self._table.add(offsets, data, n, at))
+
+    def _fill(self, stop: int, size: int, put: Callable[[int], int]) -> None:
+        """Put all up to a place into the table, which is taken out when it is full; `put` says how far it came."""
         at = 0
-        while at < len(n):
-            reached = self._table.add(offsets, data, n, at)
-            if reached < len(n):
-                self._make_room(len(data))
-            at = reached
+        while at < stop:
+            at = put(at)
+            if at < stop:
+                self._make_room(size)
 
     def _make_room(self, size: int) -> None:
         """Take the full table out. An empty table that is too small for a chunk gets a limit that holds any of them."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Sequence
 
@@ -14,7 +13,7 @@ from streambpe.store.parts import PartWriter, next_number, write_part
 from streambpe.store.run import Run
 from streambpe.store.spans import Span
 from streambpe.text.chunker import Ids, Lengths
-from streambpe.train.counting.sketch import DistinctSketch, Hashes
+from streambpe.train.counting.sketch import DistinctSketch, Hashes, hashes_of
 
 NAMES = 1000  # parts that one task may commit
 
@@ -31,14 +30,19 @@ class Committer:
         self.run, self.meter = run, meter
         self.dropped: dict[str, int] = {}  # characters by source, --unencodable drop
         self.bad_utf8: dict[str, int] = {}  # sequences by source
-        self._numbers = itertools.count(next_number(run))
+        self._next = next_number(run)
         self._lock = threading.Lock()
         self._sketch = DistinctSketch()
 
+    def first_name(self, many: int = NAMES) -> int:
+        """The first of so many numbers for parts, which nobody else takes."""
+        with self._lock:
+            self._next += many
+            return self._next - many
+
     def next_name(self) -> str:
         """The name of a part that nobody else writes."""
-        with self._lock:
-            return part_name(next(self._numbers))
+        return part_name(self.first_name(1))
 
     def writer(self, name: str) -> PartWriter:
         """A writer for a part of that name; nothing is visible until it commits."""
@@ -47,30 +51,15 @@ class Committer:
     def commit(self, name: str, rows: ChunkList, spans: Sequence[Span]) -> None:
         """Write and rename one part."""
         write_part(self.run.counts / f"{name}.parquet", [rows], spans, run=self.run.number)
-        self.note(rows, spans)
+        self.note(hashes_of(rows), spans)
 
     def write_sequence(self, name: str, chunks: pl.Series, stretches: Sequence[Ids], n: Lengths, made_of: str) -> None:
         """Write the documents of a part that is committed next."""
         sequences.write_sequence(self.run.sequences, name, chunks, stretches, n, made_of)
 
-    def note(self, chunks: ChunkList, spans: Sequence[Span]) -> None:
-        """Note what chunks and stretches of input say of the whole count."""
-        self._sketch.add(chunks)
-        self._note_spans(spans)
-
-    def note_elsewhere(self, sketch: Hashes, spans: Sequence[Span]) -> None:
-        """The same for parts that a task committed."""
-        self._sketch.add_hashes(sketch)
-        self._note_spans(spans)
-
-    def first_name(self) -> int:
-        """The first of NAMES numbers for the parts of a task."""
-        with self._lock:
-            first = next(self._numbers)
-            self._numbers = itertools.count(first + NAMES)
-            return first
-
-    def _note_spans(self, spans: Sequence[Span]) -> None:
+    def note(self, hashes: Hashes, spans: Sequence[Span]) -> None:
+        """Note what hashes of chunks, and stretches of input, say of the whole count."""
+        self._sketch.add(hashes)
         with self._lock:
             for span in spans:
                 for totals, n in ((self.dropped, span.dropped), (self.bad_utf8, span.bad_utf8)):

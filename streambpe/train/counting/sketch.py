@@ -13,6 +13,11 @@ from streambpe.core.strings import ChunkList
 Hashes = npt.NDArray[np.uint64]
 
 
+def hashes_of(chunks: ChunkList) -> Hashes:
+    """The hashes of the chunks of a part."""
+    return chunk_hashes(chunks.offsets, chunks.data)[:, 0]
+
+
 class DistinctSketch:
     """About how many distinct chunks there are, from the smallest 4 096 hashes seen (within 2 %)."""
 
@@ -22,14 +27,8 @@ class DistinctSketch:
         self._hashes = np.zeros(0, np.uint64)
         self._lock = threading.Lock()
 
-    def add(self, chunks: ChunkList) -> None:
-        """Add the chunks of a part; two threads add theirs one after another."""
-        if not len(chunks):
-            return
-        self.add_hashes(chunk_hashes(chunks.offsets, chunks.data)[:, 0])
-
-    def add_hashes(self, hashes: Hashes) -> None:
-        """Add hashes of different chunks, such as those that another sketch has kept."""
+    def add(self, hashes: Hashes) -> None:
+        """Add hashes of different chunks; two threads add theirs one after another."""
         if not len(hashes):
             return
         with self._lock:

@@ -137,7 +137,7 @@ class Spread(msgspec.Struct, frozen=True):
         """Note what a task did; what is left of it because it had no further names is a task of its own."""
         failpoint("task-done")
         if counted.sketch is not None:
-            self.committer.note_elsewhere(counted.sketch, counted.spans)
+            self.committer.note(counted.sketch, counted.spans)
         if counted.error is not None:
             self.failure.note(counted.error, (counted.left or task.stretches)[0].source.path)
             raise counted.error

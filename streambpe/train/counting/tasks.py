@@ -37,7 +37,7 @@ from streambpe.text.split import alarm
 from streambpe.threads import ending_waits
 from streambpe.train.counting.committer import NAMES, part_name
 from streambpe.train.counting.sizes import Sizes
-from streambpe.train.counting.sketch import DistinctSketch, Hashes
+from streambpe.train.counting.sketch import DistinctSketch, Hashes, hashes_of
 from streambpe.train.counting.worker import BlockSums
 
 
@@ -116,7 +116,7 @@ class _AttemptParts:
             raise RunError(f"{target} was committed by another attempt; this one is given up.")
         failpoint(f"attempt-{self._attempt}-committed")
         self.spans += spans
-        self.sketch.add(rows)
+        self.sketch.add(hashes_of(rows))
 
 
 @lru_cache(maxsize=4)

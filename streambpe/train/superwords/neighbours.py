@@ -18,12 +18,9 @@ import numpy as np
 
 from streambpe.arrays import Int32
 from streambpe.encode.bulk import BulkReplay
-from streambpe.files import whole_file
 from streambpe.later import polars as pl
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event, Op
-from streambpe.store.checksums import add_checksum
-from streambpe.store.made_of import parquet_note
 from streambpe.store.sequences import OfChunks, SequencePart, read_stretch
 
 BARRIER = -1  # a chunk that takes no part, or the end of a document
@@ -103,11 +100,3 @@ class SymbolReader(PartsReader):
         """See Reader."""
         symbols, ids = read_stretch(self.folder, part, self._symbols)
         return symbols[ids]
-
-
-def write_whole(frame: pl.DataFrame, target: Path, made_of: str = "") -> None:
-    """A Parquet file that appears whole or not at all, with a note of what it was made of (store/made_of.py)."""
-    note = parquet_note(made_of, target.name)
-    with whole_file(target) as temporary:
-        frame.write_parquet(temporary, compression="zstd", compression_level=1, row_group_size=1 << 16, metadata=note)
-        add_checksum(temporary)

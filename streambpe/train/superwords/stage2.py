@@ -50,14 +50,14 @@ from streambpe.runners.attempts import own_folder
 from streambpe.runners.runner import Attempt
 from streambpe.runners.worth import Cost
 from streambpe.sources.borders import find_border
-from streambpe.store.made_of import fingerprint, has_note
+from streambpe.store.made_of import fingerprint, has_note, write_noted
 from streambpe.store.sequences import OfChunks, SequencePart, read_stretch
 from streambpe.system import remove_folder, rename, sync_file, sync_folder
 from streambpe.text.chunker import Chunker
 from streambpe.text.marks import DOCUMENT_END
 from streambpe.text.patterns import Pattern
 from streambpe.text.split import alarm
-from streambpe.train.superwords.neighbours import BARRIER, PartsReader, write_whole
+from streambpe.train.superwords.neighbours import BARRIER, PartsReader
 from streambpe.train.superwords.work import Crew, Work
 
 _MARK = bytes([DOCUMENT_END])
@@ -230,8 +230,8 @@ class StageTwo:
         padded = np.insert(tokens, behind, BARRIER)
         lengths = lengths + 1
         symbols = gather(padded, np.cumsum(lengths) - lengths, lengths, sequence)
-        write_whole(pl.DataFrame({"n": tally.n, "stood": tally.stood}), _counts_of(target), self._note(rest))
-        write_whole(pl.DataFrame({"symbol": symbols}), target, self._note(rest))
+        write_noted(pl.DataFrame({"n": tally.n, "stood": tally.stood}), _counts_of(target), self._note(rest))
+        write_noted(pl.DataFrame({"symbol": symbols}), target, self._note(rest))
 
     def _encode(self, chunks: pl.Series, n: Int64) -> tuple[Int32, Int64, Tally]:
         """(tokens of distinct chunks one after another, how many each has, what every merge counted in n of each).
