@@ -119,7 +119,7 @@ typedef struct { /* the rule; core/learner.py fills it */
     int64_t place, born; /* for ties by place in one order of words and superwords, see train/superwords/interleave.py */
     int64_t splits; /* and split here, not by the caller: a token has a place for each base symbol, and nothing moves */
     int64_t keeps;  /* words are chains of a stage: those of one token stay, though they have no pair */
-    uint64_t most_hot; /* how many pairs become hot at most, if ties allow it */
+    uint64_t most_hot; /* how many pairs become hot at most, if ties allow it; 0: by how many tokens are wanted */
     int64_t ratio;    /* when pairs are counted, the floor is the best count divided by the ratio, if that fits */
     /* the caller's arrays: kinds of tokens, whether two may join, and what they make (model/whole_characters.py) */
     int64_t kinds;

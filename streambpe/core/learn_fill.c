@@ -3,7 +3,7 @@
    count at least the floor are kept. Then the table goes, and their places are dealt out to them. About 30 ns per
    place. */
 
-enum { LEAST_SLOTS = 1 << 9, COUNTED_AHEAD = 16, MANY_HOT = 1 << 16 };
+enum { LEAST_SLOTS = 1 << 9, COUNTED_AHEAD = 16, LEAST_HOT = 1 << 16, MOST_HOT = 1 << 20 };
 
 typedef struct {
     uint64_t key;
@@ -300,9 +300,9 @@ static int learn_fill(learner *all, uint64_t fewest, int64_t at_most) {
     uint64_t stands = 0;
     now.floor = at_most < all->rule.at_least ? at_most : all->rule.at_least;
     int64_t wanted = all->enough - living_tokens(all); /* about as many pairs are merged as become hot */
-    now.most = wanted > MANY_HOT / 2 ? 2 * (uint64_t)wanted : MANY_HOT;
-    if (now.most > all->rule.most_hot)
-        now.most = all->rule.most_hot;
+    now.most = all->rule.most_hot;
+    if (!now.most)
+        now.most = wanted < LEAST_HOT / 2 ? LEAST_HOT : wanted < MOST_HOT / 2 ? 2 * (uint64_t)wanted : MOST_HOT;
     int done = count_all(all, &now);
     budget_give(&all->budget, now.table.slots, (now.table.mask + 1) * sizeof *now.table.slots);
     if (done && all->rule.splits)

@@ -107,6 +107,8 @@ static void learn_pop(learner *all) {
 static hot_pair *learn_best(learner *all) {
     while (all->heaped) {
         heap_entry *top = all->heap;
+        for (uint64_t i = 1; i <= 4 && i < all->heaped; i++) /* one of these is the next */
+            hot_pairs_soon(&all->hot, all->heap[i].key);
         hot_pair *slot = hot_pairs_find(&all->hot, top->key);
         if (!slot || slot->flags & PAIR_REFUSED || slot->n < all->floor || slot->n > top->n) {
             learn_pop(all); /* a pair that rose was put in again when it rose */

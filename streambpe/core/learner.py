@@ -50,7 +50,7 @@ class Rule(msgspec.Struct, frozen=True):
     splits: bool = True  # deleted tokens are split here, not by the caller
     keeps: bool = False  # words are chains of a stage: none is dropped, and a merge that makes a living token ends the
     # call even with deletions
-    most_hot: int = MOST_HOT  # pairs in the index, about
+    most_hot: int = 0  # pairs in the index, about; 0: by how many tokens are wanted
     ratio: int = FLOOR_RATIO  # the index reaches down to the best count divided by this
 
 

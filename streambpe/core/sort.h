@@ -11,9 +11,11 @@
 #define HEAP(NAME, SLOT, ABOVE)                                                                                          \
     static void NAME##_sink(const void *context, SLOT *slots, uint64_t at, uint64_t n) {                                 \
         SLOT moved = slots[at];                                                                                          \
-        for (uint64_t child; (child = 2 * at + 1) < n; at = child) {                                                     \
-            if (child + 1 < n && ABOVE(context, slots + child + 1, slots + child))                                       \
-                child++;                                                                                                 \
+        for (uint64_t child, stop; (child = 4 * at + 1) < n; at = child) {                                               \
+            stop = child + 4 < n ? child + 4 : n;                                                                        \
+            for (uint64_t other = child + 1; other < stop; other++)                                                      \
+                if (ABOVE(context, slots + other, slots + child))                                                        \
+                    child = other;                                                                                       \
             if (!ABOVE(context, slots + child, &moved))                                                                  \
                 break;                                                                                                   \
             slots[at] = slots[child];                                                                                    \
@@ -22,8 +24,8 @@
     }                                                                                                                    \
     static inline void NAME##_rise(const void *context, SLOT *slots, uint64_t at) {                                      \
         SLOT moved = slots[at];                                                                                          \
-        for (; at && ABOVE(context, &moved, slots + (at - 1) / 2); at = (at - 1) / 2)                                    \
-            slots[at] = slots[(at - 1) / 2];                                                                             \
+        for (; at && ABOVE(context, &moved, slots + (at - 1) / 4); at = (at - 1) / 4)                                    \
+            slots[at] = slots[(at - 1) / 4];                                                                             \
         slots[at] = moved;                                                                                               \
     }
 

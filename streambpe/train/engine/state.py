@@ -205,7 +205,7 @@ class State:
             born=ties.born,
             splits=not stage,
             keeps=stage,
-            most_hot=options.hot_pairs or MOST_HOT,
+            most_hot=options.hot_pairs or (MOST_HOT if options.floor_ratio else 0),
             ratio=options.floor_ratio or FLOOR_RATIO,
         )
         tables = kinds = None
