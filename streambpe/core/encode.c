@@ -32,6 +32,12 @@ EXPORT void encoder_free(encoder *encoder) {
     free(encoder);
 }
 
+/* Another limit for long sequences, as if the encoder were new. */
+EXPORT void encoder_limit(encoder *encoder, uint64_t limit) {
+    replay_release(&encoder->space);
+    encoder->space.limit = limit;
+}
+
 /* After ENCODE_DEAD: the log id that has no model id. */
 EXPORT int64_t encoder_bad(const encoder *encoder) {
     return encoder->bad;

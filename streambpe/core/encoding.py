@@ -282,6 +282,7 @@ class EncoderCore:
         self._handle = self._library.encoder_new(ctypes.byref(model), cache_bytes, limit)
         if not self._handle:
             raise MemoryError("the cache of chunks")
+        self._limit = limit
         self._encode_text = self._library.encode_text
         self._ids_a_byte = tables.ids_a_byte
         self._room = np.empty(_USUAL, np.int32)
@@ -291,6 +292,12 @@ class EncoderCore:
         if self._handle:
             self._library.encoder_free(self._handle)
             self._handle = None
+
+    def set_limit(self, limit: int) -> None:
+        """Allow another limit from here on."""
+        if limit != self._limit:
+            self._library.encoder_limit(self._handle, limit)
+            self._limit = limit
 
     def id_list(self, text: bytes) -> list[int]:
         """The ids of a buffer as a list; the fast way for texts of everyday length."""

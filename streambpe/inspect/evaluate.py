@@ -181,7 +181,7 @@ def count_uses(
             uses.bytes += len(text) - ends
             words.add(text)
             if text:
-                counts.add(blocks.prepared(text)[0])
+                counts.add(encoder.prepare(text)[0])
             if counts.held > room // 8:
                 add_chunks(uses, encoder, counts.take().frame())
             if encoder.has_superwords:

@@ -6,22 +6,24 @@ import itertools
 import random
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streambpe.core.encoding import END_OF_TEXT, HOLD_FIRST, HOLD_LAST, WHOLE, BlockIds, Decoder, EncoderCore, Tally
 from streambpe.core.strings import as_buffers
+from streambpe.encode import blocks
 from streambpe.encode import encoder as encode_encoder
-from streambpe.encode.blocks import encode_texts
 from streambpe.encode.bulk import BulkReplay
 from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import LimitError, UnknownSymbol
-from streambpe.model.alphabet import bytes_alphabet, chars_alphabet
+from streambpe.model.alphabet import bytes_alphabet, chars_alphabet, script_alphabet
 from streambpe.model.eventlog import EventLog, Header, Special, StopWord, delete_event, merge_event, supermerge_event
 from streambpe.model.replay import Model, merge
 from streambpe.text.patterns import PRESETS
@@ -340,6 +342,52 @@ def test_a_pattern_of_the_users_own_gives_the_ids_of_the_same_preset():
         assert preset.encode_ordinary_batch(texts, num_threads=2) == wanted
 
 
+@pytest.mark.parametrize("kind", [*KINDS, "script", "own pattern"])
+def test_many_texts_as_two_arrays_are_the_texts_one_by_one(kind, monkeypatch):
+    """Empty texts anywhere, many groups of texts, any number of threads; allowed special tokens in some of them."""
+    log = trained(kind if kind in KINDS else "plain")
+    if kind == "script":
+        log = EventLog(Header(script_alphabet("bytes").to_header(), {"pattern": "script"}), ())
+    elif kind == "own pattern":
+        log = replace(log, header=replace(log.header, config={"pattern": r"\w+|\s+(?!\S)"}))
+    tokenizer = Tokenizer(log)
+    special = next(iter(tokenizer.special_tokens), "")
+    texts = ["", *HOSTILE, special, *DOCUMENTS[:40], "", "", f"{special}a{special}{special}b", "a\ud83db", ""]
+    for allowed in ("all", frozenset()):
+        how = {"allowed_special": allowed, "disallowed_special": ()}
+        wanted = [tokenizer.encode(text, **how) for text in texts]
+        for threads, group in ((1, 1 << 20), (3, 1 << 20), (1, 100), (3, 0)):
+            monkeypatch.setattr(blocks, "_GROUP", group)
+            ids, offsets = tokenizer.encode_batch_to_numpy(texts, num_threads=threads, **how)
+            assert (ids.dtype, offsets.dtype, len(offsets)) == (np.uint32, np.int64, len(texts) + 1)
+            assert [ids[start:end].tolist() for start, end in pairwise(offsets.tolist())] == wanted
+            assert tokenizer.encode_batch(texts, num_threads=threads, **how) == wanted
+
+
+def test_no_texts_and_what_is_no_text():
+    """Nothing is two arrays too; one text, bytes or None among texts are errors, and the next call is not harmed."""
+    tokenizer = Tokenizer(trained("plain"))
+    ids, offsets = tokenizer.encode_batch_to_numpy([])
+    assert (ids.tolist(), offsets.tolist(), ids.dtype, offsets.dtype) == ([], [0], np.uint32, np.int64)
+    assert tokenizer.encode_batch([]) == []
+    for encode in (tokenizer.encode_batch, tokenizer.encode_batch_to_numpy):
+        for wrong in (None, "the cat", b"the cat", ["a", b"a"], ["a", None], ["a", 1]):
+            with pytest.raises(TypeError):
+                encode(wrong)
+        with pytest.raises(ValueError, match="special token '<s>' at character 1"):
+            encode(["a", "b<s>"])
+    assert tokenizer.encode_batch_to_numpy(["the"])[0].tolist() == tokenizer.encode("the")
+
+
+def test_arrow_takes_the_two_arrays():
+    """As docs/encode.md has it."""
+    texts = ["the end", "", "of the day"]
+    tokenizer = Tokenizer(trained("plain"))
+    ids, offsets = tokenizer.encode_batch_to_numpy(texts)
+    lists = pa.LargeListArray.from_arrays(offsets, ids)
+    assert lists.to_pylist() == tokenizer.encode_batch(texts)
+
+
 @pytest.mark.every(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_threads_share_a_tokenizer(kind):
@@ -349,7 +397,7 @@ def test_threads_share_a_tokenizer(kind):
     wanted = [tokenizer.encode_ordinary(text) for text in texts]
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(tokenizer.encode_ordinary, texts * 3)) == wanted * 3
-        for found in pool.map(lambda _: encode_texts(tokenizer.encoder, texts, 2), range(4)):
+        for found in pool.map(lambda _: tokenizer.encode_ordinary_batch(texts, num_threads=2), range(4)):
             assert found == wanted
 
 
