@@ -31,11 +31,13 @@ typedef struct {
 } rule_slot;
 
 #define UPPER_BITS(key) ((key) * 0x9E3779B97F4A7C15ull >> 32)
+#define MIDDLE_BITS(key) ((key) * 0x9E3779B97F4A7C15ull >> 29)
 HASH(rule_slots, rule_slot, UPPER_BITS)
 
 /* The events of one kind; all arrays are the caller's. */
 typedef struct {
     rule_slots pairs;        /* at most half of the slots are in use */
+    const uint8_t *present;  /* eight bits for each slot; 0: no pair with this hash is here, as most that are asked for */
     const int32_t *made;     /* event -> the token that it makes */
     const int32_t *later;    /* event -> the next event of the same pair or token; NULL: no event has one */
     const int32_t *deletion; /* id -> the first event that splits it, or NEVER; NULL: nothing is split */
@@ -111,7 +113,10 @@ typedef struct {
 
 /* The first event from `from` on that joins the pair, or NEVER. */
 static inline int32_t pair_event(const pair_rules *rules, int32_t left, int32_t right, int32_t from) {
-    int32_t event = rule_slots_at(&rules->pairs, pair_key(left, right))->event;
+    uint64_t key = pair_key(left, right);
+    if (!(rules->present[UPPER_BITS(key) & rules->pairs.mask] >> (MIDDLE_BITS(key) & 7) & 1))
+        return NEVER;
+    int32_t event = rule_slots_at(&rules->pairs, key)->event;
     while (event < from)
         event = rules->later ? rules->later[event] : NEVER;
     return event;

@@ -53,7 +53,7 @@ class _PairRules(ctypes.Structure):
     _fields_ = (
         ("slots", _POINTER),
         *((name, ctypes.c_uint64) for name in ("mask", "used")),
-        *((name, _POINTER) for name in ("made", "later", "deletion", "into_at", "into", "sizes")),
+        *((name, _POINTER) for name in ("present", "made", "later", "deletion", "into_at", "into", "sizes")),
         *((name, _INT) for name in ("events", "backwards")),
     )
 
@@ -90,7 +90,7 @@ class NumberedEvents(msgspec.Struct, frozen=True):
 
 
 class ModelTables:
-    """A model's arrays as the core reads them: 32 to 64 bytes per pair, 12 per event, 4.5 MB for characters."""
+    """A model's arrays as the core reads them: 34 to 68 bytes per pair, 12 per event, 4.5 MB for characters."""
 
     def __init__(
         self,
@@ -189,12 +189,13 @@ class ModelTables:
 
     def _fill_pairs(self, part: str, pairs: Sequence[Pair], events: Sequence[int]) -> None:
         size = 1 << max(4, (2 * len(pairs)).bit_length())
-        slots = np.empty(size * 16, np.uint8)
+        slots, present = np.empty(size * 16, np.uint8), np.zeros(size, np.uint8)
         both = np.array(pairs, np.int32).reshape(-1, 2)
         columns = [np.ascontiguousarray(column, np.int32) for column in (both[:, 0], both[:, 1], events)]
-        if library().rules_fill(slots, size, *columns, len(pairs)):
+        if library().rules_fill(slots, present, size, *columns, len(pairs)):
             raise CoreError("A pair stands twice among the events' pairs.")
-        self._arrays[part, "slots"], self._numbers[part, "mask"] = slots, size - 1
+        self._arrays[part, "slots"], self._arrays[part, "present"] = slots, present
+        self._numbers[part, "mask"] = size - 1
 
     def _fill_chunk_rules(self, events: NumberedEvents) -> None:
         many = len(events.made)
