@@ -57,6 +57,8 @@ typedef struct {
     const uint8_t *side;              /* log id -> 1: left of a border, 2: right of one; NULL: no superwords */
     const chunk_table *stops, *marked_stops; /* stop words and their log ids; the same without the mark before them */
     const uint16_t *classes;                 /* of the split, as in split.c */
+    const uint8_t *spanned; /* a bit for each place between characters that a token spans, see spanned_bit; or NULL */
+    uint64_t spanned_mask;  /* one less than how many bits there are */
     int64_t window; /* symbols of a long sequence that are replayed together */
     int32_t alphabet, unknown; /* of the enums below */
     int32_t escape;            /* SCRIPT: the symbol of byte 0, for characters without a block */
@@ -130,13 +132,36 @@ static inline int32_t deletion_event(const pair_rules *rules, int32_t token, int
     return event;
 }
 
-/* A chunk and where the cache would have it. */
+/* A chunk, or a part of one, and where the cache would have it. */
 typedef struct {
     const uint8_t *chunk;
     uint64_t length, key[4];
     cached_chunk *slot; /* NULL: the chunk is too long */
     int marked;         /* U+2581 stands before it */
+    int part;           /* it is no whole chunk */
 } chunk_look;
+
+/* Where a place between two characters beyond ASCII has its bit: by the four bytes around it, two of each character. */
+static inline uint64_t spanned_bit(const encode_model *model, uint32_t around) {
+    return ((around * 0x9E3779B97F4A7C15ull) >> 32) & model->spanned_mask;
+}
+
+/* Where the first part of a chunk ends: at the first place between two characters that no token of the model spans.
+   Nothing is ever joined across it, so both sides become what they become alone. */
+static inline const uint8_t *part_end(const encode_model *model, const uint8_t *p, const uint8_t *end) {
+    if (!model->spanned || end - p < 4 || p[1] < 0x80)
+        return end;
+    for (const uint8_t *q = p + 2; q + 1 < end; q++) {
+        if (*q < 0xC0 || q[-1] < 0x80)
+            continue;
+        uint32_t around;
+        memcpy(&around, q - 2, 4);
+        uint64_t bit = spanned_bit(model, around);
+        if (!(model->spanned[bit / 8] >> bit % 8 & 1))
+            return q;
+    }
+    return end;
+}
 
 static const uint8_t chunk_mask[64] = {
     255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,

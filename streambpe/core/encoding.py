@@ -62,7 +62,8 @@ class _Model(ctypes.Structure):
     _fields_ = (
         *((name, _PairRules) for name in ("chunk", "super", "borders")),
         *((name, _POINTER) for name in ("symbols", "indices", "names", "side")),
-        *((name, _POINTER) for name in ("stops", "marked_stops", "classes")),
+        *((name, _POINTER) for name in ("stops", "marked_stops", "classes", "spanned")),
+        ("spanned_mask", ctypes.c_uint64),
         ("window", _SIZE),
         *((name, _INT) for name in ("alphabet", "unknown", "escape", "unknown_name", "preset", "special")),
     )
@@ -104,8 +105,10 @@ class ModelTables:
         names: Ids | None = None,
         unknown_name: int = -1,
         window: int = WINDOW,
+        contents: Sequence[bytes] = (),
     ) -> None:
-        """names: the model id of every log id, or None where log ids are wanted; split: None if the caller splits."""
+        """names: the model id of every log id, or None where log ids are wanted; split: None if the caller splits.
+        contents: the bytes of all tokens; chunks are looked up in parts where no token spans their border."""
         self.symbols, self.n_ids = symbols, len(events.sizes)
         tables = [symbols.symbols, *([] if symbols.indices is None else [symbols.indices]), [*stop_words.values(), 0]]
         last = max(int(np.asarray(table).max()) for table in tables)
@@ -139,6 +142,8 @@ class ModelTables:
             self._keep("", "indices", symbols.indices)
         if names is not None:
             self._keep("", "names", names)
+        if contents and symbols.alphabet == BYTES and symbols.unknown != DROP and not stop_words:
+            self._fill_spanned(np.cumsum([0, *map(len, contents)]), np.frombuffer(b"".join(contents), np.uint8))
         self.stop_words = {word: number for word, number in stop_words.items() if word}
         self.split_by(split)
 
@@ -196,6 +201,12 @@ class ModelTables:
             raise CoreError("A pair stands twice among the events' pairs.")
         self._arrays[part, "slots"], self._arrays[part, "present"] = slots, present
         self._numbers[part, "mask"] = size - 1
+
+    def _fill_spanned(self, offsets: Longs, data: Bytes) -> None:
+        bits = np.zeros(1 << max(10, len(offsets).bit_length() - 1), np.uint8)
+        model = _Model(spanned_mask=8 * len(bits) - 1)
+        library().spanned_fill(ctypes.addressof(model), offsets, data, len(offsets) - 1, bits)
+        self._arrays["", "spanned"], self._numbers["", "spanned_mask"] = bits, model.spanned_mask
 
     def _fill_chunk_rules(self, events: NumberedEvents) -> None:
         many = len(events.made)

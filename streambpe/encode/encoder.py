@@ -157,6 +157,7 @@ class Encoder:
             names=self.model_ids[: self.n_log],
             unknown_name=-1 if unk is None else self.model.special_ids[unk],
             window=self._window,
+            contents=[token.content for token in self.model.vocabulary.tokens],
         )
 
     @property

@@ -26,6 +26,7 @@ from streambpe.errors import LimitError, UnknownSymbol
 from streambpe.model.alphabet import bytes_alphabet, chars_alphabet, script_alphabet
 from streambpe.model.eventlog import EventLog, Header, Special, StopWord, delete_event, merge_event, supermerge_event
 from streambpe.model.replay import Model, merge
+from streambpe.model.vocabulary import Vocabulary
 from streambpe.text.patterns import PRESETS
 from tests.oracles.replay import encode_chunk, encode_chunks, encode_symbols, join_chunks, to_model_ids
 from tests.oracles.splits import split_text
@@ -176,6 +177,43 @@ def test_chunks_of_every_length_come_back_from_the_cache():
             for _ in range(2):
                 ids = core.block_of_rows(offsets, data, rows, 0).body.tolist()
                 assert ids == [*wanted, *wanted, END_OF_TEXT, *wanted]
+
+
+def log_of_characters(rng: random.Random, text: str) -> EventLog:
+    """Random pairs that stand in a text of several bytes a character: tokens begin and end inside of characters."""
+    sequence, vocabulary = list(text.encode()), Vocabulary(bytes_alphabet(), [])
+    events, parts = [], {}
+    for _ in range(rng.randint(1, 60)):
+        at = rng.randrange(len(sequence) - 1)
+        pair = (sequence[at], sequence[at + 1])
+        number = vocabulary.learn(*pair)
+        events.append(merge_event(*pair, number, 1))
+        sequence, parts[number] = merge(sequence, pair, number), pair
+        if rng.random() < 0.2 and (token := rng.choice(list(parts))) in sequence:
+            events.append(delete_event(token, parts[token], 1))
+            vocabulary.delete(token)
+            sequence = [part for symbol in sequence for part in (parts[token] if symbol == token else (symbol,))]
+            del parts[token]
+    return model_of(*events, pattern=rng.choice(("none", "gpt4", "boundless")))
+
+
+@examples(150)
+@given(st.integers(0, 10**9))
+def test_parts_of_a_chunk_encode_as_the_whole(seed):
+    """Chunks are looked up in parts where no token spans the border: tokens of every share of two characters, which
+    have two to four bytes and some in common, ASCII between them; and deletions, which set bytes free again."""
+    rng = random.Random(seed)
+    letters = rng.choices("éèñĀāа\u0430б日旦旧本中\u4e2e語，。😀😁🤀a b1", k=rng.randint(2, 8))
+    texts = ["".join(rng.choices(letters, k=rng.randint(2, 60))) for _ in range(6)]
+    encoder = Encoder(log_of_characters(rng, "".join(texts)))
+    usual, tiny = encoder.core(), encoder.core(cache_bytes=0)
+    for text in [*texts, *("".join(rng.choices("éñа日旦本中語😀🤀ab ", k=40)) for _ in range(6))]:
+        try:
+            log_ids = encode_chunks(encoder.model, [chunk.encode() for chunk in encoder.split(text)])
+            wanted = to_model_ids(encoder.model, log_ids)
+        except KeyError:
+            continue
+        assert usual.id_list(text.encode()) == tiny.id_list(text.encode()) == usual.id_list(text.encode()) == wanted
 
 
 def test_a_mark_and_a_chunk_without_one_are_told_apart():
