@@ -115,7 +115,7 @@ static int64_t end_stream(writer *to, int held, int64_t *parts) {
 }
 
 /* So many chunks are split before the first is looked up, so that the cache's memory is fetched meanwhile. */
-enum { CHUNKS_AHEAD = 16 };
+enum { CHUNKS_AHEAD = 32 };
 
 /* Encode a buffer to out[0:], which has room for all its symbols, its ends of documents and CACHED_IDS more. Returns
    how many ids, or an error. CORE_CLASS: the text needs more pages of classes. They are marked as known now, and the

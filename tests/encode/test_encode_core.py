@@ -147,7 +147,7 @@ def test_memory_for_a_chunk_without_borders_is_limited():
 @examples(100)
 @given(st.integers(0, 10**6), st.lists(st.text("ab c.", max_size=30), min_size=1, max_size=8))
 def test_a_remembered_chunk_has_the_ids_of_a_new_one(seed, texts):
-    """A cache of two slots, a usual one, and texts in every order: the same ids."""
+    """A cache of one line, a usual one, and texts in every order: the same ids."""
     encoder = Encoder(replaced_pattern(random_log(seed), "gpt4"))
     wanted = [
         encode_chunks(encoder.model, [chunk.encode() for chunk in split_text(PRESETS["gpt4"], text)]) for text in texts
@@ -166,7 +166,7 @@ def replaced_pattern(log: EventLog, pattern: str) -> EventLog:
 
 
 def test_chunks_of_every_length_come_back_from_the_cache():
-    """Around the length of a slot, the number of ids it holds, and at the end of the text, where less may be read."""
+    """Around the lengths that fit, the number of ids it holds, and at the end of the text, where less may be read."""
     encoder = Encoder(trained("plain"))
     core = encoder.core()
     for length in range(1, 70):
@@ -177,6 +177,34 @@ def test_chunks_of_every_length_come_back_from_the_cache():
             for _ in range(2):
                 ids = core.block_of_rows(offsets, data, rows, 0).body.tolist()
                 assert ids == [*wanted, *wanted, END_OF_TEXT, *wanted]
+
+
+def test_chunks_of_every_size_share_a_line_of_the_cache():
+    """Two small chunks or a larger one stand there, of many bytes or of many ids: put in and taken out in any order."""
+    encoder = Encoder(trained("plain"))
+    words = [
+        "a",
+        " the",
+        "e" * 15,
+        "e" * 16,
+        "\0" * 15,
+        "\0" * 16,
+        "zq",
+        "zqx",
+        "zqxj",
+        "zqxjzqx",
+        "zqxjzqxj",
+        " of" * 5,
+    ]
+    words += [" the" * n + "q" * i for n in (0, 3, 4, 7) for i in range(1, 6)]
+    wanted = {word: to_model_ids(encoder.model, encode_chunk(encoder.model, word.encode())) for word in words}
+    assert {len(ids) for ids in wanted.values()} >= set(range(1, 9))
+    rng = random.Random(3)
+    for lines in (1, 2, 4):
+        picked = [rng.choice(words[: rng.choice((3, 12, 99))]) for _ in range(4000)]
+        ids, counts = encoder.core(cache_bytes=64 * lines).chunks(*as_buffers(pl.Series(picked, dtype=pl.String)))
+        found = np.split(ids, np.cumsum(counts)[:-1])
+        assert [part.tolist() for part in found] == [wanted[word] for word in picked]
 
 
 def log_of_characters(rng: random.Random, text: str) -> EventLog:
@@ -217,7 +245,7 @@ def test_parts_of_a_chunk_encode_as_the_whole(seed):
 
 
 def test_a_mark_and_a_chunk_without_one_are_told_apart():
-    """Under --pattern whitespace the mark is no part of the text; "the" and "▁the" have slots of their own."""
+    """Under --pattern whitespace the mark is no part of the text; "the" and "▁the" have places of their own."""
     encoder = Encoder(trained("whitespace"))
     core = encoder.core()
     marked, bare = "\u2581the", "the"
