@@ -1,5 +1,5 @@
 """Megabytes of text a second, turned to ids: streambpe beside tuetoken, tiktoken, HF tokenizers, rustbpe, tokie,
-wordchipper and rs-bpe.
+wordchipper, gigatoken and rs-bpe.
 
     python benchmarks/encode.py en_100.txt --mb 10 100 --threads 1 2 --rounds 3
 
@@ -11,6 +11,7 @@ With `--vocabulary cl100k_base` it is the published one of 100 256 tokens instea
     -corpus  a jsonl file to ids in a file        -batch  all documents in one call
     -text    documents one by one, first seen     -short  lines of 20 to 200 characters from behind the MB, one
                                                           by one, in a process that has encoded those MB before
+    -array   as -batch, the ids in one array; so are gigatoken's
 
 Every run is a process of its own, contenders take turns, the first round warms the page cache and is left out.
 Columns: contender, MB, threads, best and median MB/s (wall), best MB/s of processor time, peak MB, ids, their digest.
@@ -38,8 +39,9 @@ from harness import Contender, Table, ask, chosen, parser, there, untimed
 VOCAB_SIZE = 32_768
 TRAIN_BYTES = 20_000_000
 SHORT_TEXTS = 20_000
-PLAIN = ("streambpe-corpus", "streambpe-batch", "streambpe-text", "tuetoken-batch", "tuetoken-text", "tokie-batch",
-         "tokie-text", "wordchipper-batch", "wordchipper-text", "tiktoken", "tokenizers", "rustbpe")  # fmt: skip
+PLAIN = ("streambpe-corpus", "streambpe-array", "gigatoken", "streambpe-batch", "streambpe-text", "tuetoken-batch",
+         "tuetoken-text", "tokie-batch", "tokie-text", "wordchipper-batch", "wordchipper-text", "tiktoken",
+         "tokenizers", "rustbpe")  # fmt: skip
 SHORT = ("streambpe-short", "tuetoken-short", "tiktoken-short", "tokenizers-short", "rustbpe-short")
 BOUNDLESS = ("boundless-corpus", "boundless-batch", "boundless-text", "boundless-short")
 PUBLISHED = ("rs_bpe-batch", "rs_bpe-text")  # know published vocabularies only
@@ -163,6 +165,10 @@ def encoders(
     library = name.partition("-")[0]
     if library in ("streambpe", "boundless"):
         tokenizer = load(name, folder)
+        if name.endswith("-array"):
+            return tokenizer.encode, lambda texts: tokenizer.encode_batch_to_numpy(
+                texts, num_threads=threads, disallowed_special=()
+            )[0]
         return tokenizer.encode_ordinary, lambda texts: tokenizer.encode_ordinary_batch(texts, num_threads=threads)
     if library == "tiktoken":
         import runpy
@@ -178,6 +184,11 @@ def encoders(
 
         peer = tuetoken.Tokenizer(str(folder / "tokenizer.json"))
         return peer.encode_ordinary, lambda texts: peer.encode_ordinary_batch(texts, num_threads=threads)
+    if library == "gigatoken":
+        import gigatoken
+
+        arrays = gigatoken.Tokenizer.from_tiktoken(folder / "v.tiktoken", "gpt4")
+        return arrays.encode, lambda texts: arrays.encode_batch(texts, parallel=threads > 1).layout.content.data
     if library == "tokie":
         import tokie
 
@@ -217,7 +228,9 @@ def wordchipper_of(folder: Path, threads: int) -> tuple[Callable[[str], list[int
     return peer.encode, peer.encode_batch
 
 
-def flat(lists: list[list[int]]) -> Any:
+def flat(lists: Any) -> Any:
+    if isinstance(lists, np.ndarray):  # that was the job
+        return lists
     return np.fromiter((number for ids in lists for number in ids), np.int32)
 
 

@@ -70,6 +70,7 @@ PACKAGES = (
     "tuetoken",
     "tokie",
     "wordchipper",
+    "gigatoken",
     "rs-bpe",
     "polars",
     "duckdb",

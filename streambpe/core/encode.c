@@ -1,9 +1,11 @@
 /* One chunk to its ids: stop word, symbols, events, names; and the cache of chunks that came before.
 
-   The cache is made of sets of two slots, 64 bytes each. A chunk of at most 31 bytes with at most 7 ids is found in one
-   of the two slots of its set. Else it is encoded and put into the first slot, and what was there moves to the second:
+   The cache is made of lines of 64 bytes. A chunk of at most 15 bytes with at most 3 ids is found in one of the two halves
+   of its line. Else it is encoded and put into the first half, and what was there moves to the second:
 
-       set of " the": | " the" 262 | " cat" 1042 |     + " dog"  ->  | " dog" 3290 | " the" 262 |
+       line of " the": | " the" 262 | " cat" 1042 |     + " dog"  ->  | " dog" 3290 | " the" 262 |
+
+   A larger one, up to 31 bytes and 7 ids, takes up all of its line.
 
    So the cache never grows and is never emptied, and what it holds decides nothing but time.
 
@@ -16,25 +18,52 @@ EXPORT encoder *encoder_new(const encode_model *model, uint64_t cache_bytes, uin
         return NULL;
     made->model = *model;
     made->space.limit = limit;
-    made->sets = 1;
-    while (made->sets * 4 * sizeof *made->cache <= cache_bytes)
-        made->sets *= 2;
-    made->cache = calloc(made->sets * 2, sizeof *made->cache);
-    if (made->cache)
+    made->lines = 1;
+    while (made->lines * 2 * sizeof *made->cache <= cache_bytes)
+        made->lines *= 2;
+    made->memory = calloc(made->lines + 1, sizeof *made->cache);
+    if (made->memory) {
+        uintptr_t less = sizeof *made->cache - 1; /* a line begins where one of the processor's does */
+        made->cache = (cache_line *)(((uintptr_t)made->memory + less) & ~less);
         return made;
+    }
     free(made);
     return NULL;
 }
 
 EXPORT void encoder_free(encoder *encoder) {
     replay_release(&encoder->space);
-    free(encoder->cache);
+    free(encoder->memory);
     free(encoder);
+}
+
+/* Another limit for long sequences, as if the encoder were new. */
+EXPORT void encoder_limit(encoder *encoder, uint64_t limit) {
+    replay_release(&encoder->space);
+    encoder->space.limit = limit;
 }
 
 /* After ENCODE_DEAD: the log id that has no model id. */
 EXPORT int64_t encoder_bad(const encoder *encoder) {
     return encoder->bad;
+}
+
+/* Set the bits of all places between two characters that one of `n` tokens spans, token i being
+   bytes[offsets[i]:offsets[i + 1]]. Where a token has less than two bytes of a character, for all that may be there. */
+EXPORT void spanned_fill(const encode_model *model, const int64_t *offsets, const uint8_t *bytes, int64_t n,
+                         uint8_t *bits) {
+    for (int64_t i = 0; i < n; i++)
+        for (const uint8_t *begin = bytes + offsets[i], *end = bytes + offsets[i + 1], *p = begin + 1; p < end; p++) {
+            if (*p < 0xC0 || p[-1] < 0x80)
+                continue;
+            uint32_t least = p - begin > 1 ? p[-2] : 0x80, most = p - begin > 1 ? least : 0xFF;
+            uint32_t lowest = p + 1 < end ? p[1] : 0x80, highest = p + 1 < end ? lowest : 0xBF;
+            for (uint32_t before = least; before <= most; before++)
+                for (uint32_t behind = lowest; behind <= highest; behind++) {
+                    uint64_t bit = spanned_bit(model, before | (uint32_t)p[-1] << 8 | (uint32_t)*p << 16 | behind << 24);
+                    bits[bit / 8] |= (uint8_t)(1 << bit % 8);
+                }
+        }
 }
 
 /* ----------------------------------------------------------------------------------------------------------- symbols */
@@ -129,33 +158,66 @@ static int64_t encode_anew(encoder *encoder, const uint8_t *chunk, uint64_t leng
 
 /* ------------------------------------------------------------------------------------------------------------- cache */
 
-static inline int same_key(const uint64_t a[4], const uint64_t b[4]) {
-    return !((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]));
+static inline int same_key(const uint64_t a[2], const uint64_t b[2]) {
+    return !((a[0] ^ b[0]) | (a[1] ^ b[1]));
+}
+
+/* Whether the chunk takes up all of its line. */
+static inline int line_has(const cache_line *line, const chunk_look *look) {
+    const uint64_t *key = line->one.key;
+    if (!same_key(key, look->key))
+        return 0;
+    return look->length <= SMALL_BYTES ? !(key[2] | key[3]) : same_key(key + 2, look->key + 2);
+}
+
+/* Encode a chunk that the cache does not have, and keep its ids there if they fit. */
+static int64_t encode_and_keep(encoder *encoder, const chunk_look *look, int32_t *out, int *whole) {
+    cache_line *line = look->line;
+    int64_t n = encode_anew(encoder, look->chunk, look->length, look->marked, out, whole);
+    if (!line || n < 1 || n > CACHED_IDS)
+        return n;
+    int32_t kept = (int32_t)n + (*whole ? CACHED_WHOLE : 0);
+    if (look->length <= SMALL_BYTES && n <= SMALL_IDS) {
+        int is_one = !line->two[0].n || (line->two[0].key[1] >> 56 & 127) > SMALL_BYTES;
+        line->two[1] = is_one ? (small_chunk){.n = 0} : line->two[0];
+        memcpy(line->two[0].key, look->key, sizeof line->two[0].key);
+        memcpy(line->two[0].ids, out, sizeof line->two[0].ids);
+        line->two[0].n = kept;
+    } else {
+        memset(line->one.key, 0, sizeof line->one.key);
+        memcpy(line->one.key, look->key, look->length > SMALL_BYTES ? 32 : 16);
+        memcpy(line->one.ids, out, sizeof line->one.ids);
+        memcpy(line->one.others, out + 4, sizeof line->one.others);
+        line->one.n = kept;
+    }
+    return n;
 }
 
 /* Write the ids of a chunk, log or model ids as the cache keeps them. Returns how many, or an error. `out` has room for
    the chunk's symbols, and for CACHED_IDS at least. */
-static int64_t chunk_ids(encoder *encoder, const chunk_look *look, int32_t *out, int *whole) {
-    cached_chunk *slot = look->slot;
+static inline int64_t chunk_ids(encoder *encoder, const chunk_look *look, int32_t *out, int *whole) {
+    const cache_line *line = look->line;
+    int32_t n = 0;
     *whole = 0;
-    if (!look->length)
-        return 0;
-    if (slot) {
-        const cached_chunk *found = same_key(slot->key, look->key)      ? slot
-                                    : same_key(slot[1].key, look->key) ? slot + 1
-                                                                       : NULL;
-        if (found) {
-            memcpy(out, found->ids, sizeof found->ids);
-            *whole = found->n >= CACHED_WHOLE;
-            return found->n & (CACHED_WHOLE - 1);
+    if (!line) {
+        if (!look->length)
+            return 0;
+    } else if (look->length <= SMALL_BYTES) {
+        if (same_key(line->two[0].key, look->key)) {
+            memcpy(out, line->two[0].ids, sizeof line->two[0].ids);
+            n = line->two[0].n;
+        } else if (same_key(line->two[1].key, look->key)) {
+            memcpy(out, line->two[1].ids, sizeof line->two[1].ids);
+            n = line->two[1].n;
         }
     }
-    int64_t n = encode_anew(encoder, look->chunk, look->length, look->marked, out, whole);
-    if (slot && n >= 0 && n <= CACHED_IDS) {
-        slot[1] = slot[0];
-        memcpy(slot->key, look->key, sizeof slot->key);
-        memcpy(slot->ids, out, (size_t)n * sizeof *out);
-        slot->n = (int32_t)n + (*whole ? CACHED_WHOLE : 0);
+    if (!n && line && line_has(line, look)) {
+        memcpy(out, line->one.ids, sizeof line->one.ids);
+        memcpy(out + 4, line->one.others, sizeof line->one.others);
+        n = line->one.n;
     }
-    return n;
+    if (!n)
+        return encode_and_keep(encoder, look, out, whole);
+    *whole = n >= CACHED_WHOLE;
+    return n & (CACHED_WHOLE - 1);
 }

@@ -31,11 +31,13 @@ typedef struct {
 } rule_slot;
 
 #define UPPER_BITS(key) ((key) * 0x9E3779B97F4A7C15ull >> 32)
+#define MIDDLE_BITS(key) ((key) * 0x9E3779B97F4A7C15ull >> 29)
 HASH(rule_slots, rule_slot, UPPER_BITS)
 
 /* The events of one kind; all arrays are the caller's. */
 typedef struct {
     rule_slots pairs;        /* at most half of the slots are in use */
+    const uint8_t *present;  /* eight bits for each slot; 0: no pair with this hash is here, as most that are asked for */
     const int32_t *made;     /* event -> the token that it makes */
     const int32_t *later;    /* event -> the next event of the same pair or token; NULL: no event has one */
     const int32_t *deletion; /* id -> the first event that splits it, or NEVER; NULL: nothing is split */
@@ -55,6 +57,8 @@ typedef struct {
     const uint8_t *side;              /* log id -> 1: left of a border, 2: right of one; NULL: no superwords */
     const chunk_table *stops, *marked_stops; /* stop words and their log ids; the same without the mark before them */
     const uint16_t *classes;                 /* of the split, as in split.c */
+    const uint8_t *spanned; /* a bit for each place between characters that a token spans, see spanned_bit; or NULL */
+    uint64_t spanned_mask;  /* one less than how many bits there are */
     int64_t window; /* symbols of a long sequence that are replayed together */
     int32_t alphabet, unknown; /* of the enums below */
     int32_t escape;            /* SCRIPT: the symbol of byte 0, for characters without a block */
@@ -90,28 +94,42 @@ typedef struct {
 
 enum { SHORT_SEQUENCE = 48 }; /* up to so many symbols, the next event is found by looking at all of them */
 
-#define CACHED_BYTES 31
-#define CACHED_IDS 7
-#define CACHED_WHOLE 64
+enum { SMALL_BYTES = 15, SMALL_IDS = 3, CACHED_BYTES = 31, CACHED_IDS = 7, CACHED_WHOLE = 64 };
 
+/* A chunk of few bytes and few ids. */
 typedef struct {
-    uint64_t key[4];         /* the chunk, zeros behind it; its length in the top byte, 128 more if it has a mark */
-    int32_t ids[CACHED_IDS]; /* model ids, unless superwords want log ids */
-    int32_t n;               /* how many ids; CACHED_WHOLE more if a superword may take the chunk up */
-} cached_chunk;
+    uint64_t key[2];        /* the chunk, zeros behind it; its length in the top byte, 128 more if it has a mark */
+    int32_t ids[SMALL_IDS]; /* model ids, unless superwords want log ids */
+    int32_t n;              /* how many; CACHED_WHOLE more if a superword may take the chunk up */
+} small_chunk;
+
+/* A line of the processor's cache: two such chunks, or one that is larger. Which, shows by numbers that are 0 in one of
+   the two only: `one.n` ends where the second of two has its length; and if `one` has few bytes, its key ends, in zeros,
+   where the first of two has n. */
+typedef union {
+    small_chunk two[2];
+    struct {
+        uint64_t key[4]; /* 15 bytes and the length as above, then 16 bytes */
+        int32_t others[CACHED_IDS - 4], n, ids[4];
+    } one;
+} cache_line;
 
 typedef struct {
     encode_model model;
     replay_space space;
-    cached_chunk *cache; /* sets of two */
-    uint64_t sets;       /* a power of two */
+    cache_line *cache;
+    uint64_t lines; /* a power of two */
+    void *memory;   /* of the cache */
     uint8_t pages[0x1100]; /* of the classes: 1 if known */
     int64_t bad;
 } encoder;
 
 /* The first event from `from` on that joins the pair, or NEVER. */
 static inline int32_t pair_event(const pair_rules *rules, int32_t left, int32_t right, int32_t from) {
-    int32_t event = rule_slots_at(&rules->pairs, pair_key(left, right))->event;
+    uint64_t key = pair_key(left, right);
+    if (!(rules->present[UPPER_BITS(key) & rules->pairs.mask] >> (MIDDLE_BITS(key) & 7) & 1))
+        return NEVER;
+    int32_t event = rule_slots_at(&rules->pairs, key)->event;
     while (event < from)
         event = rules->later ? rules->later[event] : NEVER;
     return event;
@@ -125,47 +143,54 @@ static inline int32_t deletion_event(const pair_rules *rules, int32_t token, int
     return event;
 }
 
-/* A chunk and where the cache would have it. */
+/* A chunk, or a part of one, and where the cache would have it. */
 typedef struct {
     const uint8_t *chunk;
-    uint64_t length, key[4];
-    cached_chunk *slot; /* NULL: the chunk is too long */
-    int marked;         /* U+2581 stands before it */
+    uint64_t length, key[4]; /* two words of a chunk of at most SMALL_BYTES */
+    cache_line *line; /* NULL: the chunk is too long */
+    int marked;       /* U+2581 stands before it */
+    int part;         /* it is no whole chunk */
 } chunk_look;
 
-/* The chunk as four words, zeros behind it. */
-static inline void cached_key(uint64_t key[4], const uint8_t *chunk, uint64_t length, const uint8_t *end, int marked) {
-    if (end - chunk >= 32) {
-        uint64_t mask[4];
-        memcpy(key, chunk, 32);
-        memcpy(mask, chunk_mask + 32 - length, 32);
-        for (int i = 0; i < 4; i++)
-            key[i] &= mask[i];
-    } else {
-        memset(key, 0, 32);
-        memcpy(key, chunk, length);
+/* Where a place between two characters beyond ASCII has its bit: by the four bytes around it, two of each character. */
+static inline uint64_t spanned_bit(const encode_model *model, uint32_t around) {
+    return ((around * 0x9E3779B97F4A7C15ull) >> 32) & model->spanned_mask;
+}
+
+/* Where the first part of a chunk ends: at the first place between two characters that no token of the model spans.
+   Nothing is ever joined across it, so both sides become what they become alone. */
+static inline const uint8_t *part_end(const encode_model *model, const uint8_t *p, const uint8_t *end) {
+    if (!model->spanned || end - p < 4 || p[1] < 0x80)
+        return end;
+    for (const uint8_t *q = p + 2; q + 1 < end; q++) {
+        if (*q < 0xC0 || q[-1] < 0x80)
+            continue;
+        uint32_t around;
+        memcpy(&around, q - 2, 4);
+        uint64_t bit = spanned_bit(model, around);
+        if (!(model->spanned[bit / 8] >> bit % 8 & 1))
+            return q;
     }
-    key[3] |= (length | (uint64_t)marked << 7) << 56;
+    return end;
 }
 
-static inline uint64_t cache_place(const uint64_t key[4]) {
-    uint64_t hash = key[0] * 0x9E3779B97F4A7C15ull ^ key[1] * 0xBF58476D1CE4E5B9ull;
-    hash += key[2] * 0x94D049BB133111EBull ^ key[3] * 0x9FB21C651E98DF25ull;
-    hash ^= hash >> 32;
-    return hash * 0x9E3779B97F4A7C15ull >> 20;
-}
-
-/* Where the cache would have a chunk; the processor is asked to fetch it. `end`: of the memory that may be read. */
+/* Where the cache would have a chunk; the processor is asked to fetch it. */
 static inline void chunk_at(const encoder *encoder, const uint8_t *chunk, uint64_t length, const uint8_t *end, int marked,
                             chunk_look *look) {
     look->chunk = chunk;
     look->length = length;
     look->marked = marked;
-    look->slot = NULL;
-    if (length - 1 < CACHED_BYTES) {
-        cached_key(look->key, chunk, length, end, marked);
-        look->slot = encoder->cache + (cache_place(look->key) & (encoder->sets - 1)) * 2;
-        SOON(look->slot);
-        SOON(look->slot + 1);
+    look->line = NULL;
+    if (length - 1 >= CACHED_BYTES)
+        return;
+    load_bytes(look->key, chunk, length < SMALL_BYTES ? length : SMALL_BYTES, end);
+    look->key[1] |= (length | (uint64_t)marked << 7) << 56;
+    uint64_t hash = (look->key[0] ^ look->key[1] >> 29) * 0x9E3779B97F4A7C15ull ^ look->key[1] * 0xBF58476D1CE4E5B9ull;
+    if (length > SMALL_BYTES) {
+        load_bytes(look->key + 2, chunk + SMALL_BYTES, length - SMALL_BYTES, end);
+        hash += look->key[2] * 0x94D049BB133111EBull ^ look->key[3] * 0x9FB21C651E98DF25ull;
     }
+    hash ^= hash >> 32;
+    look->line = encoder->cache + (hash * 0x9E3779B97F4A7C15ull >> 20 & (encoder->lines - 1));
+    SOON(look->line);
 }

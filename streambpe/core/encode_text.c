@@ -5,6 +5,9 @@
 
        the cat FF the dog FF   ->   262 1042 -2 262 3290 -2
 
+   A chunk of characters beyond ASCII is looked up in parts, cut wherever no token spans two of its characters: Chinese has
+   few chunks that come twice, and few words that do not.
+
    Superwords: chunks that are one token each stay open as a run while the next may join the last; then the run is
    replayed by the rules of superwords. The first run of a block may have begun in the block before, and the last may go
    on in the block behind. With `hold` those two are given as log ids with WHOLE set; they are joined when both sides are
@@ -112,7 +115,7 @@ static int64_t end_stream(writer *to, int held, int64_t *parts) {
 }
 
 /* So many chunks are split before the first is looked up, so that the cache's memory is fetched meanwhile. */
-enum { CHUNKS_AHEAD = 16 };
+enum { CHUNKS_AHEAD = 32 };
 
 /* Encode a buffer to out[0:], which has room for all its symbols, its ends of documents and CACHED_IDS more. Returns
    how many ids, or an error. CORE_CLASS: the text needs more pages of classes. They are marked as known now, and the
@@ -132,17 +135,22 @@ EXPORT int64_t encode_text(encoder *encoder, const uint8_t *text, int64_t size, 
         const uint8_t *stop = text_end(p, end, model->special >= 0);
         split_function split = stop < end && *stop == SCRIPT_RUN_END ? other : usual;
         split_memo memo = {0};
+        const uint8_t *chunk = p, *after = p; /* of the chunk that is looked up in parts */
         while (p < stop) {
             int many = 0;
             while (p < stop && many < CHUNKS_AHEAD) {
-                const uint8_t *after = split(model->classes, p, stop, &memo);
-                if (!marked || !is(model->classes, p, stop, SPACE))
-                    chunk_at(encoder, p, (uint64_t)(after - p), end, marked, looks + many++);
-                p = after;
+                if (p == after)
+                    after = split(model->classes, chunk = p, stop, &memo);
+                const uint8_t *cut = part_end(model, p, after);
+                if (!marked || !is(model->classes, p, stop, SPACE)) {
+                    chunk_at(encoder, p, (uint64_t)(cut - p), end, marked && p == chunk, looks + many);
+                    looks[many++].part = cut < after || p > chunk;
+                }
+                p = cut;
             }
             for (int i = 0; i < many; i++) {
                 int64_t n = chunk_ids(encoder, looks + i, out + to.n, &whole);
-                if (n < 0 || (n = put_chunk(&to, n, whole)) < 0)
+                if (n < 0 || (n = put_chunk(&to, n, whole && !looks[i].part)) < 0)
                     return n;
             }
         }

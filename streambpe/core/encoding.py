@@ -53,7 +53,7 @@ class _PairRules(ctypes.Structure):
     _fields_ = (
         ("slots", _POINTER),
         *((name, ctypes.c_uint64) for name in ("mask", "used")),
-        *((name, _POINTER) for name in ("made", "later", "deletion", "into_at", "into", "sizes")),
+        *((name, _POINTER) for name in ("present", "made", "later", "deletion", "into_at", "into", "sizes")),
         *((name, _INT) for name in ("events", "backwards")),
     )
 
@@ -62,7 +62,8 @@ class _Model(ctypes.Structure):
     _fields_ = (
         *((name, _PairRules) for name in ("chunk", "super", "borders")),
         *((name, _POINTER) for name in ("symbols", "indices", "names", "side")),
-        *((name, _POINTER) for name in ("stops", "marked_stops", "classes")),
+        *((name, _POINTER) for name in ("stops", "marked_stops", "classes", "spanned")),
+        ("spanned_mask", ctypes.c_uint64),
         ("window", _SIZE),
         *((name, _INT) for name in ("alphabet", "unknown", "escape", "unknown_name", "preset", "special")),
     )
@@ -90,7 +91,7 @@ class NumberedEvents(msgspec.Struct, frozen=True):
 
 
 class ModelTables:
-    """A model's arrays as the core reads them: 32 to 64 bytes per pair, 12 per event, 4.5 MB for characters."""
+    """A model's arrays as the core reads them: 34 to 68 bytes per pair, 12 per event, 4.5 MB for characters."""
 
     def __init__(
         self,
@@ -104,8 +105,10 @@ class ModelTables:
         names: Ids | None = None,
         unknown_name: int = -1,
         window: int = WINDOW,
+        contents: Sequence[bytes] = (),
     ) -> None:
-        """names: the model id of every log id, or None where log ids are wanted; split: None if the caller splits."""
+        """names: the model id of every log id, or None where log ids are wanted; split: None if the caller splits.
+        contents: the bytes of all tokens; chunks are looked up in parts where no token spans their border."""
         self.symbols, self.n_ids = symbols, len(events.sizes)
         tables = [symbols.symbols, *([] if symbols.indices is None else [symbols.indices]), [*stop_words.values(), 0]]
         last = max(int(np.asarray(table).max()) for table in tables)
@@ -139,6 +142,8 @@ class ModelTables:
             self._keep("", "indices", symbols.indices)
         if names is not None:
             self._keep("", "names", names)
+        if contents and symbols.alphabet == BYTES and symbols.unknown != DROP and not stop_words:
+            self._fill_spanned(np.cumsum([0, *map(len, contents)]), np.frombuffer(b"".join(contents), np.uint8))
         self.stop_words = {word: number for word, number in stop_words.items() if word}
         self.split_by(split)
 
@@ -189,12 +194,19 @@ class ModelTables:
 
     def _fill_pairs(self, part: str, pairs: Sequence[Pair], events: Sequence[int]) -> None:
         size = 1 << max(4, (2 * len(pairs)).bit_length())
-        slots = np.empty(size * 16, np.uint8)
+        slots, present = np.empty(size * 16, np.uint8), np.zeros(size, np.uint8)
         both = np.array(pairs, np.int32).reshape(-1, 2)
         columns = [np.ascontiguousarray(column, np.int32) for column in (both[:, 0], both[:, 1], events)]
-        if library().rules_fill(slots, size, *columns, len(pairs)):
+        if library().rules_fill(slots, present, size, *columns, len(pairs)):
             raise CoreError("A pair stands twice among the events' pairs.")
-        self._arrays[part, "slots"], self._numbers[part, "mask"] = slots, size - 1
+        self._arrays[part, "slots"], self._arrays[part, "present"] = slots, present
+        self._numbers[part, "mask"] = size - 1
+
+    def _fill_spanned(self, offsets: Longs, data: Bytes) -> None:
+        bits = np.zeros(1 << max(10, len(offsets).bit_length() - 1), np.uint8)
+        model = _Model(spanned_mask=8 * len(bits) - 1)
+        library().spanned_fill(ctypes.addressof(model), offsets, data, len(offsets) - 1, bits)
+        self._arrays["", "spanned"], self._numbers["", "spanned_mask"] = bits, model.spanned_mask
 
     def _fill_chunk_rules(self, events: NumberedEvents) -> None:
         many = len(events.made)
@@ -282,6 +294,7 @@ class EncoderCore:
         self._handle = self._library.encoder_new(ctypes.byref(model), cache_bytes, limit)
         if not self._handle:
             raise MemoryError("the cache of chunks")
+        self._limit = limit
         self._encode_text = self._library.encode_text
         self._ids_a_byte = tables.ids_a_byte
         self._room = np.empty(_USUAL, np.int32)
@@ -291,6 +304,12 @@ class EncoderCore:
         if self._handle:
             self._library.encoder_free(self._handle)
             self._handle = None
+
+    def set_limit(self, limit: int) -> None:
+        """Allow another limit from here on."""
+        if limit != self._limit:
+            self._library.encoder_limit(self._handle, limit)
+            self._limit = limit
 
     def id_list(self, text: bytes) -> list[int]:
         """The ids of a buffer as a list; the fast way for texts of everyday length."""

@@ -61,24 +61,27 @@ static inline chunk_key long_key(const uint8_t *chunk, uint64_t length) {
     return (chunk_key){chunk, length, hash, LONG_CHUNK, slot_place(hash, LONG_CHUNK)};
 }
 
-static const uint8_t chunk_mask[64] = {
-    255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
-    255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
-};
-
-/* `end`: of the memory that may be read. */
-static inline chunk_key table_key(const uint8_t *chunk, uint64_t length, const uint8_t *end) {
-    uint64_t key[2] = {0, 0}, mask[2];
-    if (length > SHORT_BYTES)
-        return long_key(chunk, length);
-    if (end - chunk >= 16) {
-        memcpy(key, chunk, 16);
-        memcpy(mask, chunk_mask + 32 - length, 16);
+/* Up to 16 bytes as two words, zeros behind them. `end`: of the memory that may be read. */
+static inline void load_bytes(uint64_t key[2], const uint8_t *bytes, uint64_t length, const uint8_t *end) {
+    static const uint8_t masks[32] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
+    uint64_t mask[2];
+    if (end - bytes >= 16) {
+        memcpy(key, bytes, 16);
+        memcpy(mask, masks + 16 - length, 16);
         key[0] &= mask[0];
         key[1] &= mask[1];
     } else {
-        memcpy(key, chunk, length);
+        key[0] = key[1] = 0;
+        memcpy(key, bytes, length);
     }
+}
+
+/* `end`: of the memory that may be read. */
+static inline chunk_key table_key(const uint8_t *chunk, uint64_t length, const uint8_t *end) {
+    uint64_t key[2];
+    if (length > SHORT_BYTES)
+        return long_key(chunk, length);
+    load_bytes(key, chunk, length, end);
     key[1] |= length << 56;
     return (chunk_key){chunk, length, key[0], key[1], slot_place(key[0], key[1])};
 }

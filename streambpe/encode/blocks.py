@@ -8,33 +8,27 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 
 import msgspec
 import numpy as np
 from msgspec import structs
 
 from streambpe.core.encoding import (
-    END_OF_TEXT,
     HOLD_FIRST,
     HOLD_LAST,
     NO_LIMIT,
     BlockIds,
-    EncoderCore,
     Ids,
-    SymbolRefused,
-    TokenDead,
 )
-from streambpe.core.strings import as_buffers
 from streambpe.encode.encoder import Encoder, as_utf8
 from streambpe.encode.split import HashedBlock
-from streambpe.resources import DOCUMENT_SECONDS, uncollected
+from streambpe.resources import DOCUMENT_SECONDS
 from streambpe.sources.decode import block_text, naming_documents
 from streambpe.sources.not_text import TAKE_ANYWAY
 from streambpe.sources.read import Reader
 from streambpe.sources.source import BadUtf8, Block
 from streambpe.sources.stretches import Stretch
-from streambpe.text.chunker import Chunker, chunks_of
+from streambpe.text.chunker import Chunker
 from streambpe.text.marks import DOCUMENT_END
 from streambpe.threads import in_order
 
@@ -121,35 +115,14 @@ class BlockEncoder:
         made: Chunker = self._local.chunker
         return made
 
-    def _core(self) -> EncoderCore:
-        if not hasattr(self._local, "core"):
-            self._local.core = self.encoder.core(limit=self._limit)
-        made: EncoderCore = self._local.core
-        return made
-
     def close(self) -> None:
         """End the processes that split by a pattern of the user's own."""
         for chunker in self._chunkers:
             chunker.close()
 
-    def prepared(self, text: bytes) -> tuple[bytes, int]:
-        """A counting buffer as the model reads it, and how many characters its --unencodable drop left out."""
-        return self.encoder.prepare(text) if self.encoder.prepares else (text, 0)
-
     def stream(self, text: bytes, hold: int = 0) -> tuple[BlockIds, int]:
-        """A counting buffer -> (its ids, some of them held for the blocks around as `hold` says; how many characters
-        were left out)."""
-        text, dropped = self.prepared(text)
-        chunker = self.chunker()
-        try:
-            if chunker.split is not None:
-                return self._core().block(chunker.ready(text), hold), dropped
-            numbered = chunker.number(text)
-            return self._core().block_of_rows(*as_buffers(numbered.chunks), numbered.ids, hold), dropped
-        except (SymbolRefused, TokenDead) as why:
-            del self._local.core  # it stopped in the middle of a block
-            chunks = (chunks_of(self.pattern, part.decode()) for part in text.split(_MARK))
-            raise self.encoder.refused(why, chain.from_iterable(chunks)) from None
+        """As `Encoder.block`, by this thread's chunker and within the memory that there is."""
+        return self.encoder.block(text, hold, self.chunker(), self._limit)
 
     def text_of(self, block: Block) -> bytes:
         """The counting buffer of a block."""
@@ -170,15 +143,12 @@ class BlockEncoder:
         return EncodedBlock(ids, size, dropped, HashedBlock.of(text) if self.hashed else None)
 
 
-def encode_texts(encoder: Encoder, texts: Sequence[str], threads: int) -> list[list[int]]:
-    """Many texts -> the ids of each, on as many threads. Memory: the texts as UTF-8, and the result."""
+def encode_texts(encoder: Encoder, texts: Iterable[str], threads: int) -> Ids:
+    """Many texts -> the stream of their ids, on as many threads. Memory: what is in hand as UTF-8, twice the result."""
     blocks = BlockEncoder(encoder)
 
-    def encode(group: Sequence[str]) -> list[list[int]]:
-        stream: Ids = blocks.stream(_MARK.join(map(as_utf8, group)) + _MARK)[0].body
-        numbers = stream.tolist()
-        ends = np.flatnonzero(stream == END_OF_TEXT).tolist()
-        return [numbers[a:b] for a, b in zip([0, *[end + 1 for end in ends]], ends, strict=False)]
+    def encode(group: Sequence[str]) -> Ids:
+        return blocks.stream(_MARK.join([*map(as_utf8, group), b""]))[0].body
 
     groups: list[list[str]] = [[]]
     size = 0
@@ -189,7 +159,6 @@ def encode_texts(encoder: Encoder, texts: Sequence[str], threads: int) -> list[l
         groups[-1].append(text)
         size += len(text)
     try:
-        with uncollected():
-            return [ids for made in in_order(encode, groups, min(threads, len(groups))) for ids in made]
+        return np.concatenate(list(in_order(encode, groups, min(threads, len(groups)))))
     finally:
         blocks.close()

@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -42,12 +43,14 @@ from streambpe.model.events import OPS
 from streambpe.model.replay import Model
 from streambpe.store.models import encoding_pattern
 from streambpe.text.chunker import Chunker, chunks_of, core_split
+from streambpe.text.marks import DOCUMENT_END
 from streambpe.text.patterns import Pattern
 from streambpe.text.prepare import Normalize, UnencodableText, prepare
 from streambpe.text.script_blocks import Unencodable
 
 Pair = tuple[int, int]
 Lengths = npt.NDArray[np.int64]
+_MARK = bytes([DOCUMENT_END])
 _HELD = 1 << 14  # ids of an open run that are held before it is asked which of them are certain
 
 
@@ -154,6 +157,7 @@ class Encoder:
             names=self.model_ids[: self.n_log],
             unknown_name=-1 if unk is None else self.model.special_ids[unk],
             window=self._window,
+            contents=[token.content for token in self.model.vocabulary.tokens],
         )
 
     @property
@@ -162,12 +166,14 @@ class Encoder:
         with self._lock:
             return self._named_tables
 
-    def _take(self) -> EncoderCore:
+    def _take(self, limit: int = NO_LIMIT) -> EncoderCore:
         """An idle encoder, or a new one. Whoever took it puts it back, but not after an error."""
         try:
-            return self._idle.pop()
+            core = self._idle.pop()
         except IndexError:
-            return self.core()
+            return self.core(limit=limit)
+        core.set_limit(limit)
+        return core
 
     def _log_core(self) -> EncoderCore:
         """An encoder to log ids. What it is given is distinct, so a cache would find nothing."""
@@ -221,7 +227,7 @@ class Encoder:
     def id_list(self, text: bytes) -> list[int]:
         """One text in UTF-8 -> its model ids."""
         if not self._is_plain:
-            ids: list[int] = self.block(text).body.tolist()
+            ids: list[int] = self.block(text)[0].body.tolist()
             return ids
         core = self._take()
         try:
@@ -231,23 +237,27 @@ class Encoder:
         self._idle.append(core)
         return ids
 
-    def block(self, text: bytes, hold: int = 0) -> BlockIds:
-        """One text, or a stretch of it whose ends stay open as `hold` says, -> its model ids."""
-        core = self._take()
-        if self.prepares:
-            text = self.prepare(text)[0]
+    def block(
+        self, text: bytes, hold: int = 0, chunker: Chunker | None = None, limit: int = NO_LIMIT
+    ) -> tuple[BlockIds, int]:
+        """A counting buffer, or a stretch of a text whose ends stay open as `hold` says -> (its model ids, how many
+        characters --unencodable drop left out). `limit`: of memory for a long chunk."""
+        chunker = chunker or Chunker(self.pattern)
+        text, dropped = self.prepare(text)
+        core = self._take(limit)
         try:
-            if core_split(self.pattern) is not None:
-                made = core.block(Chunker(self.pattern).ready(text), hold)
+            if chunker.split is not None:
+                made = core.block(chunker.ready(text), hold)
             else:
-                chunks = [chunk.encode() for chunk in chunks_of(self.pattern, text.decode())]
+                found, rows = chunker.matched(text)
+                chunks = list(map(str.encode, found))
                 data = np.frombuffer(b"".join(chunks), np.uint8)
-                rows = np.arange(len(chunks), dtype=np.int32)
                 made = core.block_of_rows(np.cumsum([0, *map(len, chunks)]), data, rows, hold)
         except (SymbolRefused, TokenDead) as why:
-            raise self.refused(why, chunks_of(self.pattern, text.decode())) from None
+            split = (chunks_of(chunker.pattern, part.decode()) for part in text.split(_MARK))
+            raise self.refused(why, chain.from_iterable(split)) from None
         self._idle.append(core)
-        return made
+        return made, dropped
 
     # Chunks to log ids.
 

@@ -56,7 +56,7 @@ class StreamEncoder:
         if not self._encoder.has_superwords:
             return self._encoder.id_list(as_utf8(text))
         hold = HOLD_FIRST | (0 if ends else HOLD_LAST)
-        ids: list[int] = self._joiner.join(self._encoder.block(as_utf8(text), hold)).tolist()
+        ids: list[int] = self._joiner.join(self._encoder.block(as_utf8(text), hold)[0]).tolist()
         return ids
 
 

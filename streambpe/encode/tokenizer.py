@@ -3,6 +3,7 @@
     tok = Tokenizer.load("runs/en")                    # a RUN, RUN:NAME, or an event log
     tok.encode("in the beginning")              -> [259, 1042, 88]
     tok.decode([259, 1042, 88])                 -> "in the beginning"
+    tok.encode_batch_to_numpy(["in", "the"])    -> (array [259, 1042], array [0, 1, 2])
     tok.encode("<|end|>", allowed_special="all")-> [32000]
 
 Special tokens follow tiktoken: text that spells one is refused with a ValueError unless the caller
@@ -23,13 +24,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from html import escape
 from importlib import import_module
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from streambpe.core.encoding import Decoder
+from streambpe.core.encoding import END_OF_TEXT, Decoder
 from streambpe.encode.blocks import encode_texts
 from streambpe.encode.coloured import ColouredTokens
 from streambpe.encode.encoder import Encoder, as_utf8
@@ -38,6 +39,7 @@ from streambpe.errors import TablesDiffer
 from streambpe.model.codecs import ScriptCodec
 from streambpe.model.eventlog import EventLog
 from streambpe.model.script import DecodeErrors
+from streambpe.resources import uncollected
 from streambpe.store.models import read_model
 from streambpe.system import usable_cores
 from streambpe.text.unicode_tables import told_of_model
@@ -233,7 +235,7 @@ class Tokenizer:
         every = self._specials.keys()
         if allowed == disallowed == "all":
             return every
-        if disallowed == "all" and not (every and self._any_special.search(text)):
+        if not (allowed or disallowed) or (disallowed == "all" and not (every and self._any_special.search(text))):
             return frozenset()
         wanted: AbstractSet[str] = every if allowed == "all" else set(allowed)
         refused: AbstractSet[str] = every - wanted if disallowed == "all" else set(disallowed)
@@ -270,9 +272,9 @@ class Tokenizer:
     ) -> npt.NDArray[np.uint32]:
         """As `encode`, as an array of 32-bit numbers."""
         allowed = self._allowed(text, allowed_special, disallowed_special)
-        if allowed and self._any_allowed(allowed).search(text):
-            return np.array(self.encode(text, allowed_special=allowed, disallowed_special=()), np.uint32)
-        return self._encoder.block(as_utf8(text)).body.view(np.uint32)
+        if not allowed:
+            return self._encoder.block(as_utf8(text))[0].body.view(np.uint32)
+        return self.encode_batch_to_numpy([text], num_threads=1, allowed_special=allowed, disallowed_special=())[0]
 
     def encode_batch(
         self,
@@ -284,18 +286,39 @@ class Tokenizer:
     ) -> list[list[int]]:
         """`encode` over many texts; many and long ones are encoded in blocks, on `num_threads` (default: all cores)."""
         texts = _several(text)
-        for one in texts:
-            allowed = self._allowed(one, allowed_special, disallowed_special)
-            if allowed and self._any_allowed(allowed).search(one):
-                return [self.encode(t, allowed_special=allowed, disallowed_special=disallowed_special) for t in texts]
-        return self.encode_ordinary_batch(texts, num_threads=num_threads)
+        if len(texts) < 2:
+            specials: dict[str, Any] = {"allowed_special": allowed_special, "disallowed_special": disallowed_special}
+            return [self.encode(one, **specials) for one in texts]
+        ids, offsets = self.encode_batch_to_numpy(
+            texts, num_threads=num_threads, allowed_special=allowed_special, disallowed_special=disallowed_special
+        )
+        with uncollected():
+            numbers = ids.tolist()
+            return [numbers[start:end] for start, end in pairwise(offsets.tolist())]
 
     def encode_ordinary_batch(self, text: Sequence[str], *, num_threads: int | None = None) -> list[list[int]]:
         """`encode_ordinary` over many texts."""
-        texts = _several(text)
-        if len(texts) < 2:
-            return [self.encode_ordinary(one) for one in texts]
-        return encode_texts(self._encoder, texts, num_threads or usable_cores())
+        return self.encode_batch(text, num_threads=num_threads, disallowed_special=())
+
+    def encode_batch_to_numpy(
+        self,
+        text: Sequence[str],
+        *,
+        num_threads: int | None = None,
+        allowed_special: Specials = frozenset(),
+        disallowed_special: Literal["all"] | Collection[str] = "all",
+    ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+        """As `encode_batch`, as two arrays: (ids of all texts, offsets). Text i has ids[offsets[i]:offsets[i + 1]]."""
+        parts: list[tuple[str, int]] = []  # each with the special token behind it; -1: there the text ends
+        for one in _several(text):
+            allowed = self._allowed(one, allowed_special, disallowed_special)
+            parts += self._cut_specials(one, allowed) if allowed else [(one, -1)]
+        stream = encode_texts(self._encoder, (part for part, _ in parts), num_threads or usable_cores())
+        ends = np.flatnonzero(stream == END_OF_TEXT)
+        stream[ends] = [number for _, number in parts]
+        ended = np.flatnonzero(stream < 0)
+        offsets = np.append(0, ended - np.arange(len(ended)))
+        return np.delete(stream, ended).view(np.uint32), offsets
 
     def encode_single_token(self, text_or_bytes: str | bytes) -> int:
         """The id of the token with exactly this text or these bytes; KeyError if there is none."""

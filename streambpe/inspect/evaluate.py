@@ -176,7 +176,7 @@ def count_uses(
             text = blocks.text_of(block)
             uses.add_text(text)
             if text:
-                counts.add(blocks.prepared(text)[0])
+                counts.add(encoder.prepare(text)[0])
             if counts.held > room // 8:
                 add_chunks(uses, encoder, counts.take().frame())
             if encoder.has_superwords:

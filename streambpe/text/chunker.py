@@ -120,14 +120,21 @@ class Chunker:
     def number(self, text: bytes) -> Numbered:
         """The distinct chunks of a buffer, and all of them in order."""
         if self.split is None:
-            return self._match(self.ready(text))
+            found, places = self.matched(text)
+            names = pl.Series("chunk", found, dtype=pl.String)
+            order = names.arg_sort().to_numpy()
+            row = np.full(len(names) + 1, END_OF_DOCUMENT, np.int32)  # -1 means the last entry
+            row[order] = np.arange(len(names), dtype=np.int32)
+            return Numbered(names.gather(order), row[places])
         texts = NumberedTexts(self)
         texts.add(text)
         chunks, (ids,) = texts.take()
         return Numbered(chunks, ids)
 
-    def _match(self, text: bytes) -> Numbered:
-        """By the `regex` module, text by text."""
+    def matched(self, text: bytes) -> tuple[list[str], Ids]:
+        """What `regex` finds in a buffer: (the distinct chunks by first occurrence, the place there of each in order;
+        END_OF_DOCUMENT where a document ends)."""
+        text = self.ready(text)
         ends = [match.start() for match in _MARKS.finditer(text)]
         if not text or ends[-1:] != [len(text) - 1]:
             ends.append(len(text))
@@ -138,14 +145,9 @@ class Chunker:
         except PatternTooSlow as why:
             why.document = kinds[: why.document].count(DOCUMENT_END)
             raise
-        del texts
-        names = pl.Series("chunk", found, dtype=pl.String)
-        order = names.arg_sort().to_numpy()
-        row = np.empty(len(names), np.int32)
-        row[order] = np.arange(len(names), dtype=np.int32)
         ended = np.array([kind == DOCUMENT_END for kind in kinds])
-        ids = np.insert(row[np.asarray(flat, np.int32)], np.cumsum(lengths, dtype=np.int64)[ended], END_OF_DOCUMENT)
-        return Numbered(names.gather(order), ids)
+        behind = np.cumsum(lengths, dtype=np.int64)[ended]
+        return found, np.insert(np.asarray(flat, np.int32), behind, END_OF_DOCUMENT)
 
     def _run(self, texts: Sequence[str], runs: Set[int]) -> tuple[list[str], array[int], array[int]]:
         pattern = self.pattern

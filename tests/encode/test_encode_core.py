@@ -6,24 +6,27 @@ import itertools
 import random
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streambpe.core.encoding import END_OF_TEXT, HOLD_FIRST, HOLD_LAST, WHOLE, BlockIds, Decoder, EncoderCore, Tally
 from streambpe.core.strings import as_buffers
+from streambpe.encode import blocks
 from streambpe.encode import encoder as encode_encoder
-from streambpe.encode.blocks import encode_texts
 from streambpe.encode.bulk import BulkReplay
 from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import LimitError, UnknownSymbol
-from streambpe.model.alphabet import bytes_alphabet, chars_alphabet
+from streambpe.model.alphabet import bytes_alphabet, chars_alphabet, script_alphabet
 from streambpe.model.eventlog import EventLog, Header, Special, StopWord, delete_event, merge_event, supermerge_event
 from streambpe.model.replay import Model, merge
+from streambpe.model.vocabulary import Vocabulary
 from streambpe.text.patterns import PRESETS
 from tests.oracles.replay import encode_chunk, encode_chunks, encode_symbols, join_chunks, to_model_ids
 from tests.oracles.splits import split_text
@@ -144,7 +147,7 @@ def test_memory_for_a_chunk_without_borders_is_limited():
 @examples(100)
 @given(st.integers(0, 10**6), st.lists(st.text("ab c.", max_size=30), min_size=1, max_size=8))
 def test_a_remembered_chunk_has_the_ids_of_a_new_one(seed, texts):
-    """A cache of two slots, a usual one, and texts in every order: the same ids."""
+    """A cache of one line, a usual one, and texts in every order: the same ids."""
     encoder = Encoder(replaced_pattern(random_log(seed), "gpt4"))
     wanted = [
         encode_chunks(encoder.model, [chunk.encode() for chunk in split_text(PRESETS["gpt4"], text)]) for text in texts
@@ -163,7 +166,7 @@ def replaced_pattern(log: EventLog, pattern: str) -> EventLog:
 
 
 def test_chunks_of_every_length_come_back_from_the_cache():
-    """Around the length of a slot, the number of ids it holds, and at the end of the text, where less may be read."""
+    """Around the lengths that fit, the number of ids it holds, and at the end of the text, where less may be read."""
     encoder = Encoder(trained("plain"))
     core = encoder.core()
     for length in range(1, 70):
@@ -176,8 +179,73 @@ def test_chunks_of_every_length_come_back_from_the_cache():
                 assert ids == [*wanted, *wanted, END_OF_TEXT, *wanted]
 
 
+def test_chunks_of_every_size_share_a_line_of_the_cache():
+    """Two small chunks or a larger one stand there, of many bytes or of many ids: put in and taken out in any order."""
+    encoder = Encoder(trained("plain"))
+    words = [
+        "a",
+        " the",
+        "e" * 15,
+        "e" * 16,
+        "\0" * 15,
+        "\0" * 16,
+        "zq",
+        "zqx",
+        "zqxj",
+        "zqxjzqx",
+        "zqxjzqxj",
+        " of" * 5,
+    ]
+    words += [" the" * n + "q" * i for n in (0, 3, 4, 7) for i in range(1, 6)]
+    wanted = {word: to_model_ids(encoder.model, encode_chunk(encoder.model, word.encode())) for word in words}
+    assert {len(ids) for ids in wanted.values()} >= set(range(1, 9))
+    rng = random.Random(3)
+    for lines in (1, 2, 4):
+        picked = [rng.choice(words[: rng.choice((3, 12, 99))]) for _ in range(4000)]
+        ids, counts = encoder.core(cache_bytes=64 * lines).chunks(*as_buffers(pl.Series(picked, dtype=pl.String)))
+        found = np.split(ids, np.cumsum(counts)[:-1])
+        assert [part.tolist() for part in found] == [wanted[word] for word in picked]
+
+
+def log_of_characters(rng: random.Random, text: str) -> EventLog:
+    """Random pairs that stand in a text of several bytes a character: tokens begin and end inside of characters."""
+    sequence, vocabulary = list(text.encode()), Vocabulary(bytes_alphabet(), [])
+    events, parts = [], {}
+    for _ in range(rng.randint(1, 60)):
+        at = rng.randrange(len(sequence) - 1)
+        pair = (sequence[at], sequence[at + 1])
+        number = vocabulary.learn(*pair)
+        events.append(merge_event(*pair, number, 1))
+        sequence, parts[number] = merge(sequence, pair, number), pair
+        if rng.random() < 0.2 and (token := rng.choice(list(parts))) in sequence:
+            events.append(delete_event(token, parts[token], 1))
+            vocabulary.delete(token)
+            sequence = [part for symbol in sequence for part in (parts[token] if symbol == token else (symbol,))]
+            del parts[token]
+    return model_of(*events, pattern=rng.choice(("none", "gpt4", "boundless")))
+
+
+@examples(150)
+@given(st.integers(0, 10**9))
+def test_parts_of_a_chunk_encode_as_the_whole(seed):
+    """Chunks are looked up in parts where no token spans the border: tokens of every share of two characters, which
+    have two to four bytes and some in common, ASCII between them; and deletions, which set bytes free again."""
+    rng = random.Random(seed)
+    letters = rng.choices("éèñĀāа\u0430б日旦旧本中\u4e2e語，。😀😁🤀a b1", k=rng.randint(2, 8))
+    texts = ["".join(rng.choices(letters, k=rng.randint(2, 60))) for _ in range(6)]
+    encoder = Encoder(log_of_characters(rng, "".join(texts)))
+    usual, tiny = encoder.core(), encoder.core(cache_bytes=0)
+    for text in [*texts, *("".join(rng.choices("éñа日旦本中語😀🤀ab ", k=40)) for _ in range(6))]:
+        try:
+            log_ids = encode_chunks(encoder.model, [chunk.encode() for chunk in encoder.split(text)])
+            wanted = to_model_ids(encoder.model, log_ids)
+        except KeyError:
+            continue
+        assert usual.id_list(text.encode()) == tiny.id_list(text.encode()) == usual.id_list(text.encode()) == wanted
+
+
 def test_a_mark_and_a_chunk_without_one_are_told_apart():
-    """Under --pattern whitespace the mark is no part of the text; "the" and "▁the" have slots of their own."""
+    """Under --pattern whitespace the mark is no part of the text; "the" and "▁the" have places of their own."""
     encoder = Encoder(trained("whitespace"))
     core = encoder.core()
     marked, bare = "\u2581the", "the"
@@ -340,6 +408,52 @@ def test_a_pattern_of_the_users_own_gives_the_ids_of_the_same_preset():
         assert preset.encode_ordinary_batch(texts, num_threads=2) == wanted
 
 
+@pytest.mark.parametrize("kind", [*KINDS, "script", "own pattern"])
+def test_many_texts_as_two_arrays_are_the_texts_one_by_one(kind, monkeypatch):
+    """Empty texts anywhere, many groups of texts, any number of threads; allowed special tokens in some of them."""
+    log = trained(kind if kind in KINDS else "plain")
+    if kind == "script":
+        log = EventLog(Header(script_alphabet("bytes").to_header(), {"pattern": "script"}), ())
+    elif kind == "own pattern":
+        log = replace(log, header=replace(log.header, config={"pattern": r"\w+|\s+(?!\S)"}))
+    tokenizer = Tokenizer(log)
+    special = next(iter(tokenizer.special_tokens), "")
+    texts = ["", *HOSTILE, special, *DOCUMENTS[:40], "", "", f"{special}a{special}{special}b", "a\ud83db", ""]
+    for allowed in ("all", frozenset()):
+        how = {"allowed_special": allowed, "disallowed_special": ()}
+        wanted = [tokenizer.encode(text, **how) for text in texts]
+        for threads, group in ((1, 1 << 20), (3, 1 << 20), (1, 100), (3, 0)):
+            monkeypatch.setattr(blocks, "_GROUP", group)
+            ids, offsets = tokenizer.encode_batch_to_numpy(texts, num_threads=threads, **how)
+            assert (ids.dtype, offsets.dtype, len(offsets)) == (np.uint32, np.int64, len(texts) + 1)
+            assert [ids[start:end].tolist() for start, end in pairwise(offsets.tolist())] == wanted
+            assert tokenizer.encode_batch(texts, num_threads=threads, **how) == wanted
+
+
+def test_no_texts_and_what_is_no_text():
+    """Nothing is two arrays too; one text, bytes or None among texts are errors, and the next call is not harmed."""
+    tokenizer = Tokenizer(trained("plain"))
+    ids, offsets = tokenizer.encode_batch_to_numpy([])
+    assert (ids.tolist(), offsets.tolist(), ids.dtype, offsets.dtype) == ([], [0], np.uint32, np.int64)
+    assert tokenizer.encode_batch([]) == []
+    for encode in (tokenizer.encode_batch, tokenizer.encode_batch_to_numpy):
+        for wrong in (None, "the cat", b"the cat", ["a", b"a"], ["a", None], ["a", 1]):
+            with pytest.raises(TypeError):
+                encode(wrong)
+        with pytest.raises(ValueError, match="special token '<s>' at character 1"):
+            encode(["a", "b<s>"])
+    assert tokenizer.encode_batch_to_numpy(["the"])[0].tolist() == tokenizer.encode("the")
+
+
+def test_arrow_takes_the_two_arrays():
+    """As docs/encode.md has it."""
+    texts = ["the end", "", "of the day"]
+    tokenizer = Tokenizer(trained("plain"))
+    ids, offsets = tokenizer.encode_batch_to_numpy(texts)
+    lists = pa.LargeListArray.from_arrays(offsets, ids)
+    assert lists.to_pylist() == tokenizer.encode_batch(texts)
+
+
 @pytest.mark.every(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_threads_share_a_tokenizer(kind):
@@ -349,7 +463,7 @@ def test_threads_share_a_tokenizer(kind):
     wanted = [tokenizer.encode_ordinary(text) for text in texts]
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(tokenizer.encode_ordinary, texts * 3)) == wanted * 3
-        for found in pool.map(lambda _: encode_texts(tokenizer.encoder, texts, 2), range(4)):
+        for found in pool.map(lambda _: tokenizer.encode_ordinary_batch(texts, num_threads=2), range(4)):
             assert found == wanted
 
 

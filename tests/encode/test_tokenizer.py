@@ -147,6 +147,10 @@ def test_special_tokens_are_treated_as_tiktoken_treats_them(allowed, disallowed,
         return
     assert ours.encode(text, allowed_special=allowed, disallowed_special=disallowed) == wanted
     assert ours.encode_batch([text], allowed_special=allowed, disallowed_special=disallowed) == [wanted]
+    ids, offsets = ours.encode_batch_to_numpy(["", text, text], allowed_special=allowed, disallowed_special=disallowed)
+    assert ids.tolist() == wanted * 2
+    assert offsets.tolist() == [0, 0, len(wanted), 2 * len(wanted)]
+    assert ours.encode_to_numpy(text, allowed_special=allowed, disallowed_special=disallowed).tolist() == wanted
 
 
 SPECIALS = {
