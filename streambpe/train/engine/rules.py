@@ -36,9 +36,7 @@ class EngineTuning:
     force_scan: bool = False  # learn from disk although the words fit, until `index_below`
     index_below: int = 0  # with force_scan: places at which to move to memory
     hot_pairs: int | None = None  # at most about so many are kept
-    floor_ratio: int | None = (
-        None  # a refill's floor is the best count over this; None: by learner, and by tokens wanted
-    )
+    floor_ratio: int | None = None  # a refill's floor is the best count over this; None: what suits the learner
     block_places: int | None = None  # of a scan's block
     digest_tokens: int | None = None  # in memory while a scan proves a batch
     counter_rows: int | None = None  # pairs in memory while a scan counts, about
