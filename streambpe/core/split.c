@@ -67,7 +67,7 @@ typedef const uint8_t *place;
 typedef const uint16_t *class_table;
 
 /* The class of the character at `p`, and where the next one begins. */
-static inline unsigned look(class_table classes, place p, place end, place *next) {
+static inline __attribute__((always_inline)) unsigned look(class_table classes, place p, place end, place *next) {
     if (*p < 0x80) {
         *next = p + 1;
         return classes[*p];
@@ -94,7 +94,7 @@ static inline place ascii_letters(place p, place end, int folds) {
 }
 
 /* Past all characters of the classes in `set`. */
-static inline place run(class_table classes, place p, place end, unsigned set) {
+static inline __attribute__((always_inline)) place run(class_table classes, place p, place end, unsigned set) {
     place next;
     if (set & LOWER)
         p = ascii_letters(p, end, set & UPPER);
