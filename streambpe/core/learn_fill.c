@@ -3,7 +3,7 @@
    count at least the floor are kept. Then the table goes, and their places are dealt out to them. About 30 ns per
    place. */
 
-enum { LEAST_SLOTS = 1 << 9, COUNTED_AHEAD = 16, LEAST_HOT = 1 << 16, MOST_HOT = 1 << 20 };
+enum { LEAST_SLOTS = 1 << 9, COUNTED_AHEAD = 16, LEAST_HOT = 1 << 16, FEW_PLACES = 1 << 20, MOST_HOT = 1 << 20 };
 
 typedef struct {
     uint64_t key;
@@ -136,9 +136,10 @@ static int raise_floor(counting *now) {
     return 1;
 }
 
-/* What a pair has to count to become hot, if it is not needed otherwise: a share of the best count. */
+/* What a pair has to count to become hot, if it is not needed otherwise: a share of the best count. In a small corpus all
+   pairs are hot, so that table pair_counts has all of them. */
 static int64_t lowest_hot(const learner *all, const counting *now) {
-    int64_t share = now->best / all->rule.ratio;
+    int64_t share = all->rule.most_hot || all->places > FEW_PLACES ? now->best / all->rule.ratio : 0;
     return share < now->at_most ? share : now->at_most;
 }
 
