@@ -26,7 +26,7 @@ LIBRARY = "_core.so"  # on every system: it is loaded by its path
 # the presets that the core splits, at the numbers it knows them by (split.c)
 PRESETS = (
     "gpt2", "gpt4", "cl100k", "punct", "gpt4o", "superbpe1", "boundless", "ultimate1", "superbpe2", "word-level",
-    "spaceless", "spaceless gpt4o", "script", "whitespace", "none",
+    "spaceless", "spaceless gpt4o", "script", "whitespace", "none", "cuts",
 )  # fmt: skip
 _FULL = -1
 _ERRORS = {

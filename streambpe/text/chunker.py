@@ -26,6 +26,7 @@ from streambpe.core.classes import INHERITED, OTHER, SPACE, TAKES_SPACE, Classes
 from streambpe.core.strings import ChunkList, as_buffers, as_strings, merge
 from streambpe.errors import PatternTooSlow
 from streambpe.later import polars as pl
+from streambpe.text.cuts import sure_cuts
 from streambpe.text.marks import DOCUMENT_END, SCRIPT_RUN_END
 from streambpe.text.patterns import SCRIPT_SPECIFIC_GPT4O, Pattern
 from streambpe.text.script_blocks import character_groups
@@ -130,6 +131,22 @@ class Chunker:
         texts.add(text)
         chunks, (ids,) = texts.take()
         return Numbered(chunks, ids)
+
+    def count_pieces(self, text: bytes) -> tuple[pl.Series, Lengths] | None:
+        """The distinct chunks of a buffer and their counts, by a pattern of the user's own that is run on each distinct
+        piece; None if it has no sure cuts, or too many pieces are distinct, or one of them takes too long."""
+        pattern = self.pattern
+        kinds = None if pattern.keep_gaps or pattern.script_expression else sure_cuts(pattern.expression)
+        table = ChunkTable(2 * len(text))
+        if kinds is None or table.count(text, Split(PRESETS.index("cuts"), kinds))[0] < len(text):
+            return None
+        offsets, data, n = table.take()
+        try:
+            found, flat, lengths = self._run(as_strings(offsets, data).to_list(), frozenset())
+        except PatternTooSlow:  # the one who splits documents can name it
+            return None
+        sums = np.bincount(np.asarray(flat, np.int32), np.repeat(n, lengths), len(found))  # exact: below 2 ** 53
+        return pl.Series("chunk", found, dtype=pl.String), sums.astype(np.int64)
 
     def matched(self, text: bytes) -> tuple[list[str], Ids]:
         """What `regex` finds in a buffer: (the distinct chunks by first occurrence, the place there of each in order;
@@ -290,5 +307,5 @@ class ChunkCounts(ChunkSums):
         if split is not None:
             self.count(self.chunker.ready(text), split)
             return
-        numbered = self.chunker.number(text)
-        self.add_counted(*as_buffers(numbered.chunks), numbered.n)
+        chunks, n = self.chunker.count_pieces(text) or ((numbered := self.chunker.number(text)).chunks, numbered.n)
+        self.add_counted(*as_buffers(chunks), n)
