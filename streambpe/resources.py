@@ -84,8 +84,12 @@ class Resources:
         metavar="SIZE",
         told_default="a quarter of RAM",
     )
-    threads: int = option(help="Workers at a time.", panel="Most used", least=1, most=None, told_default="all cores")
-    temp_dir: Path | None = option(None, "For temp files.", panel="Resources", metavar="DIR", told_default="inside RUN")
+    threads: int = option(
+        help="How many workers run at the same time.", panel="Most used", least=1, most=None, told_default="all cores"
+    )
+    temp_dir: Path | None = option(
+        None, "The folder for temporary files.", panel="Resources", metavar="DIR", told_default="inside RUN"
+    )
     max_disk_bytes: int | None = option(
         None,
         "The most disk for RUN and its temporary files. A job that cannot fit is refused; one that reaches it stops.",

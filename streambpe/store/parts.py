@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from msgspec.structs import astuple
+from msgspec import structs
 
 from streambpe.arrays import MAX_COUNT
 from streambpe.core.strings import ChunkList
@@ -223,7 +223,7 @@ def read_part(path: Path) -> Part:
             f"{path} is damaged ({str(why).splitlines()[0]}). Move it away and count again: the sources "
             f"it covered are read again, everything else is kept."
         ) from None
-    described: list[Any] = [*astuple(found)[:-2], path, spans]
+    described: list[Any] = [*structs.astuple(found)[:-2], path, spans]
     return Part(*described)
 
 

@@ -134,7 +134,7 @@ class Chunker:
 
     def count_pieces(self, text: bytes) -> tuple[pl.Series, Lengths] | None:
         """The distinct chunks of a buffer and their counts, by a pattern of the user's own that is run on each distinct
-        piece; None if it has no sure cuts, or too many pieces are distinct, or one of them takes too long."""
+        piece; None if it has no sure cuts, if too many pieces are distinct, or if one takes too long."""
         pattern = self.pattern
         kinds = None if pattern.keep_gaps or pattern.script_expression else sure_cuts(pattern.expression)
         table = ChunkTable(2 * len(text))
@@ -143,7 +143,7 @@ class Chunker:
         offsets, data, n = table.take()
         try:
             found, flat, lengths = self._run(as_strings(offsets, data).to_list(), frozenset())
-        except PatternTooSlow:  # the one who splits documents can name it
+        except PatternTooSlow:  # splitting whole documents will say which one it is
             return None
         sums = np.bincount(np.asarray(flat, np.int32), np.repeat(n, lengths), len(found))  # exact: below 2 ** 53
         return pl.Series("chunk", found, dtype=pl.String), sums.astype(np.int64)
@@ -307,5 +307,8 @@ class ChunkCounts(ChunkSums):
         if split is not None:
             self.count(self.chunker.ready(text), split)
             return
-        chunks, n = self.chunker.count_pieces(text) or ((numbered := self.chunker.number(text)).chunks, numbered.n)
-        self.add_counted(*as_buffers(chunks), n)
+        counted = self.chunker.count_pieces(text)
+        if counted is None:
+            numbered = self.chunker.number(text)
+            counted = numbered.chunks, numbered.n
+        self.add_counted(*as_buffers(counted[0]), counted[1])

@@ -2,10 +2,14 @@ r"""Where a pattern of the user's own cuts whatever stands around: two character
 
     sure_cuts(r" ?\p{L}+|\p{N}+|\s+(?!\S)|\s+")     "the 12 cats"  ->  "the| 12| cats"
 
-A text that is cut there gives the same chunks piece by piece, so `regex` is run once on each distinct piece. Proof:
-what consumes one character and then the other would be two atoms of an alternative, of which the second may follow the
-first; more pairs than those are taken for possible. Nothing looks across a cut either: only a look-ahead at one
-character is read, and no place behind which it may stand is one. All that is not read here has no cuts.
+The pieces between such cuts give the same chunks as the whole text, so `regex` runs once on each distinct piece. Why:
+
+- A match that held both characters would consume them by two atoms of one alternative, the second of which can follow
+  the first. `_neighbours` lists all pairs of atoms for which that is possible, and some for which it is not.
+- No match looks across a cut. Only look-aheads at a single character are accepted, and a place at which one may be
+  tested after a character is no cut. Anchors, look-behinds and back-references are not accepted.
+
+An expression with anything that is not accepted has no cuts.
 """
 
 from __future__ import annotations
@@ -19,17 +23,19 @@ import regex
 from streambpe.core.classes import Classes
 from streambpe.text.expressions import tokens
 
-_CHARACTERS = "".join(map(chr, range(0x3000)))  # beyond these, no place is a cut
+_CHARACTERS = "".join(map(chr, range(0x3000)))  # there are no cuts beside characters beyond these
 _ONE_CHARACTER = r"\\[sSdDwWnrtfv]|\\[pP]\{[^}]*\}"
 _ATOM = regex.compile(rf"(?s){_ONE_CHARACTER}|\\u.{{4}}|\\U.{{8}}|\\[^\w\s]|\[[^\[]*\]|[^\\\[\^${{}}?]")
 _OPEN = regex.compile(rf"\((?:\?(?:i?:|>)|\?[!=](?P<looked>{_ONE_CHARACTER})\)|(?![?*]))")
 
 
 def _neighbours(expression: str) -> tuple[list[str], set[tuple[int, int]]] | None:
-    """(atoms, "" for a look-ahead; which may follow which), or None."""
+    """(the atoms, with "" for a look-ahead; pairs of atoms of which the second may follow the first), or None."""
     atoms: list[str] = []
     pairs: set[tuple[int, int]] = set()
-    outer: list[tuple[int, bool]] = []  # of groups around: where each begins, whether case counts in front of it
+    outer: list[
+        tuple[int, bool]
+    ] = []  # groups that are open: the first atom of each, whether case was ignored before it
     flags = regex.match(r"(?:\(\?[is]+\))?", expression)[0]
     branch = last = 0  # where the alternative begins, and what a repetition repeats
     at, folds = len(flags), False
@@ -62,8 +68,8 @@ def _neighbours(expression: str) -> tuple[list[str], set[tuple[int, int]]] | Non
 
 @functools.cache
 def sure_cuts(expression: str) -> Classes | None:
-    """A table for the core's rule `cuts`: a character's lower eight bits are the kinds of cuts that it stands in front
-    of, the others those that it stands behind. None: nothing is proved."""
+    """A table for the core's rule `cuts`, or None if no cut is proved. There are up to eight kinds of cuts: the lower
+    eight bits of a character say before which of them it stands, the upper eight after which."""
     found = _neighbours(expression)
     if found is None or not found[1] or regex.fullmatch(expression, ""):
         return None

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec import structs
 
-from streambpe.errors import SourceError, Stopped, UsageError
+from streambpe.errors import SourceError, Stopped, UsageError, WorkerLost
 from streambpe.inspect.check import check
 from streambpe.resources import Resources
 from streambpe.runners import worth
@@ -149,6 +149,16 @@ def test_a_worker_is_killed_in_every_task(
     monkeypatch.setattr(spread, "_LEAST_TASK", 400_000)
     monkeypatch.setenv("STREAMBPE_FAILPOINT", f"attempt-0-{place}")
     assert counted(tmp_path, corpus, BESIDE, options={"sequences": sequences}) == expected
+    clean(tmp_path)
+
+
+@pytest.mark.long
+def test_a_task_that_no_worker_survives(tmp_path: Path, corpus: Path, expected: Tables, monkeypatch: Any) -> None:
+    monkeypatch.setenv("STREAMBPE_FAILPOINT", "part-written")
+    with pytest.raises(WorkerLost, match=r"counting a\.jsonl from 0.* killed by SIGKILL"):
+        counted(tmp_path, corpus, replace(BESIDE, threads=1))
+    monkeypatch.delenv("STREAMBPE_FAILPOINT")
+    assert counted(tmp_path, corpus, BESIDE) == expected
     clean(tmp_path)
 
 
