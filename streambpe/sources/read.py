@@ -104,6 +104,8 @@ class Reader(msgspec.Struct):
                         self.on_read(now - told_before)
                         told_before = now
                     yield block
+            if self.on_read and self.tells_skipped and covered and end is None and not source.is_stream:
+                self.on_read(source.bytes - told_before)  # what was done before, up to the end
         finally:
             if not source.is_stdin:
                 with contextlib.suppress(OSError):

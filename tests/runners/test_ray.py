@@ -47,7 +47,7 @@ from tests.tiers import LONG, long
 MB = 10**6
 THREADS = Resources(800 * MB, 2, engine="threads")
 ON_RAY = Resources(800 * MB, 2, engine="ray")
-OWN = r"\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+"
+OWN = r"\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+|(?<!.)x"  # a look-behind: there are no sure cuts, and counting is slow
 real = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="Ray is not here: make test-long installs it where it has a wheel"
 )
@@ -484,7 +484,7 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus that takes some seconds by a pattern of one's own."""
     source = tmp_path_factory.mktemp("slow") / "slow.jsonl"
     text = sample_text(3, words=60_000)
-    source.write_text("".join(json.dumps({"text": f"{i} {t}"}) + "\n" for i in range(40) for t in text.split("\n")))
+    source.write_text("".join(json.dumps({"text": f"{i} {t}"}) + "\n" for i in range(60) for t in text.split("\n")))
     return source
 
 
@@ -548,9 +548,10 @@ def test_a_cluster_that_goes_away_is_one_message_and_nothing_is_lost(
     expected = counted(tmp_path / "threads", slow, THREADS, options=options)
     run = tmp_path / "run"
     thread, errors = _counting(run, slow, replace(ON_RAY, address=cluster.address), options=options)
-    _wait_for(lambda: len(list((run / "counts").glob("*.parquet"))) > 1 or not thread.is_alive())
-    cluster.kill(0)
-    thread.join(300)
+    _wait_for(lambda: len(list((run / "counts").glob("*.parquet"))) > 0 or not thread.is_alive())
+    with _held(run, 2, thread):  # a worker of the other node would go on for some seconds, and might finish
+        cluster.kill(0)
+        thread.join(300)
     assert [type(error) for error in errors] == [WorkerLost]
     assert str(errors[0]).startswith(f"The Ray cluster ({cluster.address}) went away: ")
     assert "Everything committed is kept" in str(errors[0])

@@ -157,7 +157,9 @@ def test_going_on_from_any_gap(tmp_path, kind, seed):
     unbroken = list(Reader(GPT4O, TINY, 1 << 26).blocks(source))
     kept = [block for block in unbroken if rng.random() < 0.5]
     done = [(block.start_at, block.stop_at) for block in kept]
-    again = list(Reader(GPT4O, rng.choice([40, 100, 1000]), 1 << 26).blocks(source, done))
+    told: list[int] = []
+    again = list(Reader(GPT4O, rng.choice([40, 100, 1000]), 1 << 26, on_read=told.append).blocks(source, done))
+    assert kind == "parquet" or sum(told) == source.bytes, "progress ends at the whole, whatever was done before"
     both = sorted([*kept, *again], key=lambda block: (block.start_at, block.stop_at))
     assert both[0].start_at == 0
     assert [b.start_at for b in both[1:]] == [b.stop_at for b in both[:-1]], "nothing twice, nothing left out"
