@@ -42,7 +42,7 @@ def grouped(path: Path, size: int) -> dict[str, list[str]]:
 
 def measure(log: Path, held_out: Mapping[str, list[str]]) -> dict[str, float]:
     """Bytes per token of each group."""
-    tokenizer = Tokenizer.from_event_log(read_event_log(log))
+    tokenizer = Tokenizer(read_event_log(log))
     return {
         name: sum(len(line.encode()) for line in lines) / sum(map(len, tokenizer.encode_batch(lines)))
         for name, lines in held_out.items()

@@ -155,7 +155,7 @@ def corpus_job(name: str, path: str, mb: int, threads: int, folder: Path) -> Cal
 def load(name: str, folder: Path) -> Any:
     from streambpe.encode.tokenizer import Tokenizer
 
-    return Tokenizer.load(folder / ("boundless.events.jsonl" if name.startswith("boundless") else "v.events.jsonl"))
+    return Tokenizer(folder / ("boundless.events.jsonl" if name.startswith("boundless") else "v.events.jsonl"))
 
 
 def encoders(

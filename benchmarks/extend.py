@@ -192,7 +192,7 @@ def main() -> None:
     logs = {"before": import_hf(old), "after": import_hf(work / "extended.json")}
     if (work / "anew.events.jsonl").exists():
         logs["anew"] = read_event_log(work / "anew.events.jsonl")
-    tokenizers = {when: Tokenizer.from_event_log(log) for when, log in logs.items()}
+    tokenizers = {when: Tokenizer(log) for when, log in logs.items()}
     all_lines = [line for lines in by_language.values() for line in lines]
     about["transformers"] = in_transformers(work / "extended.json", tokenizers["after"], all_lines[:20_000])
     rows = []

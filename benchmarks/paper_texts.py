@@ -81,7 +81,7 @@ def measured(model: str, texts: Texts, size: int | None = None) -> Measured:
     """What `evaluate` says of a model; cut to a size first."""
     key = model, size, texts.held
     if key not in _MEASURED:
-        tokenizer = Tokenizer.load(model, vocab_size=size)
+        tokenizer = Tokenizer(model, vocab_size=size)
         uses = no_uses(tokenizer)
         for source in find_sources([str(texts.held)], SourceOptions())[0]:
             uses += count_uses(tokenizer, source)

@@ -51,7 +51,7 @@ def rows(texts: Texts) -> Iterator[Row]:
     """How much of it comes again."""
     options = ("--lines", "--vocab-size", "2000", "--pattern", PATTERN, "--min-frequency", "2")
     run = trained(texts, "tutorial", *options, learn=wiki_like(texts))
-    tokenizer = Tokenizer.load(run)
+    tokenizer = Tokenizer(run)
     first = [tokenizer.decode_bytes([256 + i]) for i in range(20)]
     again = sum(token.encode() in first for token in MERGES)
     yield "of its first 20 tokens, among our first 20", "20", str(again)

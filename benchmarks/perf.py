@@ -59,7 +59,7 @@ def loops(work: str) -> None:
         "train, boundless": lambda: train(
             f"{work}/long", sample, vocab_size=4000, superwords="boundless", resources=one
         ),
-        "encode": lambda: encode_corpus(Tokenizer.load(f"{work}/run"), sample, f"{work}/ids.bin", resources=one),
+        "encode": lambda: encode_corpus(Tokenizer(f"{work}/run"), sample, f"{work}/ids.bin", resources=one),
     }
     os.getppid()
     for name, do in todo.items():

@@ -67,7 +67,7 @@ def measure(run: str, lines: str) -> dict[str, Any]:
     """Tokens by script, and parts of characters, of the model of a RUN."""
     from streambpe.encode.tokenizer import Tokenizer
 
-    tokenizer = Tokenizer.load(run)
+    tokenizer = Tokenizer(run)
     encoder = tokenizer.encoder
     model, is_script = encoder.model, encoder.header.alphabet["kind"] == "script"
 

@@ -42,7 +42,7 @@ def learned(run: str, held: str) -> dict[str, Any]:
     from streambpe.model.eventlog import Op, read_event_log
 
     events = read_event_log(Path(run) / "model.events.jsonl").events
-    tokenizer = Tokenizer.load(run)
+    tokenizer = Tokenizer(run)
     size = tokens = 0
     with open(held, "rb") as source:
         for line in source:

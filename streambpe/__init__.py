@@ -23,9 +23,22 @@ _HOMES = {
     "resume": "streambpe.train.commands",
     "Trainer": "streambpe.train.trainer",
     "TrainResult": "streambpe.train.training",
+    "plan": "streambpe.inspect.plan",
+    "converge": "streambpe.inspect.converge",
+    "export_counts": "streambpe.store.exchange",
+    "merge_counts": "streambpe.store.exchange",
+    "status": "streambpe.inspect.status",
+    "sql": "streambpe.inspect.query",
     "check": "streambpe.inspect.check",
+    "report": "streambpe.inspect.page",
     "evaluate": "streambpe.inspect.evaluate",
+    "explain": "streambpe.inspect.explain",
+    "diff": "streambpe.inspect.difference",
+    "encode_corpus": "streambpe.encode.corpus",
     "export": "streambpe.encode.formats.export",
+    "import_model": "streambpe.encode.formats.export",
+    "prune": "streambpe.inspect.prune",
+    "extend_report": "streambpe.inspect.extended",
     "Tokenizer": "streambpe.encode.tokenizer",
     "Run": "streambpe.store.run",
     "CountConfig": "streambpe.count_config",
@@ -41,12 +54,25 @@ if TYPE_CHECKING:
     from streambpe.config import TrainConfig as TrainConfig
     from streambpe.count_config import CountConfig as CountConfig
     from streambpe.count_config import SourceOptions as SourceOptions
+    from streambpe.encode.corpus import encode_corpus as encode_corpus
     from streambpe.encode.formats.export import export as export
+    from streambpe.encode.formats.export import import_model as import_model
     from streambpe.encode.tokenizer import Tokenizer as Tokenizer
     from streambpe.errors import StreambpeError as StreambpeError
     from streambpe.inspect.check import check as check
+    from streambpe.inspect.converge import converge as converge
+    from streambpe.inspect.difference import diff as diff
     from streambpe.inspect.evaluate import evaluate as evaluate
+    from streambpe.inspect.explain import explain as explain
+    from streambpe.inspect.extended import extend_report as extend_report
+    from streambpe.inspect.page import report as report
+    from streambpe.inspect.plan import plan as plan
+    from streambpe.inspect.prune import prune as prune
+    from streambpe.inspect.query import sql as sql
+    from streambpe.inspect.status import status as status
     from streambpe.resources import Resources as Resources
+    from streambpe.store.exchange import export_counts as export_counts
+    from streambpe.store.exchange import merge_counts as merge_counts
     from streambpe.store.run import Run as Run
     from streambpe.train.commands import resume as resume
     from streambpe.train.commands import train as train

@@ -1,7 +1,8 @@
-"""The keywords of `train` and `count`: the options of the command line, by the names of their fields.
+"""The keywords of the functions: the options of the command line, by the names of their fields.
 
 train("runs/en", ["corpus/"], vocab_size=32_000, pattern="gpt4", lines=True, memory="2GB")
 count("runs/en", ["corpus/"], pattern="gpt4", sequences=True, lines=True, memory="2GB")
+evaluate("runs/en", "held-out.txt", lines=True, memory="2GB", threads=1)
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig, Counting, SourceOptions
 from streambpe.errors import UsageError
 from streambpe.options import Option, fitting, options_of
-from streambpe.resources import RESOURCE_OPTIONS, Resources
+from streambpe.resources import LIMIT_OPTIONS, RESOURCE_OPTIONS, Resources
 
 _LEARNING, _SPLITTING, _READING = (
     list(options_of(holder).values()) for holder in (TrainConfig, CountConfig, SourceOptions)
@@ -22,13 +23,16 @@ _LEARNING, _SPLITTING, _READING = (
 
 
 def split_arguments(
-    given: Mapping[str, Any], counting: Counting | Mapping[str, Any] | None, resources: Resources | None
+    given: Mapping[str, Any],
+    counting: Counting | Mapping[str, Any] | None,
+    resources: Resources | None,
+    function: str = "train",
 ) -> tuple[dict[str, Any], Counting, Resources]:
     """(options of learning, how to count, what may be used) of the keywords of `train`, where None and () mean nothing.
 
     `counting` and `resources` are the same as objects; what is said in both ways, and an unknown keyword, is an error.
     """
-    learning, splitting, reading, limits = _split("train", given, _LEARNING, _SPLITTING, _READING, RESOURCE_OPTIONS)
+    learning, splitting, reading, limits = _split(function, given, _LEARNING, _SPLITTING, _READING, RESOURCE_OPTIONS)
     _refuse_twice({**splitting, **reading}, counting, "counting: say how to count once")
     how = {**reading, "options": splitting} if counting is None else counting
     return learning, Counting.of(how), _resources(limits, resources)
@@ -42,6 +46,37 @@ def split_count_arguments(
     _refuse_twice(splitting, options, "options: say how to count once")
     how = Counting.of({**reading, "options": splitting if options is None else options})
     return how, _resources(limits, resources)
+
+
+def split_learning_arguments(
+    function: str, given: Mapping[str, Any], config: TrainConfig | None, like: str, resources: Resources | None
+) -> tuple[TrainConfig, Resources]:
+    """(options of learning, what may be used) of the keywords of a function that counts nothing."""
+    learning, limits = _split(function, given, _LEARNING, LIMIT_OPTIONS)
+    return config_of(learning, config, like), _resources(limits, resources)
+
+
+def config_of(learning: Mapping[str, Any], config: TrainConfig | None, like: str) -> TrainConfig:
+    """The options of learning; `config`: the same as an object."""
+    _refuse_twice(learning, config, "config: say once how to learn")
+    return TrainConfig.from_options(like, **learning) if config is None else config
+
+
+def split_reading_arguments(
+    function: str, given: Mapping[str, Any], how: SourceOptions | None, resources: Resources | None
+) -> tuple[SourceOptions, Resources]:
+    """(how texts are read, what may be used) of the keywords of a function that reads; `how`, `resources`: the same."""
+    reading, limits = _split(function, given, _READING[:3], LIMIT_OPTIONS)
+    _refuse_twice(reading, how, "how: say once how the texts are read")
+    return SourceOptions(**reading) if how is None else how, _resources(limits, resources)
+
+
+def split_limits(
+    function: str, given: Mapping[str, Any], resources: Resources | None, options: list[Option] = LIMIT_OPTIONS
+) -> Resources:
+    """What a function may use, of the keywords of one that has no other `options`."""
+    (limits,) = _split(function, given, options)
+    return _resources(limits, resources)
 
 
 def _split(function: str, given: Mapping[str, Any], *parts: list[Option]) -> list[dict[str, Any]]:

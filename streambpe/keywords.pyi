@@ -1,12 +1,40 @@
-"""The keywords of `train` and `count`; made by tools/keywords.py."""
+"""The keywords of the functions; made by tools/keywords.py."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal, TypedDict
 
-class CountKeywords(TypedDict, total=False):
+class LimitKeywords(TypedDict, total=False):
+    """What every function may use."""
+
+    memory: str | float | Path | None
+    threads: int | None
+    temp_dir: str | float | Path | None
+
+class JobKeywords(LimitKeywords, total=False):
+    """What a job may use."""
+
+    document_seconds: int | None
+    engine: Literal["auto", "threads", "processes", "ray"] | None
+    address: str | float | Path | None
+
+class ReadKeywords(LimitKeywords, total=False):
+    """How texts are read."""
+
+    lines: bool | None
+    text_column: str | float | Path | None
+    kind: Literal["auto", "txt", "lines", "jsonl", "csv", "parquet"] | None
+
+class CountKeywords(ReadKeywords, JobKeywords, total=False):
     """Those of `count`."""
 
+    max_disk: str | float | Path | None
+    learner: Literal["core", "tables"] | None
+    counts: bool | None
+    stdin_name: str | float | Path | None
+    groups: Mapping[str, object] | Iterable[str] | None
+    group_by: Literal["folder"] | None
+    shard: str | float | Path | None
     pattern: str | float | Path | None
     gaps: Literal["refuse", "keep"] | None
     split_scripts: bool | None
@@ -16,22 +44,45 @@ class CountKeywords(TypedDict, total=False):
     normalize: Literal["none", "nfc"] | None
     unencodable: Literal["bytes", "drop", "error"] | None
     sample: str | float | Path | None
-    lines: bool | None
-    text_column: str | float | Path | None
-    kind: Literal["auto", "txt", "lines", "jsonl", "csv", "parquet"] | None
-    counts: bool | None
-    stdin_name: str | float | Path | None
-    groups: Mapping[str, object] | Iterable[str] | None
-    group_by: Literal["folder"] | None
-    shard: str | float | Path | None
-    memory: str | float | Path | None
-    threads: int | None
-    temp_dir: str | float | Path | None
-    max_disk: str | float | Path | None
-    document_seconds: int | None
-    engine: Literal["auto", "threads", "processes", "ray"] | None
-    address: str | float | Path | None
-    learner: Literal["core", "tables"] | None
+
+class LearnKeywords(LimitKeywords, total=False):
+    """Those of learning alone."""
+
+    vocab_size: int | None
+    encoding: Literal["bytes", "chars", "script"] | None
+    coverage: str | float | Path | None
+    whole_characters: bool | None
+    alphabet: Literal["gpt2", "bytes", "bytes1", "utf8", "seen"] | None
+    ties: Literal["ids", "bytes"] | None
+    overlaps: Literal["all", "disjoint"] | None
+    batch: Literal["exact", "1", "paper"] | None
+    cap_divisor: int | None
+    max_batch: int | None
+    min_frequency: int | None
+    max_token_length: int | None
+    stop_list: int | None
+    freq_cutoff: int | None
+    specials: Mapping[str, object] | Iterable[str] | None
+    reserve: int | None
+    count_specials: bool | None
+    block_tokens: Mapping[str, object] | Iterable[str] | None
+    weights: Mapping[str, object] | Iterable[str] | None
+    balance: bool | None
+    balance_ratios: Mapping[str, object] | Iterable[str] | None
+    balance_from: int | None
+    balance_window: int | None
+    balance_alpha: str | float | Path | None
+    tau: str | float | Path | None
+    delete_to: Literal["bytes", "walk"] | None
+    delete_test: Literal["before", "after"] | None
+    superwords: Literal["none", "boundless", "superbpe", "uw"] | None
+    transition: int | None
+    superword_pattern: str | float | Path | None
+    stage2_pattern: str | float | Path | None
+    max_superword_words: int | None
+    forbid: str | float | Path | None
+    token_order: Literal["latest-birth", "first-birth"] | None
+    specials_first: bool | None
 
 class TrainKeywords(CountKeywords, total=False):
     """Those of `train`."""

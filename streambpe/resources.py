@@ -189,6 +189,8 @@ class Resources:
 RESOURCE_OPTIONS = [  # by the names of their flags, which take sizes as people write them
     structs.replace(known, name=known.key.replace("-", "_")) for known in options_of(Resources).values()
 ]
+LIMIT_OPTIONS = [option for option in RESOURCE_OPTIONS if option.name in ("memory", "threads", "temp_dir")]
+ENCODING_OPTIONS = [option for option in RESOURCE_OPTIONS if option.name not in ("learner", "max_disk")]
 
 
 def most_threads() -> int:

@@ -117,7 +117,7 @@ def _texts(rng: random.Random, number: int) -> list[str]:
 
 def _agree(log: EventLog, texts: Sequence[str]) -> str:
     """Each way of encoding says what replaying the events one by one says; what is refused, each refuses."""
-    tokenizer = Tokenizer.from_event_log(log)
+    tokenizer = Tokenizer(log)
     encoder: Encoder = tokenizer.encoder
     refused = 0
     for text in texts:
@@ -156,7 +156,7 @@ def encoders(seed: int, folder: Path) -> str:
     assert path.read_bytes() == back.read_bytes()
     outcome = _agree(read_event_log(path), texts)
     if outcome == "equal":  # files are encoded in blocks and in parallel; they hold what texts one by one give
-        tokenizer = Tokenizer.load(path)
+        tokenizer = Tokenizer(path)
         lines = [line for text in texts for line in text.split("\n") if line.strip("\r")]
         (folder / "t.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines), encoding="utf-8")
         cli("encode", path, folder / "t.jsonl", "-o", folder / "ids.parquet", "--memory", "400MB", "--threads", "2")
@@ -263,7 +263,7 @@ _SOME = [" ab c. bc ab", "the end of the day", " 12 naïve\n\t日本 👍🏽", 
 def _usable(log: EventLog) -> str:
     """A log that was read can be written, read again and encoded with; or one message says why not."""
     try:
-        Tokenizer.from_event_log(log)
+        Tokenizer(log)
         return _agree(log, _SOME)
     except StreambpeError:
         return "refused"

@@ -1,4 +1,4 @@
-"""Write streambpe/keywords.pyi: the keywords of `train` and `count` as editors and type checkers see them.
+"""Write streambpe/keywords.pyi: the keywords of the functions as editors and type checkers see them.
 
     python tools/keywords.py
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig, SourceOptions
 from streambpe.options import Option, options_of
-from streambpe.resources import RESOURCE_OPTIONS
+from streambpe.resources import ENCODING_OPTIONS, LIMIT_OPTIONS, RESOURCE_OPTIONS
 
 TARGET = Path(__file__).parents[1] / "streambpe" / "keywords.pyi"
 
@@ -39,14 +39,20 @@ def lines_of(name: str, base: str, told: str, options: Iterable[Option]) -> list
 
 def stub() -> str:
     """The whole file."""
-    reading = [*options_of(CountConfig).values(), *options_of(SourceOptions).values()]
+    reading, named = list(options_of(SourceOptions).values()), {option.name: option for option in RESOURCE_OPTIONS}
+    job = [option for option in ENCODING_OPTIONS if option not in LIMIT_OPTIONS]
+    counting = [named["max_disk"], named["learner"], *reading[3:], *options_of(CountConfig).values()]
     lines = [
-        '"""The keywords of `train` and `count`; made by tools/keywords.py."""',
+        '"""The keywords of the functions; made by tools/keywords.py."""',
         "",
         "from collections.abc import Iterable, Mapping",
         "from pathlib import Path",
         "from typing import Literal, TypedDict",
-        *lines_of("CountKeywords", "TypedDict", "Those of `count`.", [*reading, *RESOURCE_OPTIONS]),
+        *lines_of("LimitKeywords", "TypedDict", "What every function may use.", LIMIT_OPTIONS),
+        *lines_of("JobKeywords", "LimitKeywords", "What a job may use.", job),
+        *lines_of("ReadKeywords", "LimitKeywords", "How texts are read.", reading[:3]),
+        *lines_of("CountKeywords", "ReadKeywords, JobKeywords", "Those of `count`.", counting),
+        *lines_of("LearnKeywords", "LimitKeywords", "Those of learning alone.", options_of(TrainConfig).values()),
         *lines_of("TrainKeywords", "CountKeywords", "Those of `train`.", options_of(TrainConfig).values()),
     ]
     return "\n".join(lines) + "\n"

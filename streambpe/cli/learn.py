@@ -353,10 +353,11 @@ def merge_counts(run: str, runs: tuple[str, ...], resources: Resources, progress
     example:
         streambpe merge-counts runs/all runs/node1 runs/node2 runs/node3
     """
-    from streambpe.store.exchange import merge_runs, without_documents
+    from streambpe.store.exchange import merge_counts as add_up
+    from streambpe.store.exchange import without_documents
 
     target, others = whole_run(run), [whole_run(other) for other in runs]
-    corpus = merge_runs(target, others, resources, progress)
+    corpus = add_up(target, others, resources, progress)
     if without := without_documents(target, others):
         keep = "keeps" if len(without) == 1 else "keep"
         say(f"{', '.join(without)} {keep} no documents, so {run} holds counts alone: no superwords.")

@@ -44,10 +44,10 @@ def status(run: str, as_json: bool) -> None:
     example:
         streambpe status runs/en --json
     """
-    from streambpe.inspect.status import describe_run, look_at, status_rows, worker_lines
-    from streambpe.store.run import Run
+    from streambpe.inspect.status import describe_run, status_rows, worker_lines
+    from streambpe.inspect.status import status as look_at
 
-    found = look_at(Run(whole_run(run)))
+    found = look_at(whole_run(run))
     if as_json:
         click.echo(json.dumps(found))
     else:
@@ -382,13 +382,12 @@ def explain(model: str, what: str, as_token: bool | None, as_json: bool) -> None
         streambpe explain runs/en " the"
         streambpe explain runs/en "unbelievable things" --json
     """
-    from streambpe.encode.tokenizer import Tokenizer
     from streambpe.inspect.explain import explain as explain_model
     from streambpe.inspect.explain import print_explanation
 
     refuse_swapped(model, what)
     as_text = None if as_token is None else not as_token
-    found = explain_model(Tokenizer.load(model), what, as_text=as_text)
+    found = explain_model(model, what, as_text=as_text)
     if as_json:
         tell_json(found)
     else:
@@ -408,10 +407,11 @@ def diff(here: str, there: str, as_csv: bool, as_json: bool) -> None:
         streambpe diff runs/en runs/en:small
         streambpe diff runs/en theirs.events.jsonl --csv
     """
-    from streambpe.inspect.difference import difference, print_difference
+    from streambpe.inspect.difference import diff as compare
+    from streambpe.inspect.difference import print_difference
 
     form = one_form(json=as_json, csv=as_csv)
-    found = difference(here, there)
+    found = compare(here, there)
     if form == "json":
         tell_json(found)
     else:

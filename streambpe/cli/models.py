@@ -121,7 +121,7 @@ def encode(
     if given := options_given(*idle):
         are = "is" if len(given) == 1 else "are"
         raise click.UsageError(f"{', '.join(given)} {are} about encoding to a file: give its name with -o")
-    tokenizer = Tokenizer.load(model)
+    tokenizer = Tokenizer(model)
     if count_only:
         meter = Meter("encoding", memory_limit=resources.memory_bytes)
         with stop_on_signals() as stop, reporting(meter, progress):
@@ -199,7 +199,7 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TablesDiffer)  # no text is split here
-        tokenizer = Tokenizer.load(model)
+        tokenizer = Tokenizer(model)
     meter = Meter("decoding")
     with contextlib.ExitStack() as stack:
         if file is not None and Path(file).suffix in (".npy", ".parquet", ".bin"):
@@ -348,18 +348,13 @@ def import_(
         streambpe import cl100k_base.tiktoken --pattern cl100k \\
             --special "<|endoftext|>" -o cl100k.events.jsonl
     """
-    from streambpe.encode.formats.export import import_file
-    from streambpe.encode.tokenizer import Tokenizer
-    from streambpe.model.eventlog import write_event_log
-    from streambpe.outputs import refuse_existing
+    from streambpe.encode.formats.export import import_model
 
-    refuse_existing(Path(output), force)
     with reporting(Meter("importing"), progress):
-        log = import_file(file, pattern=pattern, specials=specials)
-        tokenizer = Tokenizer.from_event_log(log)
-        write_event_log(output, log)
-    facts = {"file": file, "model": output, "ids": tokenizer.n_vocab, "events": len(log.events)}
-    tell(as_json, facts, f"{output}: {counted(tokenizer.n_vocab, 'id')}, {counted(len(log.events), 'event')}")
+        tokenizer = import_model(file, output, pattern=pattern, specials=specials, force=force)
+    ids, events = tokenizer.n_vocab, len(tokenizer.event_log.events)
+    facts = {"file": file, "model": output, "ids": ids, "events": events}
+    tell(as_json, facts, f"{output}: {counted(ids, 'id')}, {counted(events, 'event')}")
 
 
 @click.command()

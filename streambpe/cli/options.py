@@ -17,7 +17,16 @@ from streambpe.cli.told import say
 from streambpe.config import LIKE_OPTION, TrainConfig
 from streambpe.count_config import CountConfig, Counting, SourceOptions
 from streambpe.options import MOST, Option, options_of, parse_amount, refuse_no_text
-from streambpe.resources import RESOURCE_OPTIONS, ResourceFacts, Resources, format_size, keeper, prepare_allocators
+from streambpe.resources import (
+    ENCODING_OPTIONS,
+    LIMIT_OPTIONS,
+    RESOURCE_OPTIONS,
+    ResourceFacts,
+    Resources,
+    format_size,
+    keeper,
+    prepare_allocators,
+)
 
 
 class Amount(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
@@ -130,11 +139,10 @@ def _open_for_query(**limits: Any) -> Resources:
     return open_resources(**{"memory": "256MB", "threads": 2, **given})
 
 
-_LIMITS = [_BY_NAME[name] for name in ("memory", "threads", "temp_dir")]
 JOB_OPTIONS = [option for option in RESOURCE_OPTIONS if option.name != "learner"]
-resource_options = handed_over("resources", open_resources, _LIMITS)
+resource_options = handed_over("resources", open_resources, LIMIT_OPTIONS)
 # For a command that reads sources and leaves no RUN, one whose RUN may grow large, and one that learns in it:
-planning_options = handed_over("resources", open_resources, [o for o in JOB_OPTIONS if o.name != "max_disk"])
+planning_options = handed_over("resources", open_resources, ENCODING_OPTIONS)
 job_options = handed_over("resources", open_resources, JOB_OPTIONS)
 learning_job_options = handed_over("resources", open_resources, RESOURCE_OPTIONS)
 query_options = handed_over(

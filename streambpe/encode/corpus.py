@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import mmh3
 import msgspec
@@ -32,6 +32,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from streambpe.arguments import split_limits
 from streambpe.arrays import save_array
 from streambpe.core.encoding import END_OF_TEXT, WHOLE, TokenDead
 from streambpe.count_config import SourceFormat, SourceOptions
@@ -52,6 +53,7 @@ from streambpe.encode.split import DocumentHash, for_validation, numbers_of, par
 from streambpe.encode.spread import encode_by_tasks, encode_runner, plan_tasks
 from streambpe.encode.streams import begin_meter, block_encoder, found_sources
 from streambpe.encode.tasks import EncodeShared
+from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import LimitError, SourceUnreachable, Stopped, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.files import behind_links, put_in_place, replace_file, unfinished
@@ -59,7 +61,7 @@ from streambpe.model.eventlog import events_digest, header_line
 from streambpe.outputs import not_written, refuse_existing, whole_output
 from streambpe.plurals import counted
 from streambpe.progress import Meter
-from streambpe.resources import Resources
+from streambpe.resources import ENCODING_OPTIONS, Resources
 from streambpe.runners.attempts import remove_place
 from streambpe.sources.decode import block_text
 from streambpe.sources.find import Named, find_sources
@@ -71,7 +73,7 @@ from streambpe.system import remove_folder, sync
 from streambpe.threads import ending_waits, stopped_by
 
 if TYPE_CHECKING:
-    from streambpe.encode.tokenizer import Tokenizer
+    from streambpe.keywords import JobKeywords
 
 COMMIT_SECONDS = 5.0  # of work that a kill can lose
 _ROW_GROUP = 1 << 22  # ids in one row group of a Parquet file
@@ -162,7 +164,7 @@ def pick_dtype(name: str, n_vocab: int, path: Path) -> np.dtype[Any]:
 
 
 def encode_corpus(
-    tokenizer: Tokenizer,
+    model: Tokenizer | str | os.PathLike[str],
     sources: Named | Sequence[Named],
     output: str | os.PathLike[str],
     *,
@@ -178,6 +180,7 @@ def encode_corpus(
     stop: threading.Event | None = None,
     meter: Meter | None = None,
     force: bool = False,
+    **limits: Unpack[JobKeywords],
 ) -> EncodeResult:
     """Encode sources, in the order of their paths, into one file; a stopped job goes on.
 
@@ -191,7 +194,8 @@ def encode_corpus(
     many ids instead of one, or files of about that size ("500MB"), and an index (encode/shards.py); validation stays
     one file. meter: told how far it is.
     """
-    path = Path(output)
+    path, resources = Path(output), split_limits("encode_corpus", limits, resources, ENCODING_OPTIONS)
+    tokenizer = model if isinstance(model, Tokenizer) else Tokenizer(model)
     share = None if validation is None else parse_share(validation)
     wanted = None if shards is None else Shards.parse(shards)
     found, warnings = found_sources(sources, SourceOptions(lines, text_column, kind), bad_utf8)
@@ -208,7 +212,6 @@ def encode_corpus(
     if wanted is not None:
         options.append(f"shards {wanted.number or f'of {wanted.size_bytes} bytes'}")
     _refuse_overwriting(path, force, share is not None, wanted)
-    resources = resources or Resources.from_options()
     refuse_engine(found, resources)
     stop = stop or threading.Event()
     job = _Job(tokenizer, found, path, chosen, eot, options, bad_utf8, share, wanted, resources, stop)

@@ -1,6 +1,6 @@
 """Tokenizer: text to ids and back, with the method names people know from tiktoken.
 
-    tok = Tokenizer.load("runs/en")                    # a RUN, RUN:NAME, or an event log
+    tok = Tokenizer("runs/en")                  # a RUN, RUN:NAME, or an event log
     tok.encode("in the beginning")              -> [259, 1042, 88]
     tok.decode([259, 1042, 88])                 -> "in the beginning"
     tok.encode_batch_to_numpy(["in", "the"])    -> (array [259, 1042], array [0, 1, 2])
@@ -19,6 +19,7 @@ import codecs
 import functools
 import os
 import re
+import tempfile
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -36,6 +37,7 @@ from streambpe.encode.coloured import ColouredTokens
 from streambpe.encode.encoder import Encoder, as_utf8
 from streambpe.encode.stream import StreamDecoder, StreamEncoder
 from streambpe.errors import TablesDiffer
+from streambpe.later import need
 from streambpe.model.codecs import ScriptCodec
 from streambpe.model.eventlog import EventLog
 from streambpe.model.script import DecodeErrors
@@ -47,6 +49,7 @@ from streambpe.text.whitespace import WORD_MARK
 from streambpe.threads import in_order
 
 _SAMPLE = "In the beginning 1 234 words were counted;\n\tnaïve tokens — 中文, 👋🏽 — came after."
+_FORMATS = "streambpe.encode.formats.export"  # which imports this module
 _MANY = 64  # from so many ids on the core decodes
 
 Specials = Literal["all"] | AbstractSet[str]
@@ -57,18 +60,29 @@ _DEEPEST = 12  # groups in groups of an expression: `re` refuses some hundreds
 class Tokenizer:
     """A model that encodes and decodes. Never changes; one object may serve many threads."""
 
-    def __init__(self, log: EventLog, vocab_size: int | None = None) -> None:
+    def __init__(self, model: str | os.PathLike[str] | EventLog, vocab_size: int | None = None) -> None:
+        """The tokenizer of a MODEL: an event log, its Parquet twin, a RUN, or RUN:NAME; or a log that was read already.
+
+        vocab_size: cut the model to this many ids, as if it had been trained to that size. Warns (TablesDiffer) where
+        the installed `regex` module has other character tables than the model was learned with.
+        """
+        if not isinstance(model, EventLog | str | os.PathLike):
+            raise TypeError(f"Tokenizer(model={model!r:.80}): the path of a MODEL is wanted.")
+        log = model if isinstance(model, EventLog) else read_model(model)
+        told = "" if log is model else told_of_model(str(model), log.header.config, log.header.unicode)
+        if told:
+            warnings.warn(told, TablesDiffer, stacklevel=2)
         self._log, self._vocab_size = log, vocab_size
         self._encoder = encoder = Encoder(log, vocab_size)
-        model = encoder.model
-        self._specials: dict[str, int] = dict(model.special_ids)
+        learned = encoder.model
+        self._specials: dict[str, int] = dict(learned.special_ids)
         codec = encoder.codec
         self._codec = codec
         stops = set(encoder.stop_ids.values())
         self._bytes_of: dict[int, bytes] = {}
         self._parts: dict[int, bytes] = {}  # contents of the tokens that say something only beside others
-        content_of = {token.id: token.content for token in model.vocabulary.tokens}
-        for number, log_id in model.log_id.items():
+        content_of = {token.id: token.content for token in learned.vocabulary.tokens}
+        for number, log_id in learned.log_id.items():
             content = content_of[log_id]
             if log_id in stops:
                 self._bytes_of[number] = content
@@ -81,22 +95,17 @@ class Tokenizer:
     # Making one.
 
     @classmethod
-    def load(cls, model: str | os.PathLike[str], vocab_size: int | None = None) -> Tokenizer:
-        """The tokenizer of a MODEL: an event log, its Parquet twin, a RUN, or RUN:NAME.
-
-        vocab_size: cut the model to this many ids, as if it had been trained to that size. Warns (TablesDiffer) where
-        the installed `regex` module has other character tables than the model was learned with.
-        """
-        log = read_model(model)
-        told = told_of_model(str(model), log.header.config, log.header.unicode)
-        if told:
-            warnings.warn(told, TablesDiffer, stacklevel=2)
-        return cls(log, vocab_size)
+    def from_file(
+        cls, file: str | os.PathLike[str], *, pattern: str | None = None, specials: Sequence[str] = ()
+    ) -> Tokenizer:
+        """The tokenizer of a vocabulary made elsewhere, as `streambpe import` reads it: tokenizer.json, GPT-2's files,
+        tiktoken ranks (which need a pattern), a .model file, hf:NAME, tiktoken:NAME."""
+        return cls(import_module(_FORMATS).import_file(file, pattern=pattern, specials=specials))
 
     @classmethod
-    def from_event_log(cls, log: EventLog, vocab_size: int | None = None) -> Tokenizer:
-        """The tokenizer of an event log that was read already."""
-        return cls(log, vocab_size)
+    def from_pretrained(cls, name: str | os.PathLike[str]) -> Tokenizer:
+        """The tokenizer of a folder with a tokenizer.json, or of a model in Hugging Face's cache."""
+        return cls.from_file(f"hf:{os.fspath(name)}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Tokenizer, (self._log, self._vocab_size)
@@ -131,7 +140,7 @@ class Tokenizer:
 
     def export(self, to: str, output: str | os.PathLike[str], **options: Any) -> list[Any]:
         """Write the model for another program, as `streambpe export` does: tok.export("hf", "my-tokenizer/")."""
-        formats = import_module("streambpe.encode.formats.export")  # which imports this module
+        formats = import_module(_FORMATS)
         sizes = [self._vocab_size] if self._vocab_size else []
         roles = {name: options.pop(name) for name in [*options] if name in formats.ROLES}
         results: list[Any] = formats.export(
@@ -139,7 +148,27 @@ class Tokenizer:
         )
         return results
 
+    def save(self, output: str | os.PathLike[str]) -> None:
+        """Write the event log, which `Tokenizer(output)` reads."""
+        self.export("events", output)
+
+    def to_hf(self) -> Any:
+        """The same as a fast tokenizer of transformers, in memory."""
+        transformers = need("transformers", "to_hf()")
+        with tempfile.TemporaryDirectory(prefix="streambpe-hf-") as folder:
+            self.export("hf", folder)
+            return transformers.AutoTokenizer.from_pretrained(folder)
+
     # Facts.
+
+    @property
+    def vocab_size(self) -> int:
+        """How many ids there are, as n_vocab."""
+        return self.n_vocab
+
+    def get_vocab_size(self) -> int:
+        """How many ids there are, as n_vocab."""
+        return self.n_vocab
 
     @property
     def n_vocab(self) -> int:
@@ -230,6 +259,16 @@ class Tokenizer:
     def encode_ordinary(self, text: str) -> list[int]:
         """Text -> ids; whatever looks like a special token is ordinary text."""
         return self._encoder.id_list(as_utf8(text))
+
+    def encode_with_offsets(
+        self, text: str, unit: Literal["characters", "bytes"] = "characters"
+    ) -> tuple[list[int], list[int]]:
+        """(ids as of `encode`, where each begins in the text); a ValueError where the model changes the text."""
+        ids = self.encode(text)
+        decoded, offsets = self.decode_with_offsets(ids, unit)
+        if decoded != text:
+            raise ValueError("The model changes this text, so its tokens have no places in it.")
+        return ids, offsets
 
     def _allowed(self, text: str, allowed: Specials, disallowed: Literal["all"] | Collection[str]) -> AbstractSet[str]:
         every = self._specials.keys()

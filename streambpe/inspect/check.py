@@ -11,12 +11,13 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import duckdb
 import msgspec
 import polars as pl
 
+from streambpe.arguments import split_limits
 from streambpe.count_config import CountConfig
 from streambpe.errors import RunError, SourceError, shortened, typed
 from streambpe.inspect.asked import spill_folder
@@ -44,6 +45,9 @@ from streambpe.store.sqlfiles import run_sql
 from streambpe.store.unfinished import ending_command, listed
 from streambpe.text.patterns import Pattern, find_pattern
 
+if TYPE_CHECKING:
+    from streambpe.keywords import LimitKeywords
+
 FOLDED = ("chunk_counts", "sources", "corpus", "source_groups", "group_counts")  # tables that `count RUN` fills again
 
 
@@ -67,6 +71,7 @@ def check(
     resources: Resources | None = None,
     meter: Meter | None = None,
     told: list[str] | None = None,
+    **limits: Unpack[LimitKeywords],
 ) -> list[Problem]:
     """Recount everything that is committed; returns the rows that differ, at most 1 000 per table. Writes nothing.
 
@@ -75,10 +80,9 @@ def check(
     training again, in a folder that is gone afterwards. `repeats`: read the sources again too, and tell it which of
     their documents repeat one before. `meter` is told how far it is, `told` what was looked at in part only, or not.
     """
-    told = [] if told is None else told
+    resources = split_limits("check", limits, resources)
+    told, meter = [] if told is None else told, meter or Meter("checking")
     folder = Run.open(run)
-    resources = resources or Resources.from_options()
-    meter = meter or Meter("checking")
     try:
         config = CountConfig(**json.loads(folder.facts()["config"]))
         with spill_folder(folder, resources.temp_dir) if replay else contextlib.nullcontext() as place:

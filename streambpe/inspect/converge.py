@@ -28,8 +28,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, Unpack
 
+from streambpe.arguments import split_learning_arguments
 from streambpe.config import TrainConfig
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
@@ -52,6 +53,9 @@ from streambpe.system import remove_folder
 from streambpe.train.counting.count import count
 from streambpe.train.counting.tables import text_bytes
 from streambpe.train.trainer import Trainer
+
+if TYPE_CHECKING:
+    from streambpe.keywords import LearnKeywords
 
 _RANGE_BYTES = 8 << 20
 BUCKETS, _HELD_BUCKETS = 32, 2  # of the corpus, and held out
@@ -114,6 +118,7 @@ def converge(
     allow_partial: bool = False,
     like: str = "hf",
     meter: Meter | None = None,
+    **options: Unpack[LearnKeywords],
 ) -> Convergence:
     """Learn from growing prefixes of a run's counts and compare. The run itself is only read, once its tables hold all
     that was counted.
@@ -122,6 +127,7 @@ def converge(
     `allow_partial`: allow a run that is not counted to its end. `like`: what `config` was made with; the options of
     counting that it sets must be the run's. `draws`: 3 by documents, 1 by share. `meter` is told how far it is.
     """
+    config, resources = split_learning_arguments("converge", options, config, like, resources)
     if by not in ("documents", "share"):
         raise UsageError(f"--by {by}: documents or share.")
     if draws is None:
@@ -130,7 +136,6 @@ def converge(
         if not least <= given <= most:
             raise UsageError(f"{flag} {given}: {least} to {most}.")
     folder = Run.open(run)
-    config = config or TrainConfig()
     if config.superwords != "none":
         raise UsageError(
             f"--superwords {config.superwords}: a part of the counts has no documents, and superwords are learned from "
@@ -144,7 +149,6 @@ def converge(
     if not allow_partial:
         refuse_half_counted(folder, ", or compare what is there with --allow-partial")
     refuse_like(folder, like, None)
-    resources = resources or Resources.from_options()
     facts = {key: folder.facts()[key] for key in ("config", "versions")}
     meter = meter or Meter("learning")
     scratch = Run(folder.path / "converge")
@@ -260,7 +264,7 @@ def _compare(learned: Sequence[tuple[str, EventLog, Part]], held: Sequence[Part]
     for what, log, part in learned:
         tokens = learned_tokens(log)
         either = set(tokens) | set(last)
-        measured = uses_in_parts(Tokenizer.from_event_log(log), held, _RANGE_BYTES).bytes_per_token
+        measured = uses_in_parts(Tokenizer(log), held, _RANGE_BYTES).bytes_per_token
         yield Step(
             what=what,
             chunks=part.total,

@@ -47,7 +47,7 @@ GrowthFacts = dict[str, float | None]  # those of MEASURES, of a vocabulary of o
 def choose_stops(log: EventLog) -> list[tuple[int, int]]:
     """(events, size) from the alphabet to the whole log, by a factor; never between a merge and its deletions."""
     after = sizes_after(log.header, log.events)
-    start = Tokenizer.from_event_log(EventLog(log.header, ())).n_vocab
+    start = Tokenizer(EventLog(log.header, ())).n_vocab
     stops = {0: start}
     if not after:
         return [(0, start)]
@@ -67,7 +67,7 @@ def growth(log: EventLog, uses_of: Callable[[Tokenizer], Uses], meter: Meter) ->
     meter.begin("measuring", len(stops), "sizes")
     found = []
     for events, _ in stops:  # a tokenizer each: one at a time, for the memory
-        tokenizer = Tokenizer.from_event_log(EventLog(log.header, log.events[:events]))
+        tokenizer = Tokenizer(EventLog(log.header, log.events[:events]))
         uses = uses_of(tokenizer)
         measured = measure(uses, Tokens.of({len(uses.n) - 1: b""}, tokenizer.n_vocab))  # what they hold is not asked
         found.append({name: measured[name] for name in GROWTH})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
@@ -27,16 +28,16 @@ class Difference:
     differences: list[dict[str, Any]]  # token as it is shown, its bytes, what differs, id here, id there
 
 
-def difference(here: str, there: str) -> Difference:
+def diff(here: str | os.PathLike[str], there: str | os.PathLike[str]) -> Difference:
     """Compare the vocabularies of two MODELs; special tokens too. The rows are in the order of ids."""
-    mine, theirs = (Tokenizer.load(model).get_vocab() for model in (here, there))
+    mine, theirs = (Tokenizer(model).get_vocab() for model in (here, there))
     rows: list[tuple[bytes, str, int | None, int | None]] = [
         *((token, "only here", number, None) for token, number in mine.items() if token not in theirs),
         *((token, "only there", None, number) for token, number in theirs.items() if token not in mine),
         *((token, "other id", n, theirs[token]) for token, n in mine.items() if theirs.get(token, n) != n),
     ]
     differences = [dict(zip(_NAMES, (shown(row[0]), row[0].hex(), *row[1:]), strict=True)) for row in rows]
-    return Difference(here, there, len(mine.items() & theirs.items()), differences)
+    return Difference(str(here), str(there), len(mine.items() & theirs.items()), differences)
 
 
 class BesideFacts(TypedDict):
@@ -53,7 +54,7 @@ class BesideFacts(TypedDict):
 
 def beside(here: str, there: str) -> BesideFacts:
     """The facts about two MODELs."""
-    mine, theirs = (Tokenizer.load(model).get_vocab() for model in (here, there))
+    mine, theirs = (Tokenizer(model).get_vocab() for model in (here, there))
     same, both = len(mine.items() & theirs.items()), len(mine.keys() & theirs.keys())
     return {
         "model": there,

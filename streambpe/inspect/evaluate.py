@@ -14,12 +14,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Sequence
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO, Unpack
 
 import msgspec
 import numpy as np
 import polars as pl
 
+from streambpe.arguments import split_reading_arguments
 from streambpe.arrays import Int64
 from streambpe.count_config import SourceOptions
 from streambpe.encode.blocks import BlockEncoder
@@ -38,6 +39,9 @@ from streambpe.sources.read import Reader
 from streambpe.sources.source import Source
 from streambpe.store.groups import GroupRules
 from streambpe.text.chunker import ChunkCounts
+
+if TYPE_CHECKING:
+    from streambpe.keywords import ReadKeywords
 
 _BYTES_A_BYTE = 60  # peak memory for each byte of a block
 _MOST_BLOCK = 16 << 20
@@ -65,8 +69,9 @@ def evaluate(
     pattern: str | None = None,
     specials: Sequence[str] = (),
     resources: Resources | None = None,
-    how: SourceOptions = SourceOptions(),
+    how: SourceOptions | None = None,
     meter: Meter | None = None,
+    **options: Unpack[ReadKeywords],
 ) -> list[Evaluation]:
     """Every model on all texts together; before that, with `by` "source", on each text alone, and with "group", on each
     group of texts (`groups`, `group_by`: as for `count`). Parity: the tokens beside those of the first text or group.
@@ -75,6 +80,7 @@ def evaluate(
     `rivals`: vocabularies made elsewhere, as `import` reads them; `pattern` and `specials` are for rivals that carry
     neither. `how`: how the texts are read. `meter` is told how far it is.
     """
+    how, resources = split_reading_arguments("evaluate", options, how, resources)
     models = [models] if isinstance(models, str | os.PathLike) else models
     names = [text if isinstance(text, str) else text.path for text in as_given(texts)]
     sources, _ = find_sources(names, how)
@@ -82,7 +88,7 @@ def evaluate(
         raise UsageError("Nothing to evaluate on: name at least one --text FILE.")
     name_of = _naming(by, groups, group_by)
     reference = name_of(find_sources(names[:1], how, in_part=True)[0][0].path)
-    loaded: list[tuple[str, Tokenizer | SentencePiece]] = [(os.fspath(name), Tokenizer.load(name)) for name in models]
+    loaded: list[tuple[str, Tokenizer | SentencePiece]] = [(os.fspath(name), Tokenizer(name)) for name in models]
     if (pattern or specials) and not any(map(takes_pattern, rivals)):
         what = rivals[0] if rivals else "a MODEL"
         raise UsageError(
@@ -141,7 +147,7 @@ def _rival(name: str, pattern: str | None, specials: Sequence[str]) -> Tokenizer
     """A vocabulary made elsewhere."""
     if is_sentencepiece(name):
         return SentencePiece(name)
-    return Tokenizer.from_event_log(import_file(name, pattern=pattern, specials=specials, if_needed=True))
+    return Tokenizer(import_file(name, pattern=pattern, specials=specials, if_needed=True))
 
 
 def tokens_of(tokenizer: Tokenizer | SentencePiece) -> Tokens:

@@ -11,6 +11,7 @@ A token:  the events that made it from base symbols, in order, each with its cou
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -41,12 +42,12 @@ def quoted(content: bytes) -> str:
     return f'"{shown(content, " ")}"'
 
 
-def explain(tokenizer: Tokenizer, what: str, *, as_text: bool | None = None) -> Explanation:
+def explain(model: Tokenizer | str | os.PathLike[str], what: str, *, as_text: bool | None = None) -> Explanation:
     """Explain a token if `what` spells one that the model ever had (or is id:N, or log:N), else as a text.
 
     `as_text` True or False decides that.
     """
-    encoder = tokenizer.encoder
+    encoder = (model if isinstance(model, Tokenizer) else Tokenizer(model)).encoder
     number = None if as_text else _find_token(encoder, what)
     if number is not None:
         return explain_token(encoder, number)

@@ -8,13 +8,15 @@ The parts of a new id are ids of the model that was extended: its row in an embe
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 from msgspec import structs
 
+from streambpe.arguments import split_reading_arguments
 from streambpe.arrays import Int64
 from streambpe.count_config import SourceOptions
 from streambpe.encode.formats.export import documents
@@ -28,6 +30,9 @@ from streambpe.progress import Meter
 from streambpe.resources import Resources
 from streambpe.store.models import read_model, run_of
 from streambpe.store.run import Run
+
+if TYPE_CHECKING:
+    from streambpe.keywords import ReadKeywords
 
 
 class NewId(msgspec.Struct, frozen=True):
@@ -66,16 +71,17 @@ class Extended:
 
 
 def extend_report(
-    model: str,
+    model: str | os.PathLike[str],
     *,
     texts: Sequence[str] = (),
-    how: SourceOptions = SourceOptions(),
+    how: SourceOptions | None = None,
     resources: Resources | None = None,
     meter: Meter | None = None,
+    **options: Unpack[ReadKeywords],
 ) -> Extended:
     """Look at what an extended model gained, on texts, or on what its RUN has counted."""
+    how, resources = split_reading_arguments("extend_report", options, how, resources)
     refuse_reading_nothing(texts, how)
-    resources = resources or Resources.from_options()
     log = read_model(model)
     if not log.header.inherited or "holes" in log.header.config:  # prune --keep-ids fixes ids, too
         raise UsageError(f"{model} extends no model: it was not learned with --extend.")
@@ -91,7 +97,7 @@ def extend_report(
         old = EventLog(replace(log.header, config=config), old.events)
     run = run_of(model)
     uses_of, _ = measuring_on(Run.open(run) if run else None, log, texts, how, resources, meter)
-    before, after = (uses_of(Tokenizer.from_event_log(one)) for one in (old, log))
+    before, after = (uses_of(Tokenizer(one)) for one in (old, log))
     new = _new_ids(log, after.n)
     made = Extended(Model(log).n_vocab, Model(old).n_vocab, after.bytes_per_token, before.bytes_per_token, new)
     if texts:
@@ -101,7 +107,7 @@ def extend_report(
 
 def _joins(old: EventLog, new: EventLog, texts: Sequence[str], how: SourceOptions, meter: Meter | None) -> Joins:
     """Every text, encoded by both."""
-    before, after = Tokenizer.from_event_log(old), Tokenizer.from_event_log(new)
+    before, after = Tokenizer(old), Tokenizer(new)
     found, sizes = Joins(), symbols_of_ids(after.encoder.model)
     for source in texts:
         for text in documents(source, meter, how):
@@ -112,7 +118,7 @@ def _joins(old: EventLog, new: EventLog, texts: Sequence[str], how: SourceOption
 
 def _new_ids(log: EventLog, uses: Int64) -> list[NewId]:
     """Every token that the inherited events do not make, with the inherited ones it is made of."""
-    tokenizer = Tokenizer.from_event_log(log)
+    tokenizer = Tokenizer(log)
     model, first = tokenizer.encoder.model, log.header.inherited
     inherited = {event.id for event in log.events[:first]}
     parts: dict[int, list[int]] = {}

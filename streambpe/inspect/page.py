@@ -13,8 +13,9 @@ import json
 from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
+from streambpe.arguments import split_reading_arguments
 from streambpe.count_config import SourceOptions
 from streambpe.errors import UsageError
 from streambpe.inspect.curves import refuse_reading_nothing
@@ -27,6 +28,9 @@ from streambpe.outputs import refuse_existing, whole_output
 from streambpe.progress import Meter
 from streambpe.resources import Resources, format_size
 from streambpe.store.run import Run
+
+if TYPE_CHECKING:
+    from streambpe.keywords import ReadKeywords
 
 _MARK = '<meta name="generator" content="streambpe report">'
 _FIRST_TOKENS = 50  # listed without a script
@@ -41,11 +45,12 @@ def report(
     texts: Sequence[str] = (),
     resources: Resources | None = None,
     force: bool = False,
-    how: SourceOptions = SourceOptions(),
+    how: SourceOptions | None = None,
     beside: str | None = None,
     others: Sequence[tuple[Path | str, str]] = (),
     playground: bool = False,
     meter: Meter | None = None,
+    **options: Unpack[ReadKeywords],
 ) -> Facts:
     """Write the page of a training to `output`; returns the facts it shows.
 
@@ -55,13 +60,13 @@ def report(
     whose tokens are laid beside these. `others`: (RUN, training) of those drawn on the same axes. `playground`: also a
     box to type into, which splits text in the browser. `meter` is told how far it is.
     """
+    how, resources = split_reading_arguments("report", options, how, resources)
     refuse_reading_nothing(texts, how)
     if len(others) >= MOST_RUNS:
         raise UsageError(f"{len(others) + 1} RUNs on the same axes: at most {MOST_RUNS} can be told apart.")
     path = Path(output)
     refuse_existing(path, force or _is_page(path))
     meter = meter or Meter("measuring")
-    resources = resources or Resources.from_options()
     opened = [(Run.open(folder), training) for folder, training in [(run, name), *others]]
     box = playground_html(opened[0][0], name, beside, texts, how) if playground else ""
     facts = gather(opened[0][0], name, texts, resources, how, meter, beside)

@@ -17,11 +17,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, Unpack
 
 import mmh3
 import polars as pl
 
+from streambpe.arguments import config_of, split_arguments
 from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig, Counting
 from streambpe.errors import UsageError, typed
@@ -43,6 +44,9 @@ from streambpe.train.counting.spread import count_runner, needs_of
 from streambpe.train.counting.tasks import pattern_for
 from streambpe.train.counting.worker import prepared
 from streambpe.train.request import counting_for, describe_job
+
+if TYPE_CHECKING:
+    from streambpe.keywords import TrainKeywords
 
 REHEARSE_BYTES = 32 * 10**6
 _MOST_FOLLOWED = 1 << 20  # chunks whose growth is followed
@@ -82,13 +86,15 @@ def plan(
     rehearse_bytes: int = REHEARSE_BYTES,
     stop: threading.Event | None = None,
     meter: Meter | None = None,
+    **given: Unpack[TrainKeywords],
 ) -> Plan:
     """Forecast a training of these sources; writes only to a temporary folder. `meter` is told how far it is."""
-    config, resources = config or TrainConfig(), resources or Resources.from_options()
+    learning, asked, resources = split_arguments(given, counting, resources, "plan")
+    config = config_of(learning, config, like)
     stop, meter = stop or threading.Event(), meter or Meter("sampling")
     resources.check_superwords(config.superwords)
     refuse_missing_engine(resources.engine)
-    how = counting_for(like, config, Counting.of(counting))
+    how = counting_for(like, config, asked)
     options = CountConfig(**how.options)
     _refuse_options(how, config, resources, rehearse_bytes)
     found, warnings = _find_sources(sources, how, options)

@@ -10,7 +10,9 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
 
+from streambpe.arguments import split_reading_arguments
 from streambpe.count_config import SourceOptions
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
@@ -23,6 +25,9 @@ from streambpe.progress import Meter
 from streambpe.resources import Resources
 from streambpe.store.models import read_model, run_of
 from streambpe.store.run import Run
+
+if TYPE_CHECKING:
+    from streambpe.keywords import ReadKeywords
 
 
 @dataclass(frozen=True)
@@ -37,33 +42,35 @@ class Pruned:
 
 
 def prune(
-    model: str,
-    output: str,
+    model: str | os.PathLike[str],
+    output: str | os.PathLike[str],
     size: int,
     *,
     texts: Sequence[str] = (),
-    how: SourceOptions = SourceOptions(),
-    id_map: str | None = None,
+    how: SourceOptions | None = None,
+    id_map: str | os.PathLike[str] | None = None,
     keep_ids: bool = False,
     force: bool = False,
     resources: Resources | None = None,
     meter: Meter | None = None,
+    **options: Unpack[ReadKeywords],
 ) -> Pruned:
     """Write the log of a model with `size` ids in use, made of the tokens of `model` that are used most.
 
     texts: what the uses are counted in; none: what the RUN of the model has counted. id_map: a JSON file to write, from
     old ids to new ones. keep_ids: every id stays, and those of tokens that leave are free.
     """
+    how, resources = split_reading_arguments("prune", options, how, resources)
     refuse_reading_nothing(texts, how)
-    resources = resources or Resources.from_options()
-    for path in filter(None, (output, id_map)):
-        refuse_existing(Path(path), force)
+    for path in (output, id_map):
+        if path is not None:
+            refuse_existing(Path(path), force)
     if id_map is not None and os.path.realpath(id_map) == os.path.realpath(output):
         raise UsageError(f"-o and --map both name {output}. Nothing was written. Give the map a name of its own.")
     log = read_model(model)
     run = run_of(model)
     uses_of, measured_on = measuring_on(Run.open(run) if run else None, log, texts, how, resources, meter)
-    before = uses_of(Tokenizer.from_event_log(log))
+    before = uses_of(Tokenizer(log))
     if not before.bytes:
         raise UsageError(
             f"{model}, {measured_on}: there is no text, so nothing tells which tokens are used least. Nothing was "
@@ -71,10 +78,10 @@ def prune(
         )
     uses = {number: int(before.n[id_]) for id_, number in Model(log).log_id.items()}
     made, moved = prune_log(log, uses, size, keep_ids=keep_ids)
-    after = uses_of(Tokenizer.from_event_log(made))
+    after = uses_of(Tokenizer(made))
     write_event_log(output, made)
     if id_map is not None:
         with whole_output(Path(id_map)) as file:
             file.write_text(json.dumps(moved) + "\n", encoding="utf-8")
-    ids, ids_before = (Tokenizer.from_event_log(one).n_vocab - one.header.config.get("holes", 0) for one in (made, log))
+    ids, ids_before = (Tokenizer(one).n_vocab - one.header.config.get("holes", 0) for one in (made, log))
     return Pruned(Path(output), ids, ids_before, after.bytes_per_token, before.bytes_per_token)

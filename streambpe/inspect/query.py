@@ -9,12 +9,14 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, Unpack, cast
 
 import duckdb
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from streambpe.arguments import split_limits
 from streambpe.errors import LimitError, QueryRefused, RunError, StreambpeError, UsageError
 from streambpe.inspect.asked import judge, parse, returns_rows, spill_folder
 from streambpe.inspect.columns import refuse_equal_names, write_rows
@@ -26,6 +28,9 @@ from streambpe.store.database import SCHEMA, VIEWS, list_trainings, open_store, 
 from streambpe.store.identity import refuse_earlier_tables
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import described, draw_query, file_damaged, run_query, run_sql, says_damaged
+
+if TYPE_CHECKING:
+    from streambpe.keywords import LimitKeywords
 
 FILE_FORMS = ("csv", "json", "jsonl", "parquet")
 _ROWS_AT_ONCE = 10_000
@@ -125,6 +130,28 @@ def write_query(
         return meter.done
 
 
+def sql(
+    run: Path | str,
+    query: str,
+    *,
+    name: str = "main",
+    files: bool = False,
+    resources: Resources | None = None,
+    **limits: Unpack[LimitKeywords],
+) -> pl.DataFrame:
+    """The rows of a query as a frame of Polars, all in memory; `query`, `name` and `files` as for print_query."""
+    bounds, statements = split_limits("sql", limits, resources), _asked(query, files)
+    _refuse_several(statements, "A frame")
+    if not returns_rows(statements[-1]):
+        raise QueryRefused("The query gives no rows. Nothing was run.")
+    with _sealed(run, name, files, bounds, ends=False) as con:
+        for statement in statements[:-1]:
+            con.execute(statement.query)
+        rows = con.sql(statements[-1].query).to_arrow_reader(_ROWS_AT_ONCE)
+        refuse_equal_names(rows.schema.names)
+        return cast(pl.DataFrame, pl.from_arrow(rows.read_all()))
+
+
 def _asked(query: str, files: bool) -> list[duckdb.Statement]:
     """The statements of a query; an error if one may not run."""
     names = [entry[0] for entry in list_names()]
@@ -173,11 +200,12 @@ def _sealed(
     resources: Resources | None,
     tell: Callable[[str], None] | None = None,
     output: Path | None = None,
+    ends: bool = True,
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """A read-only connection for the user's own statements, whose errors become clear messages.
 
-    DuckDB does not count what a single value takes, so the process ends where --memory is passed; `output`, which was
-    begun, and what was spilled are removed then.
+    DuckDB does not count what a single value takes, so the process ends where --memory is passed, if it `ends`;
+    `output`, which was begun, and what was spilled are removed then.
     """
     folder = Run.open(run)
     bounds = resources or Resources(SMALLEST_MEMORY_BYTES, 2)
@@ -202,7 +230,7 @@ def _sealed(
             if committed is not None and tell is not None:
                 tell(committed.told)
             seal(con, files=files, parts=committed.files if committed else ())
-            with ended_above(bounds.memory_bytes, last_words):
+            with ended_above(bounds.memory_bytes, last_words) if ends else contextlib.nullcontext():
                 yield con
     except duckdb.PermissionException as why:
         if files:

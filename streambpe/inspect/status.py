@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -20,10 +21,11 @@ class RunStatus(Status):
     free_bytes: int
 
 
-def look_at(run: Run) -> RunStatus:
-    """What `status` and `watch` show: status.json, whether its process still lives, and the disk."""
-    status = running_state(run.read_status(), run.path)
-    return {**status, "run_bytes": folder_bytes(run.path), "free_bytes": shutil.disk_usage(run.path).free}
+def status(run: Run | str | os.PathLike[str]) -> RunStatus:
+    """What a run is doing, or did last: status.json, whether its process still lives, and the disk."""
+    folder = run if isinstance(run, Run) else Run(Path(run))
+    found = running_state(folder.read_status(), folder.path)
+    return {**found, "run_bytes": folder_bytes(folder.path), "free_bytes": shutil.disk_usage(folder.path).free}
 
 
 def describe_run(run: Path | str, status: Status) -> str:

@@ -26,7 +26,8 @@ from rich.table import Table
 from rich.text import Text
 
 from streambpe.errors import RunError
-from streambpe.inspect.status import RunStatus, describe_run, look_at, status_rows
+from streambpe.inspect.status import RunStatus, describe_run, status_rows
+from streambpe.inspect.status import status as look_at
 from streambpe.store.database import list_trainings, open_store, use_training
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql

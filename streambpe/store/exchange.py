@@ -9,12 +9,14 @@ import os
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import structs
 
+from streambpe.arguments import split_limits
 from streambpe.count_config import CountConfig
 from streambpe.disk import disk_full_explained, says_disk_full
 from streambpe.errors import RunMismatch, StreambpeError, UsageError
@@ -34,6 +36,9 @@ from streambpe.store.sequences import copy_documents
 from streambpe.store.spans import Span, Spans
 from streambpe.store.unfinished import read_record, refuse_leaving, refuse_unfinished, write_record
 from streambpe.text.patterns import find_pattern
+
+if TYPE_CHECKING:
+    from streambpe.keywords import LimitKeywords
 
 _RANGE_BYTES = 32 << 20
 
@@ -95,13 +100,17 @@ def export_counts(
     return rows
 
 
-def merge_runs(
-    run: Path | str, others: Sequence[Path | str], resources: Resources, progress: str = "none"
+def merge_counts(
+    run: Path | str,
+    others: Sequence[Path | str],
+    resources: Resources | None = None,
+    progress: str = "none",
+    **limits: Unpack[LimitKeywords],
 ) -> CorpusFacts:
     """Add the counts of other runs to a run, and their documents: a new run keeps them if all others have them. Each
     source group of a run is added whole or not at all. A run that was added before is refused; one that a kill left
     half added is completed. After a kill the same call goes on."""
-    target = Run(run)
+    target, resources = Run(run), split_limits("merge_counts", limits, resources)
     target.refuse_other_content("merge-counts", [str(other) for other in others])
     opened = [Run.open(other) for other in others]
     for other in opened:

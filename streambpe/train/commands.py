@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from msgspec import structs
 
+from streambpe.arguments import split_limits
 from streambpe.count_config import Counting
 from streambpe.disk import disk_full_explained
 from streambpe.errors import RunError, Stopped, UsageError
@@ -19,7 +20,7 @@ from streambpe.failpoints import failpoint
 from streambpe.files import content_of, put_content
 from streambpe.model.eventlog import EventLog
 from streambpe.progress import refuse_mode
-from streambpe.resources import Resources
+from streambpe.resources import RESOURCE_OPTIONS, Resources
 from streambpe.runners.ray import one_ray, refuse_missing_engine
 from streambpe.sources.find import Named, as_given
 from streambpe.sources.source import Source
@@ -36,7 +37,7 @@ from streambpe.train.trainer import CHECKPOINT_SECONDS, Trainer
 from streambpe.train.training import TrainResult
 
 if TYPE_CHECKING:
-    from streambpe.keywords import TrainKeywords
+    from streambpe.keywords import JobKeywords, TrainKeywords
     from streambpe.train.balance_texts import BalanceTexts, Given
 
 
@@ -120,6 +121,7 @@ def resume(
     resources: Resources | None = None,
     progress: str = "none",
     stop: threading.Event | None = None,
+    **limits: Unpack[JobKeywords],
 ) -> TrainResult | CountResult:
     """Go on with the last `train` or `count` of a run, or with the training called `name`, wherever it was stopped or
     killed.
@@ -128,7 +130,9 @@ def resume(
     """
     folder = Run(run)
     name, before = find_work(folder, name)
-    if resources is None and before:
+    if limits:
+        resources = split_limits("resume", limits, resources, RESOURCE_OPTIONS)
+    elif resources is None and before:
         resources = Resources.from_facts(before)
     if name is None:
         return resume_count(folder.path, resources=resources, progress=progress, stop=stop)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -32,6 +33,9 @@ from streambpe.threads import stopped_by
 from streambpe.train.extension import Inherited
 from streambpe.train.words import Uncovered, choose_alphabet, uncovered_by
 
+if TYPE_CHECKING:
+    from streambpe.encode.tokenizer import Tokenizer
+
 _CORPUS_FACTS = ("documents", "bytes", "chunks", "sha256", "documents_sum", "edited", "left_out")  # in a log's header
 
 
@@ -50,6 +54,13 @@ class TrainResult:
     warnings: tuple[str, ...] = ()  # of this call
     uncovered: Uncovered | None = None  # characters that are unknown, with --encoding chars
     left_out: tuple[str, ...] = ()  # sources that were not counted to their end, with --allow-partial
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of what was learned."""
+        from streambpe.encode.tokenizer import Tokenizer
+
+        return Tokenizer(self.log)
 
 
 @dataclass(frozen=True)

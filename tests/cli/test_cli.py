@@ -196,7 +196,7 @@ def test_a_file_that_is_no_model(tmp_path):
     smaller = cli("train", run, "-s", "260", expect=2).stderr
     command = re.search("`streambpe (.*?)`", smaller)[1].replace("NAME", shlex.quote(str(tmp_path / "small")))
     cli(*shlex.split(command))
-    assert len(Tokenizer.load(tmp_path / "small.events.jsonl")) == 260
+    assert len(Tokenizer(tmp_path / "small.events.jsonl")) == 260
 
 
 @pytest.mark.long

@@ -73,7 +73,7 @@ def test_another_training_is_seen_as_the_cookbook_says(run):
 
 def test_token_usage_equals_encoding_the_corpus(run):
     """Uses, whole-chunk uses and bytes, against the encoder over the chunks that were learned from."""
-    tokenizer = Tokenizer.load(run)
+    tokenizer = Tokenizer(run)
     uses: Counter[int] = Counter()
     alone: dict[str, int] = {}
     chunks = dict(rows(run, "SELECT chunk, n FROM chunk_counts"))

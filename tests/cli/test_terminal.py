@@ -104,7 +104,7 @@ def test_run_and_name_in_one_word(learned):
     run = learned / "run"
     query = "SELECT count(*) AS n FROM vocabulary"
     assert cli("sql", f"{run}:small", query, "--csv").stdout == "n\n260\n"
-    assert Tokenizer.load(f"{run}:main").get_vocab() == Tokenizer.load(run).get_vocab()
+    assert Tokenizer(f"{run}:main").get_vocab() == Tokenizer(run).get_vocab()
     assert cli("sql", run, query, "--csv").stdout == "n\n265\n"
     assert cli("sql", f"{run}:small", query, "--name", "small", "--csv").stdout == "n\n260\n"
     assert "two trainings" in cli("sql", f"{run}:small", query, "--name", "main", expect=2).stderr
@@ -213,7 +213,7 @@ def test_a_place_that_may_not_be_read_is_no_defect(learned, monkeypatch):
     def refused(*_: object, **more: object) -> None:
         raise PermissionError(13, "Permission denied", "/there/run")
 
-    monkeypatch.setattr("streambpe.inspect.status.look_at", refused)
+    monkeypatch.setattr("streambpe.inspect.status.status", refused)
     done = cli("status", learned / "run", expect=1)
     assert "/there/run cannot be read or written: Permission denied." in done.stderr
 

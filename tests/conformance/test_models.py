@@ -39,9 +39,9 @@ def load(name: str, folder: Path) -> Tokenizer:
     content = read_packed(FOLDER / "models", name)
     if name.startswith(("picky", "script")):
         reader = import_picky if name.startswith("picky") else import_script
-        return Tokenizer.from_event_log(reader(json.loads(content), name))
+        return Tokenizer(reader(json.loads(content), name))
     path.write_bytes(content)
-    return Tokenizer.from_event_log(import_file(path, pattern="gpt4" if name.endswith(".tiktoken") else None))
+    return Tokenizer(import_file(path, pattern="gpt4" if name.endswith(".tiktoken") else None))
 
 
 @pytest.mark.parametrize(("name", "vector"), PAIRS)

@@ -58,7 +58,7 @@ def test_tokens_occur_as_often_as_training_left_them(tmp_path, name):
     run = counted(tmp_path / "run", DOCUMENTS, **counting)
     train(run, resources=SMALL, vocab_size=2400 if "script" in name else 700, **learning)
     left = {token: n for token, n in rows(run, "SELECT id, n FROM token_counts") if n}
-    tokenizer = Tokenizer.load(run)
+    tokenizer = Tokenizer(run)
     log_id = tokenizer.encoder.model.log_id
     found = Counter(log_id[number] for text in DOCUMENTS for number in tokenizer.encode_ordinary(text))
     assert found == left

@@ -300,7 +300,7 @@ def test_import_command_writes_a_log(tmp_path):
     """tokenizer.json -> log by the command; ranks without a pattern are refused with the option to give."""
     export(trained("plain"), "hf", tmp_path / "t.json")
     cli("import", tmp_path / "t.json", "-o", tmp_path / "m.jsonl")
-    assert Tokenizer.load(tmp_path / "m.jsonl").encode("the day") == Tokenizer(trained("plain")).encode("the day")
+    assert Tokenizer(tmp_path / "m.jsonl").encode("the day") == Tokenizer(trained("plain")).encode("the day")
     export(trained("plain"), "tiktoken", tmp_path / "r.tiktoken")
     run = cli("import", tmp_path / "r.tiktoken", "-o", tmp_path / "r.jsonl", expect=2)
     assert "--pattern cl100k" in run.stderr

@@ -37,16 +37,16 @@ def learned(template, tmp_path) -> Path:
 
 def test_what_is_written_is_read(learned):
     """The same ids, and the special token; the pattern is GPT-2's, or the one that is given."""
-    ours, text = Tokenizer.load(learned / "run"), natural_text(5, 2000)
+    ours, text = Tokenizer(learned / "run"), natural_text(5, 2000)
     for place in ("old", "old/vocab.json", "old/merges.txt"):
         log = model_log(learned / place)
-        theirs = Tokenizer.from_event_log(log)
+        theirs = Tokenizer(log)
         assert theirs.encode(text) == ours.encode(text)
         assert theirs.special_tokens == ours.special_tokens
         assert log.header.config["pattern"] == "gpt2"
     assert import_file(learned / "old", pattern="gpt4").header.config["pattern"] == "gpt4"
     (learned / "old" / "added_tokens.json").write_text('{"<pad>": 300}')
-    assert Tokenizer.from_event_log(model_log(learned / "old")).special_tokens == {"<|end|>": 299, "<pad>": 300}
+    assert Tokenizer(model_log(learned / "old")).special_tokens == {"<|end|>": 299, "<pad>": 300}
 
 
 @pytest.mark.long

@@ -37,7 +37,7 @@ def test_a_folder_has_all_files_and_the_usual_roles(model, tmp_path):
     roles = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<PAD>"}
     assert json.loads((place / "special_tokens_map.json").read_text()) == roles
     assert roles.items() <= config.items()
-    tokenizer = Tokenizer.load(model)
+    tokenizer = Tokenizer(model)
     added = {entry["content"]: int(number) for number, entry in config["added_tokens_decoder"].items()}
     assert added == tokenizer.special_tokens
     assert json.loads((place / "tokenizer.json").read_text())["post_processor"] is None
@@ -49,7 +49,7 @@ def test_tokens_around_a_text_and_a_batch(model, tmp_path):
     tokenizers = pytest.importorskip("tokenizers")
     cli("export", model, "--to", "hf", "-o", f"{tmp_path}/t/", "--add-bos", "--add-eos", "--pad", "<tool>")
     loaded = tokenizers.Tokenizer.from_file(str(tmp_path / "t/tokenizer.json"))
-    ours = Tokenizer.load(model)
+    ours = Tokenizer(model)
     bos, eos = (ours.special_tokens[text] for text in ("<s>", "</s>"))
     for text in TEXTS:
         assert loaded.encode(text).ids == [bos, *ours.encode(text), eos]
@@ -107,7 +107,7 @@ def test_transformers_loads_it(model, tmp_path):
     transformers = pytest.importorskip("transformers")
     (tmp_path / "chat.jinja").write_text(CHAT)
     cli("export", model, "--to", "hf", "-o", f"{tmp_path}/t/", "--add-bos", "--chat-template", tmp_path / "chat.jinja")
-    loaded, ours = transformers.AutoTokenizer.from_pretrained(str(tmp_path / "t")), Tokenizer.load(model)
+    loaded, ours = transformers.AutoTokenizer.from_pretrained(str(tmp_path / "t")), Tokenizer(model)
     assert loaded(TEXTS, add_special_tokens=False)["input_ids"] == [ours.encode(text) for text in TEXTS]
     batch = loaded(TEXTS[:2], padding=True)
     long, short = (len(ours.encode(text)) + 1 for text in (TEXTS[1], TEXTS[0]))
@@ -117,3 +117,4 @@ def test_transformers_loads_it(model, tmp_path):
     said = loaded.apply_chat_template([{"role": "user", "content": "hi"}], tokenize=False)
     assert said == "<s>user: hi</s>"
     assert len(loaded) == ours.n_vocab
+    assert ours.to_hf()(TEXTS, add_special_tokens=False)["input_ids"] == [ours.encode(text) for text in TEXTS]

@@ -67,7 +67,7 @@ def test_llama_cpp_gives_the_same_ids(tmp_path, pattern):
     run = text_run(tmp_path / "run", natural_text(5, 60_000), pattern=pattern)
     train(run, resources=SMALL, vocab_size=1500, specials=("<s>", "</s>"))
     [result] = export(str(run), "gguf", tmp_path / "v.gguf")
-    theirs, ours = LlamaCpp(tmp_path / "v.gguf"), Tokenizer.load(run)
+    theirs, ours = LlamaCpp(tmp_path / "v.gguf"), Tokenizer(run)
     assert theirs.lib.llama_vocab_n_tokens(theirs.vocab) == len(ours)
     assert theirs.lib.llama_vocab_eos(theirs.vocab) == ours.token_to_id("</s>")
     assert theirs.lib.llama_vocab_bos(theirs.vocab) == ours.token_to_id("<s>")
@@ -88,7 +88,7 @@ def test_llama_cpp_reads_an_extended_model(tmp_path, pattern):
     for model in (run, tmp_path / "more"):
         assert export(str(model), "gguf", tmp_path / f"{model.name}.gguf")[0].files
     old, new = (LlamaCpp(tmp_path / name) for name in ("run.gguf", "more.gguf"))
-    ours = Tokenizer.load(tmp_path / "more")
+    ours = Tokenizer(tmp_path / "more")
     assert new.lib.llama_vocab_n_tokens(new.vocab) == 1100
     assert new.lib.llama_vocab_eos(new.vocab) == old.lib.llama_vocab_eos(old.vocab) == ours.token_to_id("</s>") == 794
     for text in (*HOSTILE, *natural_text(8, 10_000).split("\n")):

@@ -46,7 +46,7 @@ def test_hf_from_a_folder_and_from_the_cache(model, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     assert bytes_per_token("hf:some/model", model) == [mine, theirs]
     cli("import", "hf:some/model", "-o", tmp_path / "theirs.jsonl")
-    assert Tokenizer.load(tmp_path / "theirs.jsonl").get_vocab() == Tokenizer.load(model / "run").get_vocab()
+    assert Tokenizer(tmp_path / "theirs.jsonl").get_vocab() == Tokenizer(model / "run").get_vocab()
     assert "hf download no/such tokenizer.json" in cli("import", "hf:no/such", "-o", tmp_path / "x", expect=1).stderr
 
 

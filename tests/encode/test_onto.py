@@ -121,7 +121,7 @@ def test_the_old_file_is_kept_byte_for_byte(old, made, tmp_path, form):
     loaded, model = tokenizers.Tokenizer.from_file(str(tmp_path / "new.json")), Model(log_of(made))
     assert loaded.get_vocab_size() == model.n_vocab == 331 + NEW
     text = natural_text(9, 300)
-    ids = Tokenizer.from_event_log(log_of(made)).encode_ordinary(text)
+    ids = Tokenizer(log_of(made)).encode_ordinary(text)
     assert loaded.encode(f"{text}<tool>").ids == [0, *ids, 330, 1]
 
 
@@ -203,7 +203,7 @@ def test_what_is_not_the_old_one_is_refused(old, made, texts, tmp_path):
         with pytest.raises(UsageError, match=why):
             streambpe.export(made, to, f"{tmp_path}/{output}", onto=name)
     with pytest.raises(UsageError, match="the old files say that"):
-        Tokenizer.from_event_log(log_of(made)).export("hf", f"{tmp_path}/x/", onto=old, bos="<s>")
+        Tokenizer(log_of(made)).export("hf", f"{tmp_path}/x/", onto=old, bos="<s>")
     assert not list(tmp_path.glob("x*"))
     assert not list(tmp_path.glob(".export*"))
 
@@ -264,7 +264,7 @@ def test_a_token_made_again_behind_its_use_is_not_exact(tmp_path):
     assert "1 tokens that a merge makes again behind one that uses them (b'abc')" in result.lost[0]
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "again.json"))
     assert theirs.encode("abcd").ids == [259]
-    assert Tokenizer.from_event_log(log).encode("abcd") == [258, 100]
+    assert Tokenizer(log).encode("abcd") == [258, 100]
     with pytest.raises(ModelError, match="made again by a merge that stands behind one that uses it"):
         import_hf(tmp_path / "again.json")
     document = json.loads((tmp_path / "good.json").read_text(encoding="utf-8"))
@@ -314,7 +314,7 @@ def test_a_file_that_ignores_merges_is_refused_where_that_changes_a_chunk(tmp_pa
     document["model"]["ignore_merges"] = True
     (tmp_path / "whole.json").write_text(json.dumps(document), encoding="utf-8")
     whole = tokenizers.Tokenizer.from_file(str(tmp_path / "whole.json"))
-    assert whole.encode("abc").ids == [258] != Tokenizer.from_event_log(log).encode("abc")
+    assert whole.encode("abc").ids == [258] != Tokenizer(log).encode("abc")
     with pytest.raises(ModelError, match=r"1 tokens are not what the merges make of their bytes \(b'abc'\)"):
         import_hf(tmp_path / "whole.json")
     ranks = tmp_path / "tokenizer.model"  # ranks are given such names, too
@@ -349,7 +349,7 @@ def test_a_file_made_of_ranks_is_read_and_extended(old, texts, tmp_path):
     assert result.joins.otherwise == 0
     assert json.loads((tmp_path / "new.json").read_text(encoding="utf-8"))["model"]["ignore_merges"] is True
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "new.json"))
-    ours = Tokenizer.from_event_log(log_of(tmp_path / "run"))
+    ours = Tokenizer(log_of(tmp_path / "run"))
     theirs.encode_special_tokens = True
     for text in HOSTILE:
         assert theirs.encode(text, add_special_tokens=False).ids == ours.encode_ordinary(text), text

@@ -178,7 +178,7 @@ def test_written_where_exact(tmp_path, pattern):
         "export", run, "--to", "sentencepiece", "-o", tmp_path / "x.model", "--verify", tmp_path / "a.txt", "--strict"
     )
     assert "are equal in sentencepiece" in told.stderr
-    ours, theirs = Tokenizer.load(run), sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "x.model"))
+    ours, theirs = Tokenizer(run), sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "x.model"))
     golden = [read_packed(OURS / "inputs", f"g_{name}.txt").decode() for name in ("code", "swift", "udhr6")]
     for text in [*golden, *strange_texts(500), "über " * 50]:
         ids = ours.encode_ordinary(text)
@@ -203,7 +203,7 @@ def test_refused_by_name_elsewhere(tmp_path):
 def test_refused_for_what_was_learned(tmp_path):
     """A normalizer, and tokens that are no whole characters."""
     run = exportable(tmp_path, "--pattern", "none")
-    log = Tokenizer.load(run).event_log
+    log = Tokenizer(run).event_log
     with pytest.raises(ModelError, match="normalize"):
         export(replace(log, header=replace(log.header, config={**log.header.config, "normalize": "nfc"})),
                "sentencepiece", tmp_path / "x.model")  # fmt: skip

@@ -80,7 +80,7 @@ def test_random_models_encode_as_replay_says(seed, texts):
 @pytest.mark.parametrize("kind", BYTE_KINDS)
 def test_decoding_gives_the_text_back(kind, text):
     """decode(encode(x)) == x for every byte alphabet, whatever the text."""
-    tokenizer = Tokenizer.from_event_log(trained(kind)) if kind not in _CACHE else _CACHE[kind]
+    tokenizer = Tokenizer(trained(kind)) if kind not in _CACHE else _CACHE[kind]
     _CACHE[kind] = tokenizer
     assert tokenizer.decode(tokenizer.encode_ordinary(text)) == text
 
@@ -282,14 +282,14 @@ def test_loading_finds_logs_runs_and_names(tmp_path):
     write_parquet(tmp_path / "m.parquet", log)
     wanted = Tokenizer(log).encode_ordinary(TEXT)
     for model in (tmp_path, f"{tmp_path}:small", tmp_path / "m.parquet", tmp_path / "model.events.jsonl"):
-        assert Tokenizer.load(model).encode_ordinary(TEXT) == wanted
+        assert Tokenizer(model).encode_ordinary(TEXT) == wanted
     with pytest.raises(ModelError, match="it holds main, small"):
-        Tokenizer.load(f"{tmp_path}:other")
+        Tokenizer(f"{tmp_path}:other")
     with pytest.raises(ModelError, match="There is no model"):
-        Tokenizer.load(tmp_path / "nothing")
+        Tokenizer(tmp_path / "nothing")
     (tmp_path / "empty").mkdir()
     with pytest.raises(ModelError, match="no training was finished"):
-        Tokenizer.load(tmp_path / "empty")
+        Tokenizer(tmp_path / "empty")
 
 
 def test_unknown_ids_and_symbols_are_named():
@@ -310,3 +310,39 @@ def test_unknown_ids_and_symbols_are_named():
     odd = EventLog(Header({"kind": "runes", "first_id": 0, "symbols": []}), ())
     with pytest.raises(ModelError, match="kind 'runes'"):
         Tokenizer(odd)
+
+
+@examples(200)
+@given(any_text, st.sampled_from(BYTE_KINDS))
+def test_tokens_begin_where_the_offsets_say(text, kind):
+    """The bytes from one offset to the next are those of the token."""
+    tokenizer = Tokenizer(trained(kind))
+    ids, offsets = tokenizer.encode_with_offsets(text, "bytes")
+    ends = [*offsets, len(text.encode())][1:]
+    assert ids == tokenizer.encode(text)
+    if all(tokenizer.part_content(number) is None for number in ids):
+        assert [text.encode()[start:end] for start, end in zip(offsets, ends, strict=True)] == list(
+            tokenizer.decode_tokens_bytes(ids)
+        )
+
+
+def test_a_model_that_changes_the_text_has_no_offsets():
+    tokenizer = Tokenizer(trained("whitespace"))
+    with pytest.raises(ValueError, match="changes this text"):
+        tokenizer.encode_with_offsets("two  words")
+
+
+def test_what_is_no_model_is_named():
+    with pytest.raises(TypeError, match=r"Tokenizer\(model=None\): the path of a MODEL is wanted"):
+        Tokenizer(None)
+
+
+def test_a_model_comes_back_from_what_was_saved(tmp_path):
+    """`save`, then the path; another program's file, then from_file and from_pretrained."""
+    ours = Tokenizer(trained("bytes" if "bytes" in KINDS else KINDS[0]), 280)
+    ours.save(tmp_path / "saved.events.jsonl")
+    assert Tokenizer(tmp_path / "saved.events.jsonl").get_vocab() == ours.get_vocab()
+    ours.export("hf", tmp_path / "tokenizer.json")
+    for theirs in (Tokenizer.from_file(tmp_path / "tokenizer.json"), Tokenizer.from_pretrained(tmp_path)):
+        assert theirs.encode(TEXT) == ours.encode(TEXT)
+    assert ours.vocab_size == ours.get_vocab_size() == 280

@@ -103,7 +103,7 @@ def test_folders_around_an_export_go_again_if_it_fails(run, tmp_path):
 @pytest.mark.parametrize("name", ["ids.bin", "ids.npy", "ids.parquet"])
 def test_encoded_files(disk, run, tmp_path, name):
     source = written(tmp_path / "text.txt", "the other cat")
-    encode_corpus(Tokenizer.load(run), [str(source)], tmp_path / name, resources=SMALL)
+    encode_corpus(Tokenizer(run), [str(source)], tmp_path / name, resources=SMALL)
     assert (tmp_path / name).exists()
 
 

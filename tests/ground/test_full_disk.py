@@ -225,7 +225,7 @@ def test_a_snapshot_that_finds_no_room_is_left_out(made, tmp_path, monkeypatch):
 
 def test_an_encoding_that_fails_at_its_very_end_goes_on(made, tmp_path, monkeypatch):
     """.bin: the disk fills when the offsets are written; what was encoded is used, not refused."""
-    tokenizer = Tokenizer.load(made / "trained")
+    tokenizer = Tokenizer(made / "trained")
     whole = encode_corpus(tokenizer, [str(made / "b.txt")], tmp_path / "whole.bin")
 
     def full(*_: object) -> None:

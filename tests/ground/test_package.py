@@ -101,3 +101,46 @@ def test_train_is_inspected_and_pickled_as_a_function_is():
     assert pickle.loads(pickle.dumps(streambpe.train)) is streambpe.train
     assert inspect.getmodule(commands.train) is commands
     assert "streambpe.train" in inspect.getsource(streambpe.train)
+
+
+@pytest.mark.long
+def test_mypy_knows_every_function_and_keyword(tmp_path):
+    """The code of docs/python.md is accepted; keywords that a function does not have are not."""
+    page = (Path(streambpe.__file__).parents[1] / "docs/python.md").read_text(encoding="utf-8")
+    good = tmp_path / "good.py"
+    good.write_text(
+        "\n".join(code for code in re.findall(r"^```python\n(.*?)^```", page, re.M | re.S) if "datasets" not in code)
+    )
+    bad = tmp_path / "bad.py"
+    calls = [
+        'evaluate("m", "t", lins=True)',
+        'sql("r", "q", engine="ray")',
+        'converge("r", pattern="gpt2")',
+        'check("r", threads="2")',
+    ]
+    bad.write_text("import streambpe\n" + "".join(f"streambpe.{call}\n" for call in calls))
+    command = [sys.executable, "-m", "mypy", "--strict"]
+    done = subprocess.run([*command, good], capture_output=True, text=True, cwd=Path(streambpe.__file__).parents[1])
+    assert done.returncode == 0, done.stdout
+    done = subprocess.run([*command, bad], capture_output=True, text=True, cwd=Path(streambpe.__file__).parents[1])
+    assert len(re.findall(r"error: .*\[(?:call-arg|arg-type)\]", done.stdout)) == len(calls), done.stdout
+
+
+def test_keywords_that_a_function_does_not_have_are_named(tmp_path):
+    """Before anything is read."""
+    for call, what in (
+        (lambda: streambpe.evaluate("m", "t", lins=True), r"evaluate\(\) has no argument 'lins'. Is 'lines' meant\?"),
+        (lambda: streambpe.sql("r", "q", engine="ray"), r"sql\(\) has no argument 'engine'"),
+        (lambda: streambpe.plan(["x"], vocabsize=3), r"plan\(\) has no argument 'vocabsize'. Is 'vocab_size' meant\?"),
+        (lambda: streambpe.converge("r", pattern="gpt2"), r"converge\(\) has no argument 'pattern'"),
+        (
+            lambda: streambpe.encode_corpus("m", "t", "o.npy", max_disk="1GB"),
+            r"encode_corpus\(\) has no argument 'max_disk'",
+        ),
+        (lambda: streambpe.check("r", threads="two"), r"threads='two': a whole number is wanted"),
+    ):
+        with pytest.raises(TypeError, match=what):
+            call()
+    resources = streambpe.Resources.from_options()
+    with pytest.raises(streambpe.StreambpeError, match="memory and resources: say once what may be used"):
+        streambpe.check("r", memory="1GB", resources=resources)

@@ -53,7 +53,7 @@ def learned_from(folder: Path, chunks: dict[str, int]) -> tuple[Tokenizer, list[
     table.write_text("".join(f"{chunk}\t{n}\n" for chunk, n in sorted(chunks.items()) if "\n" not in chunk))
     assert all("\n" not in chunk for chunk in chunks)
     train(folder / "run", [str(table)], counting={"counts": True}, resources=SMALL, vocab_size=SIZE)
-    tokenizer = Tokenizer.load(str(folder / "run"))
+    tokenizer = Tokenizer(str(folder / "run"))
     return tokenizer, [tokenizer.decode_single_token_bytes(i) for i in range(256, tokenizer.n_vocab)]
 
 

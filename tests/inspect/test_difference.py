@@ -34,7 +34,7 @@ def run(tmp_path_factory) -> Path:
 
 def test_every_token_is_in_one_place(run):
     """Same, other id, only here, only there: together they are both vocabularies."""
-    mine, theirs = (Tokenizer.load(model).get_vocab() for model in (run, f"{run}:small"))
+    mine, theirs = (Tokenizer(model).get_vocab() for model in (run, f"{run}:small"))
     told = json.loads(cli("diff", run, f"{run}:small", "--json").stdout)
     rows = told["differences"]
     here = {bytes.fromhex(row["bytes"]): row["id_here"] for row in rows if row["id_here"] is not None}
@@ -62,7 +62,7 @@ def test_the_query_of_the_docs_says_the_same(run):
     """As log ids, and without special tokens, which the tables do not hold."""
     query, _ = re.findall(r"```sql\n(.*?)```", PAGE, re.S)
     rows = json.loads(cli("sql", run, query, "--json").stdout)
-    mine, theirs = (Tokenizer.load(model).encoder.model for model in (run, f"{run}:small"))
+    mine, theirs = (Tokenizer(model).encoder.model for model in (run, f"{run}:small"))
     here = {mine.content(number): number for number in mine.model_id}
     there = {theirs.content(number): number for number in theirs.model_id}
     expected = {(here.get(token), there.get(token)) for token in here.keys() | there.keys()}
@@ -87,7 +87,7 @@ def test_two_runs_in_sql_and_on_the_page(run, tmp_path):
     assert (said["same"], said["only_here"], said["only_there"], said["other_ids"]) == (
         found["same"], kinds["only here"], kinds["only there"], kinds["other id"]
     )  # fmt: skip
-    mine, theirs = (Tokenizer.load(model).get_vocab() for model in (run, other))
+    mine, theirs = (Tokenizer(model).get_vocab() for model in (run, other))
     assert said["shared_here"][-1] == (len(mine), len(mine.keys() & theirs.keys()) / len(mine))
     assert said["shared_there"][419] == (420, sum(token in mine for token in theirs) / 420)
     page = (tmp_path / "r.html").read_text(encoding="utf-8")

@@ -105,7 +105,7 @@ def assert_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
 def test_every_measure_equals_counting_with_sql(kind, sources, tmp_path, monkeypatch):
     """All kinds of models, superwords, deletions and unknown tokens too; in blocks and tables of any size."""
     model = save(kind, tmp_path)
-    tokenizer = Tokenizer.load(model)
+    tokenizer = Tokenizer(model)
     documents = [text for texts in TEXTS.values() for text in texts]
     expected = by_sql(tokenizer, documents)
     parts = [by_sql(tokenizer, texts) for texts in TEXTS.values()]
@@ -150,7 +150,7 @@ def test_one_document_in_many_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_MOST_BLOCK", 100)
     monkeypatch.setattr(module, "_LEAST_BLOCK", 100)
     (found,) = evaluate([model], [str(tmp_path / "t.txt")], resources=SMALL)
-    assert_equal(found.values, by_sql(Tokenizer.load(model), [text]))
+    assert_equal(found.values, by_sql(Tokenizer(model), [text]))
 
 
 def test_renyi_equals_tokenization_scorer():
@@ -196,7 +196,7 @@ def test_rivals_are_measured_beside(sources, tmp_path):
     for line in Path(rivals[1]).read_text().splitlines():
         token, rank = line.split()
         loaded[__import__("base64").b64decode(token)] = int(rank)
-    expression = trained("plain").header.config.get("expression") or Tokenizer.load(model).encoder.pattern.expression
+    expression = trained("plain").header.config.get("expression") or Tokenizer(model).encoder.pattern.expression
     encoding = tiktoken.Encoding("x", pat_str=expression, mergeable_ranks=loaded, special_tokens={})
     assert ranks.values["tokens"] == sum(len(encoding.encode_ordinary(text)) for text in documents)
     assert ours.values["tokens"] == theirs.values["tokens"]

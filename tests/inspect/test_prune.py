@@ -68,7 +68,7 @@ def test_what_leaves_and_what_stays(run, tmp_path):
         assert same == {old: old for old in moved}
         write_event_log(tmp_path / "holes.jsonl", holes)
         holes = read_event_log(tmp_path / "holes.jsonl")
-        with_holes, tokenizer = Tokenizer.from_event_log(holes), Tokenizer.from_event_log(small)
+        with_holes, tokenizer = Tokenizer(holes), Tokenizer(small)
         assert [moved[number] for number in with_holes.encode(TEXT)] == tokenizer.encode(TEXT)
         assert with_holes.n_vocab == whole.n_vocab
         renumbered, _ = prune_log(holes, uses, whole.n_vocab - many)
@@ -86,7 +86,7 @@ def test_the_command(run, tmp_path):
     small, small_map = tmp_path / "small.events.jsonl", tmp_path / "map.json"
     done = cli("prune", run, "--to", "400", "-o", small, "--map", small_map, "--progress", "none")
     assert f"{small}: 400 ids, 500 before. Bytes per token: " in done.stderr
-    tokenizer, whole = Tokenizer.load(small), Tokenizer.load(run)
+    tokenizer, whole = Tokenizer(small), Tokenizer(run)
     for old, new in json.loads(small_map.read_text(encoding="utf-8")).items():
         assert whole.decode_bytes([int(old)]) == tokenizer.decode_bytes([new])
     said = [float(number) for number in done.stderr.rsplit("token: ", 1)[1].split(" -> ")]
@@ -105,7 +105,7 @@ def test_the_command(run, tmp_path):
     assert "400 ids, 500 before. Bytes per token: " + " -> ".join(f"{number:.3f}" for number in said) in told
     cli("export", tmp_path / "d.events.jsonl", "--to", "hf", "-o", tmp_path / "hf.json")
     with_holes, theirs = (
-        Tokenizer.load(tmp_path / "d.events.jsonl"),
+        Tokenizer(tmp_path / "d.events.jsonl"),
         tokenizers.Tokenizer.from_file(str(tmp_path / "hf.json")),
     )
     assert theirs.encode(TEXT, add_special_tokens=False).ids == with_holes.encode(TEXT)
@@ -128,11 +128,11 @@ def test_every_kind_of_model(kind, keep_ids):
     log = trained(kind)
     if any(event.op is Op.DELETE for event in log.events):
         pytest.skip("deletions are refused")
-    whole = Tokenizer.from_event_log(log)
+    whole = Tokenizer(log)
     least = whole.n_vocab - len({event.id for event in log.events})
     for size in (least, (least + whole.n_vocab) // 2):
         small, moved = prune_log(log, {}, size, keep_ids=keep_ids)
-        tokenizer, model = Tokenizer.from_event_log(small), Model(small)
+        tokenizer, model = Tokenizer(small), Model(small)
         assert tokenizer.n_vocab - small.header.config.get("holes", 0) == size
         assert all(old == new for old, new in moved.items()) or not keep_ids
         for text in DOCUMENTS[:4]:

@@ -83,7 +83,7 @@ def in_python(tokenizer: Tokenizer, text: str, specials: bool = False) -> Any:
 def assert_equal(browser: Browser, log: EventLog, texts: list[str], specials: bool = False) -> int:
     """The reader says of every text what Python says; returns how many of them could be encoded."""
     found = in_javascript(browser, log, texts, specials)
-    tokenizer = Tokenizer.from_event_log(log)
+    tokenizer = Tokenizer(log)
     wanted = [in_python(tokenizer, text, specials) for text in texts]
     for text, ours, theirs in zip(texts, found, wanted, strict=True):
         assert ours == theirs, repr(text)
@@ -266,7 +266,7 @@ def test_the_playground_in_a_browser(tmp_path):
     run = text_run(tmp_path / "run", natural_text(3, 30_000) + "</script><img src=x onerror=alert(1)> " * 40)
     train(run, resources=SMALL, vocab_size=700, specials=("<|endoftext|>",))
     cli("report", run, "-o", tmp_path / "r.html", "--playground")
-    tokenizer = Tokenizer.load(run)
+    tokenizer = Tokenizer(run)
     with Browser(tmp_path) as browser:
         browser.open((tmp_path / "r.html").as_uri(), width=390)
         browser.wait_for("document.getElementById('playground').dataset.ready")

@@ -15,7 +15,7 @@ from streambpe.inspect import repeats
 from streambpe.inspect.check import check
 from streambpe.inspect.repeats import Repeats
 from streambpe.resources import Resources
-from streambpe.store.exchange import merge_runs
+from streambpe.store.exchange import merge_counts
 from streambpe.train.counting.count import count, count_from_iterator
 from tests.runs import cli, small_blocks
 
@@ -85,7 +85,7 @@ def test_shards_that_were_merged_are_as_the_whole(tmp_path):
     files = write(tmp_path / "in")
     for k in (2, 1):
         count(tmp_path / f"s{k}", files, lines=True, shard=f"{k}/2", resources=ONE)
-    merge_runs(tmp_path / "all", [tmp_path / "s2", tmp_path / "s1"], resources=ONE)
+    merge_counts(tmp_path / "all", [tmp_path / "s2", tmp_path / "s1"], resources=ONE)
     assert found_in(tmp_path / "all") == slow(files)
 
 

@@ -85,7 +85,7 @@ def test_growth_of_every_kind_of_model(kind, tmp_path, monkeypatch):
         sources, _ = find_sources([str(text)], SourceOptions())
         found, last = growth(log, lambda tokenizer: uses_in_texts(tokenizer, sources, SMALL), Meter("measuring"))
         for stop, (events, size) in zip(found, stops, strict=True):
-            tokenizer = Tokenizer.from_event_log(EventLog(log.header, log.events[:events]))
+            tokenizer = Tokenizer(EventLog(log.header, log.events[:events]))
             uses = Counter(number for document in DOCUMENTS[:30] for number in tokenizer.encode_ordinary(document))
             assert tuple(map(stop.get, ("vocab_size", "tokens", "vocab_used"))) == (size, uses.total(), len(uses))
             assert size == tokenizer.n_vocab
@@ -331,7 +331,7 @@ def test_the_vocabulary_in_a_browser(made, tmp_path):
 def test_the_vocabulary_is_that_of_the_tokenizer(run, made):
     """Every id with its text, and uses that add up; kinds counted once each."""
     facts, _ = made
-    vocabulary, tokenizer = facts["vocabulary"], Tokenizer.load(run)
+    vocabulary, tokenizer = facts["vocabulary"], Tokenizer(run)
     size = tokenizer.n_vocab
     assert len(vocabulary["shown"]) == len(vocabulary["kind"]) == len(vocabulary["n"]) == size
     assert vocabulary["shown"] == [shown(tokenizer.id_to_token(number)) for number in range(size)]

@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from streambpe.inspect.query import print_query
-from streambpe.inspect.status import look_at
+from streambpe.inspect.status import status as look_at
 from streambpe.inspect.watch import sparkline, watch
 from streambpe.progress import Meter, clock, describe_range, eta_range, this_process
 from streambpe.store.run import Run

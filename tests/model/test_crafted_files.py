@@ -80,12 +80,12 @@ def test_a_log_whose_script_symbols_are_not_those_of_the_table(tmp_path, alphabe
     with pytest.raises(EventLogError, match=r"line 1: alphabet: .* damaged, or was changed by hand"):
         read_event_log(crafted(tmp_path / "a.events.jsonl", events, alphabet, 0))
     with pytest.raises(OtherTable, match="another character table"):
-        Tokenizer.load(crafted(tmp_path / "b.events.jsonl", [], SCRIPT | {"sha256": "0" * 64}, 0))
+        Tokenizer(crafted(tmp_path / "b.events.jsonl", [], SCRIPT | {"sha256": "0" * 64}, 0))
 
 
 def test_the_core_is_given_no_symbol_that_the_model_lacks(tmp_path):
     """Whoever makes the tables: symbols and parts of deletions are held against the ids that there are."""
-    encoder = Tokenizer.from_event_log(read_event_log(crafted(tmp_path / "a", doubling(3), ALPHABET, 0))).encoder
+    encoder = Tokenizer(read_event_log(crafted(tmp_path / "a", doubling(3), ALPHABET, 0))).encoder
     with pytest.raises(ModelError, match="symbols up to number 259, and the model has 259 ids"):
         core_tables(encoder, symbols=encoder.codec.symbols._replace(symbols=np.full(256, 259, np.int32)))
     for deletions, into in (({256: [2]}, {}), ({256: [2]}, {2: (97, 97, 97)})):
@@ -108,10 +108,7 @@ def test_what_may_be_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(eventlog, "MOST_SYMBOLS_A_LINE", 0)
     again = [{"op": "delete", "id": 264, "into": [263, 263], "n": 1}, doubling(9)[-1]] * 3
     path = tmp_path / "a.events.jsonl"
-    assert (
-        len(Tokenizer.from_event_log(read_event_log(crafted(path, doubling(9) + again, ALPHABET, 9))).encode("a" * 512))
-        == 1
-    )
+    assert len(Tokenizer(read_event_log(crafted(path, doubling(9) + again, ALPHABET, 9))).encode("a" * 512)) == 1
     with pytest.raises(EventLogError, match="line 11: the tokens up to here"):
         read_event_log(crafted(path, doubling(10), ALPHABET, 0))
 
@@ -153,7 +150,7 @@ def test_reserved_ids_are_bounded_where_they_are_asked_for():
 @pytest.mark.parametrize("size", [10**11, 10**400, -8, "8,", "("])
 def test_arrays_are_as_long_as_their_files(tmp_path, which, size):
     """The header of an array promises more than the file holds, or what no number is; or it never ends."""
-    tokenizer = Tokenizer.from_event_log(read_event_log(crafted(tmp_path / "a.events.jsonl", [], ALPHABET, 0)))
+    tokenizer = Tokenizer(read_event_log(crafted(tmp_path / "a.events.jsonl", [], ALPHABET, 0)))
     np.save(tmp_path / "ids.npy", np.arange(8, dtype=np.uint16))
     np.save(tmp_path / "ids.npy.offsets.npy", np.array([0, 8]))
     header = f"{{'descr': '<i8', 'fortran_order': False, 'shape': ({size},), }}".encode().ljust(501) + b"\n"

@@ -391,7 +391,7 @@ def test_training_and_encoding_on_ray(
         run = tmp_path / resources.engine
         train(run, [str(corpus)], resources=resources, vocab_size=1500, superwords="uw", pattern="superbpe1")
         assert len(started) == (resources is not THREADS)
-        encode_corpus(Tokenizer.load(run), [str(corpus)], run / "ids.npy", resources=resources)
+        encode_corpus(Tokenizer(run), [str(corpus)], run / "ids.npy", resources=resources)
         models.append((run / "model.events.jsonl").read_bytes())
         ids.append((run / "ids.npy").read_bytes())
         assert not (run / ".ids.npy.streambpe.new").exists()

@@ -43,7 +43,7 @@ def test_a_path_can_be_evaluated_and_encoded(text, tmp_path):
     (by_path,) = streambpe.evaluate(tmp_path / "run", text)
     (by_word,) = streambpe.evaluate([str(tmp_path / "run")], [str(text)])
     assert by_path == by_word
-    tokenizer = streambpe.Tokenizer.load(tmp_path / "run")
+    tokenizer = streambpe.Tokenizer(tmp_path / "run")
     for name, sources in {"path": text, "word": [str(text)]}.items():
         encode_corpus(tokenizer, sources, tmp_path / f"{name}.npy")
     assert (tmp_path / "path.npy").read_bytes() == (tmp_path / "word.npy").read_bytes()

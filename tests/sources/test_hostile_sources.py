@@ -390,7 +390,7 @@ def test_encode_and_plan_refuse_it_too(tmp_path):
 
     model = tmp_path / "m.events.jsonl"
     write_event_log(model, trained("plain"))
-    Tokenizer.load(model)
+    Tokenizer(model)
     for output in ([], ["-o", tmp_path / "ids.npy"]):
         command = ["encode", model, tmp_path / "a.txt", *output]
         result = cli(*command, expect=1)

@@ -495,7 +495,7 @@ def test_a_stop_ends_the_wait_for_another_try(tmp_path, server, monkeypatch, wha
         assert counts_of(run) == counted(tmp_path / "local", [str(tmp_path / "big.txt")], lines=True)
     else:
         train(run, [str(tmp_path / "big.txt")], vocab_size=300, resources=SMALL)
-        model, ids = Tokenizer.load(run), [tmp_path / "web.npy", tmp_path / "local.npy"]
+        model, ids = Tokenizer(run), [tmp_path / "web.npy", tmp_path / "local.npy"]
         with pytest.raises(Stopped, match=r"kept in .*\d documents?\."):
             encode_corpus(model, [address], ids[0], resources=SMALL, lines=True, stop=stop)
         server.mood = None

@@ -14,7 +14,7 @@ from streambpe.errors import RunMismatch, UsageError
 from streambpe.resources import Resources
 from streambpe.sources import samples
 from streambpe.sources.source import Source
-from streambpe.store.exchange import merge_runs
+from streambpe.store.exchange import merge_counts
 from streambpe.store.run import Run
 from streambpe.train.counting import sizes, spread
 from streambpe.train.counting.count import count, count_from_iterator, resume_count
@@ -91,11 +91,11 @@ def test_shards_of_a_sample_merge_to_the_sample(tmp_path):
     files = write(tmp_path / "in", TEXTS)
     for k in (2, 1):
         count(tmp_path / f"s{k}", files, lines=True, sample="1/3", shard=f"{k}/2", resources=ONE)
-    merge_runs(tmp_path / "all", [tmp_path / "s2", tmp_path / "s1"], resources=ONE)
+    merge_counts(tmp_path / "all", [tmp_path / "s2", tmp_path / "s1"], resources=ONE)
     assert counted(tmp_path / "all") == reference(tmp_path / "want", TEXTS, 3)
     count(tmp_path / "whole", files[:1], lines=True, resources=ONE)
     with pytest.raises(RunMismatch, match="sample all"):
-        merge_runs(tmp_path / "all", [tmp_path / "whole"], resources=ONE)
+        merge_counts(tmp_path / "all", [tmp_path / "whole"], resources=ONE)
     with pytest.raises(RunMismatch, match="counts with --sample 1/3, not 1/4"):
         count(tmp_path / "all", files, lines=True, sample="1/4", resources=ONE)
 

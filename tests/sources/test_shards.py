@@ -9,7 +9,7 @@ import pytest
 from streambpe.count_config import SourceOptions
 from streambpe.errors import UsageError
 from streambpe.sources.find import find_sources
-from streambpe.store.exchange import merge_runs
+from streambpe.store.exchange import merge_counts
 from streambpe.train.counting.count import count
 from tests.runs import SMALL, cli
 
@@ -44,7 +44,7 @@ def test_shares_add_up_to_the_whole(tmp_path):
     for k in (1, 2, 3):
         cli("count", tmp_path / f"run{k}", tmp_path / "corpus", "--shard", f"{k}/3", "--memory", "256MB")
     whole = count(tmp_path / "whole", [str(tmp_path / "corpus")], resources=SMALL).corpus
-    assert merge_runs(tmp_path / "sum", [tmp_path / f"run{k}" for k in (3, 1, 2)], SMALL) == whole
+    assert merge_counts(tmp_path / "sum", [tmp_path / f"run{k}" for k in (3, 1, 2)], SMALL) == whole
 
 
 @pytest.mark.parametrize("shard", ["0/3", "4/3", "1", "1/0", "a/b", "1/3/5", "-1/2", ""])

@@ -233,11 +233,11 @@ def test_a_model_of_another_run_is_not_encoded_with(made, tmp_path):
     """The log of another RUN, or of another training, in the place of this one's."""
     run = shutil.copytree(made("finished"), tmp_path / "run")
     train(run, name="x", resources=RESOURCES, **{**OPTIONS["plain"], "vocab_size": 280})
-    assert Tokenizer.load(run).n_vocab == 290
+    assert Tokenizer(run).n_vocab == 290
     for other in (made("finished", 1) / "model.events.jsonl", run / "x.events.jsonl"):
         shutil.copy(other, run / "model.events.jsonl")
         with pytest.raises(StreambpeError, match=r"is not what training main of .* wrote"):
-            Tokenizer.load(run)
+            Tokenizer(run)
         with pytest.raises(StreambpeError, match=r"is not what training main of .* wrote"):
             train(run, resources=RESOURCES, **OPTIONS["plain"])
     (run / "model.events.jsonl").unlink()

@@ -16,7 +16,7 @@ from streambpe.errors import CountUnfinished, RunError, SourceError, Stopped, Us
 from streambpe.inspect.check import check, what_is_open
 from streambpe.inspect.converge import converge
 from streambpe.store.checksums import add_checksum
-from streambpe.store.exchange import export_counts, merge_runs
+from streambpe.store.exchange import export_counts, merge_counts
 from streambpe.store.job import read_jobs
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
@@ -167,7 +167,7 @@ def test_other_readers_of_half_counts(tmp_path, call):
     calls = {
         "converge": lambda **given: converge(run, by="share", steps=2, resources=SMALL, **given),
         "export": lambda **given: export_counts(run, tmp_path / "out.parquet", force=True, **given),
-        "merge": lambda **given: merge_runs(tmp_path / "sum", [run], SMALL, **given),
+        "merge": lambda **given: merge_counts(tmp_path / "sum", [run], SMALL, **given),
     }
     with pytest.raises(CountUnfinished, match=f"streambpe resume {run}"):
         calls[call]()

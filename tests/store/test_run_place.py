@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streambpe.errors import RunError, SourceError
-from streambpe.store.exchange import merge_runs
+from streambpe.store.exchange import merge_counts
 from streambpe.store.run import Run
 from streambpe.train.commands import resume, train
 from streambpe.train.counting.count import count
@@ -75,7 +75,7 @@ def test_what_is_taken_as_a_run(corpus, tmp_path):
     (tmp_path / "hidden" / "notes.md").write_text("mine")  # beside a database anything may lie
     assert resume(tmp_path / "hidden").size == 260
     assert count(tmp_path / "hidden", [str(corpus)], resources=SMALL).skipped == 1
-    merge_runs(tmp_path / "sum", [tmp_path / "hidden"], SMALL)
+    merge_counts(tmp_path / "sum", [tmp_path / "hidden"], SMALL)
 
 
 @pytest.mark.long

@@ -13,7 +13,7 @@ from streambpe.cli.main import main
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import RunMismatch, TablesDiffer
 from streambpe.model.eventlog import EventLog, read_event_log, write_event_log
-from streambpe.store.exchange import merge_runs
+from streambpe.store.exchange import merge_counts
 from streambpe.store.run import Run
 from streambpe.text import characters
 from streambpe.text import unicode_tables as tables
@@ -145,12 +145,12 @@ def test_merging_runs_of_different_tables(texts, tmp_path, other_regex):
     """Refused; equal ones make a run that says so."""
     for name, text in zip("ab", texts, strict=True):
         count(tmp_path / name, [text], resources=SMALL)
-    merge_runs(tmp_path / "sum", [tmp_path / "a", tmp_path / "b"], SMALL)
+    merge_counts(tmp_path / "sum", [tmp_path / "a", tmp_path / "b"], SMALL)
     assert Run(tmp_path / "sum").facts()["unicode"] == Run(tmp_path / "a").facts()["unicode"]
     other_regex()
     count(tmp_path / "c", [texts[1]], resources=SMALL)
     with pytest.raises(RunMismatch, match=r"19\.0\.0 .*do not add up"):
-        merge_runs(tmp_path / "mixed", [tmp_path / "a", tmp_path / "c"], SMALL)
+        merge_counts(tmp_path / "mixed", [tmp_path / "a", tmp_path / "c"], SMALL)
     assert not (tmp_path / "mixed").exists()
 
 
@@ -170,7 +170,7 @@ def test_encoding_with_other_tables_is_told(texts, tmp_path, other_regex, runner
     run = tmp_path / "run"
     train(run, texts, vocab_size=300, resources=SMALL)
     assert runner.invoke(main, ["encode", str(run), texts[0]]).stderr == ""
-    ids = Tokenizer.load(run).encode("some words")
+    ids = Tokenizer(run).encode("some words")
     other_regex()
     told = runner.invoke(main, ["encode", str(run), texts[0]]).stderr
     assert told.count("warning:") == 1
@@ -179,7 +179,7 @@ def test_encoding_with_other_tables_is_told(texts, tmp_path, other_regex, runner
     decoded = runner.invoke(main, ["decode", str(run)], input=" ".join(map(str, ids)))
     assert (decoded.stdout, decoded.stderr) == ("some words\n", "")
     with pytest.warns(TablesDiffer, match="split otherwise than in training"):
-        Tokenizer.load(run)
+        Tokenizer(run)
 
 
 def test_models_that_say_nothing_are_not_judged(texts, tmp_path, other_regex):
@@ -189,7 +189,7 @@ def test_models_that_say_nothing_are_not_judged(texts, tmp_path, other_regex):
     log = read_event_log(run / "model.events.jsonl")
     write_event_log(tmp_path / "m.jsonl", EventLog(replace(log.header, unicode=None), log.events))
     other_regex()
-    assert Tokenizer.load(tmp_path / "m.jsonl").n_vocab == 300
+    assert Tokenizer(tmp_path / "m.jsonl").n_vocab == 300
 
 
 @pytest.fixture

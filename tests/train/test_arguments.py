@@ -109,7 +109,7 @@ def test_errors_name_the_argument(source, tmp_path, given, error, told):
 def test_a_tokenizer_has_the_names_people_try(source, tmp_path):
     """len, a call, the vocabulary, tokens and ids, an export, and a picture in a notebook."""
     streambpe.train(tmp_path / "run", [source], vocab_size=270, specials=["<s>"], resources=SMALL)
-    tokenizer = Tokenizer.load(tmp_path / "run")
+    tokenizer = Tokenizer(tmp_path / "run")
     assert len(tokenizer) == tokenizer.n_vocab == 270
     assert tokenizer("the cat") == tokenizer.encode("the cat")
     assert tokenizer(["the cat", "dog"]) == tokenizer.encode_batch(["the cat", "dog"])
@@ -130,7 +130,7 @@ def test_a_tokenizer_has_the_names_people_try(source, tmp_path):
     assert repr(shown).startswith("the|")
     assert repr(shown).replace("|", "") == "the␠<cat>\\n<s>"
     assert "tokens</small>" in tokenizer._repr_html_()
-    (result,) = Tokenizer.load(tmp_path / "run", vocab_size=265).export("hf", f"{tmp_path}/folder/", add_bos=True)
+    (result,) = Tokenizer(tmp_path / "run", vocab_size=265).export("hf", f"{tmp_path}/folder/", add_bos=True)
     assert (tmp_path / "folder/tokenizer_config.json").exists()
     assert result.n_vocab == 265
 
@@ -175,7 +175,7 @@ def test_growing_takes_over_what_is_not_given(source, tmp_path):
     with pytest.raises(UsageError, match="started with"):
         streambpe.train(run, vocab_size=280, like="hf", resources=SMALL)
     other = streambpe.train(run, vocab_size=265, name="other", resources=SMALL)
-    assert not Tokenizer.load(f"{run}:other").special_tokens
+    assert not Tokenizer(f"{run}:other").special_tokens
     assert other.size == 265
     cli("train", f"{run}:grown", "-s", 262, "--ties", "bytes", "--special", "<s>")
     cli("train", f"{run}:grown", "-s", 270, "--save-config", tmp_path / "kept.toml")
@@ -183,7 +183,7 @@ def test_growing_takes_over_what_is_not_given(source, tmp_path):
     assert "vocab-size = 270" in (tmp_path / "kept.toml").read_text()
     cli("train", tmp_path / "picky", source, "-s", 140, "--like", "picky")
     assert cli("train", tmp_path / "picky", "-s", 150).stderr
-    assert Tokenizer.load(tmp_path / "picky").n_vocab == 150
+    assert Tokenizer(tmp_path / "picky").n_vocab == 150
 
 
 def test_type_checkers_see_the_keywords_as_they_are():

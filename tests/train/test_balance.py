@@ -213,7 +213,7 @@ def test_russian_took_more_tokens_with_balance_and_nothing_said_why(tmp_path):
         "texts": {"balance": True, "balance_texts": files},
     }.items():
         trained = train(tmp_path / "run", name=name, vocab_size=400, resources=SMALL, **how)
-        tokens[name] = len(Tokenizer.load(trained.log).encode(said_by["ru"]))
+        tokens[name] = len(Tokenizer(trained.log).encode(said_by["ru"]))
         warnings[name] = trained.warnings
     assert tokens["bytes"] > 1.1 * tokens["plain"]
     assert tokens["texts"] <= tokens["plain"]

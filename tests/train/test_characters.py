@@ -88,7 +88,7 @@ def test_check_recounts_every_table(trained, mode):
 
 def test_it_encodes_decodes_and_exports(trained, mode, tmp_path):
     """What was learned is a model: unknown characters are its special token, an exported one gives the same ids."""
-    tokenizer = Tokenizer.load(str(trained))
+    tokenizer = Tokenizer(str(trained))
     unk = "<UNK>" if mode == "picky" else "<unk>"
     assert tokenizer.special_tokens[unk] in tokenizer.encode_ordinary("the Ж end")
     plain = "the end of it"

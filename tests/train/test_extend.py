@@ -234,7 +234,7 @@ def made(base, texts, tmp_path_factory) -> Path:
 @given(text=st.text(max_size=60) | st.builds(natural_text, st.integers(0, 10**6), st.just(40)))
 def test_a_text_differs_only_by_joins_of_old_ids(base, made, text):
     """Every new id stands for two or more old ids in a row, the same ones everywhere; all others are equal."""
-    old, new = Tokenizer.from_event_log(log_of(base)), Tokenizer.from_event_log(log_of(made))
+    old, new = Tokenizer(log_of(base)), Tokenizer(log_of(made))
     model = new.encoder.model
     first = log_of(made).events[: log_of(made).header.inherited][-1].id
 
@@ -290,16 +290,14 @@ def test_an_extended_file_of_another_program_is_read_again(made, tmp_path):
     assert (model.special_ids, model.reserved_ids) == (before.special_ids, before.reserved_ids)
     assert [event.pair for event in log.events] == [event.pair for event in log_of(made).events]
     text = natural_text(8, 500)
-    assert Tokenizer.from_event_log(log).encode_ordinary(text) == Tokenizer.from_event_log(
-        log_of(made)
-    ).encode_ordinary(text)
+    assert Tokenizer(log).encode_ordinary(text) == Tokenizer(log_of(made)).encode_ordinary(text)
     options, _ = Extension.of(log).options({"vocab_size": 400}, Counting())
     assert (options["reserve"], options["specials"]) == (3, ("<s>", "</s>"))
 
 
 def test_the_report_of_an_extension(base, made, texts, tmp_path):
     """Bytes per token are those of encoding; each new id is made of old ones, in all forms of the answer."""
-    old, new = (Tokenizer.from_event_log(log_of(run)) for run in (base, made))
+    old, new = (Tokenizer(log_of(run)) for run in (base, made))
     text = texts[1].read_text(encoding="utf-8")
     before, after = old.encode_ordinary(text), new.encode_ordinary(text)
     found = extend_report(str(made), texts=[str(texts[1])], resources=SMALL)
@@ -358,7 +356,7 @@ def test_a_list_of_merges_of_uw_is_extended_by_its_second_pattern(texts, tmp_pat
     superwords = {"superwords": "uw", "transition": 330, "vocab_size": 360}
     train(tmp_path / "uw", [str(texts[0])], resources=SMALL, **superwords)
     train(tmp_path / "run", [str(texts[1])], resources=SMALL, extend=tmp_path / "uw", vocab_size=380)
-    old, new = (Tokenizer.from_event_log(log_of(tmp_path / name)) for name in ("uw", "run"))
+    old, new = (Tokenizer(log_of(tmp_path / name)) for name in ("uw", "run"))
     text = texts[1].read_text(encoding="utf-8")
     assert split_text(new.encoder.pattern, text) == split_text(old.encoder.pattern, text)
     assert len(new.encode_ordinary(text)) < len(old.encode_ordinary(text))
@@ -375,7 +373,7 @@ def test_superwords_go_on_from_any_vocabulary(base, texts, tmp_path):
     made = log_of(run)
     chunks = Counter(split_text(find_pattern("superbpe2", gaps="keep"), text))
     assert list(made.events) == [*log.events, *slow_extension(log, chunks, 12)]
-    new, old = Tokenizer.from_event_log(made), Tokenizer.from_event_log(log)
+    new, old = Tokenizer(made), Tokenizer(log)
     assert any(len(old.encoder.split(new.decode([number]))) > 1 for number in range(315, 327))
     assert [new.decode_single_token_bytes(n) for n in range(310)] == [
         old.decode_single_token_bytes(n) for n in range(310)
@@ -592,5 +590,5 @@ def test_stop_words_stay_apart_from_tokens_of_the_same_bytes(tmp_path):
     run = counted_run(tmp_path / "run", {"ab": 9, "abab": 5})
     train(run, resources=SMALL, extend=EventLog(header, ()), vocab_size=5)
     assert [(event.pair, event.id, event.n) for event in log_of(run).events] == [((0, 1), 3, 10), ((3, 3), 4, 5)]
-    assert Tokenizer.from_event_log(log_of(run)).encode_ordinary("ab") == [2]
+    assert Tokenizer(log_of(run)).encode_ordinary("ab") == [2]
     assert check(run) == []

@@ -244,7 +244,7 @@ def test_a_text_is_not_taken_letter_by_letter(tmp_path: Path, text: str) -> None
         count_from_iterator(tmp_path / "run", b"abc")  # type: ignore[arg-type]
     assert not (tmp_path / "run").exists()
     train(tmp_path / "run", [text], vocab_size=260, resources=SMALL)
-    tokenizer = Tokenizer.load(tmp_path / "run" / "model.events.jsonl")
+    tokenizer = Tokenizer(tmp_path / "run" / "model.events.jsonl")
     for encode in (tokenizer.encode_batch, tokenizer.encode_ordinary_batch):
         with pytest.raises(TypeError, match="this is one str"):
             encode("ab")

@@ -314,7 +314,7 @@ def test_exports_say_what_they_cannot_hold(tmp_path):
                 export(log, to, tmp_path / "out")
     copy = tmp_path / "copy.parquet"
     export(tmp_path / "script.events.jsonl", "parquet", copy)
-    assert Tokenizer.load(copy).encode("naïve 東京") == model("script").encode("naïve 東京")
+    assert Tokenizer(copy).encode("naïve 東京") == model("script").encode("naïve 東京")
 
 
 def test_rules_split_texts_as_training_did():

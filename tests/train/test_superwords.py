@@ -169,7 +169,7 @@ def test_equals_the_slow_reference(seed, tmp_path):
     run = documents_run(tmp_path / "run", documents, pattern)
     wanted = reference_events(documents, pattern, options)
     learn_two_ways(run, options, seed, wanted)
-    tokenizer = Tokenizer.load(str(run))
+    tokenizer = Tokenizer(str(run))
     for document in documents:
         assert tokenizer.decode(tokenizer.encode_ordinary(document)) == document
 
@@ -188,7 +188,7 @@ def test_words_in_a_superword(pattern, made, tmp_path):
     events = learn(run, options)
     assert events == reference_events(documents, DOUBLE, options)
     joined = [i for i, event in enumerate(events) if event.op is Op.SUPERMERGE]
-    encoder = Tokenizer.load(str(run)).encoder
+    encoder = Tokenizer(str(run)).encoder
     parts = [[encoder.model.content(part).decode() for part in events[i].pair] for i in joined]
     assert [tuple(pair) for pair in parts] == made
     assert [events[i].n for i in joined] == [6] * len(made)
@@ -519,17 +519,17 @@ def test_deletions_go_on_to_a_larger_vocabulary(mode, prose, tmp_path):
     if mode["superwords"] == "boundless":
         assert rows(run, "SELECT count(*) > 0 FROM alone.events WHERE seq IS NULL AND op = 'delete'") == [(True,)]
     ((living,),) = rows(run, "SELECT count(*) FROM alone.tokens WHERE died IS NULL")
-    assert living == 800 == Tokenizer.load(f"{run}:alone").n_vocab
+    assert living == 800 == Tokenizer(f"{run}:alone").n_vocab
 
 
 def test_the_log_encodes(prose, tmp_path):
     """Texts encode with superwords and decode to themselves; the views show them."""
     run = documents_run(tmp_path / "run", prose, "boundless")
     learn(run, {"vocab_size": 1500, "superwords": "boundless"})
-    tokenizer = Tokenizer.load(str(run))
+    tokenizer = Tokenizer(str(run))
     plain = TrainConfig.from_options(vocab_size=1500)
     Trainer(run, plain, name="plain", resources=SMALL).run()
-    without = Tokenizer.load(f"{run}:plain")
+    without = Tokenizer(f"{run}:plain")
     fewer = 0
     for document in prose[:20]:
         ids = tokenizer.encode_ordinary(document)

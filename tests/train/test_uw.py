@@ -127,7 +127,7 @@ def test_a_model_of_seen_bytes_encodes_the_rare_words_that_were_cut_off(tmp_path
                "whole_characters": False}  # fmt: skip
     run = documents_run(tmp_path / "run", documents, "superbpe1")
     assert learn(run, options) == reference_events(documents, "superbpe1", options)
-    tokenizer = Tokenizer.load(run)
+    tokenizer = Tokenizer(run)
     assert [tokenizer.decode(tokenizer.encode(text)) for text in documents] == documents
     assert check(run, resources=SMALL) == []
 
@@ -163,7 +163,7 @@ def test_merges_whose_count_fell_to_zero_are_kept(scan, tmp_path):
     run = documents_run(tmp_path / "run", documents, pattern)
     events = learn(run, options, tuning=EngineTuning(force_scan=True, block_places=50) if scan else None)
     assert events == reference_events(documents, pattern, options)
-    made = [tuple(Tokenizer.load(run).encoder.model.content(part) for part in event.pair) for event in events]
+    made = [tuple(Tokenizer(run).encoder.model.content(part) for part in event.pair) for event in events]
     assert list(zip(made, [event.n for event in events], strict=True)) == [
         ((b"a", b"b"), 49),
         ((b"c", b"d"), 34),
@@ -173,7 +173,7 @@ def test_merges_whose_count_fell_to_zero_are_kept(scan, tmp_path):
         ((b"abc", b";"), 6),
     ]
     assert check(run, resources=SMALL) == []
-    tokenizer = Tokenizer.load(run)
+    tokenizer = Tokenizer(run)
     for text in [*documents, "bc", "xbcabcd"]:
         assert tokenizer.decode(tokenizer.encode_ordinary(text)) == text
     cli("report", run, "-o", tmp_path / "report.html")
@@ -232,7 +232,7 @@ def test_the_export_to_hugging_face_is_exact(prose, tmp_path):
     assert {event.op for event in log_of(run).events} == {Op.MERGE}
     held = written(tmp_path / "held.txt", "\n".join(prose[:20]) + "  12345 --- the end\n")
     cli("export", run, "--to", "hf", "-o", tmp_path / "hf.json", "--strict", "--verify", held)
-    theirs, ours = tokenizers.Tokenizer.from_file(str(tmp_path / "hf.json")), Tokenizer.load(run)
+    theirs, ours = tokenizers.Tokenizer.from_file(str(tmp_path / "hf.json")), Tokenizer(run)
     longest = 0
     for text in [*prose[:30], held.read_text(), "a  b   c\n\n12 34567 ..,, é日"]:
         ids = ours.encode_ordinary(text)

@@ -153,7 +153,7 @@ class _Lines:
             raise ModelError(f"{self.path} line {self.number} is {line!r:.60}, not a number.") from None
 
 
-def import_model(path: str | os.PathLike[str]) -> EventLog:
+def import_dot_model(path: str | os.PathLike[str]) -> EventLog:
     """A `.model` file of any of the kinds that begin with a version line."""
     lines = _Lines(path)
     first = lines.next()

@@ -22,7 +22,7 @@ from msgspec import structs
 
 from streambpe.count_config import SourceOptions
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.formats.boundless import export_boundless, import_model
+from streambpe.encode.formats.boundless import export_boundless, import_dot_model
 from streambpe.encode.formats.gguf import export_gguf
 from streambpe.encode.formats.gpt2 import FILES as GPT2_FILES
 from streambpe.encode.formats.gpt2 import export_gpt2, gpt2_folder, import_gpt2
@@ -303,7 +303,7 @@ def _written_aside(path: Path) -> Iterator[Path]:
 def _export_one(
     log: EventLog, to: str, path: Path, verify: str | None, folder: Roles | None, old: Old | None, meter: Meter
 ) -> ExportResult:
-    tokenizer = Tokenizer.from_event_log(log)
+    tokenizer = Tokenizer(log)
     lost: list[str] = []
     with _written_aside(path) as aside:
         if old is not None:
@@ -368,8 +368,8 @@ def _reader(to: str, files: list[Path]) -> tuple[Callable[[str], list[int]], Cal
     if to not in library:
         by = "the file read back by streambpe"
         if to != "boundless":
-            return Tokenizer.load(files[0]).encode_ordinary, None, by
-        back = Tokenizer.from_event_log(import_model(files[0]))
+            return Tokenizer(files[0]).encode_ordinary, None, by
+        back = Tokenizer(import_dot_model(files[0]))
         return back.encode_ordinary, back.decode_single_token_bytes, f"{by} (fastboundlessbpe was not run)"
     package = need(library[to], "--verify", " The files were written.")
     if to == "tiktoken":
@@ -463,6 +463,21 @@ def import_file(
     return import_tiktoken(file, pattern, tuple(specials))
 
 
+def import_model(
+    file: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    pattern: str | None = None,
+    specials: Sequence[str] = (),
+    force: bool = False,
+) -> Tokenizer:
+    """Read a vocabulary made elsewhere, as `import_file` does, and write its event log; returns its tokenizer."""
+    refuse_existing(Path(output), force)
+    tokenizer = Tokenizer(import_file(file, pattern=pattern, specials=specials))
+    write_event_log(output, tokenizer.event_log)
+    return tokenizer
+
+
 def _reader_of(file: Path, head: bytes) -> Callable[[Path], EventLog] | None:
     """What reads a file that begins so; None for ranks, and for what nobody reads."""
     if head.startswith(b"PAR1"):
@@ -470,7 +485,7 @@ def _reader_of(file: Path, head: bytes) -> Callable[[Path], EventLog] | None:
     if (file.suffix == ".model" and not looks_like_ranks(head)) or head.startswith(
         (b"BoundlessBPE v2", b"word v1", b"minbpe v1", b"BatchBPE v1")
     ):
-        return import_model
+        return import_dot_model
     return _import_json if head.lstrip().startswith(b"{") or head.startswith(b"\x1f\x8b") else None
 
 

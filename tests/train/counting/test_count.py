@@ -35,7 +35,7 @@ from streambpe.errors import (
 from streambpe.inspect.check import check
 from streambpe.resources import Resources
 from streambpe.sources.source import Source
-from streambpe.store.exchange import export_counts, merge_runs
+from streambpe.store.exchange import export_counts, merge_counts
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.text.patterns import PRESETS, find_pattern
@@ -594,13 +594,13 @@ def test_merged_runs_are_a_run_over_all(tmp_path):
     for i in range(3):
         count(tmp_path / f"node{i}", names[i::3], resources=Resources(256 << 20, 1 + i % 2))
     whole = count(tmp_path / "whole", names, resources=SMALL).corpus
-    merged = merge_runs(tmp_path / "all", [tmp_path / f"node{i}" for i in range(3)], SMALL)
+    merged = merge_counts(tmp_path / "all", [tmp_path / f"node{i}" for i in range(3)], SMALL)
     assert merged == whole
     assert table_of(tmp_path / "all") == tallies(documents)
     assert check(tmp_path / "all", resources=SMALL) == []
     for again, told in (("node1", "twice"), ("whole", "twice"), ("all", "added to itself")):
         with pytest.raises(UsageError, match=told):
-            merge_runs(tmp_path / "all", [tmp_path / again], SMALL)
+            merge_counts(tmp_path / "all", [tmp_path / again], SMALL)
     assert table_of(tmp_path / "all") == tallies(documents)
 
 
@@ -611,9 +611,9 @@ def test_one_source_counted_in_different_blocks_is_not_merged_twice(tmp_path, mo
     count(tmp_path / "a", [path], resources=SMALL)
     small_blocks(monkeypatch, 1000)
     count(tmp_path / "b", [path], resources=SMALL)
-    merge_runs(tmp_path / "all", [tmp_path / "a"], SMALL)
+    merge_counts(tmp_path / "all", [tmp_path / "a"], SMALL)
     with pytest.raises(UsageError, match="twice"):
-        merge_runs(tmp_path / "all", [tmp_path / "b"], SMALL)
+        merge_counts(tmp_path / "all", [tmp_path / "b"], SMALL)
 
 
 @pytest.mark.long
@@ -625,18 +625,18 @@ def test_runs_that_do_not_add_up_are_refused(tmp_path):
         count(
             tmp_path / name, [str(tmp_path / f"{name}.tsv")], counts=True, options={"pattern": pattern}, resources=SMALL
         )
-    merge_runs(tmp_path / "all", [tmp_path / "a"], SMALL)
+    merge_counts(tmp_path / "all", [tmp_path / "a"], SMALL)
     with pytest.raises(RunMismatch, match="pattern gpt2"):
-        merge_runs(tmp_path / "all", [tmp_path / "c"], SMALL)
+        merge_counts(tmp_path / "all", [tmp_path / "c"], SMALL)
     with pytest.raises(StreambpeError, match=str(MAX_COUNT)):
-        merge_runs(tmp_path / "all", [tmp_path / "b"], SMALL)
+        merge_counts(tmp_path / "all", [tmp_path / "b"], SMALL)
     assert table_of(tmp_path / "all") == {"t": 2**62}
     assert count(tmp_path / "all", [text], resources=SMALL).corpus["chunks"] == 2**62 + 1
     count(tmp_path / "s", [text], options={"sequences": True}, resources=SMALL)
     with pytest.raises(UsageError, match="sequences"):
-        merge_runs(tmp_path / "s", [tmp_path / "a"], SMALL)
+        merge_counts(tmp_path / "s", [tmp_path / "a"], SMALL)
     with pytest.raises(RunError, match="no run"):
-        merge_runs(tmp_path / "new", [tmp_path / "missing"], SMALL)
+        merge_counts(tmp_path / "new", [tmp_path / "missing"], SMALL)
 
 
 # Stops

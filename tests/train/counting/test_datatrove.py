@@ -14,7 +14,7 @@ import pytest
 
 from streambpe.inspect.check import check
 from streambpe.resources import Resources
-from streambpe.store.exchange import merge_runs
+from streambpe.store.exchange import merge_counts
 from streambpe.store.run import Run
 from streambpe.train.counting.count import count_from_iterator
 from tests.runs import rows
@@ -50,7 +50,7 @@ def test_the_ranks_of_the_example_add_up_to_what_one_machine_counts(tmp_path: Pa
         subprocess.run([sys.executable, "count_step.py"], cwd=tmp_path, check=True, capture_output=True)
     parts = sorted((tmp_path / "runs").iterdir())
     assert [part.name for part in parts] == ["part-00000-of-00002", "part-00001-of-00002"]
-    merge_runs(tmp_path / "all", parts, resources=ONE)
+    merge_counts(tmp_path / "all", parts, resources=ONE)
     count_from_iterator(tmp_path / "one", [t for ts in files.values() for t in ts if len(t) > 20], resources=ONE)
     assert content(tmp_path / "all") == content(tmp_path / "one")
     assert check(tmp_path / "all", resources=ONE) == []

@@ -28,7 +28,7 @@ from streambpe.model.eventlog import Op
 from streambpe.resources import Resources
 from streambpe.store.chunks import fold
 from streambpe.store.database import open_store, use_private_training
-from streambpe.store.exchange import export_counts, merge_runs
+from streambpe.store.exchange import export_counts, merge_counts
 from streambpe.store.groups import GroupRules
 from streambpe.store.parts import PartWriter, list_parts
 from streambpe.store.run import Run
@@ -289,14 +289,14 @@ def test_merged_runs_keep_their_groups(tmp_path):
     expected = corpus(tmp_path / "in")
     for group in ("de", "en", "fr"):
         count(tmp_path / group, [str(tmp_path / "in" / group)], group_by="folder", resources=SMALL)
-    merge_runs(tmp_path / "two", [tmp_path / "de", tmp_path / "en"], SMALL)
+    merge_counts(tmp_path / "two", [tmp_path / "de", tmp_path / "en"], SMALL)
     cli_killed("part-committed", "merge-counts", tmp_path / "all", tmp_path / "two")
     assert len(list_parts(Run(tmp_path / "all"))) == 1
-    merge_runs(tmp_path / "all", [tmp_path / "two", tmp_path / "fr"], SMALL)
+    merge_counts(tmp_path / "all", [tmp_path / "two", tmp_path / "fr"], SMALL)
     assert group_tables(tmp_path / "all", tmp_path) == expected
     assert check(tmp_path / "all", resources=SMALL) == []
     with pytest.raises(UsageError, match="twice"):
-        merge_runs(tmp_path / "all", [tmp_path / "two"], SMALL)
+        merge_counts(tmp_path / "all", [tmp_path / "two"], SMALL)
     assert group_tables(tmp_path / "all", tmp_path) == expected
 
 
@@ -436,7 +436,7 @@ def test_learning_with_weights(tmp_path):
         "UPDATE pair_counts SET n = n + 1 WHERE left_id = (SELECT min(left_id) FROM pair_counts)",
     )
     assert {p.table for p in check(run, replay=True, resources=SMALL)} == {"main.pair_counts"}
-    Tokenizer.load(str(run)).encode("the weights are known")
+    Tokenizer(str(run)).encode("the weights are known")
 
 
 @pytest.mark.long
