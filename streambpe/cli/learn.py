@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     "leaving",
     metavar="SOURCE",
     multiple=True,
-    help="Take the counts of this source out of RUN: it is counted again and subtracted. May be given again.",
+    help="Remove the counts of this source from RUN: it is counted again and subtracted. May be given again.",
 )
 @job_options
 @progress_option
@@ -112,7 +112,7 @@ def count(
     "Most used",
     "--name",
     metavar="NAME",
-    help="Several trainings live in one RUN; RUN:NAME says the same. [default: main]",
+    help="The name of the training; one RUN may hold several. RUN:NAME does the same. [default: main]",
 )
 @count_options
 @learning_job_options
@@ -163,10 +163,9 @@ def train(
 ) -> None:
     """Count SOURCEs into RUN and learn a vocabulary; writes RUN/model.events.jsonl.
 
-    Without SOURCE it learns from what RUN has counted; options of counting must then be those it was counted with.
-    With another --name it learns beside what was learned before. Safe to stop and to kill at any moment:
-    `streambpe resume RUN` goes on. With a larger --vocab-size it goes on from the smaller one; options that are not
-    given are then those it was started with.
+    Without SOURCE, it learns from what RUN has counted; the options of counting must then be the same as before.
+    Another --name adds a vocabulary to RUN. You can stop or kill it at any moment: `streambpe resume RUN` continues.
+    A larger --vocab-size extends the finished vocabulary; options you leave out keep their values.
 
     \b
     example:
@@ -235,7 +234,7 @@ def _config_of(learning: dict[str, Any]) -> tuple[str, TrainConfig]:
     show_default=True,
     help="How much of the files to read and train on.",
 )
-@panel_option("Most used", "--json", "as_json", is_flag=True, help="All numbers.")
+@panel_option("Most used", "--json", "as_json", is_flag=True, help="Print all figures as JSON.")
 @line_option
 def plan(
     sources: tuple[str, ...],
@@ -247,10 +246,10 @@ def plan(
     as_json: bool,
     progress: str,
 ) -> None:
-    """Say what training on SOURCEs will cost: time, memory, disk, and which --memory suits.
+    """Forecast what training on SOURCEs will cost: time, memory, disk, and which --memory to give.
 
-    The options are those of train. A part of the files is counted and learned from, on this machine and with these
-    options, and what that took is carried on to the whole; `streambpe docs plan` says how. Nothing is kept.
+    The options are those of train. It trains on a part of the files, on this machine and with these options, and
+    extrapolates from what that took; `streambpe docs plan` says how. Nothing is kept.
 
     \b
     example:
@@ -283,14 +282,14 @@ def plan(
 
 @click.command()
 @click.argument("run")
-@click.option("--name", metavar="NAME", help="Of the training. [default: the last one that was started]")
+@click.option("--name", metavar="NAME", help="The training to resume. [default: the last one that was started]")
 @functools.partial(with_options, options=JOB_OPTIONS)
 @progress_option
 @json_option
 def resume(run: str, name: str | None, progress: str, as_json: bool, **limits: Any) -> None:
-    """Go on with the last `train` or `count` of RUN after a stop, a kill or a power cut.
+    """Resume the last `train` or `count` of RUN after a stop, a kill or a power cut.
 
-    It goes on with the memory and the threads it had, unless others are given.
+    It uses the same --memory and --threads as before, unless you give others.
 
     \b
     example:
@@ -315,7 +314,7 @@ def resume(run: str, name: str | None, progress: str, as_json: bool, **limits: A
 @click.command("export-counts")
 @click.argument("run")
 @click.option("-o", "--output", required=True, metavar="FILE", help="A .parquet or .csv file.")
-@click.option("--group", metavar="NAME", help="Only the counts of this source group.")
+@click.option("--group", metavar="NAME", help="Write only the counts of this source group.")
 @partial_option
 @force_option
 @line_option
@@ -344,10 +343,10 @@ def export_counts(
 @progress_option
 @json_option
 def merge_counts(run: str, runs: tuple[str, ...], resources: Resources, progress: str, as_json: bool) -> None:
-    """Add up the counts of OTHER runs in RUN, which is made if need be. Exact: counts only ever add.
+    """Add the counts of OTHER runs to RUN, which is created if it does not exist. The sums are exact.
 
-    The runs must count with the same pattern and must not have read the same source. Documents (--sequences) are
-    added too: a new RUN keeps them if all others do, and superwords are learned from it as from one run.
+    All runs must have been counted with the same pattern, and no source may be in two of them. Documents (--sequences)
+    are added too: a new RUN keeps them if all the others do, and superwords can be learned from it.
 
     \b
     example:
@@ -373,15 +372,23 @@ def merge_counts(run: str, runs: tuple[str, ...], resources: Resources, progress
     type=click.Choice(["documents", "share"]),
     default="documents",
     show_default=True,
-    help="Parts of documents, whose sources are read again, or of chunks, drawn from the counts.",
+    help="Draw documents, whose sources are read again, or chunks, drawn from the counts.",
 )
-@panel_option("Most used", "--steps", type=Amount(2, 6), default=6, show_default=True, metavar="N", help="Lines.")
+@panel_option(
+    "Most used",
+    "--steps",
+    type=Amount(2, 6),
+    default=6,
+    show_default=True,
+    metavar="N",
+    help="How many growing parts to learn from.",
+)
 @panel_option(
     "Most used",
     "--draws",
     type=click.IntRange(1, 16),
     metavar="N",
-    help="How often to draw, for the spread. [default: 3 by documents, 1 by share]",
+    help="How often to draw, to see the spread. [default: 3 by documents, 1 by share]",
 )
 @panel_option(
     "Most used",
@@ -390,7 +397,7 @@ def merge_counts(run: str, runs: tuple[str, ...], resources: Resources, progress
     metavar="FILE",
     help="Measure on this SOURCE; may be given again.",
 )
-@panel_option("Most used", "--json", "as_json", is_flag=True, help="All numbers.")
+@panel_option("Most used", "--json", "as_json", is_flag=True, help="Print all figures as JSON.")
 @train_options
 @partial_option
 @resource_options
@@ -398,11 +405,11 @@ def merge_counts(run: str, runs: tuple[str, ...], resources: Resources, progress
 def converge(
     run: str, learning: dict[str, Any], resources: Resources, as_json: bool, progress: str, **given: Any
 ) -> None:
-    """Say when more text stops mattering: learn from growing parts of RUN's counts and compare.
+    """Find out when more text stops helping: learn from growing parts of RUN's counts and compare.
 
-    A line each: how much of the vocabulary is that of all the text, and bytes per token on text held out, a
-    part of the counts or --text. RUN is only read; the options are those of train. --by documents draws whole
-    documents and tells the spread of every figure; chunks alone (--by share) make all texts look more alike.
+    Each line shows how much of the vocabulary is the same as with all the text, and bytes per token on held-out text:
+    a part of the counts, or --text. RUN is only read. The options are those of train. --by documents draws whole
+    documents and shows the spread of every figure. --by share draws chunks, which makes all texts look more alike.
 
     \b
     example:

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("run")
-@click.option("--json", "as_json", is_flag=True, help="As RUN/status.json has it, and the disk.")
+@click.option("--json", "as_json", is_flag=True, help="Print RUN/status.json, with the sizes on disk.")
 def status(run: str, as_json: bool) -> None:
-    """Say what RUN is doing, or did last. Reads one small file; never disturbs the run.
+    """Show what RUN is doing, or did last. Reads one small file and never disturbs the run.
 
-    The time left is a range: at the fastest and at the slowest of the speeds seen since the start and of late.
+    The time left is a range, from the fastest and the slowest of the average and the recent speed.
 
     \b
     example:
@@ -62,16 +62,16 @@ def status(run: str, as_json: bool) -> None:
 
 @click.command()
 @click.argument("run")
-@click.option("--name", metavar="NAME", help="The training to show tokens of. [default: the one at work]")
-@click.option("--every", type=Seconds(0.1), metavar="S", help="Seconds. [default: 0.5]")
-@click.option("--once", is_flag=True, help="Show it once; so it is done where stdout is no terminal.")
-@click.option("--page", "as_page", is_flag=True, help="In a browser: a page that grows, served on 127.0.0.1 only.")
-@click.option("--port", type=Amount(0, 65535), metavar="N", help="For --page. [default: one that is free]")
+@click.option("--name", metavar="NAME", help="The training whose tokens to show. [default: the one that is running]")
+@click.option("--every", type=Seconds(0.1), metavar="S", help="Redraw every S seconds. [default: 0.5]")
+@click.option("--once", is_flag=True, help="Print one view and exit; the default if stdout is not a terminal.")
+@click.option("--page", "as_page", is_flag=True, help="Serve a live page for a browser, on 127.0.0.1 only.")
+@click.option("--port", type=Amount(0, 65535), metavar="N", help="The port for --page. [default: any free one]")
 def watch(run: str, name: str | None, every: float | None, once: bool, as_page: bool, port: int | None) -> None:
     """Watch RUN live: stage, speed, passes, memory against the limit, disk, the latest tokens.
 
-    Waits for a run that has not begun, and ends when the run does; Ctrl-C only ends the watching. Of a finished
-    run it shows how it went.
+    Waits for a run that has not begun, and ends when the run does. Ctrl-C ends only the watching. For a
+    finished run, it shows how the run went.
 
     \b
     example:
@@ -105,11 +105,11 @@ def watch(run: str, name: str | None, every: float | None, once: bool, as_page: 
 @click.command()
 @click.argument("run")
 @click.argument("query", required=False, callback=text_only)
-@click.option("--list", "listing", is_flag=True, help="Say what views and tables there are, and stop.")
+@click.option("--list", "listing", is_flag=True, help="List the views and tables, and exit.")
 @click.option("--file", "file", metavar="F", help="Read the query from a file; - is standard input.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON list of rows.")
-@click.option("--jsonl", "as_jsonl", is_flag=True, help="A JSON object a line.")
-@click.option("--csv", "as_csv", is_flag=True, help="Comma-separated, with a header.")
+@click.option("--json", "as_json", is_flag=True, help="Print the rows as one JSON list.")
+@click.option("--jsonl", "as_jsonl", is_flag=True, help="Print one JSON object per line.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values, with a header.")
 @click.option("--name", metavar="NAME", help="The training to look at; RUN:NAME says the same. [default: main]")
 @click.option("-o", "--output", metavar="OUT", help="Write the rows to a .csv, .json, .jsonl or .parquet file.")
 @force_option
@@ -131,13 +131,13 @@ def sql(
     resources: Resources,
     progress: str,
 ) -> None:
-    """Run a query on RUN's tables, read-only, also while it counts and learns.
+    """Run a read-only query on RUN's tables, even while it counts or learns.
 
     QUERY is SQL in quotes, or just the name of a view or table. `streambpe docs cookbook` answers
-    twenty questions with a query each.
+    twenty questions with one query each.
 
-    Only statements that read may run, and they see nothing but RUN's tables: no file, no network. -o writes
-    the rows to a file. --files allows other statements and other files; RUN is never changed.
+    Only statements that read may run, and they see only RUN's tables: no files, no network. -o writes
+    the rows to a file. --files allows other statements and other files. RUN is never changed.
 
     \b
     example:
@@ -200,9 +200,11 @@ def _read_query(file: str) -> str:
 @click.command()
 @click.argument("run")
 @click.option("--sources", "rehash", is_flag=True, help="Also read every source again and compare its digest.")
-@click.option("--replay", is_flag=True, help="Also learn every training again, in a folder that is gone afterwards.")
+@click.option("--replay", is_flag=True, help="Also learn every training again, in a temporary folder, and compare.")
 @click.option(
-    "--repeats", is_flag=True, help="As --sources, and say how many documents repeat another, and in which sources."
+    "--repeats",
+    is_flag=True,
+    help="Like --sources, and report how many documents repeat another, and in which sources.",
 )
 @resource_options
 @line_option
@@ -210,10 +212,10 @@ def _read_query(file: str) -> str:
 def check(
     run: str, rehash: bool, replay: bool, repeats: bool, resources: Resources, progress: str, as_json: bool
 ) -> None:
-    """Recount what RUN counted, and compare each training with its event log. Prints what differs; exit 1 if anything
-    does. With --replay, every event and every row that was learned is judged.
+    """Recount what RUN counted, and compare each training with its event log. Prints every difference, and exits with 1
+    if there is one. --replay checks every event and every row that was learned.
 
-    Where RUN is counting, or was stopped while counting, what is committed is checked, and what is open is said.
+    If RUN is still counting, or was stopped while counting, it checks what is committed, and lists what is missing.
 
     \b
     example:
@@ -253,20 +255,20 @@ def check(
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE", help="The page to write.")
-@click.option("--name", metavar="NAME", help="The training it is about; RUN:NAME says the same. [default: main]")
+@click.option("--name", metavar="NAME", help="The training to show; RUN:NAME does the same. [default: main]")
 @text_option("Measure on this SOURCE")
 @reading_options("lines", "text_column")
 @click.option(
     "--beside",
     metavar="MODEL",
-    help="Lay another vocabulary beside this one: tokens of both, of one alone.",
+    help="Compare with another vocabulary: shared tokens, and those of one alone.",
 )
 @click.option(
     "--playground",
     is_flag=True,
-    help="A box to type into, begun with --text: the page tokenises, from the log inside it; with --beside from both.",
+    help="Add a box to type into that shows the tokens, with --beside those of both; it starts with --text.",
 )
-@click.option("--force", is_flag=True, help="Overwrite a file that is no page of report; a page is replaced anyway.")
+@click.option("--force", is_flag=True, help="Overwrite FILE even if `report` did not write it.")
 @resource_options
 @line_option
 @json_option
@@ -281,8 +283,8 @@ def report(
 ) -> None:
     """Write one page about RUN: its vocabulary, compression, token frequencies, Renyi efficiency, speed, and more.
 
-    The page is one file that fetches nothing. How the vocabulary fares as it grows is measured on the chunks
-    of RUN, with superwords on its stored documents, or on --text. Further RUNs are drawn on the same axes.
+    The page is one file that loads nothing else. The curves over vocabulary size are measured on --text, or else on
+    the chunks of RUN (with superwords: its stored documents). Further RUNs are drawn on the same axes.
 
     \b
     example:
@@ -307,27 +309,27 @@ def report(
 @click.argument("models", nargs=-1, metavar="MODEL...")
 @text_option("A SOURCE", required=True)
 @click.option(
-    "--by", type=click.Choice(["source", "group"]), help="Also a row for each file or group, with its parity."
+    "--by", type=click.Choice(["source", "group"]), help="Also print a row for each file or group, with its parity."
 )
 @click.option(
-    "--group", "groups", multiple=True, metavar="NAME=GLOB", help="These texts are one group, for --by group."
+    "--group", "groups", multiple=True, metavar="NAME=GLOB", help="Treat these texts as one group, for --by group."
 )
-@click.option("--group-by", type=click.Choice(["folder"]), help="Each folder's files are a group, for --by group.")
+@click.option("--group-by", type=click.Choice(["folder"]), help="Treat each folder's files as a group, for --by group.")
 @click.option(
     "--tokenizer",
     "rivals",
     multiple=True,
     metavar="FILE",
-    help="Made elsewhere: FILE (also a .model), hf:NAME, tiktoken:NAME.",
+    help="A tokenizer made elsewhere: FILE (also a .model), hf:NAME, tiktoken:NAME.",
 )
 @click.option(
     "--pattern",
     metavar="NAME|REGEX",
-    help="For a --tokenizer that carries none: tiktoken ranks, GPT-2's files.",
+    help="For a --tokenizer without a pattern: tiktoken ranks, GPT-2's files.",
 )
 @reading_options("lines", "text_column")
-@click.option("--json", "as_json", is_flag=True, help="One JSON list.")
-@click.option("--csv", "as_csv", is_flag=True, help="Comma-separated, with a header.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON list.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values, with a header.")
 @resource_options
 @line_option
 def evaluate(
@@ -346,9 +348,9 @@ def evaluate(
     MODEL    an event log, a RUN, or RUN:NAME
     measures `streambpe docs evaluate` explains them
 
-    With --by source, parity is a file's tokens beside those of the first file: what a language pays, if the
-    files say the same in several languages. --by group adds up files first. The last row has the Gini
-    coefficients: how unequal the files or groups are in tokens per byte, and in tokens.
+    With --by source, parity is the number of tokens of a file divided by that of the first file. If the files say
+    the same in several languages, it is what a language costs. --by group adds up files first. The last row has the
+    Gini coefficients: how unequal the files or groups are in tokens per byte, and in tokens.
 
     \b
     example:
@@ -372,10 +374,17 @@ def evaluate(
 @click.command()
 @click.argument("model")
 @click.argument("what", metavar="TOKEN_OR_TEXT", callback=text_only)
-@click.option("--token/--text", "as_token", default=None, help="Settle what is meant. [default: a token if it is one]")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option(
+    "--token/--text",
+    "as_token",
+    default=None,
+    help="Read TOKEN_OR_TEXT as one or the other. [default: a token if there is one]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def explain(model: str, what: str, as_token: bool | None, as_json: bool) -> None:
-    """Show how a text splits, step by step, or how a token (its text, id:N, or log:N for a log id) was made.
+    """Show how a text is split, step by step, or how a token was made.
+
+    A token is given as its text, as id:N, or as log:N for a log id.
 
     \b
     example:
@@ -397,10 +406,12 @@ def explain(model: str, what: str, as_token: bool | None, as_json: bool) -> None
 @click.command()
 @click.argument("here", metavar="MODEL")
 @click.argument("there", metavar="OTHER")
-@click.option("--csv", "as_csv", is_flag=True, help="Every token that differs, comma-separated, with a header.")
-@click.option("--json", "as_json", is_flag=True, help="The same as one JSON object.")
+@click.option(
+    "--csv", "as_csv", is_flag=True, help="Print every token that differs as comma-separated values, with a header."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
 def diff(here: str, there: str, as_csv: bool, as_json: bool) -> None:
-    """Compare two vocabularies: tokens only in MODEL, only in OTHER, and those with other ids.
+    """Compare two vocabularies: tokens only in MODEL, only in OTHER, and those with different ids.
 
     \b
     example:

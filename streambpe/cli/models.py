@@ -47,26 +47,26 @@ def _dtype_option(help: str) -> Callable[[F], F]:
 @click.argument("model")
 @click.argument("files", nargs=-1, metavar="[FILE...]")
 @click.option("-o", "--output", metavar="OUT", help="A .npy, .parquet or .bin file. [default: lines on stdout]")
-@_dtype_option("Of the numbers in OUT; auto is uint16 up to 65 536 ids, else uint32. [default: auto]")
-@click.option("--eot", metavar="TOKEN", help="A special token to put behind every document of OUT.")
+@_dtype_option("The type of the numbers in OUT; auto is uint16 up to 65 536 ids, else uint32. [default: auto]")
+@click.option("--eot", metavar="TOKEN", help="A special token to put after every document of OUT.")
 @click.option(
     "--validation",
     metavar="SHARE",
-    help="Put this share of the documents (0.01, 1%) into OUT's NAME.validation.npy; chosen by a hash of their text, "
-    "by another half of it than --sample.",
+    help="Put this share of the documents (0.01, 1%) into NAME.validation.npy. They are chosen by a hash of their "
+    "text, independently of --sample.",
 )
 @click.option(
     "--shards",
     metavar="N|SIZE",
-    help="Write N files of about equally many ids, NAME-00000-of-0000N.npy, or files of about SIZE (500MB) each, and "
-    "NAME.index.json of what is where.",
+    help="Write N files with about the same number of ids (NAME-00000-of-0000N.npy), or files of about SIZE (500MB), "
+    "and an index, NAME.index.json.",
 )
-@click.option("--count-only", is_flag=True, help="Write no ids; say how many there are, and bytes per token.")
+@click.option("--count-only", is_flag=True, help="Write no ids; print how many there are, and bytes per token.")
 @click.option(
     "--json",
     "as_json",
     is_flag=True,
-    help="A JSON list a line instead of numbers; with -o or --count-only, what it came to as one JSON object.",
+    help="Print a JSON list per line; with -o or --count-only, print the result as one JSON object.",
 )
 @reading_options("lines", "text_column", "kind")
 @click_option(options_of(CountConfig)["bad_utf8"])
@@ -91,10 +91,9 @@ def encode(
     MODEL    an event log, a RUN, or RUN:NAME
     FILE     as SOURCE of `count`; special tokens in the text are ordinary text
 
-    With -o, ids of all documents go into one file, one after another in the order of the files' paths;
-    OUT.offsets.npy says where each document begins (a .parquet file has one row per document), OUT.json of
-    what kind the numbers are and of which model. Safe to stop and to kill: the same command goes on.
-    Without -o, one line per document.
+    With -o, the ids of all documents go into one file, in the order of the files' paths. OUT.offsets.npy says
+    where each document begins (a .parquet file has one row per document). OUT.json names the type of the numbers
+    and the model. You can stop or kill it: the same command continues. Without -o, it prints a line per document.
 
     \b
     example:
@@ -180,13 +179,13 @@ def _tell_warnings(sentences: Sequence[str], dropped: int) -> None:
 @click.command()
 @click.argument("model")
 @click.argument("file", required=False)
-@_dtype_option("Of the numbers in a .bin file. [default: what FILE.json says]")
+@_dtype_option("The type of the numbers in a .bin file. [default: what FILE.json says]")
 @line_option
 def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
-    """Print the text behind ids: lines of numbers or JSON lists (standard input if no FILE is given), or a
-    .npy, .parquet or .bin file that `encode` wrote.
+    """Turn ids back into text.
 
-    Each document ends with a line feed, unless it ends with one itself. Bytes come out as they are.
+    FILE holds lines of numbers or JSON lists, or is a .npy, .parquet or .bin file that `encode` wrote. Without FILE,
+    standard input is read. A line feed is added after each document that does not end with one. Bytes are not changed.
 
     \b
     example:
@@ -228,19 +227,29 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
     help="The format.",
 )
 @click.option(
-    "-o", "--output", required=True, metavar="PATH", help="The file; for gpt2 a folder; for hf either: FOLDER/."
+    "-o",
+    "--output",
+    required=True,
+    metavar="PATH",
+    help="The file to write; for gpt2 a folder; for hf a file, or FOLDER/.",
 )
-@click.option("--vocab-size", metavar="N[,N...]", help="Cut smaller vocabularies; several get the size in their name.")
-@click.option("--verify", metavar="TEXT", help="A SOURCE to encode both ways; prints how far the two are apart.")
+@click.option(
+    "--vocab-size",
+    metavar="N[,N...]",
+    help="Also cut the vocabulary to this size; with several sizes, the size is added to the file name.",
+)
+@click.option("--verify", metavar="TEXT", help="Encode this SOURCE with both, and print how far they differ.")
 @click.option("--strict", is_flag=True, help="Exit 4 unless the export is exact.")
-@click.option("--onto", metavar="OLD", help="hf, tiktoken, gpt2: the file that was extended, and the new tokens.")
-@click.option("--bos", metavar="TOKEN", help="FOLDER/: the special token that begins a text.")
-@click.option("--eos", metavar="TOKEN", help="FOLDER/: the one that ends it.")
-@click.option("--pad", metavar="TOKEN", help="FOLDER/: the one that fills a batch.")
-@click.option("--unk", metavar="TOKEN", help="FOLDER/: the one for what is unknown.")
-@click.option("--add-bos", is_flag=True, help="FOLDER/: encoding puts --bos before every text.")
-@click.option("--add-eos", is_flag=True, help="FOLDER/: encoding puts --eos behind every text.")
-@click.option("--chat-template", metavar="FILE", help="FOLDER/: a Jinja template for conversations.")
+@click.option(
+    "--onto", metavar="OLD", help="For hf, tiktoken, gpt2: write the file that was extended, with the new tokens added."
+)
+@click.option("--bos", metavar="TOKEN", help="For FOLDER/: the special token that begins a text.")
+@click.option("--eos", metavar="TOKEN", help="For FOLDER/: the special token that ends a text.")
+@click.option("--pad", metavar="TOKEN", help="For FOLDER/: the special token that pads a batch.")
+@click.option("--unk", metavar="TOKEN", help="For FOLDER/: the special token for what is unknown.")
+@click.option("--add-bos", is_flag=True, help="For FOLDER/: encoding adds --bos before every text.")
+@click.option("--add-eos", is_flag=True, help="For FOLDER/: encoding adds --eos after every text.")
+@click.option("--chat-template", metavar="FILE", help="For FOLDER/: a Jinja template for conversations.")
 @force_option
 @line_option
 @json_option
@@ -257,25 +266,25 @@ def export(
     as_json: bool,
     **roles: Any,
 ) -> None:
-    """Write MODEL for other programs, and say what they cannot hold.
+    """Write MODEL for other programs, and report what they cannot represent.
 
     \b
-    hf         tokenizer.json, for tokenizers; with -o FOLDER/ all that
-               transformers loads: AutoTokenizer.from_pretrained("FOLDER")
+    hf         tokenizer.json, for tokenizers; with -o FOLDER/ everything that
+               AutoTokenizer.from_pretrained("FOLDER") of transformers loads
     tiktoken   ranks, and a Python file that makes the Encoding
     gpt2       vocab.json and merges.txt in the folder PATH
     boundless  a .model file, version 2, for fastboundlessbpe
     gguf       vocabulary metadata for llama.cpp; needs `pip install gguf`
     sentencepiece
-               a .model; refused with the reason where ids would differ
+               a .model; refused, with the reason, if ids would differ
     events     the event log; parquet: the same as a table
 
-    Roles that are not given go to special tokens of the usual names (<s>, </s>, <|endoftext|>, <pad>, <unk>, ...).
-    Plain BPE without stop words and uw models are exact in hf. Of the others the best form that can be said
-    is written, and what is lost is printed.
+    Roles you do not give go to special tokens with the usual names (<s>, </s>, <|endoftext|>, <pad>, <unk>, ...).
+    In hf, plain BPE without stop words and uw models are exact. For other models, the closest form is written, and
+    what is lost is printed.
 
-    --onto OLD writes OLD again, byte for byte, with the tokens behind its own that MODEL has beyond it. --verify then
-    counts, too, how texts were encoded before and now.
+    --onto OLD writes OLD again, byte for byte, followed by the new tokens of MODEL. --verify then also compares how
+    texts are encoded before and after.
 
     \b
     example:
@@ -318,10 +327,14 @@ def export(
 @click.option(
     "--pattern",
     metavar="NAME|REGEX",
-    help="For tiktoken ranks, which carry none, and GPT-2's files: gpt2 unless given.",
+    help="For tiktoken ranks, which have none, and for GPT-2's files. [default for these: gpt2]",
 )
 @click.option(
-    "--special", "specials", multiple=True, metavar="TOKEN", help="For tiktoken ranks; ids follow the last rank."
+    "--special",
+    "specials",
+    multiple=True,
+    metavar="TOKEN",
+    help="For tiktoken ranks: a special token; their ids follow the last rank.",
 )
 @force_option
 @line_option
@@ -335,12 +348,12 @@ def import_(
     progress: str,
     as_json: bool,
 ) -> None:
-    """Read a vocabulary made elsewhere into an event log, with the same ids.
+    """Convert a vocabulary made elsewhere into an event log, with the same ids.
 
-    FILE is a Hugging Face tokenizer.json (byte-level BPE), GPT-2's vocab.json and merges.txt (either, or their folder),
-    tiktoken ranks, a .model file of fastboundlessbpe, BoundlessBPE, minbpe or BatchBPE, or the Parquet twin of an
-    event log; or hf:NAME (a folder, or a model in Hugging Face's cache) or tiktoken:NAME (as o200k_base). What an
-    event log cannot say is refused, never dropped.
+    FILE is a Hugging Face tokenizer.json (byte-level BPE), GPT-2's vocab.json and merges.txt (either one, or their
+    folder), tiktoken ranks, a .model file of fastboundlessbpe, BoundlessBPE, minbpe or BatchBPE, the Parquet copy of an
+    event log, hf:NAME (a folder, or a model in Hugging Face's cache) or tiktoken:NAME (such as o200k_base). What an
+    event log cannot represent is refused, never dropped.
 
     \b
     example:
@@ -359,21 +372,23 @@ def import_(
 
 @click.command()
 @click.argument("model")
-@click.option("--to", "size", type=Amount(1), required=True, metavar="N", help="How many ids are to be left.")
+@click.option("--to", "size", type=Amount(1), required=True, metavar="N", help="How many ids to keep.")
 @click.option("-o", "--output", required=True, metavar="LOG", help="The event log to write, as SMALL.events.jsonl.")
 @text_option("Keep what this SOURCE uses, instead of what RUN has counted")
 @reading_options("lines", "text_column")
-@click.option("--map", "id_map", metavar="FILE.json", help="Also write which new id each old one has.")
-@click.option("--keep-ids", is_flag=True, help="Every id stays; those of tokens that leave are free, as --reserve has.")
+@click.option("--map", "id_map", metavar="FILE.json", help="Also write the new id of each old one.")
+@click.option(
+    "--keep-ids", is_flag=True, help="Keep all ids; those of removed tokens become free, like those of --reserve."
+)
 @force_option
 @resource_options
 @line_option
 @json_option
 def prune(model: str, size: int, output: str, resources: Resources, progress: str, as_json: bool, **given: Any) -> None:
-    """Make a vocabulary smaller: the learned tokens that are used least leave, the others stay what they are.
+    """Make a vocabulary smaller by removing the learned tokens that are used least.
 
-    Only a token that no other one is made of can leave, so encoding stays well defined; its uses go to its parts. Ids
-    are numbered anew, or stay with --keep-ids. It says what bytes per token were, and are.
+    Only tokens that no other token is made of are removed; their parts are used instead. Ids are renumbered, unless
+    you give --keep-ids. It prints bytes per token before and after.
 
     \b
     example:
@@ -399,15 +414,15 @@ def _bytes_per_token(before: float | None, after: float | None) -> str:
 @click.argument("model")
 @text_option("Measure on this SOURCE, instead of what RUN has counted")
 @reading_options("lines", "text_column")
-@click.option("--top", type=Amount(0), default=20, show_default=True, metavar="N", help="How many to show.")
+@click.option("--top", type=Amount(0), default=20, show_default=True, metavar="N", help="How many tokens to show.")
 @resource_options
 @line_option
 @json_option
 def extend_report(model: str, top: int, resources: Resources, progress: str, as_json: bool, **given: Any) -> None:
-    """Say what a vocabulary gained by `train --extend`: bytes per token before and after, and the new tokens.
+    """Show what `train --extend` gained: bytes per token before and after, and the new tokens that save most.
 
-    A line for each of those that save most: its id, how many tokens less there are because of it, how often it is used,
-    the old ids that it is made of (a new row of an embedding matrix may begin as their mean), its text.
+    Each line has the id of a token, how many tokens it saves, how often it is used, the old ids it is made of (a new
+    row of an embedding matrix may start as their mean), and its text.
 
     \b
     example:

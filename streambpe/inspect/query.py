@@ -9,10 +9,9 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, Unpack, cast
+from typing import TYPE_CHECKING, Any, TextIO, Unpack
 
 import duckdb
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -30,6 +29,8 @@ from streambpe.store.run import Run
 from streambpe.store.sqlfiles import described, draw_query, file_damaged, run_query, run_sql, says_damaged
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from streambpe.keywords import LimitKeywords
 
 FILE_FORMS = ("csv", "json", "jsonl", "parquet")
@@ -147,9 +148,10 @@ def sql(
     with _sealed(run, name, files, bounds, ends=False) as con:
         for statement in statements[:-1]:
             con.execute(statement.query)
-        rows = con.sql(statements[-1].query).to_arrow_reader(_ROWS_AT_ONCE)
-        refuse_equal_names(rows.schema.names)
-        return cast(pl.DataFrame, pl.from_arrow(rows.read_all()))
+        rows = con.sql(statements[-1].query)
+        refuse_equal_names(rows.columns)
+        frame: pl.DataFrame = rows.pl()
+        return frame
 
 
 def _asked(query: str, files: bool) -> list[duckdb.Statement]:

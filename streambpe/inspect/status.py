@@ -41,7 +41,7 @@ def status_rows(status: RunStatus) -> dict[str, str]:
     speed, took = f"{amount(status['per_second'])} a second", f"{clock(status['seconds'])} so far"
     memory = format_size(status["memory_bytes"]) + (f" of {format_size(limit)}" if limit else "")
     if status["state"] == "running":
-        speed += f", {amount(status['recent_per_second'])} of late"
+        speed += f", {amount(status['recent_per_second'])} recently"
         took += f", {describe_range(*left)} left" if left else ""
     rows = {
         status["unit"]: amount(status["done"]) + (f" of {amount(total)}" if total else ""),

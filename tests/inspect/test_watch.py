@@ -226,7 +226,7 @@ def test_time_left_is_a_range_over_the_speeds_seen(monkeypatch):
         now[0] = float(second)
         meter.done += 2 if second <= 60 else 8
         status = meter.snapshot("running")
-    # since the start 4.4 a second, of late 8
+    # since the start 4.4 a second, recently 8
     left = 1000 - meter.done
     assert meter.done == 60 * 2 + 40 * 8
     low, high = status["eta_range_seconds"]

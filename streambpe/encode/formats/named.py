@@ -51,7 +51,7 @@ def log_of_encoding(name: str) -> EventLog:
     except _Absent:
         fetch = f"import tiktoken; tiktoken.get_encoding('{wanted}')"
         raise ModelError(
-            f"{name}: tiktoken has not got it in its cache, and nothing is downloaded unasked. "
+            f"{name}: it is not in tiktoken's cache, and nothing is downloaded without being asked. "
             f'`python -c "{fetch}"` fetches it.'
         ) from None
     except Exception as why:  # an unknown name, a plugin that fails in a way of its own
