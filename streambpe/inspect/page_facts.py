@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Mapping, Sequence, Set
 from datetime import UTC, datetime
 from typing import Any, TypedDict
 
@@ -112,11 +113,17 @@ def gather(
     return facts
 
 
+def _within(paths: Set[str]) -> Set[str]:
+    """The paths of files as they are called in the folder that holds all of them: a page may be given away."""
+    files = {path for path in paths if os.path.isabs(path)}
+    return (paths - files) | {os.path.relpath(path, os.path.commonpath(map(os.path.dirname, files))) for path in files}
+
+
 def _head(con: duckdb.DuckDBPyConnection, run: Run, name: str, known: Mapping[str, str]) -> list[tuple[str, str]]:
     """What was learned, from what, when and by which version."""
     config = json.loads(known["config"])
     options, counted = config["config"], dict(run_sql(con, "get_run"))
-    sources = sorted({harmless(path) for path, *_ in run_sql(con, "list_stretches")})
+    sources = sorted({harmless(path) for path in _within({path for path, *_ in run_sql(con, "list_stretches")})})
     more = len(sources) - LISTED
     written = []
     path = log_path(run, name)

@@ -20,7 +20,7 @@ from streambpe.count_config import SourceOptions
 from streambpe.encode import tokenizer as of_tokenizers
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.inspect import curves
+from streambpe.inspect import curves, page_facts
 from streambpe.inspect.charts import Series, line_chart, linear_ticks, log_ticks, short, thinned
 from streambpe.inspect.curves import choose_stops, growth, uses_in_parts, uses_in_texts
 from streambpe.inspect.page import render, report
@@ -36,7 +36,7 @@ from streambpe.train.commands import train
 from streambpe.train.trainer import Trainer
 from tests.inspect.browser import Browser, needs_chromium
 from tests.runs import SMALL, cli, log_of, rows, text_run
-from tests.samples import natural_text
+from tests.samples import natural_text, written
 from tests.trained import DOCUMENTS, trained
 
 TEXT = natural_text(8, 20_000) + "</script><b>&amp; " * 40
@@ -411,3 +411,17 @@ def test_several_runs_on_the_same_axes(run, made, tmp_path):
     assert "<h1>run and other</h1>" in page
     assert "--name is for one RUN" in cli("report", run, other, "--name", "x", expect=2).stderr
     assert "at most 6" in cli("report", *[run] * 7, "-o", tmp_path / "r.html", expect=2).stderr
+
+
+def test_a_page_names_no_folder_of_the_machine(tmp_path):
+    """Files are named from the folder that holds all of them; what is no path stays."""
+    (tmp_path / "secret/deep").mkdir(parents=True)
+    for name in ("a.txt", "deep/b.txt"):
+        written(tmp_path / "secret" / name, "some words of text")
+    train(tmp_path / "run", [str(tmp_path / "secret")], vocab_size=260)
+    report(tmp_path / "run", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "a.txt, deep/b.txt" in page
+    assert "secret" not in page
+    assert str(tmp_path) not in page
+    assert page_facts._within({"-", "s3://bucket/a", "/x/y/a", "/x/z/b"}) == {"-", "s3://bucket/a", "y/a", "z/b"}
