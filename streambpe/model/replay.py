@@ -1,6 +1,6 @@
 """What the events of a log come to: which tokens live, with which ids, and which events merge, delete and join them.
 
-How a text is encoded by replaying them is told in docs/encode.md; the core does it (core/encode.h), and
+How a text is encoded by replaying them is told in docs/event-log.md; the core does it (core/encode.h), and
 tests/oracles/replay.py is the slow judge of it.
 
 Log ids are what events speak of. Model ids, the dense numbers encoders hand out, cover the
