@@ -84,41 +84,6 @@ class LearnKeywords(LimitKeywords, total=False):
     token_order: Literal["latest-birth", "first-birth"] | None
     specials_first: bool | None
 
-class TrainKeywords(CountKeywords, total=False):
+class TrainKeywords(CountKeywords, LearnKeywords, total=False):
     """Those of `train`."""
 
-    vocab_size: int | None
-    encoding: Literal["bytes", "chars", "script"] | None
-    coverage: str | float | Path | None
-    whole_characters: bool | None
-    alphabet: Literal["gpt2", "bytes", "bytes1", "utf8", "seen"] | None
-    ties: Literal["ids", "bytes"] | None
-    overlaps: Literal["all", "disjoint"] | None
-    batch: Literal["exact", "1", "paper"] | None
-    cap_divisor: int | None
-    max_batch: int | None
-    min_frequency: int | None
-    max_token_length: int | None
-    stop_list: int | None
-    freq_cutoff: int | None
-    specials: Mapping[str, object] | Iterable[str] | None
-    reserve: int | None
-    count_specials: bool | None
-    block_tokens: Mapping[str, object] | Iterable[str] | None
-    weights: Mapping[str, object] | Iterable[str] | None
-    balance: bool | None
-    balance_ratios: Mapping[str, object] | Iterable[str] | None
-    balance_from: int | None
-    balance_window: int | None
-    balance_alpha: str | float | Path | None
-    tau: str | float | Path | None
-    delete_to: Literal["bytes", "walk"] | None
-    delete_test: Literal["before", "after"] | None
-    superwords: Literal["none", "boundless", "superbpe", "uw"] | None
-    transition: int | None
-    superword_pattern: str | float | Path | None
-    stage2_pattern: str | float | Path | None
-    max_superword_words: int | None
-    forbid: str | float | Path | None
-    token_order: Literal["latest-birth", "first-birth"] | None
-    specials_first: bool | None

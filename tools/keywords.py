@@ -53,7 +53,7 @@ def stub() -> str:
         *lines_of("ReadKeywords", "LimitKeywords", "How texts are read.", reading[:3]),
         *lines_of("CountKeywords", "ReadKeywords, JobKeywords", "Those of `count`.", counting),
         *lines_of("LearnKeywords", "LimitKeywords", "Those of learning alone.", options_of(TrainConfig).values()),
-        *lines_of("TrainKeywords", "CountKeywords", "Those of `train`.", options_of(TrainConfig).values()),
+        *lines_of("TrainKeywords", "CountKeywords, LearnKeywords", "Those of `train`.", []),
     ]
     return "\n".join(lines) + "\n"
 
