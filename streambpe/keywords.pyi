@@ -86,4 +86,3 @@ class LearnKeywords(LimitKeywords, total=False):
 
 class TrainKeywords(CountKeywords, LearnKeywords, total=False):
     """Those of `train`."""
-

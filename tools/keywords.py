@@ -34,7 +34,7 @@ def kind_of(option: Option) -> str:
 def lines_of(name: str, base: str, told: str, options: Iterable[Option]) -> list[str]:
     """One class."""
     fields = [f"    {option.name}: {kind_of(option)}" for option in options]
-    return ["", f"class {name}({base}, total=False):", f'    """{told}"""', "", *fields]
+    return ["", f"class {name}({base}, total=False):", f'    """{told}"""', *([""] if fields else []), *fields]
 
 
 def stub() -> str:
