@@ -15,11 +15,12 @@ from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig, Counting, SourceOptions
 from streambpe.errors import UsageError
 from streambpe.options import Option, fitting, options_of
-from streambpe.resources import LIMIT_OPTIONS, RESOURCE_OPTIONS, Resources
+from streambpe.resources import LIMIT_OPTIONS, RESOURCE_OPTIONS, ResourceFacts, Resources
 
 _LEARNING, _SPLITTING, _READING = (
     list(options_of(holder).values()) for holder in (TrainConfig, CountConfig, SourceOptions)
 )
+READING_OPTIONS = [option for option in _READING if option.name in ("lines", "text_column", "kind")]
 
 
 def split_arguments(
@@ -27,12 +28,13 @@ def split_arguments(
     counting: Counting | Mapping[str, Any] | None,
     resources: Resources | None,
     function: str = "train",
+    limiting: list[Option] = RESOURCE_OPTIONS,
 ) -> tuple[dict[str, Any], Counting, Resources]:
-    """(options of learning, how to count, what may be used) of the keywords of `train`, where None and () mean nothing.
+    """(options of learning, how to count, what may be used) of the keywords of a function; None and () mean nothing.
 
     `counting` and `resources` are the same as objects; what is said in both ways, and an unknown keyword, is an error.
     """
-    learning, splitting, reading, limits = _split(function, given, _LEARNING, _SPLITTING, _READING, RESOURCE_OPTIONS)
+    learning, splitting, reading, limits = _split(function, given, _LEARNING, _SPLITTING, _READING, limiting)
     _refuse_twice({**splitting, **reading}, counting, "counting: say how to count once")
     how = {**reading, "options": splitting} if counting is None else counting
     return learning, Counting.of(how), _resources(limits, resources)
@@ -66,17 +68,21 @@ def split_reading_arguments(
     function: str, given: Mapping[str, Any], how: SourceOptions | None, resources: Resources | None
 ) -> tuple[SourceOptions, Resources]:
     """(how texts are read, what may be used) of the keywords of a function that reads; `how`, `resources`: the same."""
-    reading, limits = _split(function, given, _READING[:3], LIMIT_OPTIONS)
+    reading, limits = _split(function, given, READING_OPTIONS, LIMIT_OPTIONS)
     _refuse_twice(reading, how, "how: say once how the texts are read")
     return SourceOptions(**reading) if how is None else how, _resources(limits, resources)
 
 
 def split_limits(
-    function: str, given: Mapping[str, Any], resources: Resources | None, options: list[Option] = LIMIT_OPTIONS
+    function: str,
+    given: Mapping[str, Any],
+    resources: Resources | None,
+    options: list[Option] = LIMIT_OPTIONS,
+    before: ResourceFacts | None = None,
 ) -> Resources:
-    """What a function may use, of the keywords of one that has no other `options`."""
+    """What a function may use, of keywords that are these `options` alone; `before`: what its job had until now."""
     (limits,) = _split(function, given, options)
-    return _resources(limits, resources)
+    return _resources(limits, resources, before)
 
 
 def _split(function: str, given: Mapping[str, Any], *parts: list[Option]) -> list[dict[str, Any]]:
@@ -102,6 +108,8 @@ def _refuse_twice(given: Mapping[str, Any], same: object, what: str) -> None:
         raise UsageError(f"{', '.join(given)} and {what}. Leave one of the two out.")
 
 
-def _resources(limits: Mapping[str, Any], resources: Resources | None) -> Resources:
+def _resources(
+    limits: Mapping[str, Any], resources: Resources | None, before: ResourceFacts | None = None
+) -> Resources:
     _refuse_twice(limits, resources, "resources: say once what may be used")
-    return Resources.from_options(**limits) if resources is None else resources
+    return Resources.resumed(before, limits) if resources is None else resources

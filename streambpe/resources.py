@@ -16,8 +16,8 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
@@ -179,6 +179,16 @@ class Resources:
         temp_dir = Path(facts["temp_dir"]) if facts["temp_dir"] else None
         return cls(**{**facts, "memory_bytes": memory_bytes, "threads": threads, "temp_dir": temp_dir})
 
+    @classmethod
+    def resumed(cls, before: ResourceFacts | None, given: Mapping[str, Any]) -> Resources:
+        """Of options as people write them; those that are not given are what the job had `before`, if it had any."""
+        if not before:
+            return cls.from_options(**given)
+        asked = cls.from_options(**{"engine": before["engine"], **given})
+        fields = zip(options_of(Resources), RESOURCE_OPTIONS, strict=True)
+        taken = [name for name, option in fields if option.name in given] + ["address"] * (asked.engine != "ray")
+        return replace(cls.from_facts(before), **{name: getattr(asked, name) for name in taken})
+
     def check_superwords(self, superwords: str) -> None:
         """Refuse superwords where they would not fit, before anything is read."""
         if superwords != "none" and self.memory_bytes < SMALLEST_SUPERWORDS_BYTES:
@@ -190,7 +200,8 @@ RESOURCE_OPTIONS = [  # by the names of their flags, which take sizes as people 
     structs.replace(known, name=known.key.replace("-", "_")) for known in options_of(Resources).values()
 ]
 LIMIT_OPTIONS = [option for option in RESOURCE_OPTIONS if option.name in ("memory", "threads", "temp_dir")]
-ENCODING_OPTIONS = [option for option in RESOURCE_OPTIONS if option.name not in ("learner", "max_disk")]
+JOB_OPTIONS = [option for option in RESOURCE_OPTIONS if option.name != "learner"]
+PLANNING_OPTIONS = [option for option in JOB_OPTIONS if option.name != "max_disk"]  # of what leaves no RUN
 
 
 def most_threads() -> int:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from streambpe.arguments import READING_OPTIONS
 from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig, SourceOptions
 from streambpe.options import Option, options_of
-from streambpe.resources import ENCODING_OPTIONS, LIMIT_OPTIONS, RESOURCE_OPTIONS
+from streambpe.resources import LIMIT_OPTIONS, PLANNING_OPTIONS, RESOURCE_OPTIONS
 
 TARGET = Path(__file__).parents[1] / "streambpe" / "keywords.pyi"
 
@@ -39,9 +40,10 @@ def lines_of(name: str, base: str, told: str, options: Iterable[Option]) -> list
 
 def stub() -> str:
     """The whole file."""
-    reading, named = list(options_of(SourceOptions).values()), {option.name: option for option in RESOURCE_OPTIONS}
-    job = [option for option in ENCODING_OPTIONS if option not in LIMIT_OPTIONS]
-    counting = [named["max_disk"], named["learner"], *reading[3:], *options_of(CountConfig).values()]
+    grouping = [option for option in options_of(SourceOptions).values() if option not in READING_OPTIONS]
+    named = {option.name: option for option in RESOURCE_OPTIONS}
+    job = [option for option in PLANNING_OPTIONS if option not in LIMIT_OPTIONS]
+    counting = [named["max_disk"], named["learner"], *grouping, *options_of(CountConfig).values()]
     lines = [
         '"""The keywords of the functions; made by tools/keywords.py."""',
         "",
@@ -50,7 +52,7 @@ def stub() -> str:
         "from typing import Literal, TypedDict",
         *lines_of("LimitKeywords", "TypedDict", "What every function may use.", LIMIT_OPTIONS),
         *lines_of("JobKeywords", "LimitKeywords", "What a job may use.", job),
-        *lines_of("ReadKeywords", "LimitKeywords", "How texts are read.", reading[:3]),
+        *lines_of("ReadKeywords", "LimitKeywords", "How texts are read.", READING_OPTIONS),
         *lines_of("CountKeywords", "ReadKeywords, JobKeywords", "Those of `count`.", counting),
         *lines_of("LearnKeywords", "LimitKeywords", "Those of learning alone.", options_of(TrainConfig).values()),
         *lines_of("TrainKeywords", "CountKeywords, LearnKeywords", "Those of `train`.", []),

@@ -12,7 +12,6 @@ import click
 from streambpe.cli.help import PanelCommand, panel_option
 from streambpe.cli.naming import named_run, whole_run
 from streambpe.cli.options import (
-    JOB_OPTIONS,
     Amount,
     Seconds,
     as_option,
@@ -36,9 +35,9 @@ from streambpe.cli.told import corpus_told, json_option, say, tell, tell_counts,
 from streambpe.errors import UsageError
 from streambpe.plurals import counted
 from streambpe.progress import Meter, reporting
+from streambpe.resources import JOB_OPTIONS
 
 if TYPE_CHECKING:
-    from streambpe.config import TrainConfig
     from streambpe.count_config import Counting
     from streambpe.resources import Resources
     from streambpe.train.request import Request
@@ -210,15 +209,6 @@ def _refuse_together(options: dict[str, str | None], why: str) -> None:
         raise UsageError(f"{given[0]} and {given[1]}: {why}. Leave one of the two out.")
 
 
-def _config_of(learning: dict[str, Any]) -> tuple[str, TrainConfig]:
-    """(--like, the options of a training) for a command that has no RUN whose training goes on."""
-    from streambpe.config import TrainConfig
-
-    like = learning.pop("like") or "hf"
-    config = TrainConfig.from_options(like, **learning)
-    return like, config
-
-
 @click.command(cls=PanelCommand)
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @train_options
@@ -258,7 +248,7 @@ def plan(
     from streambpe.resources import parse_size
 
     _refuse_together({"--as": as_model, "--like": learning["like"]}, "each sets what is not given")
-    like, config = _config_of(learning)
+    learning["like"] = learning["like"] or "hf"
     from streambpe.inspect.plan import plan as make_plan
     from streambpe.inspect.plan import print_plan
 
@@ -266,13 +256,12 @@ def plan(
     with stop_on_signals() as stop, reporting(meter, progress):
         made = make_plan(
             sources,
-            config,
-            like=like,
             counting=counting,
             resources=resources,
             rehearse_bytes=parse_size(rehearse, "--rehearse"),
             stop=stop,
             meter=meter,
+            **learning,
         )
     if as_json:
         tell_json(made, indent=1)
@@ -372,7 +361,7 @@ def merge_counts(run: str, runs: tuple[str, ...], resources: Resources, progress
     type=click.Choice(["documents", "share"]),
     default="documents",
     show_default=True,
-    help="Draw documents, whose sources are read again, or chunks, drawn from the counts.",
+    help="Draw documents (their sources are read again), or chunks (from the counts).",
 )
 @panel_option(
     "Most used",
@@ -420,17 +409,16 @@ def converge(
     from streambpe.inspect.converge import converge as compare
     from streambpe.inspect.converge import print_convergence
 
-    like, config = _config_of(learning)
+    learning["like"] = learning["like"] or "hf"
     meter = Meter("drawing prefixes", memory_limit=resources.memory_bytes)
     with stop_on_signals() as stop, reporting(meter, progress):
         found = compare(
             whole_run(run),
-            config,
             resources=resources,
             stop=stop,
             on_step=lambda what: say(f"learning from {what}"),
-            like=like,
             meter=meter,
+            **learning,
             **given,
         )
     if as_json:

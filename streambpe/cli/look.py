@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 def status(run: str, as_json: bool) -> None:
     """Show what RUN is doing, or did last. Reads one small file and never disturbs the run.
 
-    The time left is a range, from the fastest and the slowest of the average and the recent speed.
+    The time left is a range: one end is for the average speed so far, the other for the recent speed.
 
     \b
     example:

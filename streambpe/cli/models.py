@@ -236,7 +236,7 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
 @click.option(
     "--vocab-size",
     metavar="N[,N...]",
-    help="Also cut the vocabulary to this size; with several sizes, the size is added to the file name.",
+    help="Cut the vocabulary to this size; with several sizes, each file has the size in its name.",
 )
 @click.option("--verify", metavar="TEXT", help="Encode this SOURCE with both, and print how far they differ.")
 @click.option("--strict", is_flag=True, help="Exit 4 unless the export is exact.")
@@ -334,7 +334,7 @@ def export(
     "specials",
     multiple=True,
     metavar="TOKEN",
-    help="For tiktoken ranks: a special token; their ids follow the last rank.",
+    help="A special token, for tiktoken ranks. The ids follow the last rank.",
 )
 @force_option
 @line_option

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 import click
@@ -18,8 +17,9 @@ from streambpe.config import LIKE_OPTION, TrainConfig
 from streambpe.count_config import CountConfig, Counting, SourceOptions
 from streambpe.options import MOST, Option, options_of, parse_amount, refuse_no_text
 from streambpe.resources import (
-    ENCODING_OPTIONS,
+    JOB_OPTIONS,
     LIMIT_OPTIONS,
+    PLANNING_OPTIONS,
     RESOURCE_OPTIONS,
     ResourceFacts,
     Resources,
@@ -113,20 +113,12 @@ def open_resources(before: ResourceFacts | None = None, **limits: Any) -> Resour
     `before`: what a job had until now; options that are not given are taken from it.
     """
     given = {name: value for name, value in limits.items() if value is not None}
-    if before:
-        given = {"engine": before["engine"], **given}
-    resources = Resources.from_options(**given)
-    if before:
-        held = Resources.from_facts(before)
-        fields = zip(options_of(Resources), RESOURCE_OPTIONS, strict=True)
-        taken = [name for name, option in fields if option.name in given]
-        taken += ["address"] * (resources.engine != "ray")
-        if "memory" not in given and held.memory_bytes < before["memory_bytes"]:
-            say(
-                f"it had --memory {format_size(before['memory_bytes'])}, which this machine does not have: going on "
-                f"with {format_size(held.memory_bytes)}",
-            )
-        resources = replace(held, **{name: getattr(resources, name) for name in taken})
+    resources = Resources.resumed(before, given)
+    if before and "memory" not in given and resources.memory_bytes < before["memory_bytes"]:
+        say(
+            f"it had --memory {format_size(before['memory_bytes'])}, which this machine does not have: going on "
+            f"with {format_size(resources.memory_bytes)}",
+        )
     click.get_current_context().with_resource(keeper.watching(resources.memory_bytes))
     os.environ.setdefault("POLARS_MAX_THREADS", str(resources.threads))
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads would spin while they wait for matrices
@@ -139,10 +131,9 @@ def _open_for_query(**limits: Any) -> Resources:
     return open_resources(**{"memory": "256MB", "threads": 2, **given})
 
 
-JOB_OPTIONS = [option for option in RESOURCE_OPTIONS if option.name != "learner"]
 resource_options = handed_over("resources", open_resources, LIMIT_OPTIONS)
 # For a command that reads sources and leaves no RUN, one whose RUN may grow large, and one that learns in it:
-planning_options = handed_over("resources", open_resources, ENCODING_OPTIONS)
+planning_options = handed_over("resources", open_resources, PLANNING_OPTIONS)
 job_options = handed_over("resources", open_resources, JOB_OPTIONS)
 learning_job_options = handed_over("resources", open_resources, RESOURCE_OPTIONS)
 query_options = handed_over(

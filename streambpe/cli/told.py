@@ -113,7 +113,7 @@ def tell_training(result: TrainResult, as_json: bool) -> None:
     if result.skipped:
         say("learned before; nothing to do.")
     if not result.reached:
-        say("No pair is left that occurs --min-frequency times: the vocabulary is smaller than asked for.")
+        say("no pair is left that occurs --min-frequency times: the vocabulary is smaller than asked for.")
     if not result.folded:
         say(
             "the vocabulary is written; state.duckdb is held by another process, so its tables are behind: "

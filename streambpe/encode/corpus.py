@@ -61,7 +61,7 @@ from streambpe.model.eventlog import events_digest, header_line
 from streambpe.outputs import not_written, refuse_existing, whole_output
 from streambpe.plurals import counted
 from streambpe.progress import Meter
-from streambpe.resources import ENCODING_OPTIONS, Resources
+from streambpe.resources import PLANNING_OPTIONS, Resources
 from streambpe.runners.attempts import remove_place
 from streambpe.sources.decode import block_text
 from streambpe.sources.find import Named, find_sources
@@ -194,7 +194,7 @@ def encode_corpus(
     many ids instead of one, or files of about that size ("500MB"), and an index (encode/shards.py); validation stays
     one file. meter: told how far it is.
     """
-    path, resources = Path(output), split_limits("encode_corpus", limits, resources, ENCODING_OPTIONS)
+    path, resources = Path(output), split_limits("encode_corpus", limits, resources, PLANNING_OPTIONS)
     tokenizer = model if isinstance(model, Tokenizer) else Tokenizer(model)
     share = None if validation is None else parse_share(validation)
     wanted = None if shards is None else Shards.parse(shards)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from html import escape
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from streambpe.arguments import split_reading_arguments
@@ -105,7 +105,7 @@ def render(facts: Facts, playground: str = "") -> str:
 <aside aria-label="Not in this page">
 {lines}
 </aside>
-<footer>Made by streambpe from {escape(PurePath(facts["run"]).name)}{_digest(facts)}</footer>
+<footer>Made by streambpe from {escape(facts["run"])}{_digest(facts)}</footer>
 <div id="tip" hidden></div>
 <script type="text/plain" id="facts">{data}</script>
 <script>

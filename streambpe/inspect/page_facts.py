@@ -77,7 +77,7 @@ def gather(
         events = run_sql(con, "list_event_counts")
         config = json.loads(known["config"])["config"]
         facts: Facts = {
-            "run": harmless(str(run.path)),
+            "run": harmless(run.path.absolute().name),
             "training": name,
             "state": known.get("state", "unfinished"),
             "sha256": known.get("sha256"),
@@ -116,6 +116,8 @@ def gather(
 def _within(paths: Set[str]) -> Set[str]:
     """The paths of files as they are called in the folder that holds all of them: a page may be given away."""
     files = {path for path in paths if os.path.isabs(path)}
+    if len({os.path.splitdrive(path)[0] for path in files}) > 1:  # of Windows: no folder holds them all
+        return paths
     return (paths - files) | {os.path.relpath(path, os.path.commonpath(map(os.path.dirname, files))) for path in files}
 
 

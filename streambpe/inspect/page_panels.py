@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from pathlib import PurePath
 from typing import Any
 
 import msgspec
@@ -51,8 +50,7 @@ def picture(
 
 def label(facts: Facts) -> str:
     """What a run is called on the page."""
-    name = PurePath(facts["run"]).name
-    return name if facts["training"] == "main" else f"{name}:{facts['training']}"
+    return facts["run"] if facts["training"] == "main" else f"{facts['run']}:{facts['training']}"
 
 
 def panels(facts: Facts) -> list[Panel]:

@@ -31,7 +31,14 @@ from streambpe.inspect.rehearsal import Rehearsal, rehearse
 from streambpe.inspect.sample import SUBSETS, draw_windows, sample_path, writing_sample
 from streambpe.plurals import counted
 from streambpe.progress import Meter, clock
-from streambpe.resources import SMALLEST_MEMORY_BYTES, SMALLEST_SUPERWORDS_BYTES, Resources, format_size, release_memory
+from streambpe.resources import (
+    PLANNING_OPTIONS,
+    SMALLEST_MEMORY_BYTES,
+    SMALLEST_SUPERWORDS_BYTES,
+    Resources,
+    format_size,
+    release_memory,
+)
 from streambpe.runners.ray import refuse_missing_engine, workers_on
 from streambpe.sources.decode import block_text, naming_documents
 from streambpe.sources.find import find_sources
@@ -89,7 +96,7 @@ def plan(
     **given: Unpack[TrainKeywords],
 ) -> Plan:
     """Forecast a training of these sources; writes only to a temporary folder. `meter` is told how far it is."""
-    learning, asked, resources = split_arguments(given, counting, resources, "plan")
+    learning, asked, resources = split_arguments(given, counting, resources, "plan", PLANNING_OPTIONS)
     config = config_of(learning, config, like)
     stop, meter = stop or threading.Event(), meter or Meter("sampling")
     resources.check_superwords(config.superwords)

@@ -140,7 +140,10 @@ def sql(
     resources: Resources | None = None,
     **limits: Unpack[LimitKeywords],
 ) -> pl.DataFrame:
-    """The rows of a query as a frame of Polars, all in memory; `query`, `name` and `files` as for print_query."""
+    """The rows of a query as a frame of Polars; `query`, `name` and `files` as for print_query.
+
+    `memory` is the limit of DuckDB. The frame comes on top of it, so limit a query that gives many rows.
+    """
     bounds, statements = split_limits("sql", limits, resources), _asked(query, files)
     _refuse_several(statements, "A frame")
     if not returns_rows(statements[-1]):

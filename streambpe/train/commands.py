@@ -20,7 +20,7 @@ from streambpe.failpoints import failpoint
 from streambpe.files import content_of, put_content
 from streambpe.model.eventlog import EventLog
 from streambpe.progress import refuse_mode
-from streambpe.resources import RESOURCE_OPTIONS, Resources
+from streambpe.resources import JOB_OPTIONS, Resources
 from streambpe.runners.ray import one_ray, refuse_missing_engine
 from streambpe.sources.find import Named, as_given
 from streambpe.sources.source import Source
@@ -126,18 +126,14 @@ def resume(
     """Go on with the last `train` or `count` of a run, or with the training called `name`, wherever it was stopped or
     killed.
 
-    Without `resources` it uses those it had before.
+    It uses the resources it had before, except for those that are given.
     """
     folder = Run(run)
     name, before = find_work(folder, name)
-    if limits:
-        resources = split_limits("resume", limits, resources, RESOURCE_OPTIONS)
-    elif resources is None and before:
-        resources = Resources.from_facts(before)
+    resources = split_limits("resume", limits, resources, JOB_OPTIONS, before)
     if name is None:
         return resume_count(folder.path, resources=resources, progress=progress, stop=stop)
     name, job = find_job(folder, name)
-    resources = resources or Resources.from_options()
     resources.check_superwords(job.config.superwords)
     refuse_missing_engine(resources.engine)
     if not job.counted and job.streams:

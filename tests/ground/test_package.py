@@ -132,6 +132,7 @@ def test_keywords_that_a_function_does_not_have_are_named(tmp_path):
         (lambda: streambpe.evaluate("m", "t", lins=True), r"evaluate\(\) has no argument 'lins'. Is 'lines' meant\?"),
         (lambda: streambpe.sql("r", "q", engine="ray"), r"sql\(\) has no argument 'engine'"),
         (lambda: streambpe.plan(["x"], vocabsize=3), r"plan\(\) has no argument 'vocabsize'. Is 'vocab_size' meant\?"),
+        (lambda: streambpe.plan(["x"], max_disk="1GB"), r"plan\(\) has no argument 'max_disk'"),
         (lambda: streambpe.converge("r", pattern="gpt2"), r"converge\(\) has no argument 'pattern'"),
         (
             lambda: streambpe.encode_corpus("m", "t", "o.npy", max_disk="1GB"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from streambpe.errors import Stopped
 from streambpe.resources import Resources, most_threads, parse_size
 from streambpe.store.database import open_store
 from streambpe.train import trainer
-from streambpe.train.commands import train
+from streambpe.train.commands import resume, train
 from tests.runs import SMALL, cli, text_run
 
 TEXT = "the cat and the dog, the end of the day and the cat\n" * 40
@@ -120,6 +121,20 @@ def test_a_run_of_a_larger_machine_is_resumed_with_what_this_one_has(learned, tm
     again = cli("resume", run, "--memory", "300MB", "--threads", "1")
     assert "it had" not in again.stderr
     assert [(r.memory_bytes, r.threads) for r in seen[1:]] == [(300 * 10**6, 1)]
+
+
+def test_what_resume_is_given_goes_over_what_the_job_had(tmp_path, monkeypatch):
+    """And only that, and only for that call: by the function as by the command."""
+    before = Resources(500 * 10**6, 2, engine="threads", max_disk_bytes=10**10, document_seconds=7)
+    run = text_run(tmp_path / "run", TEXT)
+    seen: list[Resources] = []
+    train(run, resources=before, vocab_size=262, name="limited")
+    monkeypatch.setattr(trainer.Trainer, "__init__", noting(trainer.Trainer.__init__, seen))
+    resume(run, name="limited", memory="300MB")
+    cli("resume", run, "--name", "limited", "--memory", "300MB")
+    assert seen == [replace(before, memory_bytes=300 * 10**6)] * 2
+    resume(run, name="limited")
+    assert seen[2:] == [before]
 
 
 def noting(make, seen: list[Resources]):
