@@ -64,7 +64,7 @@ _MARK = bytes([DOCUMENT_END])
 _TASKS_A_WORKER = 8
 _MOST_PARTS = 16  # of a task
 _PLACE_BYTES = 200  # of a part's place, at the peak (226 was the most, with libraries loaded)
-_PLACE_SECONDS = 0.5e-6  # of a processor, for each place: docs/scale.md
+_PLACE_SECONDS = 0.5e-6  # of a processor, for each place: benchmarks/task_costs.py measures it
 
 
 @dataclass
