@@ -57,7 +57,7 @@ class Joins:
     def told(self) -> str:
         """In a sentence."""
         else_ = (
-            "no text differs otherwise" if not self.otherwise else f"{self.otherwise:,} texts differ by more than joins"
+            "nothing else differs" if not self.otherwise else f"{self.otherwise:,} texts differ in other ways"
         )
         return (
             f"{self.shorter:,} of {self.texts:,} texts are shorter, {self.ids_before:,} ids before and {self.ids:,} "

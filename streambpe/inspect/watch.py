@@ -84,7 +84,7 @@ def watch(
         view.run.refuse_missing()
     if not once and not view.run.status_file.exists():
         with console.status(
-            f"waiting for {escape(harmless(str(run)))}: nothing runs there yet (Ctrl-C ends the waiting)"
+            f"waiting for {escape(harmless(str(run)))}: nothing runs there yet (Ctrl-C stops waiting)"
         ):
             while not view.run.status_file.exists():
                 time.sleep(every)

@@ -149,5 +149,5 @@ def _checked_rows(rows: Iterable[list[Any]], source: Source, first_line: int) ->
                 f"Nothing of it was counted."
             ) from None
         if n < 0 or n > MAX_COUNT:
-            raise SourceError(f"{source.path} row {number}: {n} is no 64-bit count. Nothing of it was counted.")
+            raise SourceError(f"{source.path} row {number}: {n} is not a 64-bit count. Nothing of it was counted.")
         yield chunk, n

@@ -88,7 +88,7 @@ def _kind(spans: Sequence[Span], value: str, asked: Counting) -> str:
 
 def _counts(spans: Sequence[Span], _value: bool, _asked: Counting) -> str:
     other = next((span.path for span in spans if span.kind != "counts"), None)
-    return f"{other} is no table of counts" if other else ""
+    return f"{other} is not a table of counts" if other else ""
 
 
 def _stdin_name(spans: Sequence[Span], value: str, _asked: Counting) -> str:

@@ -133,7 +133,7 @@ def open_store(
                 _wait(path, "this process for something else", began, wait_seconds)
                 continue
             raise RunError(
-                f"{path} is no database that this version reads: {_first_line(why)} {_refill(path)}"
+                f"{path} is not a database that this version can read: {_first_line(why)} {_refill(path)}"
             ) from None
 
 

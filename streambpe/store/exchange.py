@@ -245,8 +245,8 @@ def _add_group(
     for content, path in _contents(parts).items():
         if content in contents:
             raise UsageError(
-                f"{path} was counted in both {other.path} and {target.path}: together it would count twice. Nothing of "
-                f"{other.path} was added; RUNs that stand before it in the command were."
+                f"{path} was counted in both {other.path} and {target.path}: together it would count twice. Nothing "
+                f"of {other.path} was added; the RUNs before it in the command were added."
             )
     # a path that both runs have is another file, on another machine
     of_other = str(other.path.resolve())

@@ -113,8 +113,8 @@ class Journal(msgspec.Struct):
                     journal.events.append(parse_event(line))
             except (ValueError, KeyError, TypeError) as why:
                 raise RunError(
-                    f"{path} line {number} is damaged ({why}). Cut the file off before that line and resume: "
-                    f"learning is deterministic and goes on from there."
+                    f"{path} line {number} is damaged ({why}). Cut the file off before that line and resume: learning "
+                    "is deterministic and continues from there."
                 ) from None
         if whole[0] < len(data):
             with path.open("r+b") as file:

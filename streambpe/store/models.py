@@ -72,8 +72,8 @@ def _refuse_what_is_no_log(path: Path) -> None:
         line = file.readline(1 << 10).strip()
     if line and (line == b"{" or not line.startswith(b"{")):
         raise ModelError(
-            f"{path} is no model: neither an event log nor a RUN. A vocabulary of another program becomes an event log "
-            f"by `streambpe import {typed(path)} -o NAME.events.jsonl`."
+            f"{path} is not a model: neither an event log nor a RUN. To turn a vocabulary of another program into an "
+            f"event log, use `streambpe import {typed(path)} -o NAME.events.jsonl`."
         )
 
 

@@ -111,7 +111,7 @@ class Run:
             )
         if not self.state.is_file():
             raise RunError(
-                f"{path} is no run: it holds no state.duckdb. `streambpe count {typed(path)} SOURCE...` makes one."
+                f"{path} is not a RUN: it has no state.duckdb. `streambpe count {typed(path)} SOURCE...` makes one."
             )
 
     def once(self, what: str, read: Callable[[], _Value]) -> _Value:
@@ -178,15 +178,15 @@ class Run:
             others = sorted(p.name for p in self.path.iterdir() if not _OURS.match(p.name))
             if others:
                 more = ", ..." if len(others) > 3 else ""
-                what = f"is no RUN, and other things are in it ({', '.join(others[:3])}{more})"
+                what = f"is not a RUN, and has other things in it ({', '.join(others[:3])}{more})"
         if not what:
             return
         meant = "Give a folder of its own, which is made"
         if sources and not Path(sources[0]).is_file():
-            meant = f"Is this meant: `streambpe {command} {typed(sources[0])} {typed(self.path)}`"
+            meant = f"Did you mean `streambpe {command} {typed(sources[0])} {typed(self.path)}`"
         raise RunError(
-            f"{self.path} {what}. RUN is a folder for what is counted and learned, and stands before the sources. "
-            f"Nothing was changed. {meant}{'?' if meant.startswith('Is') else '.'}"
+            f"{self.path} {what}. RUN is a folder for what is counted and learned, and comes before the sources. "
+            f"Nothing was changed. {meant}{'?' if meant.startswith('Did') else '.'}"
         )
 
     @property

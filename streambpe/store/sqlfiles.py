@@ -107,7 +107,8 @@ def _failure_told(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
         size, path = _bounds(con)
         raise LimitError(
             f"{path or 'A table that is only in memory'} needs more than the {size} that --memory leaves for tables. "
-            f"Nothing that was counted or learned is lost: the same command with a larger --memory goes on from there."
+            "Nothing that was counted or learned is lost: the same command with a larger --memory continues from "
+            "there."
         ) from None
     except duckdb.Error as why:
         is_of_file = isinstance(why, duckdb.IOException | duckdb.SerializationException) and not says_disk_full(why)

@@ -194,19 +194,19 @@ def listed(left: Sequence[Unfinished], runs: Sequence[str] = ()) -> str:
 def ending_command(run: Run, left: Sequence[Unfinished], runs: Sequence[str] = ()) -> str:
     """Which command ends the count, as the beginning of a sentence."""
     if runs:
-        return f"End it with `streambpe merge-counts {typed(run.path)} {' '.join(map(typed, runs))}`"
+        return f"Finish it with `streambpe merge-counts {typed(run.path)} {' '.join(map(typed, runs))}`"
     leaving = [source for source in left if source.leaving]
     if leaving:
         given = " ".join(f"--take-back {typed(source.path)}" for source in leaving)
-        return f"End that with `streambpe count {typed(run.path)} {given}`"
+        return f"Finish that with `streambpe count {typed(run.path)} {given}`"
     streams = [source for source in left if source.stream]
     if left and all(source.refused for source in left):
         return f"Count it as it should be counted, or leave it out for good with `streambpe count {typed(run.path)}`"
     if len(streams) < len(left):
-        return f"End the count with `streambpe resume {typed(run.path)}`"
+        return f"Finish the count with `streambpe resume {typed(run.path)}`"
     if all(source.stream == "iterator" for source in streams):
-        return "End the count by giving the iterator again, with the same call"
-    return f"End the count by giving the stream again, with the same `streambpe count {typed(run.path)}` command"
+        return "Finish the count by giving the iterator again, with the same call"
+    return f"Finish the count by giving the stream again, with the same `streambpe count {typed(run.path)}` command"
 
 
 class Watch:

@@ -87,7 +87,7 @@ def model_log(model: str | os.PathLike[str] | EventLog) -> EventLog:
         return import_file(model)
     except UsageError:  # ranks carry no pattern
         raise ModelError(
-            f"{model} is no tokenizer that says how text is split. If it holds tiktoken ranks: `streambpe import "
+            f"{model} is not a tokenizer that says how text is split. If it holds tiktoken ranks: `streambpe import "
             f"{typed(model)} --pattern PATTERN -o ranks.events.jsonl`, and give that file. Nothing was changed."
         ) from None
 

@@ -69,7 +69,7 @@ def parse_texts(given: Given) -> dict[str, list[str]]:
         if not (name.strip() and equals and file):
             raise UsageError(f"--balance-text {entry}: write GROUP=FILE, such as de=dev/de.txt.")
         if file == "-":
-            raise UsageError(f"--balance-text {entry}: standard input is no text of a group. Give a file.")
+            raise UsageError(f"--balance-text {entry}: standard input cannot be the text of a group. Give a file.")
         found.setdefault(compose_name(name.strip()), []).append(file)
     return found
 
@@ -120,7 +120,7 @@ def _sources(files: Mapping[str, Sequence[str]], how: SourceOptions) -> list[Sou
 def refuse_texts(run: Path, groups: Collection[str], texts: Collection[str]) -> None:
     """An error unless there is a text for every one of these groups, and for no other."""
     names = set(map(compose_name, groups))
-    for what, some in (("is no source group", set(texts) - names), ("has no text", names - set(texts))):
+    for what, some in (("is not a source group", set(texts) - names), ("has no text", names - set(texts))):
         if texts and some:
             raise UsageError(
                 f"--balance-text: {min(some)!r} {what} of {run}, which has {', '.join(sorted(names))}. Nothing was "

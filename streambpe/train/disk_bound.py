@@ -51,7 +51,7 @@ def refuse_too_little_disk(resources: Resources, text_bytes: int, superwords: st
     parts = ", ".join(f"{what} {format_size(size)}" for what, size in needed.items())
     then = "Nothing was changed. Give more, or fewer sources; `streambpe plan` measures a sample of them."
     if counted is not None:
-        then = f"All counts and documents are kept. Go on with more: {counted} --max-disk SIZE"
+        then = f"All counts and documents are kept. Continue with more: {counted} --max-disk SIZE"
     raise LimitError(
         f"--max-disk {format_size(limit)} is too small: {format_size(text_bytes)} of text need about "
         f"{format_size(whole)} or more at the peak, if it is like English ({parts}), and distinct chunks come on top. "
@@ -98,7 +98,7 @@ def within_disk(run: Path, blocks: Path | None, resources: Resources, stop: thre
             raise
         raise LimitError(
             f"--max-disk {format_size(limit)} is reached: {run} and its temporary files take "
-            f"{format_size(reached[0])}. Everything committed is kept. Go on with more: streambpe resume "
+            f"{format_size(reached[0])}. Everything committed is kept. Continue with more: streambpe resume "
             f"{typed(run)} --max-disk SIZE, or the same command."
         ) from None
     finally:

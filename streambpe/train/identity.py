@@ -114,8 +114,8 @@ def refuse_changes(training: Training, before: Mapping[str, Any], corpus_sha256:
         elif saved != asked:
             grow = "" if key in _FILES else "leave the option out to grow it; "
             raise ResumeMismatch(
-                f"{training}, was started {_told(key, saved, asked)}; nothing was changed. "
-                f"Go on with `{training.resume_command}`; {grow}or learn beside it with --name NAME."
+                f"{training}, was started {_told(key, saved, asked)}; nothing was changed. Continue with "
+                f"`{training.resume_command}`; {grow}or learn beside it with --name NAME."
             )
 
 
@@ -142,9 +142,9 @@ def _refuse_size(training: Training, saved: int | None, asked: int | None) -> No
         )
     if saved != asked and training.config.batch == "paper":
         raise ResumeMismatch(
-            f"{training}, was started with --vocab-size {saved}, not {asked}, and --batch paper: its batches "
-            f"depend on the size asked for, so it cannot go on to another. Nothing was changed. Learn "
-            f"the larger one beside it with --name NAME."
+            f"{training}, was started with --vocab-size {saved}, not {asked}, and --batch paper: its batches depend "
+            "on the size, so it cannot be continued to another. Nothing was changed. Learn the larger one beside it "
+            "with --name NAME."
         )
 
 

@@ -135,7 +135,7 @@ class Training:
     def stopped(self, events: int, stop: threading.Event) -> Stopped:
         """The end of a training that was asked to stop."""
         return Stopped(
-            f"Stopped after {counted(events, 'event')}, all kept. Go on with: {self.resume_command}",
+            f"Stopped after {counted(events, 'event')}, all kept. Continue with: {self.resume_command}",
             stopped_by(stop),
         )
 
@@ -222,7 +222,7 @@ class Goal(msgspec.Struct, frozen=True):
         taken = symbols + (config.extra_ids if config.count_specials else 0)
         if config.vocab_size < taken:
             raise UsageError(
-                f"--vocab-size {config.vocab_size} is less than the {taken} ids that are there before anything is "
+                f"--vocab-size {config.vocab_size} is less than the {taken} ids that exist before anything is "
                 f"learned: {there}, {config.extra_ids} special and reserved."
             )
         tokens = config.vocab_size - taken
@@ -230,7 +230,7 @@ class Goal(msgspec.Struct, frozen=True):
             return cls(tokens, tokens)
         if config.transition < symbols:
             raise UsageError(
-                f"--transition {config.transition} is less than the {symbols} ids that are there before anything is "
+                f"--transition {config.transition} is less than the {symbols} ids that exist before anything is "
                 f"learned: {there}."
             )
         return cls(tokens, config.transition - symbols)

@@ -177,21 +177,21 @@ def test_completion_as_documented(shell):
 
 
 WRONG = [
-    (["sql", "SELECT 1", "RUN"], 2, "Is this meant: `streambpe sql {run} 'SELECT 1'`?"),
-    (["explain", "the cat", "RUN:main"], 2, "Is this meant: `streambpe explain {run}:main 'the cat'`?"),
+    (["sql", "SELECT 1", "RUN"], 2, "Did you mean `streambpe sql {run} 'SELECT 1'`?"),
+    (["explain", "the cat", "RUN:main"], 2, "Did you mean `streambpe explain {run}:main 'the cat'`?"),
     (["count", "NEW", "a.txt", "--memory", "1"], 3, "--memory 1 is too small"),
-    (["watch", "RUN", "--port", "abc"], 2, "'abc' is no whole number"),
+    (["watch", "RUN", "--port", "abc"], 2, "'abc' is not a whole number"),
     (["watch", "RUN", "--every", "soon"], 2, "'soon' is no number of seconds"),
     (["watch", "RUN", "--every", "0"], 2, "at least 0.1"),
     (["converge", "RUN", "--steps", "21"], 2, "21 is too large: at most 6"),
     (["train", "NEW", "a.txt", "--special", "x", "--special", "x"], 2, "--special x: it is given twice"),
     (["sql", "RUN", "DROP TABLE events"], 1, "this one is DROP (DROP TABLE events;). Nothing was run."),
     (["decode", "RUN", "none.npy"], 1, "none.npy cannot be read: No such file or directory."),
-    (["import", "cut.json", "-o", "new.events.jsonl"], 1, "cut.json is no JSON: line 1, column 2"),
-    (["count", "NEW", "b.jsonl:"], 2, "b.jsonl: names no field behind its colon. Nothing was read. Write FILE:FIELD"),
+    (["import", "cut.json", "-o", "new.events.jsonl"], 1, "cut.json is not JSON: line 1, column 2"),
+    (["count", "NEW", "b.jsonl:"], 2, "b.jsonl: has no field after its colon. Nothing was read. Write FILE:FIELD"),
     (["count", "NEW", "a.txt:text"], 1, "FILE:FIELD is for jsonl, csv and parquet, and a.txt is none of them."),
     (["count", "NEW", "a.txt", "--shard", "1/2"], 2, "there is 1 source, and shares are whole files"),
-    (["docs", "trainign"], 2, "Is this meant: `streambpe docs training`?"),
+    (["docs", "trainign"], 2, "Did you mean `streambpe docs training`?"),
 ]
 
 

@@ -286,7 +286,7 @@ def test_shell_round_trip(tmp_path, json):
     assert "is not UTF-8: byte 1" in cli(*asked, "--bad-utf8", "error", expect=1).stderr
     for option in (["--eot", "<|endoftext|>"], ["--dtype", "int32"], ["--shards", "2"]):
         assert "give its name with -o" in cli(*asked, *option, expect=2).stderr
-    assert "line 1 is no list of ids" in cli("decode", tmp_path, input="1 2 x\n", expect=1).stderr
+    assert "line 1 is not a list of ids" in cli("decode", tmp_path, input="1 2 x\n", expect=1).stderr
 
 
 def split_of(path):

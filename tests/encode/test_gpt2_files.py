@@ -64,7 +64,7 @@ def test_they_are_extended_and_written_again(learned):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("vocab.json", '{"a": 0', "is no JSON: line 1"),
+        ("vocab.json", '{"a": 0', "is not JSON: line 1"),
         ("vocab.json", '{"a": "b"}', "tokens and their ids"),
         ("merges.txt", "#version: 0.2\na b c\n", "line 2"),
         ("merges.txt", "#version: 0.2\na b</w>\n", "</w>"),

@@ -157,7 +157,7 @@ def test_without_the_package_one_message_says_what_to_install(model, monkeypatch
 def test_damage_is_one_message(model, tmp_path):
     path = written(tmp_path / "x.model", model("usual").read_bytes()[:5000])
     told = cli("evaluate", "--tokenizer", path, "--text", path, expect=1).stderr
-    assert told.strip() == f"streambpe: {path} is no .model of sentencepiece, or is damaged."
+    assert told.strip() == f"streambpe: {path} is not a sentencepiece .model, or is damaged."
 
 
 def exportable(folder: Path, *more: str) -> Path:

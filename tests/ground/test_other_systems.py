@@ -129,6 +129,6 @@ def test_ctrl_c_on_another_system(here, tmp_path, system):
     driver = Driver(env, run=tmp_path / "run", options={"vocab_size": 1000}, rest=0.05)
     assert driver.wait_for("learning")
     code, err = driver.end(signal.SIGINT)
-    assert (code, "Go on with: streambpe resume" in err) == (130, True), err
+    assert (code, "Continue with: streambpe resume" in err) == (130, True), err
     cli_process("train", tmp_path / "run", "--vocab-size", 1000, env=env)
     assert (tmp_path / "run/model.events.jsonl").read_bytes() == here["model"]

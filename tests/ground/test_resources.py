@@ -168,9 +168,11 @@ def test_a_plan_whose_sample_cannot_be_trained_says_why(learned, tmp_path, monke
     """In one sentence and with the code that training would end with; it printed a Python tuple."""
     (tmp_path / "a.txt").write_text(" ".join(chr(0x4E00 + i) for i in range(500)) * 3)
     refused = cli("plan", tmp_path / "a.txt", "--encoding", "chars", "-s", "260", "--memory", "300MB", expect=2)
-    assert refused.stderr.startswith("streambpe: What was read cannot be trained: --vocab-size 260 is less than the ")
+    assert refused.stderr.startswith("streambpe: The part that was read cannot be trained on: --vocab-size 260 is "
+                                     "less than the ")
     assert refused.stderr.count("streambpe:") == 1
     monkeypatch.setenv("STREAMBPE_FAILPOINT", "part-written")
     killed = cli("plan", learned / "a.txt", "-s", "260", "--memory", "300MB", expect=1)
-    assert killed.stderr == "streambpe: What was read cannot be trained: its process was ended by signal 9\n"
+    assert killed.stderr == "streambpe: The part that was read cannot be trained on: its process was ended by signal "
+                            "9\n"
     cli("plan", learned / "a.txt", "--rehearse", "0", expect=2)

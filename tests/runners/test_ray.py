@@ -112,7 +112,7 @@ def test_tasks_of_a_node_fit_its_memory(nodes: list[int], memory: int, wanted: t
 
 
 def test_a_cluster_without_room_is_refused() -> None:
-    with pytest.raises(LimitError, match=r"260\.0 MB have no room for one task on a node; that needs 2\d\d\.\d MB"):
+    with pytest.raises(LimitError, match=r"260\.0 MB are too little for one task on a node, which needs 2\d\d\.\d MB"):
         room_on([2], Needs(Resources(260 * MB, 2), 100 * MB, 50 * MB, Path("/shared")))
     with pytest.raises(RunError, match="no node of the cluster has a CPU"):
         room_on([0, 0], Needs(Resources(800 * MB, 2), 100 * MB, 50 * MB, Path("/shared")))
@@ -553,11 +553,11 @@ def test_a_cluster_that_goes_away_is_one_message_and_nothing_is_lost(
         cluster.kill(0)
         thread.join(300)
     assert [type(error) for error in errors] == [WorkerLost]
-    assert str(errors[0]).startswith(f"The Ray cluster ({cluster.address}) went away: ")
+    assert str(errors[0]).startswith(f"The Ray cluster ({cluster.address}) was lost: ")
     assert "Everything committed is kept" in str(errors[0])
     assert "\n" not in str(errors[0])
     before = {part.name for part in (run / "counts").glob("*.parquet")}
     assert before
     assert counted(run, slow, THREADS, options=options) == expected
-    with pytest.raises(WorkerLost, match=r"cannot be used: .*Nothing was begun"):
+    with pytest.raises(WorkerLost, match=r"cannot be used: .*Nothing was started"):
         count(tmp_path / "other", [str(slow)], resources=replace(ON_RAY, address=cluster.address))

@@ -92,7 +92,7 @@ def test_one_line_is_one_object_whatever_stands_around_it(tmp_path):
 def test_a_line_that_is_too_long_to_be_judged_is_refused(tmp_path):
     """With --bad-utf8 error one byte decides about a whole line, so it must fit."""
     path = written(tmp_path / "a.txt", b"word " * 500_000)
-    with pytest.raises(LimitError, match="one line has to be read whole"):
+    with pytest.raises(LimitError, match="one line has to be read as a whole"):
         read(Source(str(path), "lines"), 1 << 16, "error", whole=True)
 
 

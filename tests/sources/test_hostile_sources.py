@@ -186,7 +186,7 @@ def test_a_folder_that_may_not_be_looked_into(tmp_path, monkeypatch):
         return iter([])
 
     monkeypatch.setattr(os, "walk", walk)
-    with pytest.raises(SourceError, match="secret cannot be looked into: Permission denied"):
+    with pytest.raises(SourceError, match="secret cannot be opened: Permission denied"):
         find_sources([str(tmp_path)])
 
 
@@ -295,7 +295,7 @@ RUSSIAN = "Съешь же ещё этих мягких французских �
 NO_TEXT = {
     "png": (png(), "a PNG image"),
     "png of one pixel": (png(60), "a PNG image"),
-    "random bytes": (png()[8:], "is no UTF-8 text: "),
+    "random bytes": (png()[8:], "is not UTF-8 text: "),
     "gzip without its ending": (b"\x1f\x8b\x08\x00" + png(), "compressed by gzip"),
     "a program": (b"\x7fELF" + bytes(3000), "a program"),
     "cp1251": ((RUSSIAN * 20).encode("cp1251"), "iconv -f ITS-ENCODING"),
@@ -373,7 +373,7 @@ def test_the_verdict_does_not_hang_on_blocks_threads_or_memory(tmp_path):
     (tmp_path / "early.txt").write_bytes(text[: 1 << 19] + png(400_000) + text)
     for number, resources in enumerate((Resources(300 << 20, 1), Resources(300 << 20, 2), Resources(2 << 30, 1))):
         count(tmp_path / f"late{number}", [str(tmp_path / "late.txt")], resources=resources)
-        with pytest.raises(SourceError, match=r"early.txt is no UTF-8 text: \d+ % of its first 1,048,576 bytes"):
+        with pytest.raises(SourceError, match=r"early.txt is not UTF-8 text: \d+ % of its first 1,048,576 bytes"):
             count(tmp_path / f"early{number}", [str(tmp_path / "early.txt")], resources=resources)
 
 

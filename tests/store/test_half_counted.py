@@ -81,7 +81,7 @@ def test_count_stopped_at_half_then_train(files, whole, tmp_path, tiny_blocks):
     for learn in (lambda: train(run, vocab_size=300, resources=SMALL), lambda: Trainer(run, resources=SMALL).run()):
         with pytest.raises(CountUnfinished, match=rf"c\.txt \(nothing of it.*`streambpe resume {run}`.*allow-partial"):
             learn()
-    assert not read_jobs(Run(run)).trainings, "what was refused is nothing to go on with"
+    assert not read_jobs(Run(run)).trainings, "what was refused is nothing to resume"
     ended = resume(run)
     assert isinstance(ended, CountResult)
     assert ended.counted == 2 or ended.counted == 3
@@ -246,7 +246,7 @@ def test_check_of_a_run_stopped_while_counting(files, tmp_path, tiny_blocks):
     assert check(run, resources=SMALL) == []
     assert "counting is not finished" in what_is_open(run)[0]
     done = cli("check", run, "--sources")
-    assert f"End the count with `streambpe resume {run}`" in done.stderr
+    assert f"Finish the count with `streambpe resume {run}`" in done.stderr
     assert "what is committed adds up" in done.stderr
     resume(run)
     train(run, vocab_size=300, resources=SMALL)

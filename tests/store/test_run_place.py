@@ -35,7 +35,7 @@ def test_run_and_source_swapped(corpus, tmp_path, command, what, there):
         pytest.skip("what is merged is a RUN")
     before = {path: path.read_bytes() for path in corpus.iterdir()}
     done = cli(command, source, run, expect=1)
-    assert f"Is this meant: `streambpe {command} {run} {source}`?" in done.stderr
+    assert f"Did you mean `streambpe {command} {run} {source}`?" in done.stderr
     assert ("is a file" if what == "file" else "other things are in it (a.txt)") in done.stderr
     assert {path: path.read_bytes() for path in corpus.iterdir()} == before
     assert run.exists() == there

@@ -260,7 +260,7 @@ def test_texts_are_what_groups_are_measured_on(counted, texts, tmp_path):
         (["en=en", "greek=greek"], "'han' has no text"),
         (["en=en", "greek=greek", "han=han", "xx=EMPTY"], "--balance-text xx=.*no text in it"),
         (["en=EMPTY"], "--balance-text en=.*empty.txt: there is no text in it"),
-        (["en=en", "greek=greek", "xx=han"], "'xx' is no source group"),
+        (["en=en", "greek=greek", "xx=han"], "'xx' is not a source group"),
     ],
 )
 def test_texts_that_are_refused(counted, texts, tmp_path, given, told):

@@ -565,10 +565,10 @@ def test_version_two_is_read_as_written(tmp_path):
 @pytest.mark.parametrize(
     ("header", "why"),
     [
-        ({"fixed": FixedIds(4, ((3, 2),))}, "4 events are inherited, and the file holds 3"),
+        ({"fixed": FixedIds(4, ((3, 2),))}, "4 events are inherited, but the file has 3"),
         ({"fixed": FixedIds(2, ((3, 1),))}, "as many must be free"),
         ({"fixed": FixedIds(2, ((1, 2),))}, "two special tokens or free ids have the same id"),
-        ({"fixed": FixedIds(2, ((6, 2),))}, "id 7 is fixed, and the inherited ids are 0 to 6"),
+        ({"fixed": FixedIds(2, ((6, 2),))}, "id 7 is fixed, but the inherited ids are 0 to 6"),
         ({"specials": (Special("<s>", -1),)}, "line 1"),
         ({"fixed": FixedIds(1, ((3, 2),)), "specials": (Special("<s>", 6),)}, "id 6 is fixed"),
     ],

@@ -158,7 +158,7 @@ def test_the_stop_event_loses_nothing(counted, tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_stop_with_their_code_and_the_command(counted, unbroken, tmp_path, number, code):
-    """Ctrl-C and SIGTERM in the middle of learning: exit 130 or 143, the command to go on with, nothing lost."""
+    """Ctrl-C and SIGTERM in the middle of learning: exit 130 or 143, the command to resume, nothing lost."""
     run = shutil.copytree(counted, tmp_path / "run")
     driver = Driver(run=run, options=OPTIONS, rest=0.05)
     assert driver.wait_for("learning")
@@ -560,14 +560,14 @@ def test_resume_from_another_folder(tmp_path, monkeypatch):
 
 def test_resume_with_nothing_to_resume(counted, tmp_path):
     """No run, no training, no such name: an error each that says what to do; a finished one is said to be done."""
-    with pytest.raises(RunError, match="has no training to go on with"):
+    with pytest.raises(RunError, match="has no training to resume"):
         resume(tmp_path / "missing")
     assert not (tmp_path / "missing").exists()
     run = shutil.copytree(counted, tmp_path / "run")
-    with pytest.raises(RunError, match="has no training to go on with"):
+    with pytest.raises(RunError, match="has no training to resume"):
         resume(run)
     first = train(run, vocab_size=300, resources=SMALL)
-    with pytest.raises(RunError, match="no training other to go on with; it has main"):
+    with pytest.raises(RunError, match="no training other to resume; it has main"):
         resume(run, name="other")
     again = resume(run)
     assert (again.skipped, again.sha256, again.size) == (True, first.sha256, 300)

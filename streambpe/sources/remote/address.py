@@ -57,8 +57,8 @@ def checked(address: str) -> str:
     if scheme not in _KNOWN:
         known = ", ".join(f"{name}://" for name in _KNOWN)
         raise UsageError(
-            f"{scheme}:// is no kind of address that is read. Nothing was read. Sources are files of this machine, and "
-            f"{known}."
+            f"{scheme}:// is not a kind of address that streambpe reads. Nothing was read. Sources are files of this "
+            f"machine, and {known}."
         )
     rest = address.split("://", 1)[1]
     host, slash, path = rest.partition("/")
@@ -72,9 +72,9 @@ def checked(address: str) -> str:
         )
     if ("?" in rest or "#" in rest) if scheme in WEB else re.search(r"\?[^/]*=", rest):
         raise UsageError(
-            f"The address {scheme}://{_without_query(rest)} goes on with ? or #. Nothing was read: a run keeps the "
-            f"names of its sources, and what follows may be a signature. Leave it out, or download the file; "
-            f"credentials come from {credentials_for(scheme)}."
+            f"The address {scheme}://{_without_query(rest)} has a ? or #. Nothing was read: a RUN keeps the names of "
+            "its sources, and what follows may be a signature. Leave it out, or download the file; credentials come "
+            f"from {credentials_for(scheme)}."
         )
     if not server or (scheme in WEB and not _is_host(address)):
         raise UsageError(f"{address} names no server that could be asked. Nothing was read.")

@@ -136,7 +136,7 @@ def _explained(address: str, why: Exception) -> SourceError | UsageError:
     if names & {"RepositoryNotFoundError", "RevisionNotFoundError", "EntryNotFoundError"} or status == 404:
         return missing(address)
     if isinstance(why, ValueError) and status is None:
-        return UsageError(f"{address} is no address of a file or folder of the Hub. Nothing was read.")
+        return UsageError(f"{address} is not the address of a file or folder on the Hub. Nothing was read.")
     told = f"the Hub answers {status}" if status else f"the Hub cannot be reached ({type(why).__name__})"
     return unreachable(address, told)
 

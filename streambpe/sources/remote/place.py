@@ -127,7 +127,7 @@ def asked_again(address: str, ask: Callable[[], Answer], tries: int = TRIES) -> 
 def unreachable(address: str, why: str) -> SourceUnreachable:
     """An error that another try may not meet."""
     return SourceUnreachable(
-        f"{address} cannot be read: {why}. Everything before it is kept; give the same command again to go on."
+        f"{address} cannot be read: {why}. Everything before it is kept; give the same command again to continue."
     )
 
 

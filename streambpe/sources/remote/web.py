@@ -142,7 +142,7 @@ def _place_in(name: str, answer: Any) -> tuple[tuple[int, int], int]:
     if answer.status != 206 or not found:
         raise SourceError(
             f"{name} cannot be read: its server does not give ranges of a file, so a count that is stopped could not "
-            f"go on. Nothing of it was read. Download it."
+            "continue. Nothing of it was read. Download it."
         )
     first, last, whole = map(int, found.groups())
     return (first, last + 1), whole

@@ -220,8 +220,8 @@ class CountJob:
         def verify(source: Source, start: int, stop: int, digest: str) -> None:
             if streams[source.path].digest_of(start, stop) != digest:
                 raise SourceChanged(
-                    f"{source.path} is not the input it was: what stands at {start} to {stop} is not what was "
-                    f"counted. Nothing was changed. Give it another name, or count into another RUN."
+                    f"{source.path} is not the input it was: its content from {start} to {stop} is not what was "
+                    "counted. Nothing was changed. Give it another name, or count into another RUN."
                 )
 
         def advance(read: int) -> None:
@@ -280,7 +280,7 @@ class CountJob:
     def _going_on(self) -> str:
         left, runs = left_to_count(self._run)
         if not left:  # only the tables are behind
-            return f"Go on with: streambpe count {typed(self._run.path)}"
+            return f"Continue with: streambpe count {typed(self._run.path)}"
         return f"{ending_command(self._run, left, runs)}."
 
 

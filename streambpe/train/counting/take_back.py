@@ -153,7 +153,7 @@ class _TakingBack:
         if missing:
             also = " ".join(f"--take-back {typed(path)}" for path in missing)
             raise UsageError(
-                f"{self._run.path}: {missing[0]} is not wholly taken back. Nothing was changed. End that with "
+                f"{self._run.path}: {missing[0]} is not wholly taken back. Nothing was changed. Finish that with "
                 f"`streambpe count {typed(self._run.path)} {also}`."
             )
         return list(dict.fromkeys(found))
@@ -257,8 +257,8 @@ class _TakingBack:
                 job.count_one(source, done, None if whole else end, self._progress)
             except Stopped:
                 raise Stopped(
-                    f"Stopped; {self._run.path} is as it was before. The same command goes on with what it counted "
-                    f"again of {source.path}.",
+                    f"Stopped; {self._run.path} is as it was before. The same command continues with what it has "
+                    f"recounted of {source.path}.",
                     stopped_by(self._stop),
                 ) from None
             counted = list_parts(self._again)
