@@ -59,7 +59,8 @@ def status_rows(status: RunStatus) -> dict[str, str]:
             f"{status['batch_events']:,} in the last, by {status['mode']}"
         )
     if status.get("bad_lines"):
-        rows["bad"] = f"{counted(status['bad_lines'], 'line')} could not be read and {} left out (--bad-lines skip)"
+        rows["bad"] = f"{counted(status['bad_lines'], 'line')} left out because they could not be read (--bad-lines "
+                      "skip)"
     return rows
 
 

@@ -70,7 +70,7 @@ def read_jobs(run: Run) -> Jobs:
         return msgspec.convert(identity.jobs, Jobs)
     except (msgspec.ValidationError, KeyError) as why:
         raise RunError(
-            f"{run.path}: this streambpe cannot read what was asked for ({why}). Nothing was changed. Use the "
+            f"{run.path}: this streambpe cannot read how it was started ({why}). Nothing was changed. Use the "
             "streambpe that started it."
         ) from None
 

@@ -29,7 +29,8 @@ def find_log(model: str | os.PathLike[str]) -> Path:
     run, colon, name = str(model).rpartition(":")
     if colon and Path(run).is_dir():
         return _log_of_run(Path(run), name)
-    raise ModelError(f"There is no model {model}: neither an event log, nor a RUN, nor RUN:NAME of an existing RUN.")
+    raise ModelError(f"There is no model {model}: it is neither an event log, nor a RUN, nor RUN:NAME of an existing "
+                     "RUN.")
 
 
 def _log_of_run(run: Path, name: str) -> Path:
@@ -40,11 +41,11 @@ def _log_of_run(run: Path, name: str) -> Path:
     others = ["main" if other == "model" else other for other in others]
     if others:
         raise ModelError(
-            f"{run} holds no model {name!r}; it holds {', '.join(others)}. Write it {run}:{others[0]}, for example."
+            f"{run} holds no model {name!r}; it holds {', '.join(others)}. Write {run}:{others[0]}, for example."
         )
     raise ModelError(
-        f"{run} holds no {log.name}: no training was finished there. `streambpe train {typed(run)}` learns one, "
-        f"`streambpe status {typed(run)}` says how far it is."
+        f"{run} has no {log.name}: no training was finished there. `streambpe train {typed(run)}` learns one, "
+        f"`streambpe status {typed(run)}` shows how far it is."
     )
 
 

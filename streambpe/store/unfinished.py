@@ -132,10 +132,10 @@ class Unfinished(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         if self.leaving:
-            return f"{self.path} (it is not wholly taken back)"
+            return f"{self.path} (only a part of it is taken back)"
         if self.counted:
             return f"{self.path} ({self.counted:,} {self.unit} of it are counted)"
-        return f"{self.path} (an error ended it)" if self.refused else f"{self.path} (nothing of it is counted)"
+        return f"{self.path} (stopped by an error)" if self.refused else f"{self.path} (none of it is counted)"
 
     def as_fact(self, *, whole_path: bool) -> LeftOut:
         """For tables; and, without `whole_path`, for the event log, which has no paths."""
@@ -187,7 +187,7 @@ def listed(left: Sequence[Unfinished], runs: Sequence[str] = ()) -> str:
     if len(left) > _NAMED:
         names.append(f"and {len(left) - _NAMED:,} more sources")
     if runs:
-        names.append(f"the merge of {', '.join(runs)} was not ended")
+        names.append(f"the merge of {', '.join(runs)} was not finished")
     return ", ".join(names)
 
 
@@ -201,7 +201,7 @@ def ending_command(run: Run, left: Sequence[Unfinished], runs: Sequence[str] = (
         return f"Finish that with `streambpe count {typed(run.path)} {given}`"
     streams = [source for source in left if source.stream]
     if left and all(source.refused for source in left):
-        return f"Count it as it should be counted, or leave it out for good with `streambpe count {typed(run.path)}`"
+        return f"Count it with the right options, or leave it out for good with `streambpe count {typed(run.path)}`"
     if len(streams) < len(left):
         return f"Finish the count with `streambpe resume {typed(run.path)}`"
     if all(source.stream == "iterator" for source in streams):

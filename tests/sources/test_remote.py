@@ -406,15 +406,15 @@ def _sends_to(location: str):
 @pytest.mark.parametrize(
     ("mood", "told"),
     [
-        (_sends_to("http://127.0.0.1\x1b/a.txt"), "it, or what its server sends on to, is no address."),
-        (_sends_to("http://[x/a.txt"), "it, or what its server sends on to, is no address."),
-        (_sends_to("http://a:b:c/a.txt"), "it, or what its server sends on to, is no address."),
+        (_sends_to("http://127.0.0.1\x1b/a.txt"), "it, or what its server redirects to, is not an address."),
+        (_sends_to("http://[x/a.txt"), "it, or what its server redirects to, is not an address."),
+        (_sends_to("http://a:b:c/a.txt"), "it, or what its server redirects to, is not an address."),
         (_status(503), "its server answers 503 Service Unavailable, and it was asked 3 times"),
         (_status(404), "a.txt is not there: its server answers 404 Not Found."),
         (_status(403), "may not be read: its server answers 403 Forbidden. Nothing of it was read. Credentials come"),
         (_status(418), "cannot be read: its server answers 418"),
         (lambda asked: asked.answer(200, asked.server.files[asked.path]), "its server does not give ranges of a file"),
-        (_hang_up, "the answer breaks off before its end, and it was asked 3 times"),
+        (_hang_up, "the answer is incomplete, and it was asked 3 times"),
         (_wrong_range, "its server answers with a range of its own"),
         (lambda asked: asked.answer(206, b"x", COMPRESSED), "its server compresses what it gives"),
         (lambda asked: _sends_to(asked.path + "x")(asked), "sends on from address to address, without end"),
@@ -484,7 +484,7 @@ def test_a_stop_ends_the_wait_for_another_try(tmp_path, server, monkeypatch, wha
     if what == "find":
         server.mood = _busy_from(0, lambda: os.kill(os.getpid(), signal.SIGINT))
         told = cli("count", run, address, "--memory", "400MB", expect=130).stderr
-        assert "503 Service Unavailable, and a stop came before it was asked again" in told
+        assert "503 Service Unavailable, and the job was stopped before another try" in told
         assert not run.exists()
     elif what == "count":
         with pytest.raises(Stopped, match="everything counted so far is kept"):
@@ -531,12 +531,12 @@ def test_servers_that_are_not_there(tmp_path, server):
         nobody = f"http://127.0.0.1:{taken.getsockname()[1]}/a.txt"
         with pytest.raises(SourceUnreachable, match="no connection to its server: Connection refused"):
             look_at(nobody)
-    with pytest.raises(SourceUnreachable, match=r"no address is known of its server \(DNS\)"):
+    with pytest.raises(SourceUnreachable, match=r"its server has no known address \(DNS\)"):
         look_at("https://no-such-host.invalid/a.txt")
     with web_server(_certificate(tmp_path)) as secure:
         with pytest.raises(SourceError, match="the certificate of its server is not trusted"):
             look_at(secure.url("/a.txt"))
-        with pytest.raises(SourceError, match="its server does not speak TLS as it should"):
+        with pytest.raises(SourceError, match="its server does not speak TLS properly"):
             look_at(server.url("/a.txt").replace("http:", "https:"))
 
 

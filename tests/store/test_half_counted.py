@@ -96,7 +96,7 @@ def test_count_killed_between_two_files_then_train(tmp_path):
     run = tmp_path / "run"
     paths = count_killed(run)
     refused = cli("train", run, "--vocab-size", 260, expect=2)
-    assert f"{paths[1]} (nothing of it is counted)" in refused.stderr
+    assert f"{paths[1]} (none of it is counted)" in refused.stderr
     assert f"streambpe resume {run}" in refused.stderr
     partial = cli("train", run, "--vocab-size", 260, "--allow-partial")
     assert f"not or not wholly counted: {paths[1]}" in partial.stderr

@@ -66,9 +66,9 @@ def checked(address: str) -> str:
     allowed = user == _ANONYMOUS if scheme in ("s3", "gs") else ":" not in user if scheme == "abfss" else False
     if at and not allowed:
         raise UsageError(
-            f"The address {scheme}://...@{server}{slash}{_without_query(path)} names a user. Nothing was read: a run "
-            f"keeps the names of its sources, so they may hold no password. Leave it out; credentials come from "
-            f"{credentials_for(scheme)}."
+            f"The address {scheme}://...@{server}{slash}{_without_query(path)} names a user. Nothing was read: a RUN "
+            "stores the names of its sources, so they must not contain a password. Leave it out; credentials come "
+            f"from {credentials_for(scheme)}."
         )
     if ("?" in rest or "#" in rest) if scheme in WEB else re.search(r"\?[^/]*=", rest):
         raise UsageError(
@@ -77,7 +77,7 @@ def checked(address: str) -> str:
             f"from {credentials_for(scheme)}."
         )
     if not server or (scheme in WEB and not _is_host(address)):
-        raise UsageError(f"{address} names no server that could be asked. Nothing was read.")
+        raise UsageError(f"{address} names no server. Nothing was read.")
     return f"{scheme}://{host.lower() if scheme in WEB else host}{slash}{path}"
 
 
