@@ -374,8 +374,9 @@ class TrainConfig:
                 "--batch paper orders the pairs of a round by ids, so it cannot be combined with --ties bytes."
             )
         if self.whole_characters and self.encoding == "chars":
-            raise UsageError("--whole-characters with --encoding chars: every symbol is a whole character already. "
-                             "Leave it out.")
+            raise UsageError(
+                "--whole-characters with --encoding chars: every symbol is a whole character already. Leave it out."
+            )
         least = {"gpt2": 256, "bytes": 256, "bytes1": 256, "utf8": 243, "seen": 0, "chars": 0, "script": 1916}[
             self.alphabet
         ]
@@ -431,8 +432,11 @@ class TrainConfig:
             (self.weights, "--weight", "each group chooses by its own counts, which weights would not change"),
             (self.superwords != "none", "--superwords", "superwords are counted in documents, which have no groups"),
             (self.tau is not None, "--tau", "a token is deleted by the counts of all groups together"),
-            (self.batch == "paper", "--batch paper", "a round of BatchBPE has no single merge for which a group "
-                                                     "could be chosen"),
+            (
+                self.batch == "paper",
+                "--batch paper",
+                "a round of BatchBPE has no single merge for which a group could be chosen",
+            ),
             (self.stop_list, "--stop-list", "stop words are the most frequent chunks of all groups together"),
             (self.freq_cutoff > 1, "--freq-cutoff", "it cuts by the counts of all groups together"),
             (self.block_tokens, "--block-token", "a veto is reported with the count of all groups together"),

@@ -24,9 +24,7 @@ def refuse_existing(path: Path, force: bool, parents: bool = False) -> None:
     if path.is_dir():
         raise UsageError(f"{path} is a folder, not a file. Nothing was changed; give another name.")
     if os.path.lexists(path) and not force and not _takes_all(path):
-        raise OutputExists(
-            f"{path} exists already and was not changed. Give another name, or --force to overwrite it."
-        )
+        raise OutputExists(f"{path} exists already and was not changed. Give another name, or --force to overwrite it.")
 
 
 def refuse_no_place(path: Path, parents: bool = False) -> None:

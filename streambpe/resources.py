@@ -162,8 +162,10 @@ class Resources:
             )
         folder = folder_for_tables(temp_dir, "--temp-dir") if temp_dir else None
         if folder is not None and os.path.lexists(folder) and not folder.is_dir():
-            raise UsageError(f"--temp-dir {folder} is not a folder. Nothing was changed. Give the name of a folder; "
-                             "it need not exist.")
+            raise UsageError(
+                f"--temp-dir {folder} is not a folder. Nothing was changed. Give the name of a folder; "
+                "it need not exist."
+            )
         given = {name: value for name, value in more.items() if value is not None}
         max_disk_bytes = None if max_disk is None else parse_size(max_disk, "--max-disk")
         return cls(memory_bytes, count, temp_dir=folder, max_disk_bytes=max_disk_bytes, **given)

@@ -81,8 +81,9 @@ def watch(run: str, name: str | None, every: float | None, once: bool, as_page: 
     if once and as_page:
         raise UsageError("--once prints one view, but --page serves a page until Ctrl-C: leave one of them out.")
     if once and every is not None:
-        raise UsageError("--every says how often the view is redrawn, but --once prints it only once: leave one of "
-                         "them out.")
+        raise UsageError(
+            "--every says how often the view is redrawn, but --once prints it only once: leave one of them out."
+        )
     every = every or 0.5
     if port is not None and not as_page:
         raise UsageError("--port is the port of --page. Leave it out, or add --page.")
@@ -153,13 +154,13 @@ def sql(
     if output is None and force:
         raise click.UsageError("--force is for a file that exists already: give its name with -o")
     if output is not None and (listing or form not in (None, output.rpartition(".")[2])):
-        raise click.UsageError("-o writes the rows of a query in the format that the name says: leave out --list, "
-                               "--json, --jsonl and --csv")
+        raise click.UsageError(
+            "-o writes the rows of a query in the format that the name says: leave out --list, "
+            "--json, --jsonl and --csv"
+        )
     if listing:
         if query is not None or file is not None or files or name is not None:
-            raise click.UsageError(
-                "--list lists views and tables: leave out QUERY, --file, --files and --name"
-            )
+            raise click.UsageError("--list lists views and tables: leave out QUERY, --file, --files and --name")
         print_names(form or "table", sys.stdout, terminal_columns())
         return
     if (query is None) == (file is None):
@@ -194,9 +195,7 @@ def _read_query(file: str) -> str:
         try:
             return str(stream.read().decode())
         except UnicodeDecodeError as why:
-            raise UsageError(
-                f"{file} is not UTF-8 text ({why.reason} at byte {why.start}); nothing was run."
-            ) from None
+            raise UsageError(f"{file} is not UTF-8 text ({why.reason} at byte {why.start}); nothing was run.") from None
 
 
 @click.command()

@@ -109,9 +109,7 @@ def encode(
 
     for file in files if Path(model).is_file() else ():
         if (Path(file) / "state.duckdb").is_file():
-            raise click.UsageError(
-                f"MODEL comes first. Did you mean `streambpe encode {typed(file)} {typed(model)}`?"
-            )
+            raise click.UsageError(f"MODEL comes first. Did you mean `streambpe encode {typed(file)} {typed(model)}`?")
     if count_only and output is not None:
         raise click.UsageError("--count-only writes nothing: leave out either -o or --count-only")
     idle = [] if output is not None else [*of_file, "engine"]

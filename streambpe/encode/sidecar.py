@@ -81,8 +81,7 @@ def numbers_in(path: Path, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 def damaged_output(file: Path, folder: Path) -> StreambpeError:
     return StreambpeError(
-        f"{file} is damaged: it is not what was written. The output cannot be finished; remove {folder} to start "
-        "again."
+        f"{file} is damaged: it is not what was written. The output cannot be finished; remove {folder} to start again."
     )
 
 
@@ -176,8 +175,9 @@ def settle_dtype(path: Path, asked: str, record: IdsRecord | None) -> np.dtype[n
     size = path.stat().st_size
     if size % dtype.itemsize or (record is not None and size != record.ids * dtype.itemsize):
         wanted = f"{record.ids:,} ids of {record.dtype}" if record is not None else f"ids of {asked}"
-        raise SourceError(f"{path} has {size:,} bytes, which are not {wanted}. Was it cut off, or written by another "
-                          "program?")
+        raise SourceError(
+            f"{path} has {size:,} bytes, which are not {wanted}. Was it cut off, or written by another program?"
+        )
     return dtype
 
 

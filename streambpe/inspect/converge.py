@@ -145,8 +145,9 @@ def converge(
         what = "--balance" if config.balance else "--weight"
         raise UsageError(f"{what}: converge learns from counts without groups. Nothing was changed. Leave it out.")
     if by == "documents" and allow_partial:
-        raise UsageError("--allow-partial: --by documents reads whole sources. Finish counting them, or use --by "
-                         "share.")
+        raise UsageError(
+            "--allow-partial: --by documents reads whole sources. Finish counting them, or use --by share."
+        )
     if not allow_partial:
         refuse_half_counted(folder, ", or compare what is there with --allow-partial")
     refuse_like(folder, like, None)
@@ -323,8 +324,9 @@ def print_convergence(found: Convergence, out: TextIO) -> None:
     if len(found.draws) > 1:
         out.write(f"Means of {len(found.draws)} draws; ±: half of what differs between them.\n")
     if found.by == "share":
-        out.write("Chunks were drawn, not documents, which differ more from each other: --by documents is more "
-                  "accurate.\n")
+        out.write(
+            "Chunks were drawn, not documents, which differ more from each other: --by documents is more accurate.\n"
+        )
     if found.enough is None:
         out.write(f"Only the whole is within {ENOUGH:.1%} of its own bytes/token: more text still matters.\n")
     else:

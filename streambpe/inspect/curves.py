@@ -91,8 +91,7 @@ def measuring_on(
         return lambda tokenizer: uses_in_texts(tokenizer, sources, resources, meter), ", ".join(map(harmless, texts))
     if run is None:
         raise UsageError(
-            "There is nothing to measure on, because the model is not in a RUN. Nothing was written. Give --text "
-            "FILE."
+            "There is nothing to measure on, because the model is not in a RUN. Nothing was written. Give --text FILE."
         )
     if log.header.config.get("superwords", "none") != "none" or any(event.op is Op.SUPERMERGE for event in log.events):
         documents, (taken, every) = stored_documents(run)

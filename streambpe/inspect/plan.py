@@ -165,8 +165,10 @@ def _refuse_options(how: Counting, config: TrainConfig, resources: Resources, re
                 "it out."
             )
     if how.counts:
-        raise UsageError("--counts: plan reads parts of texts, but a table of counts has to be read as a whole. "
-                         "Train from it and see.")
+        raise UsageError(
+            "--counts: plan reads parts of texts, but a table of counts has to be read as a whole. "
+            "Train from it and see."
+        )
     if how.stdin_name != "-":
         raise UsageError("--stdin-name: plan does not read standard input. Leave it out.")
     if rehearse_bytes < 1:
@@ -211,8 +213,10 @@ def _notes(suits: int, rehearsed: Rehearsal, config: TrainConfig, grown: Grown) 
         )
     learned = sum(batch.events for batch in rehearsed.batches)
     if grown.share < 1 and rehearsed.stages.get("learning") and learned + 256 < config.vocab_size - config.extra_ids:
-        notes.append("The rehearsed text is too small for the whole vocabulary, so the time is a guess. Give a "
-                     "larger --rehearse.")
+        notes.append(
+            "The rehearsed text is too small for the whole vocabulary, so the time is a guess. Give a "
+            "larger --rehearse."
+        )
     if config.superwords != "none":
         notes.append(
             "Superwords: their time, memory and disk are extrapolated in proportion to the text, which is a rough "

@@ -350,7 +350,7 @@ def test_text_with_few_bad_bytes_is_counted_and_told(tmp_path):
     result = count(tmp_path / "run", [f"{tmp_path}/*.txt"], resources=SMALL)
     assert result.warnings[0].endswith("a.txt: 297 sequences of bytes that are not UTF-8 became U+FFFD (--bad-utf8).")
     assert len(result.warnings) == 6
-    assert result.warnings[-1] == "6 more sources with 6 of them: table sources has all."
+    assert result.warnings[-1] == "6 more sources with 6 of them; table sources lists all."
     assert not count(tmp_path / "run", [f"{tmp_path}/*.txt"], resources=SMALL).warnings
 
 

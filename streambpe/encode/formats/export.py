@@ -165,9 +165,7 @@ class ExportResult(msgspec.Struct):
         for loss in self.lost:
             yield f"  lost: {loss}"
         if self.comparison is None:
-            characters = (
-                f", for characters of Unicode {self.unicode}" if self.unicode else ""
-            )
+            characters = f", for characters of Unicode {self.unicode}" if self.unicode else ""
             yield (
                 f"  exact by construction{characters}; not compared on a text (--verify TEXT does that)"
                 if not self.lost
@@ -264,9 +262,7 @@ def files_of(to: str, path: Path, folder: Roles | None = None) -> list[Path]:
     """The files that an export writes. `folder`: for hf, if `path` is a folder; it is made, and those around it."""
     if folder is not None:
         if path.is_file():
-            raise UsageError(
-                f"{path} is a file, not a folder. Nothing was changed; give another name."
-            )
+            raise UsageError(f"{path} is a file, not a folder. Nothing was changed; give another name.")
         return [path / name for name in folder_files(folder)] if path.is_dir() else []
     if to == "gpt2":
         refuse_no_place(path, parents=True)
@@ -420,8 +416,7 @@ def import_file(
     elif (folder := gpt2_folder(file)) is not None:
         if specials and not if_needed:
             raise UsageError(
-                f"--special is for tiktoken ranks, which have none; {folder / GPT2_FILES[0]} has its own. Leave it "
-                "out."
+                f"--special is for tiktoken ranks, which have none; {folder / GPT2_FILES[0]} has its own. Leave it out."
             )
         return _read(lambda place: import_gpt2(place, pattern), folder, path)
     try:
@@ -434,8 +429,9 @@ def import_file(
     if head.startswith(HEAD):
         raise UsageError(f"{path} is an event log of streambpe, and needs no import: give it as MODEL.")
     if head.startswith(b"GGUF"):
-        raise ModelError(f"{path} is a gguf file, which streambpe cannot read. Import the tokenizer.json it was made "
-                         "from.")
+        raise ModelError(
+            f"{path} is a gguf file, which streambpe cannot read. Import the tokenizer.json it was made from."
+        )
     if looks_like_one(head):
         raise ModelError(
             f"{path} is a .model of sentencepiece. An event log cannot hold it: its ids have another order, and it "

@@ -125,7 +125,8 @@ def flatten(encoder: Encoder, to: str) -> FlatModel:
         ignore_merges = True
         lost.append(
             f"{len(stops)} stop words: stored by taking whole chunks without merging, which then happens to every "
-            "chunk that is a token." + (f" {twice} learned tokens that spell a stop word do not have their own ids." if twice else "")
+            "chunk that is a token."
+            + (f" {twice} learned tokens that spell a stop word do not have their own ids." if twice else "")
         )
     pattern = encoder.pattern
     expression = pattern.expression
@@ -225,8 +226,7 @@ def lost_preparation(config: dict[str, Any], normalizes: bool) -> list[str]:
         lost.append("--normalize nfc: the reader has to normalise text to NFC itself.")
     if config.get("unencodable", "bytes") != "bytes":
         lost.append(
-            f"--unencodable {config['unencodable']}: the reader treats characters outside the SCRIPT table like "
-            "others."
+            f"--unencodable {config['unencodable']}: the reader treats characters outside the SCRIPT table like others."
         )
     return lost
 

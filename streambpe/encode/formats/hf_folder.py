@@ -56,9 +56,7 @@ class Roles:
         except OSError as why:
             raise SourceError(f"--chat-template {self.chat_template} cannot be read: {why.strerror}.") from None
         except UnicodeDecodeError:
-            raise UsageError(
-                f"--chat-template {self.chat_template} is not UTF-8 text. Nothing was written."
-            ) from None
+            raise UsageError(f"--chat-template {self.chat_template} is not UTF-8 text. Nothing was written.") from None
 
     def settle(self, specials: Mapping[str, int]) -> dict[str, str]:
         """role -> the special token that has it; an error if one is asked for that the model does not have."""

@@ -182,8 +182,8 @@ class StageTwo:
         if len(rest) > self.most_bytes:
             raise LimitError(
                 f"A document in {self.parts[at].name} has more than {self.most_bytes // 10**6} MB without a place "
-                f"where --stage2-pattern certainly cuts; that does not fit --memory. Everything learned so far is "
-                f"kept. Give more memory, or split such documents and count again."
+                "where --stage2-pattern certainly splits; that does not fit --memory. Everything learned so far is "
+                "kept. Give more memory, or split such documents and count again."
             )
 
     def _kept_rest(self, tokens: Path, held: Path) -> bytes | None:
