@@ -374,9 +374,7 @@ class TrainConfig:
                 "--batch paper orders the pairs of a round by ids, so it cannot be combined with --ties bytes."
             )
         if self.whole_characters and self.encoding == "chars":
-            raise UsageError(
-                "--whole-characters with --encoding chars: every symbol is a whole character already. Leave it out."
-            )
+            raise UsageError("--whole-characters with --encoding chars: every symbol is a character. Leave it out.")
         least = {"gpt2": 256, "bytes": 256, "bytes1": 256, "utf8": 243, "seen": 0, "chars": 0, "script": 1916}[
             self.alphabet
         ]
@@ -435,7 +433,7 @@ class TrainConfig:
             (
                 self.batch == "paper",
                 "--batch paper",
-                "a round of BatchBPE has no single merge for which a group could be chosen",
+                "a round of BatchBPE has no single merge to choose a group for",
             ),
             (self.stop_list, "--stop-list", "stop words are the most frequent chunks of all groups together"),
             (self.freq_cutoff > 1, "--freq-cutoff", "it cuts by the counts of all groups together"),

@@ -165,14 +165,11 @@ def _refuse_options(how: Counting, config: TrainConfig, resources: Resources, re
                 "it out."
             )
     if how.counts:
-        raise UsageError(
-            "--counts: plan reads parts of texts, but a table of counts has to be read as a whole. "
-            "Train from it and see."
-        )
+        raise UsageError("--counts: plan reads parts of texts, and cannot read a part of a table of counts.")
     if how.stdin_name != "-":
         raise UsageError("--stdin-name: plan does not read standard input. Leave it out.")
     if rehearse_bytes < 1:
-        raise UsageError("--rehearse 0: there would be nothing to learn from. The default, 32MB, suits most corpora.")
+        raise UsageError("--rehearse 0: there is nothing to learn from. The default, 32MB, suits most corpora.")
     if resources.temp_dir is not None and not resources.temp_dir.is_dir():
         raise UsageError(f"--temp-dir {resources.temp_dir} is no folder.")
 
@@ -213,15 +210,9 @@ def _notes(suits: int, rehearsed: Rehearsal, config: TrainConfig, grown: Grown) 
         )
     learned = sum(batch.events for batch in rehearsed.batches)
     if grown.share < 1 and rehearsed.stages.get("learning") and learned + 256 < config.vocab_size - config.extra_ids:
-        notes.append(
-            "The rehearsed text is too small for the whole vocabulary, so the time is a guess. Give a "
-            "larger --rehearse."
-        )
+        notes.append("The time is a guess: the text is too small for the vocabulary. Give a larger --rehearse.")
     if config.superwords != "none":
-        notes.append(
-            "Superwords: their time, memory and disk are extrapolated in proportion to the text, which is a rough "
-            "estimate."
-        )
+        notes.append("Superwords: their time, memory and disk are a rough estimate, in proportion to the text.")
     return notes
 
 
@@ -329,7 +320,7 @@ def print_plan(made: Plan, out: TextIO) -> None:
         ("time", f"about {clock(made.seconds)} ({stages})"),
         ("memory", f"about {format_size(made.memory_bytes)} with --memory {_flag(made.memory_limit_bytes)}; "
                    f"learning {where}"),
-        ("disk", f"about {format_size(made.disk_bytes)} at most, {format_size(made.disk_left_bytes)} remain at the end"),
+        ("disk", f"about {format_size(made.disk_bytes)} at most, {format_size(made.disk_left_bytes)} at the end"),
         ("suits", f"--memory {_flag(made.memory_suits_bytes)}: the least for learning entirely in memory "
                   f"({_flag(SMALLEST_MEMORY_BYTES)} works, more slowly)"),
     ]  # fmt: skip

@@ -59,8 +59,7 @@ def status_rows(status: RunStatus) -> dict[str, str]:
             f"{status['batch_events']:,} in the last, by {status['mode']}"
         )
     if status.get("bad_lines"):
-        rows["bad"] = f"{counted(status['bad_lines'], 'line')} left out because they could not be read (--bad-lines "
-                      "skip)"
+        rows["bad"] = f"{counted(status['bad_lines'], 'line')} left out as unreadable (--bad-lines skip)"
     return rows
 
 

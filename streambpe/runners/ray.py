@@ -138,9 +138,7 @@ class RayDriver:
         if answer is None:
             useless = f"{self.name} cannot be used: {self.why_down}. Nothing was started. "
             if self.address:
-                raise WorkerLost(
-                    f"{useless}Is it running, and is this machine one of its nodes? `ray status` shows that."
-                )
+                raise WorkerLost(f"{useless}Is it running, with this machine as a node? `ray status` shows that.")
             raise WorkerLost(f"{useless}On a busy machine, try again; --engine processes works without Ray.")
         return answer
 

@@ -77,8 +77,7 @@ def look_around(node: str, place: SharedFolder, wanted: dict[str, str]) -> str:
         )
         return f"has {other}; all nodes need the same versions"
     if not _sees(place):
-        return f"does not see {place.folder.parent}; it must be on a file system that all nodes share, under the same "
-               "name"
+        return f"does not see {place.folder.parent}, which must have the same path on all nodes"
     try:
         (place.folder / node).write_text(place.token, encoding="utf-8")
     except OSError as why:

@@ -214,9 +214,7 @@ def _remote(argument: str, column: str, how: SourceOptions) -> Iterator[Source]:
 
 def _no_sources(argument: str, how: SourceOptions) -> SourceError:
     wanted = " ".join(_COUNT_SUFFIXES if how.counts else _KIND_OF_SUFFIX)
-    return SourceError(
-        f"{argument} is a folder without sources. These would be sources: {wanted} (each also with .gz or .zst)."
-    )
+    return SourceError(f"{argument} is a folder without sources, which are {wanted} (each also .gz .zst).")
 
 
 def _exists(path: Path) -> bool:
@@ -236,9 +234,7 @@ def _sources_in(folder: Path, counts: bool, warnings: list[str]) -> Iterator[Pat
     for place, folders, names in os.walk(folder, onerror=stop):
         for path in (Path(place, name) for name in sorted(folders)):
             if path.is_symlink():  # it may lead back to where it stands
-                warnings.append(
-                    f"{shown(path)} is a link to a folder, and is left out. To read it, name the folder as a SOURCE."
-                )
+                warnings.append(f"{shown(path)} is a link to a folder, and is left out. Name that folder as a SOURCE.")
         for path in (Path(place, name) for name in names if _is_source_name(name, counts)):
             if path.is_file():
                 yield path

@@ -43,7 +43,5 @@ def _parsed(shard: str) -> tuple[int, int]:
     found = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", shard)
     number, of = (int(part) for part in found.groups()) if found else (0, 0)
     if not 1 <= number <= of:
-        raise UsageError(
-            f"--shard {shard}: give K/N, the K-th of N shares, such as 1/16 to 16/16. Nothing was changed."
-        )
+        raise UsageError(f"--shard {shard}: give K/N, for the K-th of N shares, such as 1/16. Nothing was changed.")
     return number, of

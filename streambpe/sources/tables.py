@@ -65,9 +65,7 @@ def _read_count_parquet(source: Source, most_rows: int) -> Iterator[CountTable]:
         with open_parquet(source) as file:
             names = file.schema_arrow.names
             if names[:2] not in (["chunk", "count"], ["chunk", "n"]):
-                raise SourceError(
-                    f"{source.path} holds columns {', '.join(names)}; a count table has the columns chunk and count."
-                )
+                raise SourceError(f"{source.path} holds columns {', '.join(names)}; a count table has chunk and count.")
             chunk_type, count_type = file.schema_arrow.types[:2]
             if not (is_text(chunk_type) and pa.types.is_integer(count_type)):
                 raise SourceError(

@@ -29,9 +29,7 @@ def find_log(model: str | os.PathLike[str]) -> Path:
     run, colon, name = str(model).rpartition(":")
     if colon and Path(run).is_dir():
         return _log_of_run(Path(run), name)
-    raise ModelError(
-        f"There is no model {model}: it is neither an event log, nor a RUN, nor RUN:NAME of an existing RUN."
-    )
+    raise ModelError(f"There is no model {model}: give an event log, a RUN, or RUN:NAME of an existing RUN.")
 
 
 def _log_of_run(run: Path, name: str) -> Path:

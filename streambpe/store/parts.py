@@ -283,9 +283,7 @@ def _read_parts(run: Run) -> list[Part]:
     for _ in range(_LISTINGS):
         with contextlib.suppress(FileNotFoundError):
             return _remembered(run, sorted(run.counts.glob("*.parquet")))
-    raise RunError(
-        f"{run.counts}: another process is merging the counts. Nothing was changed. Wait until it has finished."
-    )
+    raise RunError(f"{run.counts}: another process is merging counts. Nothing was changed. Wait until it has finished.")
 
 
 def _remembered(run: Run, paths: Sequence[Path]) -> list[Part]:

@@ -124,7 +124,7 @@ def test_check_speaks_for_trainings(trained, tmp_path):
     change(run, "UPDATE other.pair_counts SET n = n + 1 WHERE rowid = (SELECT min(rowid) FROM other.pair_counts)")
     found = cli("check", run, "--replay", expect=1)
     assert found.stdout.startswith("other.pair_counts: ")
-    assert "made anew when its event log is removed" in found.stderr
+    assert "remove its event log and train again" in found.stderr
 
 
 def test_specials_and_reserve_reach_the_log(source, tmp_path):

@@ -33,7 +33,7 @@ def test_the_traceback_goes_into_the_run(broken, tmp_path):
     (file,) = run.glob("traceback-*.txt")
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith(
-        "streambpe: this is a defect of streambpe, not of what it was given (ZeroDivisionError: one "
+        "streambpe: this is a bug in streambpe, not of what it was given (ZeroDivisionError: one "
     )
     assert f"The traceback is in {file}: please report it." in done.stderr
     assert f"`streambpe resume {run}`" in done.stderr
@@ -64,7 +64,7 @@ def test_memory_that_the_system_does_not_give_is_no_defect(monkeypatch, tmp_path
     monkeypatch.setattr(main.commands["count"], "callback", fail)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     told = cli("count", tmp_path / "none", "a.txt", expect=3).stderr
-    assert told.startswith("streambpe: no more memory, or no more threads, could be had (")
+    assert told.startswith("streambpe: no more memory or threads are available (")
     assert told.count("\n") == 1
     assert not list(tmp_path.iterdir())
 

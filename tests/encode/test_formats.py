@@ -315,7 +315,7 @@ def test_a_gguf_file_is_not_taken_for_ranks(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "looks"),
-    [(b"# A page\nof text", "begins with '# A page'"), (b"", "is empty"), (b"\x7fELF\0\1", "bytes that are no text")],
+    [(b"# A page\nof text", "begins with '# A page'"), (b"", "is empty"), (b"\x7fELF\0\1", "is not text")],
 )
 @pytest.mark.parametrize("pattern", [None, "gpt2"])
 def test_a_file_that_is_no_tokenizer_is_told_as_what_it_looks_like(tmp_path, content, looks, pattern):
@@ -329,7 +329,7 @@ def test_a_file_that_is_no_tokenizer_is_told_as_what_it_looks_like(tmp_path, con
 def test_what_needs_no_import_is_told_so(tmp_path):
     """An event log, a RUN, and a folder that hf: reads."""
     write_event_log(tmp_path / "m.events.jsonl", trained("plain"))
-    with pytest.raises(UsageError, match="where MODEL is asked for"):
+    with pytest.raises(UsageError, match="give it as MODEL"):
         import_file(tmp_path / "m.events.jsonl")
     (tmp_path / "state.duckdb").touch()
     with pytest.raises(ModelError, match="It is a RUN"):
@@ -353,13 +353,13 @@ def _edited(**changes):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "is no JSON"),
-        ('{"model": {"type": "WordPiece"}}', "holds no BPE model"),
+        ("{", "is not JSON"),
+        ('{"model": {"type": "WordPiece"}}', "is not a BPE model"),
         (_edited(model__byte_fallback=True), "byte_fallback"),
         (_edited(normalizer={"type": "Lowercase"}), "Lowercase"),
-        (_edited(pre_tokenizer={"type": "Whitespace"}), "does not cut text by ByteLevel"),
+        (_edited(pre_tokenizer={"type": "Whitespace"}), "does not split text by ByteLevel"),
         (_edited(pre_tokenizer={"type": "ByteLevel", "add_prefix_space": True}), "add_prefix_space"),
-        (_edited(model__merges=[["zz", "qq"]]), "needs a token that is not there"),
+        (_edited(model__merges=[["zz", "qq"]]), "needs a token that does not exist"),
         (_edited(added_tokens=[{"id": 5000, "content": "<x>"}]), "cannot be kept"),
         (_edited(added_tokens=[{"id": 482, "content": "<x>"}, {"id": 483, "content": "<x>"}]), "twice"),
         (_edited(added_tokens=[{"id": 16, "content": "1"}]), "is a byte"),

@@ -86,5 +86,5 @@ def test_one_of_two_is_not_enough(learned, name):
     """The message names the other."""
     other = {"vocab.json": "merges.txt", "merges.txt": "vocab.json"}[name]
     (learned / "old" / other).unlink()
-    with pytest.raises(ModelError, match=f"{other}, which has the .*is to lie beside it"):
+    with pytest.raises(ModelError, match=f"{other}, which has the .*is missing beside it"):
         model_log(learned / "old" / name)

@@ -197,12 +197,12 @@ def test_what_is_not_the_old_one_is_refused(old, made, texts, tmp_path):
     for to, name, output, why in (
         ("gguf", old, "x.gguf", "one of hf, tiktoken, gpt2"),
         ("gpt2", tmp_path, "x", "vocab.json and merges.txt"),
-        ("hf", old / "tokenizer.json", "x/", "is a folder, and --onto .* a file"),
+        ("hf", old / "tokenizer.json", "x/", "is a folder, but --onto .* a file"),
         ("tiktoken", tmp_path / "no", "x", "there is no such file"),
     ):
         with pytest.raises(UsageError, match=why):
             streambpe.export(made, to, f"{tmp_path}/{output}", onto=name)
-    with pytest.raises(UsageError, match="the old files say that"):
+    with pytest.raises(UsageError, match="the old files keep theirs"):
         Tokenizer(log_of(made)).export("hf", f"{tmp_path}/x/", onto=old, bos="<s>")
     assert not list(tmp_path.glob("x*"))
     assert not list(tmp_path.glob(".export*"))
@@ -253,7 +253,7 @@ def _log(*merges: tuple[int, int, int]) -> EventLog:
 
 
 def test_a_token_made_again_behind_its_use_is_not_exact(tmp_path):
-    """An export says so, and such a file is not read; nor is one in which a merge stands twice."""
+    """An export says so, and such a file is not read; nor is one in which a merge occurs twice."""
     log = _log((97, 98, 256), (256, 99, 257), (98, 98, 258), (97, 258, 259), (259, 99, 260))
     assert streambpe.export(log, "hf", tmp_path / "good.json")[0].exact
     assert import_hf(tmp_path / "good.json").events == log.events
@@ -265,12 +265,12 @@ def test_a_token_made_again_behind_its_use_is_not_exact(tmp_path):
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "again.json"))
     assert theirs.encode("abcd").ids == [259]
     assert Tokenizer(log).encode("abcd") == [258, 100]
-    with pytest.raises(ModelError, match="made again by a merge that stands behind one that uses it"):
+    with pytest.raises(ModelError, match="made again by a merge after one that uses it"):
         import_hf(tmp_path / "again.json")
     document = json.loads((tmp_path / "good.json").read_text(encoding="utf-8"))
     document["model"]["merges"].append(document["model"]["merges"][0])
     (tmp_path / "twice.json").write_text(json.dumps(document), encoding="utf-8")
-    with pytest.raises(ModelError, match=r"the merge b'a' \+ b'b' stands twice"):
+    with pytest.raises(ModelError, match=r"the merge b'a' \+ b'b' occurs twice"):
         import_hf(tmp_path / "twice.json")
 
 
@@ -355,5 +355,5 @@ def test_a_file_made_of_ranks_is_read_and_extended(old, texts, tmp_path):
         assert theirs.encode(text, add_special_tokens=False).ids == ours.encode_ordinary(text), text
     document["model"]["merges"] = splits[::-1]
     (tmp_path / "backwards.json").write_text(json.dumps(document), encoding="utf-8")
-    with pytest.raises(ModelError, match="needs a token that is not there yet"):
+    with pytest.raises(ModelError, match="needs a token that does not exist yet"):
         import_hf(tmp_path / "backwards.json")

@@ -118,7 +118,7 @@ def test_a_training_writes_no_model_that_nothing_reads(tmp_path, monkeypatch):
     monkeypatch.setattr(eventlog, "MOST_SYMBOLS", 1 << 10)
     monkeypatch.setattr(eventlog, "MOST_SYMBOLS_A_LINE", 0)
     run = text_run(tmp_path / "run", "a" * 5000, pattern="none")
-    with pytest.raises(LimitError, match=r"model\.events\.jsonl is not written, since no command would read it"):
+    with pytest.raises(LimitError, match=r"model\.events\.jsonl is not written, too long for any command to read"):
         train(run, resources=SMALL, vocab_size=270)
     assert not list(run.glob("*.events.jsonl"))
     train(run, resources=SMALL, vocab_size=270, name="short", max_token_length=100)
@@ -161,7 +161,7 @@ def test_arrays_are_as_long_as_their_files(tmp_path, which, size):
 
 @pytest.mark.parametrize(
     ("name", "what"),
-    [("ids.parquet", "no column ids"), ("ids.bin", "does not say what ids.bin holds"), ("typed", "no list of ids")],
+    [("ids.parquet", "no column ids"), ("ids.bin", "does not say what ids.bin holds"), ("typed", "not a list of ids")],
 )
 def test_files_of_ids_that_are_not(tmp_path, name, what):
     """A table of something else, a record with a word for a number, a list that never ends: one message each."""

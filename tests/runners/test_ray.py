@@ -81,7 +81,7 @@ def test_an_address_without_ray_is_refused(tmp_path: Path) -> None:
     assert "--address auto names a Ray cluster, and --engine is auto" in refused.stderr
     with pytest.raises(UsageError, match="--engine is processes"):
         count(run, [str(tmp_path / "a.txt")], engine="processes", address="auto")
-    with pytest.raises(UsageError, match="give the command on a node of the cluster"):
+    with pytest.raises(UsageError, match="run the command on a node of the cluster"):
         count(run, [str(tmp_path / "a.txt")], engine="ray", address="ray://host:10001")
     assert not run.exists()
 
@@ -125,7 +125,9 @@ def test_a_node_with_other_programs_or_files_is_refused(tmp_path: Path) -> None:
     assert "does not see" in look_around("node", place, versions())
     folder.mkdir(parents=True)
     place.file.write_text("an older token", encoding="utf-8")
-    assert f"does not see {tmp_path / 'shared'}; it must lie on a file system" in look_around("node", place, versions())
+    assert f"does not see {tmp_path / 'shared'}, which must have the same path" in look_around(
+        "node", place, versions()
+    )
     place.file.write_text("a token", encoding="utf-8")
     assert look_around("node", place, versions()) == ""
     assert (folder / "node").read_text(encoding="utf-8") == "a token"

@@ -156,7 +156,7 @@ def test_count_tables_have_no_line_to_leave_out(tmp_path):
     """What cannot be honoured is refused."""
     table = written(tmp_path / "t.csv", "chunk,count\nthe,5\n")
     refused = cli("count", tmp_path / "run", table, "--counts", "--bad-lines", "skip", expect=2).stderr
-    assert "a row of a count table is never left out" in refused
+    assert "rows of a count table are never left out" in refused
 
 
 @pytest.mark.long

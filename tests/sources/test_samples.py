@@ -146,7 +146,7 @@ def test_what_is_refused(tmp_path):
         count(tmp_path / "run", [str(tmp_path / "t.csv")], counts=True, sample="1/2")
     with pytest.raises(UsageError, match="standard input is one document"):
         count(tmp_path / "run", ["-"], sample="1/2")
-    assert "plan reads parts of it" in cli("plan", tmp_path / "a.txt", "--sample", "1/2", expect=2).stderr
+    assert "the parts of it that plan reads" in cli("plan", tmp_path / "a.txt", "--sample", "1/2", expect=2).stderr
     assert not (tmp_path / "run").exists()
 
 

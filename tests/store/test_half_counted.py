@@ -99,7 +99,7 @@ def test_count_killed_between_two_files_then_train(tmp_path):
     assert f"{paths[1]} (none of it is counted)" in refused.stderr
     assert f"streambpe resume {run}" in refused.stderr
     partial = cli("train", run, "--vocab-size", 260, "--allow-partial")
-    assert f"not or not wholly counted: {paths[1]}" in partial.stderr
+    assert f"not counted, or only in part: {paths[1]}" in partial.stderr
     left_out = {"source": "b.csv", "counted": 0, "unit": "rows"}
     assert log_of(run).header.corpus["left_out"] == [left_out]
     facts = dict(rows(run, "FROM facts"))
@@ -183,7 +183,7 @@ def test_a_half_counted_run_without_run_json(files, whole, tmp_path, tiny_blocks
     run = tmp_path / "run"
     count_half(run, files)
     (run / "run.json").unlink()
-    assert "is made again, but which sources were still to be counted is not known" in cli("count", run).stderr
+    assert "is made again, but it is not known which sources were not yet counted" in cli("count", run).stderr
     with pytest.raises(CountUnfinished, match="resume"):
         train(run, vocab_size=300, resources=SMALL)
     assert isinstance(resume(run), CountResult)

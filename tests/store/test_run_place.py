@@ -36,7 +36,7 @@ def test_run_and_source_swapped(corpus, tmp_path, command, what, there):
     before = {path: path.read_bytes() for path in corpus.iterdir()}
     done = cli(command, source, run, expect=1)
     assert f"Did you mean `streambpe {command} {run} {source}`?" in done.stderr
-    assert ("is a file" if what == "file" else "other things are in it (a.txt)") in done.stderr
+    assert ("is a file" if what == "file" else "has other things in it (a.txt)") in done.stderr
     assert {path: path.read_bytes() for path in corpus.iterdir()} == before
     assert run.exists() == there
 

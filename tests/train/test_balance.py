@@ -117,9 +117,7 @@ def test_too_little_memory_is_told(monkeypatch):
     with pytest.raises(LimitError, match="--balance keeps the words of all groups"):
         learned(engine_of(groups, memory=6 << 20), 10)
     monkeypatch.setattr(balanced, "_MOST_PLACES", 1000)
-    with pytest.raises(
-        LimitError, match=r"may have 1,000 of them, whatever the memory. What was learned is kept. Leave"
-    ):
+    with pytest.raises(LimitError, match=r"may have at most 1,000 of them. What was learned is kept. Leave"):
         learned(engine_of(groups, memory=6 << 20), 10)
 
 

@@ -287,7 +287,7 @@ def test_a_damaged_journal_is_named(counted, tmp_path):
     whole = Journal.read(journal)
     events = [msgspec.structs.replace(whole.events[0], n=whole.events[0].n + 1), *whole.events[1:]]
     Journal.start(journal, whole.training, events, whole.batches, whole.vetoes).save()
-    with pytest.raises(RunError, match="were learned from other words"):
+    with pytest.raises(RunError, match="come from other words"):
         learn(run)
 
 
@@ -406,9 +406,9 @@ def test_sources_added_after_training(counted, unbroken, tmp_path):
     assert rows(run, "SELECT sum(n) FROM chunk_counts") == chunks
     assert learn(run) == unbroken
     count(run, [str(more)], resources=SMALL)
-    with pytest.raises(ResumeMismatch, match="sources were added since"):
+    with pytest.raises(ResumeMismatch, match="sources were added"):
         learn(run)
-    with pytest.raises(ResumeMismatch, match="sources were added since"):
+    with pytest.raises(ResumeMismatch, match="sources were added"):
         train(run, resources=SMALL, **{**OPTIONS, "vocab_size": 2000})
     assert (run / "model.events.jsonl").read_bytes() == unbroken
     assert learn(run, name="all") != unbroken

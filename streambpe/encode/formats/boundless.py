@@ -63,9 +63,7 @@ def export_boundless(encoder: Encoder, path: Path) -> tuple[list[Path], list[str
             to_bytes &= event.into == model.vocabulary[event.id].base
             to_pair &= event.into == model.vocabulary.first_pair[event.id]
     if not to_bytes and not to_pair:
-        lost.append(
-            "deletions: a .model file can split tokens into bytes or the first pair, but these are split differently."
-        )
+        lost.append("deletions: a .model file splits tokens into bytes or their first pair, not like this.")
     superbpe = header.config.get("superwords") == "superbpe"
     config = {
         "tau": float(header.config.get("tau") or 1.1),
@@ -132,9 +130,7 @@ class _Lines:
         self.number += 1
         line = next(self._lines, None)
         if line is None:
-            raise ModelError(
-                f"{self.path} ends at line {self.number}, before everything that it announces; it was cut off."
-            )
+            raise ModelError(f"{self.path} ends at line {self.number}, before all that it announces; it was cut off.")
         return line
 
     def expect(self, word: str) -> None:
@@ -316,9 +312,7 @@ def _read_minbpe(lines: _Lines) -> EventLog:
         left, right = map(int, line.split())
         number = vocabulary.learn(left, right)
         if number != 256 + len(events):
-            raise ModelError(
-                f"{lines.path} line {lines.number} makes a token that exists already; its ids cannot be kept."
-            )
+            raise ModelError(f"{lines.path} line {lines.number} makes a token that exists; its ids cannot be kept.")
         events.append(merge_event(left, right, number, 0))
     return _log(alphabet, _splitting(pattern), [special[::-1] for special in specials], events)
 

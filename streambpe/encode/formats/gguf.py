@@ -29,9 +29,7 @@ def export_gguf(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
     library = need("gguf", "--to gguf", " Nothing was written.")
     flat = flatten(encoder, "gguf")
     if flat.of_characters:
-        raise ModelError(
-            "llama.cpp's BPE tokens are bytes, but this model's symbols are characters. Nothing was written."
-        )
+        raise ModelError("llama.cpp's BPE tokens are bytes, but this model's are characters. Nothing was written.")
     if encoder.has_superwords:
         raise ModelError(
             "llama.cpp has no pattern that keeps words together, so superwords cannot be exported. Nothing was "

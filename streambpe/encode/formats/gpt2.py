@@ -108,9 +108,7 @@ def export_gpt2(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
 def lost_in_gpt2(encoder: Encoder, flat: FlatModel) -> list[str]:
     """What the two files cannot say. ModelError if they can say nothing."""
     if flat.of_characters:
-        raise ModelError(
-            "vocab.json and merges.txt are read as bytes, but this model's symbols are characters. Use hf."
-        )
+        raise ModelError("vocab.json and merges.txt are for bytes, but this model's symbols are characters. Use hf.")
     lost = list(flat.lost)
     if encoder.pattern.name not in ("gpt2", "r50k"):
         lost.append(

@@ -147,9 +147,7 @@ def decide_count(folder: Run, found: ListedSources, asked: Counting, resources: 
         config = CountConfig(**asked.options)
     pattern = pattern_for(config, resources.document_seconds)
     if asked.stdin_name != "-" and not any(source.is_stdin for source in sources):
-        raise UsageError(
-            f"--stdin-name {asked.stdin_name} is a name for standard input, but `-` is not among the sources."
-        )
+        raise UsageError(f"--stdin-name {asked.stdin_name} names standard input, but `-` is not among the sources.")
     if asked.counts and asked.options.get("bad_lines") == "skip":
         raise UsageError("--bad-lines skip leaves out lines of text, but rows of a count table are never left out.")
     if asked.counts and config.sequences:

@@ -145,7 +145,7 @@ class _TakingBack:
             mine = [path for path in mine if path in known]
             if not mine and not there:
                 raise UsageError(
-                    f"--take-back {name}: {self._run.path} has counted nothing of it. Nothing was changed. `streambpe "
+                    f"--take-back {name}: {self._run.path} has not counted it. Nothing was changed. `streambpe "
                     f'sql {typed(self._run.path)} "FROM source_files"` shows what it has counted.'
                 )
             found += mine
