@@ -248,7 +248,7 @@ def check(
     for note in [*repeated, *in_part, *still_open] if not as_json else ():
         say(f"{run}: {note}")
     if problems:
-        raise StreambpeError(" ".join([f"{run}: {len(problems)} differences.", *remedies(run, problems)]))
+        raise StreambpeError(" ".join([f"{run}: {counted(len(problems), 'difference')}.", *remedies(run, problems)]))
     if not as_json:
         say(f"{run}: {'what is committed' if still_open else 'everything'} adds up.")
 

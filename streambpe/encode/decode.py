@@ -81,8 +81,8 @@ def decode_array(tokenizer: Tokenizer, path: Path, dtype: str = "auto", meter: M
         or (np.diff(offsets) < 0).any()
     ):
         raise SourceError(
-            f"{path} has {len(numbers):,} ids of {numbers.dtype}, but {offsets_file.name} is for others: the --dtype "
-            f"or the file is another. Remove {offsets_file.name} to decode all ids as one document."
+            f"{path} has another number of ids ({len(numbers):,} of {numbers.dtype}) than {offsets_file.name}. Give "
+            f"another --dtype, or remove {offsets_file.name} to decode all ids as one document."
         )
     if record is not None:
         refuse_damage(path, numbers.nbytes, record.ids_mmh3, path)

@@ -65,7 +65,7 @@ def count_buckets(
     counted = sum(part.total for part in list_parts(run))
     if found != counted:
         raise SourceChanged(
-            f"The sources of {run.path} hold {found:,} chunks now, and {counted:,} were counted. Nothing was changed. "
+            f"The sources of {run.path} now have {found:,} chunks, but {counted:,} were counted. Nothing was changed. "
             f"`streambpe check {typed(run.path)} --sources` says which one changed; --by share needs no sources."
         )
     return parts

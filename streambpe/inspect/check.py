@@ -218,7 +218,7 @@ def _check_parts(parts: Sequence[Part], resources: Resources) -> list[tuple[Any,
                 problems.append((part.path.name, "a chunk is in it twice"))
             last = frame["chunk"][-1]
         if (rows, total) != (part.rows, part.total):
-            problems.append((part.path.name, f"{rows} chunks, {total} in all", f"{part.rows}, {part.total} recorded"))
+            problems.append((part.path.name, f"{rows} distinct, {total} in all", f"{part.rows}, {part.total} recorded"))
     return problems
 
 
@@ -269,14 +269,14 @@ def _check_file(
         yield Problem("source files", (str(why),))
         return
     if size != mine[0].file_bytes:
-        yield Problem("source files", (path, f"has {size} bytes; it was counted with {mine[0].file_bytes}"))
+        yield Problem("source files", (path, f"its size is {size}, and was {mine[0].file_bytes} when it was counted"))
     for (start, stop), digest in sorted(want.items()):
         if found.get((start, stop)) != digest:
             yield Problem("source files", (path, start, stop, "is not what was counted"))
     if config.bad_lines == "skip" and complete and source.kind in ("lines", "jsonl", "csv"):
         bad, told = _bad_lines(replace(source, any_bytes=True), pattern, config, at_once), mine.total("bad_lines")
         if bad != told:
-            yield Problem("source files", (path, f"{bad} lines are left out; {told} were left out when it was counted"))
+            yield Problem("source files", (path, f"lines left out: {bad}, but {told} when it was counted"))
 
 
 def _bad_lines(source: Source, pattern: Pattern, config: CountConfig, at_once: int) -> int:

@@ -283,8 +283,8 @@ class Reader(msgspec.Struct):
                     passed = [_checked_text(source, at + i, t) for i, t in enumerate(islice(texts, high - at))]
                     if len(passed) < high - at:
                         raise SourceError(
-                            f"{source.path} gave {at + len(passed)} documents; {high} of it were counted before, so "
-                            "it has changed. Nothing was changed."
+                            f"{source.path} gave {at + len(passed)} documents, but {high} were counted before. "
+                            "Nothing was changed."
                         )
                     if self.verify:
                         self.verify(source, low, high, digest_values(passed))

@@ -69,12 +69,12 @@ class _Patience:
         """Called again and again while the file is held."""
         if self._stop.is_set():
             raise Stopped(
-                f"Stopped while {who} had {path} open. What was counted or learned is kept.",
+                f"Stopped while {path} was open in {who}. What was counted or learned is kept.",
                 stopped_by(self._stop),
             )
         if waited > _TELL_SECONDS and not self._told:
             self._told = True
-            told = f"waiting until {who} closes {path} (Ctrl-C stops waiting)"
+            told = f"{path} is open in {who}; waiting until it is closed there (Ctrl-C stops waiting)"
             print(harmless(told), file=sys.stderr)
 
 
@@ -144,7 +144,7 @@ def _wait(path: Path | str, who: str, began: float, wait_seconds: float | None) 
         patience.go_on(path, who, waited)
     elif waited > (_WAIT_SECONDS if wait_seconds is None else wait_seconds):
         raise StoreHeld(
-            f"{path} is still open in {who} after {waited:.0f} s. What was counted or learned is safe in the RUN. "
+            f"{path} is open in {who}; waited {waited:.0f} s. What was counted or learned is safe in the RUN. "
             "Close the file there and give the same command again."
         )
     time.sleep(0.05)

@@ -223,7 +223,7 @@ def _add_run(target: Run, other: Run, resources: Resources, *, again: bool, docu
     contents = _contents(mine).keys()
     groups = parts_by_group(parts)
     if len(groups.keys() | parts_by_group(mine).keys()) > MOST_GROUPS:
-        raise UsageError(f"With {other.path} {target.path} would have more than {MOST_GROUPS} source groups, the most.")
+        raise UsageError(f"With {other.path} {target.path} would have more than {MOST_GROUPS} source groups.")
     left = _missing_groups(target, other)  # after a kill between two groups, some were added already
     if again and not left:
         return

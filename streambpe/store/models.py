@@ -40,7 +40,7 @@ def _log_of_run(run: Path, name: str) -> Path:
     others = ["main" if other == "model" else other for other in others]
     if others:
         raise ModelError(
-            f"{run} holds no model {name!r}; it holds {', '.join(others)}. Write {run}:{others[0]}, for example."
+            f"{run} has no model {name!r}; it has {', '.join(others)}. Write {run}:{others[0]}, for example."
         )
     raise ModelError(
         f"{run} has no {log.name}: no training was finished there. `streambpe train {typed(run)}` learns one, "

@@ -185,7 +185,7 @@ def listed(left: Sequence[Unfinished], runs: Sequence[str] = ()) -> str:
     """For a message: some of what is left, and how much more there is."""
     names = [str(source) for source in left[:_NAMED]]
     if len(left) > _NAMED:
-        names.append(f"and {len(left) - _NAMED:,} more sources")
+        names.append(f"and {len(left) - _NAMED:,} more")
     if runs:
         names.append(f"the merge of {', '.join(runs)} was not finished")
     return ", ".join(names)

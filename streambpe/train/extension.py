@@ -183,8 +183,8 @@ class Extension:
         header = self.log.header
         if config.specials != tuple(special.text for special in header.specials) or config.unk != header.unk:
             raise ModelError(
-                f"{self.name} has symbols of characters and the unknown token {header.unk!r}; learning goes on only "
-                f"where that is <unk>, in any case. Nothing was changed."
+                f"{self.name} has characters as symbols and the unknown token {header.unk!r}; only models with <unk>, "
+                "in any case, can be extended. Nothing was changed."
             )
 
     def keep(self, run: Run, name: str) -> None:

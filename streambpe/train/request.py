@@ -222,6 +222,6 @@ def _refuse_new_sources(training: Training, found: Sequence[Source]) -> None:
     if new:
         raise ResumeMismatch(
             f"{training}, was started without {new[0]}"
-            + (f" and {len(new) - 1} more sources" if len(new) > 1 else "")
+            + (f" and {len(new) - 1} more" if len(new) > 1 else "")
             + ". Nothing was changed. Learn from all of them as another training with --name NAME."
         )

@@ -218,7 +218,10 @@ class Goal(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, config: TrainConfig, base_symbols: int, stop_words: int) -> Goal:
         """What --vocab-size and --transition leave beside the ids that are there."""
-        there, symbols = f"{base_symbols} base symbols, {stop_words} stop words", base_symbols + stop_words
+        there, symbols = (
+            f"{counted(base_symbols, 'base symbol')}, {counted(stop_words, 'stop word')}",
+            base_symbols + stop_words,
+        )
         taken = symbols + (config.extra_ids if config.count_specials else 0)
         if config.vocab_size < taken:
             raise UsageError(

@@ -54,7 +54,7 @@ def test_wrong_options_are_usage_errors(source, tmp_path, arguments, message):
 
 def test_errors_of_runs_exit_with_1(tmp_path):
     """No such run, no such source, nothing to resume: exit 1 and a message, never a traceback."""
-    assert "is no run" in cli("train", tmp_path / "missing", expect=1).stderr
+    assert "is not a RUN" in cli("train", tmp_path / "missing", expect=1).stderr
     missing = cli("resume", tmp_path / "missing", expect=1).stderr
     assert "no training to resume" in missing
     assert "its first command again" in missing

@@ -32,9 +32,7 @@ def test_the_traceback_goes_into_the_run(broken, tmp_path):
     done = cli("count", run, "more.txt", expect=70)
     (file,) = run.glob("traceback-*.txt")
     assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith(
-        "streambpe: this is a bug in streambpe, not of what it was given (ZeroDivisionError: one "
-    )
+    assert done.stderr.startswith("streambpe: this is a bug in streambpe, not in its input (ZeroDivisionError: one ")
     assert f"The traceback is in {file}: please report it." in done.stderr
     assert f"`streambpe resume {run}`" in done.stderr
     told = file.read_text()

@@ -143,7 +143,7 @@ def test_sizes_are_cut_from_one_model(tmp_path, held_out):
     assert all(result.exact for result in results)
     log = cut_log(trained("plain"), 300)
     assert log.header.specials[0].id == 300 - 2 - 2
-    with pytest.raises(UsageError, match="never holds 9999"):
+    with pytest.raises(UsageError, match="does not reach 9999"):
         cut_log(trained("plain"), 9999)
     paper = trained("plain")
     paper = type(paper)(type(paper.header)(paper.header.alphabet, {"batch": "paper"}), paper.events)
@@ -211,7 +211,7 @@ def test_tokens_that_tiktoken_would_make_otherwise_are_told(tmp_path):
     log = EventLog(Header(bytes_alphabet().to_header(), {"pattern": "gpt2"}), events)
     (tmp_path / "t.txt").write_text("abc")
     [result] = export(log, "tiktoken", tmp_path / "t.tiktoken", verify=str(tmp_path / "t.txt"))
-    assert "what the merges make of their bytes: 1." in result.lost[0]
+    assert "what the merges make from their bytes: 1." in result.lost[0]
     assert result.comparison.spans_lost == 2  # ab c there, abc here
     [sound] = export(EventLog(log.header, events[:2]), "tiktoken", tmp_path / "u.tiktoken")
     assert sound.exact
@@ -360,7 +360,7 @@ def _edited(**changes):
         (_edited(pre_tokenizer={"type": "Whitespace"}), "does not split text by ByteLevel"),
         (_edited(pre_tokenizer={"type": "ByteLevel", "add_prefix_space": True}), "add_prefix_space"),
         (_edited(model__merges=[["zz", "qq"]]), "needs a token that does not exist"),
-        (_edited(added_tokens=[{"id": 5000, "content": "<x>"}]), "cannot be kept"),
+        (_edited(added_tokens=[{"id": 5000, "content": "<x>"}]), "is ambiguous"),
         (_edited(added_tokens=[{"id": 482, "content": "<x>"}, {"id": 483, "content": "<x>"}]), "twice"),
         (_edited(added_tokens=[{"id": 16, "content": "1"}]), "is a byte"),
         (_edited(added_tokens=[{"id": 482, "content": "  ", "special": False}]), "found in plain text"),

@@ -68,7 +68,7 @@ def test_they_are_extended_and_written_again(learned):
         ("vocab.json", '{"a": "b"}', "tokens and their ids"),
         ("merges.txt", "#version: 0.2\na b c\n", "line 2"),
         ("merges.txt", "#version: 0.2\na b</w>\n", "</w>"),
-        ("merges.txt", "zz b\n", "not there yet"),
+        ("merges.txt", "zz b\n", "does not exist yet"),
         ("tokenizer_config.json", '{"tokenizer_class": "Qwen2TokenizerFast"}', "--pattern PATTERN"),
         ("tokenizer_config.json", '{"add_prefix_space": true}', "add_prefix_space"),
     ],

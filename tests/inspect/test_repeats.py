@@ -125,7 +125,7 @@ def test_what_is_told(tmp_path):
     count_from_iterator(run, ["the cat"], resources=ONE)
     told = cli("check", run, "--repeats").stderr.splitlines()
     assert told[2] == f"{run}: the repeating ones are in {a} (2), {b} (1)."
-    assert told[3].startswith(f"{run}: iterator: not compared, because only a file")
+    assert told[3].startswith(f"{run}: iterator: not compared, because only files")
     as_json = json.loads(cli("check", run, "--repeats", "--json").stdout)
     assert as_json["repeats"] == {
         "documents": 6,

@@ -78,7 +78,7 @@ def test_an_address_without_ray_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a few words of text", encoding="utf-8")
     run = tmp_path / "run"
     refused = cli("count", run, tmp_path / "a.txt", "--address", "auto", expect=2)
-    assert "--address auto names a Ray cluster, and --engine is auto" in refused.stderr
+    assert "--address auto names a Ray cluster, but --engine is auto" in refused.stderr
     with pytest.raises(UsageError, match="--engine is processes"):
         count(run, [str(tmp_path / "a.txt")], engine="processes", address="auto")
     with pytest.raises(UsageError, match="run the command on a node of the cluster"):
@@ -279,7 +279,7 @@ def test_tasks_on_a_ray_of_its_own(tmp_path: Path, short: Path) -> None:
         advanced.clear()
         assert len(results(tasks.dies, [("a", 1), ("b", 3), ("c", 0)], on_advance=advanced.append)) == 3
         assert sum(advanced) == 15  # what the killed ones told is taken back
-        with pytest.raises(WorkerLost, match=r"ended 4 times while it was at .*bad.*: WorkerCrashedError") as lost:
+        with pytest.raises(WorkerLost, match=r"ended 4 times while it worked on .*bad.*: WorkerCrashedError") as lost:
             results(tasks.dies, [("bad", 4)])
         assert "\n" not in str(lost.value)
         stop = threading.Event()

@@ -196,9 +196,9 @@ def test_folders_and_globs_of_a_store_are_listed_in_order(store):
     store.put("other/notes.bin", b"")
     with pytest.raises(SourceError, match="folder without sources"):
         names("s3://bucket/other")
-    with pytest.raises(SourceError, match="is not there"):
+    with pytest.raises(SourceError, match="does not exist"):
         names("s3://bucket/nothing")
-    with pytest.raises(SourceError, match="is not there"):
+    with pytest.raises(SourceError, match="does not exist"):
         names("s3://no-such-bucket/a.txt")
     with pytest.raises(UsageError, match="Name one bucket"):
         names("s3://b*/a.txt")
@@ -301,17 +301,17 @@ def test_what_changed_at_the_server_is_refused(tmp_path, server, store):
     run, address = tmp_path / "run", server.url("/a.txt")
     want = counted(run, [address])
     server.files["/a.txt"] = FILES["a.txt"].replace(b"e", b"i", 1)
-    with pytest.raises(SourceChanged, match="was counted when it had"):
+    with pytest.raises(SourceChanged, match="has changed since it was counted"):
         count(run, [address], resources=SMALL)
     server.files["/a.txt"] = FILES["a.txt"] + b"more"
-    with pytest.raises(SourceChanged, match="was counted when it had"):
+    with pytest.raises(SourceChanged, match="has changed since it was counted"):
         count(run, [address], resources=SMALL)
     server.files["/a.txt"] = FILES["a.txt"]
     assert counted(run, [address]) == want
     store.put("changing.txt", FILES["a.txt"])
     count(tmp_path / "s3", ["s3://bucket/changing.txt"], resources=SMALL)
     store.put("changing.txt", FILES["a.txt"] + b"more")
-    with pytest.raises(SourceChanged, match="was counted when it had"):
+    with pytest.raises(SourceChanged, match="has changed since it was counted"):
         count(tmp_path / "s3", ["s3://bucket/changing.txt"], resources=SMALL)
 
 
@@ -323,7 +323,7 @@ def test_a_server_without_marks_is_compared_by_content(tmp_path, server):
     want = counted(run, [address])
     assert counted(run, [address]) == want
     server.files["/a.txt"] = FILES["a.txt"].replace(b"e", b"i", 1)
-    with pytest.raises(SourceChanged, match="was counted when it had"):
+    with pytest.raises(SourceChanged, match="has changed since it was counted"):
         count(run, [address], resources=SMALL)
 
 
@@ -409,12 +409,12 @@ def _sends_to(location: str):
         (_sends_to("http://127.0.0.1\x1b/a.txt"), "it, or what its server redirects to, is not an address."),
         (_sends_to("http://[x/a.txt"), "it, or what its server redirects to, is not an address."),
         (_sends_to("http://a:b:c/a.txt"), "it, or what its server redirects to, is not an address."),
-        (_status(503), "its server answers 503 Service Unavailable, and it was asked 3 times"),
+        (_status(503), "its server answers 503 Service Unavailable, after 3 tries"),
         (_status(404), "a.txt is not there: its server answers 404 Not Found."),
-        (_status(403), "may not be read: its server answers 403 Forbidden. None of it was read. Credentials come"),
+        (_status(403), "cannot be read: its server answers 403 Forbidden. None of it was read. Credentials come"),
         (_status(418), "cannot be read: its server answers 418"),
         (lambda asked: asked.answer(200, asked.server.files[asked.path]), "its server does not serve ranges of a file"),
-        (_hang_up, "the answer is incomplete, and it was asked 3 times"),
+        (_hang_up, "the answer is incomplete, after 3 tries"),
         (_wrong_range, "its server answers with another range"),
         (lambda asked: asked.answer(206, b"x", COMPRESSED), "its server compresses it"),
         (lambda asked: _sends_to(asked.path + "x")(asked), "redirects without end"),
@@ -442,7 +442,7 @@ def test_a_server_that_fails_in_the_middle_is_no_reason_to_leave_the_source_out(
     (tmp_path / "big.txt").write_bytes(data)
     run = tmp_path / "run"
     server.mood = lambda asked: asked.asked_range(len(data))[0] > 1_250_000 and _status(503)(asked)
-    with pytest.raises(SourceUnreachable, match="503 Service Unavailable, and it was asked 5 times"):
+    with pytest.raises(SourceUnreachable, match="503 Service Unavailable, after 5 tries"):
         count(run, [server.url("/big.txt")], resources=SMALL, lines=True)
     server.mood = None
     done = sum(span.stop_at - span.start_at for span in list_parts(Run(run)).spans)
@@ -588,7 +588,7 @@ def test_azure_without_credentials_says_where_they_come_from(tmp_path, monkeypat
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", "")  # no `az` that asks the network
     done = cli("count", tmp_path / "run", "abfss://box@account.dfs.core.windows.net/a.txt", expect=1)
-    assert "They come from AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN, or `az login`." in done.stderr
+    assert "Credentials come from AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN, or `az login`." in done.stderr
     assert not (tmp_path / "run").exists()
 
 
@@ -719,10 +719,10 @@ def test_the_hub(tmp_path, server, monkeypatch):
     assert [source.path for source in find_sources([f"{base}/data/"])[0]] == names
     assert [source.path for source in find_sources([f"{base}/*/[ab].*"])[0]] == names[:2]
     repository.files["data/a.txt"] = FILES["a.txt"] + b"more"
-    with pytest.raises(SourceChanged, match="was counted when it had"):
+    with pytest.raises(SourceChanged, match="has changed since it was counted"):
         count(run, [f"{base}/data/a.txt"], resources=SMALL)
     for address in (f"{base}/nothing.txt", "hf://datasets/me/nothing/a.txt"):
-        with pytest.raises(SourceError, match="is not there"):
+        with pytest.raises(SourceError, match="does not exist"):
             find_sources([address])
     with pytest.raises(UsageError, match="write hf://datasets/OWNER/NAME/PATH"):
         find_sources(["hf://datasets/me"])

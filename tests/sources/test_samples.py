@@ -96,7 +96,7 @@ def test_shards_of_a_sample_merge_to_the_sample(tmp_path):
     count(tmp_path / "whole", files[:1], lines=True, resources=ONE)
     with pytest.raises(RunMismatch, match="sample all"):
         merge_counts(tmp_path / "all", [tmp_path / "whole"], resources=ONE)
-    with pytest.raises(RunMismatch, match="counts with --sample 1/3, not 1/4"):
+    with pytest.raises(RunMismatch, match="was counted with --sample 1/3, not 1/4"):
         count(tmp_path / "all", files, lines=True, sample="1/4", resources=ONE)
 
 

@@ -92,7 +92,7 @@ def test_a_counted_run_with_its_own_options(runs, tmp_path, run, options):
 def test_like_says_how_to_count_too(runs):
     """A name that sets options of counting is refused on a RUN counted otherwise, unless these are given too."""
     for like in ("script", "picky"):
-        with pytest.raises(RunMismatch, match="or say that it is meant: --"):
+        with pytest.raises(RunMismatch, match="or confirm it with --"):
             train(runs["whole"], like=like, name="x", vocab_size=2200, resources=SMALL)
         with pytest.raises(RunMismatch, match="or name its other options"):
             converge(runs["whole"], TrainConfig.from_options(like, vocab_size=2200), like=like, resources=SMALL)

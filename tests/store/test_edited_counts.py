@@ -163,12 +163,12 @@ def test_a_training_waits_for_a_shell_and_says_so_once(run, held):
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT) as training:
         assert training.stderr is not None
         line = training.stderr.readline()
-        assert f"held open by process {held.pid}" in line
+        assert f"is open in process {held.pid}" in line
         assert "waiting" in line
         held.stdin.close()
         rest = training.communicate(timeout=60)[1]
         assert training.returncode == 0, rest
-        assert "waiting until" not in rest
+        assert "is open in" not in rest
     assert merges(run) == [5, 4, 3]
 
 
@@ -183,7 +183,7 @@ def test_waiting_for_a_shell_ends_by_a_stop(run, monkeypatch):
         wait(*given)
 
     monkeypatch.setattr(database, "_wait", stop_and_wait)
-    with pytest.raises(Stopped, match="had .* open") as why:
+    with pytest.raises(Stopped, match="was open in") as why:
         train(run, vocab_size=300, resources=SMALL, stop=stop)
     assert why.value.signal_number == signal.SIGINT
     assert not (run / "model.events.jsonl").exists()

@@ -25,7 +25,7 @@ def corpus(tmp_path) -> Path:
 @pytest.mark.every(2)
 @pytest.mark.parametrize("command", ["count", "train", "merge-counts"])
 @pytest.mark.parametrize("what", ["file", "folder"])
-@pytest.mark.parametrize("there", [True, False], ids=["a RUN", "not there yet"])
+@pytest.mark.parametrize("there", [True, False], ids=["a RUN", "does not exist yet"])
 def test_run_and_source_swapped(corpus, tmp_path, command, what, there):
     """`train corpus.txt runs/x`: the command that is meant is told, and the corpus stays as it was."""
     run, source = tmp_path / "x", corpus / "a.txt" if what == "file" else corpus

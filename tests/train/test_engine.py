@@ -295,7 +295,7 @@ def test_events_of_other_words_or_of_another_rule_are_noticed(learner):
             engine.relearn(known)
         engine.close()
     engine = new_engine(engine_words([(b"ab", 3)]), BASE, engine_options(learner=learner))
-    with pytest.raises(ReplayMismatch, match="nothing is learned now"):
+    with pytest.raises(ReplayMismatch, match="it learned nothing in place of"):
         engine.relearn([(97, 98, 256, 3), (256, 97, 257, 1)])
 
 

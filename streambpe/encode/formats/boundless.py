@@ -50,8 +50,8 @@ def export_boundless(encoder: Encoder, path: Path) -> tuple[list[Path], list[str
     lost = lost_preparation(header.config, normalizes=False)
     if encoder.stop_ids:
         lost.append(
-            f"{len(encoder.stop_ids)} stop words: a .model file has none. They become ordinary chunks, and later ids "
-            f"are smaller by {len(encoder.stop_ids)}."
+            f"stop words ({len(encoder.stop_ids)}): a .model file has none. They become ordinary chunks, and later "
+            f"ids are smaller by {len(encoder.stop_ids)}."
         )
     if header.config.get("superwords") == "uw" or encoder.pattern.keep_gaps:
         lost.append("text that the pattern does not match: readers of .model files drop it.")

@@ -75,7 +75,7 @@ class FlatModel(msgspec.Struct, frozen=True):
         lost = []
         if both := sorted(vocab.keys() & self.specials.keys()):
             names = ", ".join(both[:3])
-            lost.append(f"{len(both)} learned tokens that are spelled like special tokens ({names}) share their ids.")
+            lost.append(f"learned tokens that are spelled like special tokens ({names}) share their ids.")
         return vocab | self.specials, [(self.text(left), self.text(right)) for left, right in self.merges], lost
 
     def portable(self, target: Dialect) -> str:
@@ -113,20 +113,20 @@ def flatten(encoder: Encoder, to: str) -> FlatModel:
         behind = sum(1 for content in tokens.values() if content not in reachable)
         deleted = sum(1 for event in model.events if event.op is Op.DELETE)
         lost.append(
-            f"{deleted} deletions: merge lists cannot delete tokens. Deleted tokens are left out; {behind} living "
-            "ones were made from them and are only found as whole chunks."
+            f"deletions ({deleted}): merge lists cannot delete tokens. Deleted tokens are left out; living ones that "
+            f"were made from them ({behind}) are only found as whole chunks."
         )
     elif again := again_after_use(model.events):
         lost.append(
-            f"{len(again)} tokens that are made again after a merge that uses them ({shown_tokens(encoder, again)}): "
-            "in a list of merges, the earlier one always applies."
+            f"tokens made again after a merge that uses them ({shown_tokens(encoder, again)}): in a list of merges, "
+            "the earlier one always applies."
         )
     if stops:
         ignore_merges = True
         lost.append(
-            f"{len(stops)} stop words: stored by taking whole chunks without merging, which then happens to every "
+            f"stop words ({len(stops)}): stored by taking whole chunks without merging, which then happens to every "
             "chunk that is a token."
-            + (f" {twice} learned tokens that spell a stop word do not have their own ids." if twice else "")
+            + (f" Learned tokens that spell a stop word ({twice}) do not have their own ids." if twice else "")
         )
     pattern = encoder.pattern
     expression = pattern.expression

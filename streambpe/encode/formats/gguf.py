@@ -46,8 +46,8 @@ def export_gguf(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
     if name == "llama-bpe":  # a chunk that is a token is taken as a whole there
         if not flat.ignore_merges and (others := not_made_of_their_bytes(encoder)):
             lost.append(
-                f"{len(others)} tokens are not what the merges make of their bytes ({shown_tokens(encoder, others)}): "
-                f"llama.cpp takes a chunk that is one of them as a whole under this pattern's name."
+                f"tokens that are not what the merges make of their bytes ({shown_tokens(encoder, others)}): "
+                "llama.cpp takes a chunk that is one of them as a whole under this pattern's name."
             )
     elif flat.ignore_merges:
         lost.append("GGUF cannot store ignore_merges: llama.cpp decides it by the pattern's name.")

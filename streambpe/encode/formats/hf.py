@@ -173,9 +173,8 @@ def import_hf(path: str | os.PathLike[str], document: Any = None) -> EventLog:
     log = log_from_merges(contents, single or merges, added, config, str(path), drop_unknown=True, unk=unk)
     if single is not None and (others := not_made_of_their_bytes(encoder := Encoder(log))):
         raise ModelError(
-            f"{path} has several merges for one token, and {len(others)} tokens are not what the merges make from "
-            f"their bytes ({shown_tokens(encoder, others)}), so more than one of them may be used. Nothing was "
-            "written."
+            f"{path} has several merges for one token, and some tokens are not what the merges make from their bytes "
+            f"({shown_tokens(encoder, others)}), so more than one of them may be used. Nothing was written."
         )
     if model.get("ignore_merges"):
         refuse_whole_chunks(Encoder(log), str(path))
@@ -277,8 +276,8 @@ def refuse_whole_chunks(encoder: Encoder, name: str) -> None:
     if others:
         raise ModelError(
             f"{name} says ignore_merges: whole chunks that are tokens are not merged. An event log has no such rule, "
-            f"and {len(others)} tokens are not what the merges make of their bytes ({shown_tokens(encoder, others)}), "
-            "so those chunks would encode differently. Nothing was written."
+            f"and some tokens are not what the merges make of their bytes ({shown_tokens(encoder, others)}), so those "
+            "chunks would encode differently. Nothing was written."
         )
 
 
@@ -419,7 +418,7 @@ def log_from_merges(
     for text, number in ordered:
         if model.special_ids[text] != number:
             raise ModelError(
-                f"{name}: special token {quoted(text)} has id {number}; behind (or before) {len(contents)} tokens it "
+                f"{name}: special token {quoted(text)} has id {number}; after (or before) {len(contents)} tokens it "
                 f"would have {model.special_ids[text]}. Its ids cannot be kept in an event log."
             )
     return log

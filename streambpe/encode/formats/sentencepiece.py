@@ -84,9 +84,9 @@ def why_not(encoder: Encoder) -> str | None:
     parts = [content for content in learned if holds_part_of_a_character(content)]
     if parts:
         return (
-            f"{len(parts):,} of its tokens, such as {quoted(parts[0])}, are parts of characters, but sentencepiece "
-            "splits a character into bytes only after all merges. With --whole-characters, only characters of three "
-            "or more bytes need such parts."
+            f"some of its tokens, such as {quoted(parts[0])}, are parts of characters, but sentencepiece splits a "
+            "character into bytes only after all merges. With --whole-characters, only characters of three or more "
+            "bytes need such parts."
         )
     over = [content for content in learned if pattern.name != "none" and b" " in content.lstrip(b" ")]
     if over:
@@ -94,8 +94,8 @@ def why_not(encoder: Encoder) -> str | None:
     otherwise = made_otherwise(encoder)
     if otherwise:
         return (
-            f"{otherwise:,} of its tokens are made by several pairs, or are not what the merges make from their "
-            "bytes; sentencepiece makes them wherever their text occurs."
+            f"some of its tokens ({otherwise:,}) are made by several pairs, or are not what the merges make from "
+            "their bytes; sentencepiece makes them wherever their text occurs."
         )
     taken = {*_BYTES, *model.special_ids} & {content.decode() for content in learned}
     if taken:

@@ -46,8 +46,8 @@ def ranks_and_pattern(encoder: Encoder) -> tuple[dict[bytes, int], str, dict[str
     ranks.update((symbol, first_free + i) for i, symbol in enumerate(missing))
     if missing and encoder.header.alphabet["kind"] != "utf8":
         lost.append(
-            f"{len(missing)} bytes are not in the model's alphabet; in this file they have ids from {first_free} on, "
-            "which the model does not have."
+            f"bytes that are not in the model's alphabet ({len(missing)}): in this file they have ids from "
+            f"{first_free} on, which the model does not have."
         )
     expression = flat.portable("rust") if flat.expression else r"(?s:.+)"
     if encoder.pattern.keep_gaps:

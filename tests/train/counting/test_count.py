@@ -428,7 +428,7 @@ def test_a_reader_of_the_database_is_waited_for_or_named(tmp_path, monkeypatch):
     ) as reader:
         assert reader.stdout is not None
         reader.stdout.readline()
-        with pytest.raises(RunError, match=f"held open by process {reader.pid}"):
+        with pytest.raises(RunError, match=f"is open in process {reader.pid}"):
             count(run, [more], resources=SMALL)
         reader.communicate()
     assert count(run, [more], resources=SMALL).skipped == 1, "its part was committed before"
