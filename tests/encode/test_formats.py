@@ -192,7 +192,7 @@ def test_gguf_says_which_chunks_llama_cpp_takes_as_a_whole(tmp_path):
     for pattern, told in (("gpt4", True), ("gpt2", False)):
         log = EventLog(Header(bytes_alphabet().to_header(), {"pattern": pattern}), events)
         [result] = export(log, "gguf", tmp_path / f"{pattern}.gguf")
-        assert ("1 tokens are not what the merges make of their bytes" in "\n".join(result.lost)) == told
+        assert ("tokens that are not what the merges make of their bytes" in "\n".join(result.lost)) == told
 
 
 def test_gguf_without_the_package_says_so(tmp_path, monkeypatch):

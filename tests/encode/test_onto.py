@@ -315,7 +315,7 @@ def test_a_file_that_ignores_merges_is_refused_where_that_changes_a_chunk(tmp_pa
     (tmp_path / "whole.json").write_text(json.dumps(document), encoding="utf-8")
     whole = tokenizers.Tokenizer.from_file(str(tmp_path / "whole.json"))
     assert whole.encode("abc").ids == [258] != Tokenizer(log).encode("abc")
-    with pytest.raises(ModelError, match=r"1 tokens are not what the merges make of their bytes \(b'abc'\)"):
+    with pytest.raises(ModelError, match=r"some tokens are not what the merges make of their bytes \(b'abc'\)"):
         import_hf(tmp_path / "whole.json")
     ranks = tmp_path / "tokenizer.model"  # ranks are given such names, too
     streambpe.export(_log((97, 98, 256)), "tiktoken", tmp_path / "ranks.tiktoken")

@@ -106,14 +106,14 @@ def test_a_run_goes_on_with_skip_after_a_bad_line_ended_it(tmp_path):
     assert "--bad-lines skip" in stopped
     told = cli("count", run, path, "--bad-lines", "skip", "--threads", 1).stderr
     assert "--bad-lines skip from now on" in told
-    assert f"2 lines left out are left out (--bad-lines skip): {path} (2)." in told
+    assert f"2 lines that cannot be read are left out (--bad-lines skip): {path} (2)." in told
     cli("count", from_start, path, "--bad-lines", "skip", "--threads", 1)
     assert Run(run).facts()["corpus"] == Run(from_start).facts()["corpus"]
     assert rows(run, "SELECT documents, bad_lines FROM source_files") == [(len(GOOD) + 1, 2)]
     assert "2 lines left out" in cli("status", run).stdout
     assert "everything adds up" in cli("check", run, "--sources").stderr
     refused = cli("count", run, path, "--bad-lines", "error", expect=2).stderr
-    assert "counts with --bad-lines skip, not error" in refused
+    assert "was counted with --bad-lines skip, not error" in refused
     Run(run).state.unlink()  # made again from run.json and the parts
     cli("count", run, path, "--threads", 1)
     assert rows(run, "SELECT sum(bad_lines)::INT FROM sources") == [(2,)]

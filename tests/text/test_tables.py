@@ -84,7 +84,7 @@ def test_the_same_version_costs_no_digest(texts, tmp_path, monkeypatch):
 
 
 def test_every_command_searched_all_of_unicode_under_a_newer_package(monkeypatch):
-    """Which Unicode version a package has that was does not exist yet is asked in runs, not of 800 000 single characters."""
+    """Which Unicode version a package has that was not there yet is asked in runs, not of 800 000 single characters."""
     characters.every_character()
     tracemalloc.start()
     for written_with in (regex.__version__, "2001.1.1"):

@@ -420,7 +420,7 @@ def test_superwords_over_what_they_cannot_go_on_from_are_refused(base, texts, tm
             )  # fmt: skip
     assert not (tmp_path / "run").exists()
     train(tmp_path / "words", [str(texts[1])], resources=SMALL, vocab_size=300)
-    with pytest.raises(StreambpeError, match="counts with --pattern gpt4o, not superbpe2"):
+    with pytest.raises(StreambpeError, match="was counted with --pattern gpt4o, not superbpe2"):
         train(tmp_path / "words", resources=SMALL, extend=base, superwords="uw", vocab_size=400, name="more")
 
 
@@ -496,7 +496,7 @@ def test_models_that_cannot_go_on_are_refused(texts, tmp_path):
 def test_a_run_of_another_pattern_or_training_is_refused(base, texts, tmp_path):
     """Counts of another pattern, a training that was begun without, with another, or whose copy is gone."""
     train(tmp_path / "gpt2", [str(texts[1])], resources=SMALL, vocab_size=300, pattern="gpt2")
-    with pytest.raises(StreambpeError, match="counts with --pattern gpt2, not gpt4o"):
+    with pytest.raises(StreambpeError, match="was counted with --pattern gpt2, not gpt4o"):
         train(tmp_path / "gpt2", resources=SMALL, extend=base, vocab_size=400, name="more")
     run = tmp_path / "run"
     train(run, [str(texts[1])], resources=SMALL, vocab_size=300)
