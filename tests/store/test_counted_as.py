@@ -94,7 +94,7 @@ def test_like_says_how_to_count_too(runs):
     for like in ("script", "picky"):
         with pytest.raises(RunMismatch, match="or confirm it with --"):
             train(runs["whole"], like=like, name="x", vocab_size=2200, resources=SMALL)
-        with pytest.raises(RunMismatch, match="or name its other options"):
+        with pytest.raises(RunMismatch, match="or give its other options"):
             converge(runs["whole"], TrainConfig.from_options(like, vocab_size=2200), like=like, resources=SMALL)
     own = {"options": {"normalize": "none", "unencodable": "bytes"}}
     train(runs["whole"], like="script", counting=own, name="script", vocab_size=2200, resources=SMALL)

@@ -85,7 +85,7 @@ def test_weights_do_not_follow_edits_and_say_so(tmp_path, table):
     assert check(run, resources=SMALL) == []
     edit(run, f"UPDATE {table} SET n = 40 WHERE chunk = ' so'")
     assert {problem.table for problem in check(run, resources=SMALL)} >= {table}
-    with pytest.raises(RunError, match="--weight takes the counts of groups"):
+    with pytest.raises(RunError, match="--weight uses the counts of groups"):
         train(run, vocab_size=258, weights={"de": "2"}, resources=SMALL)
     count(run, [], resources=SMALL)
     assert check(run, resources=SMALL) == []

@@ -79,7 +79,7 @@ def test_count_stopped_at_half_then_train(files, whole, tmp_path, tiny_blocks):
     run = tmp_path / "run"
     count_half(run, files)
     for learn in (lambda: train(run, vocab_size=300, resources=SMALL), lambda: Trainer(run, resources=SMALL).run()):
-        with pytest.raises(CountUnfinished, match=rf"c\.txt \(nothing of it.*`streambpe resume {run}`.*allow-partial"):
+        with pytest.raises(CountUnfinished, match=rf"c\.txt \(none of it.*`streambpe resume {run}`.*allow-partial"):
             learn()
     assert not read_jobs(Run(run)).trainings, "what was refused is nothing to resume"
     ended = resume(run)
@@ -106,7 +106,7 @@ def test_count_killed_between_two_files_then_train(tmp_path):
     assert json.loads(facts["left_out"]) == [{**left_out, "source": paths[1]}]
     assert json.loads(dict(rows(run, "FROM run"))["unfinished"]) == json.loads(facts["left_out"])
     assert check(run, resources=SMALL) == []
-    assert "learned before" in cli("train", run, "--vocab-size", 260, "--allow-partial").stderr
+    assert "already learned" in cli("train", run, "--vocab-size", 260, "--allow-partial").stderr
     assert "2 sources counted" not in cli("resume", run).stderr
     assert json.loads(dict(rows(run, "FROM run"))["unfinished"]) == []
     result = train(run, vocab_size=260, name="all", resources=SMALL)
