@@ -9,7 +9,6 @@ from pathlib import Path
 from streambpe import config, resources
 from streambpe.arrays import MAX_COUNT
 from streambpe.encode import corpus
-from streambpe.inspect import check
 from streambpe.model import eventlog, line_shapes
 from streambpe.resources import Resources
 from streambpe.runners import runner
@@ -35,13 +34,8 @@ NOT_IN_THE_CODE = {
     "most `--memory`": "all of RAM",
     "peak over `--memory`": "1.05",
     "`--max-disk` unless given": "none",
-    "a corpus, a file, a number of files": "none",
-    "a document that can be cut, as with most presets": "none",
-    "a page of Parquet": "none",
-    "a window of zstd": "128 MB",
-    "calls of a REGEX to itself or a group of it": "none",
+    "a corpus, a file, a number of files, a document that can be cut": "none",
     "ids": "2^31 - 1",
-    "memory of `sql`": "`--memory`",
 }
 LIMITS = {
     "least `--memory`": f"{resources.SMALLEST_MEMORY_BYTES // MB} MB",
@@ -55,14 +49,12 @@ LIMITS = {
     "a line of jsonl, a record of csv, a value of Parquet, at 256MB": f"{Sizes.of(_LEAST).most / MB:.1f} MB",
     "the first record of a csv": f"{csv_records._LONGEST_HEADER >> 20} MB",
     "a count": f"2^{(MAX_COUNT + 1).bit_length() - 1} - 1",
-    "decimals of a weight": f"{config._MOST_DECIMALS}",
     "a weight": spaced(config._LARGEST_WEIGHT),
     "characters a REGEX may require in one match": spaced(expressions.MOST_REPEATED),
     "`--reserve`, and ids before the first symbol": spaced(line_shapes.MOST_EMPTY_IDS),
     "base symbols in all tokens of a model file": f"{spaced(eventlog.MOST_SYMBOLS)} and "
     f"{eventlog.MOST_SYMBOLS_A_LINE} for each line",
     "ids of a document in Parquet": "2^31 - 1" if "1 << 31" in inspect.getsource(corpus) else "",
-    "differences that `check` shows of a table": spaced(check.MOST_PROBLEMS),
     "rows of `sql` in a table for people": spaced(sqlfiles.MOST_SHOWN_ROWS),
 }
 
