@@ -12,7 +12,6 @@ from streambpe.encode import corpus
 from streambpe.model import eventlog, line_shapes
 from streambpe.resources import Resources
 from streambpe.runners import runner
-from streambpe.sources import csv_records
 from streambpe.store import database, sqlfiles
 from streambpe.text import expressions
 from streambpe.train import trainer
@@ -47,7 +46,6 @@ LIMITS = {
     "waiting for state.duckdb": f"{database._WAIT_SECONDS:.0f} s",
     "a document that cannot be cut, at 256MB": f"{Sizes.of(_LEAST).most / MB:.1f} MB",
     "a line of jsonl, a record of csv, a value of Parquet, at 256MB": f"{Sizes.of(_LEAST).most / MB:.1f} MB",
-    "the first record of a csv": f"{csv_records._LONGEST_HEADER >> 20} MB",
     "a count": f"2^{(MAX_COUNT + 1).bit_length() - 1} - 1",
     "a weight": spaced(config._LARGEST_WEIGHT),
     "characters a REGEX may require in one match": spaced(expressions.MOST_REPEATED),
