@@ -274,7 +274,7 @@ class OnRay:
             _hang_up(made)
             with contextlib.suppress(TimeoutError):
                 return ended.result(_END_SECONDS)
-            return "for an unknown reason"
+            return "no reason is known"
 
         return WorkerProcess(pid, channel, kill, self._name_of(node))
 
