@@ -77,31 +77,46 @@ def test_other_pages_go_as_they_are_typed(tmp_path, name, commands, library):
     assert "```python" in page
 
 
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """The language and the text of each block of code."""
+    return re.findall(r"^ *```(.*)\n((?s:.*?))^ *```$", page.read_text("utf-8"), re.M)
+
+
 def commands(page: Path) -> list[str]:
     """The lines of blocks without a language that begin with streambpe."""
-    blocks = re.findall(r"^ *```(.*)\n((?s:.*?))^ *```$", page.read_text("utf-8"), re.M)
-    lines = (block for kind, block in blocks if not kind)
+    lines = (block for kind, block in blocks(page) if not kind)
     return [line for block in lines for line in re.findall(r"^(?:\$ )?(streambpe .*)", block, re.M)]
 
 
-WITH_COMMANDS = [page for page in sorted((ROOT / "docs").glob("*.md")) if commands(page)]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+WITH_COMMANDS = [page for page in PAGES if commands(page)]
 # words in capitals and brackets (docs/cli.md says so); other machines; and sizes that no small run has
 NOT_TO_BE_TYPED = re.compile(r"\b[A-Z]+\b|\[|\.\.\.|s3://|--engine ray|SLURM|--vocab-size 8000,16000,32000")
 
 TYPED = {"README", "jobs", "tutorial", "python", "event-log", "learner-in-tables"}  # the tests above
-NOT_TYPED = {
-    "counting": "two lines of a formula, which tests/sources/test_samples.py judges, and datatrove, which has a test",
-    "encode": "needs transformers and a sentencepiece model of one's own",
-    "script": "lines out of the rules; tests/text/test_script.py has the values",
-    "watching": "needs the report that the lines above it make",
+NOT_RUN = {  # by page, and by language if it is not that of a shell
+    "README": "make, whose targets need a clone of their own",
+    "cli": "lines for the start of a shell, which test_terminal.py runs",
+    "clusters": "needs Ray on every node",
+    "code": "the whole suite under coverage",
+    "counting python": "a pipeline of datatrove, which test_datatrove.py runs",
+    "encode python": "needs transformers and a sentencepiece model of one's own",
+    "event-log": "a log of three events, which its readers read",
+    "event-log js": "three lines for a program that has the reader, which test_reader.py runs in a browser",
+    "script": "examples of a header and of a split, which test_script.py has",
+    "script python": "lines out of the rules; tests/text/test_script.py has the values",
 }
 
 
-def test_every_page_with_python_or_console_blocks_is_typed_out_or_says_why_not():
-    """A page that gains its first block is put in one of the two."""
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
-    found = {page.stem for page in pages if re.search(r"^```(python|console)$", page.read_text("utf-8"), re.M)}
-    assert found == TYPED | NOT_TYPED.keys()
+def test_every_block_of_every_page_is_run_or_says_why_not():
+    """Commands, queries and options by the tests of this file and of the cookbook; all else is named in NOT_RUN."""
+    others = set()
+    for page in PAGES:
+        for kind, block in blocks(page):
+            typed = page.stem in TYPED and kind in ("console", "python")
+            if not (typed or kind in ("sql", "toml") or (not kind and re.match(r"(\$ )?streambpe ", block))):
+                others.add(f"{page.stem} {kind}".rstrip())
+    assert others == NOT_RUN.keys()
 
 
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.stem)
@@ -119,9 +134,10 @@ def test_remarks_behind_commands_were_taken_for_arguments(page):
 
 def test_python_blocks_parse_on_every_page():
     """Those of pages that are not typed out as well."""
-    for page in (ROOT / "docs").glob("*.md"):
-        for code in re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S):
-            compile(code, str(page), "exec")
+    for page in PAGES:
+        for kind, code in blocks(page):
+            if kind == "python":
+                compile(code, str(page), "exec")
 
 
 def test_readme_names_files_that_exist():
@@ -148,6 +164,7 @@ def desk(tmp_path_factory) -> Path:
             (folder / name).write_text(text, "utf-8")
     cli("train", "runs/en", "corpus/en", "--sequences", "-s", "500", "--special", "<|endoftext|>", folder=folder)
     cli("train", "runs/en", "--name", "small", "-s", "400", folder=folder)
+    shutil.copytree(folder / "runs/en", folder / "runs/other")
     for kind, output in (("hf", "gpt2/"), ("tiktoken", "cl100k_base.tiktoken")):
         cli("export", "runs/en", "--to", kind, "-o", output, folder=folder)
     return folder
@@ -161,3 +178,9 @@ def test_the_commands_of_a_page_go(desk, tmp_path, page):
     for line in commands(page):
         if not NOT_TO_BE_TYPED.search(re.sub('"[^"]*"|#.*', "", line)):
             cli(*shlex.split(line.partition(" | ")[0], comments=True)[1:], folder=folder)
+    for kind, block in blocks(page):
+        if kind == "sql" and page.stem != "cookbook":
+            cli("sql", "runs/en", block, "--files", folder=folder)
+        if kind == "toml":
+            (folder / "options.toml").write_text(block, "utf-8")
+            cli("train", "runs/options", "corpus/en", "--config", "options.toml", folder=folder)
