@@ -1,4 +1,4 @@
-"""The README's commands, run as they stand, with the output it shows."""
+"""The code of the README and of the docs, run as it stands, with the output that is shown."""
 
 from __future__ import annotations
 
@@ -18,14 +18,6 @@ import pytest
 from tests.runs import EVERY_COMMAND, cli
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def run(arguments: list[str], folder: Path) -> str:
-    """stdout and stderr of a command that has to succeed."""
-    done = subprocess.run(arguments, cwd=folder, capture_output=True, encoding="utf-8")
-    assert done.returncode == 0, done.stderr
-    return (done.stdout + done.stderr).replace(os.sep, "/")  # paths are shown as each system writes them
 
 
 def type_out(page: str, folder: Path, without: str = "") -> int:
@@ -46,35 +38,29 @@ def type_out(page: str, folder: Path, without: str = "") -> int:
             commands += 1
     for code in re.findall(r"```python\n(.*?)```", page, re.S):
         if not without or without not in code:
-            run([sys.executable, "-c", code], folder)
+            done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, encoding="utf-8")
+            assert done.returncode == 0, done.stderr
     return commands
 
 
-@pytest.mark.long
-def test_readme_commands_print_what_it_shows(tmp_path):
-    """Its commands, and its Python."""
-    assert type_out(README, tmp_path) == 4
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TYPED = {  # how many commands, and a library without which the blocks that need it are left out
+    "README": (4, ""),
+    "jobs": (16, ""),
+    "tutorial": (12, "transformers"),
+    "python": (0, "datasets"),
+    "event-log": (2, ""),
+    "learner-in-tables": (0, ""),
+}
 
 
 @pytest.mark.long
-def test_the_ten_jobs_go_as_they_are_typed(tmp_path):
-    """docs/jobs.md: numbered 1 to 10; the block for transformers is left out where that is not installed."""
-    page = (ROOT / "docs/jobs.md").read_text(encoding="utf-8")
-    assert re.findall(r"^## (\d+)\. ", page, re.M) == [str(n) for n in range(1, 11)]
-    without = "" if importlib.util.find_spec("transformers") else "transformers"
-    assert type_out(page, tmp_path, without) > 12
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("name", "commands", "library"), [
-    ("tutorial", 12, "transformers"), ("python", 0, "datasets"), ("event-log", 2, ""), ("learner-in-tables", 0, ""),
-])  # fmt: skip
-def test_other_pages_go_as_they_are_typed(tmp_path, name, commands, library):
-    """Commands with the output that is shown, then the Python, but for blocks whose library is not installed."""
-    page = (ROOT / f"docs/{name}.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", [page for page in PAGES if page.stem in TYPED], ids=lambda page: page.stem)
+def test_a_page_goes_as_it_is_typed(tmp_path, page):
+    """Commands with the output that is shown, then the Python."""
+    number, library = TYPED[page.stem]
     without = "" if library and importlib.util.find_spec(library) else library
-    assert type_out(page, tmp_path, without) == commands
-    assert "```python" in page
+    assert type_out(page.read_text(encoding="utf-8"), tmp_path, without) == number
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -88,12 +74,10 @@ def commands(page: Path) -> list[str]:
     return [line for block in lines for line in re.findall(r"^(?:\$ )?(streambpe .*)", block, re.M)]
 
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 WITH_COMMANDS = [page for page in PAGES if commands(page)]
 # words in capitals and brackets (docs/cli.md says so); other machines; and sizes that no small run has
 NOT_TO_BE_TYPED = re.compile(r"\b[A-Z]+\b|\[|\.\.\.|s3://|--engine ray|SLURM|--vocab-size 8000,16000,32000")
 
-TYPED = {"README", "jobs", "tutorial", "python", "event-log", "learner-in-tables"}  # the tests above
 NOT_RUN = {  # by page, and by language if it is not that of a shell
     "README": "make, whose targets need a clone of their own",
     "cli": "lines for the start of a shell, which test_terminal.py runs",
@@ -109,13 +93,15 @@ NOT_RUN = {  # by page, and by language if it is not that of a shell
 
 
 def test_every_block_of_every_page_is_run_or_says_why_not():
-    """Commands, queries and options by the tests of this file and of the cookbook; all else is named in NOT_RUN."""
+    """By the tests of this file and of the cookbook; what is not is named in NOT_RUN. All Python parses."""
     others = set()
     for page in PAGES:
         for kind, block in blocks(page):
             typed = page.stem in TYPED and kind in ("console", "python")
             if not (typed or kind in ("sql", "toml") or (not kind and re.match(r"(\$ )?streambpe ", block))):
                 others.add(f"{page.stem} {kind}".rstrip())
+            if kind == "python":
+                compile(block, str(page), "exec")
     assert others == NOT_RUN.keys()
 
 
@@ -132,18 +118,8 @@ def test_remarks_behind_commands_were_taken_for_arguments(page):
             assert {word for word in typed if re.fullmatch(r"--[a-z-]+", word)} <= flags, line
 
 
-def test_python_blocks_parse_on_every_page():
-    """Those of pages that are not typed out as well."""
-    for page in PAGES:
-        for kind, code in blocks(page):
-            if kind == "python":
-                compile(code, str(page), "exec")
-
-
-def test_readme_names_files_that_exist():
-    """Every link to a file or folder, and the two commands that do all the set-up."""
-    for target in re.findall(r"\]\(([^)#:]+)\)", README):
-        assert (ROOT / target).exists(), target
+def test_the_makefile_has_what_the_readme_names():
+    """The two commands that do all the set-up."""
     makefile = (ROOT / "Makefile").read_text()
     assert "\ndemo:" in makefile
     assert "\ntest:" in makefile
