@@ -118,13 +118,6 @@ def test_remarks_behind_commands_were_taken_for_arguments(page):
             assert {word for word in typed if re.fullmatch(r"--[a-z-]+", word)} <= flags, line
 
 
-def test_the_makefile_has_what_the_readme_names():
-    """The two commands that do all the set-up."""
-    makefile = (ROOT / "Makefile").read_text()
-    assert "\ndemo:" in makefile
-    assert "\ntest:" in makefile
-
-
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory) -> Path:
     """A folder with what the pages name: a corpus of two groups, other texts, a run, models of others."""
