@@ -83,12 +83,13 @@ NOT_RUN = {  # by page, and by language if it is not that of a shell
     "cli": "lines for the start of a shell, which test_terminal.py runs",
     "clusters": "needs Ray on every node",
     "code": "the whole suite under coverage",
+    "converge": "the table of one corpus",
     "counting python": "a pipeline of datatrove, which test_datatrove.py runs",
     "encode python": "needs transformers and a sentencepiece model of one's own",
     "event-log": "a log of three events, which its readers read",
     "event-log js": "three lines for a program that has the reader, which test_reader.py runs in a browser",
-    "script": "examples of a header and of a split, which test_script.py has",
-    "script python": "lines out of the rules; tests/text/test_script.py has the values",
+    "plan": "a forecast, whose times are those of one machine",
+    "script": "a text and its chunks, which test_script.py has",
 }
 
 
