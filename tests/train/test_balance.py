@@ -454,12 +454,12 @@ def test_what_cannot_be_combined(more):
         ({"balanced_on": {"en": "0"}}, "--balance-text belongs to --balance"),
         (
             {"balance": True, "balanced_on": {"en": "0"}, "alphabet": "seen", "vocab_size": 900},
-            "--alphabet seen: uncounted text",
+            "seen: uncounted text",
         ),
         ({"balance": True, "balance_alpha": 2}, "--balance-alpha belongs to --balance-window"),
         (
             {"balance": True, "balance_window": 9, "balance_alpha": 0},
-            "--balance-alpha 0: give a decimal number above 0",
+            "--balance-alpha 0: give a decimal number",
         ),
         ({"balance": True, "balance_ratios": ["en=0"]}, "--balance-ratio en=0"),
         ({"balance": True, "balance_ratios": ["en"]}, "--balance-ratio en: write NAME=NUMBER"),
