@@ -241,7 +241,7 @@ def test_texts_are_what_groups_are_measured_on(counted, texts, tmp_path):
     files = sorted((counted / "balance").iterdir())
     assert len(files) == 3
     files[0].rename(tmp_path / "away")
-    with pytest.raises(RunError, match="groups are measured on, is lost"):
+    with pytest.raises(RunError, match="counts of a text of --balance-text, is lost"):
         train(counted, name="texts", vocab_size=280, resources=SMALL)
     assert train(counted, name="texts", vocab_size=280, resources=SMALL, **how).size == 280
     assert {path: before[path] for path in files} == {path: path.read_bytes() for path in files}
