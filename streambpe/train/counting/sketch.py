@@ -5,17 +5,8 @@ from __future__ import annotations
 import threading
 
 import numpy as np
-import numpy.typing as npt
 
-from streambpe.core.documents import chunk_hashes
-from streambpe.core.strings import ChunkList
-
-Hashes = npt.NDArray[np.uint64]
-
-
-def hashes_of(chunks: ChunkList) -> Hashes:
-    """The hashes of the chunks of a part."""
-    return chunk_hashes(chunks.offsets, chunks.data)[:, 0]
+from streambpe.arrays import UInt64
 
 
 class DistinctSketch:
@@ -27,7 +18,7 @@ class DistinctSketch:
         self._hashes = np.zeros(0, np.uint64)
         self._lock = threading.Lock()
 
-    def add(self, hashes: Hashes) -> None:
+    def add(self, hashes: UInt64) -> None:
         """Add hashes of different chunks; two threads add theirs one after another."""
         if not len(hashes):
             return
@@ -40,7 +31,7 @@ class DistinctSketch:
             self._hashes = hashes[np.append(True, hashes[1:] != hashes[:-1])][: self._KEPT]
 
     @property
-    def kept(self) -> Hashes:
+    def kept(self) -> UInt64:
         """The smallest hashes."""
         return self._hashes
 
