@@ -48,10 +48,11 @@ from streambpe.train.engine.engine import Engine
 from streambpe.train.engine.rules import Batch, EngineTuning
 from streambpe.train.extension import refuse_too_little_memory
 from streambpe.train.identity import finished, refuse_half_counted
-from streambpe.train.joining import SuperwordLearning, find_documents, join_superwords, superwords_folder
+from streambpe.train.joining import find_documents, join_superwords
 from streambpe.train.opening import open_engine
 from streambpe.train.pace import Pace
 from streambpe.train.snapshots import write_snapshot
+from streambpe.train.superwords.phase import SuperwordPhase, superwords_folder
 from streambpe.train.tables import Joined, Publisher, Standing, Tables
 from streambpe.train.training import Corpus, Goal, Symbols, Training, TrainResult, header_of
 
@@ -164,10 +165,11 @@ class Trainer:
                     engine = None
                     words.close()
                     release_memory()
-                joined = join_superwords(
-                    training, corpus, symbols, goal, documents, journal, book,
-                    self._superword_learning(publisher),
+                phase = SuperwordPhase(
+                    training, symbols, goal, documents, journal, book, self.meter, self.stop,
+                    checkpoint_seconds=self.checkpoint_seconds, tuning=self.tuning, on_batch=self.on_batch,
                 )  # fmt: skip
+                joined = join_superwords(phase, publisher)
                 journal, book, standing = joined.journal, joined.book, joined.standing
             elif engine is not None:
                 standing, engine = Standing(engine.hot_pairs(), engine.token_counts()), None
@@ -217,9 +219,6 @@ class Trainer:
         )
         if self.on_batch:
             self.on_batch(batch)
-
-    def _superword_learning(self, publisher: Publisher) -> SuperwordLearning:
-        return SuperwordLearning(self.meter, self.stop, self.checkpoint_seconds, self.on_batch, self.tuning, publisher)
 
     # ------------------------------------------------------------------ what it leaves
 

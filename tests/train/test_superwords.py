@@ -598,8 +598,8 @@ def test_runs_do_not_depend_on_how_training_went(prose, tmp_path, monkeypatch):
 
     def run_phase(self):
         made = learn_all(self)
-        assert list(self.job.folder.glob("words-*"))
-        for folder in self.job.folder.glob("words-*"):
+        assert list(self.folder.glob("words-*"))
+        for folder in self.folder.glob("words-*"):
             shutil.rmtree(folder)
         return made
 
