@@ -6,7 +6,7 @@ off on a disk with room for 20 480, and no error was raised.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,6 +26,16 @@ MAX_COUNT = 2**63 - 1  # in an Int64
 def hash_rows(texts: Iterable[bytes]) -> UInt64:
     """MurmurHash3 (x64, 128 bits) of each text: rows (lower 64 bits, upper 64 bits)."""
     return np.frombuffer(b"".join(map(mmh3.mmh3_x64_128_digest, texts)), np.uint64).reshape(-1, 2)
+
+
+def slices(offsets: Int64, most: int) -> Iterator[tuple[int, int]]:
+    """(start, stop) of rows that together span at most so much, one after another; a larger row is a slice of its own.
+    Row i spans what lies between offsets[i] and offsets[i + 1]."""
+    start = 0
+    while start < len(offsets) - 1:
+        stop = max(start + 1, int(np.searchsorted(offsets, offsets[start] + most, side="right")) - 1)
+        yield start, stop
+        start = stop
 
 
 def write_array(array: npt.NDArray[Any], out: IO[bytes]) -> None:

@@ -33,7 +33,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.arguments import split_limits
-from streambpe.arrays import save_array
+from streambpe.arrays import save_array, slices
 from streambpe.core.encoding import END_OF_TEXT, WHOLE, TokenDead
 from streambpe.count_config import SourceFormat, SourceOptions
 from streambpe.encode import sidecar
@@ -514,10 +514,7 @@ class _Job:
         ids = pa.field("ids", pa.list_(pa.from_numpy_dtype(self.dtype)))
         schema = pa.schema([ids], {sidecar.FORMAT: record})
         with pq.ParquetWriter(path.absolute(), schema, compression="zstd", write_page_checksum=True) as writer:
-            at = 0
-            while at < len(offsets) - 1:
-                stop = int(np.searchsorted(offsets, offsets[at] + _ROW_GROUP, side="right")) - 1
-                stop = min(max(stop, at + 1), len(offsets) - 1)
+            for at, stop in slices(offsets, _ROW_GROUP):
                 low, high = int(offsets[at]), int(offsets[stop])
                 if high - low >= 1 << 31:
                     raise LimitError(f"Document {at} has {high - low} ids; a Parquet list holds 2^31. Write .npy.")
@@ -525,7 +522,6 @@ class _Job:
                     pa.array((offsets[at : stop + 1] - low).astype(np.int32)), pa.array(np.asarray(numbers[low:high]))
                 )
                 writer.write_table(pa.table([lists], schema=schema))
-                at = stop
 
 
 # ---------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streambpe.arrays import write_array
+from streambpe.arrays import slices, write_array
 from streambpe.config import TrainConfig
 from streambpe.core.encoding import WHOLE
 from streambpe.core.strings import ChunkList, as_strings
@@ -233,12 +233,8 @@ def word_symbols(
 
 def _slices(rows: ChunkList) -> Iterator[ChunkList]:
     """The rows in slices of at most _SLICE_BYTES; a larger row is a slice of its own."""
-    start = 0
-    while start < len(rows):
-        most = int(rows.offsets[start]) + _SLICE_BYTES
-        stop = max(start + 1, int(np.searchsorted(rows.offsets, most, side="right")) - 1)
+    for start, stop in slices(rows.offsets, _SLICE_BYTES):
         yield rows.part(start, stop)
-        start = stop
 
 
 def known_stretches(

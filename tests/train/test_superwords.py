@@ -347,8 +347,8 @@ def test_parts_may_be_cut_anywhere(seed, tmp_path, monkeypatch):
             files = collect_runs(reader, Kept(keys, OpenChunks(), 4), "runs", work, lambda _: None)
             rows = [
                 (tuple(run.tolist()), n)
-                for data, ends, many in sums.runs(files)
-                for run, n in zip(np.split(data.view(np.int32), ends[:-1] // 4), many.tolist(), strict=True)
+                for symbols, offsets, many in sums.runs(files)
+                for run, n in zip(np.split(symbols, offsets[1:-1]), many.tolist(), strict=True)
             ]
             assert dict(rows) == +wanted
             assert len(rows) == len(+wanted)

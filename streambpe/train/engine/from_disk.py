@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from streambpe.arrays import Int32, Int64
+from streambpe.arrays import Int32, Int64, slices
 from streambpe.core.learner import LIVING, NONE_LEFT, UNFIT, Deletion, NoRoom
 from streambpe.store.passes import PassRow
 from streambpe.train.engine.column import SEPARATOR, Rewrite, read_column, write_column
@@ -64,12 +64,9 @@ class DiskLearning(Learning):
             self.column.append(np.full(1, SEPARATOR, np.int32), np.empty(0, np.int64))
 
     def _append(self, symbols: Int32, offsets: Int64, weights: Int64, size: int) -> None:
-        at, shortest = 0, 2 if self.state.lives is None else 1
-        while at < len(weights):
-            stop = int(np.searchsorted(offsets, offsets[at] + size, side="right")) - 1
-            stop = max(at + 1, min(stop, len(weights)))
+        shortest = 2 if self.state.lives is None else 1
+        for at, stop in slices(offsets, size):
             self.column.append(*write_column(symbols, offsets[at : stop + 1], weights[at:stop], shortest))
-            at = stop
 
     # ------------------------------------------------------------------ learning
 

@@ -35,7 +35,7 @@ import msgspec
 import numpy as np
 from sortedcontainers import SortedList
 
-from streambpe.arrays import MAX_COUNT, Int32, Int64
+from streambpe.arrays import MAX_COUNT, Int32, Int64, slices
 from streambpe.core.learner import Deletion
 from streambpe.later import polars as pl
 from streambpe.store.database import feed, incoming, open_store
@@ -96,10 +96,7 @@ class TableLearning(Learning):
             self._add_blocks(symbols, offsets, weights, state.options.block_places or rows)
 
     def _add_blocks(self, symbols: Int32, offsets: Int64, weights: Int64, most: int) -> None:
-        at = 0
-        while at < len(weights):
-            stop = int(np.searchsorted(offsets, offsets[at] + most, side="right")) - 1
-            stop = max(at + 1, min(stop, len(weights)))
+        for at, stop in slices(offsets, most):
             sizes = np.diff(offsets[at : stop + 1])
             keep = sizes > (1 if self.state.lives is None else 0)  # nothing is left to merge in words of one token
             token = symbols[int(offsets[at]) : int(offsets[stop])][np.repeat(keep, sizes)]
@@ -108,7 +105,6 @@ class TableLearning(Learning):
             block = WordBlock(self.folder / f"words-{len(self.blocks):05d}.parquet")
             self.blocks.append(block)
             self._put(block, rows)
-            at = stop
 
     def _put(self, block: WordBlock, rows: Rows) -> None:
         """Replace the rows of a block, which stays in memory where there is room."""

@@ -45,7 +45,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from streambpe.arrays import Int32, Int64, write_array
+from streambpe.arrays import Int32, Int64, slices
 from streambpe.core.pairs import PairTable
 from streambpe.core.runs import KeptPairs, RunCounter
 from streambpe.failpoints import failpoint
@@ -147,16 +147,7 @@ def write_run_words(files: Sequence[Path], folder: Path, sums: Sums, made_of: st
     remove_folder(folder)
     temporary = unfinished(folder)
     remove_folder(temporary)
-    temporary.mkdir(parents=True)
-    paths = WordFiles(temporary).paths
-    at = 0
-    with paths[0].open("wb") as symbols, paths[1].open("wb") as offsets, paths[2].open("wb") as weights:
-        write_array(np.zeros(1, np.int64), offsets)
-        for data, ends, n in sums.runs(files):
-            write_array(data, symbols)
-            write_array(ends // 4 + at, offsets)
-            write_array(n, weights)
-            at += len(data) // 4
+    WordFiles.write(temporary, sums.runs(files))
     seal_folder(temporary, fingerprint(made_of, folder.name))
     failpoint("words-filled")
     put_in_place(temporary, folder)
@@ -193,10 +184,7 @@ def _in_slices(words: WordFiles, places: int) -> Iterator[tuple[Int32, Int64, In
     """(symbols, lengths, weights) of runs that hold about so many places together, or of one that holds more."""
     columns = words.open()
     symbols, offsets, weights = columns.symbols, columns.offsets, columns.weights
-    start = 0
-    while start < len(weights):
-        stop = max(start + 1, int(np.searchsorted(offsets, offsets[start] + places, side="right")) - 1)
+    for start, stop in slices(offsets, places):
         yield symbols[offsets[start] : offsets[stop]], np.diff(offsets[start : stop + 1]), weights[start:stop]
-        start = stop
         for column in (symbols, offsets, weights):
             release_maps(column)

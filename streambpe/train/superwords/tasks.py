@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from streambpe.arrays import Int64
+from streambpe.arrays import Int32, Int64
 from streambpe.core.pairs import PairTable
 from streambpe.core.runs import KeptPairs, RunCounter
 from streambpe.failpoints import failpoint
@@ -34,7 +34,7 @@ from streambpe.runners.runner import Attempt
 from streambpe.runners.worth import Cost
 from streambpe.store.checksums import add_checksum
 from streambpe.store.made_of import has_note, parquet_note
-from streambpe.store.shards import Piece, cuts_of, pieces_of
+from streambpe.store.shards import cuts_of, pieces_of
 from streambpe.system import remove_folder
 from streambpe.train.superwords.neighbours import BARRIER, PART_BYTES, PartsReader
 from streambpe.train.superwords.runs import RUNS, OpenChunks, RunCounting, kept_pairs, taken_runs
@@ -140,8 +140,8 @@ class DocumentTasks:
         """Of a task's memory, for its table; as much is for taking a full one out."""
         return max(attempt.memory_bytes - self.held_bytes, _LEAST_TABLE) // 2
 
-    def pieces(self, ends: Ends, attempt: Attempt) -> Iterator[Piece]:
-        """What a task reads."""
+    def pieces(self, ends: Ends, attempt: Attempt) -> Iterator[tuple[Int32, bool]]:
+        """What a task reads; see pieces_of."""
         reader = self.reader
         for piece in pieces_of(reader.parts, *ends, reader.read, self.threads, attempt.advance):
             if attempt.stopping:
@@ -185,13 +185,13 @@ def shard_neighbours(ends: Ends, attempt: Attempt) -> None:
             out.write_table(pa.table([*table.take()], schema=_NEIGHBOURS), row_group_size=_GROUP_ROWS)
             table = PairTable(shards.table_bytes(attempt))
 
-        for piece in shards.pieces(ends, attempt):
-            between = [np.array([last, piece.symbols[0]], np.int32)] if piece.follows else []
-            for symbols in (*between, piece.symbols):
+        for piece, follows in shards.pieces(ends, attempt):
+            between = [np.array([last, piece[0]], np.int32)] if follows else []
+            for symbols in (*between, piece):
                 at = 0
                 while (at := table.count(symbols, at)) < len(symbols) - 1:
                     write_section()
-            last = int(piece.symbols[-1])
+            last = int(piece[-1])
         write_section()
 
 
@@ -230,7 +230,7 @@ def shard_runs(ends: Ends, attempt: Attempt) -> None:
                 out.write_table(table)
 
         counting = RunCounting(shards.kept.pairs, shards.table_bytes(attempt), write_section)
-        for piece in shards.pieces(ends, attempt):
-            counting.go_on(piece.symbols, piece.follows)
+        for symbols, follows in shards.pieces(ends, attempt):
+            counting.go_on(symbols, follows)
         counting.end()
         write_section(counting.counter)
