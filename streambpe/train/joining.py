@@ -91,7 +91,6 @@ def join_superwords(phase: SuperwordPhase, publisher: Publisher) -> Joined:
         _joined_journal(phase, made, words),
         joined_book,
         made.ahead,
-        None if uw else phase.adjacency(),
         runs,
         Standing(_in_model(phase, joined_book), None),
         _documents_sum(phase),

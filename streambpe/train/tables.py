@@ -39,7 +39,6 @@ from streambpe.train.engine.engine import Engine, HotPairs
 from streambpe.train.extension import TOKEN_BYTES
 from streambpe.train.pace import Pace
 from streambpe.train.superwords.runs import RunTable
-from streambpe.train.superwords.sums import Adjacency
 from streambpe.train.training import Corpus, Symbols, Training, TrainResult, header_of
 from streambpe.train.words import count_tokens
 
@@ -64,8 +63,7 @@ class Joined(msgspec.Struct, frozen=True):
     journal: Journal  # of that order; never written
     book: TokenTable
     ahead: list[Event]  # word steps that found no place, under the ids they would have got next
-    adjacency: Adjacency | None  # none with uw, whose neighbours and tokens are not those of chunk_counts
-    runs: RunTable | None  # none with uw
+    runs: RunTable | None  # none with uw, whose neighbours and tokens are not those of chunk_counts
     standing: Standing  # superwords that may come next
     documents_sum: str  # for the log's header
 
@@ -147,7 +145,7 @@ class Tables(msgspec.Struct):
         encoded = counts is not None and bool(self.training.config.unk or self.symbols.inherited)
         if joined is not None:
             facts |= _fill_superwords(con, joined)
-            encoded = joined.adjacency is not None
+            encoded = joined.runs is not None
         if encoded:
             counts = self._count_in_chunks(journal, book)
         self._fill_token_counts(con, counts, encoded)
@@ -236,14 +234,13 @@ def _fill_superwords(con: duckdb.DuckDBPyConnection, joined: Joined) -> dict[str
     """Fill in neighbours, runs, and word steps that found no place; returns the facts about them."""
     facts: dict[str, str] = {}
     run_sql(con, "clear_superwords")
-    if joined.runs is not None and joined.adjacency is not None:
-        append(con, "superword_chunks", joined.runs.chunks)
-        floor = joined.adjacency.floor
-        run_sql(con, "steps/publish_neighbours", database=str(joined.adjacency.database), adjacency_floor=floor)
-        facts["adjacency_floor"] = str(floor)
+    if (runs := joined.runs) is not None:
+        append(con, "superword_chunks", runs.chunks)
+        run_sql(con, "steps/publish_neighbours", database=str(runs.database), adjacency_floor=runs.floor)
+        facts["adjacency_floor"] = str(runs.floor)
         failpoint("neighbours-published")
         facts["superword_runs"] = "filled"
-        for rows in joined.runs.rows():
+        for rows in runs.rows():
             append(con, "superword_run_numbers", rows)
     run_sql(con, "clear_words_ahead")
     append(con, "events", event_rows(joined.ahead, None))

@@ -58,7 +58,7 @@ from streambpe.train.superwords.neighbours import PartsReader, SymbolReader, fin
 from streambpe.train.superwords.rules import Spellings, join_rule, symbol_contents
 from streambpe.train.superwords.runs import OpenChunks, RunTable, write_run_words
 from streambpe.train.superwords.stage2 import StageTwo, stage_two_crew
-from streambpe.train.superwords.sums import Adjacency, Sums
+from streambpe.train.superwords.sums import Sums
 from streambpe.train.superwords.tasks import Kept, collect_runs, count_neighbours
 from streambpe.train.superwords.work import Work
 from streambpe.train.training import Goal, Symbols, Training
@@ -143,7 +143,6 @@ class SuperwordPhase:
         self.known_bytes = TOKEN_BYTES * len(self.book.contents)
         self.spare = room_of(self.resources.memory_bytes, self.known_bytes)
         self.least = max(1, self.config.min_frequency)
-        self.seconds: dict[str, float] = {}  # by stage, for benchmarks and table run
         self.cut_again = 0  # times that a superword spelled another chunk (runs.py)
         self.engine: Engine | None = None
         self.queue: deque[Event] = deque()
@@ -206,23 +205,16 @@ class SuperwordPhase:
         """Supermerges so far."""
         return len(self.journal.events) if hasattr(self, "journal") else 0
 
-    def adjacency(self) -> Adjacency:
-        """The neighbours that count at least the floor."""
-        return Adjacency(self.sums.path, self.levels[0])
-
     def run_table(self) -> RunTable:
-        """All runs whose neighbours count at least the floor."""
+        """All neighbours that count at least the floor, and the runs of these."""
         # the events are held twice now, as they were learned and in one order
         self.spare = room_of(self.resources.memory_bytes, 2 * self.known_bytes)
-        keys = self.sums.keys(self.levels[0])
-        words = self._run_words(self.levels[0], keys, OpenChunks())  # those of the engine, unless chunks were open
-        return RunTable.of(words, np.unique([keys >> 32, keys & 0xFFFFFFFF]), self._texts())
-
-    def _texts(self) -> pl.Series:
-        """The text of every symbol."""
-        before = [""] * self.alphabet.first_id
-        texts = [*before, *(content.decode(errors="replace") for content in self.book.contents)]
-        return pl.Series("chunk", texts, dtype=pl.String)
+        floor = self.levels[0]
+        keys = self.sums.keys(floor)
+        words = self._run_words(floor, keys, OpenChunks())  # those of the engine, unless chunks were open
+        texts = [""] * self.alphabet.first_id + [content.decode(errors="replace") for content in self.book.contents]
+        symbols = np.unique([keys >> 32, keys & 0xFFFFFFFF])
+        return RunTable.of(words, symbols, pl.Series("chunk", texts, dtype=pl.String), self.sums.path, floor)
 
     # ------------------------------------------------------------------ documents
 
@@ -237,14 +229,8 @@ class SuperwordPhase:
         self.meter.started, self.meter.resumed_from = time.monotonic(), 0
         return self._advance
 
-    def _record_seconds(self, name: str, began: float) -> None:
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
-
     def _look_at_documents(self) -> None:
-        began = time.monotonic()
         self.reader = self._second_stage() if self.config.superwords == "uw" else self._whole_chunks()
-        self._record_seconds("eligible", began)
-        began = time.monotonic()
         stage = self._stage("neighbours", self.reader.places)
         self.sums = self._sums(self.spare // 2)
         if self.sums.hold(self.made_of):
@@ -254,7 +240,6 @@ class SuperwordPhase:
             self.sums.add_up_neighbours(files, self.chunks, self.made_of)
         self.levels = self._levels()
         release_memory()
-        self._record_seconds("neighbours", began)
 
     def _sums(self, memory_bytes: int) -> Sums:
         """The private database, with so much memory."""
@@ -323,12 +308,8 @@ class SuperwordPhase:
         )
         for event in self.journal.events:
             self.spellings.add(event)
-        self._choose_threshold()
-        self.committed = time.monotonic()
-
-    def _choose_threshold(self) -> None:
-        """T for what is known so far."""
         self.threshold = self._highest(self.journal.events)
+        self.committed = time.monotonic()
 
     def _highest(self, events: Sequence[Event]) -> int:
         """The highest level that shows all these supermerges."""
@@ -433,10 +414,8 @@ class SuperwordPhase:
 
     def _open_engine(self, events: Sequence[Event], known_bytes: int) -> None:
         """Cut runs at T, and bring the engine to the last of these supermerges. known_bytes: of all events known."""
-        threshold, began = self.threshold, time.monotonic()
+        threshold = self.threshold
         words = self._run_words(threshold, self.sums.keys(threshold), self.spellings.open_chunks)
-        self._record_seconds("runs", began)
-        began = time.monotonic()
         self.meter.stage, self.meter.unit, self.meter.total = "superwords", "tokens", self.goal.tokens
         shutil.rmtree(self.training.blocks, ignore_errors=True)
         self.training.blocks.mkdir(0o700, parents=True, exist_ok=True)
@@ -467,7 +446,6 @@ class SuperwordPhase:
         )
         self.engine.relearn([(*event.pair, event.id, event.n) for event in events])
         self.next_at_most = self.engine.next_at_most()
-        self._record_seconds("opening", began)
 
     def _tie_order(self) -> TieOrder | None:
         if self.config.ties == "bytes" or self.config.superwords != "boundless":

@@ -158,19 +158,23 @@ def write_run_words(files: Sequence[Path], folder: Path, sums: Sums, made_of: st
 
 
 class RunTable(msgspec.Struct, frozen=True):
-    """Runs as the tables hold them: their chunks by numbers from 1, in the order of the text."""
+    """Runs as the tables hold them: their chunks by numbers from 1, in the order of the text; and where their
+    neighbours are."""
 
     chunks: pl.DataFrame  # rows (number, chunk)
     numbers: Int32  # of every symbol; 0: in no run
     words: WordFiles
+    database: Path  # of all neighbours (sums.py)
+    floor: int  # neighbours that stand in at least so many places belong in table superword_neighbours
 
     @classmethod
-    def of(cls, words: WordFiles, symbols: Int64, texts: pl.Series) -> RunTable:
+    def of(cls, words: WordFiles, symbols: Int64, texts: pl.Series, database: Path, floor: int) -> RunTable:
         """symbols: distinct, all that stand in the runs. texts: of every symbol."""
         known = pl.DataFrame({"symbol": symbols, "chunk": texts.gather(symbols)}).sort("chunk")
         numbers = np.zeros(len(texts), np.int32)
         numbers[known["symbol"].to_numpy()] = np.arange(1, len(symbols) + 1)
-        return cls(known.select(number=pl.int_range(1, pl.len() + 1, dtype=pl.Int32), chunk="chunk"), numbers, words)
+        chunks = known.select(number=pl.int_range(1, pl.len() + 1, dtype=pl.Int32), chunk="chunk")
+        return cls(chunks, numbers, words, database, floor)
 
     def rows(self, places_at_once: int = 1 << 18) -> Iterator[pl.DataFrame]:
         """Rows (numbers, n), a slice at a time."""

@@ -49,13 +49,6 @@ _DAMAGED = re.compile(  # what DuckDB says of a file that is cut off, overwritte
 )
 
 
-class Adjacency(msgspec.Struct, frozen=True):
-    """The neighbours that belong in table superword_neighbours."""
-
-    database: Path
-    floor: int  # those that stand in at least so many places
-
-
 class Sums(msgspec.Struct, frozen=True):
     """The private database of one phase two."""
 
