@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -27,14 +27,19 @@ import pyarrow.parquet as pq
 
 from streambpe.arrays import Bool, Int64
 
-if TYPE_CHECKING:
-    from streambpe.store.parts import Part
-
 Column = npt.NDArray[np.signedinteger[Any]]
 Bytes = npt.NDArray[np.uint8]
 _DIGEST = 32  # bytes of a sha256
 _KINDS = (np.int8, np.int16, np.int32)  # of a column, if they hold its numbers
 WITH_FIELDS = ("jsonl", "csv", "parquet")  # kinds of source that have fields, of which one holds the text
+
+
+class HasSpans(Protocol):
+    """A part."""
+
+    @property
+    def spans(self) -> Spans:
+        """Its stretches."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +131,7 @@ class Spans(Sequence[Span]):
         return cls(texts, columns, np.concatenate([spans._digests for spans in some]))
 
     @classmethod
-    def of_parts(cls, parts: Iterable[Part]) -> Spans:
+    def of_parts(cls, parts: Iterable[HasSpans]) -> Spans:
         """All stretches of these parts."""
         return cls.joined(part.spans for part in parts)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -262,12 +262,8 @@ class Inherited:
         return contents, lengths
 
 
-class EncodedChunks:
-    """Chunks as tokens of a model, cut as a codec cuts them into base symbols."""
-
-    def __init__(self, log: EventLog) -> None:
-        self._encoder = Encoder(log)
-
-    def split_many(self, offsets: Int64, data: Any) -> tuple[Any, Any]:
-        """(ids of all chunks, how many each has); -1 is a symbol outside the alphabet."""
-        return self._encoder.encode_distinct(as_strings(offsets, data))
+def encoded_chunks(log: EventLog) -> Callable[[Int64, Any], tuple[Any, Any]]:
+    """What gives chunks as tokens of a model, as a codec gives them as base symbols: (ids of all chunks, how many each
+    has); -1 is a symbol outside the alphabet."""
+    encoder = Encoder(log)
+    return lambda offsets, data: encoder.encode_distinct(as_strings(offsets, data))

@@ -20,7 +20,7 @@ from streambpe.train.engine.in_memory import BYTES_PER_PLACE
 from streambpe.train.engine.rules import EngineOptions, EngineTuning
 from streambpe.train.engine.state import Known
 from streambpe.train.engine.whole_characters import WholeCharacterRule
-from streambpe.train.extension import TOKEN_BYTES, EncodedChunks
+from streambpe.train.extension import TOKEN_BYTES, encoded_chunks
 from streambpe.train.snapshots import find_snapshot
 from streambpe.train.tables import FOLD_BYTES
 from streambpe.train.training import Corpus, Goal, Symbols, Training
@@ -66,11 +66,11 @@ def open_engine(
 def _write_words(training: Training, corpus: Corpus, symbols: Symbols) -> WordFiles:
     """The words before the first event that is learned here."""
     release_memory()  # of reading the counts
-    cutter: ChunkCutter = training_codec(symbols.alphabet, corpus.counting.unencodable)
+    cut: ChunkCutter = training_codec(symbols.alphabet, corpus.counting.unencodable).split_many
     if symbols.inherited is not None:
-        cutter = EncodedChunks(symbols.inherited.log)
-    files = write_words(corpus.chunks, cutter, training.private / "words")
-    del cutter
+        cut = encoded_chunks(symbols.inherited.log)
+    files = write_words(corpus.chunks, cut, training.private / "words")
+    del cut
     release_memory()
     return files
 
