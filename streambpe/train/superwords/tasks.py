@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.arrays import Int32, Int64
-from streambpe.core.pairs import PairTable
+from streambpe.core.pairs import PairTable, count_from_here
 from streambpe.core.runs import KeptPairs, RunCounter
 from streambpe.failpoints import failpoint
 from streambpe.runners.attempts import commit_first, own_folder
@@ -188,8 +188,8 @@ def shard_neighbours(ends: Ends, attempt: Attempt) -> None:
         for piece, follows in shards.pieces(ends, attempt):
             between = [np.array([last, piece[0]], np.int32)] if follows else []
             for symbols in (*between, piece):
-                at = 0
-                while (at := table.count(symbols, at)) < len(symbols) - 1:
+                state = count_from_here()
+                while not table.count(symbols, state):
                     write_section()
             last = int(piece[-1])
         write_section()
