@@ -80,7 +80,11 @@ def _engine(
 ) -> Engine:
     """The engine for these words, which these events made what they are."""
     options = _engine_options(training, corpus, symbols, tuning)
-    tokens, lengths = _base_tokens(symbols)
+    # the bytes of the ids before those of the stop words, and how many symbols each has; of a model that is extended,
+    # those of all its ids
+    tokens, lengths = [b""] * symbols.alphabet.first_id + list(symbols.alphabet.symbols), None
+    if symbols.inherited is not None:
+        tokens, lengths = symbols.inherited.base_tokens()
     if training.config.balance:
         from streambpe.train.balancing import balanced_engine  # not above: most trainings do without
 
@@ -106,14 +110,6 @@ def merges_and_deletions(events: Sequence[Event]) -> tuple[list[tuple[int, int, 
         else:
             merges.append((*event.pair, event.id, event.n))
     return merges, deleted
-
-
-def _base_tokens(symbols: Symbols) -> tuple[list[bytes], list[int] | None]:
-    """(the bytes of the ids before those of the stop words, how many symbols each has); of a model that is extended,
-    those of all its ids."""
-    if symbols.inherited is not None:
-        return symbols.inherited.base_tokens()
-    return [b""] * symbols.alphabet.first_id + list(symbols.alphabet.symbols), None
 
 
 def _rule(config: TrainConfig, symbols: Symbols) -> WholeCharacterRule | None:

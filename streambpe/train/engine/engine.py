@@ -113,7 +113,7 @@ class Engine:
 
     def _to_memory(self, parts: Callable[[], Parts]) -> bool:
         """Learn from these words in memory, if they fit."""
-        if sum(measured(self.state, parts())) + 1 > self._fitting:
+        if sum(measured(self.state.sizes(), parts())) + 1 > self._fitting:
             return False
         try:
             self.learning = MemoryLearning(self.state, parts, self.options.memory_bytes)

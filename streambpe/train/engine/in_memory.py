@@ -28,9 +28,9 @@ _FIRST_MERGES = 16  # in the first batch, which is told soon; each later batch h
 _LEAST_BYTES = 1 << 21
 
 
-def measured(state: State, parts: Parts) -> tuple[int, int]:
-    """(places, words) that these words take in memory, without the separators between words."""
-    sizes = state.sizes()
+def measured(sizes: Int64 | None, parts: Parts) -> tuple[int, int]:
+    """(places, words) that these words take in memory, without the separators between words; `sizes`: of each token in
+    places, None: one each."""
     places = words = 0
     for symbols, offsets, weights in parts:
         inside = symbols[int(offsets[0]) : int(offsets[-1])]
@@ -61,7 +61,7 @@ class MemoryLearning(Learning):
     def _load(self, parts: Callable[[], Parts]) -> None:
         state = self.state
         self.learner = state.learner(self.limit, self.at_least, stage=self.stage)
-        places, words = measured(state, parts()) if not self.stage else _counted(parts())
+        places, words = measured(None if self.stage else state.sizes(), parts())
         self.learner.make_room(places, words)
         # a deletion may split a word that has become one token
         shortest = 1 if self.stage or state.lives is not None else 2
@@ -212,8 +212,3 @@ class MemoryLearning(Learning):
         """Give the memory back; lives go to the state."""
         self.state.take_lives(self.learner)
         self.learner.close()
-
-
-def _counted(parts: Parts) -> tuple[int, int]:
-    sizes = [(int(offsets[-1] - offsets[0]), len(weights)) for _, offsets, weights in parts]
-    return sum(places for places, _ in sizes), sum(words for _, words in sizes)

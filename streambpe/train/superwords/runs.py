@@ -130,18 +130,6 @@ class RunCounting:
         self._pieces = []
 
 
-RUNS = pa.schema([("run", pa.large_binary()), ("by", pa.int64()), ("n", pa.int64())])
-
-
-def taken_runs(counter: RunCounter) -> Iterator[pa.Table]:
-    """Rows (run, by, n), some at a time: each distinct run as its symbols' bytes, a number that spreads runs evenly,
-    how often. Nothing is left in the counter."""
-    for runs in counter.take():
-        buffers = [None, pa.py_buffer(np.concatenate(([0], runs.ends))), pa.py_buffer(runs.data)]
-        array = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(runs.n), buffers)
-        yield pa.table([array, runs.by, runs.n], RUNS)
-
-
 def write_run_words(files: Sequence[Path], folder: Path, sums: Sums, made_of: str = "") -> WordFiles:
     """Write runs as words for the engine; the files of the runs are added up and removed."""
     remove_folder(folder)
