@@ -33,7 +33,7 @@ from streambpe.train.engine.rules import pass_carried_over
 from streambpe.train.superwords.documents import Documents
 from streambpe.train.superwords.interleave import Interleaved
 from streambpe.train.superwords.phase import StopRequested, SuperwordPhase
-from streambpe.train.tables import FOLD_BYTES, Joined, Publisher, Standing
+from streambpe.train.tables import FOLD_BYTES, Joined, Standing, Tables
 from streambpe.train.training import Corpus, Symbols, Training
 
 
@@ -74,10 +74,10 @@ def refuse_without_documents(run: Run, counting: CountConfig, config: TrainConfi
     find_pattern(config.stage2_pattern, gaps=counting.gaps)  # refuses one that leaves text out
 
 
-def join_superwords(phase: SuperwordPhase, publisher: Publisher) -> Joined:
+def join_superwords(phase: SuperwordPhase, tables: Tables) -> Joined:
     """Learn the superwords and join them with the words."""
     words, uw = phase.word_journal, phase.config.superwords == "uw"
-    so_far = _InOrderLearned(words, phase.symbols, publisher)
+    so_far = _InOrderLearned(words, phase.symbols, tables)
     phase.on_checkpoint = so_far.publish
     try:
         made = phase.run()
@@ -114,8 +114,8 @@ class _InOrderLearned:
     """Publishes tables while superwords are learned: all words, then the superwords so far. At the end the one order of
     both takes their place."""
 
-    def __init__(self, words: Journal, symbols: Symbols, publisher: Publisher) -> None:
-        self.words, self.symbols, self.publisher = words, symbols, publisher
+    def __init__(self, words: Journal, symbols: Symbols, tables: Tables) -> None:
+        self.words, self.symbols, self.tables = words, symbols, tables
         self._known: tuple[Journal, TokenTable] | None = None  # what was published so far, to be added to
 
     def _begin(self) -> tuple[Journal, TokenTable]:
@@ -133,7 +133,7 @@ class _InOrderLearned:
     def publish(self, engine: Engine, supermerges: Journal) -> None:
         """Publish at a checkpoint, with the pairs that may come next, if --memory has room for that beside the
         engine."""
-        if tree_memory() + FOLD_BYTES > self.publisher.tables.training.resources.memory_bytes:
+        if tree_memory() + FOLD_BYTES > self.tables.training.resources.memory_bytes:
             self.forget()
             return
         self._known = self._known or self._begin()
@@ -148,7 +148,7 @@ class _InOrderLearned:
         for batch in supermerges.batches[len(journal.batches) - passes :]:
             at = len(journal.batches)
             journal.batches.append(replace(batch, batch=at, first_seq=words + batch.first_seq))
-        self.publisher.publish(engine, journal, book)
+        self.tables.publish(engine, journal, book)
 
 
 def _joined_journal(phase: SuperwordPhase, made: Interleaved, words: Journal) -> Journal:

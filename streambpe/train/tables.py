@@ -77,13 +77,24 @@ def _best(left: Int64, right: Int64, n: Int64, floor: int) -> HotPairs:
     return left[keep], right[keep], n[keep], floor
 
 
-class Tables(msgspec.Struct):
-    """What the tables of one training are filled from, besides its journal."""
+class Tables:
+    """Fills the tables of one training, while it learns and at its end."""
 
-    training: Training
-    corpus: Corpus
-    symbols: Symbols
-    filled_from: Journal | None = None  # in this process
+    def __init__(
+        self, training: Training, corpus: Corpus, symbols: Symbols, least_seconds: float, stop: threading.Event
+    ) -> None:
+        """`least_seconds`: pairs are told at most once in this time, and where learning is asked to stop."""
+        self.training, self.corpus, self.symbols, self.stop = training, corpus, symbols, stop
+        self._from_memory, self._from_disk = Pace(least_seconds), Pace(_SELDOM * least_seconds)
+        self._filled_from: Journal | None = None  # in this process
+
+    def publish(self, engine: Engine, journal: Journal, book: TokenTable) -> None:
+        """Bring the tables as far as the journal is, without waiting for another process."""
+        standing, pace = None, self._from_memory if engine.in_memory else self._from_disk
+        if pace.is_due() or self.stop.is_set():
+            with pace.timed():
+                standing = Standing(_best(*engine.pairs_from(1)), None)
+        self.try_fill(journal, book, standing, wait_seconds=0.0)
 
     def try_fill(
         self,
@@ -131,7 +142,7 @@ class Tables(msgspec.Struct):
         transaction."""
         con.begin()
         use_training(con, self.training.name, create=True)
-        anew = journal is not self.filled_from
+        anew = journal is not self._filled_from
         fold_training(con, journal.events, journal.batches, journal.vetoes, book, anew=anew)
         if self.training.config.weights:
             self._fill_weighted_counts(con)
@@ -155,7 +166,7 @@ class Tables(msgspec.Struct):
         with tables_written(self.training.run.state) as written:
             put_facts(con, "run", {"written": written})
             commit(con)
-        self.filled_from = journal
+        self._filled_from = journal
 
     def _fill_weighted_counts(self, con: duckdb.DuckDBPyConnection) -> None:
         """Fill them once, from what the training learns from: group_counts may have been edited since it was read."""
@@ -203,23 +214,6 @@ class Tables(msgspec.Struct):
         header = header_of(self.training.config, self.corpus, None, self.symbols, book.learned)
         encoder = Encoder(EventLog(header, tuple(journal.events)))
         return count_tokens(self.corpus.chunks, encoder)
-
-
-class Publisher:
-    """Keeps the tables up to date while a training learns."""
-
-    def __init__(self, tables: Tables, least_seconds: float, stop: threading.Event) -> None:
-        """`least_seconds`: pairs are told at most once in this time, and where learning is asked to stop."""
-        self.tables, self.stop = tables, stop
-        self._from_memory, self._from_disk = Pace(least_seconds), Pace(_SELDOM * least_seconds)
-
-    def publish(self, engine: Engine, journal: Journal, book: TokenTable) -> None:
-        """Bring the tables as far as the journal is, without waiting for another process."""
-        standing, pace = None, self._from_memory if engine.in_memory else self._from_disk
-        if pace.is_due() or self.stop.is_set():
-            with pace.timed():
-                standing = Standing(_best(*engine.pairs_from(1)), None)
-        self.tables.try_fill(journal, book, standing, wait_seconds=0.0)
 
 
 def _fill_pair_counts(con: duckdb.DuckDBPyConnection, left: Int64, right: Int64, n: Int64, floor: int) -> int:
