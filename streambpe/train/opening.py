@@ -18,7 +18,7 @@ from streambpe.train.engine.deletion import Deletions
 from streambpe.train.engine.engine import LEAST_BYTES, Engine
 from streambpe.train.engine.in_memory import BYTES_PER_PLACE
 from streambpe.train.engine.rules import EngineOptions, EngineTuning
-from streambpe.train.engine.state import Known
+from streambpe.train.engine.state import Known, State
 from streambpe.train.engine.whole_characters import WholeCharacterRule
 from streambpe.train.extension import TOKEN_BYTES, encoded_chunks
 from streambpe.train.snapshots import find_snapshot
@@ -89,15 +89,9 @@ def _engine(
         from streambpe.train.balancing import balanced_engine  # not above: most trainings do without
 
         return balanced_engine(training, corpus, symbols, files, tokens, options)
-    return Engine(
-        files.open(),
-        tokens,
-        options,
-        first_id=len(tokens) if symbols.inherited is not None else symbols.first_learned,
-        base_lengths=lengths,
-        rule=_rule(training.config, symbols),
-        knows=known,
-    )
+    first_id = len(tokens) if symbols.inherited is not None else symbols.first_learned
+    state = State(tokens, options, first_id, lengths, _rule(training.config, symbols))
+    return Engine(files.open(), state, known)
 
 
 def merges_and_deletions(events: Sequence[Event]) -> tuple[list[tuple[int, int, int, int]], list[Deletion]]:

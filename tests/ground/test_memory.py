@@ -248,10 +248,11 @@ import sys
 from pathlib import Path
 from streambpe.train.engine.engine import Engine
 from streambpe.train.engine.rules import EngineOptions
+from streambpe.train.engine.state import State
 from streambpe.train.words import WordFiles
 folder = Path(sys.argv[1])
 options = EngineOptions(memory_bytes=24 << 20, threads=1, work_dir=folder / "blocks")
-Engine(WordFiles(folder).open(), [bytes([b]) for b in range(256)], options).close()
+Engine(WordFiles(folder).open(), State([bytes([b]) for b in range(256)], options)).close()
 """
 
 

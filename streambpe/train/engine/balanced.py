@@ -240,9 +240,9 @@ class BalancedEngine(Engine):
         self, words: Words, base_tokens: Sequence[bytes], options: EngineOptions, *, first_id: int, balance: Balance
     ) -> None:
         """`words`: the sum of the groups."""
-        super().__init__(words, base_tokens, options, first_id=first_id)
+        super().__init__(words, State(base_tokens, options, first_id))
         self._balance = balance
-        self._fresh = State(base_tokens, options, first_id, None, None, None)
+        self._fresh = State(base_tokens, options, first_id)
         self._known: list[tuple[int, int]] = []
         self._by_group = False
 

@@ -1,6 +1,6 @@
 """The learning engine: words in, committed batches of merges out.
 
-    engine = Engine(Words(symbols, offsets, weights), [bytes([b]) for b in range(256)], options)
+    engine = Engine(Words(symbols, offsets, weights), State([bytes([b]) for b in range(256)], options))
     for batch in engine.batches(merges=50_000):
         ...  batch.left, batch.right, batch.id, batch.n: events in their order; batch.record: what it took
 
@@ -33,9 +33,8 @@ from streambpe.train.engine.from_disk import DiskLearning
 from streambpe.train.engine.in_memory import BYTES_PER_PLACE, MemoryLearning, measured
 from streambpe.train.engine.in_tables import TableLearning
 from streambpe.train.engine.learning import Given, Learning, Parts
-from streambpe.train.engine.rules import ANY, Batch, Bounds, EngineOptions, PairRule, Words, release_maps
+from streambpe.train.engine.rules import ANY, Batch, Bounds, Words, release_maps
 from streambpe.train.engine.state import Known, State
-from streambpe.train.engine.ties import TieOrder
 
 LEAST_BYTES = 24 << 20  # with less, a stage of a scan proves only a few merges, and a run never ends
 _WORDS = 1 << 18  # words looked at together
@@ -48,25 +47,9 @@ HotPairs = tuple[Int64, Int64, Int64, int]  # left, right, count, floor
 class Engine:
     """Learns merges over a set of words. See the module's docstring; `close` removes its files."""
 
-    def __init__(
-        self,
-        words: Words,
-        base_tokens: Sequence[bytes],
-        options: EngineOptions,
-        *,
-        first_id: int | None = None,
-        base_lengths: Sequence[int] | None = None,
-        rule: PairRule | None = None,
-        ties: TieOrder | None = None,
-        knows: Known | None = None,
-    ) -> None:
-        """`first_id`: the id of the first merge (ids in between belong to stop words), else len(base_tokens).
-
-        `base_lengths`: what max_token_length adds up (1 per base symbol unless given). `ties`: an order to use instead
-        of options.ties. `knows`: the events that made the words what they are.
-        """
-        self.state = State(base_tokens, options, first_id, base_lengths, rule, ties)
-        self.options = options
+    def __init__(self, words: Words, state: State, knows: Known | None = None) -> None:
+        """`state`: before any merge. `knows`: the events that made the words what they are."""
+        self.state, self.options = state, state.options
         self._check_sums(words)
         if knows is not None:
             self.state.take_known(knows)

@@ -35,11 +35,14 @@ class State:
         self,
         base_tokens: Sequence[bytes],
         options: EngineOptions,
-        first_id: int | None,
-        base_lengths: Sequence[int] | None,
-        rule: PairRule | None,
-        ties: TieOrder | None,
+        first_id: int | None = None,
+        base_lengths: Sequence[int] | None = None,
+        rule: PairRule | None = None,
+        ties: TieOrder | None = None,
     ) -> None:
+        """`first_id`: the id of the first merge (ids in between belong to stop words), else len(base_tokens).
+        `base_lengths`: what max_token_length adds up (1 per base symbol unless given). `ties`: an order to use instead
+        of options.ties."""
         self.options = options
         self.rule = rule
         self.next_id = len(base_tokens) if first_id is None else first_id

@@ -51,6 +51,7 @@ from streambpe.store.trainings import TokenTable
 from streambpe.text.eligible import text_test
 from streambpe.train.engine.engine import LEAST_BYTES, Engine, HotPairs
 from streambpe.train.engine.rules import Batch, Bounds, EngineOptions, EngineTuning
+from streambpe.train.engine.state import State
 from streambpe.train.engine.ties import TieOrder
 from streambpe.train.superwords.documents import Documents
 from streambpe.train.superwords.interleave import Interleaved, InterleavedTies, interleave
@@ -434,16 +435,10 @@ class SuperwordPhase:
             learner=self.resources.learner,
             work_dir=self.training.blocks,
         )
-        self.engine = Engine(
-            words.open(),
-            base,
-            options,
-            base_lengths=[len(content) for content in base],
-            rule=join_rule(
-                config, self.alphabet, self.word_journal.events, base, self.eligible, self.documents.word_pattern
-            ),
-            ties=self._tie_order(),
-        )
+        learned = self.word_journal.events
+        rule = join_rule(config, self.alphabet, learned, base, self.eligible, self.documents.word_pattern)
+        state = State(base, options, None, list(map(len, base)), rule, self._tie_order())
+        self.engine = Engine(words.open(), state)
         self.engine.relearn([(*event.pair, event.id, event.n) for event in events])
         self.next_at_most = self.engine.next_at_most()
 
