@@ -159,7 +159,7 @@ class BalancedLearning(Learning):
                 rows.append(row)
         except NoRoom:
             raise self._too_small() from None
-        return self._batch(rows, record, began) if rows else None
+        return self._batch(rows, record) if rows else None
 
     def _next(self) -> Given | None:
         """One merge: left, right, id, and its count in the group that chose it."""
@@ -191,14 +191,11 @@ class BalancedLearning(Learning):
         for i, learner in enumerate(self._measured):
             self._choice.tokens[i] -= learner.figures.made - made[i]
 
-    def _batch(self, rows: list[Given], record: PassRow, began: float) -> Batch:
+    def _batch(self, rows: list[Given], record: PassRow) -> Batch:
         columns = np.array(rows, np.int64).reshape(-1, 4)
-        record.mode, record.candidates = self.kind, len(rows)
-        record.rounds, record.stopped_by = len(rows), "limit"
-        record.places, record.memory_bytes = self.places, self.nbytes
-        record.pair_floor = 1
+        record.candidates = record.rounds = len(rows)
+        record.stopped_by, record.pair_floor = "limit", 1
         record.hot_pairs = sum(learner.figures.hot for learner in self._learners)
-        record.seconds += time.perf_counter() - began
         return Batch(columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3], record)
 
     # ------------------------------------------------------------------ what there is

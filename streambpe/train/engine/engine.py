@@ -20,6 +20,7 @@ in slices and may be memory maps.
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
@@ -139,10 +140,17 @@ class Engine:
         record = PassRow()
         while True:
             self._move(record)
+            learning, began = self.learning, time.perf_counter()
+            record.places = learning.places
             try:
-                return self.learning.step(remaining, record, bounds)
+                batch = learning.step(remaining, record, bounds)
             except NoRoom:
                 self._to_disk()
+                continue
+            finally:
+                record.seconds += time.perf_counter() - began
+            record.mode, record.memory_bytes = learning.kind, learning.nbytes
+            return batch
 
     def relearn(self, merges: Sequence[Given], deleted: Sequence[Deletion] = (), wanted: int = 0) -> None:
         """Learn these merges (left, right, id, n) and deletions again; ReplayMismatch where something else is learned.

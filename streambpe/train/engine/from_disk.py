@@ -8,7 +8,6 @@ tables (in_tables.py), which makes them from disk.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -76,7 +75,6 @@ class DiskLearning(Learning):
 
     def step(self, remaining: int, record: PassRow, bounds: Bounds = ANY) -> Batch | None:
         """See Learning.step."""
-        began = time.perf_counter()
         vetoed: list[tuple[int, int, int]] = []
         while True:
             best = self._make_ready(record)
@@ -87,7 +85,7 @@ class DiskLearning(Learning):
             elif best is None:
                 if not vetoed:
                     return None
-                batch = self._nothing(record, began)
+                batch = self._nothing(record)
             else:
                 left, right, n = self.frontier.pair(best)
                 if n >= bounds.first and self.state.is_blocked(left, right):
@@ -95,14 +93,14 @@ class DiskLearning(Learning):
                     self.state.veto(left, right, n)
                     self.frontier.retire(best)
                     continue
-                batch = self._merge(left, right, record, began) if n >= bounds.first else self._nothing(record, began)
+                batch = self._merge(left, right, record) if n >= bounds.first else self._nothing(record)
             batch.vetoed[:0] = vetoed
             return batch
 
-    def _nothing(self, record: PassRow, began: float) -> Batch:
+    def _nothing(self, record: PassRow) -> Batch:
         """A pass without a merge."""
         none = np.empty(0, np.int64)
-        self._finish_record(record, began)
+        self._finish_record(record)
         return Batch(none, none, none, none, record)
 
     def _make_ready(self, record: PassRow) -> int | None:
@@ -213,7 +211,6 @@ class DiskLearning(Learning):
             self._links = max(64, self._links // 2)
             self._passed_over = True
             batch = None
-        record.mode, record.places = self.kind, self.column.places
         if batch is None:
             self.end_stage()
         elif learning.ended in (LIVING, UNFIT):
@@ -246,7 +243,7 @@ class DiskLearning(Learning):
 
     # ------------------------------------------------------------------ without a stage
 
-    def _merge(self, left: int, right: int, record: PassRow, began: float) -> Batch:
+    def _merge(self, left: int, right: int, record: PassRow) -> Batch:
         """Merge the best pair in all blocks, in one sweep."""
         state, touched = self.state, self.column.touched
         new = state.known.get(state.spelled(left, right), state.next_id)
@@ -258,16 +255,11 @@ class DiskLearning(Learning):
         record.candidates = record.rounds = 1
         record.stopped_by = "all"
         record.positions += self.column.touched - touched
-        self._finish_record(record, began)
+        self._finish_record(record)
         return Batch(np.array([left]), np.array([right]), ids, n, record, [], deleted)
 
-    def _finish_record(self, record: PassRow, began: float) -> None:
-        record.mode = self.kind
-        record.seconds += time.perf_counter() - began
-        record.hot_pairs = len(self.frontier.count)
-        record.pair_floor = self.frontier.floor
-        record.places = self.column.places
-        record.memory_bytes = self.nbytes
+    def _finish_record(self, record: PassRow) -> None:
+        record.hot_pairs, record.pair_floor = len(self.frontier.count), self.frontier.floor
 
     # ------------------------------------------------------------------ what there is
 

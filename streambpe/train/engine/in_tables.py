@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, takewhile
 from pathlib import Path
@@ -125,13 +124,12 @@ class TableLearning(Learning):
 
     def step(self, remaining: int, record: PassRow, bounds: Bounds = ANY) -> Batch | None:
         """See Learning.step."""
-        began = time.perf_counter()
         vetoed: list[Pair] = []
         while True:
             chosen = self._choose(remaining, record)
             if not chosen or chosen[0][2] < bounds.first:
                 none = np.empty(0, np.int64)
-                self._finish(record, began, 0)
+                self._finish(record, 0)
                 return Batch(none, none, none, none, record, vetoed) if chosen or vetoed else None
             blocked = [self.state.is_blocked(left, right) for left, right, _ in chosen]
             if self.state.options.batch == "paper" and any(blocked):
@@ -150,7 +148,7 @@ class TableLearning(Learning):
             chosen = self._together(chosen[: blocked.index(True) if True in blocked else None], remaining, bounds)
         batch = self._merge(chosen, record)
         batch.vetoed[:0] = vetoed
-        self._finish(record, began, len(chosen) - len(batch.id))
+        self._finish(record, len(chosen) - len(batch.id))
         return batch
 
     def _choose(self, remaining: int, record: PassRow) -> list[Pair]:
@@ -319,11 +317,9 @@ class TableLearning(Learning):
             totals = dict(_summed([in_table, waiting]).iter_rows())
         self.best.change(key.tolist(), changes["n"].to_list(), totals)
 
-    def _finish(self, record: PassRow, began: float, uncertain: int) -> None:
-        record.mode, record.stopped_by = self.kind, "uncertain" if uncertain else "all"
-        record.seconds += time.perf_counter() - began
+    def _finish(self, record: PassRow, uncertain: int) -> None:
+        record.stopped_by = "uncertain" if uncertain else "all"
         record.hot_pairs, record.pair_floor = len(self.best), self.best.floor
-        record.places, record.memory_bytes = self.places, self.nbytes
 
     # ------------------------------------------------------------------ what there is
 
