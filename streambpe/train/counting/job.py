@@ -6,7 +6,6 @@ reader (this thread)  ->  blocks  ->  workers (counting/worker.py)  ->  parts in
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.threads import ending_waits, stopped_by
 from streambpe.train.counting.committer import Committer
 from streambpe.train.counting.sizes import Sizes
-from streambpe.train.counting.spread import Spread, Texts, count_runner
+from streambpe.train.counting.spread import Texts, count_by_tasks, count_runner
 from streambpe.train.counting.tables import count_table
 from streambpe.train.counting.tasks import attempts_folder, remove_attempts
 from streambpe.train.counting.todo import Todo, find_todo
@@ -190,9 +189,7 @@ class CountJob:
         self._meter.stage = "counting"
         if found is None:
             return texts
-        spread = Spread(self._config, self._committer, self._failure, self._pattern)
-        with contextlib.closing(found[0]):
-            spread.count_by(*found, texts, self._stop)
+        count_by_tasks(*found, texts, self._config, self._pattern, self._committer, self._failure, self._stop)
         self._told_before = True
         spans = list_parts(self._run).by_path
         nothing = Spans.of(())

@@ -8,9 +8,10 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import structs
 
 from streambpe.arrays import Bool, Int64
-from streambpe.core.learner import FLOOR_RATIO, MOST_HOT, Deletion, Learned, Learner, Rule
+from streambpe.core.learner import FLOOR_RATIO, MOST_HOT, Deletion, Learned, Learner
 from streambpe.train.engine.deletion import LivingTokens
 from streambpe.train.engine.rules import EngineOptions, PairRule
 from streambpe.train.engine.ties import TieOrder
@@ -190,11 +191,11 @@ class State:
     def learner(self, limit: int, at_least: int, *, stage: bool) -> Learner:
         """A learner that knows all this. `stage`: its words are chains, which stay in their order, and splitting tokens
         is left to the caller."""
-        ties = self.ties.for_learner()
+        ties, order, falling = self.ties.for_learner()
         options, lives, by_kind = self.options, self.lives, isinstance(self.rule, WholeCharacterRule)
         tau = Fraction(0) if lives is None else lives.rule.tau
-        rule = Rule(
-            ties=ties.kind,
+        rule = structs.replace(
+            ties,
             disjoint=self.disjoint,
             asks=self.rule is not None and not by_kind,
             walk=lives is not None and lives.rule.to == "walk",
@@ -204,8 +205,6 @@ class State:
             longest=options.max_token_length or 0,
             at_least=at_least,
             first_id=self.first_id,
-            place=ties.place,
-            born=ties.born,
             splits=not stage,
             keeps=stage,
             most_hot=options.hot_pairs or (MOST_HOT if options.floor_ratio else 0),
@@ -215,9 +214,9 @@ class State:
         if isinstance(self.rule, WholeCharacterRule):
             tables = self.rule.tables.allowed, self.rule.tables.merged
             kinds = self.rule.kinds(len(self.tokens))
-        learner = Learner(rule, limit, tables, ties.falling)
+        learner = Learner(rule, limit, tables, falling)
         learned = None if lives is None else (lives.count, lives.first_pair, lives.alive)
-        learner.add_tokens(self.tokens, self.lengths, ties.order, learned, kinds)
+        learner.add_tokens(self.tokens, self.lengths, order, learned, kinds)
         if options.batch != "paper":  # a round of BatchBPE is judged as a whole
             learner.block(options.blocked)
         for left, right in sorted(self.banned):
