@@ -106,7 +106,8 @@ class Tables:
         finished: TrainResult | None = None,
         joined: Joined | None = None,
     ) -> bool:
-        """Bring the tables up to date; False if somebody held the file all the time.
+        """Add events, tokens, passes and vetoes since the last time, and what follows from all of them, in one
+        transaction; False if somebody held the file all the time.
 
         `standing` brings the pair counts too; without it those of an earlier event stay, and table facts says which. At
         the end there is no engine beside DuckDB, which may then take more memory.
@@ -125,48 +126,35 @@ class Tables:
                 con = held.enter_context(writing)
             except StoreHeld:
                 return False
-            self._fill(con, journal, book, standing, finished, joined)
+            con.begin()
+            use_training(con, self.training.name, create=True)
+            anew = journal is not self._filled_from
+            fold_training(con, journal.events, journal.batches, journal.vetoes, book, anew=anew)
+            if self.training.config.weights:
+                self._fill_weighted_counts(con)
+            facts = self._facts(journal, finished)
+            if standing is not None:
+                facts["pair_counts_at"] = facts["events"]
+                facts["pair_floor"] = str(_fill_pair_counts(con, *standing.pairs))
+            else:
+                facts["pair_counts_at"] = read_facts(con).get("pair_counts_at", "")
+            counts = standing.tokens if standing is not None else None
+            encoded = counts is not None and bool(self.training.config.unk or self.symbols.inherited)
+            if joined is not None:
+                facts |= _fill_superwords(con, joined)
+                encoded = joined.runs is not None
+            if encoded:
+                counts = self._count_in_chunks(journal, book)
+            self._fill_token_counts(con, counts, encoded)
+            facts["token_counts_at"] = "" if counts is None else facts["events"]
+            put_facts(con, "facts", facts)
+            failpoint("tables-filled")
+            with tables_written(self.training.run.state) as written:
+                put_facts(con, "run", {"written": written})
+                commit(con)
+            self._filled_from = journal
         failpoint("tables-committed")
         return True
-
-    def _fill(
-        self,
-        con: duckdb.DuckDBPyConnection,
-        journal: Journal,
-        book: TokenTable,
-        standing: Standing | None,
-        finished: TrainResult | None,
-        joined: Joined | None,
-    ) -> None:
-        """Add events, tokens, passes and vetoes since the last time, and what follows from all of them, in one
-        transaction."""
-        con.begin()
-        use_training(con, self.training.name, create=True)
-        anew = journal is not self._filled_from
-        fold_training(con, journal.events, journal.batches, journal.vetoes, book, anew=anew)
-        if self.training.config.weights:
-            self._fill_weighted_counts(con)
-        facts = self._facts(journal, finished)
-        if standing is not None:
-            facts["pair_counts_at"] = facts["events"]
-            facts["pair_floor"] = str(_fill_pair_counts(con, *standing.pairs))
-        else:
-            facts["pair_counts_at"] = read_facts(con).get("pair_counts_at", "")
-        counts = standing.tokens if standing is not None else None
-        encoded = counts is not None and bool(self.training.config.unk or self.symbols.inherited)
-        if joined is not None:
-            facts |= _fill_superwords(con, joined)
-            encoded = joined.runs is not None
-        if encoded:
-            counts = self._count_in_chunks(journal, book)
-        self._fill_token_counts(con, counts, encoded)
-        facts["token_counts_at"] = "" if counts is None else facts["events"]
-        put_facts(con, "facts", facts)
-        failpoint("tables-filled")
-        with tables_written(self.training.run.state) as written:
-            put_facts(con, "run", {"written": written})
-            commit(con)
-        self._filled_from = journal
 
     def _fill_weighted_counts(self, con: duckdb.DuckDBPyConnection) -> None:
         """Fill them once, from what the training learns from: group_counts may have been edited since it was read."""
@@ -201,7 +189,7 @@ class Tables:
         config = self.training.config
         fill_token_counts(
             con,
-            *counts,
+            counts,
             freq_cutoff=config.freq_cutoff,
             symbols_spell_chunks=config.encoding == "bytes" and not encoded,
             deletions=config.tau is not None or encoded,
