@@ -127,11 +127,6 @@ class Training:
         """The command that goes on with it."""
         return f"streambpe resume {typed(self.run.path)}" + ("" if self.name == "main" else f" --name {self.name}")
 
-    @property
-    def full_size(self) -> int:
-        """How many model ids the vocabulary gets if there are enough pairs."""
-        return self.config.vocab_size + (0 if self.config.count_specials else self.config.extra_ids)
-
     def stopped(self, events: int, stop: threading.Event) -> Stopped:
         """The end of a training that was asked to stop."""
         return Stopped(
@@ -190,11 +185,6 @@ class Symbols(msgspec.Struct, frozen=True):
         return len(self.alphabet) + len(self.stop_words)
 
     @property
-    def first_stop_word(self) -> int:
-        """The id of the first stop word."""
-        return self.alphabet.first_id + len(self.alphabet)
-
-    @property
     def first_learned(self) -> int:
         """The id of the first merge."""
         return self.alphabet.first_id + len(self)
@@ -243,6 +233,7 @@ def header_of(
     inherited = symbols.inherited
     next_id = symbols.first_learned + learned
     said: Mapping[str, object] = totals or {}
+    first_stop_word = symbols.alphabet.first_id + len(symbols.alphabet)
     first_special = symbols.alphabet.first_id if config.specials_first else next_id
     how = corpus.counting
     untold = ("bad_utf8", "bad_lines", "sequences", *(["sample"] if how.sample == "all" else []))
@@ -258,7 +249,7 @@ def header_of(
         | ({"groups": corpus.groups} if config.weights or config.balance else {}),
         unk=config.unk,
         stop_words=tuple(
-            StopWord(number, word.encode()) for number, word in enumerate(symbols.stop_words, symbols.first_stop_word)
+            StopWord(number, word.encode()) for number, word in enumerate(symbols.stop_words, first_stop_word)
         ),
         specials=(
             tuple(Special(text, number) for number, text in enumerate(config.specials, first_special))

@@ -91,7 +91,7 @@ class DiskLearning(Learning):
                 if n >= bounds.first and self.state.is_blocked(left, right):
                     vetoed.append((left, right, n))
                     self.state.veto(left, right, n)
-                    self.frontier.retire(best)
+                    self.frontier.count[best] = 0  # it may not be merged
                     continue
                 batch = self._merge(left, right, record) if n >= bounds.first else self._nothing(record)
             batch.vetoed[:0] = vetoed
@@ -125,7 +125,8 @@ class DiskLearning(Learning):
     def _refill(self, record: PassRow) -> None:
         options, state = self.state.options, self.state
         most = options.hot_pairs or max(1 << 12, min(1 << 20, options.memory_bytes // 4 // 64))
-        counter = self.column.count_pairs(options.counter_bytes, self.pairs)
+        room = options.memory_bytes // 2 if options.counter_rows is None else 48 * options.counter_rows
+        counter = self.column.count_pairs(room, self.pairs)
         self.frontier = Frontier.of(counter, self._at_least, most, state.allowed if state.filters else None)
         record.spills += counter.spills
         record.refills += 1

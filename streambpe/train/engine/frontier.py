@@ -68,7 +68,3 @@ class Frontier(msgspec.Struct):
     def pair(self, place: int) -> tuple[int, int, int]:
         """Left, right and count of the pair that stands there."""
         return int(self.left[place]), int(self.right[place]), int(self.count[place])
-
-    def retire(self, place: int) -> None:
-        """Take a pair out: it may not be merged."""
-        self.count[place] = 0

@@ -62,11 +62,6 @@ class EngineOptions(EngineTuning):
     threads: int = 1
     work_dir: Path  # for blocks and spills
 
-    @property
-    def counter_bytes(self) -> int:
-        """Memory for pairs while they are counted from disk."""
-        return self.memory_bytes // 2 if self.counter_rows is None else 48 * self.counter_rows
-
 
 def pass_carried_over(events: int, mode: str = "unknown") -> PassRow:
     """A pass that stands for all events of a log whose own passes are not known."""

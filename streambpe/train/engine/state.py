@@ -138,7 +138,7 @@ class State:
             if self.lives is not None:
                 if known is None:
                     self.lives.born(left, right)
-                elif self.lives.is_dead(number):
+                elif number >= self.first_id and not self.lives.alive[number - self.first_id]:
                     self.lives.returns(number)
                     self.dead -= 1
                 gone = self.lives.merge(left, right, number, times, len(ids))
