@@ -51,9 +51,8 @@ _SLICE_BYTES = 1 << 18  # of chunks that are cut into symbols at once, which tak
 def bytes_seen(parts: Sequence[Part]) -> bytes:
     """The distinct bytes of the chunks, in byte order. One pass over the counts."""
     seen = np.zeros(256, np.int64)
-    for whole in merged_lists(parts, _RANGE_BYTES):
-        for rows in _slices(whole):
-            seen += np.bincount(rows.data[rows.offsets[0] : rows.offsets[-1]], minlength=256)
+    for rows in _slices(parts):
+        seen += np.bincount(rows.data[rows.offsets[0] : rows.offsets[-1]], minlength=256)
     return bytes(np.flatnonzero(seen).astype(np.uint8))
 
 
@@ -68,18 +67,17 @@ def count_characters(parts: Sequence[Part]) -> Int64:
     """How often each character stands in the chunks, by code point. One pass over the counts."""
     counts = np.zeros(0x110000, np.int64)
     total = 0
-    for whole in merged_lists(parts, _RANGE_BYTES):
-        for rows in _slices(whole):
-            at, points = decode_code_points(rows.data[rows.offsets[0] : rows.offsets[-1]])
-            # chunks "éa" and "zz" are bytes 0-2 and 3-4: characters at 0 2 3 4, chunks from character 0 2 4 on
-            length = np.diff(np.searchsorted(at, rows.offsets - rows.offsets[0]))
-            total += sum(map(int.__mul__, rows.n.tolist(), length.tolist()))
-            if total >= 2**63:
-                raise StreambpeError(
-                    "The chunks hold more than 2^63 - 1 characters: their counts could overflow. Nothing was "
-                    "learned. Divide the counts, or train on fewer chunks."
-                )
-            np.add.at(counts, points, np.repeat(rows.n, length))
+    for rows in _slices(parts):
+        at, points = decode_code_points(rows.data[rows.offsets[0] : rows.offsets[-1]])
+        # chunks "éa" and "zz" are bytes 0-2 and 3-4: characters at 0 2 3 4, chunks from character 0 2 4 on
+        length = np.diff(np.searchsorted(at, rows.offsets - rows.offsets[0]))
+        total += sum(map(int.__mul__, rows.n.tolist(), length.tolist()))
+        if total >= 2**63:
+            raise StreambpeError(
+                "The chunks hold more than 2^63 - 1 characters: their counts could overflow. Nothing was "
+                "learned. Divide the counts, or train on fewer chunks."
+            )
+        np.add.at(counts, points, np.repeat(rows.n, length))
     return counts
 
 
@@ -144,15 +142,14 @@ def choose_alphabet(
 def count_tokens(parts: Sequence[Part], encoder: Encoder) -> tuple[Int64, Int64, Int64]:
     """(id, n, alone): how often each token stands in the chunks, and how often as a whole chunk. One pass."""
     total, alone = np.zeros((2, encoder.n_log), np.int64)
-    for whole in merged_lists(parts, _RANGE_BYTES):
-        for rows in _slices(whole):
-            ids, sizes = encoder.encode_distinct(as_strings(rows.offsets, rows.data))
-            ids = np.where(ids >= WHOLE, ids & ~WHOLE, ids)
-            n = np.repeat(rows.n, sizes)
-            known = ids >= 0
-            np.add.at(total, ids[known], n[known])
-            single = known & np.repeat(sizes == 1, sizes)
-            np.add.at(alone, ids[single], n[single])
+    for rows in _slices(parts):
+        ids, sizes = encoder.encode_distinct(as_strings(rows.offsets, rows.data))
+        ids = np.where(ids >= WHOLE, ids & ~WHOLE, ids)
+        n = np.repeat(rows.n, sizes)
+        known = ids >= 0
+        np.add.at(total, ids[known], n[known])
+        single = known & np.repeat(sizes == 1, sizes)
+        np.add.at(alone, ids[single], n[single])
     found = np.flatnonzero(total)
     return found, total[found], alone[found]
 
@@ -213,10 +210,11 @@ class WordFiles(msgspec.Struct, frozen=True):
 ChunkCutter = Callable[[Int64, npt.NDArray[np.uint8]], tuple[Int32, Int64]]
 
 
-def _slices(rows: ChunkList) -> Iterator[ChunkList]:
-    """The rows in slices of at most _SLICE_BYTES; a larger row is a slice of its own."""
-    for start, stop in slices(rows.offsets, _SLICE_BYTES):
-        yield rows.part(start, stop)
+def _slices(parts: Sequence[Part]) -> Iterator[ChunkList]:
+    """The rows of parts in slices of at most _SLICE_BYTES; a larger row is a slice of its own."""
+    for rows in merged_lists(parts, _RANGE_BYTES):
+        for start, stop in slices(rows.offsets, _SLICE_BYTES):
+            yield rows.part(start, stop)
 
 
 def known_stretches(symbols: Int32, sizes: Int64, n: Int64) -> tuple[Int32, Int64, Int64]:
@@ -243,12 +241,11 @@ def write_words(parts: Sequence[Part], cut: ChunkCutter, folder: Path) -> WordFi
 
 
 def _words(parts: Sequence[Part], cut: ChunkCutter) -> Iterator[tuple[Int32, Int64, Int64]]:
-    for whole in merged_lists(parts, _RANGE_BYTES):
-        for rows in _slices(whole):
-            symbols, sizes, n = known_stretches(*cut(rows.offsets, rows.data), rows.n)
-            several = sizes > 1
-            if not several.all():
-                symbols, sizes, n = symbols[np.repeat(several, sizes)], sizes[several], n[several]
-            ends = np.zeros(len(sizes) + 1, np.int64)
-            np.cumsum(sizes, out=ends[1:])
-            yield symbols, ends, n
+    for rows in _slices(parts):
+        symbols, sizes, n = known_stretches(*cut(rows.offsets, rows.data), rows.n)
+        several = sizes > 1
+        if not several.all():
+            symbols, sizes, n = symbols[np.repeat(several, sizes)], sizes[several], n[several]
+        ends = np.zeros(len(sizes) + 1, np.int64)
+        np.cumsum(sizes, out=ends[1:])
+        yield symbols, ends, n

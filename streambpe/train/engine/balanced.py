@@ -108,7 +108,6 @@ class BalancedLearning(Learning):
         """`known`: the merges so far; `fresh`: the state before them."""
         self.state, self._balance = state, balance
         self._choice = Choice(balance)
-        self._least = max(1, state.options.min_frequency)
         held = [group.words for group in balance.groups] + [group.text for group in balance.groups if group.text]
         self._sizes = sizes = [len(words().symbols) + len(words().weights) + 1 for words in held]
         room = state.options.memory_bytes * _SHARE
@@ -166,7 +165,7 @@ class BalancedLearning(Learning):
         while (group := self._choice.next_group()) is not None:
             learner = self._learners[group]
             left, right, n, _ = learner.best(1, force=False)
-            if len(n) and n[0] >= self._least:
+            if len(n) and n[0] >= self.state.options.at_least:
                 a, b = int(left[0]), int(right[0])
                 state = self.state
                 known = state.known.get(state.spelled(a, b))
@@ -243,13 +242,6 @@ class BalancedEngine(Engine):
         self._known: list[tuple[int, int]] = []
         self._by_group = False
 
-    def _begin(self) -> None:
-        """From now on the groups choose."""
-        if not self._by_group:
-            self.learning.close()
-            self.learning = BalancedLearning(self.state, self._balance, self._known, self._fresh)
-            self._by_group, self._known = True, []
-
     def step(self, remaining: int, bounds: Bounds = ANY) -> Batch | None:
         """See Engine.step."""
         if not self._by_group and self.learned < self._balance.start:
@@ -257,5 +249,8 @@ class BalancedEngine(Engine):
             if batch is not None:
                 self._known += zip(batch.left.tolist(), batch.right.tolist(), strict=True)
             return batch
-        self._begin()
+        if not self._by_group:  # from now on the groups choose
+            self.learning.close()
+            self.learning = BalancedLearning(self.state, self._balance, self._known, self._fresh)
+            self._by_group, self._known = True, []
         return super().step(remaining, bounds)

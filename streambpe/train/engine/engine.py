@@ -23,6 +23,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 
 import numpy as np
 
@@ -170,7 +171,11 @@ class Engine:
                     raise _mismatch(merges[min(at, len(merges) - 1)], found)
                 at += 1
             done = at - len(batch.id)
-            known = deleted[bisect_right(deleted, done, key=_after) : bisect_right(deleted, at, key=_after)]
+            known = deleted[
+                bisect_right(deleted, done, key=attrgetter("after")) : bisect_right(
+                    deleted, at, key=attrgetter("after")
+                )
+            ]
             gone = [deletion._replace(after=deletion.after + done) for deletion in batch.deleted]
             if list(known) != gone:
                 raise _mismatch(known, gone)
@@ -262,7 +267,3 @@ def _mismatch(known: object, learned: object) -> ReplayMismatch:
         f"where {known} was learned, {learned} is learned now: these events were learned from other words or by "
         f"another rule."
     )
-
-
-def _after(deletion: Deletion) -> int:
-    return deletion.after

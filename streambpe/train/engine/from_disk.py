@@ -69,10 +69,6 @@ class DiskLearning(Learning):
 
     # ------------------------------------------------------------------ learning
 
-    @property
-    def _at_least(self) -> int:
-        return max(1, self.state.options.min_frequency)
-
     def step(self, remaining: int, record: PassRow, bounds: Bounds = ANY) -> Batch | None:
         """See Learning.step."""
         vetoed: list[tuple[int, int, int]] = []
@@ -87,7 +83,8 @@ class DiskLearning(Learning):
                     return None
                 batch = self._nothing(record)
             else:
-                left, right, n = self.frontier.pair(best)
+                columns = self.frontier.left, self.frontier.right, self.frontier.count
+                left, right, n = (int(column[best]) for column in columns)
                 if n >= bounds.first and self.state.is_blocked(left, right):
                     vetoed.append((left, right, n))
                     self.state.veto(left, right, n)
@@ -118,7 +115,7 @@ class DiskLearning(Learning):
             best, _ = self.frontier.best(1, self.state.ties.labels())
             if len(best):
                 return int(best[0])
-            if self.frontier.floor <= self._at_least:
+            if self.frontier.floor <= self.state.options.at_least:
                 return None
             self._filled = False  # all hot pairs were vetoed
 
@@ -127,7 +124,7 @@ class DiskLearning(Learning):
         most = options.hot_pairs or max(1 << 12, min(1 << 20, options.memory_bytes // 4 // 64))
         room = options.memory_bytes // 2 if options.counter_rows is None else 48 * options.counter_rows
         counter = self.column.count_pairs(room, self.pairs)
-        self.frontier = Frontier.of(counter, self._at_least, most, state.allowed if state.filters else None)
+        self.frontier = Frontier.of(counter, options.at_least, most, state.allowed if state.filters else None)
         record.spills += counter.spills
         record.refills += 1
         self._filled = True

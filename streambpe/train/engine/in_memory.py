@@ -51,7 +51,7 @@ class MemoryLearning(Learning):
         self.state = state
         self.limit = max(memory_bytes, _LEAST_BYTES)
         self.stage = chains_least is not None
-        self.at_least = max(1, state.options.min_frequency, chains_least or 1)
+        self.at_least = max(state.options.at_least, chains_least or 1)
         self.ended = DONE  # NONE_LEFT, LIVING or UNFIT: the stage ends behind the last batch
         self._merges = _FIRST_MERGES  # in the next batch
         self._unsplit: list[Rewrite] = []  # of tokens that are deleted but still in the learner's words

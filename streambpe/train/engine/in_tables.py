@@ -118,10 +118,6 @@ class TableLearning(Learning):
 
     # ------------------------------------------------------------------ choosing
 
-    @property
-    def _at_least(self) -> int:
-        return max(1, self.state.options.min_frequency)
-
     def step(self, remaining: int, record: PassRow, bounds: Bounds = ANY) -> Batch | None:
         """See Learning.step."""
         vetoed: list[Pair] = []
@@ -188,11 +184,11 @@ class TableLearning(Learning):
         most = max(self._most_best, fewest)
         label = self.state.ties.labels()[: self.state.next_id]
         with incoming(self._con, pl.DataFrame({"id": np.arange(len(label)), "label": label})):
-            frame = query_frame(self._con, "learning/best_pairs", at_least=self._at_least, most=most)
+            frame = query_frame(self._con, "learning/best_pairs", at_least=self.state.options.at_least, most=most)
         key, n = _keys_of(frame), frame["n"].to_numpy()
         good = int(np.count_nonzero(n > n[0] // (self.state.options.floor_ratio or _FLOOR_RATIO))) if len(n) else 0
         cut = max(good, fewest)  # those that count much less would change often until they are wanted
-        self.best.fill(key[:cut], n[:cut], self._at_least, is_all=len(n) < most and len(n) <= cut)
+        self.best.fill(key[:cut], n[:cut], self.state.options.at_least, is_all=len(n) < most and len(n) <= cut)
         record.refills += 1
 
     def _bring_up_to_date(self) -> None:

@@ -62,6 +62,11 @@ class EngineOptions(EngineTuning):
     threads: int = 1
     work_dir: Path  # for blocks and spills
 
+    @property
+    def at_least(self) -> int:
+        """What a pair counts that may be learned."""
+        return max(1, self.min_frequency)
+
 
 def pass_carried_over(events: int, mode: str = "unknown") -> PassRow:
     """A pass that stands for all events of a log whose own passes are not known."""
