@@ -23,7 +23,6 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter
 
 import numpy as np
 
@@ -159,7 +158,7 @@ class Engine:
         `deleted[i].after`: how many of `merges` stand before that deletion. `wanted`: how many tokens shall be alive
         in the end, since the rounds of BatchBPE depend on that.
         """
-        at = 0
+        at, afters = 0, [deletion.after for deletion in deleted]
         while at < len(merges):
             batch = self.step(wanted - self.learned if self.options.batch == "paper" else len(merges) - at)
             if batch is None:
@@ -171,11 +170,7 @@ class Engine:
                     raise _mismatch(merges[min(at, len(merges) - 1)], found)
                 at += 1
             done = at - len(batch.id)
-            known = deleted[
-                bisect_right(deleted, done, key=attrgetter("after")) : bisect_right(
-                    deleted, at, key=attrgetter("after")
-                )
-            ]
+            known = deleted[bisect_right(afters, done) : bisect_right(afters, at)]
             gone = [deletion._replace(after=deletion.after + done) for deletion in batch.deleted]
             if list(known) != gone:
                 raise _mismatch(known, gone)
