@@ -15,10 +15,10 @@ from collections.abc import Sequence
 import mmh3
 import numpy as np
 
-from streambpe.arrays import Int32, UInt64, hash_rows
+from streambpe.arrays import hash_rows
 from streambpe.later import polars as pl
 from streambpe.store.run import Run
-from streambpe.store.sequences import OfChunks, SequencePart, read_stretch
+from streambpe.store.sequences import SequencePart, reader_of_stretches
 from streambpe.threads import in_order
 
 NAME = "mmh3"
@@ -29,13 +29,9 @@ _AT_ONCE = 1 << 18  # chunks whose hashes are laid out together
 def documents_digest(run: Run, parts: Sequence[SequencePart], threads: int = 1) -> str:
     """`mmh3:` and the sum in hex. Memory: two parts for each thread, about 20 bytes per chunk in them."""
     # the last row is looked up where a document ends, and passed over
-    hashes = OfChunks(run.sequences, lambda chunks: hash_rows([*chunks.cast(pl.Binary), b""]))
+    hashed = reader_of_stretches(run.sequences, lambda chunks: hash_rows([*chunks.cast(pl.Binary), b""]))
     total, document = 0, mmh3.mmh3_x64_128(seed=1)
     nothing = document.digest()
-
-    def hashed(part: SequencePart) -> tuple[UInt64, Int32]:
-        """The hash of each chunk of a stretch's part, and the stretch's chunks as numbers."""
-        return read_stretch(run.sequences, part, hashes)
 
     def end() -> None:
         nonlocal total, document

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import duckdb
 import msgspec
@@ -44,7 +44,7 @@ from streambpe.text.chunker import END_OF_DOCUMENT, Ids, Lengths
 _Made = TypeVar("_Made")
 _PLACES = "streambpe-places"  # in a file's metadata: how many rows each of its stretches has
 _PLACES_AT_ONCE, _CHUNKS_AT_ONCE = 1 << 20, 1 << 16  # read at once where all of a file is read
-_KEPT = 8  # parts of which OfChunks keeps what was made
+_KEPT = 8  # parts of which reader_of_stretches keeps what was made
 
 
 def unreadable() -> tuple[type[Exception], ...]:
@@ -202,21 +202,15 @@ def read_ids(folder: Path, part: SequencePart) -> Ids:
     return ids[first : first + part.places]
 
 
-class OfChunks(Generic[_Made]):
-    """What is made of the chunks of each part, made once for its stretches: the last few are kept, since the stretches
-    of as many parts alternate in the input as there were threads when it was counted."""
+def reader_of_stretches(
+    folder: Path, make: Callable[[pl.Series], _Made]
+) -> Callable[[SequencePart], tuple[_Made, Ids]]:
+    """A function that gives what `make` makes of the chunks of a stretch's part, and the stretch as their numbers.
 
-    def __init__(self, folder: Path, make: Callable[[pl.Series], _Made]) -> None:
-        self._of = lru_cache(_KEPT)(lambda name: make(read_chunks(folder, name)))
-
-    def of(self, part: SequencePart) -> _Made:
-        """That of the part which holds this stretch."""
-        return self._of(part.stored_in)
-
-
-def read_stretch(folder: Path, part: SequencePart, of_chunks: OfChunks[_Made]) -> tuple[_Made, Ids]:
-    """What was made of the chunks of a stretch's part, and the stretch as their numbers."""
-    return of_chunks.of(part), read_ids(folder, part)
+    It is made once for a part's stretches: the last few are kept, since the stretches of as many parts alternate in the
+    input as there were threads when it was counted."""
+    of_chunks = lru_cache(_KEPT)(lambda name: make(read_chunks(folder, name)))
+    return lambda part: (of_chunks(part.stored_in), read_ids(folder, part))
 
 
 def order_parts(run: Run, parts: Sequence[Part]) -> list[SequencePart]:

@@ -231,8 +231,7 @@ def test_a_superword_that_spells_another_chunk(tmp_path, monkeypatch):
     (phase,) = phases
     assert phase.levels[0] == 6
     assert [event.n for event in wanted] == [24, 24, 8, 8, 8, 8, 8, 8, 6, 6]
-    assert phase.spellings.open_chunks
-    assert phase.cut_again == 1
+    assert phase.spellings.open_chunks.right or phase.spellings.open_chunks.left
     assert check(run, resources=SMALL) == []
 
 

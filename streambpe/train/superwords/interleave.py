@@ -95,18 +95,12 @@ class Supermerges(Protocol):
 
 
 class Interleaved(msgspec.Struct):
-    """The one order. `used`: word steps in it."""
+    """The one order."""
 
     events: list[Event] = msgspec.field(default_factory=list)
-    learned: int = 0  # tokens alive
     places: list[int] = msgspec.field(default_factory=list)  # the place of each word event among the events
     ahead: list[Event] = msgspec.field(default_factory=list)  # word events that found no place, as if they came next
     renumbered: dict[int, int] = msgspec.field(default_factory=dict)  # ids of phase one -> of this order
-
-    @property
-    def used(self) -> int:
-        """How many word events found a place."""
-        return len(self.places)
 
     def place_of_word(self, step: int) -> int:
         """How many events come before this word event, which may be the first that found no place."""
@@ -176,7 +170,6 @@ def interleave(
                 made.events.append(word_event(event))
         else:
             break
-    made.learned = len(alive)
     made.ahead = [word_event(event) for step in waiting for event in step]
     return made
 

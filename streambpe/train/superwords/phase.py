@@ -144,7 +144,6 @@ class SuperwordPhase:
         self.known_bytes = TOKEN_BYTES * len(self.book.contents)
         self.spare = room_of(self.resources.memory_bytes, self.known_bytes)
         self.least = max(1, self.config.min_frequency)
-        self.cut_again = 0  # times that a superword spelled another chunk (runs.py)
         self.engine: Engine | None = None
         self.queue: deque[Event] = deque()
         self.next_at_most = 0  # what the next supermerge of the engine counts, or less
@@ -386,7 +385,6 @@ class SuperwordPhase:
         if opened and self.threshold > 1:
             # All that was learned is right, this batch too: it ends with the merge that spells what exists.
             self._close_engine()
-            self.cut_again += 1
         if time.monotonic() - self.committed >= self.checkpoint_seconds or self.stop.is_set():
             self.journal.commit()
             if self.engine is not None:

@@ -64,9 +64,6 @@ class OpenChunks(msgspec.Struct):
     right: set[int] = msgspec.field(default_factory=set)
     left: set[int] = msgspec.field(default_factory=set)
 
-    def __bool__(self) -> bool:
-        return bool(self.right or self.left)
-
     def add(self, one: Sequence[int], other: Sequence[int]) -> bool:
         """Note that one symbol stands for both sequences of chunks; returns whether that opens any chunk."""
         before = len(self.right) + len(self.left)
