@@ -155,10 +155,11 @@ def _joined_journal(phase: SuperwordPhase, made: Interleaved, words: Journal) ->
     """The one order as a journal, which is never written, with the vetoes of those words that are in the model."""
     journal = Journal(words.path, words.training, Events.of(made.events), saved=True)
     journal.batches.append(pass_carried_over(len(made.events), "interleaved"))
+    places = [*made.places, len(made.events)]  # of the words, and of a veto behind the last that found one
     for veto in words.vetoes if len(phase.words) == len(words.events) else []:  # uw may pass words over
-        if veto["seq"] <= len(made.places):  # else the words never come that far in this model
+        if veto["seq"] < len(places):  # else the words never come that far in this model
             left, right = made.renumbered[veto["left"]], made.renumbered[veto["right"]]
-            moved: VetoRow = {"seq": made.place_of_word(veto["seq"]), "left": left, "right": right, "n": veto["n"]}
+            moved: VetoRow = {"seq": places[veto["seq"]], "left": left, "right": right, "n": veto["n"]}
             journal.vetoes.append(moved)
     return journal
 

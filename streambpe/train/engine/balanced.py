@@ -75,11 +75,11 @@ class Choice:
         self._weights = [int(share * common) for share in shares]  # compared in whole numbers
         self._last: deque[int] = deque()
         self._chose: Counter[int] = Counter()
-        self._done: set[int] = set()
+        self.done: set[int] = set()  # groups that have no pair left
 
     def next_group(self) -> int | None:
         """The group that is worst; None if none has a pair left."""
-        left = [i for i in range(len(self.tokens)) if i not in self._done]
+        left = [i for i in range(len(self.tokens)) if i not in self.done]
         if not left:
             return None
         worst_first = sorted(left, key=lambda i: (-self.tokens[i] * self._weights[i], i))
@@ -93,10 +93,6 @@ class Choice:
         if len(self._last) > window:
             self._chose[self._last.popleft()] -= 1
         return chosen
-
-    def has_none(self, group: int) -> None:
-        """This group has no pair left."""
-        self._done.add(group)
 
 
 class BalancedLearning(Learning):
@@ -173,7 +169,7 @@ class BalancedLearning(Learning):
                 self._merge(a, b)
                 state.placed(np.array([number]), n)
                 return a, b, number, int(n[0])
-            self._choice.has_none(group)
+            self._choice.done.add(group)
         return None
 
     def _merge(self, left: int, right: int) -> None:

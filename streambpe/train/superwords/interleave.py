@@ -102,10 +102,6 @@ class Interleaved(msgspec.Struct):
     ahead: list[Event] = msgspec.field(default_factory=list)  # word events that found no place, as if they came next
     renumbered: dict[int, int] = msgspec.field(default_factory=dict)  # ids of phase one -> of this order
 
-    def place_of_word(self, step: int) -> int:
-        """How many events come before this word event, which may be the first that found no place."""
-        return self.places[step] if step < len(self.places) else len(self.events)
-
 
 def interleave(
     base: Sequence[bytes],
