@@ -175,7 +175,7 @@ class Symbols(msgspec.Struct, frozen=True):
     def of(cls, config: TrainConfig, corpus: Corpus, inherited: Inherited | None, memory_bytes: int) -> Symbols:
         """The symbols that the options ask for; takes at most one pass over the counts."""
         if inherited is not None:
-            alphabet = Alphabet.from_header(inherited.header.alphabet)
+            alphabet = Alphabet.from_header(inherited.log.header.alphabet)
             return cls(inherited.stop_words, alphabet, uncovered_by(corpus.chunks, alphabet), inherited)
         unencodable = corpus.counting.unencodable
         chosen = choose_alphabet(corpus.chunks, config, unencodable, corpus.parts, memory_bytes)
@@ -239,7 +239,7 @@ def header_of(
     untold = ("bad_utf8", "bad_lines", "sequences", *(["sample"] if how.sample == "all" else []))
     counted = {key: value for key, value in how.as_facts().items() if key not in untold}
     pattern = find_pattern(how.pattern, gaps=how.gaps)
-    if inherited is not None and inherited.drops:
+    if inherited is not None and inherited.log.header.config.get("unknown") == "drop":
         counted["unknown"] = "drop"
     return Header(
         alphabet=symbols.alphabet.to_header(),
