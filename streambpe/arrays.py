@@ -38,6 +38,14 @@ def slices(offsets: Int64, most: int) -> Iterator[tuple[int, int]]:
         start = stop
 
 
+def expanded(values: Int32, sizes: Int64, rows: Int32) -> Int32:
+    """The values of some rows one after another, where row i has the next sizes[i] of `values`; -1 is the last row."""
+    many = sizes[rows]
+    behind = np.cumsum(many)
+    places = np.repeat((np.cumsum(sizes) - sizes)[rows] - (behind - many), many)
+    return values[places + np.arange(len(places))]
+
+
 def write_array(array: npt.NDArray[Any], out: IO[bytes]) -> None:
     """Write an array's bytes, one after another."""
     out.write(np.ascontiguousarray(array).data)
