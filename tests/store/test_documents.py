@@ -32,7 +32,8 @@ def write_parts(folder, texts: list[list[str]], cuts: list[int]) -> list[Sequenc
         add_checksum(folder / f"{number}.chunks.parquet")
         pl.DataFrame({"chunk_id": ids}, schema={"chunk_id": pl.Int32}).write_parquet(folder / f"{number}.parquet")
         add_checksum(folder / f"{number}.parquet")
-        parts.append(SequencePart(str(number), len(here), follows=number > 0 and flat[at - 1] is not None))
+        follows = number > 0 and flat[at - 1] is not None
+        parts.append(SequencePart(str(number), len(here), follows, file=str(number)))
     return parts
 
 
