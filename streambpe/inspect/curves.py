@@ -31,7 +31,7 @@ from streambpe.store.chunks import range_bytes
 from streambpe.store.merge import merge_ranges
 from streambpe.store.parts import Part, list_parts
 from streambpe.store.run import Run
-from streambpe.store.sequences import OfChunks, SequencePart, order_parts, read_stretch
+from streambpe.store.sequences import SequencePart, order_parts, reader_of_stretches
 from streambpe.text.chunker import END_OF_DOCUMENT
 from streambpe.text.shown import harmless
 
@@ -134,13 +134,13 @@ def stored_documents(run: Run) -> tuple[Callable[[], Source], tuple[int, int]]:
 
 def _texts_of(run: Run, parts: Sequence[SequencePart], apart: bool) -> Iterator[str]:
     """The texts of documents: their chunks put together. `apart`: no stretch goes on where the one before it ends."""
-    of_chunks = OfChunks(run.sequences, lambda chunks: np.array([*chunks.to_list(), ""], dtype=object))
+    read = reader_of_stretches(run.sequences, lambda chunks: np.array([*chunks.to_list(), ""], dtype=object))
     begun: list[str] = []
     for part in parts:
         if begun and (apart or not part.follows):
             yield "".join(begun)
             begun = []
-        chunks, ids = read_stretch(run.sequences, part, of_chunks)
+        chunks, ids = read(part)
         at = 0
         for end in np.flatnonzero(ids == END_OF_DOCUMENT).tolist():
             yield "".join([*begun, *chunks[ids[at:end]]])

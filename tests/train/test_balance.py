@@ -126,10 +126,9 @@ def test_who_chooses():
     groups = [Group(name, 100, Fraction(1), lambda: engine_words([])) for name in "abc"]
     choice = Choice(Balance(groups, window=4, alpha=Fraction(1)))
     assert [choice.next_group() for _ in range(6)] == [0, 0, 1, 1, 2, 0]
-    choice.has_none(0)
-    choice.has_none(2)
+    choice.done.update((0, 2))
     assert choice.next_group() == 1
-    choice.has_none(1)
+    choice.done.add(1)
     assert choice.next_group() is None
 
 
