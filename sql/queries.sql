@@ -104,9 +104,9 @@ SELECT op, n FROM events WHERE seq IS NOT NULL ORDER BY seq;
 -- get_longest_token: bytes of the longest token that there ever was -> one BIGINT.
 SELECT coalesce(max(octet_length(bytes)), 0) FROM tokens;
 
--- list_vocabulary: the living tokens of a training -> id, bytes, kind, whether a supermerge made it, the count it was
--- learned at (NULL for the alphabet and stop words); by id.
-SELECT t.id, t.bytes, t.kind, coalesce(e.op = 'supermerge', false), e.n
+-- list_vocabulary: the living tokens of a training -> id, bytes, kind, whether a supermerge made it, the number and the
+-- count of the event that made it (both NULL for the alphabet and stop words); by id.
+SELECT t.id, t.bytes, t.kind, coalesce(e.op = 'supermerge', false), e.seq + 1, e.n
 FROM tokens AS t
 LEFT JOIN events AS e ON e.seq = t.born
 WHERE t.died IS NULL
