@@ -130,7 +130,7 @@ def render(facts: Facts, playground: str = "") -> str:
 <body>
 <header>
 <h1>{escape(title)}</h1>
-<div class="verdict">{"".join(f"<p>{escape(sentence)}</p>" for sentence in verdict(facts) if sentence)}</div>
+<div class="verdict">{_sentences(verdict(facts))}</div>
 <nav aria-label="Contents">{_contents(cards)}</nav>
 </header>
 <script>
@@ -143,6 +143,11 @@ def render(facts: Facts, playground: str = "") -> str:
 </body>
 </html>
 """
+
+
+def _sentences(every: Iterable[str]) -> str:
+    code = (re.sub("`(.*?)`", r"<code>\1</code>", escape(sentence)) for sentence in every if sentence)
+    return "".join(f"<p>{sentence}</p>" for sentence in code)
 
 
 def _contents(cards: str) -> str:

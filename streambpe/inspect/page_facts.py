@@ -148,12 +148,11 @@ def _beside(log: EventLog, rival: EventLog, name: str) -> BesideFacts:
     }
 
 
-def _same_chunks(*logs: EventLog) -> bool:
-    """Whether models split text alike, so that the chunks of one are those of the others."""
-    ways = [
-        (encoding_pattern(c), c.get("normalize"), c.get("unencodable")) for c in (log.header.config for log in logs)
-    ]
-    return all(way == ways[0] for way in ways) and not any(event.op is Op.SUPERMERGE for event in logs[-1].events)
+def _splitting(log: EventLog) -> tuple[Any, ...]:
+    """What decides into which chunks a model splits a text."""
+    config = log.header.config
+    joins = any(event.op is Op.SUPERMERGE for event in log.events)
+    return encoding_pattern(config), config.get("normalize"), config.get("unencodable"), joins
 
 
 def _within(paths: Set[str]) -> Set[str]:

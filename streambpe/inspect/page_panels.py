@@ -7,6 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from streambpe.inspect.charts import Point, Series, line_chart, thinned
 from streambpe.inspect.page_facts import Facts, label
@@ -51,7 +52,8 @@ def picture(
 def panels(facts: Facts) -> list[Panel]:
     """The page's cards for which there are figures, in order. Of several runs the answers are about the first."""
     made = [make(facts) for make in (_sizes, _frequencies, _merge_counts, _speed)]
-    return [panel for panel in made if panel is not None]
+    named = f"{label(facts)}: " if facts["others"] else ""
+    return [structs.replace(panel, answer=named + panel.answer) for panel in made if panel is not None]
 
 
 def _lines(facts: Facts, points: Callable[[Facts], Sequence[Point]], name: str) -> list[Series]:

@@ -34,8 +34,8 @@ def _figures(facts: Facts) -> str:
     last = facts["growth"][-1]
     return (
         f"{label(facts)} has {last['vocab_size']:,} ids. It cuts {facts['measured_on']} into tokens of "
-        f"{last['bytes_per_token'] or 0:.3f} bytes on average, and uses {percent(last['vocab_used_share'] or 0)} of its "
-        f"ids."
+        f"{last['bytes_per_token'] or 0:.3f} bytes on average, and uses {percent(last['vocab_used_share'] or 0)} of "
+        f"its ids."
     )
 
 
@@ -67,25 +67,27 @@ def _compared(facts: Facts) -> str:
 
 def _change(facts: Facts) -> str:
     """What to change, in a sentence with its reason."""
-    last, counts = facts["growth"][-1], facts["vocabulary"]["n"]
+    last, vocabulary = facts["growth"][-1], facts["vocabulary"]
     size, tokens = int(last["vocab_size"] or 0), int(last["tokens"] or 0)
-    idle, rare = size - int(last["vocab_used"] or 0), sum(n is not None and n < _RARE for n in counts)
+    rare = sum(n is not None and n < _RARE for n in vocabulary["n"])
+    learned = zip(vocabulary["event"], vocabulary["uses"] or (), strict=False)
+    idle = sum(event is not None and not uses for event, uses in learned)
     if tokens < _ENOUGH * size:
-        return f"Measure it on more text (--text FILE): {tokens:,} tokens are too few to judge {size:,} ids."
+        return f"To change: use more text. {tokens:,} tokens are too few to judge {size:,} ids."
     if idle > _NOTED * size:
         return (
-            f"Make it smaller (--vocab-size, or `streambpe prune`): {idle:,} ids are never used, and each takes a row of "
-            f"a model's embedding."
+            f"To change: make it smaller (--vocab-size, or `streambpe prune`). {idle:,} learned tokens are never used "
+            f"in {facts['measured_on']}, and each takes a row of a model's embedding."
         )
     if rare > _NOTED * size:
         return (
-            f"Learn from more text, or add --min-frequency {_RARE}: {rare:,} ids come from pairs that occur fewer than "
-            f"{_RARE} times, too rarely for a model to learn what they mean."
+            f"To change: learn from more text, or add --min-frequency {_RARE}. {rare:,} tokens come from pairs that "
+            f"occur fewer than {_RARE} times, too rarely for a model to learn what they mean."
         )
     saved = doubled(facts["growth"])
     if saved > _NOTED:
-        return f"Try a larger --vocab-size: at this rate, twice as many ids save {percent(saved)} of the tokens."
-    return f"Nothing has to change: {percent(1 - idle / size)} of the ids are used, and hardly any is rare."
+        return f"To change: try a larger --vocab-size. At this rate, twice as many ids save {percent(saved)} of tokens."
+    return "Nothing has to change: nearly all tokens are used, few are rare, and more of them would save little."
 
 
 def doubled(growth: list[GrowthFacts]) -> float:
