@@ -59,42 +59,51 @@ class LiveRun:
         self._cards: list[tuple[str, str]] = []  # what the tables said last
         self._seen = ("", "")  # state and time of the status at which they were read
         self._due = 0.0  # when they may be read again while the run is at work
+        self._answered: tuple[tuple[str, str] | None, bytes] = (None, b"")  # the last answer; the status of its cards
 
     def answer(self) -> bytes:
         """The JSON that the page asks for, as things are now; `more`: whether it should ask again."""
         with self._looking:
+            path, now, seen = self.view.run.path, self._now(), self._seen
+            if now == seen == self._answered[0] and now[0] not in GOES_ON:
+                return self._answered[1]
             self.asked.set()
-            path = self.view.run.path
-            if not self.view.run.status_file.exists():
+            if not now[0]:
                 note = "Nothing runs there yet; this page goes on when something does."
                 return _json("waiting", True, title=harmless(str(path)), note=note, tiles="", cards=[])
             status = self.view.look()
             state, rows = status["state"], {"stage": harmless(status["stage"]), **status_rows(status)}
             rows["speed"] += f" {sparkline(list(self.view.rates))}"
             rows["latest tokens"] = "  ".join(f"{token} {n:,}" for token, n in self.view.latest)
-            ended = state not in GOES_ON
             told = [str(status.get("message") or ""), f"As of {status['updated']}."]
-            if ended:
+            if state not in GOES_ON:
                 told.append("Nothing runs now: the figures are of that moment. Reload the page to look again.")
-            return _json(
+            answer = _json(
                 state,
-                not ended or self._seen != (state, status["updated"]),
+                state != "done" or seen != now,
                 title=harmless(f"{describe_run(path, status)}: {status['stage']}, {state}"),
                 note=harmless(" ".join(filter(None, told))),
                 tiles=terms(list(rows.items())),
                 cards=self._cards,
             )
+            self._answered = (seen, answer)
+            return answer
+
+    def _now(self) -> tuple[str, str]:
+        """State and time of the status; nothing if there is none yet."""
+        if not self.view.run.status_file.exists():
+            return "", ""
+        status = running_state(self.view.run.read_status(), self.view.run.path)
+        return str(status["state"]), str(status["updated"])
 
     def read_tables(self) -> None:
         """Read the tables if the run has gone on since, and it is time to."""
-        status = running_state(self.view.run.read_status(), self.view.run.path)
-        now = (str(status["state"]), str(status["updated"]))
+        now, began = self._now(), time.monotonic()
         ended = now[0] not in GOES_ON
-        began = time.monotonic()
         if now == self._seen or (began < self._due and not ended):
             return
         try:
-            name = self.view.name or status.get("training", "main")
+            name = self.view.name or self.view.run.read_status().get("training", "main")
             facts = gather(Run.open(self.view.run.path), name, (), _RESOURCES, SourceOptions(), Meter("watching"))
             self._cards = drawn(panels(facts))
         except (StreambpeError, OSError):
