@@ -75,7 +75,10 @@ class LiveRun:
             state, rows = status["state"], {"stage": harmless(status["stage"]), **status_rows(status)}
             rows["speed"] += f" {sparkline(list(self.view.rates))}"
             rows["latest tokens"] = "  ".join(f"{token} {n:,}" for token, n in self.view.latest)
-            told = [str(status.get("message") or ""), f"As of {status['updated']}."]
+            told = [
+                str(status.get("message") or ""),
+                f"As of {status['updated'].replace('T', ' ').replace('+0000', ' UTC')}.",
+            ]
             if state not in GOES_ON:
                 told.append("Nothing runs now: the figures are of that moment. Reload the page to look again.")
             answer = _json(
