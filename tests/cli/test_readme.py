@@ -137,6 +137,7 @@ def test_readme_names_files_that_exist():
 def desk(tmp_path_factory) -> Path:
     """A folder with what the pages name: a corpus of two groups, other texts, a run, models of others."""
     folder = tmp_path_factory.mktemp("desk")
+    shutil.copytree(ROOT / "tests/data/sample", folder / "tests/data/sample")
     for place, language in (("", "en"), ("de", "de"), ("en", "en"), ("sw", "fr")):
         (folder / "corpus" / place).mkdir(parents=True, exist_ok=True)
         text = (ROOT / f"tests/data/sample/stories-{language}.txt").read_text("utf-8")[:9000]
