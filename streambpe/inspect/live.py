@@ -58,7 +58,8 @@ class LiveRun:
         self._looking = threading.Lock()
         self._cards: list[tuple[str, str]] = []  # what the tables said last
         self._seen = ("", "")  # state and time of the status at which they were read
-        self._due = 0.0  # when they may be read again while the run is at work
+        self._tried = ("", "")  # the same of the last attempt
+        self._due = 0.0  # when they may be read again, unless the run has ended since the last attempt
         self._answered: tuple[tuple[str, str] | None, bytes] = (None, b"")  # the last answer; the status of its cards
 
     def answer(self) -> bytes:
@@ -102,17 +103,14 @@ class LiveRun:
     def read_tables(self) -> None:
         """Read the tables if the run has gone on since, and it is time to."""
         now, began = self._now(), time.monotonic()
-        ended = now[0] not in GOES_ON
-        if now == self._seen or (began < self._due and not ended):
+        if now == self._seen or (began < self._due and (now == self._tried or now[0] in GOES_ON)):
             return
-        try:
+        self._tried = now
+        with contextlib.suppress(StreambpeError, OSError):  # they are held, or nothing is learned yet
             name = self.view.name or self.view.run.read_status().get("training", "main")
             facts = gather(Run.open(self.view.run.path), name, (), _RESOURCES, SourceOptions(), Meter("watching"))
             self._cards = drawn(panels(facts))
-        except (StreambpeError, OSError):
-            if not ended or self.view.run.has_writer():
-                return  # they are held, or not there yet
-        self._seen = now
+            self._seen = now
         self._due = began + max(_TABLES_SECONDS, _TABLES_SHARE * (time.monotonic() - began))
 
 
