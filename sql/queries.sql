@@ -86,10 +86,6 @@ SELECT
 FROM batches
 ORDER BY batch;
 
--- list_passes: how far learning was after every pass; passes that stand for a log learned before are left out
--- -> seconds, events, both since the beginning; in the order of the passes.
-SELECT sum(seconds) OVER (ORDER BY batch), first_seq + events FROM batches WHERE seconds > 0 ORDER BY batch;
-
 -- get_vetoed: the pairs of a training that would have made a blocked token, in the order they were met
 -- -> seq, left_id, right_id, n.
 SELECT seq, left_id, right_id, n FROM vetoed ORDER BY seq, rowid;

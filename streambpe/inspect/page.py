@@ -208,12 +208,11 @@ def _card(panel: Panel) -> str:
     """A panel as HTML."""
     parts = [f'<section class="card" id="{panel.name}">', f"<h2>{escape(panel.title)}</h2>"]
     parts.append(f'<p class="answer">{escape(panel.answer)}</p><p>{escape(panel.says)}</p>')
-    if len(panel.legend) > 1:
+    if panel.legend:
         keys = "".join(f'<li class="s{i}">{escape(name)}</li>' for i, name in enumerate(panel.legend))
         parts.append(f'<ul class="legend">{keys}</ul>')
-    # heads stand as their numbers do
-    over = ["" if isinstance(cell, str) else ' class="n"' for cell in panel.rows[0]]
-    head = "".join(f'<th scope="col"{n}>{escape(str(h))}</th>' for n, h in zip(over, panel.heads, strict=True))
+    head = "<th></th>" * bool(panel.legend)
+    head += "".join(f'<th scope="col" class="n">{escape(name)}</th>' for name in (panel.x, panel.y))
     parts.append(
         f'{panel.chart}<details><summary>Numbers</summary><div class="scroll" tabindex="0" role="region" '
         f'aria-label="{escape(panel.title)}"><table><thead><tr>{head}</tr></thead>'

@@ -53,11 +53,9 @@ class Facts(TypedDict):
     state: str
     sha256: str | None
     events: int
-    config: dict[str, Any]  # as the log's header: options of whichever version learned it
     corpus: CorpusFacts | None
     merges: list[tuple[int, int]]  # (number of the event, count)
     supermerges: list[tuple[int, int]]
-    passes: list[tuple[float, int]]  # (seconds, events) up to the end of each
     head: list[tuple[str, str]]  # what was learned, from what, when
     vocabulary: VocabularyFacts
     measured_on: str
@@ -93,18 +91,15 @@ def gather(
                 f"{typed(run.path)}` learns one; another is named with --name ({', '.join(trainings)})."
             )
         events = run_sql(con, "list_event_counts")
-        config = json.loads(known["config"])["config"]
         facts: Facts = {
             "run": harmless(run.path.absolute().name),
             "training": name,
             "state": known.get("state", "unfinished"),
             "sha256": known.get("sha256"),
             "events": len(events),
-            "config": config,
             "corpus": json.loads(dict(run_sql(con, "get_run")).get("corpus", "null")),
             "merges": [(i, n) for i, (op, n) in enumerate(events, 1) if op == Op.MERGE],
             "supermerges": [(i, n) for i, (op, n) in enumerate(events, 1) if op == Op.SUPERMERGE],
-            "passes": run_sql(con, "list_passes"),
             "head": _head(con, run, name, known),
             "vocabulary": vocabulary_of([]),
             "measured_on": "",

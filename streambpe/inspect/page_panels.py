@@ -13,45 +13,45 @@ from streambpe.inspect.charts import Point, Series, line_chart, thinned
 from streambpe.inspect.page_facts import Facts, label
 from streambpe.inspect.verdict import doubled, percent
 from streambpe.plurals import counted
-from streambpe.progress import clock
 
 
 class Panel(msgspec.Struct, frozen=True):
-    """One card of the page."""
+    """One card of the page: a question, its answer, and lines."""
 
     name: str
     title: str
     answer: str
     says: str  # what the picture shows
-    chart: str = ""  # SVG
-    legend: Sequence[str] = ()
-    heads: Sequence[str] = ()
-    rows: Sequence[Sequence[Any]] = ()  # the numbers behind the picture
+    lines: Sequence[Series]
+    x: str
+    y: str
+    log_x: bool = True
+    log_y: bool = False
 
+    @property
+    def chart(self) -> str:
+        """The picture, as SVG."""
+        return line_chart(self.name, self.lines, x=self.x, y=self.y, log_x=self.log_x, log_y=self.log_y)
 
-def picture(
-    name: str,
-    title: str,
-    answer: str,
-    says: str,
-    lines: Sequence[Series],
-    *,
-    x: str,
-    y: str,
-    log_x: bool = False,
-    log_y: bool = False,
-) -> Panel:
-    """A card of lines and the numbers behind them; with more than one line, whose they are comes first."""
-    named = len(lines) > 1
-    chart = line_chart(name, lines, x=x, y=y, log_x=log_x, log_y=log_y)
-    rows = [[*([line.name] if named else []), *point] for line in lines for point in thinned(line.points, log_x)]
-    heads = ["", x, y] if named else [x, y]
-    return Panel(name, title, answer, says, chart, [line.name for line in lines], heads, rows)
+    @property
+    def legend(self) -> list[str]:
+        """The names of the lines, where there is more than one."""
+        return [line.name for line in self.lines] if len(self.lines) > 1 else []
+
+    @property
+    def rows(self) -> list[list[Any]]:
+        """The numbers behind the picture; first whose they are, where there is more than one line."""
+        named = [(line.name,) if self.legend else () for line in self.lines]
+        return [
+            [*name, *point]
+            for name, line in zip(named, self.lines, strict=True)
+            for point in thinned(line.points, self.log_x)
+        ]
 
 
 def panels(facts: Facts) -> list[Panel]:
     """The page's cards for which there are figures, in order. Of several runs the answers are about the first."""
-    made = [make(facts) for make in (_sizes, _frequencies, _merge_counts, _speed)]
+    made = [make(facts) for make in (_sizes, _frequencies, _merge_counts)]
     named = f"{label(facts)}: " if facts["others"] else ""
     return [structs.replace(panel, answer=named + panel.answer) for panel in made if panel is not None]
 
@@ -73,10 +73,10 @@ def _sizes(facts: Facts) -> Panel | None:
         Series(name, [(stop["vocab_size"] or 0, stop["bytes_per_token"]) for stop in of if stop["bytes_per_token"]])
         for name, of in drawn
     ]
-    return picture("sizes", "How large should it be?",
+    return Panel("sizes", "How large should it be?",
                    f"At the last sizes, twice as many ids save {percent(doubled(facts['growth']))} of the tokens.",
                    f"How much text a token holds, by the size of the vocabulary. {_measured(facts)}",
-                   lines, x="ids", y="bytes per token", log_x=True)  # fmt: skip
+                   lines, x="ids", y="bytes per token")  # fmt: skip
 
 
 def _measured(facts: Facts) -> str:
@@ -97,11 +97,11 @@ def _frequencies(facts: Facts) -> Panel | None:
     total, even = sum(uses), facts["growth"][-1]["renyi_vocab"]
     head = next(place for place, so_far in enumerate(accumulate(uses), 1) if 2 * so_far >= total)
     efficiency = "" if even is None else f" Rényi efficiency over all ids: {even:.4f}."
-    return picture("frequencies", "Are the ids used evenly?",
+    return Panel("frequencies", "Are the ids used evenly?",
                    f"{counted(head, 'id')} of {len(facts['vocabulary']['shown']):,} make half of the text.{efficiency}",
                    f"How often each token is used, the most used first. {_measured(facts)}",
                    _lines(facts, lambda one: list(enumerate(_uses(one), 1)), "uses"),
-                   x="rank", y="uses", log_x=True, log_y=True)  # fmt: skip
+                   x="rank", y="uses", log_y=True)  # fmt: skip
 
 
 def _joins(facts: Facts) -> list[Point]:
@@ -116,19 +116,7 @@ def _merge_counts(facts: Facts) -> Panel | None:
         lines = [Series("merges", facts["merges"]), Series("supermerges", facts["supermerges"])]
     else:
         lines = _lines(facts, _joins, "merges")
-    return picture("merge-counts", "How rare are the last tokens?",
+    return Panel("merge-counts", "How rare are the last tokens?",
                    f"The last pair was merged at a count of {int(joins[-1][1]):,}, the first at {int(joins[0][1]):,}.",
                    "How often each pair occurred when it was merged.", lines,
-                   x="event", y="count", log_x=True, log_y=True)  # fmt: skip
-
-
-def _speed(facts: Facts) -> Panel | None:
-    passes = facts["passes"]
-    if not passes or facts["state"] == "done":
-        return None
-    took, events = passes[-1]
-    spent = f"{took:.1f} s" if took < 60 else clock(took)
-    return picture("speed", "How fast does it learn?",
-                   f"{counted(events, 'event')} in {counted(len(passes), 'pass', 'passes')} and {spent} so far.",
-                   "How far learning was after each of its passes; where the line is steep, it was fast.",
-                   _lines(facts, lambda one: one["passes"], "events"), x="seconds", y="events")  # fmt: skip
+                   x="event", y="count", log_y=True)  # fmt: skip

@@ -8,7 +8,6 @@ import json
 import re
 from collections import Counter
 from html.parser import HTMLParser
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -60,13 +59,10 @@ def made(run, tmp_path_factory) -> tuple[dict[str, Any], str]:
 
 
 def test_what_the_tables_say_is_what_the_page_says(run, made):
-    """Events and passes, by SQL of the test's own."""
+    """Events, by SQL of the test's own."""
     facts, _ = made
     assert facts["merges"] == rows(run, "SELECT seq + 1, n FROM events ORDER BY seq")
     assert len(facts["merges"]) == facts["events"] == len(log_of(run).events)
-    passes = rows(run, "SELECT first_seq + events, seconds FROM batches ORDER BY batch")
-    assert [events for _, events in facts["passes"]] == [events for events, _ in passes]
-    assert [seconds for seconds, _ in facts["passes"]] == pytest.approx(list(accumulate(s for _, s in passes)))
     assert facts["sha256"] == dict(rows(run, "FROM facts"))["sha256"]
 
 
@@ -221,7 +217,6 @@ def test_an_unfinished_run_has_a_page_too(tmp_path):
     assert "It still learns, after" in page
     assert "There is no playground here: the training is not done" in page
     assert "chart-merge-counts" in page
-    assert "chart-speed" in page
 
 
 def test_the_command_writes_where_it_is_told(run, tmp_path):
