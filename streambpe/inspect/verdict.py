@@ -12,7 +12,7 @@ from streambpe.inspect.page_facts import Facts, label
 from streambpe.plurals import counted
 
 _RARE = 100  # a pair that occurs less often: its token is too seldom in the text to be learned well
-_ENOUGH = 20  # tokens of text for each id: with fewer, an id without a use says little
+_ENOUGH = 100  # tokens of text for each id: with fewer, an id without a use says little
 _NOTED = 0.05  # shares and gains below this are not worth a change
 
 
