@@ -3,7 +3,7 @@
     min_frequency: int = option(1, "Stop when the best pair is rarer.", panel="Vocabulary", least=0)
 
 The options of the commands and their --help (cli/options.py), option files (option_file.py), the checks of choices and
-lower bounds (config.py), and the tests of the tables in docs/ all read it there. The classes: TrainConfig,
+lower bounds (config.py), and the tests of the pages in docs/ all read it there. The classes: TrainConfig,
 CountConfig, SourceOptions, Resources.
 """
 
