@@ -122,6 +122,7 @@ def test_remarks_behind_commands_were_taken_for_arguments(page):
 def desk(tmp_path_factory) -> Path:
     """A folder with what the pages name: a corpus of two groups, other texts, a run, models of others."""
     folder = tmp_path_factory.mktemp("desk")
+    shutil.copytree(ROOT / "tests/data/sample", folder / "tests/data/sample")
     for place, language in (("", "en"), ("de", "de"), ("en", "en"), ("sw", "fr")):
         (folder / "corpus" / place).mkdir(parents=True, exist_ok=True)
         text = (ROOT / f"tests/data/sample/stories-{language}.txt").read_text("utf-8")[:9000]
