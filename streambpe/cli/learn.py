@@ -32,6 +32,7 @@ from streambpe.cli.options import (
 )
 from streambpe.cli.signals import stop_on_signals
 from streambpe.cli.told import corpus_told, json_option, say, tell, tell_counts, tell_json, tell_training
+from streambpe.cli.wrong import OneOf
 from streambpe.errors import UsageError
 from streambpe.plurals import counted
 from streambpe.progress import Meter, reporting
@@ -358,7 +359,7 @@ def merge_counts(run: str, runs: tuple[str, ...], resources: Resources, progress
 @panel_option(
     "Most used",
     "--by",
-    type=click.Choice(["documents", "share"]),
+    type=OneOf(["documents", "share"]),
     default="documents",
     show_default=True,
     help="Draw documents (their sources are read again), or chunks (from the counts).",
@@ -375,7 +376,7 @@ def merge_counts(run: str, runs: tuple[str, ...], resources: Resources, progress
 @panel_option(
     "Most used",
     "--draws",
-    type=click.IntRange(1, 16),
+    type=Amount(1, 16),
     metavar="N",
     help="How often to draw, to see the spread. [default: 3 by documents, 1 by share]",
 )

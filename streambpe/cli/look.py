@@ -24,6 +24,7 @@ from streambpe.cli.options import (
     text_option,
 )
 from streambpe.cli.told import beside_data, json_option, one_form, say, tell, tell_json, terminal_columns
+from streambpe.cli.wrong import OneOf
 from streambpe.errors import StreambpeError, UsageError
 from streambpe.plurals import counted
 from streambpe.progress import Meter, reporting
@@ -150,19 +151,17 @@ def sql(
     from streambpe.inspect.query import print_names, print_query, write_query
 
     if output is None and force:
-        raise click.UsageError("--force is about a file that is there already: give its name with -o")
+        raise UsageError("--force is about a file that is there already: give its name with -o.")
     if output is not None and (listing or form not in (None, output.rpartition(".")[2])):
-        raise click.UsageError("-o takes a query, and the form from its name: leave --list, --json, --jsonl, --csv out")
+        raise UsageError("-o takes a query, and the form from its name: leave --list, --json, --jsonl, --csv out.")
     if listing:
         if query is not None or file is not None or files or name is not None:
-            raise click.UsageError(
-                "--list says what views and tables there are: leave QUERY, --file, --files, --name out"
-            )
+            raise UsageError("--list says what views and tables there are: leave QUERY, --file, --files, --name out.")
         print_names(form or "table", sys.stdout, terminal_columns())
         return
     if (query is None) == (file is None):
-        raise click.UsageError(
-            'give one query in quotes, such as "SELECT * FROM source_files", or --file F; --list says what there is'
+        raise UsageError(
+            'Give one query in quotes, such as "SELECT * FROM source_files", or --file F; --list says what there is.'
         )
     if query is not None:
         refuse_swapped(run, query)
@@ -308,13 +307,11 @@ def report(
 @click.command()
 @click.argument("models", nargs=-1, metavar="MODEL...")
 @text_option("A SOURCE", required=True)
-@click.option(
-    "--by", type=click.Choice(["source", "group"]), help="Also print a row for each file or group, with its parity."
-)
+@click.option("--by", type=OneOf(["source", "group"]), help="Also print a row for each file or group, with its parity.")
 @click.option(
     "--group", "groups", multiple=True, metavar="NAME=GLOB", help="Treat these texts as one group, for --by group."
 )
-@click.option("--group-by", type=click.Choice(["folder"]), help="Treat each folder's files as a group, for --by group.")
+@click.option("--group-by", type=OneOf(["folder"]), help="Treat each folder's files as a group, for --by group.")
 @click.option(
     "--tokenizer",
     "rivals",

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from streambpe.cli.help import F, PanelOption, panel_option
 from streambpe.cli.told import say
+from streambpe.cli.wrong import OneOf
 from streambpe.config import LIKE_OPTION, TrainConfig
 from streambpe.count_config import CountConfig, Counting, SourceOptions
 from streambpe.options import MOST, Option, options_of, parse_amount, refuse_no_text
@@ -71,7 +72,7 @@ def click_option(option: Option, **other: Any) -> Callable[[F], F]:
     else:
         name = option.flag
         if option.choices:
-            more["type"] = click.Choice(option.choices)
+            more["type"] = OneOf(option.choices)
         elif option.least is not None:
             more["type"] = Amount(option.least, option.most)
         if option.many:
@@ -253,7 +254,7 @@ def _progress_option(more: str = "") -> Callable[[F], F]:
     return panel_option(
         "Output",
         "--progress",
-        type=click.Choice(["auto", "bar", "jsonl", "none"]),
+        type=OneOf(["auto", "bar", "jsonl", "none"]),
         default="auto",
         show_default=True,
         help=f"How to show progress on stderr; auto is a line on a terminal and nothing elsewhere.{more}",

@@ -7,7 +7,7 @@ import sys
 import click
 
 from streambpe.cli.told import terminal_columns
-from streambpe.errors import UsageError
+from streambpe.errors import UsageError, meant
 from streambpe.files import packaged_folder
 
 _MOST_COLUMNS = 100
@@ -44,11 +44,7 @@ def docs(page: str | None) -> None:
         return
     name = page.rpartition("/")[2].removesuffix(".md")
     if name not in known:
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, known, 1)
-        meant = f" Is this meant: `streambpe docs {near[0]}`?" if near else ""
-        raise UsageError(f"There is no page {page}.{meant} `streambpe docs` lists them.")
+        raise UsageError(f"There is no page {page}.{meant(name, known)} `streambpe docs` lists them.")
     text = packaged_folder("docs").joinpath(f"{name}.md").read_text(encoding="utf-8")
     columns = terminal_columns()
     if columns is None:

@@ -7,7 +7,6 @@ import re
 import shutil
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, Unpack
 
@@ -16,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.arguments import split_limits
-from streambpe.errors import LimitError, QueryRefused, RunError, StreambpeError, UsageError
+from streambpe.errors import LimitError, QueryRefused, RunError, StreambpeError, UsageError, meant
 from streambpe.inspect.asked import judge, parse, returns_rows, spill_folder
 from streambpe.inspect.columns import refuse_equal_names, write_rows
 from streambpe.inspect.committed import Committed, look_up_committed
@@ -167,11 +166,9 @@ def _asked(query: str, files: bool) -> list[duckdb.Statement]:
     except StreambpeError:
         if not query.isidentifier():
             raise
-        near = get_close_matches(query, names, 1)
-        meant = f" Is this meant: `streambpe sql RUN {near[0]}`?" if near else ""
         raise UsageError(
-            f"There is no view or table {query}.{meant} `streambpe sql RUN --list` says which there are; anything else "
-            f"is SQL, in quotes."
+            f"There is no view or table {query}.{meant(query, names)} `streambpe sql RUN --list` lists them; anything "
+            f"else is SQL, in quotes."
         ) from None
     judge(statements, files=files)
     return statements

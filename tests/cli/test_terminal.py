@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import regex
+from rich.cells import cell_len
 
 from streambpe import Tokenizer
 from streambpe.cli.help import GROUPS
@@ -39,18 +40,35 @@ def learned(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("terminal")
     (folder / "a.txt").write_text("the cat and the dog, the end of the day and the cat\n" * 40)
     cli("train", folder / "run", folder / "a.txt", "-s", "265", "--memory", "300MB")
-    cli("train", f"{folder}/run:small", "-s", "260", "--memory", "300MB")
+    cli("train", f"{folder}/run:small", "-s", "261", "--special", "<end>", "--memory", "300MB")
     return folder
 
 
+def widest(text: str) -> int:
+    """How many columns the longest line takes."""
+    return max(map(cell_len, text.splitlines()))
+
+
+def test_no_help_is_wider_than_a_terminal():
+    """Of any command, with all of its options."""
+    for name in EVERY_COMMAND:
+        assert widest(cli(name, "--help", terminal_width=80).stdout) <= 80
+        if name in ("count", "train", "plan", "converge"):
+            assert widest(cli(name, "--help", "all", terminal_width=80).stdout) <= 80
+
+
 def test_every_command_stands_in_one_group():
-    """In --help and in the docs, each with a whole sentence."""
+    """In --help, which fits a terminal of 80 x 24 with the next prompt, and in the docs; each with a whole sentence."""
     assert sorted(name for names in GROUPS.values() for name in names) == sorted(EVERY_COMMAND)
     shown = cli("--help", terminal_width=80).stdout
-    assert "..." not in shown.split("Learn:")[1]
+    assert shown.count("\n") < 24
+    assert widest(shown) <= 80
+    narrow = cli("--help", terminal_width=50).stdout.splitlines()
     for title, names in GROUPS.items():
-        section = shown.split(f"\n{title}:\n")[1].split("\n\n")[0]
-        assert re.findall(r"^  ([a-z-]+) ", section, re.M) == list(names)
+        at = narrow.index(title) + 1
+        assert [line.split()[0] for line in narrow[at : at + len(names)]] == list(names)
+        for name, (_, words) in names.items():
+            assert f"  {name:15}{words}" in shown
         assert f"| {title} | {', '.join(f'`{name}`' for name in names)} |" in CLI
     for command in EVERY_COMMAND.values():
         sentence = command.get_short_help_str(1000)
@@ -191,7 +209,17 @@ WRONG = [
     (["count", "NEW", "b.jsonl:"], 2, "b.jsonl: names no field behind its colon. Nothing was read. Write FILE:FIELD"),
     (["count", "NEW", "a.txt:text"], 1, "FILE:FIELD is for jsonl, csv and parquet, and a.txt is none of them."),
     (["count", "NEW", "a.txt", "--shard", "1/2"], 2, "there is 1 source, and shares are whole files"),
-    (["docs", "trainign"], 2, "Is this meant: `streambpe docs training`?"),
+    (["trian"], 2, "There is no command trian. Is train meant? `streambpe --help` lists them."),
+    (["train"], 2, "RUN is missing. Nothing was done. `streambpe train --help all` explains the command."),
+    (["train", "NEW", "-s"], 2, "-s requires an argument. Nothing was done. `streambpe train --help` explains"),
+    (["train", "NEW", "--vocab-sise", "3"], 2, "There is no option --vocab-sise. Is --vocab-size meant?"),
+    (["train", "NEW", "--no-balanse"], 2, "There is no option --no-balanse. Is --no-balance meant?"),
+    (["train", "NEW", "--eot", "x"], 2, "There is no option --eot. Is --special meant?"),
+    (["train", "NEW", "--like", "tokenizers"], 2, "script, batch, picky. Is hf meant? Nothing was done."),
+    (["converge", "RUN", "--by", "docs"], 2, "--by: docs is none of documents, share. Is documents meant?"),
+    (["explain", "RUN", "a", "b"], 2, "Got unexpected extra argument (b). Nothing was done."),
+    (["encode", "run:small", "a.txt", "--eot", "<endd>", "-o", "e.npy"], 2, "it has <end>. Is <end> meant?"),
+    (["docs", "trainign"], 2, "There is no page trainign. Is training meant?"),
 ]
 
 

@@ -291,7 +291,7 @@ def test_groups_are_their_files_put_together(kind, tmp_path):
 def test_what_cannot_be_evaluated_is_said(tmp_path, sources):
     """No text, no model, a stream for two models, an empty text."""
     model = save("plain", tmp_path)
-    assert "Missing option '--text'" in cli("evaluate", model, expect=2).stderr
+    assert "--text is missing" in cli("evaluate", model, expect=2).stderr
     assert "name at least one MODEL" in cli("evaluate", "--text", sources[0], expect=2).stderr
     with pytest.raises(UsageError, match="read only once"):
         evaluate([model, model], ["-"])

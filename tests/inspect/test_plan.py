@@ -300,5 +300,5 @@ def test_what_cannot_be_planned_is_said(tmp_path):
     stop.set()
     with pytest.raises(Stopped, match="keeps nothing"):
         plan([str(tmp_path / "x.txt")], resources=SMALL, stop=stop)
-    assert "Missing argument" in cli("plan", expect=2).stderr
+    assert "SOURCE is missing" in cli("plan", expect=2).stderr
     assert "--vocab-size 5" in cli("plan", tmp_path / "x.txt", "-s", 5, expect=2).stderr
