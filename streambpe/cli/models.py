@@ -270,7 +270,8 @@ def export(
     \b
     hf         tokenizer.json, for tokenizers; with -o FOLDER/ everything that
                AutoTokenizer.from_pretrained("FOLDER") of transformers loads
-    tiktoken   ranks, and a Python file that makes the Encoding
+    tiktoken   ranks, and a Python file that makes the Encoding:
+               for en.tiktoken, `from en_tiktoken import encoding`
     gpt2       vocab.json and merges.txt in the folder PATH
     boundless  a .model file, version 2, for fastboundlessbpe
     gguf       vocabulary metadata for llama.cpp; needs `pip install gguf`

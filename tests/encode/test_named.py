@@ -54,7 +54,7 @@ def test_hf_from_a_folder_and_from_the_cache(model, tmp_path, monkeypatch):
 def test_an_encoding_of_tiktoken(model, monkeypatch):
     """Its ranks and its pattern; an unknown one is one message."""
     tiktoken = pytest.importorskip("tiktoken")
-    encoding = runpy.run_path(str(model / "x.tiktoken.py"))["encoding"]
+    encoding = runpy.run_path(str(model / "x_tiktoken.py"))["encoding"]
     monkeypatch.setattr(tiktoken, "get_encoding", {"ours": encoding}.__getitem__)
     mine, theirs = bytes_per_token("tiktoken:ours", model)
     assert mine == theirs
