@@ -28,6 +28,7 @@ from streambpe.resources import (
     keeper,
     prepare_allocators,
 )
+from streambpe.text.aliases import told_of
 
 
 class Amount(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
@@ -152,6 +153,8 @@ train_options = handed_over("learning", dict, [TRAIN_OPTIONS[0], LIKE_OPTION, *T
 
 def _counting_of(**given: Any) -> Counting:
     options = {option.name: given.pop(option.name) for option in COUNT_OPTIONS}
+    if told := told_of(options["pattern"] or ""):
+        say(told)
     return Counting.of({"options": options, **given})
 
 

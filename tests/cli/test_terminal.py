@@ -97,7 +97,8 @@ def test_other_names_of_presets(tmp_path):
     """A run keeps the preset's own name, so both names count into one run; a near miss is told what is meant."""
     (tmp_path / "a.txt").write_text("the cat")
     (tmp_path / "b.txt").write_text("the dog")
-    cli("count", tmp_path / "run", tmp_path / "a.txt", "--pattern", "o200k_base")
+    told = cli("count", tmp_path / "run", tmp_path / "a.txt", "--pattern", "o200k_base").stderr
+    assert told.startswith("--pattern o200k_base is gpt4o.\n")
     cli("count", tmp_path / "run", tmp_path / "b.txt", "--pattern", "gpt4o")
     (row,) = json.loads(cli("sql", tmp_path / "run", "FROM run WHERE key = 'config'", "--json").stdout)
     assert json.loads(row["value"])["pattern"] == "gpt4o"
@@ -106,6 +107,21 @@ def test_other_names_of_presets(tmp_path):
         assert f"`{name}`" in CLI
     with pytest.raises(PatternError, match="Is o200k_base meant"):
         find_pattern("o200k_bse")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("gpt4", "--pattern gpt4 is the pattern of minbpe and rustbpe, and cl100k that of tiktoken for GPT-4: they "),
+        ("gpt-4", "--pattern gpt-4 is cl100k. gpt4 is the pattern of minbpe and rustbpe, and cl100k that of tiktoken "),
+        ("llama3", "--pattern llama3 is gpt4, which finds the same chunks.\n"),
+        ("gpt2", ""),
+    ],
+)
+def test_names_that_could_mean_two_patterns(name, told, learned, tmp_path):
+    """Which one is meant is said before anything is counted."""
+    first = cli("count", tmp_path / "run", learned / "a.txt", "--pattern", name).stderr
+    assert first.startswith(told or f"{tmp_path}/run: ")
 
 
 def test_llama3_splits_as_gpt4():
