@@ -13,7 +13,7 @@ import duckdb
 
 from streambpe.count_config import SourceOptions
 from streambpe.errors import RunError, typed
-from streambpe.inspect.curves import GrowthFacts, growth, measuring_on
+from streambpe.inspect.curves import GrowthFacts, choose_stops, growth, measuring_on
 from streambpe.inspect.difference import BesideFacts, beside
 from streambpe.inspect.page_vocabulary import VocabularyFacts, vocabulary_of
 from streambpe.model.corpus_facts import CorpusFacts
@@ -107,8 +107,9 @@ def gather(
         return facts
     refuse_other_log(log_path(run, name))
     log = read_event_log(log_path(run, name))
-    uses_of, facts["measured_on"] = measuring_on(run, log, texts, how, resources, None)
-    facts["growth"], uses = growth(log, uses_of, meter)
+    stops = choose_stops(log)
+    uses_of, facts["measured_on"] = measuring_on(run, log, texts, how, resources, meter, len(stops))
+    facts["growth"], uses = growth(log, stops, uses_of)
     facts["vocabulary"] = vocabulary_of(rows, log, uses)
     return facts
 
