@@ -23,11 +23,12 @@ from streambpe.cli.options import (
     text_only,
     text_option,
 )
-from streambpe.cli.told import beside_data, json_option, one_form, say, tell, tell_json, terminal_columns
+from streambpe.cli.told import beside_data, json_option, one_form, say, tell, tell_json
 from streambpe.cli.wrong import OneOf
 from streambpe.errors import StreambpeError, UsageError
 from streambpe.plurals import counted
 from streambpe.progress import Meter, reporting
+from streambpe.terminal import columns_of
 
 if TYPE_CHECKING:
     from streambpe.resources import Resources
@@ -54,7 +55,7 @@ def status(run: str, as_json: bool) -> None:
     else:
         say(f"{describe_run(run, found)}: {found['stage']}, {found['state']} ({found['updated']})", on_stdout=True)
         for name, text in status_rows(found).items():
-            say(f"  {name:10}{text}", on_stdout=True)
+            say(f"  {name:10}{text}", on_stdout=True, hang=10)
         for line in worker_lines(found):
             say(f"  {line}", on_stdout=True)
         if found.get("message"):
@@ -157,7 +158,7 @@ def sql(
     if listing:
         if query is not None or file is not None or files or name is not None:
             raise UsageError("--list says what views and tables there are: leave QUERY, --file, --files, --name out.")
-        print_names(form or "table", sys.stdout, terminal_columns())
+        print_names(form or "table", sys.stdout, columns_of(sys.stdout))
         return
     if (query is None) == (file is None):
         raise UsageError(
@@ -179,7 +180,7 @@ def sql(
     try:
         with reporting(meter, progress if form is None else beside_data(progress)):
             out = drawn if form is None else sys.stdout
-            print_query(run, text, form or "table", out, name, columns=terminal_columns(), **how)
+            print_query(run, text, form or "table", out, name, columns=columns_of(sys.stdout), **how)
     finally:
         sys.stdout.write(drawn.getvalue())
 

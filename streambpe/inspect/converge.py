@@ -50,6 +50,7 @@ from streambpe.store.run import Run
 from streambpe.store.spans import Span
 from streambpe.store.training_files import log_path
 from streambpe.system import remove_folder
+from streambpe.terminal import columns_of, wrapped
 from streambpe.train.counting.count import count
 from streambpe.train.counting.tables import text_bytes
 from streambpe.train.trainer import Trainer
@@ -318,12 +319,13 @@ def print_convergence(found: Convergence, out: TextIO) -> None:
     heads = ("prefix", *_COLUMNS)
     rows = [(step.what, *(_shown(step, name, how) for name, how in _COLUMNS.values())) for step in found.steps]
     print_columns([heads, *rows], 1, out)
-    out.write(f"\nbytes/token on: {found.held_out}\n")
+    notes = ["", f"bytes/token on: {found.held_out}"]
     if len(found.draws) > 1:
-        out.write(f"Means of {len(found.draws)} draws; ±: half of what differs between them.\n")
+        notes.append(f"Means of {len(found.draws)} draws; ±: half of what differs between them.")
     if found.by == "share":
-        out.write("Chunks were drawn, not documents: real text differs more. --by documents is nearer the truth.\n")
+        notes.append("Chunks were drawn, not documents: real text differs more. --by documents is nearer the truth.")
     if found.enough is None:
-        out.write(f"Only the whole is within {ENOUGH:.1%} of its own bytes/token: more text still matters.\n")
+        notes.append(f"Only the whole is within {ENOUGH:.1%} of its own bytes/token: more text still matters.")
     else:
-        out.write(f"From {found.enough} on, bytes/token stays within {ENOUGH:.1%} of what all of it gives.\n")
+        notes.append(f"From {found.enough} on, bytes/token stays within {ENOUGH:.1%} of what all of it gives.")
+    out.write(wrapped("\n".join(notes), columns_of(out)) + "\n")

@@ -45,6 +45,7 @@ from streambpe.sources.find import find_sources
 from streambpe.sources.samples import sampled
 from streambpe.sources.source import Source
 from streambpe.system import available_memory
+from streambpe.terminal import columns_of, wrapped
 from streambpe.text.chunker import ChunkCounts, Chunker
 from streambpe.text.patterns import Pattern
 from streambpe.train.counting.spread import count_runner, needs_of
@@ -326,14 +327,12 @@ def print_plan(made: Plan, out: TextIO) -> None:
         ("suits", f"--memory {_flag(made.memory_suits_bytes)}: the least with which all of learning happens in "
                   f"memory ({_flag(SMALLEST_MEMORY_BYTES)} works, more slowly)"),
     ]  # fmt: skip
-    for name, text in rows:
-        out.write(f"{name:8}{text}\n")
     if made.processes:
         on = f" on {counted(made.nodes, 'node')} of Ray" * bool(made.nodes)
         many = counted(made.processes, "process", "processes")
-        out.write(f"workers {many}{on} will count, each its own stretches of the sources\n")
-    for note in made.notes:
-        out.write(f"note    {note}\n")
+        rows.append(("workers", f"{many}{on} will count, each its own stretches of the sources"))
+    for name, text in [*rows, *(("note", note) for note in made.notes)]:
+        out.write(wrapped(f"{name:8}{text}", columns_of(out), 8) + "\n")
 
 
 def _flag(size: int) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, Unpack
@@ -26,6 +25,7 @@ from streambpe.store.database import SCHEMA, VIEWS, list_trainings, open_store, 
 from streambpe.store.identity import refuse_earlier_tables
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import described, draw_query, file_damaged, run_query, run_sql, says_damaged
+from streambpe.terminal import wrapped
 
 if TYPE_CHECKING:
     import polars as pl
@@ -54,8 +54,7 @@ def print_names(form: str, out: TextIO, columns: int | None = None) -> None:
             out.write(f"{kind}s\n")
             for name, what, text in names:
                 if what == kind:
-                    line, indent = f"  {name:{width}}  {text}", " " * (width + 4)
-                    out.write((textwrap.fill(line, columns, subsequent_indent=indent) if columns else line) + "\n")
+                    out.write(wrapped(f"  {name:{width}}  {text}", columns, width + 2) + "\n")
         return
     write_rows(form, ["name", "kind", "one row is"], iter([names]), out)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -294,3 +295,44 @@ def test_numbers_with_what_they_count():
     """One is one."""
     assert [counted(0, "id"), counted(1, "id"), counted(1000, "id")] == ["0 ids", "1 id", "1,000 ids"]
     assert [counted(1, "pass", "passes"), counted(2, "pass", "passes")] == ["1 pass", "2 passes"]
+
+
+LOOKS = [
+    ["status", "RUN"], ["watch", "RUN", "--once"], ["explain", "RUN", "the dog and the cat of the day went away again"],
+    ["evaluate", "RUN", "RUN:small", "--text", "a.txt", "--text", "b.jsonl", "--by", "source"],
+    ["diff", "RUN", "RUN:small"], ["sql", "RUN", "--list"], ["sql", "RUN", "FROM events"], ["docs"], ["docs", "jobs"],
+    ["plan", "a.txt", "--rehearse", "1MB"], ["check", "RUN"], ["train", "NEW", "--like", "rustbp"], ["--help"],
+    ["extend-report", "RUN"], ["sql", "RUN", "SELECT no_such_column FROM vocabulary"], ["converge", "RUN"],
+    ["export", "RUN", "--to", "gguf", "-o", "wide.gguf"], ["train", "RUN", "-s", "265"],
+]  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="no pseudo-terminals there")
+@pytest.mark.parametrize("words", LOOKS, ids=" ".join)
+def test_no_line_is_wider_than_a_terminal_of_80_columns(words, learned):
+    """Of what commands print, on stdout and on stderr."""
+    import termios
+
+    (learned / "b.jsonl").write_text('{"text": "the cat"}\n')
+    places = {"RUN": "run", "RUN:small": "run:small", "NEW": "new"}
+    code = (
+        f"import sys, streambpe.cli.main as m; sys.argv = {['streambpe', *(places.get(w, w) for w in words)]}; m.main()"
+    )
+    ours, theirs = os.openpty()
+    termios.tcsetwinsize(theirs, (24, 80))
+    environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *command], stdin=theirs, stdout=theirs, stderr=theirs, cwd=learned,
+        env={**environment, "TERM": "xterm", "PYTHONPATH": str(ROOT)},
+    ):  # fmt: skip
+        os.close(theirs)
+        seen = b""
+        with contextlib.suppress(OSError):  # what the system says at the end
+            while piece := os.read(ours, 1 << 16):
+                seen += piece
+    os.close(ours)
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode()).replace("\r\n", "\n").replace("\r", "\n")
+    assert shown.strip()
+    assert "Traceback" not in shown
+    assert widest(shown) <= 80
