@@ -316,9 +316,8 @@ def test_no_line_is_wider_than_a_terminal_of_80_columns(words, learned):
 
     (learned / "b.jsonl").write_text('{"text": "the cat"}\n')
     places = {"RUN": "run", "RUN:small": "run:small", "NEW": "new"}
-    code = (
-        f"import sys, streambpe.cli.main as m; sys.argv = {['streambpe', *(places.get(w, w) for w in words)]}; m.main()"
-    )
+    command = [places.get(word, word) for word in words]
+    code = "from streambpe.cli.main import main; main(prog_name='streambpe')"
     ours, theirs = os.openpty()
     termios.tcsetwinsize(theirs, (24, 80))
     environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}

@@ -34,7 +34,7 @@ def terminal(monkeypatch) -> Terminal:
 
 def test_a_wide_table_is_broken_into_blocks(terminal):
     """Each begins with the columns on the left, which lose their middles; no figure is lost."""
-    heads = ["model", "source", *(f"measure {i}" for i in range(12))]
+    heads = ["model", "source", *(f"measure {i:02}" for i in range(12))]
     path = "/a/" + "long/" * 20 + "name.txt"
     rows = [heads, *(["runs/en", path, *(f"{i:02}.{n}" for i in range(12))] for n in range(3))]
     print_columns(rows, 2, terminal)
