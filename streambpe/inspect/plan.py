@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, Unpack
 
-import mmh3
 import polars as pl
 
 from streambpe.arguments import config_of, split_arguments
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
 
 REHEARSE_BYTES = 32 * 10**6
 _MOST_FOLLOWED = 1 << 20  # chunks whose growth is followed
+_LEAST_UNITED = 1 << 18  # rows of windows that are added up at once
 
 
 @dataclass(frozen=True)
@@ -270,19 +270,24 @@ class Subsets:
     def __init__(self) -> None:
         self.rows = self.counted_bytes = 0  # distinct chunks in each window, and the memory that counting them took
         self._windows = self._zeros = 0
-        self._chunks = pl.DataFrame(schema={"subset": pl.Int64, "hash": pl.Int64, "n": pl.Int64, "length": pl.Int64})
+        self._chunks = pl.DataFrame(schema={"subset": pl.Int64, "hash": pl.UInt64, "n": pl.Int64, "length": pl.Int64})
+        self._waiting: list[pl.DataFrame] = []  # windows that are not in it yet
 
     def add(self, counts: ChunkCounts) -> None:
         """Add the chunks of the next window."""
         self.counted_bytes += counts.held
         chunks = counts.take()
         self.rows += len(chunks)
-        data = chunks.data.tobytes()
-        hashes = [mmh3.hash64(data[start:stop])[0] for start, stop in itertools.pairwise(chunks.offsets.tolist())]
+        hashes = chunks.frame()["chunk"].hash()
         columns = {"subset": self._windows % SUBSETS, "hash": hashes, "n": chunks.n, "length": chunks.lengths}
         self._windows += 1
-        window = pl.DataFrame(columns, schema=self._chunks.schema)
-        self._chunks = _united(pl.concat([self._chunks, self._thinned(window)]))
+        self._waiting.append(self._thinned(pl.DataFrame(columns, schema=self._chunks.schema)))
+        if sum(map(len, self._waiting)) > max(_LEAST_UNITED, len(self._chunks)):
+            self._unite()
+
+    def _unite(self) -> None:
+        self._chunks = _united(pl.concat([self._chunks, *map(self._thinned, self._waiting)]))
+        self._waiting.clear()
         while len(self._chunks) > _MOST_FOLLOWED:
             self._zeros += 1
             self._chunks = self._thinned(self._chunks)
@@ -293,6 +298,7 @@ class Subsets:
 
     def growth(self, freq_cutoff: int) -> tuple[Growth, Growth]:
         """Of the distinct chunks, and of the places of those that count enough."""
+        self._unite()
         chunks, parts, levels = self._chunks, SUBSETS, []
         while parts:
             words = chunks.filter(pl.col("n") >= freq_cutoff, pl.col("length") > 1)["length"]
