@@ -221,9 +221,7 @@ def _refuse_together(options: dict[str, str | None], why: str) -> None:
     "Most used",
     "--rehearse",
     metavar="SIZE",
-    default="32MB",
-    show_default=True,
-    help="How much of the files to read and train on.",
+    help="How much of the files to read and train on. [default: 32MB, or less, for a third of the training's time]",
 )
 @panel_option("Most used", "--json", "as_json", is_flag=True, help="Print all figures as JSON.")
 @line_option
@@ -233,7 +231,7 @@ def plan(
     counting: Counting,
     resources: Resources,
     as_model: str | None,
-    rehearse: str,
+    rehearse: str | None,
     as_json: bool,
     progress: str,
 ) -> None:
@@ -259,7 +257,8 @@ def plan(
             sources,
             counting=counting,
             resources=resources,
-            rehearse_bytes=parse_size(rehearse, "--rehearse"),
+            rehearse_bytes=None if rehearse is None else parse_size(rehearse, "--rehearse"),
+            tell=say,
             stop=stop,
             meter=meter,
             **learning,
@@ -417,7 +416,7 @@ def converge(
             whole_run(run),
             resources=resources,
             stop=stop,
-            on_step=lambda what: say(f"learning from {what}"),
+            on_step=say,
             meter=meter,
             **learning,
             **given,

@@ -24,7 +24,7 @@ from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig, SourceOptions
 from streambpe.errors import SourceError, Stopped, UsageError
 from streambpe.inspect.forecast import Forecast, Grown, Growth
-from streambpe.inspect.plan import Plan, grow, plan, print_plan
+from streambpe.inspect.plan import Pace, Plan, grow, plan, print_plan
 from streambpe.inspect.rehearsal import Rehearsal
 from streambpe.inspect.sample import SUBSETS, WINDOW_BYTES, draw_windows, writing_sample
 from streambpe.progress import Meter
@@ -239,6 +239,28 @@ plan.plan([sys.argv[1]], resources=Resources(256 * 10**6, 2))
 """
     told = subprocess.run([sys.executable, "-c", code, str(large)], capture_output=True, text=True, check=True)
     assert int(told.stdout) < 25 * 10**6
+
+
+def test_a_plan_says_how_long_it_takes_and_refuses_to_take_longer_than_a_third(tmp_path):
+    """Of a training that begins and ends in a moment, no part is small enough."""
+    (tmp_path / "x.txt").write_text(natural_text(3, 300_000))
+    refused = cli("plan", tmp_path / "x.txt", "--vocab-size", 300, expect=2).stderr
+    assert "Nothing was planned. Train, or plan all the same with --rehearse 32MB." in refused
+    said: list[str] = []
+    plan([str(tmp_path / "x.txt")], resources=SMALL, vocab_size=300, tell=said.append)
+    assert re.fullmatch(r"planning takes about \d+:\d\d", *said)
+
+
+def test_what_a_plan_can_afford():
+    """A third of what the training takes at least, and never more than the default."""
+    pace = Pace(0.1, 10**6, TrainConfig(), replace(SMALL, threads=1))
+    sizes = [pace.affordable(size) for size in (10**10, 10**11)]
+    assert sizes == [32 * 10**6] * 2
+    slow = Pace(0.1, 10**6, TrainConfig(superwords="uw"), replace(SMALL, threads=1))
+    pace._start = slow._start = 10.0
+    size = slow.affordable(10**9)
+    assert slow.plan_seconds(size) <= (10 + 500) / 3
+    assert pace.plan_seconds(pace.affordable(2 * 10**9)) <= (10 + 100) / 3 + 0.1
 
 
 @pytest.mark.long
