@@ -140,7 +140,7 @@ COMMANDS = {
     "evaluate": ["evaluate", "MODEL", "--text", "TEXT"],
     "report": ["report", "MODEL", "-o", "OUT.html"],
     "check": ["check", "MODEL"],
-    "plan": ["plan", "TEXT", "-s", "300"],
+    "plan": ["plan", "TEXT", "-s", "300", "--rehearse", "32MB"],
     "export": ["export", "MODEL", "--to", "tiktoken", "-o", "OUT.tiktoken"],
 }
 

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import random
+import re
 import subprocess
 import sys
 import threading
@@ -36,7 +37,7 @@ from streambpe.train.counting.count import count
 from streambpe.train.opening import engine_room, fits_in_memory, memory_for
 from tests.oracles.splits import split_text
 from tests.runs import SMALL, cli, rows
-from tests.samples import written
+from tests.samples import natural_text, written
 
 GPT4 = find_pattern("gpt4")
 OPTIONS = {"options": {"pattern": "gpt4"}}
