@@ -240,7 +240,7 @@ def parity_told(found: Sequence[Evaluation], by: str) -> str:
     if widths and max(widths) > _OTHER_SCRIPT * min(widths):
         told += (
             f"\nbytes/token and gini mislead here: the characters of one {by} have {min(widths):.1f} bytes, those of "
-            f"another {max(widths):.1f}, so equal bytes are not equal text. Compare parity, and to balance such languages "
+            f"another {max(widths):.1f}, so equal bytes are not equal text. Compare parity; to balance such languages, "
             f"train with --balance-text."
         )
     return told
