@@ -254,14 +254,14 @@ def test_a_plan_says_how_long_it_takes_and_refuses_to_take_longer_than_a_third(t
 
 def test_what_a_plan_can_afford():
     """A third of what the training takes at least, and never more than the default."""
-    pace = Pace(0.1, 10**6, TrainConfig(), replace(SMALL, threads=1))
-    sizes = [pace.affordable(size) for size in (10**10, 10**11)]
-    assert sizes == [32 * 10**6] * 2
-    slow = Pace(0.1, 10**6, TrainConfig(superwords="uw"), replace(SMALL, threads=1))
-    pace._start = slow._start = 10.0
-    size = slow.affordable(10**9)
-    assert slow.plan_seconds(size) <= (10 + 500) / 3
-    assert pace.plan_seconds(pace.affordable(2 * 10**9)) <= (10 + 100) / 3 + 0.1
+    one = replace(SMALL, threads=1)
+    plain, superwords = (Pace(0.1, 10**6, TrainConfig(superwords=how), one) for how in ("none", "uw"))
+    plain._start = superwords._start = 10.0  # of 100 ns a byte, half for training; with superwords five times as much
+    assert plain.affordable(10**11) == 32 * 10**6
+    size = superwords.affordable(2 * 10**8)
+    assert superwords.plan_seconds(size) + 10 == pytest.approx((10 + 100) / 3)
+    with pytest.raises(UsageError, match="Nothing was planned"):
+        plain.affordable(10**8)
 
 
 @pytest.mark.long
