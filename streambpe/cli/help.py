@@ -139,7 +139,7 @@ class CommandGroups(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that is named first; an error if there is none of that name."""
-        if args[0] not in _FILES and not ctx.resilient_parsing:
+        if self.get_command(ctx, args[0]) is None and not ctx.resilient_parsing:
             raise UsageError(
                 f"There is no command {args[0]}.{meant(args[0], _FILES.keys())} `streambpe --help` lists them."
             )

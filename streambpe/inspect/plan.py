@@ -125,7 +125,7 @@ def plan(
         for _ in range(2):  # the first time, much is loaded
             began = time.monotonic()
             grow(found, _PROBE_BYTES, pattern, options, config, probe, Meter("sampling"))
-        pace = Pace(time.monotonic() - began, min(_PROBE_BYTES, source_bytes), config, resources)
+        pace = MachinePace(time.monotonic() - began, min(_PROBE_BYTES, source_bytes), config, resources)
         if rehearse_bytes is None:
             rehearse_bytes = pace.affordable(source_bytes)
         tell(f"planning takes about {clock(pace.plan_seconds(min(rehearse_bytes, source_bytes)))}")
@@ -177,7 +177,7 @@ class QuickerToTrain(UsageError):
     exit_code = 0  # it is an answer
 
 
-class Pace:
+class MachinePace:
     """How fast this machine is at these sources, by what it took to start and to count a little of them."""
 
     def __init__(self, seconds: float, of_bytes: int, config: TrainConfig, resources: Resources) -> None:

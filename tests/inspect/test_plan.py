@@ -25,7 +25,7 @@ from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig, SourceOptions
 from streambpe.errors import SourceError, Stopped, UsageError
 from streambpe.inspect.forecast import Forecast, Grown, Growth
-from streambpe.inspect.plan import Pace, Plan, grow, plan, print_plan
+from streambpe.inspect.plan import MachinePace, Plan, grow, plan, print_plan
 from streambpe.inspect.rehearsal import Rehearsal
 from streambpe.inspect.sample import SUBSETS, WINDOW_BYTES, draw_windows, writing_sample
 from streambpe.progress import Meter
@@ -255,7 +255,7 @@ def test_a_plan_says_how_long_it_takes_and_refuses_to_take_longer_than_a_third(t
 def test_what_a_plan_can_afford():
     """A third of what the training takes at least, and never more than the default."""
     one = replace(SMALL, threads=1)
-    plain, superwords = (Pace(0.1, 10**6, TrainConfig(superwords=how), one) for how in ("none", "uw"))
+    plain, superwords = (MachinePace(0.1, 10**6, TrainConfig(superwords=how), one) for how in ("none", "uw"))
     plain._start = superwords._start = 10.0  # of 100 ns a byte, half for training; with superwords five times as much
     assert plain.affordable(10**11) == 32 * 10**6
     size = superwords.affordable(2 * 10**8)
