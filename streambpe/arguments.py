@@ -34,7 +34,7 @@ def split_arguments(
     `counting` and `resources` are the same as objects; what is said in both ways, and an unknown keyword, is an error.
     """
     learning, splitting, reading, limits = _split(function, given, _LEARNING, _SPLITTING, _READING, limiting)
-    _refuse_twice({**splitting, **reading}, counting, "counting: say how to count once")
+    _refuse_twice({**splitting, **reading}, counting, "counting: say only once how to count")
     how = {**reading, "options": splitting} if counting is None else counting
     return learning, Counting.of(how), _resources(limits, resources)
 
@@ -44,7 +44,7 @@ def split_count_arguments(
 ) -> tuple[Counting, Resources]:
     """(how to count, what may be used) of the keywords of `count`; `options` and `resources`: the same as objects."""
     splitting, reading, limits = _split("count", given, _SPLITTING, _READING, RESOURCE_OPTIONS)
-    _refuse_twice(splitting, options, "options: say how to count once")
+    _refuse_twice(splitting, options, "options: say only once how to count")
     how = Counting.of({**reading, "options": splitting if options is None else options})
     return how, _resources(limits, resources)
 
@@ -59,7 +59,7 @@ def split_learning_arguments(
 
 def config_of(learning: Mapping[str, Any], config: TrainConfig | None, like: str) -> TrainConfig:
     """The options of learning; `config`: the same as an object."""
-    _refuse_twice(learning, config, "config: say once how to learn")
+    _refuse_twice(learning, config, "config: say only once how to learn")
     return TrainConfig.from_options(like, **learning) if config is None else config
 
 
@@ -68,7 +68,7 @@ def split_reading_arguments(
 ) -> tuple[SourceOptions, Resources]:
     """(how texts are read, what may be used) of the keywords of a function that reads; `how`, `resources`: the same."""
     reading, limits = _split(function, given, READING_OPTIONS, LIMIT_OPTIONS)
-    _refuse_twice(reading, how, "how: say once how the texts are read")
+    _refuse_twice(reading, how, "how: say only once how the texts are read")
     return SourceOptions(**reading) if how is None else how, _resources(limits, resources)
 
 
@@ -97,7 +97,7 @@ def _split(function: str, given: Mapping[str, Any], *parts: list[Option]) -> lis
         try:
             found[number][name] = fitting(option, value)
         except TypeError as wanted:
-            raise TypeError(f"{name}={value!r:.80}: {wanted} is wanted. Nothing was changed.") from None
+            raise TypeError(f"{name}={value!r:.80}: {wanted} is expected. Nothing was changed.") from None
     return found
 
 
@@ -109,5 +109,5 @@ def _refuse_twice(given: Mapping[str, Any], same: object, what: str) -> None:
 def _resources(
     limits: Mapping[str, Any], resources: Resources | None, before: ResourceFacts | None = None
 ) -> Resources:
-    _refuse_twice(limits, resources, "resources: say once what may be used")
+    _refuse_twice(limits, resources, "resources: say only once what may be used")
     return Resources.resumed(before, limits) if resources is None else resources

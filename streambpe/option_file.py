@@ -28,7 +28,7 @@ def read_options(path: Path | str, known: Iterable[Option]) -> dict[str, Any]:
         raise UsageError(f"--config {path} is not TOML: {why}.") from None
     for key in entries:
         if key not in options:
-            near = meant(key.replace("_", "-"), options) or " Its keys are the options of train, without the dashes."
+            near = meant(key.replace("_", "-"), options) or " Its keys are the options of train without dashes."
             raise UsageError(f"--config {path}: there is no option {key}. Nothing was changed.{near}")
     return {options[key].name: _value(path, options[key], entry) for key, entry in entries.items()}
 

@@ -67,7 +67,7 @@ class Tokenizer:
         the installed `regex` module has other character tables than the model was learned with.
         """
         if not isinstance(model, EventLog | str | os.PathLike):
-            raise TypeError(f"Tokenizer(model={model!r:.80}): the path of a MODEL is wanted.")
+            raise TypeError(f"Tokenizer(model={model!r:.80}): give the path of a MODEL.")
         log = model if isinstance(model, EventLog) else read_model(model)
         told = "" if log is model else told_of_model(str(model), log.header.config, log.header.unicode)
         if told:
@@ -267,7 +267,7 @@ class Tokenizer:
         ids = self.encode(text)
         decoded, offsets = self.decode_with_offsets(ids, unit)
         if decoded != text:
-            raise ValueError("The model changes this text, so its tokens have no places in it.")
+            raise ValueError("The model changes this text, so its tokens have no offsets in it.")
         return ids, offsets
 
     def _allowed(self, text: str, allowed: Specials, disallowed: Literal["all"] | Collection[str]) -> AbstractSet[str]:
@@ -283,7 +283,7 @@ class Tokenizer:
             raise ValueError(
                 f"The text holds the special token {found!r} at character {match.start()}. If it is meant, pass "
                 f"allowed_special={{{found!r}}}; if it is ordinary text, pass "
-                f"disallowed_special=(tok.special_tokens_set - {{{found!r}}}), or () to let all pass as text."
+                f"disallowed_special=(tok.special_tokens_set - {{{found!r}}}), or () to treat all of them as text."
             )
         return every if allowed == "all" else every & wanted
 
@@ -515,7 +515,7 @@ class Tokenizer:
 def _several(texts: Iterable[str]) -> list[str]:
     """A list of the texts; one text alone would be taken letter by letter."""
     if isinstance(texts, str | bytes):
-        raise TypeError(f"several texts are encoded at once, and this is one {type(texts).__name__}: give [text]")
+        raise TypeError(f"encode_batch takes several texts, and this is one {type(texts).__name__}: give [text]")
     return list(texts)
 
 

@@ -143,5 +143,5 @@ def test_keywords_that_a_function_does_not_have_are_named(tmp_path):
         with pytest.raises(TypeError, match=what):
             call()
     resources = streambpe.Resources.from_options()
-    with pytest.raises(streambpe.StreambpeError, match="memory and resources: say once what may be used"):
+    with pytest.raises(streambpe.StreambpeError, match="memory and resources: say only once what may be used"):
         streambpe.check("r", memory="1GB", resources=resources)

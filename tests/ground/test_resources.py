@@ -35,10 +35,10 @@ COMMANDS = {
 IMPOSSIBLE = [
     (["--memory", "0"], 3, "256.0 MB"),
     (["--memory", "0GB"], 3, "256.0 MB"),
-    (["--memory", "-5GB"], 2, "is no size"),
-    (["--memory", ""], 2, "is no size"),
-    (["--memory", "1e30TB"], 2, "is no size"),
-    (["--memory", "nanGB"], 2, "is no size"),
+    (["--memory", "-5GB"], 2, "is not a size"),
+    (["--memory", ""], 2, "is not a size"),
+    (["--memory", "1e30TB"], 2, "is not a size"),
+    (["--memory", "nanGB"], 2, "is not a size"),
     (["--memory", "9" * 30 + "TB"], 2, "this machine has"),
     (["--memory", "9" * 400], 2, "this machine has"),
     (["--memory", "100000TB"], 2, "this machine has"),
@@ -170,10 +170,11 @@ def test_a_plan_whose_sample_cannot_be_trained_says_why(learned, tmp_path, monke
     why = ("--rehearse", "1MB", "--encoding", "chars", "-s", "260", "--memory", "300MB")
     refused = cli("plan", tmp_path / "a.txt", *why, expect=2)
     assert refused.stderr.splitlines()[-1].startswith(
-        "streambpe: What was read cannot be trained: --vocab-size 260 is less than the "
+        "streambpe: The part that was read cannot be trained on: --vocab-size 260 is less than the "
     )
     assert refused.stderr.count("streambpe:") == 1
     monkeypatch.setenv("STREAMBPE_FAILPOINT", "part-written")
     killed = cli("plan", learned / "a.txt", "--rehearse", "1MB", "-s", "260", "--memory", "300MB", expect=1)
-    assert killed.stderr.endswith("\nstreambpe: What was read cannot be trained: its process was ended by signal 9\n")
+    why = "its process was ended by signal 9"
+    assert killed.stderr.endswith(f"\nstreambpe: The part that was read cannot be trained on: {why}\n")
     cli("plan", learned / "a.txt", "--rehearse", "0", expect=2)
