@@ -222,7 +222,7 @@ def test_the_command_writes_where_it_is_told(run, tmp_path):
     done = cli("report", run, "-o", tmp_path / "r.html", "--text", tmp_path / "t.txt")
     assert "events of" in done.stderr
     assert "Measured on" in (tmp_path / "r.html").read_text()
-    assert "is no folder" in cli("report", run, "-o", tmp_path / "no" / "r.html", expect=2).stderr
+    assert "is not a folder" in cli("report", run, "-o", tmp_path / "no" / "r.html", expect=2).stderr
     assert "nothing of a training other" in cli("report", run, "--name", "other", expect=1).stderr
 
 
