@@ -176,7 +176,7 @@ def settle_dtype(path: Path, asked: str, record: IdsRecord | None) -> np.dtype[n
     if size % dtype.itemsize or (record is not None and size != record.ids * dtype.itemsize):
         wanted = f"{record.ids:,} ids of {record.dtype}" if record is not None else f"ids of {asked}"
         raise SourceError(
-            f"{path} does not hold {wanted}: its size is {size:,}. Was it cut off, or not written by streambpe?"
+            f"{path} does not hold {wanted}: its size is {size:,} bytes. Was it cut off, or not written by streambpe?"
         )
     return dtype
 

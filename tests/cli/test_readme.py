@@ -87,7 +87,6 @@ NOT_RUN = {  # by page, and by language if it is not that of a shell
     "counting python": "a pipeline of datatrove, which test_datatrove.py runs",
     "encode python": "needs transformers and a sentencepiece model of one's own",
     "event-log": "a log of three events, which its readers read",
-    "event-log js": "three lines for a program that has the reader, which test_reader.py runs in a browser",
     "plan": "a forecast, whose times are those of one machine",
     "script": "a text and its chunks; test_script.py has more of them",
 }

@@ -138,7 +138,7 @@ def test_keywords_that_a_function_does_not_have_are_named(tmp_path):
             lambda: streambpe.encode_corpus("m", "t", "o.npy", max_disk="1GB"),
             r"encode_corpus\(\) has no argument 'max_disk'",
         ),
-        (lambda: streambpe.check("r", threads="two"), r"threads='two': a whole number is wanted"),
+        (lambda: streambpe.check("r", threads="two"), r"threads='two': a whole number is expected"),
     ):
         with pytest.raises(TypeError, match=what):
             call()

@@ -89,7 +89,7 @@ def test_flat_keywords_are_what_objects_say(source, tmp_path):
         ({"memory": "1GB", "resources": SMALL}, UsageError, "memory and resources"),
         ({"memory": "lots"}, UsageError, "memory"),
         ({"progress": "maybe"}, UsageError, "progress maybe"),
-        ({"vocab_size": "x"}, TypeError, "vocab_size='x': a whole number is wanted"),
+        ({"vocab_size": "x"}, TypeError, "vocab_size='x': a whole number is expected"),
         ({"vocab_size": True}, TypeError, "vocab_size=True"),
         ({"specials": "<s>"}, TypeError, "specials='<s>': a list of texts"),
         ({"lines": "yes"}, TypeError, "lines='yes': true or false"),

@@ -364,7 +364,7 @@ def test_stop_words_leave_a_gap_in_the_ids():
     """Ids between the base tokens and first_id belong to others; merges start behind them."""
     engine = new_engine(engine_words([(b"aab", 3), (b"ab", 2)]), BASE, first_id=300)
     assert events_of(list(engine.batches(2))) == [(97, 98, 300, 5), (97, 300, 301, 3)]
-    with pytest.raises(ValueError, match="inside the 256 base tokens"):
+    with pytest.raises(ValueError, match="below 256, the number of base tokens"):
         new_engine(engine_words([(b"ab", 1)]), BASE, first_id=200)
 
 
