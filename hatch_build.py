@@ -86,7 +86,13 @@ def build(command: list[str], target: Path, flags: list[str] | None = None) -> P
     temporary = target.with_name(f"{target.name}.{os.getpid()}.new")
     says = [f'-DCORE_DIGEST="{digest()}"', f'-DCORE_PROTOTYPES="{prototypes()}"']
     arguments = [*FLAGS, *(flags or []), *says, "-o", str(temporary), str(CORE / "core.c")]
-    done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
+    except OSError as why:
+        raise SystemExit(
+            f"The C compiler {command[0]} cannot be started ({why.strerror}), so nothing was installed; unset CC, and "
+            f"the installation finds a compiler itself, or fetches one from PyPI."
+        ) from None
     if done.returncode:
         raise SystemExit(f"The core did not compile: {shlex.join(command)} said\n{done.stderr}")
     made = temporary.read_bytes()

@@ -176,7 +176,7 @@ def encoders(
         from streambpe.encode.formats.export import export
 
         export(folder / "v.events.jsonl", "tiktoken", folder / "t.tiktoken", force=True)
-        encoding = runpy.run_path(str(folder / "t.tiktoken.py"))["encoding"]
+        encoding = runpy.run_path(str(folder / "t_tiktoken.py"))["encoding"]
         batch = lambda texts: encoding.encode_ordinary_batch(texts, num_threads=threads)  # noqa: E731
         return encoding.encode_ordinary, batch if threads > 1 else None
     if library == "tuetoken":

@@ -8,12 +8,11 @@ evaluate("runs/en", "held-out.txt", lines=True, memory="2GB", threads=1)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig, Counting, SourceOptions
-from streambpe.errors import UsageError
+from streambpe.errors import UsageError, meant
 from streambpe.options import Option, fitting, options_of
 from streambpe.resources import LIMIT_OPTIONS, RESOURCE_OPTIONS, ResourceFacts, Resources
 
@@ -91,8 +90,7 @@ def _split(function: str, given: Mapping[str, Any], *parts: list[Option]) -> lis
     found: list[dict[str, Any]] = [{} for _ in parts]
     for name, value in given.items():
         if name not in known:
-            near = get_close_matches(name, known, 1)
-            raise TypeError(f"{function}() has no argument {name!r}." + (f" Is {near[0]!r} meant?" if near else ""))
+            raise TypeError(f"{function}() has no argument {name!r}.{meant(repr(name), map(repr, known))}")
         number, option = known[name]
         if value is None or value == ():
             continue

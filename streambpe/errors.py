@@ -4,6 +4,7 @@ A message says what failed, where, what state is left and, where there is one, t
 """
 
 import shlex
+from collections.abc import Iterable, Mapping
 
 
 def typed(path: object) -> str:
@@ -26,6 +27,14 @@ def shortened(text: str, most: int = 2000) -> str:
 def quoted(value: object) -> str:
     """A value as a message quotes it."""
     return shortened(repr(value), 160)
+
+
+def meant(word: str, known: Iterable[str], stands_for: Mapping[str, str] | None = None) -> str:
+    """What a message about an unknown word ends with: the known one that is near it, or what that one stands for."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, list(known), 1)
+    return f" Is {(stands_for or {}).get(near[0], near[0])} meant?" if near else ""
 
 
 class StreambpeError(Exception):

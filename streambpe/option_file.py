@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from streambpe.errors import UsageError
+from streambpe.errors import UsageError, meant
 from streambpe.options import Option, fitting
 
 
@@ -29,9 +28,8 @@ def read_options(path: Path | str, known: Iterable[Option]) -> dict[str, Any]:
         raise UsageError(f"--config {path} is not TOML: {why}.") from None
     for key in entries:
         if key not in options:
-            near = get_close_matches(key.replace("_", "-"), options, 1)
-            meant = f"Is {near[0]} meant?" if near else "Its keys are the options of train without dashes."
-            raise UsageError(f"--config {path}: there is no option {key}. Nothing was changed. {meant}")
+            near = meant(key.replace("_", "-"), options) or " Its keys are the options of train without dashes."
+            raise UsageError(f"--config {path}: there is no option {key}. Nothing was changed.{near}")
     return {options[key].name: _value(path, options[key], entry) for key, entry in entries.items()}
 
 

@@ -32,7 +32,7 @@ _REMEMBERED = 256  # snapshots that rates are computed from: two minutes or more
 # An estimate is told when a stage has shown how fast it is: after so many seconds, and this share of what it has to do.
 _ESTIMATE_SECONDS, _ESTIMATE_SHARE, _SURELY_SECONDS = 2.0, 0.05, 30.0
 _CELL_WIDTH = 100  # of the line in a notebook
-_BAR_WIDTHS = (10, 40)  # in characters, at least and at most
+_BAR_WIDTHS = (7, 40)  # in characters, at least and at most
 
 
 def refuse_mode(mode: str) -> None:
@@ -351,7 +351,7 @@ def reporting(meter: Meter, mode: str) -> Iterator[Meter]:
 def progress_line(status: Status, width: int) -> str:
     """The line of a job in so many columns. Where they are few, what matters less is left out; nothing is cut.
 
-    learning  ━━━━━━━━━━━━━━━────────────────  18,224 of 31,744 tokens  0:40 to 1:10 left  912 MB
+    learning  ━━━━━━━━━━━━━━━────────────────  18,224 of 31,744 tokens  0:40 to 1:10 left  RAM 912 MB
     """
     done, total = status["done"], status["total"]
     if status["unit"] == "bytes":
@@ -364,7 +364,7 @@ def progress_line(status: Status, width: int) -> str:
         "stage": status["stage"],
         "amount": amount,
         "time": f"{describe_range(*left)} left" if left else clock(status["seconds"]),
-        "memory": format_size(status["memory_bytes"]),
+        "memory": f"RAM {format_size(status['memory_bytes'])}",
         "rate": f"{speed}/s" if rate > 0 else "",
         "chunks": f"about {status['distinct_chunks']:,} chunks" if status.get("distinct_chunks") else "",
     }

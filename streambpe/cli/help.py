@@ -3,26 +3,53 @@
 from __future__ import annotations
 
 import importlib
-import sys
+import itertools
 import textwrap
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
+from streambpe.errors import UsageError, meant
 from streambpe.options import PANELS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 GROUPS = {
-    "Learn": dict.fromkeys(("train", "resume", "plan", "converge"), "learn"),
-    "Look": {
-        **dict.fromkeys(("status", "watch", "sql", "explain", "evaluate", "diff", "report", "check"), "look"),
-        "docs": "pages",
+    "Learn": {
+        "train": ("learn", "learn a vocabulary"),
+        "resume": ("learn", "after a stop or kill"),
+        "plan": ("learn", "what will it cost?"),
+        "converge": ("learn", "is more text needed?"),
     },
-    "Use": dict.fromkeys(("encode", "decode", "export", "import", "prune", "extend-report"), "models"),
-    "Counts": dict.fromkeys(("count", "export-counts", "merge-counts"), "learn"),
-}  # by the title in --help: the commands, and the file of this folder that has each
+    "Look": {
+        "status": ("look", "what RUN is doing"),
+        "watch": ("look", "the same, live"),
+        "sql": ("look", "query RUN's tables"),
+        "explain": ("look", "how a text is split"),
+        "evaluate": ("look", "measure on texts"),
+        "diff": ("look", "compare two models"),
+        "report": ("look", "one page about RUN"),
+        "check": ("look", "recount and compare"),
+        "docs": ("pages", "read the manual"),
+    },
+    "Use": {
+        "encode": ("models", "text to ids"),
+        "decode": ("models", "ids to text"),
+        "export": ("models", "to other programs"),
+        "import": ("models", "from other programs"),
+        "prune": ("models", "drop rare tokens"),
+        "extend-report": ("models", "what --extend gained"),
+    },
+    "Counts": {
+        "count": ("learn", "count, learn later"),
+        "export-counts": ("learn", "counts as a table"),
+        "merge-counts": ("learn", "add up several RUNs"),
+    },
+}  # by the title in --help: the commands, the file of this folder that has each, and what --help says of it
+_FILES = {name: file for commands in GROUPS.values() for name, (file, _) in commands.items()}
+_SIDE_BY_SIDE = (("Learn", "Use"), ("Look", "Counts"))  # so that --help fits a terminal of 80 x 24
+_COLUMN = 39  # characters
 _MOST_COLUMNS = 26  # at most, for the options in --help; the help texts stand beside
 
 
@@ -93,27 +120,42 @@ def _wrapped(text: str, width: int, indent: str) -> str:
 
 
 class CommandGroups(click.Group):
-    """A group whose --help shows the commands under what they are for, each with its whole first sentence.
+    """A group whose --help fits one screen: the commands side by side, under what they are for.
 
-    A command's file is loaded when the command is asked for; all of them are for a name that nothing has, so that
-    click can say which is meant."""
+    A command's file is loaded when the command is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names, in the order of --help."""
-        return [name for names in GROUPS.values() for name in names]
+        return list(_FILES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of this name."""
-        if cmd_name not in self.commands:
-            files = {name: file for names in GROUPS.values() for name, file in names.items()}
-            for file in [files[cmd_name]] if cmd_name in files else sorted(set(files.values())):
-                for command in importlib.import_module(f"streambpe.cli.{file}").COMMANDS:
-                    self.add_command(command)
+        if cmd_name in _FILES and cmd_name not in self.commands:
+            for command in importlib.import_module(f"streambpe.cli.{_FILES[cmd_name]}").COMMANDS:
+                self.add_command(command)
         return super().get_command(ctx, cmd_name)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write one section for each of GROUPS."""
-        for title, names in GROUPS.items():
-            with formatter.section(title):
-                commands = [command for name in names if (command := self.get_command(ctx, name))]
-                formatter.write_dl([(str(one.name), one.get_short_help_str(sys.maxsize)) for one in commands])
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is named first; an error if there is none of that name."""
+        if self.get_command(ctx, args[0]) is None and not ctx.resilient_parsing:
+            raise UsageError(
+                f"There is no command {args[0]}.{meant(args[0], _FILES.keys())} `streambpe --help` lists them."
+            )
+        return super().resolve_command(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands, where there is room in two columns, and in the last line the options."""
+        left, right = ("\n\n".join(map(_listed, titles)).splitlines() for titles in _SIDE_BY_SIDE)
+        if formatter.width < 2 * _COLUMN:
+            lines = [*left, "", *right]
+        else:
+            pairs = itertools.zip_longest(left, right, fillvalue="")
+            lines = [f"{one:{_COLUMN}}{other}".rstrip() for one, other in pairs]
+        formatter.write("\n" + "\n".join(lines) + "\n\nOptions: --version, --help; each command has --help, too.\n")
+
+
+def _listed(title: str) -> str:
+    """A group's title and its commands, a line each."""
+    return "\n".join([title, *(f"  {name:15}{words}" for name, (_, words) in GROUPS[title].items())])

@@ -32,6 +32,7 @@ from streambpe.cli.options import (
 )
 from streambpe.cli.signals import stop_on_signals
 from streambpe.cli.told import corpus_told, json_option, say, tell, tell_counts, tell_json, tell_training
+from streambpe.cli.wrong import OneOf
 from streambpe.errors import UsageError
 from streambpe.plurals import counted
 from streambpe.progress import Meter, reporting
@@ -220,9 +221,7 @@ def _refuse_together(options: dict[str, str | None], why: str) -> None:
     "Most used",
     "--rehearse",
     metavar="SIZE",
-    default="32MB",
-    show_default=True,
-    help="How much of the files to read and train on.",
+    help="How much of the files to read and train on. [default: 32MB, or less, for a third of the training's time]",
 )
 @panel_option("Most used", "--json", "as_json", is_flag=True, help="Print all figures as JSON.")
 @line_option
@@ -232,7 +231,7 @@ def plan(
     counting: Counting,
     resources: Resources,
     as_model: str | None,
-    rehearse: str,
+    rehearse: str | None,
     as_json: bool,
     progress: str,
 ) -> None:
@@ -258,7 +257,8 @@ def plan(
             sources,
             counting=counting,
             resources=resources,
-            rehearse_bytes=parse_size(rehearse, "--rehearse"),
+            rehearse_bytes=None if rehearse is None else parse_size(rehearse, "--rehearse"),
+            tell=say,
             stop=stop,
             meter=meter,
             **learning,
@@ -358,7 +358,7 @@ def merge_counts(run: str, runs: tuple[str, ...], resources: Resources, progress
 @panel_option(
     "Most used",
     "--by",
-    type=click.Choice(["documents", "share"]),
+    type=OneOf(["documents", "share"]),
     default="documents",
     show_default=True,
     help="Draw whole documents (reads their sources again), or chunks (from the counts).",
@@ -375,7 +375,7 @@ def merge_counts(run: str, runs: tuple[str, ...], resources: Resources, progress
 @panel_option(
     "Most used",
     "--draws",
-    type=click.IntRange(1, 16),
+    type=Amount(1, 16),
     metavar="N",
     help="How often to draw, which shows how much results vary. [default: 3 by documents, 1 by share]",
 )
@@ -416,7 +416,7 @@ def converge(
             whole_run(run),
             resources=resources,
             stop=stop,
-            on_step=lambda what: say(f"learning from {what}"),
+            on_step=say,
             meter=meter,
             **learning,
             **given,

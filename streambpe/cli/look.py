@@ -23,10 +23,12 @@ from streambpe.cli.options import (
     text_only,
     text_option,
 )
-from streambpe.cli.told import beside_data, json_option, one_form, say, tell, tell_json, terminal_columns
+from streambpe.cli.told import beside_data, json_option, one_form, say, tell, tell_json
+from streambpe.cli.wrong import OneOf
 from streambpe.errors import StreambpeError, UsageError
 from streambpe.plurals import counted
 from streambpe.progress import Meter, reporting
+from streambpe.terminal import columns_of
 
 if TYPE_CHECKING:
     from streambpe.resources import Resources
@@ -53,7 +55,7 @@ def status(run: str, as_json: bool) -> None:
     else:
         say(f"{describe_run(run, found)}: {found['stage']}, {found['state']} ({found['updated']})", on_stdout=True)
         for name, text in status_rows(found).items():
-            say(f"  {name:10}{text}", on_stdout=True)
+            say(f"  {name:10}{text}", on_stdout=True, hang=10)
         for line in worker_lines(found):
             say(f"  {line}", on_stdout=True)
         if found.get("message"):
@@ -152,20 +154,19 @@ def sql(
     from streambpe.inspect.query import print_names, print_query, write_query
 
     if output is None and force:
-        raise click.UsageError("--force is for a file that exists already: give its name with -o")
+        raise UsageError("--force is for a file that exists already: give its name with -o.")
     if output is not None and (listing or form not in (None, output.rpartition(".")[2])):
-        raise click.UsageError(
-            "-o writes the rows of a query in the format that the name says: leave out --list, "
-            "--json, --jsonl and --csv"
+        raise UsageError(
+            "-o writes a query's rows in the format of its name: leave out --list, --json, --jsonl and --csv."
         )
     if listing:
         if query is not None or file is not None or files or name is not None:
-            raise click.UsageError("--list lists views and tables: leave out QUERY, --file, --files and --name")
-        print_names(form or "table", sys.stdout, terminal_columns())
+            raise UsageError("--list lists views and tables: leave out QUERY, --file, --files and --name.")
+        print_names(form or "table", sys.stdout, columns_of(sys.stdout))
         return
     if (query is None) == (file is None):
-        raise click.UsageError(
-            'give one query in quotes, such as "SELECT * FROM source_files", or --file F; --list shows what there is'
+        raise UsageError(
+            'Give one query in quotes, such as "SELECT * FROM source_files", or --file F; --list shows what there is.'
         )
     if query is not None:
         refuse_swapped(run, query)
@@ -183,7 +184,7 @@ def sql(
     try:
         with reporting(meter, progress if form is None else beside_data(progress)):
             out = drawn if form is None else sys.stdout
-            print_query(run, text, form or "table", out, name, columns=terminal_columns(), **how)
+            print_query(run, text, form or "table", out, name, columns=columns_of(sys.stdout), **how)
     finally:
         sys.stdout.write(drawn.getvalue())
 
@@ -307,13 +308,11 @@ def report(
 @click.command()
 @click.argument("models", nargs=-1, metavar="MODEL...")
 @text_option("A SOURCE", required=True)
-@click.option(
-    "--by", type=click.Choice(["source", "group"]), help="Also print a row for each file or group, with its parity."
-)
+@click.option("--by", type=OneOf(["source", "group"]), help="Also print a row for each file or group, with its parity.")
 @click.option(
     "--group", "groups", multiple=True, metavar="NAME=GLOB", help="Treat these texts as one group, for --by group."
 )
-@click.option("--group-by", type=click.Choice(["folder"]), help="Treat each folder's files as a group, for --by group.")
+@click.option("--group-by", type=OneOf(["folder"]), help="Treat each folder's files as a group, for --by group.")
 @click.option(
     "--tokenizer",
     "rivals",

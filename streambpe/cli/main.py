@@ -23,10 +23,10 @@ from streambpe import __version__
 from streambpe.cli.help import CommandGroups
 from streambpe.cli.told import say, warn
 from streambpe.cli.unforeseen import UNFORESEEN, unforeseen
+from streambpe.cli.wrong import as_usage_error
 from streambpe.disk import disk_full, says_disk_full
 from streambpe.errors import LimitError, NotKept, StreambpeError, TablesDiffer, shortened
 from streambpe.system import nobody_listens, open_output
-from streambpe.text.shown import harmless
 
 
 @contextlib.contextmanager
@@ -69,11 +69,12 @@ def _errors_told(given: Sequence[str]) -> Iterator[None]:
     except StreambpeError as error:
         say(f"streambpe: {error}")
         code = error.exit_code
+    except (click.exceptions.Exit, click.exceptions.NoArgsIsHelpError, click.Abort):
+        raise
     except click.ClickException as error:
-        vars(error).update(message=harmless(shortened(error.message)))  # `message` is final for click's own code
-        raise
-    except (click.exceptions.Exit, click.Abort):
-        raise
+        wrong = as_usage_error(error, given)
+        say(f"streambpe: {wrong}")
+        code = wrong.exit_code
     except KeyboardInterrupt:  # where no command waits for it (signals.py)
         say("streambpe: stopped by Ctrl-C. What was committed is kept.")
         code = 128 + signal.SIGINT
@@ -138,13 +139,11 @@ def _leave_streams(*streams: TextIO) -> None:
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__)
 def main() -> None:
-    """Learn BPE-family tokenizer vocabularies from corpora far larger than memory.
-
+    """
     \b
-    A RUN is a folder; everything in it can be stopped, resumed and queried with SQL.
-        streambpe count RUN corpus/*.jsonl.zst
-        streambpe sql RUN "SELECT * FROM chunk_frequencies LIMIT 20"
-        streambpe docs jobs
+    Learn BPE-family tokenizer vocabularies from corpora far larger than memory.
+    A RUN is a folder that you can stop, resume and query at any moment.
+    example: streambpe train RUN corpus/*.txt --vocab-size 32k
     """
     open_output()
 

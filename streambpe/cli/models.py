@@ -27,6 +27,7 @@ from streambpe.cli.options import (
 )
 from streambpe.cli.signals import stop_on_signals
 from streambpe.cli.told import beside_data, json_option, say, tell, tell_json, warn
+from streambpe.cli.wrong import OneOf
 from streambpe.count_config import CountConfig
 from streambpe.errors import NotExact, TablesDiffer, UsageError, typed
 from streambpe.options import options_of, parse_amount
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def _dtype_option(help: str) -> Callable[[F], F]:
-    dtypes = click.Choice(["auto", "uint16", "uint32", "int32", "int64"])
+    dtypes = OneOf(["auto", "uint16", "uint32", "int32", "int64"])
     return click.option("--dtype", type=dtypes, default="auto", help=help)
 
 
@@ -109,15 +110,15 @@ def encode(
 
     for file in files if Path(model).is_file() else ():
         if (Path(file) / "state.duckdb").is_file():
-            raise click.UsageError(f"MODEL comes first. Did you mean `streambpe encode {typed(file)} {typed(model)}`?")
+            raise UsageError(f"MODEL comes first. Did you mean `streambpe encode {typed(file)} {typed(model)}`?")
     if count_only and output is not None:
-        raise click.UsageError("--count-only writes nothing: leave out either -o or --count-only")
+        raise UsageError("--count-only writes nothing: leave out either -o or --count-only.")
     idle = [] if output is not None else [*of_file, "engine"]
     if output is None and not count_only:
         idle += ["memory", "threads", "temp_dir", "document_seconds"]
     if given := options_given(*idle):
         are = "is" if len(given) == 1 else "are"
-        raise click.UsageError(f"{', '.join(given)} {are} for encoding to a file: give its name with -o")
+        raise UsageError(f"{', '.join(given)} {are} for encoding to a file: give its name with -o.")
     tokenizer = Tokenizer(model)
     if count_only:
         meter = Meter("encoding", memory_limit=resources.memory_bytes)
@@ -206,7 +207,7 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
                 warn(told)
         else:
             if dtype != "auto":
-                raise click.UsageError("--dtype is for a .bin file; text already says what its numbers are")
+                raise UsageError("--dtype is for a .bin file; text already says what its numbers are.")
             stream = sys.stdin.buffer if file in (None, "-") else stack.enter_context(opened(file))
             with contextlib.suppress(OSError):  # of a pipe nobody knows how much will come
                 meter.total = os.fstat(stream.fileno()).st_size
@@ -220,7 +221,7 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
 @click.argument("model")
 @click.option(
     "--to",
-    type=click.Choice(["hf", "tiktoken", "gpt2", "boundless", "gguf", "sentencepiece", "events", "parquet"]),
+    type=OneOf(["hf", "tiktoken", "gpt2", "boundless", "gguf", "sentencepiece", "events", "parquet"]),
     required=True,
     help="The format.",
 )
@@ -269,7 +270,8 @@ def export(
     \b
     hf         tokenizer.json, for tokenizers; with -o FOLDER/ everything that
                AutoTokenizer.from_pretrained("FOLDER") of transformers loads
-    tiktoken   ranks, and a Python file that makes the Encoding
+    tiktoken   ranks, and a Python file that makes the Encoding:
+               for en.tiktoken, `from en_tiktoken import encoding`
     gpt2       vocab.json and merges.txt in the folder PATH
     boundless  a .model file, version 2, for fastboundlessbpe
     gguf       vocabulary metadata for llama.cpp; needs `pip install gguf`

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from streambpe.cli.help import F, PanelOption, panel_option
 from streambpe.cli.told import say
+from streambpe.cli.wrong import OneOf
 from streambpe.config import LIKE_OPTION, TrainConfig
 from streambpe.count_config import CountConfig, Counting, SourceOptions
 from streambpe.options import MOST, Option, options_of, parse_amount, refuse_no_text
@@ -27,6 +28,7 @@ from streambpe.resources import (
     keeper,
     prepare_allocators,
 )
+from streambpe.text.aliases import told_of
 
 
 class Amount(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
@@ -71,7 +73,7 @@ def click_option(option: Option, **other: Any) -> Callable[[F], F]:
     else:
         name = option.flag
         if option.choices:
-            more["type"] = click.Choice(option.choices)
+            more["type"] = OneOf(option.choices)
         elif option.least is not None:
             more["type"] = Amount(option.least, option.most)
         if option.many:
@@ -151,6 +153,8 @@ train_options = handed_over("learning", dict, [TRAIN_OPTIONS[0], LIKE_OPTION, *T
 
 def _counting_of(**given: Any) -> Counting:
     options = {option.name: given.pop(option.name) for option in COUNT_OPTIONS}
+    if told := told_of(options["pattern"] or ""):
+        say(told)
     return Counting.of({"options": options, **given})
 
 
@@ -253,7 +257,7 @@ def _progress_option(more: str = "") -> Callable[[F], F]:
     return panel_option(
         "Output",
         "--progress",
-        type=click.Choice(["auto", "bar", "jsonl", "none"]),
+        type=OneOf(["auto", "bar", "jsonl", "none"]),
         default="auto",
         show_default=True,
         help=f"How to show progress on stderr; auto is a line on a terminal and nothing elsewhere.{more}",

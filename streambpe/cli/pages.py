@@ -6,9 +6,10 @@ import sys
 
 import click
 
-from streambpe.cli.told import terminal_columns
-from streambpe.errors import UsageError
+from streambpe.cli.told import say
+from streambpe.errors import UsageError, meant
 from streambpe.files import packaged_folder
+from streambpe.terminal import columns_of
 
 _MOST_COLUMNS = 100
 
@@ -40,17 +41,14 @@ def docs(page: str | None) -> None:
     known = titles()
     if page is None:
         width = max(map(len, known))
-        click.echo("\n".join(f"{name:{width}}  {title}" for name, title in known.items()))
+        for name, title in known.items():
+            say(f"{name:{width}}  {title}", on_stdout=True, hang=width + 2)
         return
     name = page.rpartition("/")[2].removesuffix(".md")
     if name not in known:
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, known, 1)
-        meant = f" Did you mean `streambpe docs {near[0]}`?" if near else ""
-        raise UsageError(f"There is no page {page}.{meant} `streambpe docs` lists them.")
+        raise UsageError(f"There is no page {page}.{meant(name, known)} `streambpe docs` lists them.")
     text = packaged_folder("docs").joinpath(f"{name}.md").read_text(encoding="utf-8")
-    columns = terminal_columns()
+    columns = columns_of(sys.stdout)
     if columns is None:
         sys.stdout.write(text)
         return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ import click
 from streambpe.cli.help import panel_option
 from streambpe.errors import UsageError, shortened
 from streambpe.plurals import counted
+from streambpe.terminal import columns_of, wrapped
 from streambpe.text.shown import harmless
 
 if TYPE_CHECKING:
@@ -33,9 +33,10 @@ def one_form(**asked: bool) -> str | None:
     return chosen[0] if chosen else None
 
 
-def say(sentence: str, *, on_stdout: bool = False) -> None:
-    """A line for people. Names of files stand in it, and nothing of them is obeyed by a terminal."""
-    click.echo(harmless(sentence), err=not on_stdout)
+def say(sentence: str, *, on_stdout: bool = False, hang: int = 0) -> None:
+    """A line for people, broken where a terminal ends. Nothing of the names in it is obeyed by a terminal."""
+    columns = columns_of(sys.stdout if on_stdout else sys.stderr)
+    click.echo(wrapped(harmless(sentence), columns, hang), err=not on_stdout)
 
 
 def warn(message: object) -> None:
@@ -46,11 +47,6 @@ def warn(message: object) -> None:
 def beside_data(progress: str) -> str:
     """--progress of a command whose data goes to stdout as it comes: no line among it on a terminal."""
     return "none" if progress == "auto" and sys.stdout.isatty() else progress
-
-
-def terminal_columns() -> int | None:
-    """How wide the terminal is that stdout goes to; None if it goes elsewhere, where lines may be of any length."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def tell_json(facts: Any, indent: int | None = None) -> None:

@@ -61,7 +61,7 @@ from streambpe.encode.spread import encode_by_tasks, encode_runner, plan_tasks
 from streambpe.encode.streams import begin_meter, block_encoder, found_sources
 from streambpe.encode.tasks import EncodeShared
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import LimitError, SourceUnreachable, Stopped, UsageError
+from streambpe.errors import LimitError, SourceUnreachable, Stopped, UsageError, meant
 from streambpe.failpoints import failpoint
 from streambpe.files import behind_links, put_in_place, replace_file, unfinished
 from streambpe.model.eventlog import events_digest, header_line
@@ -210,7 +210,8 @@ def encode_corpus(
     chosen = pick_dtype(dtype, tokenizer.max_token_value + 1, path)
     if eot is not None and eot not in tokenizer.special_tokens:
         raise UsageError(
-            f"The model has no special token {eot!r}; it has {', '.join(tokenizer.special_tokens) or 'none'}. "
+            f"The model has no special token {eot!r}; it has {', '.join(tokenizer.special_tokens) or 'none'}."
+            f"{meant(eot, tokenizer.special_tokens)} "
             f"Leave --eot out: document boundaries are kept in {path}.offsets.npy anyway."
         )
     options: list[Any] = [chosen.str, eot, lines, text_column or "text", kind, bad_utf8, output_kind(path)]

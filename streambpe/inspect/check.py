@@ -248,7 +248,7 @@ def _check_files(spans: SpansByPath, config: CountConfig, at_once: int, meter: M
         meter.done, done = done, done + mine[0].file_bytes
         if mine[0].kind == "iterator" or not has_place(path):
             continue
-        problems = list(_check_file(path, mine, path in spans.complete, config, pattern, at_once))
+        problems = list(_check_file(path, mine, path in spans.complete, config, pattern, at_once, meter))
         if problems:
             found[path] = problems
     meter.done = done
@@ -256,14 +256,14 @@ def _check_files(spans: SpansByPath, config: CountConfig, at_once: int, meter: M
 
 
 def _check_file(
-    path: str, mine: Spans, complete: bool, config: CountConfig, pattern: Pattern, at_once: int
+    path: str, mine: Spans, complete: bool, config: CountConfig, pattern: Pattern, at_once: int, meter: Meter
 ) -> Iterator[Problem]:
     want = {(span.start_at, span.stop_at): span.digest for span in mine if span.digest}
     if not want:
         return
     source = Source(path, mine[0].kind, mine[0].text_column)  # type: ignore[arg-type]
     try:
-        found = {(a, b): digest for a, b, digest in digest_stretches(source, sorted(want), pattern)}
+        found = {(a, b): digest for a, b, digest in digest_stretches(source, sorted(want), pattern, meter.advance)}
         size, _ = look_at(path)
     except SourceError as why:
         yield Problem("source files", (str(why),))

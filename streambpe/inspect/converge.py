@@ -39,7 +39,7 @@ from streambpe.inspect.buckets import count_buckets, cyclic, deal_chunks
 from streambpe.inspect.columns import print_columns
 from streambpe.inspect.curves import uses_in_parts
 from streambpe.model.eventlog import EventLog, read_event_log
-from streambpe.progress import Meter
+from streambpe.progress import Meter, clock
 from streambpe.resources import Resources
 from streambpe.store.chunks import fold
 from streambpe.store.counted_as import refuse_like
@@ -50,6 +50,7 @@ from streambpe.store.run import Run
 from streambpe.store.spans import Span
 from streambpe.store.training_files import log_path
 from streambpe.system import remove_folder
+from streambpe.terminal import columns_of, wrapped
 from streambpe.train.counting.count import count
 from streambpe.train.counting.tables import text_bytes
 from streambpe.train.trainer import Trainer
@@ -123,7 +124,7 @@ def converge(
     """Learn from growing prefixes of a run's counts and compare. The run itself is only read, once its tables hold all
     that was counted.
 
-    `text`: sources to hold out instead of a part of the counts. `on_step` is told what is learned from next.
+    `text`: sources to hold out instead of a part of the counts. `on_step`: told how long it takes, and then each step.
     `allow_partial`: allow a run that is not counted to its end. `like`: what `config` was made with; the options of
     counting that it sets must be the run's. `draws`: 3 by documents, 1 by share. `meter` is told how far it is.
     """
@@ -153,6 +154,8 @@ def converge(
     refuse_like(folder, like, None)
     facts = {key: folder.facts()[key] for key in ("config", "versions")}
     meter = meter or Meter("learning")
+    reads = "reads the sources once and " * (by == "documents")
+    on_step(f"this {reads}learns {draws * steps} vocabularies, which takes about {_took(folder, 2 * draws)}")
     scratch = Run(folder.path / "converge")
     with contextlib.ExitStack() as behind, scratch.lock():
         behind.callback(shutil.rmtree, scratch.path, ignore_errors=True)  # once the lock is given back
@@ -181,12 +184,19 @@ def converge(
         for number, (prefixes, held) in enumerate(drawn, 1):
             learned = []
             for name, parts in prefixes:
-                on_step(name + f", draw {number} of {len(drawn)}" * (len(drawn) > 1))
+                on_step(f"learning from {name}" + f", draw {number} of {len(drawn)}" * (len(drawn) > 1))
                 learned.append((name, *_learn(place / "run", facts, parts, config, resources, stop)))
                 meter.advance(sum(part.rows for part in parts))
             compared.append(tuple(_compare(learned, held)))
     means = tuple(_mean(same) for same in zip(*compared, strict=True))
     return Convergence(by, held_out, means, tuple(compared))
+
+
+def _took(run: Run, times: int) -> str:
+    """How long so many trainings of a run take, if one was the last thing that it did."""
+    stages = run.read_status()["stage_seconds"] if run.status_file.exists() else {}
+    seconds = sum(took for stage, took in stages.items() if stage in ("preparing", "words", "learning", "writing"))
+    return clock(times * seconds) if "learning" in stages else f"as long as learning {times} times from all of RUN"
 
 
 def _mean(steps: Sequence[Step]) -> Step:
@@ -320,14 +330,15 @@ def print_convergence(found: Convergence, out: TextIO) -> None:
     heads = ("prefix", *_COLUMNS)
     rows = [(step.what, *(_shown(step, name, how) for name, how in _COLUMNS.values())) for step in found.steps]
     print_columns([heads, *rows], 1, out)
-    out.write(f"\nbytes/token on: {found.held_out}\n")
+    notes = ["", f"bytes/token on: {found.held_out}"]
     if len(found.draws) > 1:
-        out.write(f"Means of {len(found.draws)} draws; ±: half of what differs between them.\n")
+        notes.append(f"Means of {len(found.draws)} draws; ±: half of what differs between them.")
     if found.by == "share":
-        out.write(
-            "Chunks were drawn, not documents, which differ more from each other: --by documents is more accurate.\n"
+        notes.append(
+            "Chunks were drawn, not documents, which differ more from each other: --by documents is more accurate."
         )
     if found.enough is None:
-        out.write(f"Only the whole is within {ENOUGH:.1%} of its own bytes/token: more text still matters.\n")
+        notes.append(f"Only the whole is within {ENOUGH:.1%} of its own bytes/token: more text still matters.")
     else:
-        out.write(f"From {found.enough} on, bytes/token stays within {ENOUGH:.1%} of what all of it gives.\n")
+        notes.append(f"From {found.enough} on, bytes/token stays within {ENOUGH:.1%} of what all of it gives.")
+    out.write(wrapped("\n".join(notes), columns_of(out)) + "\n")

@@ -64,19 +64,16 @@ def choose_stops(log: EventLog, also: int = 0) -> list[tuple[int, int]]:
 
 
 def growth(
-    log: EventLog, uses_of: Callable[[Tokenizer], Uses], meter: Meter, also: int = 0
+    log: EventLog, stops: Sequence[tuple[int, int]], uses_of: Callable[[Tokenizer], Uses]
 ) -> tuple[list[GrowthFacts], Int64]:
     """What the page draws of every stop, and the uses of each id at the last one; `uses_of` counts what a tokenizer
-    makes of the text. `meter` advances by the stops. `also`: a size to stop at."""
-    stops = choose_stops(log, also)
-    meter.begin("measuring", len(stops), "sizes")
+    makes of the text."""
     found = []
     for events, _ in stops:  # a tokenizer each: one at a time, for the memory
         tokenizer = Tokenizer(EventLog(log.header, log.events[:events]))
         uses = uses_of(tokenizer)
         measured = measure(uses, Tokens.of({len(uses.n) - 1: b""}, tokenizer.n_vocab))  # what they hold is not asked
         found.append({name: measured[name] for name in GROWTH})
-        meter.advance(1)
     return found, uses.n
 
 
@@ -87,12 +84,16 @@ def refuse_reading_nothing(texts: Sequence[str], how: SourceOptions) -> None:
 
 
 def measuring_on(
-    run: Run | None, log: EventLog, texts: Sequence[str], how: SourceOptions, resources: Resources, meter: Meter | None
-) -> tuple[Callable[[Tokenizer], Uses], str]:
+    run: Run | None, log: EventLog, texts: Sequence[str], how: SourceOptions, resources: Resources,
+    meter: Meter | None, times: int,
+) -> tuple[Callable[[Tokenizer], Uses], str]:  # fmt: skip
     """(what counts how often a tokenizer uses its ids, the name of what it counts in): texts; without any all chunks of
-    the run in which a log lies, or for superwords, which reach over chunks, the documents that it stores."""
+    the run in which a log lies, or for superwords, which reach over chunks, the documents that it stores. `meter` is
+    told how far `times` such measurements are."""
+    meter = meter or Meter("measuring")
     if texts:
         sources, _ = find_sources(list(texts), how)
+        meter.begin("measuring", times * sum(source.bytes for source in sources))
         named = ", ".join(harmless(os.path.basename(text) or text) for text in texts)  # no folder: a page is given away
         return lambda tokenizer: uses_in_texts(tokenizer, sources, resources, meter), named
     if run is None:
@@ -100,19 +101,23 @@ def measuring_on(
             "There is nothing to measure on, because the model is not in a RUN. Nothing was written. Give --text FILE."
         )
     if log.header.config.get("superwords", "none") != "none" or any(event.op is Op.SUPERMERGE for event in log.events):
-        documents, (taken, every) = stored_documents(run)
+        documents, (taken, every) = stored_documents(run, meter, times)
         named = ON_DOCUMENTS if taken == every else f"{taken:,} of {every:,} stretches of {ON_DOCUMENTS}"
-        return lambda tokenizer: uses_in_texts(tokenizer, [documents()], resources, meter), named
+        return lambda tokenizer: uses_in_texts(tokenizer, [documents()], resources), named
     at_once = range_bytes(resources) // 4  # replaying takes a multiple of what is read
-    return lambda tokenizer: uses_in_parts(tokenizer, list_parts(run), at_once), ON_CHUNKS
+    meter.begin("measuring", times * sum(part.rows for part in list_parts(run)), "chunks")
+    return lambda tokenizer: uses_in_parts(tokenizer, list_parts(run), at_once, meter), ON_CHUNKS
 
 
-def uses_in_parts(tokenizer: Tokenizer, parts: Sequence[Part], at_once: int) -> Uses:
+def uses_in_parts(tokenizer: Tokenizer, parts: Sequence[Part], at_once: int, meter: Meter | None = None) -> Uses:
     """Of the chunks of some parts; so many bytes of them are read at once. Not for models with superwords."""
-    total = no_uses(tokenizer)
+    total, meter = no_uses(tokenizer), meter or Meter("measuring")
+    end = meter.done + sum(part.rows for part in parts)
     for frame in merge_ranges(parts, at_once):
         total.bytes += int((frame["chunk"].str.len_bytes().cast(pl.Int64) * frame["n"]).sum())
         add_chunks(total, tokenizer.encoder, frame)
+        meter.advance(frame.height)
+    meter.done = end  # a chunk that is in several parts was seen once
     return total
 
 
@@ -126,19 +131,20 @@ def uses_in_texts(
     return total
 
 
-def stored_documents(run: Run) -> tuple[Callable[[], Source], tuple[int, int]]:
+def stored_documents(run: Run, meter: Meter, times: int) -> tuple[Callable[[], Source], tuple[int, int]]:
     """The documents that a run stores, to be read again and again; (stretches taken, all stretches): of a large corpus
     every second, third, ... stretch is taken, and a document ends where its stretch does."""
     parts = order_parts(run, list_parts(run))
     step = -(-sum(part.places for part in parts) // _MOST_PLACES) or 1
     taken = parts[::step]
+    meter.begin("measuring", times * sum(part.places for part in taken), "chunks")
     return (
-        lambda: Source("documents", "iterator", texts=_texts_of(run, taken, step > 1)),
+        lambda: Source("documents", "iterator", texts=_texts_of(run, taken, step > 1, meter)),
         (len(taken), len(parts)),
     )
 
 
-def _texts_of(run: Run, parts: Sequence[SequencePart], apart: bool) -> Iterator[str]:
+def _texts_of(run: Run, parts: Sequence[SequencePart], apart: bool, meter: Meter) -> Iterator[str]:
     """The texts of documents: their chunks put together. `apart`: no stretch goes on where the one before it ends."""
     read = reader_of_stretches(run.sequences, lambda chunks: np.array([*chunks.to_list(), ""], dtype=object))
     begun: list[str] = []
@@ -152,5 +158,6 @@ def _texts_of(run: Run, parts: Sequence[SequencePart], apart: bool) -> Iterator[
             yield "".join([*begun, *chunks[ids[at:end]]])
             begun, at = [], end + 1
         begun += chunks[ids[at:]].tolist()
+        meter.advance(part.places)
     if begun:
         yield "".join(begun)

@@ -9,6 +9,7 @@ from typing import Any, TextIO
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.inspect.columns import print_columns, write_rows
 from streambpe.plurals import counted
+from streambpe.terminal import columns_of, wrapped
 from streambpe.text.shown import harmless, shown
 
 _NAMES = ("token", "bytes", "difference", "id_here", "id_there")  # of the columns of a difference
@@ -45,10 +46,11 @@ def print_difference(found: Difference, form: str, out: TextIO) -> None:
         return
     of_kind = {kind: [row for row in found.differences if row["difference"] == kind] for kind in _KINDS}
     only_here, only_there, other_ids = (len(rows) for rows in of_kind.values())
-    out.write(
+    about = (
         f"{counted(found.same, 'token')} with the same id, {other_ids:,} with another, "
-        f"{only_here:,} only in {harmless(found.here)}, {only_there:,} only in {harmless(found.there)}\n"
+        f"{only_here:,} only in {harmless(found.here)}, {only_there:,} only in {harmless(found.there)}"
     )
+    out.write(wrapped(about, columns_of(out)) + "\n")
     for kind, rows in of_kind.items():
         if not rows:
             continue

@@ -47,6 +47,7 @@ _BYTES_A_BYTE = 60  # peak memory for each byte of a block
 _MOST_BLOCK = 16 << 20
 _LEAST_BLOCK = 256 << 10
 ALL = "all"  # the row of all sources together
+_OTHER_SCRIPT = 1.25  # times the bytes per character of another text: it is in another script
 NO_GROUP = "(no group)"
 
 
@@ -56,6 +57,7 @@ class Evaluation(msgspec.Struct, frozen=True):
     model: str
     source: str  # the source's path, the group, or ALL
     values: dict[str, float | None]  # by the names in MEASURES
+    width: float = 1.0  # bytes per character
 
 
 def evaluate(
@@ -120,7 +122,7 @@ def evaluate(
             for what, uses in sorted(alone.items()) if by == "group" else alone.items():
                 values = measure(uses, tokens)
                 values["parity"] = int(uses.n.sum()) / beside if beside else None
-                results.append(Evaluation(name, what, values))
+                results.append(Evaluation(name, what, values, uses.bytes / (uses.characters or 1)))
         values = measure(total, tokens)
         if by:
             parts = [(int(uses.n.sum()), uses.bytes) for what, uses in alone.items() if what != NO_GROUP and uses.bytes]
@@ -232,7 +234,15 @@ def parity_told(found: Sequence[Evaluation], by: str) -> str:
     """What parity compares, and whether these texts can say the same."""
     n = sorted({one.values["documents"] or 0 for one in found if one.source not in (ALL, NO_GROUP)})
     told = f"parity and gini/n are for texts that say the same (parity: tokens compared with those of the first {by})"
-    return f"{told}; these do not: they have {n[0]:,} to {n[-1]:,} documents." if len(n) > 1 else f"{told}."
+    told += f"; these do not: they have {n[0]:,} to {n[-1]:,} documents." if len(n) > 1 else "."
+    widths = [one.width for one in found if one.source not in (ALL, NO_GROUP) and one.values["bytes"]]
+    if widths and max(widths) > _OTHER_SCRIPT * min(widths):
+        told += (
+            f"\nbytes/token and gini mislead here: the characters of one {by} have {min(widths):.1f} bytes, those of "
+            f"another {max(widths):.1f}, so equal bytes are not equal text. Compare parity; to balance such languages, "
+            f"train with --balance-text."
+        )
+    return told
 
 
 def _cell(name: str, value: float | None) -> str:

@@ -2,9 +2,9 @@
 
 A text:   one row per step; in each chunk the events that applied, in order, then the supermerges.
 
-    chunk    step  event  did                   n     tokens
-    " cats"  0                                        " " c a t s
-    " cats"  1     12     merge "a" "t"         812   " " c at s
+    step  event  did            n    tokens
+    0            " cats"             " " "c" "a" "t" "s"
+    1     12     merge "a" "t"  812  " " "c" "at" "s"
 
 A token:  the events that made it from base symbols, in order, each with its count; and when it was deleted.
 """
@@ -23,6 +23,8 @@ from streambpe.errors import UsageError
 from streambpe.inspect.columns import print_columns
 from streambpe.model.eventlog import Event, Op
 from streambpe.model.replay import merge, split
+from streambpe.plurals import counted
+from streambpe.terminal import columns_of, wrapped
 from streambpe.text.shown import shown
 
 Row = dict[str, Any]  # of a table whose columns depend on what is explained; printed and put into JSON as it is
@@ -112,7 +114,9 @@ def explain_text(encoder: Encoder, text: str) -> Explanation:
     joined, more = _joined(encoder, ended, stops)
     rows += more
     ids = encoder.named(joined)
-    return Explanation(f"{quoted(text.encode())}: {len(chunks)} chunks, {len(ids)} tokens, ids {ids}", rows)
+    return Explanation(
+        f"{quoted(text.encode())}: {counted(len(chunks), 'chunk')}, {counted(len(ids), 'token')}, ids {ids}", rows
+    )
 
 
 def _next_event(encoder: Encoder, sequence: Sequence[int], last: int) -> int | None:
@@ -213,12 +217,20 @@ def _event_row(encoder: Encoder, index: int) -> Row:
 
 def print_explanation(found: Explanation, out: TextIO) -> None:
     """Print it as plain text, in columns as wide as they need to be."""
-    out.write(found.about + "\n")
+    out.write(wrapped(found.about, columns_of(out)) + "\n")
     if found.rows:
-        names = list(found.rows[0])
-        print_columns([names, *([_cell(row[name]) for name in names] for row in found.rows)], len(names), out)
+        names = [name for name in found.rows[0] if name != "chunk"]
+        rows = [_step_of_chunk(row) if "chunk" in row else row for row in found.rows]
+        print_columns([names, *([_cell(row[name]) for name in names] for row in rows)], len(names), out)
     for note in found.notes:
-        out.write(note + "\n")
+        out.write(wrapped(note, columns_of(out)) + "\n")
+
+
+def _step_of_chunk(row: Row) -> Row:
+    """The row with its chunk where it says what is done, if it is the first of the chunk."""
+    if row["step"]:
+        return {**row, "did": row["did"] + " (across chunks)" * (row["chunk"] == "(across chunks)")}
+    return {**row, "did": row["chunk"] + ", a stop word" * (row["did"] == "stop word")}
 
 
 def _cell(value: Any) -> str:

@@ -96,7 +96,7 @@ def extend_report(
         config = {**log.header.config, "pattern": first_pattern, "gaps": "keep"}
         old = EventLog(replace(log.header, config=config), old.events)
     run = run_of(model)
-    uses_of, _ = measuring_on(Run.open(run) if run else None, log, texts, how, resources, meter)
+    uses_of, _ = measuring_on(Run.open(run) if run else None, log, texts, how, resources, meter, 2)
     before, after = (uses_of(Tokenizer(one)) for one in (old, log))
     new = _new_ids(log, after.n)
     made = Extended(Model(log).n_vocab, Model(old).n_vocab, after.bytes_per_token, before.bytes_per_token, new)

@@ -54,6 +54,7 @@ class Uses(msgspec.Struct):
     n: Int64 = msgspec.field(default_factory=lambda: np.zeros(1, np.int64))  # by model id; nothing yet: one for all
     documents: int = 0
     bytes: int = 0
+    characters: int = 0
     words: int = 0
     chunks: int = 0
     single_chunks: int = 0  # those of the chunks that are one token before superwords
@@ -71,6 +72,7 @@ class Uses(msgspec.Struct):
         self.documents += ends
         self.bytes += len(text) - ends
         characters = text.replace(b"\xff", b"\n").decode()
+        self.characters += len(characters) - ends
         for start in range(0, len(characters), _SLICE):
             part = characters[start : start + _SLICE]
             self.words += len(part.split()) - (self.in_word and not part[0].isspace())
@@ -78,7 +80,7 @@ class Uses(msgspec.Struct):
 
     def __iadd__(self, other: Uses) -> Uses:
         self.n = self.n + other.n
-        for name in ("documents", "bytes", "words", "chunks", "single_chunks"):
+        for name in ("documents", "bytes", "characters", "words", "chunks", "single_chunks"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         return self
 

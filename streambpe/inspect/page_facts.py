@@ -15,7 +15,7 @@ import duckdb
 from streambpe.count_config import SourceOptions
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import RunError, typed
-from streambpe.inspect.curves import ON_CHUNKS, GrowthFacts, growth, measuring_on
+from streambpe.inspect.curves import ON_CHUNKS, GrowthFacts, choose_stops, growth, measuring_on
 from streambpe.inspect.page_vocabulary import VocabularyFacts, vocabulary_of
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.model.eventlog import EventLog, Op, read_event_log
@@ -119,13 +119,16 @@ def gather(
     refuse_other_log(log_path(run, name))
     log = read_event_log(log_path(run, name))
     rival = read_model(other) if other is not None else None
-    uses_of, facts["measured_on"] = measuring_on(run, log, texts, how, resources, None)
-    facts["growth"], uses = growth(log, uses_of, meter, Tokenizer(rival).n_vocab if rival else 0)
+    stops = choose_stops(log, Tokenizer(rival).n_vocab if rival else 0)
+    rivals_stops = choose_stops(rival, Tokenizer(log).n_vocab) if rival else []
+    times = len(stops) + len(rivals_stops)
+    uses_of, facts["measured_on"] = measuring_on(run, log, texts, how, resources, meter, times)
+    facts["growth"], uses = growth(log, stops, uses_of)
     facts["vocabulary"] = vocabulary_of(rows, log, uses)
     if rival and other is not None:
         facts["beside"] = compared = _beside(log, rival, harmless(Path(other).name))
         if facts["measured_on"] != ON_CHUNKS or _splitting(log) == _splitting(rival):
-            compared["growth"], _ = growth(rival, uses_of, meter, Tokenizer(log).n_vocab)
+            compared["growth"], _ = growth(rival, rivals_stops, uses_of)
     return facts
 
 

@@ -14,13 +14,14 @@ from __future__ import annotations
 import itertools
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, Unpack
 
-import mmh3
 import polars as pl
+import psutil
 
 from streambpe.arguments import config_of, split_arguments
 from streambpe.config import TrainConfig
@@ -45,6 +46,7 @@ from streambpe.sources.find import find_sources
 from streambpe.sources.samples import sampled
 from streambpe.sources.source import Source
 from streambpe.system import available_memory
+from streambpe.terminal import columns_of, wrapped
 from streambpe.text.chunker import ChunkCounts, Chunker
 from streambpe.text.patterns import Pattern
 from streambpe.train.counting.spread import count_runner, needs_of
@@ -56,7 +58,10 @@ if TYPE_CHECKING:
     from streambpe.keywords import TrainKeywords
 
 REHEARSE_BYTES = 32 * 10**6
+_PROBE_BYTES = 1 << 20  # that are counted to see how fast this machine is
+_WORDS, _SUPERWORDS = 0.5, 5.0  # times as long as reading and counting a sample, at least, training takes
 _MOST_FOLLOWED = 1 << 20  # chunks whose growth is followed
+_LEAST_UNITED = 1 << 18  # rows of windows that are added up at once
 
 
 @dataclass(frozen=True)
@@ -90,12 +95,17 @@ def plan(
     like: str = "hf",
     counting: Counting | Mapping[str, Any] | None = None,
     resources: Resources | None = None,
-    rehearse_bytes: int = REHEARSE_BYTES,
+    rehearse_bytes: int | None = REHEARSE_BYTES,
     stop: threading.Event | None = None,
     meter: Meter | None = None,
+    tell: Callable[[str], None] = lambda sentence: None,
     **given: Unpack[TrainKeywords],
 ) -> Plan:
-    """Forecast a training of these sources; writes only to a temporary folder. `meter` is told how far it is."""
+    """Forecast a training of these sources; writes only to a temporary folder.
+
+    `rehearse_bytes`: how much to train on; None: as much as takes a third of the training's time, at most. `meter` is
+    told how far it is, and `tell` beforehand how long it will take.
+    """
     learning, asked, resources = split_arguments(given, counting, resources, "plan", PLANNING_OPTIONS)
     config = config_of(learning, config, like)
     stop, meter = stop or threading.Event(), meter or Meter("sampling")
@@ -109,8 +119,16 @@ def plan(
     source_bytes = sum(source.bytes for source in found)
     with tempfile.TemporaryDirectory(prefix="streambpe-plan-", dir=resources.temp_dir) as place:
         resources = replace(resources, temp_dir=None)  # then files are spilled into the run, which is measured
-        sample, run = Path(place) / "sample", Path(place) / "run"
+        sample, run, probe = (Path(place) / name for name in ("sample", "run", "probe"))
         sample.mkdir()
+        probe.mkdir()
+        for _ in range(2):  # the first time, much is loaded
+            began = time.monotonic()
+            grow(found, _PROBE_BYTES, pattern, options, config, probe, Meter("sampling"))
+        pace = MachinePace(time.monotonic() - began, min(_PROBE_BYTES, source_bytes), config, resources)
+        if rehearse_bytes is None:
+            rehearse_bytes = pace.affordable(source_bytes)
+        tell(f"planning takes about {clock(pace.plan_seconds(min(rehearse_bytes, source_bytes)))}")
         meter.total = min(rehearse_bytes, source_bytes)
         files, grown = grow(found, rehearse_bytes, pattern, options, config, sample, meter)
         release_memory()  # the rehearsal takes --memory beside what this process keeps
@@ -153,7 +171,37 @@ def plan(
     )
 
 
-def _refuse_options(how: Counting, config: TrainConfig, resources: Resources, rehearse_bytes: int) -> None:
+class QuickerToTrain(UsageError):
+    """A plan would take more than a third of what it plans for."""
+
+    exit_code = 0  # it is an answer
+
+
+class MachinePace:
+    """How fast this machine is at these sources, by what it took to start and to count a little of them."""
+
+    def __init__(self, seconds: float, of_bytes: int, config: TrainConfig, resources: Resources) -> None:
+        self._start = time.time() - psutil.Process().create_time() - seconds
+        self._byte = seconds / max(of_bytes, 1)
+        self._trained = self._byte * (_WORDS if config.superwords == "none" else _SUPERWORDS) / resources.threads
+
+    def plan_seconds(self, size: int) -> float:
+        """What reading and rehearsing so many bytes takes."""
+        return self._start + size * (self._byte + self._trained)
+
+    def affordable(self, source_bytes: int) -> int:
+        """How much to rehearse, so that it takes a third of the training at most; an error if there is no time."""
+        training = self._start + source_bytes * self._trained
+        size = int((training / 3 - 2 * self._start) / (self._byte + self._trained))
+        if size < _PROBE_BYTES:
+            raise QuickerToTrain(
+                "Training on these sources takes less than three times as long as a plan of it. Nothing was planned. "
+                "Train, or plan all the same with --rehearse 32MB."
+            )
+        return min(size, REHEARSE_BYTES)
+
+
+def _refuse_options(how: Counting, config: TrainConfig, resources: Resources, rehearse_bytes: int | None) -> None:
     groups = {
         "--group": how.groups, "--group-by": how.group_by, "--weight": config.weights, "--balance": config.balance
     }  # fmt: skip
@@ -168,7 +216,7 @@ def _refuse_options(how: Counting, config: TrainConfig, resources: Resources, re
         raise UsageError("--counts: plan reads parts of texts, and cannot read a part of a table of counts.")
     if how.stdin_name != "-":
         raise UsageError("--stdin-name: plan does not read standard input. Leave it out.")
-    if rehearse_bytes < 1:
+    if rehearse_bytes is not None and rehearse_bytes < 1:
         raise UsageError("--rehearse 0: there is nothing to learn from. The default, 32MB, suits most corpora.")
     if resources.temp_dir is not None and not resources.temp_dir.is_dir():
         raise UsageError(f"--temp-dir {resources.temp_dir} is no folder.")
@@ -267,19 +315,24 @@ class Subsets:
     def __init__(self) -> None:
         self.rows = self.counted_bytes = 0  # distinct chunks in each window, and the memory that counting them took
         self._windows = self._zeros = 0
-        self._chunks = pl.DataFrame(schema={"subset": pl.Int64, "hash": pl.Int64, "n": pl.Int64, "length": pl.Int64})
+        self._chunks = pl.DataFrame(schema={"subset": pl.Int64, "hash": pl.UInt64, "n": pl.Int64, "length": pl.Int64})
+        self._waiting: list[pl.DataFrame] = []  # windows that are not in it yet
 
     def add(self, counts: ChunkCounts) -> None:
         """Add the chunks of the next window."""
         self.counted_bytes += counts.held
         chunks = counts.take()
         self.rows += len(chunks)
-        data = chunks.data.tobytes()
-        hashes = [mmh3.hash64(data[start:stop])[0] for start, stop in itertools.pairwise(chunks.offsets.tolist())]
+        hashes = chunks.frame()["chunk"].hash()
         columns = {"subset": self._windows % SUBSETS, "hash": hashes, "n": chunks.n, "length": chunks.lengths}
         self._windows += 1
-        window = pl.DataFrame(columns, schema=self._chunks.schema)
-        self._chunks = _united(pl.concat([self._chunks, self._thinned(window)]))
+        self._waiting.append(self._thinned(pl.DataFrame(columns, schema=self._chunks.schema)))
+        if sum(map(len, self._waiting)) > max(_LEAST_UNITED, len(self._chunks)):
+            self._unite()
+
+    def _unite(self) -> None:
+        self._chunks = _united(pl.concat([self._chunks, *map(self._thinned, self._waiting)]))
+        self._waiting.clear()
         while len(self._chunks) > _MOST_FOLLOWED:
             self._zeros += 1
             self._chunks = self._thinned(self._chunks)
@@ -290,6 +343,7 @@ class Subsets:
 
     def growth(self, freq_cutoff: int) -> tuple[Growth, Growth]:
         """Of the distinct chunks, and of the places of those that count enough."""
+        self._unite()
         chunks, parts, levels = self._chunks, SUBSETS, []
         while parts:
             words = chunks.filter(pl.col("n") >= freq_cutoff, pl.col("length") > 1)["length"]
@@ -324,14 +378,12 @@ def print_plan(made: Plan, out: TextIO) -> None:
         ("suits", f"--memory {_flag(made.memory_suits_bytes)}: the least for learning entirely in memory "
                   f"({_flag(SMALLEST_MEMORY_BYTES)} works, more slowly)"),
     ]  # fmt: skip
-    for name, text in rows:
-        out.write(f"{name:8}{text}\n")
     if made.processes:
         on = f" on {counted(made.nodes, 'node')} of Ray" * bool(made.nodes)
         many = counted(made.processes, "process", "processes")
-        out.write(f"workers {many}{on} will count, each its own part of the sources\n")
-    for note in made.notes:
-        out.write(f"note    {note}\n")
+        rows.append(("workers", f"{many}{on} will count, each its own part of the sources"))
+    for name, text in [*rows, *(("note", note) for note in made.notes)]:
+        out.write(wrapped(f"{name:8}{text}", columns_of(out), 8) + "\n")
 
 
 def _flag(size: int) -> str:

@@ -69,7 +69,7 @@ def prune(
         raise UsageError(f"-o and --map both name {output}. Nothing was written. Give the map a name of its own.")
     log = read_model(model)
     run = run_of(model)
-    uses_of, measured_on = measuring_on(Run.open(run) if run else None, log, texts, how, resources, meter)
+    uses_of, measured_on = measuring_on(Run.open(run) if run else None, log, texts, how, resources, meter, 2)
     before = uses_of(Tokenizer(log))
     if not before.bytes:
         raise UsageError(

@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, Unpack
 
@@ -16,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.arguments import split_limits
-from streambpe.errors import LimitError, QueryRefused, RunError, StreambpeError, UsageError
+from streambpe.errors import LimitError, QueryRefused, RunError, StreambpeError, UsageError, meant
 from streambpe.inspect.asked import judge, parse, returns_rows, spill_folder
 from streambpe.inspect.columns import refuse_equal_names, write_rows
 from streambpe.inspect.committed import Committed, look_up_committed
@@ -27,6 +25,7 @@ from streambpe.store.database import SCHEMA, VIEWS, list_trainings, open_store, 
 from streambpe.store.identity import refuse_earlier_tables
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import described, draw_query, file_damaged, run_query, run_sql, says_damaged
+from streambpe.terminal import wrapped
 
 if TYPE_CHECKING:
     import polars as pl
@@ -55,8 +54,7 @@ def print_names(form: str, out: TextIO, columns: int | None = None) -> None:
             out.write(f"{kind}s\n")
             for name, what, text in names:
                 if what == kind:
-                    line, indent = f"  {name:{width}}  {text}", " " * (width + 4)
-                    out.write((textwrap.fill(line, columns, subsequent_indent=indent) if columns else line) + "\n")
+                    out.write(wrapped(f"  {name:{width}}  {text}", columns, width + 2) + "\n")
         return
     write_rows(form, ["name", "kind", "one row is"], iter([names]), out)
 
@@ -167,11 +165,9 @@ def _asked(query: str, files: bool) -> list[duckdb.Statement]:
     except StreambpeError:
         if not query.isidentifier():
             raise
-        near = get_close_matches(query, names, 1)
-        meant = f" Did you mean `streambpe sql RUN {near[0]}`?" if near else ""
         raise UsageError(
-            f"There is no view or table {query}.{meant} `streambpe sql RUN --list` shows them; anything else must be "
-            "SQL, in quotes."
+            f"There is no view or table {query}.{meant(query, names)} `streambpe sql RUN --list` shows them; anything "
+            "else must be SQL, in quotes."
         ) from None
     judge(statements, files=files)
     return statements

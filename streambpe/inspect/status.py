@@ -38,7 +38,8 @@ def status_rows(status: RunStatus) -> dict[str, str]:
     """How a run is doing, by what a row is about: for `status`, `watch` and the live page."""
     amount = format_size if status["unit"] == "bytes" else lambda n: f"{n:,.0f}"
     total, limit, left = status["total"], status.get("memory_limit_bytes"), status.get("eta_range_seconds")
-    speed, took = f"{amount(status['per_second'])} a second", f"{clock(status['seconds'])} so far"
+    speed, seconds = f"{amount(status['per_second'])} a second", sum(status["stage_seconds"].values())
+    took = f"{clock(seconds)} {'in all' if status['state'] == 'done' else 'so far'}"
     memory = format_size(status["memory_bytes"]) + (f" of {format_size(limit)}" if limit else "")
     if status["state"] == "running":
         speed += f", {amount(status['recent_per_second'])} recently"

@@ -46,13 +46,17 @@ class View(msgspec.Struct):
 
     run: Run
     name: str | None
-    rates: deque[float] = msgspec.field(default_factory=lambda: deque(maxlen=_WIDTH))
+    stage: str = ""
+    rates: deque[float] = msgspec.field(default_factory=lambda: deque(maxlen=_WIDTH))  # of that stage
     latest: list[tuple[str, int]] = msgspec.field(default_factory=list)  # (token, count), the newest first
     _tables_seen: float = -_TABLES_SECONDS
 
     def look(self) -> RunStatus:
         """The status now; the tables every few seconds, and once more when the run has ended."""
         status = look_at(self.run)
+        if status["stage"] != self.stage:  # each has its own unit, and its own speed
+            self.stage = status["stage"]
+            self.rates.clear()
         if status["state"] == "running":
             self.rates.append(float(status.get("recent_per_second") or 0.0))
         if time.monotonic() - self._tables_seen >= _TABLES_SECONDS or status["state"] not in GOES_ON:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from streambpe.errors import SourceError
 from streambpe.sources.decode import digest_values
@@ -25,22 +25,27 @@ def digest_file(source: Source) -> str:
 
 
 def digest_stretches(
-    source: Source, stretches: Sequence[tuple[int, int]], pattern: Pattern
+    source: Source,
+    stretches: Sequence[tuple[int, int]],
+    pattern: Pattern,
+    on_read: Callable[[int], None] = lambda n: None,
 ) -> Iterator[tuple[int, int, str]]:
-    """(start, stop, digest) of stretches of a source, read again; those it no longer has are left out."""
+    """(start, stop, digest) of stretches of a source, read again; those it no longer has are left out.
+
+    `on_read` is told how many bytes of the file on disk were read."""
     if source.kind == "counts":
         whole = digest_file(source)  # its stretches are rows; it is read and committed whole
         yield from ((start, stop, whole) for start, stop in stretches)
         return
     if source.kind == "parquet":
-        reader = Reader(pattern, sys.maxsize, sys.maxsize)
+        reader = Reader(pattern, sys.maxsize, sys.maxsize, on_read=on_read)
         for start, stop in stretches:
             blocks = reader.blocks(source, [(0, start)] if start else [], stop)
             yield start, stop, digest_values(value for block in blocks for value in block.data)  # type: ignore[misc]
         return
-    stream, _ = open_bytes(source)
+    stream, place = open_bytes(source)
     with contextlib.closing(stream):
-        at = 0
+        at = told = 0
         for start, stop in stretches:
             digest = hashlib.sha256()
             while at < stop:
@@ -50,4 +55,6 @@ def digest_stretches(
                 if at >= start:
                     digest.update(data)
                 at += len(data)
+                on_read(place() - told)
+                told = place()
             yield start, stop, digest.hexdigest()

@@ -15,6 +15,20 @@ ALIASES = {
     "p50k_base": "r50k",
 }
 
+_TWO = (
+    "gpt4 is the pattern of minbpe and rustbpe, and cl100k that of tiktoken for GPT-4: they differ at the end of a "
+    "text."
+)
+
+
+def told_of(pattern: str) -> str | None:
+    """What is said of a name that stands for a preset, or that others have for another pattern."""
+    preset = canonical(pattern)
+    if pattern.lower() in ("gpt4", "gpt-4"):
+        return f"--pattern {pattern} is {preset}. {_TWO}" if preset != pattern else f"--pattern {_TWO}"
+    same = ", which finds the same chunks" * (preset == "gpt4")
+    return f"--pattern {pattern} is {preset}{same}." if preset != pattern else None
+
 
 def canonical(pattern: str) -> str:
     """The preset that a name stands for; any other pattern as it is."""

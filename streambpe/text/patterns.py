@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 
 import numpy as np
 import regex
 
-from streambpe.errors import PatternError, quoted
+from streambpe.errors import PatternError, meant, quoted
 from streambpe.resources import DOCUMENT_SECONDS
 from streambpe.text.aliases import ALIASES, canonical
 from streambpe.text.characters import CATEGORIES, code_point_class, unicode_version
@@ -176,11 +175,9 @@ def find_pattern(
 
 def _own_pattern(expression: str, gaps: str) -> Pattern:
     if regex.fullmatch(r"[A-Za-z][\w-]*", expression):
-        near = get_close_matches(expression.lower(), [*PRESETS, *ALIASES], 1)
-        meant = f" Is {near[0]} meant?" if near else ""
         raise PatternError(
-            f"There is no pattern named {quoted(expression)}.{meant} Known: {', '.join(PRESETS)}; or give a regular "
-            f"expression."
+            f"There is no pattern named {quoted(expression)}.{meant(expression.lower(), [*PRESETS, *ALIASES])} Known: "
+            f"{', '.join(PRESETS)}; or give a regular expression."
         )
     own = compiled(expression, f"The pattern {quoted(expression)}")
     if gaps == "refuse":

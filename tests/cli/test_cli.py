@@ -172,7 +172,7 @@ def test_version():
 def test_a_view_that_is_misspelt_is_told_with_the_one_that_is_meant(tmp_path):
     """One word that is no view or table is not called an error of syntax."""
     told = cli("sql", tmp_path, "vocabluary", expect=2).stderr
-    assert "There is no view or table vocabluary. Did you mean `streambpe sql RUN vocabulary`?" in told
+    assert "There is no view or table vocabluary. Is vocabulary meant?" in told
     assert "--list" in cli("sql", tmp_path, "zzzz", expect=2).stderr
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import regex
+from rich.cells import cell_len
 
 from streambpe import Tokenizer
 from streambpe.cli.help import GROUPS
@@ -39,18 +41,35 @@ def learned(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("terminal")
     (folder / "a.txt").write_text("the cat and the dog, the end of the day and the cat\n" * 40)
     cli("train", folder / "run", folder / "a.txt", "-s", "265", "--memory", "300MB")
-    cli("train", f"{folder}/run:small", "-s", "260", "--memory", "300MB")
+    cli("train", f"{folder}/run:small", "-s", "261", "--special", "<end>", "--memory", "300MB")
     return folder
 
 
+def widest(text: str) -> int:
+    """How many columns the longest line takes."""
+    return max(map(cell_len, text.splitlines()))
+
+
+def test_no_help_is_wider_than_a_terminal():
+    """Of any command, with all of its options."""
+    for name in EVERY_COMMAND:
+        assert widest(cli(name, "--help", terminal_width=80).stdout) <= 80
+        if name in ("count", "train", "plan", "converge"):
+            assert widest(cli(name, "--help", "all", terminal_width=80).stdout) <= 80
+
+
 def test_every_command_stands_in_one_group():
-    """In --help and in the docs, each with a whole sentence."""
+    """In --help, which fits a terminal of 80 x 24 with the next prompt, and in the docs; each with a whole sentence."""
     assert sorted(name for names in GROUPS.values() for name in names) == sorted(EVERY_COMMAND)
     shown = cli("--help", terminal_width=80).stdout
-    assert "..." not in shown.split("Learn:")[1]
+    assert shown.count("\n") < 24
+    assert widest(shown) <= 80
+    narrow = cli("--help", terminal_width=50).stdout.splitlines()
     for title, names in GROUPS.items():
-        section = shown.split(f"\n{title}:\n")[1].split("\n\n")[0]
-        assert re.findall(r"^  ([a-z-]+) ", section, re.M) == list(names)
+        at = narrow.index(title) + 1
+        assert [line.split()[0] for line in narrow[at : at + len(names)]] == list(names)
+        for name, (_, words) in names.items():
+            assert f"  {name:15}{words}" in shown
         assert f"| {title} | {', '.join(f'`{name}`' for name in names)} |" in CLI
     for command in EVERY_COMMAND.values():
         sentence = command.get_short_help_str(1000)
@@ -79,7 +98,8 @@ def test_other_names_of_presets(tmp_path):
     """A run keeps the preset's own name, so both names count into one run; a near miss is told what is meant."""
     (tmp_path / "a.txt").write_text("the cat")
     (tmp_path / "b.txt").write_text("the dog")
-    cli("count", tmp_path / "run", tmp_path / "a.txt", "--pattern", "o200k_base")
+    told = cli("count", tmp_path / "run", tmp_path / "a.txt", "--pattern", "o200k_base").stderr
+    assert told.startswith("--pattern o200k_base is gpt4o.\n")
     cli("count", tmp_path / "run", tmp_path / "b.txt", "--pattern", "gpt4o")
     (row,) = json.loads(cli("sql", tmp_path / "run", "FROM run WHERE key = 'config'", "--json").stdout)
     assert json.loads(row["value"])["pattern"] == "gpt4o"
@@ -89,6 +109,21 @@ def test_other_names_of_presets(tmp_path):
         assert re.search(rf"^\| `{preset}`.*\| .*`{name}`", patterns, re.M)
     with pytest.raises(PatternError, match="Is o200k_base meant"):
         find_pattern("o200k_bse")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("gpt4", "--pattern gpt4 is the pattern of minbpe and rustbpe, and cl100k that of tiktoken for GPT-4: they "),
+        ("gpt-4", "--pattern gpt-4 is cl100k. gpt4 is the pattern of minbpe and rustbpe, and cl100k that of tiktoken "),
+        ("llama3", "--pattern llama3 is gpt4, which finds the same chunks.\n"),
+        ("gpt2", ""),
+    ],
+)
+def test_names_that_could_mean_two_patterns(name, told, learned, tmp_path):
+    """Which one is meant is said before anything is counted."""
+    first = cli("count", tmp_path / "run", learned / "a.txt", "--pattern", name).stderr
+    assert first.startswith(told or f"{tmp_path}/run: ")
 
 
 def test_llama3_splits_as_gpt4():
@@ -192,7 +227,17 @@ WRONG = [
     (["count", "NEW", "b.jsonl:"], 2, "b.jsonl: has no field after its colon. Nothing was read. Write FILE:FIELD"),
     (["count", "NEW", "a.txt:text"], 1, "FILE:FIELD is for jsonl, csv and parquet, but a.txt is none of these."),
     (["count", "NEW", "a.txt", "--shard", "1/2"], 2, "there is 1 source, and shares are whole files"),
-    (["docs", "trainign"], 2, "Did you mean `streambpe docs training`?"),
+    (["trian"], 2, "There is no command trian. Is train meant? `streambpe --help` lists them."),
+    (["train"], 2, "RUN is missing. Nothing was done. `streambpe train --help all` explains the command."),
+    (["train", "NEW", "-s"], 2, "-s requires an argument. Nothing was done. `streambpe train --help` explains"),
+    (["train", "NEW", "--vocab-sise", "3"], 2, "There is no option --vocab-sise. Is --vocab-size meant?"),
+    (["train", "NEW", "--no-balanse"], 2, "There is no option --no-balanse. Is --no-balance meant?"),
+    (["train", "NEW", "--eot", "x"], 2, "There is no option --eot. Is --special meant?"),
+    (["train", "NEW", "--like", "tokenizers"], 2, "script, batch, picky. Is hf meant? Nothing was done."),
+    (["converge", "RUN", "--by", "docs"], 2, "--by: docs is none of documents, share. Is documents meant?"),
+    (["explain", "RUN", "a", "b"], 2, "Got unexpected extra argument (b). Nothing was done."),
+    (["encode", "run:small", "a.txt", "--eot", "<endd>", "-o", "e.npy"], 2, "it has <end>. Is <end> meant?"),
+    (["docs", "trainign"], 2, "There is no page trainign. Is training meant?"),
 ]
 
 
@@ -251,3 +296,43 @@ def test_numbers_with_what_they_count():
     """One is one."""
     assert [counted(0, "id"), counted(1, "id"), counted(1000, "id")] == ["0 ids", "1 id", "1,000 ids"]
     assert [counted(1, "pass", "passes"), counted(2, "pass", "passes")] == ["1 pass", "2 passes"]
+
+
+LOOKS = [
+    ["status", "RUN"], ["watch", "RUN", "--once"], ["explain", "RUN", "the dog and the cat of the day went away again"],
+    ["evaluate", "RUN", "RUN:small", "--text", "a.txt", "--text", "b.jsonl", "--by", "source"],
+    ["diff", "RUN", "RUN:small"], ["sql", "RUN", "--list"], ["sql", "RUN", "FROM events"], ["docs"], ["docs", "jobs"],
+    ["plan", "a.txt", "--rehearse", "1MB"], ["check", "RUN"], ["train", "NEW", "--like", "rustbp"], ["--help"],
+    ["extend-report", "RUN"], ["sql", "RUN", "SELECT no_such_column FROM vocabulary"], ["converge", "RUN"],
+    ["export", "RUN", "--to", "gguf", "-o", "wide.gguf"], ["train", "RUN", "-s", "265"],
+]  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="no pseudo-terminals there")
+@pytest.mark.parametrize("words", LOOKS, ids=" ".join)
+def test_no_line_is_wider_than_a_terminal_of_80_columns(words, learned):
+    """Of what commands print, on stdout and on stderr."""
+    import termios
+
+    (learned / "b.jsonl").write_text('{"text": "the cat"}\n')
+    places = {"RUN": "run", "RUN:small": "run:small", "NEW": "new"}
+    command = [places.get(word, word) for word in words]
+    code = "from streambpe.cli.main import main; main(prog_name='streambpe')"
+    ours, theirs = os.openpty()
+    termios.tcsetwinsize(theirs, (24, 80))
+    environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *command], stdin=theirs, stdout=theirs, stderr=theirs, cwd=learned,
+        env={**environment, "TERM": "xterm", "PYTHONPATH": str(ROOT)},
+    ):  # fmt: skip
+        os.close(theirs)
+        seen = b""
+        with contextlib.suppress(OSError):  # what the system says at the end
+            while piece := os.read(ours, 1 << 16):
+                seen += piece
+    os.close(ours)
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode()).replace("\r\n", "\n").replace("\r", "\n")
+    assert shown.strip()
+    assert "Traceback" not in shown
+    assert widest(shown) <= 80

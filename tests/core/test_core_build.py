@@ -105,6 +105,14 @@ def test_a_build_that_fails_says_what_the_compiler_said(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_compiler_that_is_not_there_is_one_sentence(tmp_path, monkeypatch):
+    """Without a traceback, with what to do."""
+    hook = load_hook()
+    monkeypatch.setenv("CC", "/nonexistent")
+    with pytest.raises(SystemExit, match=r"^The C compiler /nonexistent cannot be started .* unset CC, .*\.$"):
+        hook.build(hook.compiler(), tmp_path / "_core.so")
+
+
 def test_a_wheel_of_one_architecture_was_tagged_for_two(monkeypatch):
     """A Python for two builds for the machine's; and a packager's flags are heeded."""
     hook = load_hook()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import json
 import random
 from base64 import b64encode
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -20,6 +22,7 @@ from streambpe.cli.main import main
 from streambpe.encode.formats.export import FORMATS, Comparison, _reader, cut_log, export, import_file
 from streambpe.encode.formats.flat import merged_by_rank, portable, whole_runs
 from streambpe.encode.formats.hf import last_merge, tokenizer_json
+from streambpe.encode.formats.tiktoken_ranks import snippet_of
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import EventLogError, ModelError, UsageError
 from streambpe.model.alphabet import bytes_alphabet
@@ -167,6 +170,7 @@ def test_gguf_reads_back_or_is_refused(tmp_path):
     gguf = pytest.importorskip("gguf")
     [result] = export(trained("plain"), "gguf", tmp_path / "v.gguf")
     assert "not run in llama.cpp" in "\n".join(result.lost)
+    assert "chat template: none is written." in "\n".join(result.lost)
     has_end = "<|endoftext|>" in Tokenizer(trained("plain")).special_tokens_set
     assert ("takes id 11" in "\n".join(result.lost)) != has_end
     fields = gguf.GGUFReader(tmp_path / "v.gguf").fields
@@ -244,16 +248,16 @@ def test_examples_are_told_once_each():
     assert comparison.spans_lost == 6
 
 
-def test_tiktoken_file_makes_an_encoding(tmp_path):
-    """The Python file beside the ranks runs as it says itself, with every special token of the model."""
-    import runpy
-
+def test_tiktoken_file_makes_an_encoding(tmp_path, monkeypatch):
+    """The Python file beside the ranks is imported as it says itself, with every special token of the model."""
     header = trained("plain").header
     specials = (*header.specials[:-1], Special("<😀>", header.specials[-1].id))
     export(EventLog(replace(header, specials=specials), trained("plain").events), "tiktoken", tmp_path / "en.tiktoken")
-    found = runpy.run_path(str(tmp_path / "en.tiktoken.py"))
-    assert 'runpy.run_path(THIS_FILE)["encoding"]' in found["__doc__"]
-    encoding = found["encoding"]
+    monkeypatch.syspath_prepend(tmp_path)
+    found = importlib.import_module("en_tiktoken")
+    assert "`from en_tiktoken import encoding`" in found.__doc__
+    encoding = found.encoding
+    assert snippet_of(Path("2x.ranks")) == Path("_2x_ranks.py")
     assert encoding.encode_ordinary(TEXT) == Tokenizer(trained("plain")).encode_ordinary(TEXT)
     assert encoding.special_tokens_set == {special.text for special in specials}
 

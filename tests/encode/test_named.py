@@ -48,19 +48,20 @@ def test_hf_from_a_folder_and_from_the_cache(model, tmp_path, monkeypatch):
     cli("import", "hf:some/model", "-o", tmp_path / "theirs.jsonl")
     assert Tokenizer(tmp_path / "theirs.jsonl").get_vocab() == Tokenizer(model / "run").get_vocab()
     assert "hf download no/such tokenizer.json" in cli("import", "hf:no/such", "-o", tmp_path / "x", expect=1).stderr
+    assert "Is hf:some/model meant?" in cli("import", "hf:some-model", "-o", tmp_path / "x", expect=1).stderr
 
 
 def test_an_encoding_of_tiktoken(model, monkeypatch):
     """Its ranks and its pattern; an unknown one is one message."""
     tiktoken = pytest.importorskip("tiktoken")
-    encoding = runpy.run_path(str(model / "x.tiktoken.py"))["encoding"]
+    encoding = runpy.run_path(str(model / "x_tiktoken.py"))["encoding"]
     monkeypatch.setattr(tiktoken, "get_encoding", {"ours": encoding}.__getitem__)
     mine, theirs = bytes_per_token("tiktoken:ours", model)
     assert mine == theirs
     text = natural_text(9, 5_000)
     assert Tokenizer(import_file("tiktoken:ours")).encode(text) == encoding.encode(text)
-    with pytest.raises(ModelError, match="tiktoken:none"):
-        import_file("tiktoken:none")
+    with pytest.raises(ModelError, match=r"^tiktoken:o200k: .*\. Is tiktoken:o200k_base meant\?$"):
+        import_file("tiktoken:o200k")
 
 
 def test_tiktoken_is_never_made_to_download(tmp_path, monkeypatch):

@@ -84,7 +84,7 @@ def test_killed_and_resumed_on_another_system(here, tmp_path, system):
     assert cli_process("decode", run, tmp_path / "ids.npy", env=env).stdout
     cli_process("report", run, "-o", tmp_path / "page.html", env=env)
     cli_process("converge", run, "--by", "share", "--vocab-size", 400, env=env)
-    assert "memory" in cli_process("plan", SAMPLE, "--vocab-size", 400, env=env).stdout
+    assert "memory" in cli_process("plan", SAMPLE, "--vocab-size", 400, "--rehearse", "1MB", env=env).stdout
 
 
 @pytest.mark.parametrize("system", [MACOS, WINDOWS])

@@ -13,6 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
+import streambpe
+from streambpe.inspect.page import report
 from streambpe.progress import Meter, progress_line
 from streambpe.train import commands
 from tests.runs import EVERY_COMMAND, cli, text_run
@@ -36,8 +38,36 @@ def test_a_line_fits_and_cuts_nothing(status, width):
     if status["total"] and width >= 79:
         amount = "118,224 of 131,072 tokens  0:40 to 1:10 left" if status is TOKENS else "1.0 GB of 3.0 GB"
         assert amount in line
-        assert len(re.findall("[━─]", line)) >= 10
-        assert "912.3 MB" in line
+        assert len(re.findall("[━─]", line)) >= 7
+        assert "RAM 912.3 MB" in line
+
+
+class Noted(Meter):
+    """A meter that keeps how far each stage was."""
+
+    def advance(self, n: int) -> None:
+        super().advance(n)
+        self.__dict__.setdefault("told", []).append((self.stage, self.done, self.total))
+
+
+def test_the_bars_of_check_and_report_move(tmp_path):
+    """Through every file that is read again, and every size that is measured; at the end of each all is done."""
+    text = tmp_path / "a.txt"
+    text.write_text(natural_text(5, 3_000_000), encoding="utf-8")
+    cli("train", tmp_path / "run", text, "-s", "500", "--memory", "300MB", "--sequences")
+    size = text.stat().st_size
+    looks = {
+        "reading sources": lambda meter: streambpe.check(tmp_path / "run", rehash_sources=True, meter=meter),
+        "measuring": lambda meter: report(tmp_path / "run", tmp_path / "a.html", meter=meter),
+        "measuring ": lambda meter: report(tmp_path / "run", tmp_path / "b.html", texts=[str(text)], meter=meter),
+    }
+    for stage, look in looks.items():
+        look(meter := Noted("before"))
+        done = [now for name, now, _ in meter.told if name == stage.strip()]
+        total = meter.told[-1][2]
+        assert len({now for now in done if now < total}) > 1
+        assert (meter.done, done) == (total, sorted(done))
+        assert total == {"reading sources": size}.get(stage, total)
 
 
 def test_an_estimate_is_told_when_it_means_something(monkeypatch):
@@ -110,7 +140,7 @@ COMMANDS = {
     "evaluate": ["evaluate", "MODEL", "--text", "TEXT"],
     "report": ["report", "MODEL", "-o", "OUT.html"],
     "check": ["check", "MODEL"],
-    "plan": ["plan", "TEXT", "-s", "300"],
+    "plan": ["plan", "TEXT", "-s", "300", "--rehearse", "32MB"],
     "export": ["export", "MODEL", "--to", "tiktoken", "-o", "OUT.tiktoken"],
 }
 

@@ -216,6 +216,18 @@ def test_parity_was_printed_for_texts_that_do_not_say_the_same_without_a_word(tm
     assert "parity" not in cli("evaluate", model, "--text", tmp_path / "en.txt").stderr
 
 
+def test_bytes_of_other_scripts_are_no_measure_beside_each_other(tmp_path):
+    """A Russian letter has two bytes: that is said where bytes per token are compared, and what to use."""
+    model = save("plain", tmp_path)
+    for name, text in {"en": "the cat and the dog", "fr": "le chat et le chien", "ru": "кошка и собака"}.items():
+        (tmp_path / f"{name}.txt").write_text(text, encoding="utf-8")
+    texts = {name: ("--text", tmp_path / f"{name}.txt") for name in ("en", "fr", "ru")}
+    told = cli("evaluate", model, *texts["en"], *texts["ru"], "--by", "source").stderr
+    assert "the characters of one source have 1.0 bytes, those of another 1.9, so equal bytes are not equal" in told
+    assert "--balance-text" in told
+    assert "mislead" not in cli("evaluate", model, *texts["en"], *texts["fr"], "--by", "source").stderr
+
+
 def test_gini():
     """Half of the mean difference, beside the mean; nothing of fewer than two."""
     assert measures.gini([2, 2, 2]) == 0
@@ -291,7 +303,7 @@ def test_groups_are_their_files_put_together(kind, tmp_path):
 def test_what_cannot_be_evaluated_is_said(tmp_path, sources):
     """No text, no model, a stream for two models, an empty text."""
     model = save("plain", tmp_path)
-    assert "Missing option '--text'" in cli("evaluate", model, expect=2).stderr
+    assert "--text is missing" in cli("evaluate", model, expect=2).stderr
     assert "name at least one MODEL" in cli("evaluate", "--text", sources[0], expect=2).stderr
     with pytest.raises(UsageError, match="read only once"):
         evaluate([model, model], ["-"])

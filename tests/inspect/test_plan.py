@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import random
+import re
 import subprocess
 import sys
 import threading
@@ -24,7 +25,7 @@ from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig, SourceOptions
 from streambpe.errors import SourceError, Stopped, UsageError
 from streambpe.inspect.forecast import Forecast, Grown, Growth
-from streambpe.inspect.plan import Plan, grow, plan, print_plan
+from streambpe.inspect.plan import MachinePace, Plan, grow, plan, print_plan
 from streambpe.inspect.rehearsal import Rehearsal
 from streambpe.inspect.sample import SUBSETS, WINDOW_BYTES, draw_windows, writing_sample
 from streambpe.progress import Meter
@@ -36,7 +37,7 @@ from streambpe.train.counting.count import count
 from streambpe.train.opening import engine_room, fits_in_memory, memory_for
 from tests.oracles.splits import split_text
 from tests.runs import SMALL, cli, rows
-from tests.samples import written
+from tests.samples import natural_text, written
 
 GPT4 = find_pattern("gpt4")
 OPTIONS = {"options": {"pattern": "gpt4"}}
@@ -241,6 +242,28 @@ plan.plan([sys.argv[1]], resources=Resources(256 * 10**6, 2))
     assert int(told.stdout) < 25 * 10**6
 
 
+def test_a_plan_says_how_long_it_takes_and_refuses_to_take_longer_than_a_third(tmp_path):
+    """Of a training that begins and ends in a moment, no part is small enough."""
+    (tmp_path / "x.txt").write_text(natural_text(3, 300_000))
+    refused = cli("plan", tmp_path / "x.txt", "--vocab-size", 300).stderr
+    assert "Nothing was planned. Train, or plan all the same with --rehearse 32MB." in refused
+    said: list[str] = []
+    plan([str(tmp_path / "x.txt")], resources=SMALL, vocab_size=300, tell=said.append)
+    assert re.fullmatch(r"planning takes about \d+:\d\d", *said)
+
+
+def test_what_a_plan_can_afford():
+    """A third of what the training takes at least, and never more than the default."""
+    one = replace(SMALL, threads=1)
+    plain, superwords = (MachinePace(0.1, 10**6, TrainConfig(superwords=how), one) for how in ("none", "uw"))
+    plain._start = superwords._start = 10.0  # of 100 ns a byte, half for training; with superwords five times as much
+    assert plain.affordable(10**11) == 32 * 10**6
+    size = superwords.affordable(2 * 10**8)
+    assert superwords.plan_seconds(size) + 10 == pytest.approx((10 + 100) / 3)
+    with pytest.raises(UsageError, match="Nothing was planned"):
+        plain.affordable(10**8)
+
+
 @pytest.mark.long
 def test_superwords_are_rehearsed_with_documents(tmp_path):
     """Documents are stored, and the forecast says that it is rough."""
@@ -300,5 +323,5 @@ def test_what_cannot_be_planned_is_said(tmp_path):
     stop.set()
     with pytest.raises(Stopped, match="keeps nothing"):
         plan([str(tmp_path / "x.txt")], resources=SMALL, stop=stop)
-    assert "Missing argument" in cli("plan", expect=2).stderr
+    assert "SOURCE is missing" in cli("plan", expect=2).stderr
     assert "--vocab-size 5" in cli("plan", tmp_path / "x.txt", "-s", 5, expect=2).stderr

@@ -27,7 +27,6 @@ from streambpe.inspect.page_panels import panels
 from streambpe.inspect.page_vocabulary import KINDS, kind_of
 from streambpe.inspect.verdict import percent, verdict
 from streambpe.model.eventlog import EventLog, Op
-from streambpe.progress import Meter
 from streambpe.sources.find import find_sources
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
@@ -80,7 +79,7 @@ def test_growth_of_every_kind_of_model(kind, tmp_path, monkeypatch):
     text.write_text("".join(json.dumps({"text": document}) + "\n" for document in DOCUMENTS[:30]), encoding="utf-8")
     if any(event.op is Op.SUPERMERGE for event in log.events) or kind == "uw":
         sources, _ = find_sources([str(text)], SourceOptions())
-        found, last = growth(log, lambda tokenizer: uses_in_texts(tokenizer, sources, SMALL), Meter("measuring"))
+        found, last = growth(log, stops, lambda tokenizer: uses_in_texts(tokenizer, sources, SMALL))
         for stop, (events, size) in zip(found, stops, strict=True):
             tokenizer = Tokenizer(EventLog(log.header, log.events[:events]))
             uses = Counter(number for document in DOCUMENTS[:30] for number in tokenizer.encode_ordinary(document))
@@ -94,9 +93,7 @@ def test_growth_of_every_kind_of_model(kind, tmp_path, monkeypatch):
     run = tmp_path / "run"
     cli("count", run, text, "--pattern", pattern, "--memory", "300MB")
     chunks = rows(run, "SELECT chunk, n FROM chunk_counts")
-    found, last = growth(
-        log, lambda tokenizer: uses_in_parts(tokenizer, list_parts(Run(run)), 4 << 20), Meter("measuring")
-    )
+    found, last = growth(log, stops, lambda tokenizer: uses_in_parts(tokenizer, list_parts(Run(run)), 4 << 20))
     for stop, (events, size) in zip(found, stops, strict=True):
         encoder = Encoder(EventLog(log.header, log.events[:events]))
         uses = Counter()
@@ -123,9 +120,8 @@ def test_a_vocabulary_with_deletions_is_measured_with_one_encoder_at_a_time(tmp_
             most.append(len(alive))
 
     monkeypatch.setattr(of_tokenizers, "Encoder", Noted)
-    found, _ = growth(
-        log, lambda tokenizer: uses_in_parts(tokenizer, list_parts(Run(run)), 4 << 20), Meter("measuring")
-    )
+    stops = choose_stops(log)
+    found, _ = growth(log, stops, lambda tokenizer: uses_in_parts(tokenizer, list_parts(Run(run)), 4 << 20))
     assert len(found) > 5
     assert max(most) <= 2
 

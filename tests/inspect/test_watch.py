@@ -18,7 +18,7 @@ from rich.console import Console
 
 from streambpe.inspect.query import print_query
 from streambpe.inspect.status import status as look_at
-from streambpe.inspect.watch import sparkline, watch
+from streambpe.inspect.watch import View, sparkline, watch
 from streambpe.progress import Meter, clock, describe_range, eta_range, this_process
 from streambpe.store.run import Run
 from streambpe.train.commands import train
@@ -59,6 +59,22 @@ def test_a_finished_run_is_shown_as_it_went(trained):
     assert "left" not in text
     for line in shown(trained, width=80).splitlines():
         assert len(line) <= 80
+
+
+def test_speeds_of_two_stages_are_never_side_by_side(trained, tmp_path):
+    """Bytes a second stood beside tokens a second; and the time is that of all stages, not of the last."""
+    run = Path(shutil.copytree(trained, tmp_path / "run"))
+    status = json.loads((run / "status.json").read_text())
+    view = View(Run(run), None)
+    for stage, speed, rates in [("counting", 9e6, [9e6]), ("counting", 8e6, [9e6, 8e6]), ("learning", 70, [70])]:
+        now = {**status, **this_process(), "state": "running", "stage": stage, "recent_per_second": speed}
+        (run / "status.json").write_text(json.dumps(now))
+        view.look()
+        assert list(view.rates) == rates
+    took = {"seconds": 2.0, "stage_seconds": {"words": 60.0, "learning": 5.0}}
+    for state, told in (("stopped", "1:05 so far"), ("done", "1:05 in all")):
+        (run / "status.json").write_text(json.dumps({**status, **took, "state": state}))
+        assert told in cli("status", run).stdout
 
 
 def test_status_says_the_same(trained):

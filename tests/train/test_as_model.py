@@ -72,7 +72,7 @@ def test_as_a_tokenizer_json(text, tmp_path):
         "vocab_size": 400, "specials": ("<x>",), "specials_first": True, "pattern": "gpt2", "gaps": "refuse",
         "split_scripts": False, "normalize": "nfc", "unencodable": "bytes",
     }  # fmt: skip
-    planned = cli("plan", text, "--as", file, "--json", "--progress", "none")
+    planned = cli("plan", text, "--as", file, "--rehearse", "1MB", "--json", "--progress", "none")
     assert json.loads(planned.stdout)
 
 

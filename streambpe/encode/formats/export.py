@@ -32,7 +32,13 @@ from streambpe.encode.formats.hf_folder import Roles, export_folder, folder_file
 from streambpe.encode.formats.named import HF, TIKTOKEN, find_tokenizer_json, log_of_encoding
 from streambpe.encode.formats.onto import Old
 from streambpe.encode.formats.sentencepiece import export_sentencepiece, looks_like_one
-from streambpe.encode.formats.tiktoken_ranks import export_tiktoken, import_tiktoken, looks_like_ranks, read_ranks
+from streambpe.encode.formats.tiktoken_ranks import (
+    export_tiktoken,
+    import_tiktoken,
+    looks_like_ranks,
+    read_ranks,
+    snippet_of,
+)
 from streambpe.encode.joins import Joins, symbols_of_ids
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, NotKept, StreambpeError, UsageError, typed
@@ -266,7 +272,7 @@ def files_of(to: str, path: Path, folder: Roles | None = None) -> list[Path]:
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path} is a file, but gpt2 writes a folder. Nothing was changed; give another name.")
         return [path / name for name in GPT2_FILES] if path.is_dir() else []
-    return [path, path.with_name(path.name + ".py")] if to == "tiktoken" else [path]
+    return [path, snippet_of(path)] if to == "tiktoken" else [path]
 
 
 @contextlib.contextmanager

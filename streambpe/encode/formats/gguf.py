@@ -59,6 +59,7 @@ def export_gguf(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
             "end of text: the model has no such special token, and llama.cpp takes id 11 where a file names none. "
             "Train with --special '</s>'."
         )
+    lost.append("chat template: none is written. Give llama.cpp one with its --chat-template-file.")
     lost.append("not run in llama.cpp by this command: `streambpe docs encode` has what was compared there.")
     tokens, types = _tokens(flat)
     merges = [f"{flat.text(left)} {flat.text(right)}" for left, right in flat.merges]

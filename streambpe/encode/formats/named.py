@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from streambpe.encode.formats.tiktoken_ranks import log_of_ranks
-from streambpe.errors import ModelError
+from streambpe.errors import ModelError, meant
 from streambpe.later import need
 from streambpe.model.eventlog import EventLog
 
@@ -35,10 +35,15 @@ def find_tokenizer_json(name: str) -> Path:
     found = sorted(model.glob(f"snapshots/{revision}/tokenizer.json"))
     if not found:
         raise ModelError(
-            f"{name}: there is neither a folder {wanted} with a tokenizer.json, nor a model of that name in {cache}. "
-            f"`hf download {wanted} tokenizer.json` fetches one."
+            f"{name}: there is neither a folder {wanted} with a tokenizer.json, nor a model of that name in {cache}."
+            f"{meant(name, _in_cache(cache))} `hf download {wanted} tokenizer.json` fetches one."
         )
     return found[-1]
+
+
+def _in_cache(cache: Path) -> list[str]:
+    """The models that Hugging Face's cache has, as they are named here."""
+    return [HF + "/".join(folder.name.split("--")[1:]) for folder in cache.glob("models--*")]
 
 
 def log_of_encoding(name: str) -> EventLog:
@@ -55,7 +60,9 @@ def log_of_encoding(name: str) -> EventLog:
             f'`python -c "{fetch}"` fetches it.'
         ) from None
     except Exception as why:  # an unknown name, a plugin that fails in a way of its own
-        raise ModelError(f"{name}: tiktoken cannot load it: {why!s:.200}.") from None
+        known = (TIKTOKEN + one for one in tiktoken.list_encoding_names())
+        said = str(why).partition("\n")[0].rstrip(".")
+        raise ModelError(f"{name}: tiktoken cannot load it: {said:.200}.{meant(name, known)}") from None
     return log_of_ranks(encoding._mergeable_ranks, encoding._pat_str, dict(encoding._special_tokens), name)
 
 

@@ -69,11 +69,17 @@ def export_tiktoken(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]
     return [path, write_snippet(path, expression, specials)], lost
 
 
+def snippet_of(path: Path) -> Path:
+    """Where the Python file beside ranks is: en_tiktoken.py beside en.tiktoken, so that Python can import it."""
+    name = re.sub(r"\W", "_", path.name, flags=re.ASCII)
+    return path.with_name(f"{'_' * name[0].isdigit()}{name}.py")
+
+
 def write_snippet(path: Path, expression: str, specials: dict[str, int]) -> Path:
     """Beside ranks: a Python file that makes the Encoding."""
-    snippet = path.with_name(path.name + ".py")
+    snippet = snippet_of(path)
     snippet.write_text(
-        f'''"""The ranks beside this file as a tiktoken Encoding: `runpy.run_path(THIS_FILE)["encoding"]`."""
+        f'''"""The ranks beside this file as a tiktoken Encoding: `from {snippet.stem} import encoding`."""
 
 import base64
 from pathlib import Path
