@@ -8,11 +8,13 @@ They are made of the options, and a test compares them. There is no such module 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import fields
 from pathlib import Path
 
 from streambpe.arguments import READING_OPTIONS
 from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig, SourceOptions
+from streambpe.encode.formats.hf_folder import Roles
 from streambpe.options import Option, options_of
 from streambpe.resources import LIMIT_OPTIONS, PLANNING_OPTIONS, RESOURCE_OPTIONS
 
@@ -24,18 +26,18 @@ def kind_of(option: Option) -> str:
     if option.switch:
         kind = "bool"
     elif option.many:
-        kind = "Mapping[str, object] | Iterable[str]"
+        kind = "str | Mapping[str, object] | Iterable[str]"
     elif option.choices:
         kind = f"Literal[{', '.join(f'{choice!r}' for choice in option.choices)}]".replace("'", '"')
     else:
-        kind = "int" if option.least is not None else "str | float | Path"
+        kind = "int | str" if option.least is not None else "str | float | Path"
     return f"{kind} | None"
 
 
 def lines_of(name: str, base: str, told: str, options: Iterable[Option]) -> list[str]:
     """One class."""
-    fields = [f"    {option.name}: {kind_of(option)}" for option in options]
-    return ["", f"class {name}({base}, total=False):", f'    """{told}"""', *([""] if fields else []), *fields]
+    known = [f"    {option.keyword}: {kind_of(option)}" for option in options]
+    return ["", f"class {name}({base}, total=False):", f'    """{told}"""', *([""] if known else []), *known]
 
 
 def stub() -> str:
@@ -56,6 +58,12 @@ def stub() -> str:
         *lines_of("CountKeywords", "ReadKeywords, JobKeywords", "Those of `count`.", counting),
         *lines_of("LearnKeywords", "LimitKeywords", "Those of learning alone.", options_of(TrainConfig).values()),
         *lines_of("TrainKeywords", "CountKeywords, LearnKeywords", "Those of `train`.", []),
+        *lines_of("EncodeKeywords", "ReadKeywords, JobKeywords", "Those of `encode_corpus`.", []),
+        "",
+        "class RoleKeywords(TypedDict, total=False):",
+        '    """What special tokens are for."""',
+        "",
+        *(f"    {role.name}: {role.type}" for role in fields(Roles)),
     ]
     return "\n".join(lines) + "\n"
 

@@ -145,8 +145,15 @@ query_options = handed_over(
         structs.replace(_BY_NAME["memory"], help="Of the query; beyond it, it spills.", told_default="256MB"),
     ],
 )
+
+
+def _by_keyword(**given: Any) -> dict[str, Any]:
+    keywords = {option.name: option.keyword for option in TRAIN_OPTIONS}
+    return {keywords.get(name, name): value for name, value in given.items()}
+
+
 # What is not given is what --like sets, or what the run has:
-train_options = handed_over("learning", dict, [TRAIN_OPTIONS[0], LIKE_OPTION, *TRAIN_OPTIONS[1:]])
+train_options = handed_over("learning", _by_keyword, [TRAIN_OPTIONS[0], LIKE_OPTION, *TRAIN_OPTIONS[1:]])
 
 
 def _counting_of(**given: Any) -> Counting:
@@ -168,7 +175,7 @@ def reading_options(*names: str, panel: str = "Corpus") -> Callable[[F], F]:
 
 def text_option(help: str, **more: Any) -> Callable[[F], F]:
     """--text, which may be given again."""
-    return click.option("--text", "texts", multiple=True, metavar="FILE", help=f"{help}; may be given again.", **more)
+    return click.option("--text", multiple=True, metavar="FILE", help=f"{help}; may be given again.", **more)
 
 
 def options_given(*names: str) -> list[str]:

@@ -41,6 +41,7 @@ from streambpe.later import need
 from streambpe.model.codecs import ScriptCodec
 from streambpe.model.eventlog import EventLog
 from streambpe.model.script import DecodeErrors
+from streambpe.options import several, taken, whole_number
 from streambpe.resources import uncollected
 from streambpe.store.models import read_model
 from streambpe.system import usable_cores
@@ -60,7 +61,7 @@ _DEEPEST = 12  # groups in groups of an expression: `re` refuses some hundreds
 class Tokenizer:
     """A model that encodes and decodes. Never changes; one object may serve many threads."""
 
-    def __init__(self, model: str | os.PathLike[str] | EventLog, vocab_size: int | None = None) -> None:
+    def __init__(self, model: str | os.PathLike[str] | EventLog, vocab_size: int | str | None = None) -> None:
         """The tokenizer of a MODEL: an event log, its Parquet twin, a RUN, or RUN:NAME; or a log that was read already.
 
         vocab_size: cut the model to this many ids, as if it had been trained to that size. Warns (TablesDiffer) where
@@ -69,11 +70,12 @@ class Tokenizer:
         if not isinstance(model, EventLog | str | os.PathLike):
             raise TypeError(f"Tokenizer(model={model!r:.80}): the path of a MODEL is wanted.")
         log = model if isinstance(model, EventLog) else read_model(model)
+        size = None if vocab_size is None else taken("vocab_size", vocab_size, whole_number)
         told = "" if log is model else told_of_model(str(model), log.header.config, log.header.unicode)
         if told:
             warnings.warn(told, TablesDiffer, stacklevel=2)
-        self._log, self._vocab_size = log, vocab_size
-        self._encoder = encoder = Encoder(log, vocab_size)
+        self._log, self._vocab_size = log, size
+        self._encoder = encoder = Encoder(log, size)
         learned = encoder.model
         self._specials: dict[str, int] = dict(learned.special_ids)
         codec = encoder.codec
@@ -96,11 +98,11 @@ class Tokenizer:
 
     @classmethod
     def from_file(
-        cls, file: str | os.PathLike[str], *, pattern: str | None = None, specials: Sequence[str] = ()
+        cls, file: str | os.PathLike[str], *, pattern: str | None = None, special: str | Sequence[str] = ()
     ) -> Tokenizer:
         """The tokenizer of a vocabulary made elsewhere, as `streambpe import` reads it: tokenizer.json, GPT-2's files,
         tiktoken ranks (which need a pattern), a .model file, hf:NAME, tiktoken:NAME."""
-        return cls(import_module(_FORMATS).import_file(file, pattern=pattern, specials=specials))
+        return cls(import_module(_FORMATS).import_file(file, pattern=pattern, specials=several(special)))
 
     @classmethod
     def from_pretrained(cls, name: str | os.PathLike[str]) -> Tokenizer:
@@ -140,11 +142,8 @@ class Tokenizer:
 
     def export(self, to: str, output: str | os.PathLike[str], **options: Any) -> list[Any]:
         """Write the model for another program, as `streambpe export` does: tok.export("hf", "my-tokenizer/")."""
-        formats = import_module(_FORMATS)
-        sizes = [self._vocab_size] if self._vocab_size else []
-        roles = {name: options.pop(name) for name in [*options] if name in formats.ROLES}
-        results: list[Any] = formats.export(
-            self._log, to, output, vocab_sizes=sizes, roles=formats.Roles(**roles), **options
+        results: list[Any] = import_module(_FORMATS).export(
+            self._log, to, output, vocab_size=self._vocab_size or (), **options
         )
         return results
 

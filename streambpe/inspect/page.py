@@ -15,7 +15,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from streambpe.arguments import split_reading_arguments
+from streambpe.arguments import arguments
 from streambpe.count_config import SourceOptions
 from streambpe.errors import UsageError
 from streambpe.inspect.curves import refuse_reading_nothing
@@ -24,8 +24,9 @@ from streambpe.inspect.page_facts import Facts, gather
 from streambpe.inspect.page_panels import Panel, label, panels
 from streambpe.inspect.page_vocabulary import KINDS, kinds_counted
 from streambpe.inspect.playground import playground_html
+from streambpe.options import several
 from streambpe.outputs import refuse_existing, whole_output
-from streambpe.progress import Meter
+from streambpe.progress import Meter, reported
 from streambpe.resources import Resources, format_size
 from streambpe.store.run import Run
 
@@ -37,36 +38,38 @@ _FIRST_TOKENS = 50  # listed without a script
 MOST_RUNS = 6  # lines in one picture
 
 
+@reported("measuring")
 def report(
     run: Path | str,
     output: Path | str,
     *,
     name: str = "main",
-    texts: Sequence[str] = (),
+    text: str | Sequence[str] = (),
     resources: Resources | None = None,
     force: bool = False,
     how: SourceOptions | None = None,
     beside: str | None = None,
     others: Sequence[tuple[Path | str, str]] = (),
     playground: bool = False,
-    meter: Meter | None = None,
+    progress: str | Meter = "none",
     **options: Unpack[ReadKeywords],
 ) -> Facts:
     """Write the page of a training to `output`; returns the facts it shows.
 
     A page that was written before is replaced; any other file only with `force`.
 
-    `texts`: measure growth on these instead of on the run's own chunks. `how`: how they are read. `beside`: a MODEL
+    `text`: measure growth on these instead of on the run's own chunks. `how`: how they are read. `beside`: a MODEL
     whose tokens are laid beside these. `others`: (RUN, training) of those drawn on the same axes. `playground`: also a
-    box to type into, which splits text in the browser. `meter` is told how far it is.
+    box to type into, which splits text in the browser.
     """
-    how, resources = split_reading_arguments("report", options, how, resources)
+    assert isinstance(progress, Meter)
+    _, how, resources = arguments("report", options, how, resources)
+    meter, texts = progress, several(text)
     refuse_reading_nothing(texts, how)
     if len(others) >= MOST_RUNS:
         raise UsageError(f"{len(others) + 1} RUNs on the same axes: at most {MOST_RUNS} can be told apart.")
     path = Path(output)
     refuse_existing(path, force or _is_page(path))
-    meter = meter or Meter("measuring")
     opened = [(Run.open(folder), training) for folder, training in [(run, name), *others]]
     box = playground_html(opened[0][0], name, beside, texts, how) if playground else ""
     facts = gather(opened[0][0], name, texts, resources, how, meter, beside)

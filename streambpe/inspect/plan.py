@@ -22,26 +22,27 @@ from typing import TYPE_CHECKING, Any, TextIO, Unpack
 import mmh3
 import polars as pl
 
-from streambpe.arguments import config_of, split_arguments
+from streambpe.arguments import arguments
 from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig, Counting
 from streambpe.errors import UsageError, typed
 from streambpe.inspect.forecast import Forecast, Grown, Growth
-from streambpe.inspect.rehearsal import Rehearsal, rehearse
+from streambpe.inspect.rehearsal import Rehearsal
+from streambpe.inspect.rehearsal import rehearse as train_on_it
 from streambpe.inspect.sample import SUBSETS, draw_windows, sample_path, writing_sample
 from streambpe.plurals import counted
-from streambpe.progress import Meter, clock
+from streambpe.progress import Meter, clock, reported
 from streambpe.resources import (
-    PLANNING_OPTIONS,
     SMALLEST_MEMORY_BYTES,
     SMALLEST_SUPERWORDS_BYTES,
     Resources,
     format_size,
+    parse_size,
     release_memory,
 )
 from streambpe.runners.ray import refuse_missing_engine, workers_on
 from streambpe.sources.decode import block_text, naming_documents
-from streambpe.sources.find import find_sources
+from streambpe.sources.find import Named, as_given, find_sources
 from streambpe.sources.samples import sampled
 from streambpe.sources.source import Source
 from streambpe.system import available_memory
@@ -83,28 +84,29 @@ class Plan:
     notes: tuple[str, ...]
 
 
+@reported("sampling")
 def plan(
-    sources: Sequence[str],
-    config: TrainConfig | None = None,
+    sources: Named | Sequence[Named],
     *,
     like: str = "hf",
     counting: Counting | Mapping[str, Any] | None = None,
     resources: Resources | None = None,
-    rehearse_bytes: int = REHEARSE_BYTES,
+    rehearse: str = "32MB",
     stop: threading.Event | None = None,
-    meter: Meter | None = None,
+    progress: str | Meter = "none",
     **given: Unpack[TrainKeywords],
 ) -> Plan:
-    """Forecast a training of these sources; writes only to a temporary folder. `meter` is told how far it is."""
-    learning, asked, resources = split_arguments(given, counting, resources, "plan", PLANNING_OPTIONS)
-    config = config_of(learning, config, like)
-    stop, meter = stop or threading.Event(), meter or Meter("sampling")
+    """Forecast a training of these sources; writes only to a temporary folder."""
+    assert isinstance(progress, Meter)
+    learning, asked, resources = arguments("plan", given, counting, resources)
+    config = TrainConfig.from_options(like, **learning)
+    stop, meter, rehearse_bytes = stop or threading.Event(), progress, parse_size(rehearse, "--rehearse")
     resources.check_superwords(config.superwords)
     refuse_missing_engine(resources.engine)
     how = counting_for(like, config, asked)
     options = CountConfig(**how.options)
     _refuse_options(how, config, resources, rehearse_bytes)
-    found, warnings = _find_sources(sources, how, options)
+    found, warnings = _find_sources([str(source) for source in as_given(sources)], how, options)
     pattern = pattern_for(options, resources.document_seconds)
     source_bytes = sum(source.bytes for source in found)
     with tempfile.TemporaryDirectory(prefix="streambpe-plan-", dir=resources.temp_dir) as place:
@@ -114,11 +116,11 @@ def plan(
         meter.total = min(rehearse_bytes, source_bytes)
         files, grown = grow(found, rehearse_bytes, pattern, options, config, sample, meter)
         release_memory()  # the rehearsal takes --memory beside what this process keeps
-        rehearsed = rehearse(run, describe_job(files, how, config, resources), stop, meter)
+        rehearsed = train_on_it(run, describe_job(files, how, config, resources), stop, meter)
         forecast = Forecast(grown, rehearsed, resources)
         if config.superwords == "none" and not forecast.in_memory:
             less = replace(resources, memory_bytes=forecast.less_memory())
-            forecast.learner = rehearse(run, describe_job([], how, config, less), stop, meter, "from_disk")
+            forecast.learner = train_on_it(run, describe_job([], how, config, less), stop, meter, "from_disk")
     if resources.engine == "ray":
         processes, nodes = workers_on(needs_of(resources, None, ()))
     else:
