@@ -1,4 +1,4 @@
-"""Write streambpe/keywords.pyi: the keywords of the functions as editors and type checkers see them.
+"""Write streambpe/*.pyi: the public names, and the keywords of the functions, as type checkers see them.
 
     python tools/keywords.py
 
@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 
+from streambpe.api import CLASSES, FUNCTIONS
 from streambpe.arguments import READING_OPTIONS
 from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig, SourceOptions
@@ -18,7 +19,7 @@ from streambpe.encode.formats.hf_folder import Roles
 from streambpe.options import Option, options_of
 from streambpe.resources import LIMIT_OPTIONS, PLANNING_OPTIONS, RESOURCE_OPTIONS
 
-TARGET = Path(__file__).parents[1] / "streambpe" / "keywords.pyi"
+PACKAGE = Path(__file__).parents[1] / "streambpe"
 
 
 def kind_of(option: Option) -> str:
@@ -68,5 +69,16 @@ def stub() -> str:
     return "\n".join(lines) + "\n"
 
 
+def package_stub() -> str:
+    """The names of the package, which it loads when they are used."""
+    homes = {**FUNCTIONS, **CLASSES}
+    imports = (f"from streambpe.{homes[name]} import {name} as {name}" for name in sorted(homes))
+    return "\n".join(['"""The public names; made by tools/keywords.py."""', "", *imports, "", "__version__: str", ""])
+
+
+TARGETS = {"keywords.pyi": stub, "__init__.pyi": package_stub}
+
+
 if __name__ == "__main__":
-    TARGET.write_text(stub(), encoding="utf-8")
+    for name, made in TARGETS.items():
+        (PACKAGE / name).write_text(made(), encoding="utf-8")

@@ -26,7 +26,7 @@ from collections.abc import Set as AbstractSet
 from html import escape
 from importlib import import_module
 from itertools import groupby, pairwise
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, SupportsIndex, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -217,10 +217,14 @@ class Tokenizer:
 
     def token_to_id(self, token: str | bytes) -> int | None:
         """The id of the token with this text or these bytes (" the", as it is written); None if there is none."""
+        if not isinstance(token, str | bytes):
+            raise TypeError(f"token={token!r:.80}: a str or bytes are wanted.")
         return self._id_of_bytes.get(token.encode() if isinstance(token, str) else token)
 
     def id_to_token(self, number: int) -> bytes | None:
         """The bytes of an id; None if it stands for nothing."""
+        if not isinstance(number, SupportsIndex):
+            raise TypeError(f"number={number!r:.80}: a whole number is wanted.")
         try:
             return self.decode_single_token_bytes(number)
         except KeyError:
@@ -270,6 +274,8 @@ class Tokenizer:
         return ids, offsets
 
     def _allowed(self, text: str, allowed: Specials, disallowed: Literal["all"] | Collection[str]) -> AbstractSet[str]:
+        if not isinstance(text, str):
+            raise TypeError(f"text={text!r:.80}: a str is wanted.")
         every = self._specials.keys()
         if allowed == disallowed == "all":
             return every
@@ -323,7 +329,7 @@ class Tokenizer:
         disallowed_special: Literal["all"] | Collection[str] = "all",
     ) -> list[list[int]]:
         """`encode` over many texts; many and long ones are encoded in blocks, on `num_threads` (default: all cores)."""
-        texts = _several(text)
+        texts = _listed("text", text, "texts")
         if len(texts) < 2:
             specials: dict[str, Any] = {"allowed_special": allowed_special, "disallowed_special": disallowed_special}
             return [self.encode(one, **specials) for one in texts]
@@ -348,7 +354,7 @@ class Tokenizer:
     ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
         """As `encode_batch`, as two arrays: (ids of all texts, offsets). Text i has ids[offsets[i]:offsets[i + 1]]."""
         parts: list[tuple[str, int]] = []  # each with the special token behind it; -1: there the text ends
-        for one in _several(text):
+        for one in _listed("text", text, "texts"):
             allowed = self._allowed(one, allowed_special, disallowed_special)
             parts += self._cut_specials(one, allowed) if allowed else [(one, -1)]
         stream = encode_texts(self._encoder, (part for part, _ in parts), num_threads or usable_cores())
@@ -393,9 +399,11 @@ class Tokenizer:
             if data is not None:
                 return data
         if not isinstance(tokens, list):
-            tokens = tokens.tolist() if isinstance(tokens, np.ndarray) else list(tokens)
+            tokens = tokens.tolist() if isinstance(tokens, np.ndarray) else _listed("tokens", tokens, "ids")
         try:
             return b"".join(map(self._bytes_of.__getitem__, tokens))
+        except TypeError:  # what cannot be a key
+            raise TypeError(f"tokens={tokens!r:.80}: each id is a whole number.") from None
         except KeyError as error:
             if error.args[0] not in self._parts:
                 raise self._no_such_token(error.args[0]) from None
@@ -497,11 +505,12 @@ class Tokenizer:
         return KeyError(f"id {token!r} {what}; the model has ids {first} to {first + self.n_vocab - 1}")
 
 
-def _several(texts: Iterable[str]) -> list[str]:
-    """A list of the texts; one text alone would be taken letter by letter."""
-    if isinstance(texts, str | bytes):
-        raise TypeError(f"several texts are encoded at once, and this is one {type(texts).__name__}: give [text]")
-    return list(texts)
+def _listed(name: str, several: Iterable[T], what: str) -> list[T]:
+    """A list of texts or ids. A text is refused: it would be taken letter by letter."""
+    if isinstance(several, str | bytes) or not isinstance(several, Iterable):
+        hint = ": give [text]" if what == "texts" and isinstance(several, str) else ""
+        raise TypeError(f"{name}={several!r:.80}: a list of {what} is wanted{hint}.")
+    return list(several)
 
 
 @functools.lru_cache(maxsize=128)

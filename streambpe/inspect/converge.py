@@ -42,6 +42,7 @@ from streambpe.model.eventlog import EventLog, read_event_log
 from streambpe.options import several, taken, whole_number
 from streambpe.progress import Meter, reported
 from streambpe.resources import Resources
+from streambpe.results import Result
 from streambpe.store.chunks import fold
 from streambpe.store.counted_as import refuse_like
 from streambpe.store.job import refuse_half_counted
@@ -81,7 +82,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Convergence:
+class Convergence(Result):
     """All steps, of which the last is the whole corpus; and what was held out."""
 
     by: str

@@ -11,6 +11,7 @@ from typing import Any, TextIO, TypedDict
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.inspect.columns import print_columns, write_rows
 from streambpe.plurals import counted
+from streambpe.results import Result
 from streambpe.text.shown import harmless, shown
 
 _NAMES = ("token", "bytes", "difference", "id_here", "id_there")  # of the columns of a difference
@@ -19,7 +20,7 @@ _LISTED = 20  # of each kind, in the table for people
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(Result):
     """What two MODELs have in common, and a row for each token that differs."""
 
     here: str

@@ -14,9 +14,9 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO, Unpack
 
-import msgspec
 import numpy as np
 import polars as pl
 
@@ -35,6 +35,7 @@ from streambpe.inspect.pieces import SentencePiece, count_pieces
 from streambpe.options import several
 from streambpe.progress import Meter, reported
 from streambpe.resources import BASE_BYTES, Resources
+from streambpe.results import Result
 from streambpe.sources.find import Named, as_given, find_sources
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Source
@@ -51,7 +52,8 @@ ALL = "all"  # the row of all sources together
 NO_GROUP = "(no group)"
 
 
-class Evaluation(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Evaluation(Result):
     """The measures of one model on one source or group of sources, or on all of them."""
 
     model: str

@@ -23,13 +23,14 @@ from streambpe.errors import UsageError
 from streambpe.inspect.columns import print_columns
 from streambpe.model.eventlog import Event, Op
 from streambpe.model.replay import merge, split
+from streambpe.results import Result
 from streambpe.text.shown import shown
 
 Row = dict[str, Any]  # of a table whose columns depend on what is explained; printed and put into JSON as it is
 
 
-@dataclass
-class Explanation:
+@dataclass(frozen=True)
+class Explanation(Result):
     """What `explain` found: a line about it, rows of a table, further notes."""
 
     about: str

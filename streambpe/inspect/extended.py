@@ -29,6 +29,7 @@ from streambpe.model.replay import Model
 from streambpe.options import several
 from streambpe.progress import Meter, reported
 from streambpe.resources import Resources
+from streambpe.results import Result
 from streambpe.store.models import read_model, run_of
 from streambpe.store.run import Run
 
@@ -51,7 +52,7 @@ class NewId(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Extended:
+class Extended(Result):
     """What came of it."""
 
     ids: int

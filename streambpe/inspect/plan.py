@@ -40,6 +40,7 @@ from streambpe.resources import (
     parse_size,
     release_memory,
 )
+from streambpe.results import Result
 from streambpe.runners.ray import refuse_missing_engine, workers_on
 from streambpe.sources.decode import block_text, naming_documents
 from streambpe.sources.find import Named, as_given, find_sources
@@ -61,7 +62,7 @@ _MOST_FOLLOWED = 1 << 20  # chunks whose growth is followed
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Result):
     """The forecast."""
 
     sources: int

@@ -24,6 +24,7 @@ from streambpe.options import several, taken, whole_number
 from streambpe.outputs import refuse_existing, whole_output
 from streambpe.progress import Meter, reported
 from streambpe.resources import Resources
+from streambpe.results import Result
 from streambpe.store.models import read_model, run_of
 from streambpe.store.run import Run
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Pruned:
+class Pruned(Result):
     """What came of it."""
 
     model: Path

@@ -264,7 +264,7 @@ def test_a_damaged_log_is_refused(browser):
 def test_the_playground_in_a_browser(tmp_path):
     """Typed text becomes its tokens, a chosen token shows its merges, by keys; nothing is complained of."""
     run = text_run(tmp_path / "run", natural_text(3, 30_000) + "</script><img src=x onerror=alert(1)> " * 40)
-    train(run, resources=SMALL, vocab_size=700, specials=("<|endoftext|>",))
+    train(run, resources=SMALL, vocab_size=700, special=("<|endoftext|>",))
     cli("report", run, "-o", tmp_path / "r.html", "--playground")
     tokenizer = Tokenizer(run)
     with Browser(tmp_path) as browser:

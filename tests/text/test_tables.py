@@ -134,7 +134,7 @@ def test_a_digest_sees_one_code_point(monkeypatch):
 def test_patterns_that_ask_no_table(texts, tmp_path, other_regex, pattern):
     """Rules with tables of their own go on under any version."""
     run = tmp_path / "run"
-    count(run, texts[:1], options={"pattern": pattern}, resources=SMALL)
+    count(run, texts[:1], pattern=pattern, resources=SMALL)
     assert "unicode" not in Run(run).facts()
     other_regex()
     assert count(run, texts, resources=SMALL).counted == 1
@@ -158,7 +158,7 @@ def test_superwords_ask_the_tables_again(texts, tmp_path, other_regex):
     """Which chunks may join is asked while learning: refused under others."""
     run = tmp_path / "run"
     options = {"pattern": "boundless", "sequences": True}
-    count(run, texts, options=options, resources=SMALL)
+    count(run, texts, **options, resources=SMALL)
     other_regex()
     with pytest.raises(RunMismatch, match="learning superwords would mix two splits"):
         train(run, superwords="boundless", vocab_size=300, resources=SMALL)

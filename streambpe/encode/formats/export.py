@@ -13,7 +13,7 @@ import runpy
 import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -45,6 +45,7 @@ from streambpe.options import several, whole_number
 from streambpe.outputs import not_written, parents_made, refuse_existing, refuse_no_place
 from streambpe.plurals import counted
 from streambpe.progress import Meter, reported
+from streambpe.results import Result
 from streambpe.sources.decode import block_text
 from streambpe.sources.find import find_sources
 from streambpe.sources.read import Reader
@@ -134,7 +135,8 @@ def _shown(parts: Iterable[bytes]) -> str:
     return " ".join(repr(part.decode("utf-8", "backslashreplace")) for part in parts) or "nothing"
 
 
-class ExportResult(msgspec.Struct):
+@dataclass(frozen=True)
+class ExportResult(Result):
     """One size of one export."""
 
     files: list[Path]
@@ -226,8 +228,8 @@ def export(
     """Write a model in one format, once for each size (none: as it is); verify: a source to compare on.
 
     With several sizes the size goes into the name: tok.json -> tok-8000.json, tok-16000.json. force: overwrite files
-    that are there; without it nothing is written if one is. `roles`: what special tokens are
-    for (bos, eos, ...), where hf writes a folder: an output that ends with a slash, or is one already. `onto`: a file of that format that was
+    that are there; without it nothing is written if one is. `roles`: what special tokens are for (bos, eos, ...), where
+    hf writes a folder: an output that ends with a slash, or is one already. `onto`: a file of that format that was
     extended; it is written again with what is new behind it (formats/onto.py).
     """
     if to not in FORMATS:
@@ -329,17 +331,18 @@ def _export_one(
     runs_expression = to in ("hf", "tiktoken") and pattern.expression and not pattern.by_rules
     result = ExportResult(files, tokenizer.n_vocab, lost, pattern.unicode if runs_expression else "")
     if verify is not None:
-        _verify(result, to, tokenizer, old, documents(verify, meter))
+        result = _verified(result, to, tokenizer, old, documents(verify, meter))
     return result
 
 
-def _verify(result: ExportResult, to: str, tokenizer: Tokenizer, old: Old | None, texts: Iterable[str]) -> None:
+def _verified(
+    result: ExportResult, to: str, tokenizer: Tokenizer, old: Old | None, texts: Iterable[str]
+) -> ExportResult:
     """Encode texts by the model and by the exported file; by the file of --onto, too."""
-    encode, their_content, result.checked_by = _reader(to, result.files)
-    comparison = result.comparison = Comparison()
+    encode, their_content, checked_by = _reader(to, result.files)
+    comparison, joins = Comparison(), None if old is None else Joins()
     if old is not None:
-        joins, sizes = Joins(), symbols_of_ids(tokenizer.encoder.model)
-        encode_old, result.joins = _old_reader(to, old, result.files), joins
+        encode_old, sizes = _old_reader(to, old, result.files), symbols_of_ids(tokenizer.encoder.model)
 
     def content(number: int) -> bytes:
         try:
@@ -350,8 +353,9 @@ def _verify(result: ExportResult, to: str, tokenizer: Tokenizer, old: Old | None
     for text in texts:
         theirs = encode(text)
         comparison.add(tokenizer.encode_ordinary(text), theirs, content, their_content)
-        if old is not None:
+        if joins is not None:
             joins.add(encode_old(text), theirs, sizes)
+    return replace(result, checked_by=checked_by, comparison=comparison, joins=joins)
 
 
 def documents(source: str, meter: Meter | None = None, how: SourceOptions = SourceOptions()) -> Iterator[str]:

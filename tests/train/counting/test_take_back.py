@@ -64,7 +64,7 @@ def exported(run: Path) -> bytes:
 )
 def test_as_if_it_had_never_been_counted(tmp_path, corpus, name, grouped):
     """Of every kind, in one part with others, and of a group of its own."""
-    how = {"groups": ["one=*/" + name], "group_by": "folder"} if grouped else {}
+    how = {"group": ["one=*/" + name], "group_by": "folder"} if grouped else {}
     others = [str(path) for path in corpus.values() if path.name != name]
     count(tmp_path / "all", list(map(str, corpus.values())), resources=ONE, **how)
     count(tmp_path / "without", others, resources=ONE, **how)
@@ -118,11 +118,11 @@ def test_a_table_of_counts(tmp_path, corpus):
 def test_documents_leave_with_it(tmp_path, corpus, superwords):
     """With --sequences: superwords learned afterwards are those of a run that never had it."""
     options = {"pattern": "boundless", "sequences": True}
-    count(tmp_path / "all", list(map(str, corpus.values())), options=options, resources=ONE)
+    count(tmp_path / "all", list(map(str, corpus.values())), **options, resources=ONE)
     take_back(tmp_path / "all", [str(corpus["c.jsonl"]), str(corpus["a.txt"])], resources=ONE)
     gone = ("a.txt", "c.jsonl")
     kept = [str(path) for path in corpus.values() if path.name not in gone]
-    count(tmp_path / "without", kept, options=options, resources=ONE)
+    count(tmp_path / "without", kept, **options, resources=ONE)
     assert check(tmp_path / "all", resources=ONE) == []
     learn = {"superwords": superwords, "vocab_size": 450} | ({"transition": 400} if superwords != "boundless" else {})
     logs = [train(tmp_path / name, **learn, resources=SMALL).log.read_bytes() for name in ("all", "without")]
