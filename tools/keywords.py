@@ -72,13 +72,13 @@ def stub() -> str:
 def package_stub() -> str:
     """The names of the package, which it loads when they are used."""
     homes = {**FUNCTIONS, **CLASSES}
-    imports = (f"from streambpe.{homes[name]} import {name} as {name}" for name in sorted(homes))
+    imports = sorted(f"from streambpe.{home} import {name} as {name}" for name, home in homes.items())
     return "\n".join(['"""The public names; made by tools/keywords.py."""', "", *imports, "", "__version__: str", ""])
 
 
-TARGETS = {"keywords.pyi": stub, "__init__.pyi": package_stub}
+MADE = {"keywords.pyi": stub, "__init__.pyi": package_stub}
 
 
 if __name__ == "__main__":
-    for name, made in TARGETS.items():
+    for name, made in MADE.items():
         (PACKAGE / name).write_text(made(), encoding="utf-8")
