@@ -1,4 +1,4 @@
-"""Learn tokenizer vocabularies (BPE and its relatives) from corpora far larger than memory.
+"""Learn tokenizer vocabularies from corpora larger than memory.
 
     import streambpe
 

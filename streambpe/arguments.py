@@ -90,7 +90,7 @@ _SWITCHES = {key for key, option in _KNOWN.items() if option.switch} | {
     "add-bos", "add-eos", "allow-partial", "files", "force", "keep-ids", "playground", "replay", "sources"
 }  # fmt: skip
 _OTHERWISE = {"-o": "output", "--as": "as_model"}
-_VALUE = r"""'[^']*'|"[^"]*"|[^\s'",;:()]*[^\s'",;:().]"""
+_VALUE = r"""'[^']*'|"[^"]*"|[^\s'",;()]*[^\s'",;:().]"""
 _FLAG = re.compile(
     rf"`[^`]*`|streambpe [a-z]+ .*$|(?<![\w-])(--[a-z][a-z0-9-]*|-o\b)(?: ({_VALUE})(?=(:| is )?))?", re.M
 )
@@ -122,7 +122,7 @@ def _in_python(found: re.Match[str]) -> str:
     of_words = key in ("by", "pattern", "to") or (key in _KNOWN and value in _KNOWN[key].choices)
     if not (begins or of_words or _SURELY.fullmatch(value)):
         return name + rest
-    return f"{name}={value if re.fullmatch('[A-Z]+|[0-9.]+', value) else repr(value.strip(_QUOTES))}"
+    return f"{name}={value if re.fullmatch('[A-Z]+|-?[0-9.]+', value) else repr(value.strip(_QUOTES))}"
 
 
 def spoken(function: Callable[P, R]) -> Callable[P, R]:

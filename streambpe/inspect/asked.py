@@ -28,7 +28,9 @@ def parse(query: str) -> list[duckdb.Statement]:
     except duckdb.Error as why:
         raise StreambpeError(f"The query does not run: {why}") from None
     if not statements:
-        raise UsageError("The query is empty. Write SQL, or the name of a view or table; --list says which there are.")
+        raise UsageError(
+            "The query is empty. Write SQL, or the name of a view or table: `streambpe sql RUN --list` says which there are."
+        )
     return [_bare(statement) for statement in statements]
 
 

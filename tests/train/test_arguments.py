@@ -190,7 +190,5 @@ def test_type_checkers_see_the_keywords_as_they_are():
     """Whoever changes an option runs tools/keywords.py."""
     if not (ROOT / "tools").is_dir():
         pytest.skip("an sdist has no tools")
-    code = (
-        "from keywords import *; assert all((PACKAGE / name).read_text() == made() for name, made in MADE.items())"
-    )
+    code = "from keywords import *; assert all((PACKAGE / name).read_text() == made() for name, made in MADE.items())"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT / "tools", check=True)
