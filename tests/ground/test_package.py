@@ -16,6 +16,7 @@ import pytest
 import streambpe
 from streambpe.resources import Resources
 
+ROOT = Path(streambpe.__file__).parents[1]
 HEAVY = ("duckdb", "polars", "pyarrow", "numpy", "regex", "rich", "streambpe.train.commands")
 WAYS = {
     "attribute": "import streambpe; calls.append(streambpe.train)",
@@ -60,7 +61,7 @@ print(streambpe.evaluate(
     [run], "t.txt", tokenizer="hf:x", by="group", group="a=b", group_by=None, lines=True, progress="auto"
 )[0].values["bytes"])
 print(streambpe.explain(run, " the", token=True).rows, streambpe.diff(run, "other").same)
-ids = streambpe.encode_corpus(run, "t.txt", "i.npy", lines=True, format="txt", eot="<s>", shards="500MB", threads=2)
+encoded = streambpe.encode_corpus(run, "t.txt", "i.npy", lines=True, format="txt", eot="<s>", shards="500MB", threads=2)
 streambpe.export(run, "hf", "t.json", vocab_size="8k,16k", bos="<s>", add_bos=True, progress="auto")[0].exact
 streambpe.import_model("t.json", "t.events.jsonl", special="<s>", progress="auto").encode("the")
 streambpe.prune(run, "s.events.jsonl", "16k", text="t.txt", map="m.json", lines=True, progress="auto")
@@ -146,7 +147,7 @@ def test_train_is_inspected_and_pickled_as_a_function_is():
 @pytest.mark.long
 def test_mypy_knows_every_function_and_keyword(tmp_path):
     """The code of docs/python.md and a call of every function are accepted; keywords that there are not are refused."""
-    page = (Path(streambpe.__file__).parents[1] / "docs/python.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/python.md").read_text(encoding="utf-8")
     codes = [code for code in re.findall(r"^```python\n(.*?)^```", page, re.M | re.S) if "datasets" not in code]
     (tmp_path / "good.py").write_text("\n".join([*codes, EVERY_FUNCTION]))
     assert not {name for name in dir(streambpe) if name not in EVERY_FUNCTION} - {"__version__"}
