@@ -29,7 +29,7 @@ def parse(query: str) -> list[duckdb.Statement]:
         raise StreambpeError(f"The query does not run: {why}") from None
     if not statements:
         raise UsageError(
-            "The query is empty. Write SQL, or the name of a view or table: `streambpe sql RUN --list` says which there are."
+            "The query is empty. Write SQL, or the name of a view or table: `streambpe sql RUN --list` names them."
         )
     return [_bare(statement) for statement in statements]
 
