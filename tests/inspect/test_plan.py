@@ -106,8 +106,8 @@ def test_files_like_those_of_the_corpus(tmp_path):
     files, grown = grow(sources, 10**9, GPT4, CountConfig(pattern="gpt4"), config, tmp_path / "sample", meter)
     assert len(files) == 5
     assert grown.share == 1.0
-    wanted = count(tmp_path / "run", [str(folder)], text_column="body", resources=SMALL, **OPTIONS).corpus
-    counted = count(tmp_path / "again", files, resources=SMALL, **OPTIONS).corpus
+    wanted = count(tmp_path / "run", [str(folder)], text_column="body", resources=SMALL, counting=OPTIONS).corpus
+    counted = count(tmp_path / "again", files, resources=SMALL, counting=OPTIONS).corpus
     assert counted == wanted
     assert grown.distinct.seen[-1] == wanted["distinct"]
     table = [source for source in sources if source.kind == "parquet"]  # of these, the documents of the sample
@@ -171,7 +171,7 @@ def test_a_corpus_as_small_as_its_sample(tmp_path):
     (tmp_path / "tmp").mkdir()
     resources = replace(SMALL, temp_dir=tmp_path / "tmp")
     made = plan([str(source)], vocab_size=400, counting=OPTIONS, resources=resources)
-    corpus = count(tmp_path / "run", [str(source)], resources=SMALL, **OPTIONS).corpus
+    corpus = count(tmp_path / "run", [str(source)], resources=SMALL, counting=OPTIONS).corpus
     assert (made.sources, made.source_bytes, made.read_share) == (1, source.stat().st_size, 1.0)
     assert (made.text_bytes, made.chunks, made.distinct) == tuple(
         corpus[key] for key in ("bytes", "chunks", "distinct")
@@ -202,7 +202,7 @@ def test_the_command(tmp_path, large):
     assert list(made) == [f.name for f in fields(Plan)]
     assert f"{made['distinct']:,} distinct" in shown[1]
     assert f"{made['read_share']:.1%} of it read" in shown[0]
-    corpus = count(tmp_path / "run", [str(large)], resources=SMALL, **OPTIONS).corpus
+    corpus = count(tmp_path / "run", [str(large)], resources=SMALL, counting=OPTIONS).corpus
     assert made["distinct"] == pytest.approx(corpus["distinct"], rel=0.1)
     assert made["text_bytes"] == pytest.approx(corpus["bytes"], rel=0.05)
 

@@ -176,7 +176,7 @@ def test_killed_at_any_boundary(tmp_path, corpus):
     """In a process of its own, before any fsync, rename or commit; documents too."""
     kept, gone = str(corpus["f.txt"]), str(corpus["a.txt"])
     run, copy = tmp_path / "run", tmp_path / "copy"
-    how = {"options": {"pattern": "boundless", "sequences": True}, "resources": ONE}
+    how = {"pattern": "boundless", "sequences": True, "resources": ONE}
     count(copy, [kept, gone], **how)
     count(tmp_path / "without", [kept], **how)
     command = ["count", run, "--take-back", gone, "--memory", "400MB"]
