@@ -5,29 +5,25 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-FUNCTIONS = {
-    "check": "inspect.check",
-    "converge": "inspect.converge",
-    "count": "train.counting.count",
-    "count_from_iterator": "train.counting.count",
-    "diff": "inspect.difference",
-    "encode_corpus": "encode.corpus",
-    "evaluate": "inspect.evaluate",
-    "explain": "inspect.explain",
-    "export": "encode.formats.export",
-    "export_counts": "store.exchange",
-    "extend_report": "inspect.extended",
-    "import_model": "encode.formats.export",
-    "merge_counts": "store.exchange",
-    "plan": "inspect.plan",
-    "prune": "inspect.prune",
-    "report": "inspect.page",
-    "resume": "train.commands",
-    "sql": "inspect.query",
-    "status": "inspect.status",
-    "train": "train.commands",
-    "train_from_iterator": "train.commands",
+_HOMES = {
+    "encode.corpus": ["encode_corpus"],
+    "encode.formats.export": ["export", "import_model"],
+    "inspect.check": ["check"],
+    "inspect.converge": ["converge"],
+    "inspect.difference": ["diff"],
+    "inspect.evaluate": ["evaluate"],
+    "inspect.explain": ["explain"],
+    "inspect.extended": ["extend_report"],
+    "inspect.page": ["report"],
+    "inspect.plan": ["plan"],
+    "inspect.prune": ["prune"],
+    "inspect.query": ["sql"],
+    "inspect.status": ["status"],
+    "store.exchange": ["export_counts", "merge_counts"],
+    "train.commands": ["resume", "train", "train_from_iterator"],
+    "train.counting.count": ["count", "count_from_iterator"],
 }
+FUNCTIONS = {name: home for home, names in _HOMES.items() for name in names}
 CLASSES = {"StreambpeError": "errors", "Tokenizer": "encode.tokenizer"}
 
 

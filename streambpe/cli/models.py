@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from streambpe.arguments import arguments
 from streambpe.cli.files import opened
 from streambpe.cli.help import F
 from streambpe.cli.options import (
@@ -34,7 +35,6 @@ from streambpe.plurals import counted
 from streambpe.progress import Meter, reporting
 
 if TYPE_CHECKING:
-    from streambpe.count_config import SourceOptions
     from streambpe.resources import Resources
 
 
@@ -79,7 +79,6 @@ def encode(
     output: str | None,
     count_only: bool,
     as_json: bool,
-    how: SourceOptions,
     bad_utf8: Any,
     resources: Resources,
     progress: str,
@@ -120,13 +119,12 @@ def encode(
     if given := options_given(*idle):
         are = "is" if len(given) == 1 else "are"
         raise click.UsageError(f"{', '.join(given)} {are} about encoding to a file: give its name with -o")
-    tokenizer = Tokenizer(model)
+    tokenizer, reading = Tokenizer(model), {name: of_file.pop(name) for name in ("lines", "text_column", "format")}
+    how = arguments("encode_corpus", reading, None, resources).how
+    limits: dict[str, Any] = {"bad_utf8": bad_utf8, "resources": resources, "progress": progress}
     if count_only:
-        meter = Meter("encoding", memory_limit=resources.memory_bytes)
-        with stop_on_signals() as stop, reporting(meter, progress):
-            ids = count_ids(
-                tokenizer, files or ("-",), how=how, bad_utf8=bad_utf8, resources=resources, stop=stop, meter=meter
-            )
+        with stop_on_signals() as stop:
+            ids = count_ids(tokenizer, files or ("-",), how=how, stop=stop, **limits)
         if as_json:
             tell_json({**vars(ids), "bytes_per_token": ids.bytes_per_token})
             return
@@ -141,17 +139,7 @@ def encode(
             click.echo(line)
         return
     with stop_on_signals() as stop:
-        result = encode_corpus(
-            tokenizer,
-            files or ("-",),
-            output,
-            how=how,
-            bad_utf8=bad_utf8,
-            resources=resources,
-            stop=stop,
-            progress=progress,
-            **of_file,
-        )
+        result = encode_corpus(tokenizer, files or ("-",), output, stop=stop, **limits, **reading, **of_file)
     if as_json:
         tell_json(result.as_json())
         return

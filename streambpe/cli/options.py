@@ -166,11 +166,9 @@ count_options = handed_over("counting", _counting_of, [*COUNT_OPTIONS, *SOURCE_O
 
 def reading_options(*names: str, panel: str = "Corpus") -> Callable[[F], F]:
     """Options of SourceOptions, for a command that only reads texts: how they are read."""
-
-    def make(**given: Any) -> SourceOptions:
-        return SourceOptions(**{name: value for name, value in given.items() if value is not None})
-
-    return handed_over("how", make, [structs.replace(_BY_NAME[name], panel=panel) for name in names])
+    options = (_BY_NAME[name] for name in names)
+    known = [structs.replace(option, name=option.keyword, panel=panel) for option in options]
+    return lambda command: with_options(command, known)
 
 
 def text_option(help: str, **more: Any) -> Callable[[F], F]:

@@ -175,7 +175,6 @@ def encode_corpus(
     validation: str | float | None = None,
     shards: int | str | None = None,
     resources: Resources | None = None,
-    how: SourceOptions | None = None,
     stop: threading.Event | None = None,
     progress: str | Meter = "none",
     force: bool = False,
@@ -194,7 +193,7 @@ def encode_corpus(
     one file.
     """
     assert isinstance(progress, Meter)
-    path, (_, how, resources) = Path(output), arguments("encode_corpus", options, how, resources)
+    path, (_, how, resources) = Path(output), arguments("encode_corpus", options, None, resources)
     tokenizer = model if isinstance(model, Tokenizer) else Tokenizer(model)
     share = None if validation is None else parse_share(validation)
     wanted = None if shards is None else Shards.parse(shards)

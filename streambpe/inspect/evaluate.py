@@ -22,7 +22,6 @@ import polars as pl
 
 from streambpe.arguments import arguments
 from streambpe.arrays import Int64
-from streambpe.count_config import SourceOptions
 from streambpe.encode.blocks import BlockEncoder
 from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.encode.formats.export import import_file, takes_pattern
@@ -73,7 +72,6 @@ def evaluate(
     pattern: str | None = None,
     special: str | Sequence[str] = (),
     resources: Resources | None = None,
-    how: SourceOptions | None = None,
     progress: str | Meter = "none",
     **options: Unpack[ReadKeywords],
 ) -> list[Evaluation]:
@@ -82,10 +80,10 @@ def evaluate(
     Gini, of all together: how unequal texts or groups are.
 
     `tokenizer`: vocabularies made elsewhere, as `import` reads them; `pattern` and `special` are for those that carry
-    neither. `how`: how the texts are read.
+    neither.
     """
     assert isinstance(progress, Meter)
-    _, how, resources = arguments("evaluate", options, how, resources)
+    _, how, resources = arguments("evaluate", options, None, resources)
     models, rivals, meter = several(models), several(tokenizer), progress
     names = [one if isinstance(one, str) else one.path for one in as_given(text)]
     sources, _ = find_sources(names, how)

@@ -77,14 +77,13 @@ def extend_report(
     model: str | os.PathLike[str],
     *,
     text: str | Sequence[str] = (),
-    how: SourceOptions | None = None,
     resources: Resources | None = None,
     progress: str | Meter = "none",
     **options: Unpack[ReadKeywords],
 ) -> Extended:
     """Look at what an extended model gained, on texts, or on what its RUN has counted."""
     assert isinstance(progress, Meter)
-    _, how, resources = arguments("extend_report", options, how, resources)
+    _, how, resources = arguments("extend_report", options, None, resources)
     texts = several(text)
     refuse_reading_nothing(texts, how)
     log = read_model(model)

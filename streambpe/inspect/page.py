@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from streambpe.arguments import arguments
-from streambpe.count_config import SourceOptions
 from streambpe.errors import UsageError
 from streambpe.inspect.curves import refuse_reading_nothing
 from streambpe.inspect.embedded import packed, read_asset
@@ -47,7 +46,6 @@ def report(
     text: str | Sequence[str] = (),
     resources: Resources | None = None,
     force: bool = False,
-    how: SourceOptions | None = None,
     beside: str | None = None,
     others: Sequence[tuple[Path | str, str]] = (),
     playground: bool = False,
@@ -58,12 +56,12 @@ def report(
 
     A page that was written before is replaced; any other file only with `force`.
 
-    `text`: measure growth on these instead of on the run's own chunks. `how`: how they are read. `beside`: a MODEL
+    `text`: measure growth on these instead of on the run's own chunks. `beside`: a MODEL
     whose tokens are laid beside these. `others`: (RUN, training) of those drawn on the same axes. `playground`: also a
     box to type into, which splits text in the browser.
     """
     assert isinstance(progress, Meter)
-    _, how, resources = arguments("report", options, how, resources)
+    _, how, resources = arguments("report", options, None, resources)
     meter, texts = progress, several(text)
     refuse_reading_nothing(texts, how)
     if len(others) >= MOST_RUNS:

@@ -1,6 +1,6 @@
 """What a training will cost, before it is started: `streambpe plan SOURCE... [options of train]`.
 
-    reading    windows at even distances, REHEARSE_BYTES in all (sample.py)
+    reading    windows at even distances, --rehearse in all (sample.py)
     growth     distinct chunks in 1, 2, 4, 8, 16 sixteenths of it, extrapolated to the whole corpus
     rehearsal  what was read, counted and learned from by processes of their own, as `train` would, with the options
                given; what each stage took, its memory, its disk (rehearsal.py)
@@ -57,7 +57,6 @@ from streambpe.train.request import counting_for, describe_job
 if TYPE_CHECKING:
     from streambpe.keywords import TrainKeywords
 
-REHEARSE_BYTES = 32 * 10**6
 _MOST_FOLLOWED = 1 << 20  # chunks whose growth is followed
 
 

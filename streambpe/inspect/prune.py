@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from streambpe.arguments import arguments
-from streambpe.count_config import SourceOptions
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect.curves import measuring_on, refuse_reading_nothing
@@ -50,7 +49,6 @@ def prune(
     to: int | str,
     *,
     text: str | Sequence[str] = (),
-    how: SourceOptions | None = None,
     map: str | os.PathLike[str] | None = None,
     keep_ids: bool = False,
     force: bool = False,
@@ -64,7 +62,7 @@ def prune(
     old ids to new ones. keep_ids: every id stays, and those of tokens that leave are free.
     """
     assert isinstance(progress, Meter)
-    _, how, resources = arguments("prune", options, how, resources)
+    _, how, resources = arguments("prune", options, None, resources)
     texts, size = several(text), taken("to", to, whole_number)
     refuse_reading_nothing(texts, how)
     for path in (output, map):

@@ -372,9 +372,7 @@ def test_superwords_are_measured_on_the_stored_documents(tmp_path):
     options = ("--lines", "--pattern", "boundless", "--superwords", "boundless", "--vocab-size", 900)
     cli("train", run, tmp_path / "t.txt", *options, "--memory", "400MB")
     facts = report(run, tmp_path / "r.html", resources=SMALL)
-    told = report(
-        run, tmp_path / "s.html", resources=SMALL, text=[str(tmp_path / "t.txt")], how=SourceOptions(lines=True)
-    )
+    told = report(run, tmp_path / "s.html", resources=SMALL, text=[str(tmp_path / "t.txt")], lines=True)
     assert facts["supermerges"]
     assert facts["measured_on"] == "the stored documents"
     assert facts["growth"] == told["growth"]
