@@ -8,6 +8,7 @@
 train                 count a corpus and learn a vocabulary from it
 train_from_iterator   the same from texts that a program gives
 count                 count only; also count_from_iterator
+take_back             take the counts of a source out of a run
 resume                go on with what was stopped
 plan                  forecast time, memory and disk
 converge              find out whether more text would help

@@ -23,5 +23,6 @@ from streambpe.train.commands import train as train
 from streambpe.train.commands import train_from_iterator as train_from_iterator
 from streambpe.train.counting.count import count as count
 from streambpe.train.counting.count import count_from_iterator as count_from_iterator
+from streambpe.train.counting.take_back import take_back as take_back
 
 __version__: str

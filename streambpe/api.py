@@ -22,6 +22,7 @@ _HOMES = {
     "store.exchange": ["export_counts", "merge_counts"],
     "train.commands": ["resume", "train", "train_from_iterator"],
     "train.counting.count": ["count", "count_from_iterator"],
+    "train.counting.take_back": ["take_back"],
 }
 FUNCTIONS = {name: home for home, names in _HOMES.items() for name in names}
 CLASSES = {"StreambpeError": "errors", "Tokenizer": "encode.tokenizer"}

@@ -36,7 +36,7 @@ _NONE: list[Option] = []
 _TAKEN = {
     "train": (_LEARNING, _SPLITTING, _SOURCES, RESOURCE_OPTIONS),
     "plan": (_LEARNING, _SPLITTING, _SOURCES, PLANNING_OPTIONS),
-    "count": (_NONE, _SPLITTING, _SOURCES, RESOURCE_OPTIONS),
+    **dict.fromkeys(("count", "take_back"), (_NONE, _SPLITTING, _SOURCES, RESOURCE_OPTIONS)),
     "converge": (_LEARNING, _NONE, _NONE, LIMIT_OPTIONS),
     "resume": (_NONE, _NONE, _NONE, JOB_OPTIONS),
     "encode_corpus": (_NONE, _NONE, READING_OPTIONS, PLANNING_OPTIONS),

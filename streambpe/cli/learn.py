@@ -37,7 +37,6 @@ from streambpe.plurals import counted
 from streambpe.resources import JOB_OPTIONS
 
 if TYPE_CHECKING:
-    from streambpe.count_config import Counting
     from streambpe.resources import Resources
     from streambpe.train.request import Request
 
@@ -57,15 +56,7 @@ if TYPE_CHECKING:
 @job_options
 @progress_option
 @json_option
-def count(
-    run: str,
-    sources: tuple[str, ...],
-    counting: Counting,
-    resources: Resources,
-    leaving: tuple[str, ...],
-    as_json: bool,
-    progress: str,
-) -> None:
+def count(run: str, sources: tuple[str, ...], leaving: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Count the distinct chunks of a corpus into RUN.
 
     \b
@@ -94,11 +85,8 @@ def count(
             f"into it. Nothing was changed. Give them one after another."
         )
     with stop_on_signals() as stop:
-        how: dict[str, Any] = {"resources": resources, "progress": progress, "stop": stop}
-        if leaving:
-            result = take_back(run, leaving, asked=counting, **how)
-        else:
-            result = count_sources(run, sources, counting=counting, **how)
+        make = functools.partial(take_back, run, leaving) if leaving else functools.partial(count_sources, run, sources)
+        result = make(stop=stop, **given)
     tell_counts(run, result, as_json)
 
 
@@ -149,7 +137,6 @@ def train(
     sources: tuple[str, ...],
     name: str | None,
     learning: dict[str, Any],
-    counting: Counting,
     as_model: str | None,
     extend: str | None,
     balance_text: tuple[str, ...],
@@ -195,9 +182,7 @@ def train(
             say(f"--superwords {superwords} takes {request.chosen} (`streambpe docs superwords`)")
 
     with stop_on_signals() as stop:
-        result = learn(
-            run, sources, name=name, counting=counting, stop=stop, on_request=tell_request, **given, **learning
-        )
+        result = learn(run, sources, name=name, stop=stop, on_request=tell_request, **given, **learning)
     tell_training(result, as_json)
 
 

@@ -68,7 +68,7 @@ def _dtype_option(help: str) -> Callable[[F], F]:
     is_flag=True,
     help="Print a JSON list per line; with -o or --count-only, print the result as one JSON object.",
 )
-@reading_options("lines", "text_column", "kind")
+@reading_options("lines", "text_column", "format")
 @click_option(options_of(CountConfig)["bad_utf8"])
 @force_option
 @planning_options

@@ -43,6 +43,7 @@ import streambpe
 
 run = Path("runs/en")
 counted = streambpe.count(run, "corpus/", group=["a=b/*"], format="jsonl", memory="1GB", threads="2", progress="auto")
+streambpe.take_back(run, ["corpus/a.txt"], memory="1GB", progress="auto")
 print(counted.corpus["bytes"], streambpe.count_from_iterator(run, (str(n) for n in range(9)), source_name="n").warnings)
 learned = streambpe.train(
     run, ["corpus/"], vocab_size="32k", special="<s>", block_token=["a"], weight={"a": 2}, balance_text=["a=b"],
