@@ -44,6 +44,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    from streambpe.api import CLASSES, FUNCTIONS
+    from streambpe.api import HOME_OF
 
-    return sorted(["__version__", *FUNCTIONS, *CLASSES])
+    return sorted(["__version__", *HOME_OF])

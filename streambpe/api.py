@@ -6,34 +6,36 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "encode.corpus": ["encode_corpus"],
-    "encode.formats.export": ["export", "import_model"],
-    "inspect.check": ["check"],
-    "inspect.converge": ["converge"],
-    "inspect.difference": ["diff"],
-    "inspect.evaluate": ["evaluate"],
-    "inspect.explain": ["explain"],
-    "inspect.extended": ["extend_report"],
+    "encode.corpus": ["encode_corpus", "EncodeResult"],
+    "encode.formats.export": ["export", "import_model", "ExportResult"],
+    "encode.tokenizer": ["Tokenizer"],
+    "errors": ["StreambpeError"],
+    "inspect.check": ["check", "Problem"],
+    "inspect.converge": ["converge", "Convergence"],
+    "inspect.difference": ["diff", "Difference"],
+    "inspect.evaluate": ["evaluate", "Evaluation"],
+    "inspect.explain": ["explain", "Explanation"],
+    "inspect.extended": ["extend_report", "Extended"],
     "inspect.page": ["report"],
-    "inspect.plan": ["plan"],
-    "inspect.prune": ["prune"],
+    "inspect.plan": ["plan", "Plan"],
+    "inspect.prune": ["prune", "Pruned"],
     "inspect.query": ["sql"],
     "inspect.status": ["status"],
     "store.exchange": ["export_counts", "merge_counts"],
     "train.commands": ["resume", "train", "train_from_iterator"],
     "train.counting.count": ["count", "count_from_iterator"],
+    "train.counting.job": ["CountResult"],
     "train.counting.take_back": ["take_back"],
+    "train.training": ["TrainResult"],
 }
-FUNCTIONS = {name: home for home, names in _HOMES.items() for name in names}
-CLASSES = {"StreambpeError": "errors", "Tokenizer": "encode.tokenizer"}
+HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    home = FUNCTIONS.get(name) or CLASSES.get(name)
-    if home is None:
+    if name not in HOME_OF:
         raise AttributeError(f"module 'streambpe' has no attribute {name!r}")
-    thing = getattr(import_module(f"streambpe.{home}"), name)
-    if name in FUNCTIONS:
+    thing = getattr(import_module(f"streambpe.{HOME_OF[name]}"), name)
+    if name.islower():
         from streambpe.arguments import spoken
 
         thing = spoken(thing)

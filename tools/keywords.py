@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 
-from streambpe.api import CLASSES, FUNCTIONS
+from streambpe.api import HOME_OF
 from streambpe.arguments import READING_OPTIONS
 from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig, SourceOptions
@@ -71,8 +71,7 @@ def stub() -> str:
 
 def package_stub() -> str:
     """The names of the package, which it loads when they are used."""
-    homes = {**FUNCTIONS, **CLASSES}
-    imports = sorted(f"from streambpe.{home} import {name} as {name}" for name, home in homes.items())
+    imports = sorted(f"from streambpe.{home} import {name} as {name}" for name, home in HOME_OF.items())
     return "\n".join(['"""The public names; made by tools/keywords.py."""', "", *imports, "", "__version__: str", ""])
 
 
