@@ -20,6 +20,14 @@ Int64 = npt.NDArray[np.int64]
 MAX_COUNT = 2**63 - 1  # in an Int64
 
 
+def expanded(values: Int32, sizes: Int64, rows: Int32) -> Int32:
+    """The values of some rows one after another, where row i has the next sizes[i] of `values`; -1 is the last row."""
+    many = sizes[rows]
+    behind = np.cumsum(many)
+    places = np.repeat((np.cumsum(sizes) - sizes)[rows] - (behind - many), many)
+    return values[places + np.arange(len(places))]
+
+
 def write_array(array: npt.NDArray[Any], out: IO[bytes]) -> None:
     """Write an array's bytes, one after another."""
     out.write(np.ascontiguousarray(array).data)

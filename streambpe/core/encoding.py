@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from streambpe.arrays import expanded
 from streambpe.core.binding import PRESETS, Bytes, ChunkTable, Longs, Split, library
 from streambpe.errors import CoreError, LimitError, ModelError
 
@@ -337,10 +338,7 @@ class EncoderCore:
         """The same for text that is split: chunk i is data[offsets[i]:offsets[i + 1]]; -1 in `rows` ends a document."""
         ids, counts = self.chunks(offsets, data)
         ids, counts = np.append(ids, np.int32(END_OF_TEXT)), np.append(counts, 1)  # the last entry is the one of -1
-        sizes = counts[rows]
-        behind = np.cumsum(sizes)
-        places = np.repeat((np.cumsum(counts) - counts)[rows] - (behind - sizes), sizes)
-        stream = ids[places + np.arange(len(places))]
+        stream = expanded(ids, counts, rows)
         if not self._tables.has_superwords:
             return BlockIds(stream[:0], stream, stream[:0], True)
         return self._joined(stream, hold)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import msgspec
 import numpy as np
@@ -143,21 +144,20 @@ class BlockEncoder:
         return EncodedBlock(ids, size, dropped, HashedBlock.of(text) if self.hashed else None)
 
 
-def encode_texts(encoder: Encoder, texts: Iterable[str], threads: int) -> Ids:
+def in_groups(texts: Sequence[str]) -> list[Sequence[str]]:
+    """The texts, in order, in groups of about so many characters as are encoded in one call."""
+    behind = np.cumsum([0, *map(len, texts)])
+    cuts = np.unique(np.searchsorted(behind, np.arange(0, behind[-1] + 1, _GROUP))).tolist()
+    return [texts[start:stop] for start, stop in pairwise([*cuts, len(texts)])]
+
+
+def encode_texts(encoder: Encoder, texts: Sequence[str], threads: int) -> Ids:
     """Many texts -> the stream of their ids, on as many threads. Memory: what is in hand as UTF-8, twice the result."""
-    blocks = BlockEncoder(encoder)
+    blocks, groups = BlockEncoder(encoder), in_groups(texts)
 
     def encode(group: Sequence[str]) -> Ids:
         return blocks.stream(_MARK.join([*map(as_utf8, group), b""]))[0].body
 
-    groups: list[list[str]] = [[]]
-    size = 0
-    for text in texts:
-        if size > _GROUP:
-            groups.append([])
-            size = 0
-        groups[-1].append(text)
-        size += len(text)
     try:
         return np.concatenate(list(in_order(encode, groups, min(threads, len(groups)))))
     finally:

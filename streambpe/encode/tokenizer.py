@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streambpe.core.encoding import END_OF_TEXT, Decoder
-from streambpe.encode.blocks import encode_texts
+from streambpe.encode.blocks import encode_texts, in_groups
 from streambpe.encode.coloured import ColouredTokens
 from streambpe.encode.encoder import Encoder, as_utf8
 from streambpe.encode.stream import StreamDecoder, StreamEncoder
@@ -292,6 +292,15 @@ class Tokenizer:
             )
         return every if allowed == "all" else every & wanted
 
+    def _may_hold_specials(
+        self, texts: list[str], allowed: Specials, disallowed: Literal["all"] | Collection[str]
+    ) -> bool:
+        """Whether `_allowed` may find anything in these texts: many are searched at once."""
+        if disallowed and disallowed != "all":
+            return True
+        asked = self._specials and (allowed or disallowed)
+        return bool(asked) and any(self._any_special.search("\0".join(group)) for group in in_groups(texts))
+
     @functools.cached_property
     def _any_special(self) -> re.Pattern[str]:
         return _any_of(frozenset(self._specials))
@@ -302,7 +311,7 @@ class Tokenizer:
     def _cut_specials(self, text: str, allowed: AbstractSet[str]) -> Iterator[tuple[str, int]]:
         """(ordinary text, id of the special token behind it, -1 at the end)."""
         at = 0
-        for match in self._any_allowed(allowed).finditer(text):
+        for match in self._any_allowed(allowed).finditer(text) if allowed else ():
             yield text[at : match.start()], self._specials[match.group()]
             at = match.end()
         yield text[at:], -1
@@ -329,7 +338,7 @@ class Tokenizer:
         disallowed_special: Literal["all"] | Collection[str] = "all",
     ) -> list[list[int]]:
         """`encode` over many texts; many and long ones are encoded in blocks, on `num_threads` (default: all cores)."""
-        texts = _listed("text", text, "texts")
+        texts = _texts(text)
         if len(texts) < 2:
             specials: dict[str, Any] = {"allowed_special": allowed_special, "disallowed_special": disallowed_special}
             return [self.encode(one, **specials) for one in texts]
@@ -353,16 +362,21 @@ class Tokenizer:
         disallowed_special: Literal["all"] | Collection[str] = "all",
     ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
         """As `encode_batch`, as two arrays: (ids of all texts, offsets). Text i has ids[offsets[i]:offsets[i + 1]]."""
-        parts: list[tuple[str, int]] = []  # each with the special token behind it; -1: there the text ends
-        for one in _listed("text", text, "texts"):
-            allowed = self._allowed(one, allowed_special, disallowed_special)
-            parts += self._cut_specials(one, allowed) if allowed else [(one, -1)]
-        stream = encode_texts(self._encoder, (part for part, _ in parts), num_threads or usable_cores())
+        texts, behind = _texts(text), []  # behind each text, the special token that was cut off there; -1: none
+        if self._may_hold_specials(texts, allowed_special, disallowed_special):
+            parts = [
+                part
+                for one in texts
+                for part in self._cut_specials(one, self._allowed(one, allowed_special, disallowed_special))
+            ]
+            texts, behind = [part for part, _ in parts], [number for _, number in parts]
+        stream = encode_texts(self._encoder, texts, num_threads or usable_cores())
         ends = np.flatnonzero(stream == END_OF_TEXT)
-        stream[ends] = [number for _, number in parts]
-        ended = np.flatnonzero(stream < 0)
-        offsets = np.append(0, ended - np.arange(len(ended)))
-        return np.delete(stream, ended).view(np.uint32), offsets
+        if behind:
+            stream[ends] = behind
+            ends = ends[stream[ends] < 0]
+        offsets = np.append(0, ends - np.arange(len(ends)))
+        return np.delete(stream, ends).view(np.uint32), offsets
 
     def encode_single_token(self, text_or_bytes: str | bytes) -> int:
         """The id of the token with exactly this text or these bytes; KeyError if there is none."""
@@ -505,11 +519,17 @@ class Tokenizer:
         return KeyError(f"id {token!r} {what}; the model has ids {first} to {first + self.n_vocab - 1}")
 
 
+def _texts(texts: Iterable[str]) -> list[str]:
+    """A list of the texts; one text alone would be taken letter by letter."""
+    listed = _listed("text", texts, "texts")
+    if not all(isinstance(text, str) for text in listed):
+        raise TypeError(f"text={listed!r:.80}: each text is a str.")
+    return listed
+
+
 def _listed(name: str, several: Iterable[T], what: str) -> list[T]:
-    """A list of texts or ids. A text is refused: it would be taken letter by letter."""
     if isinstance(several, str | bytes) or not isinstance(several, Iterable):
-        hint = ": give [text]" if what == "texts" and isinstance(several, str) else ""
-        raise TypeError(f"{name}={several!r:.80}: a list of {what} is wanted{hint}.")
+        raise TypeError(f"{name}={several!r:.80}: a list of {what} is wanted.")
     return list(several)
 
 

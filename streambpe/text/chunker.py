@@ -10,10 +10,10 @@ Tests compare both ways with the definition of every split (tests/oracles/splits
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import re
-from array import array
 from collections import defaultdict
 from collections.abc import Callable, Sequence, Set
 
@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from streambpe.arrays import expanded
 from streambpe.core.binding import PRESETS, Bytes, ChunkTable, Split, categories
 from streambpe.core.classes import INHERITED, OTHER, SPACE, TAKES_SPACE, Classes
 from streambpe.core.strings import ChunkList, as_buffers, as_strings, merge
@@ -44,6 +45,9 @@ _SAME = {"r50k": "gpt2"}  # other expressions that find the same chunks
 _NUMBERED_BYTES = 1 << 40  # limit of a table of numbered chunks, which is no larger than they make it
 _KNOWN_BYTES = 160  # of a chunk and its number in a dictionary, about
 _MARKS = re.compile(b"[\xfd-\xff]")
+_BETWEEN = (" a", "1", ",", "a", "\n", " ,", " ")  # stands between two pieces: the first that is cut off from both
+_AT_ONCE = 4096  # pieces in one text
+_REPEATS = 1 << 16  # bytes: in so long a text, pieces come again and again
 
 
 class Numbered(msgspec.Struct, frozen=True):
@@ -135,23 +139,24 @@ class Chunker:
     def count_pieces(self, text: bytes) -> tuple[pl.Series, Lengths] | None:
         """The distinct chunks of a buffer and their counts, by a pattern of the user's own that is run on each distinct
         piece; None if it has no sure cuts, if too many pieces are distinct, or if one takes too long."""
-        pattern = self.pattern
-        kinds = None if pattern.keep_gaps or pattern.script_expression else sure_cuts(pattern.expression)
-        table = ChunkTable(2 * len(text))
+        kinds, table = self._cuts, ChunkTable(2 * len(text))
         if kinds is None or table.count(text, Split(PRESETS.index("cuts"), kinds))[0] < len(text):
             return None
         offsets, data, n = table.take()
         try:
-            found, flat, lengths = self._run(as_strings(offsets, data).to_list(), frozenset())
+            found, flat, lengths = self._run_pieces(as_strings(offsets, data).to_list(), kinds)
         except PatternTooSlow:  # splitting whole documents will say which one it is
             return None
-        sums = np.bincount(np.asarray(flat, np.int32), np.repeat(n, lengths), len(found))  # exact: below 2 ** 53
+        sums = np.bincount(flat, np.repeat(n, lengths), len(found))  # exact: below 2 ** 53
         return pl.Series("chunk", found, dtype=pl.String), sums.astype(np.int64)
 
     def matched(self, text: bytes) -> tuple[list[str], Ids]:
-        """What `regex` finds in a buffer: (the distinct chunks by first occurrence, the place there of each in order;
-        END_OF_DOCUMENT where a document ends)."""
+        """What `regex` finds in a buffer: (the distinct chunks, the place there of each in order; END_OF_DOCUMENT where
+        a document ends)."""
         text = self.ready(text)
+        if len(text) >= _REPEATS and self._cuts is not None:
+            with contextlib.suppress(PatternTooSlow, MemoryError):  # as in count_pieces
+                return self._matched_pieces(text, self._cuts)
         ends = [match.start() for match in _MARKS.finditer(text)]
         if not text or ends[-1:] != [len(text) - 1]:
             ends.append(len(text))
@@ -164,16 +169,69 @@ class Chunker:
             raise
         ended = np.array([kind == DOCUMENT_END for kind in kinds])
         behind = np.cumsum(lengths, dtype=np.int64)[ended]
-        return found, np.insert(np.asarray(flat, np.int32), behind, END_OF_DOCUMENT)
+        return found, np.insert(flat, behind, END_OF_DOCUMENT)
 
-    def _run(self, texts: Sequence[str], runs: Set[int]) -> tuple[list[str], array[int], array[int]]:
+    @functools.cached_property
+    def _cuts(self) -> Classes | None:
+        """Where the user's own pattern surely cuts."""
+        pattern = self.pattern
+        return None if pattern.keep_gaps or pattern.script_expression else sure_cuts(pattern.expression)
+
+    def _matched_pieces(self, text: bytes, kinds: Classes) -> tuple[list[str], Ids]:
+        """As `matched`, by pieces."""
+        table = ChunkTable(2 * len(text))
+        rows = table.number(text, Split(PRESETS.index("cuts"), kinds))
+        offsets, data, first = table.take()
+        found, flat, lengths = self._run_pieces(as_strings(offsets, data).to_list(), kinds)
+        row = np.full(len(first) + 1, END_OF_DOCUMENT, np.int32)
+        row[first] = np.arange(len(first), dtype=np.int32)
+        return found, expanded(np.append(flat, np.int32(END_OF_DOCUMENT)), np.append(lengths, 1), row[rows])
+
+    def _run_pieces(self, pieces: list[str], kinds: Classes) -> tuple[list[str], Ids, Lengths]:
+        """As `_run`, on pieces between sure cuts. They are joined, since one text is split faster than many."""
+        texts, sizes, piece = _joined(pieces, kinds)
+        found, flat, _ = self._run(texts)
+        chunk_sizes = np.fromiter(map(len, found), np.int64, len(found))[flat]
+        if chunk_sizes.sum() != sizes.sum():  # there are gaps, so that nothing says where a chunk begins
+            return self._run(pieces)
+        of_chunk = piece[np.searchsorted(np.cumsum(sizes), np.cumsum(chunk_sizes))]
+        order = np.argsort(of_chunk, kind="stable")[np.count_nonzero(of_chunk < 0) :]
+        lengths = np.bincount(of_chunk[order], minlength=len(pieces))
+        used = np.bincount(flat[order], minlength=len(found)) > 0  # others only stand between pieces
+        row = np.cumsum(used, dtype=np.int32) - np.int32(1)
+        return list(itertools.compress(found, used.tolist())), row[flat[order]], lengths
+
+    def _run(self, texts: Sequence[str], runs: Set[int] = frozenset()) -> tuple[list[str], Ids, Lengths]:
         pattern = self.pattern
         how = pattern.keep_gaps, pattern.document_seconds
         if not self._beside:
-            return split_texts(pattern.compiled, pattern.script_compiled, *how, texts, runs)
-        if self._process is None:
-            self._process = SplitProcess(pattern.expression, pattern.script_expression, *how)
-        return self._process.split(texts, runs)
+            found, flat, lengths = split_texts(pattern.compiled, pattern.script_compiled, *how, texts, runs)
+        else:
+            self._process = self._process or SplitProcess(pattern.expression, pattern.script_expression, *how)
+            found, flat, lengths = self._process.split(texts, runs)
+        return found, np.asarray(flat, np.int32), np.asarray(lengths, np.int64)
+
+
+def _joined(pieces: list[str], kinds: Classes) -> tuple[list[str], Lengths, Lengths]:
+    """A few texts that hold all pieces, each between sure cuts: (texts, the length of each of their parts in order,
+    which piece a part is: -1 for what stands between two)."""
+    size = np.fromiter(map(len, pieces), np.int64, len(pieces))
+    ends = ("".join([piece[end] for piece in pieces]).encode("utf-32-le") for end in (0, -1))
+    first, last = (kinds.table[np.frombuffer(code_points, np.uint32)] for code_points in ends)
+    left, texts, parts = np.ones(len(pieces), bool), [], []
+    for between in _BETWEEN:
+        opens, closes = kinds.table[ord(between[0])] >> 8, kinds.table[ord(between[-1])] & 0xFF
+        rows = np.flatnonzero(left & (last & opens != 0) & (first >> 8 & closes != 0))
+        left[rows] = False
+        for at in range(0, len(rows), _AT_ONCE):
+            some = rows[at : at + _AT_ONCE]
+            texts.append(between.join([pieces[row] for row in some.tolist()]))
+            part = np.full((2 * len(some), 2), (len(between), -1), np.int64)
+            part[::2] = np.column_stack([size[some], some])
+            parts.append(part[:-1])
+    rest = np.flatnonzero(left)
+    sizes, piece = np.concatenate([*parts, np.column_stack([size[rest], rest])]).T
+    return [*texts, *(pieces[row] for row in rest.tolist())], sizes, piece
 
 
 def chunks_of(pattern: Pattern, text: str) -> list[str]:

@@ -92,7 +92,6 @@ TYPED = {"README", "jobs", "tutorial", "python", "event-log", "learner-in-tables
 NOT_TYPED = {
     "counting": "two lines of a formula, which tests/sources/test_samples.py judges, and datatrove, which has a test",
     "encode": "needs transformers and a sentencepiece model of one's own",
-    "script": "lines out of the rules; tests/text/test_script.py has the values",
     "watching": "needs the report that the lines above it make",
 }
 

@@ -21,6 +21,7 @@ from tests.runs import SMALL, cli, text_run
 from tests.samples import natural_text, written
 
 PAGE = (Path(__file__).parents[2] / "docs/evaluate.md").read_text(encoding="utf-8")
+(QUERY,) = re.findall(r"```sql\n(.*?)```", PAGE, re.S)
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +61,7 @@ def test_people_see_numbers_and_examples(run):
 
 def test_the_query_of_the_docs_says_the_same(run):
     """As log ids, and without special tokens, which the tables do not hold."""
-    query, _ = re.findall(r"```sql\n(.*?)```", PAGE, re.S)
-    rows = json.loads(cli("sql", run, query, "--json").stdout)
+    rows = json.loads(cli("sql", run, QUERY, "--json").stdout)
     mine, theirs = (Tokenizer(model).encoder.model for model in (run, f"{run}:small"))
     here = {mine.content(number): number for number in mine.model_id}
     there = {theirs.content(number): number for number in theirs.model_id}
@@ -74,8 +74,9 @@ def test_two_runs_in_sql_and_on_the_page(run, tmp_path):
     """The query of the docs, with the other RUN's path; the panel, whose numbers are those of `diff`."""
     other = text_run(tmp_path / "other", natural_text(5, 20_000))
     train(other, resources=SMALL, vocab_size=420)
-    _, query = re.findall(r"```sql\n(.*?)```", PAGE, re.S)
-    rows = json.loads(cli("sql", run, query.replace("runs/other", str(other)), "--files", "--json").stdout)
+    (attach,) = re.findall(r"`(ATTACH .*?;)`", PAGE)
+    query = attach.replace("runs/other", str(other)) + QUERY.replace("small.tokens", "other.main.tokens")
+    rows = json.loads(cli("sql", run, query, "--files", "--json").stdout)
     found = json.loads(cli("diff", run, other, "--json").stdout)
     assert {(row["token"], row["id_here"], row["id_there"]) for row in rows} == {
         (row["token"], row["id_here"], row["id_there"]) for row in found["differences"]

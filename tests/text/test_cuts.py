@@ -9,6 +9,7 @@ import pytest
 import regex
 
 from streambpe.core.strings import ChunkList, as_buffers
+from streambpe.text import chunker as chunker_module
 from streambpe.text.chunker import ChunkCounts, Chunker
 from streambpe.text.cuts import sure_cuts
 from streambpe.text.patterns import Pattern
@@ -39,8 +40,10 @@ def random_expression(rng: random.Random, depth: int) -> str:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_pieces_give_the_chunks_of_the_whole(seed):
-    """Whatever is repeated, looked at, grouped; with cuts proved in many."""
+def test_pieces_give_the_chunks_of_the_whole(seed, monkeypatch):
+    """Whatever is repeated, looked at, grouped; with cuts proved in many, and several texts of joined pieces."""
+    monkeypatch.setattr(chunker_module, "_AT_ONCE", 3)
+    monkeypatch.setattr(chunker_module, "_REPEATS", 0)
     rng, proved = random.Random(seed), 0
     for _ in range(60):
         expression = rng.choice(["", "", "(?s)", "(?i)"]) + random_expression(rng, 2)
@@ -51,8 +54,15 @@ def test_pieces_give_the_chunks_of_the_whole(seed):
             continue
         proved += sure_cuts(expression) is not None
         texts = ["".join(rng.choices(LETTERS, k=rng.randint(0, 14))) for _ in range(12)]
-        expected = Counter(found[0] for text in texts for found in compiled.finditer(text) if found[0])
-        counted = Chunker(Pattern("regex", expression, None)).count_pieces(buffer_of(*texts))
+        in_order = [[*(found[0] for found in compiled.finditer(text) if found[0]), None] for text in texts]
+        expected = Counter(chunk for chunks in in_order for chunk in chunks if chunk)
+        chunker = Chunker(Pattern("regex", expression, None))
+        still_open = rng.randrange(2)  # whether the last document is
+        names, places = chunker.matched(buffer_of(*texts)[: -1 if still_open else None])
+        assert sorted(names) == sorted(expected), expression
+        found = [names[at] if at >= 0 else None for at in places.tolist()]
+        assert found == [chunk for chunks in in_order for chunk in chunks][: -1 if still_open else None], expression
+        counted = chunker.count_pieces(buffer_of(*texts))
         if counted is not None:
             chunks = ChunkList(*as_buffers(counted[0]), counted[1])
             assert dict(chunks.frame().iter_rows()) == expected, expression
