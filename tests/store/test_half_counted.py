@@ -167,7 +167,7 @@ def test_other_readers_of_half_counts(tmp_path, call):
     calls = {
         "converge": lambda **given: converge(run, by="share", steps=2, resources=SMALL, **given),
         "export": lambda **given: export_counts(run, tmp_path / "out.parquet", force=True, **given),
-        "merge": lambda **given: merge_counts(tmp_path / "sum", [run], SMALL, **given),
+        "merge": lambda **given: merge_counts(tmp_path / "sum", [run], resources=SMALL, **given),
     }
     with pytest.raises(CountUnfinished, match=f"streambpe resume {run}"):
         calls[call]()

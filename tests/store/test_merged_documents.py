@@ -43,8 +43,8 @@ def test_superwords_of_merged_runs_are_those_of_one_run(tmp_path, sources, super
     count(tmp_path / "whole", sources, **KEPT, resources=SMALL)
     for source in sources:
         count(tmp_path / Path(source).stem, [source], **KEPT, resources=SMALL)
-    merge_counts(tmp_path / "two", [tmp_path / "c", tmp_path / "a"], SMALL)
-    merge_counts(tmp_path / "sum", [tmp_path / "two", tmp_path / "b"], SMALL)
+    merge_counts(tmp_path / "two", [tmp_path / "c", tmp_path / "a"], resources=SMALL)
+    merge_counts(tmp_path / "sum", [tmp_path / "two", tmp_path / "b"], resources=SMALL)
     assert len(list_parts(Run(tmp_path / "sum")).spans) > 6
     assert learned(tmp_path / "sum", superwords) == learned(tmp_path / "whole", superwords)
     assert check(tmp_path / "sum", resources=SMALL) == []
@@ -62,7 +62,7 @@ def test_a_flipped_bit_in_documents_that_are_merged(tmp_path, sources, file):
     assert "part-00001.parquet or its .chunks.parquet is missing or damaged (the checksum of" in told
     assert told.count("\n") == 1
     path.write_bytes(whole)
-    merge_counts(tmp_path / "sum", [tmp_path / "a"], SMALL)
+    merge_counts(tmp_path / "sum", [tmp_path / "a"], resources=SMALL)
     assert check(tmp_path / "sum", resources=SMALL) == []
 
 
@@ -73,7 +73,7 @@ def test_files_of_one_name_on_two_machines(tmp_path, sources):
     count(tmp_path / "one", [first], **KEPT, resources=SMALL)
     Path(first).write_text(natural_text(9, 30_000))  # another file at the same place, as on another machine
     count(tmp_path / "other", [first, *others], **KEPT, resources=SMALL)
-    merge_counts(tmp_path / "sum", [tmp_path / "one", tmp_path / "other"], SMALL)
+    merge_counts(tmp_path / "sum", [tmp_path / "one", tmp_path / "other"], resources=SMALL)
     paths = list_parts(Run(tmp_path / "sum")).spans.values("path")
     assert f"{(tmp_path / 'other').resolve()}:{first}" in paths
     assert first in paths
@@ -88,8 +88,8 @@ def test_documents_are_kept_where_all_have_them(tmp_path, sources):
     told = cli("merge-counts", tmp_path / "sum", tmp_path / "a", tmp_path / "b").stderr
     assert f"{tmp_path / 'b'} keeps no documents, so {tmp_path / 'sum'} holds counts alone" in told
     assert "--sequences" in cli("train", tmp_path / "sum", "--superwords", "boundless", "-s", 400, expect=2).stderr
-    merge_counts(tmp_path / "kept", [tmp_path / "a"], SMALL)
+    merge_counts(tmp_path / "kept", [tmp_path / "a"], resources=SMALL)
     before = sorted((tmp_path / "kept").rglob("*.parquet"))
     with pytest.raises(UsageError, match=r"keeps documents, .* has none: counted without --sequences"):
-        merge_counts(tmp_path / "kept", [tmp_path / "b"], SMALL)
+        merge_counts(tmp_path / "kept", [tmp_path / "b"], resources=SMALL)
     assert sorted((tmp_path / "kept").rglob("*.parquet")) == before

@@ -145,12 +145,12 @@ def test_merging_runs_of_different_tables(texts, tmp_path, other_regex):
     """Refused; equal ones make a run that says so."""
     for name, text in zip("ab", texts, strict=True):
         count(tmp_path / name, [text], resources=SMALL)
-    merge_counts(tmp_path / "sum", [tmp_path / "a", tmp_path / "b"], SMALL)
+    merge_counts(tmp_path / "sum", [tmp_path / "a", tmp_path / "b"], resources=SMALL)
     assert Run(tmp_path / "sum").facts()["unicode"] == Run(tmp_path / "a").facts()["unicode"]
     other_regex()
     count(tmp_path / "c", [texts[1]], resources=SMALL)
     with pytest.raises(RunMismatch, match=r"19\.0\.0 .*do not add up"):
-        merge_counts(tmp_path / "mixed", [tmp_path / "a", tmp_path / "c"], SMALL)
+        merge_counts(tmp_path / "mixed", [tmp_path / "a", tmp_path / "c"], resources=SMALL)
     assert not (tmp_path / "mixed").exists()
 
 

@@ -246,7 +246,7 @@ def test_a_text_is_not_taken_letter_by_letter(tmp_path: Path, text: str) -> None
     train(tmp_path / "run", [text], vocab_size=260, resources=SMALL)
     tokenizer = Tokenizer(tmp_path / "run" / "model.events.jsonl")
     for encode in (tokenizer.encode_batch, tokenizer.encode_ordinary_batch):
-        with pytest.raises(TypeError, match="this is one str"):
+        with pytest.raises(TypeError, match="a list of texts is wanted"):
             encode("ab")
 
 

@@ -108,7 +108,7 @@ def model(encoding: str, constrained: bool = True, pattern: str = "script", **mo
         result = train(
             Path(folder) / "run", [str(source)], counting={"options": {"pattern": pattern}}, resources=SMALL,
             encoding=encoding, whole_characters=constrained, vocab_size=3000 if encoding == "script" else 1100,
-            specials=("<|end|>",), stop_list=3, **more,
+            special=("<|end|>",), stop_list=3, **more,
         )  # fmt: skip
         assert check(Path(folder) / "run", resources=SMALL) == []
         assert result.reached

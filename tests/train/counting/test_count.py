@@ -600,7 +600,7 @@ def test_merged_runs_are_a_run_over_all(tmp_path):
     assert check(tmp_path / "all", resources=SMALL) == []
     for again, told in (("node1", "twice"), ("whole", "twice"), ("all", "added to itself")):
         with pytest.raises(UsageError, match=told):
-            merge_counts(tmp_path / "all", [tmp_path / again], SMALL)
+            merge_counts(tmp_path / "all", [tmp_path / again], resources=SMALL)
     assert table_of(tmp_path / "all") == tallies(documents)
 
 
@@ -611,9 +611,9 @@ def test_one_source_counted_in_different_blocks_is_not_merged_twice(tmp_path, mo
     count(tmp_path / "a", [path], resources=SMALL)
     small_blocks(monkeypatch, 1000)
     count(tmp_path / "b", [path], resources=SMALL)
-    merge_counts(tmp_path / "all", [tmp_path / "a"], SMALL)
+    merge_counts(tmp_path / "all", [tmp_path / "a"], resources=SMALL)
     with pytest.raises(UsageError, match="twice"):
-        merge_counts(tmp_path / "all", [tmp_path / "b"], SMALL)
+        merge_counts(tmp_path / "all", [tmp_path / "b"], resources=SMALL)
 
 
 @pytest.mark.long
@@ -623,18 +623,18 @@ def test_runs_that_do_not_add_up_are_refused(tmp_path):
     for name, pattern, n in (("a", "gpt4o", 2**62), ("b", "gpt4o", 2**62), ("c", "gpt2", 1)):
         (tmp_path / f"{name}.tsv").write_text(f"t\t{n}\n")
         count(tmp_path / name, [str(tmp_path / f"{name}.tsv")], counts=True, pattern=pattern, resources=SMALL)
-    merge_counts(tmp_path / "all", [tmp_path / "a"], SMALL)
+    merge_counts(tmp_path / "all", [tmp_path / "a"], resources=SMALL)
     with pytest.raises(RunMismatch, match="pattern gpt2"):
-        merge_counts(tmp_path / "all", [tmp_path / "c"], SMALL)
+        merge_counts(tmp_path / "all", [tmp_path / "c"], resources=SMALL)
     with pytest.raises(StreambpeError, match=str(MAX_COUNT)):
-        merge_counts(tmp_path / "all", [tmp_path / "b"], SMALL)
+        merge_counts(tmp_path / "all", [tmp_path / "b"], resources=SMALL)
     assert table_of(tmp_path / "all") == {"t": 2**62}
     assert count(tmp_path / "all", [text], resources=SMALL).corpus["chunks"] == 2**62 + 1
     count(tmp_path / "s", [text], sequences=True, resources=SMALL)
     with pytest.raises(UsageError, match="sequences"):
-        merge_counts(tmp_path / "s", [tmp_path / "a"], SMALL)
+        merge_counts(tmp_path / "s", [tmp_path / "a"], resources=SMALL)
     with pytest.raises(RunError, match="no run"):
-        merge_counts(tmp_path / "new", [tmp_path / "missing"], SMALL)
+        merge_counts(tmp_path / "new", [tmp_path / "missing"], resources=SMALL)
 
 
 # Stops

@@ -289,14 +289,14 @@ def test_merged_runs_keep_their_groups(tmp_path):
     expected = corpus(tmp_path / "in")
     for group in ("de", "en", "fr"):
         count(tmp_path / group, [str(tmp_path / "in" / group)], group_by="folder", resources=SMALL)
-    merge_counts(tmp_path / "two", [tmp_path / "de", tmp_path / "en"], SMALL)
+    merge_counts(tmp_path / "two", [tmp_path / "de", tmp_path / "en"], resources=SMALL)
     cli_killed("part-committed", "merge-counts", tmp_path / "all", tmp_path / "two")
     assert len(list_parts(Run(tmp_path / "all"))) == 1
-    merge_counts(tmp_path / "all", [tmp_path / "two", tmp_path / "fr"], SMALL)
+    merge_counts(tmp_path / "all", [tmp_path / "two", tmp_path / "fr"], resources=SMALL)
     assert group_tables(tmp_path / "all", tmp_path) == expected
     assert check(tmp_path / "all", resources=SMALL) == []
     with pytest.raises(UsageError, match="twice"):
-        merge_counts(tmp_path / "all", [tmp_path / "two"], SMALL)
+        merge_counts(tmp_path / "all", [tmp_path / "two"], resources=SMALL)
     assert group_tables(tmp_path / "all", tmp_path) == expected
 
 
@@ -408,7 +408,7 @@ def test_learning_with_weights(tmp_path):
     table = counted_run(tmp_path / "table", by_hand)
     Trainer(table, TrainConfig.from_options(**options), resources=SMALL).run()
     assert plain_events(run) == plain_events(table)
-    train(run, resources=SMALL, name="plain", **options)
+    train(run, resources=SMALL, name="plain", **by_keyword(options))
     assert plain_events(run) != plain_events(run, "plain")
     header = log_of(run).header
     assert header.config["weights"] == {"de": "2.5", "fr": "0"}

@@ -130,8 +130,8 @@ def test_tasks_in_threads_with_many_parts_each(
 @pytest.mark.long
 def test_groups_stay_apart(tmp_path: Path, corpus: Path) -> None:
     groups = ["small=**/small-*", "rows=**/*.parquet"]
-    ones = counted(tmp_path / "threads", corpus, THREADS, groups=groups)
-    assert counted(tmp_path / "tasks", corpus, BESIDE, groups=groups) == ones
+    ones = counted(tmp_path / "threads", corpus, THREADS, group=groups)
+    assert counted(tmp_path / "tasks", corpus, BESIDE, group=groups) == ones
     table = "SELECT * FROM group_counts ORDER BY ALL"
     assert rows(tmp_path / "tasks", table) == rows(tmp_path / "threads", table)
     clean(tmp_path / "tasks")

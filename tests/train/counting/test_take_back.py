@@ -92,7 +92,7 @@ def test_in_any_order_and_of_merged_parts(tmp_path, corpus):
         one, two, run = (tmp_path / f"{what}{seed}" for what in ("one", "two", "run"))
         count(one, list(map(str, names[:cut])), resources=ONE)
         count(two, list(map(str, names[cut:])), resources=SMALL)
-        merge_counts(run, [two, one], SMALL)
+        merge_counts(run, [two, one], resources=SMALL)
         gone = rng.sample(names, rng.randrange(1, len(names) - 1))
         take_back(run, list(map(str, gone)), resources=ONE)
         kept = tmp_path / f"kept{seed}"
@@ -109,7 +109,7 @@ def test_a_table_of_counts(tmp_path, corpus):
     for name in ("all", "without"):
         count(tmp_path / name, [str(corpus["f.txt"])], resources=ONE)
     count(tmp_path / "all", [str(tmp_path / "table.parquet")], counts=True, resources=ONE)
-    merge_counts(tmp_path / "sum", [tmp_path / "all"], ONE)  # in one part with the text
+    merge_counts(tmp_path / "sum", [tmp_path / "all"], resources=ONE)  # in one part with the text
     take_back(tmp_path / "sum", [str(tmp_path / "table.parquet")], resources=ONE)
     assert exported(tmp_path / "sum") == exported(tmp_path / "without")
 
