@@ -353,7 +353,7 @@ def test_iterators_go_on_behind_what_was_counted(tmp_path, tiny_blocks):
         count_from_iterator(run, ["other", *texts[1:]], resources=SMALL)
     with pytest.raises(SourceError, match="gave 10 documents"):
         count_from_iterator(run, texts[:10], resources=SMALL)
-    count_from_iterator(run, ["other"], name="second", resources=SMALL)
+    count_from_iterator(run, ["other"], source_name="second", resources=SMALL)
     assert table_of(run) == tallies([*texts, "other"])
 
 

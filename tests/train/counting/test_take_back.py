@@ -210,7 +210,7 @@ def test_what_is_refused(tmp_path, corpus):
     """Each in one sentence, and nothing changes."""
     run, gone, kept = tmp_path / "run", corpus["a.txt"], corpus["f.txt"]
     count(run, [str(kept), str(gone)], resources=ONE)
-    count_from_iterator(run, ["some text"], name="texts", resources=ONE)
+    count_from_iterator(run, ["some text"], source_name="texts", resources=ONE)
     before = exported(run)
     old = gone.read_text()
     gone.write_text(old.replace("e", "i"))
