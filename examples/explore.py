@@ -50,8 +50,8 @@ def _(mo, run, size, streambpe, text):
 
 @app.cell
 def _(mo, re, root):
-    parts = re.split(r"^### ", (root / "docs/cookbook.md").read_text(encoding="utf-8"), flags=re.M)[1:]
-    queries = {part.split("\n")[0]: re.search(r"```sql\n(.*?)```", part, re.S)[1] for part in parts}
+    cookbook = (root / "docs/cookbook.md").read_text(encoding="utf-8")
+    queries = dict(re.findall(r"^-- (\d+\. .*)\n(?:-- .*\n)*((?s:.+?;)\n)", cookbook, re.M))
     question = mo.ui.dropdown(queries, value=next(iter(queries)), label="Question", full_width=True)
     mo.vstack([question])
     return (question,)

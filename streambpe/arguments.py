@@ -79,7 +79,7 @@ def arguments(
     learning, splitting, reading, limits = found
     for what, same, names in (("counting", counting, [*splitting, *reading]), ("resources", resources, limits)):
         if names and same is not None:
-            raise UsageError(f"{', '.join(names)} and {what}: each says the same. Leave one of the two out.")
+            raise UsageError(f"{', '.join(names)} and {what}: both say the same. Leave one of the two out.")
     how = {**reading, "options": splitting} if counting is None else counting
     return Arguments(learning, Counting.of(how), Resources.resumed(before, limits) if resources is None else resources)
 

@@ -40,7 +40,7 @@ def parse_weights(given: Sequence[str] | Mapping[str, object], flag: str = "--we
             )
         pairs.append((compose_name(name.strip()), format(number, "f")))
     if len({name for name, _ in pairs}) != len(pairs):
-        raise UsageError(f"{flag}: each group once.")
+        raise UsageError(f"{flag}: give each group once.")
     return dict(sorted(pairs))
 
 
@@ -118,8 +118,8 @@ def _share(option: str, share: str | float, idle: str) -> Decimal:
     value = parse_decimal(share, 1, _MOST_PLACES)
     if not value:
         raise UsageError(
-            f"{option} {share}: a decimal number above 0 and at most 1, with at most {_MOST_PLACES} places, such as "
-            f"0.9; {idle}."
+            f"{option} {share}: give a decimal number above 0 and at most 1, with at most {_MOST_PLACES} places, such "
+            f"as 0.9; {idle}."
         )
     return value
 
@@ -315,17 +315,17 @@ class TrainConfig:
         if encoding == "chars" and not any(text.lower() == UNK for text in chosen["specials"]):
             chosen["specials"] = (*chosen["specials"], UNK)
         if "coverage" in chosen:
-            coverage = _share("--coverage", chosen["coverage"], "with 1 no character is unknown")
+            coverage = _share("--coverage", chosen["coverage"], "with 1, no character is unknown")
             chosen["coverage"] = format(coverage, "f") if coverage < 1 else None
         if "tau" in chosen:
-            chosen["tau"] = format(_share("--tau", chosen["tau"], "without --tau no token is deleted"), "f")
+            chosen["tau"] = format(_share("--tau", chosen["tau"], "without --tau, no token is deleted"), "f")
         chosen["weights"] = parse_weights(chosen.get("weights", ()))
         chosen["balance_ratios"] = parse_weights(chosen.get("balance_ratios", ()), "--balance-ratio")
         if "balance_alpha" in chosen:
             alpha = parse_decimal(chosen["balance_alpha"], _LARGEST_WEIGHT, _MOST_DECIMALS)
             if not alpha:
                 raise UsageError(
-                    f"--balance-alpha {chosen['balance_alpha']}: a decimal number above 0 and at most "
+                    f"--balance-alpha {chosen['balance_alpha']}: give a decimal number above 0 and at most "
                     f"{_LARGEST_WEIGHT}, with at most {_MOST_DECIMALS} places, such as 1.5."
                 )
             chosen["balance_alpha"] = format(alpha, "f")
@@ -367,11 +367,11 @@ class TrainConfig:
             self._check_extension()
         if self.tau is not None and self.batch == "paper":
             raise UsageError(
-                "--tau asks after every single merge, which --batch paper does not have. Use --batch exact."
+                "--tau decides after every single merge, and --batch paper has no single merges. Use --batch exact."
             )
         if self.batch == "paper" and self.ties == "bytes":
             raise UsageError(
-                "--batch paper takes the first pairs of a round by ids; --ties bytes is not defined for it."
+                "--batch paper orders the pairs of a round by ids, so it cannot be combined with --ties bytes."
             )
         if self.whole_characters and self.encoding == "chars":
             raise UsageError("--whole-characters with --encoding chars: every symbol is a character. Leave it out.")
@@ -381,33 +381,33 @@ class TrainConfig:
         least += self.extra_ids if self.count_specials else 0
         if self.vocab_size < least:
             raise UsageError(
-                f"--vocab-size {self.vocab_size} is less than the {least} ids that are there before anything is "
-                f"learned: base symbols, special and reserved ids."
+                f"--vocab-size {self.vocab_size} is less than the {least} ids that exist before anything is learned: "
+                "base symbols, special and reserved ids."
             )
         if self.reserve > MOST_EMPTY_IDS:
-            raise UsageError(f"--reserve {self.reserve}: at most {MOST_EMPTY_IDS}.")
+            raise UsageError(f"--reserve {self.reserve}: give at most {MOST_EMPTY_IDS}.")
         self._check_superwords()
         self._check_balance()
         if "" in self.specials:
-            raise UsageError("--special '': a special token is a text of at least one character.")
+            raise UsageError("--special '': a special token needs at least one character.")
         if twice := [text for text in self.specials if self.specials.count(text) > 1]:
-            raise UsageError(f"--special {twice[0]}: it is given twice. Name each special token once.")
+            raise UsageError(f"--special {twice[0]}: it is given twice. Give each special token once.")
 
     def _check_extension(self) -> None:
         if self.tau is not None:
             raise UsageError(
-                "--tau with --extend: a token that is deleted loses its id, and every id of the model that is extended "
-                "stays. Leave one of the two out."
+                "--tau with --extend: a deleted token loses its id, but all ids of the extended model have to stay. "
+                "Leave one of the two out."
             )
         if self.batch == "paper":
             raise UsageError(
-                "--batch paper with --extend: the batches of BatchBPE depend on where learning begins, so going on "
-                "from a vocabulary is not defined for it. Use --batch exact."
+                "--batch paper with --extend: the batches of BatchBPE depend on where learning begins, so extending "
+                "a vocabulary is not defined for it. Use --batch exact."
             )
         if self.superwords != "none":
             raise UsageError(
-                f"--superwords {self.superwords} with --extend: superwords that join whole chunks are chosen beside "
-                f"the merges of words, which another text chose. Give --superwords uw, or leave it out."
+                f"--superwords {self.superwords} with --extend: superwords of whole chunks are chosen in competition "
+                "with the merges of words, but those come from another text. Give --superwords uw, or leave it out."
             )
 
     def _check_values(self) -> None:
@@ -424,21 +424,25 @@ class TrainConfig:
             return
         zero = next((name for name, ratio in self.balance_ratios.items() if not Fraction(ratio)), None)
         if zero is not None:
-            raise UsageError(f"--balance-ratio {zero}=0: a group's ratio is above 0.")
+            raise UsageError(f"--balance-ratio {zero}=0: a group's ratio must be above 0.")
         for there, what, why in (
-            (self.extends is not None, "--extend", "the merges that are there were not chosen by groups"),
+            (self.extends is not None, "--extend", "the existing merges were not chosen by groups"),
             (self.weights, "--weight", "each group chooses by its own counts, which weights would not change"),
             (self.superwords != "none", "--superwords", "superwords are counted in documents, which have no groups"),
-            (self.tau is not None, "--tau", "whether a token is superfluous is asked of all groups together"),
-            (self.batch == "paper", "--batch paper", "a round of BatchBPE has no single merge to choose a group for"),
+            (self.tau is not None, "--tau", "a token is deleted by the counts of all groups together"),
+            (
+                self.batch == "paper",
+                "--batch paper",
+                "a round of BatchBPE has no single merge to choose a group for",
+            ),
             (self.stop_list, "--stop-list", "stop words are the most frequent chunks of all groups together"),
             (self.freq_cutoff > 1, "--freq-cutoff", "it cuts by the counts of all groups together"),
-            (self.block_tokens, "--block-token", "a veto is told with the count of all groups together"),
-            (self.whole_characters, "--whole-characters", "its rule is not known to the groups"),
+            (self.block_tokens, "--block-token", "a veto is reported with the count of all groups together"),
+            (self.whole_characters, "--whole-characters", "its rule does not work by groups"),
             (
                 self.balanced_on and self.alphabet == "seen",
                 "--balance-text and --alphabet seen",
-                "text that is not counted may hold bytes that are no symbols",
+                "uncounted text may have bytes that are not symbols",
             ),
             (self.encoding != "bytes", f"--encoding {self.encoding}", "groups are compared by bytes per token"),
         ):
@@ -450,7 +454,7 @@ class TrainConfig:
             return
         if self.superwords in STAGED and self.transition is None:
             raise UsageError(
-                f"--superwords {self.superwords} needs --transition N: the tokens at which superwords begin."
+                f"--superwords {self.superwords} needs --transition N, the number of tokens at which superwords begin."
             )
         if self.encoding != "bytes":
             raise UsageError(
@@ -459,8 +463,8 @@ class TrainConfig:
             )
         if self.weights:
             raise UsageError(
-                f"--weight with --superwords {self.superwords}: which chunks join is decided by how often they stand "
-                f"side by side in the documents, and documents have no weights. Leave one of the two out."
+                f"--weight with --superwords {self.superwords}: superwords are chosen by how often chunks are "
+                "neighbours in the documents, and documents have no weights. Leave one of the two out."
             )
         if self.batch == "paper":
             raise UsageError(
@@ -496,7 +500,7 @@ class TrainConfig:
             )
         if self.tau is not None:
             raise UsageError(
-                "--tau with --superwords uw: its second stage makes the merges of the first anew, and has no "
+                "--tau with --superwords uw: its second stage makes the merges of the first one again, and has no "
                 "deletions. Leave one out."
             )
 

@@ -94,8 +94,8 @@ def parse_sample(text: str) -> int:
     number = text.removeprefix("1/")
     if text == number or not re.fullmatch("[1-9][0-9]{0,8}", number, re.ASCII) or number == "1":
         raise UsageError(
-            f"--sample {text}: 1/N, such as 1/10: about one document in ten, chosen by a hash of its text. Leave it "
-            f"out for all documents. (How much plan reads is --rehearse SIZE.) Nothing was changed."
+            f"--sample {text}: 1/N, such as 1/10, which is about one document in ten, chosen by a hash of its text. "
+            "Leave it out for all documents. (--rehearse SIZE says how much plan reads.) Nothing was changed."
         )
     return int(number)
 
@@ -170,8 +170,8 @@ def reconcile(saved: Mapping[str, Any], asked: Mapping[str, Any], run: Path) -> 
         if wanted is not None and wanted != saved[f.name]:
             flag = "--" + f.name.replace("_", "-")
             raise RunMismatch(
-                f"{run} counts with {flag} {_shown(saved[f.name])}, not {_shown(wanted)}; nothing was changed. "
-                f"Leave the option out to add to this run, or count into another RUN."
+                f"{run} was counted with {flag} {_shown(saved[f.name])}, not {_shown(wanted)}; nothing was changed. "
+                "Leave the option out to add to this run, or count into another RUN."
             )
     return CountConfig(**{f.name: saved[f.name] for f in fields(CountConfig)})
 

@@ -28,7 +28,7 @@ def says_disk_full(why: BaseException) -> bool:
     return getattr(why, "errno", None) in _NUMBERS or bool(_WORDS.search(str(why)))
 
 
-_KEPT = "Every committed part is kept. Make room, then give the same command again: it goes on from there."
+_KEPT = "Every committed part is kept. Make room, then give the same command again; it continues from there."
 
 
 def disk_full(why: BaseException, folder: Path | str, then: str = _KEPT) -> DiskFull:

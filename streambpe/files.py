@@ -56,7 +56,7 @@ def folder_for_tables(path: Path | str, what: str) -> Path:
     folder, absolute = Path(path), os.path.abspath(path)
     not_text = re.search("[\ud800-\udfff]", absolute)
     if not_text or (os.name != "nt" and re.search(r"[?\\]", absolute)):
-        why = "its name is not UTF-8" if not_text else "DuckDB reads a ? or a backslash in a path as something else"
+        why = "its name is not UTF-8" if not_text else "DuckDB cannot open a path with a ? or a backslash"
         raise UsageError(
             f"{what} cannot be {typed(os.fsencode(absolute).decode('utf-8', 'backslashreplace'))}: {why}. Nothing was "
             f"changed. Give it another name."

@@ -30,7 +30,7 @@ def read_options(path: Path | str, known: Iterable[Option]) -> dict[str, Any]:
     for key in entries:
         if key not in options:
             near = get_close_matches(key.replace("_", "-"), options, 1)
-            meant = f"Is {near[0]} meant?" if near else "Its keys are the options of train, without the dashes."
+            meant = f"Is {near[0]} meant?" if near else "Its keys are the options of train without dashes."
             raise UsageError(f"--config {path}: there is no option {key}. Nothing was changed. {meant}")
     return {options[key].name: _value(path, options[key], entry) for key, entry in entries.items()}
 

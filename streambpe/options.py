@@ -3,7 +3,7 @@
     min_frequency: int = option(1, "Stop when the best pair is rarer.", panel="Vocabulary", least=0)
 
 The options of the commands and their --help (cli/options.py), option files (option_file.py), the checks of choices and
-lower bounds (config.py), and the tests of the tables in docs/ all read it there. The classes: TrainConfig,
+lower bounds (config.py), and the tests of the pages in docs/ all read it there. The classes: TrainConfig,
 CountConfig, SourceOptions, Resources.
 """
 
@@ -143,7 +143,7 @@ def taken(name: str, value: Any, fit: Callable[[Any], T]) -> T:
     try:
         return fit(value)
     except TypeError as wanted:
-        raise TypeError(f"{name}={value!r:.80}: {wanted} is wanted. Nothing was changed.") from None
+        raise TypeError(f"{name}={value!r:.80}: {wanted} is expected. Nothing was changed.") from None
 
 
 def several(value: Any) -> tuple[Any, ...]:
@@ -168,10 +168,10 @@ def parse_amount(text: str) -> int:
     """A number: "32000", "32_000", "32k", "1.5k", "32Ki"; k is a thousand, Ki 1024. ValueError if it is none."""
     match = re.fullmatch(r"\s*(-?[\d_]+(?:\.\d+)?)\s*([km]i?|)\s*", text, re.I | re.A)
     if not match:
-        raise ValueError(f"{text!r} is no number")
+        raise ValueError(f"{text!r} is not a number")
     number = Fraction(match.group(1)) * _AMOUNTS[match.group(2).upper()]
     if number.denominator != 1:
-        raise ValueError(f"{text!r} is no whole number")
+        raise ValueError(f"{text!r} is not a whole number")
     return int(number)
 
 

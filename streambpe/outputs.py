@@ -12,7 +12,7 @@ from streambpe.errors import OutputExists, StreambpeError, UsageError
 from streambpe.files import behind_links, whole_file
 from streambpe.system import sync_folder
 
-_AS_IT_WAS = "What was there is as it was."
+_AS_IT_WAS = "The old file is unchanged."
 
 
 def refuse_existing(path: Path, force: bool, parents: bool = False) -> None:
@@ -22,11 +22,9 @@ def refuse_existing(path: Path, force: bool, parents: bool = False) -> None:
     """
     refuse_no_place(path, parents)
     if path.is_dir():
-        raise UsageError(f"{path} is a folder, and a file is to be written. Nothing was changed; give another name.")
+        raise UsageError(f"{path} is a folder, not a file. Nothing was changed; give another name.")
     if os.path.lexists(path) and not force and not _takes_all(path):
-        raise OutputExists(
-            f"{path} exists already and was left as it is. Give another name, or --force to overwrite it."
-        )
+        raise OutputExists(f"{path} exists already and was not changed. Give another name, or --force to overwrite it.")
 
 
 def refuse_no_place(path: Path, parents: bool = False) -> None:
@@ -39,7 +37,7 @@ def refuse_no_place(path: Path, parents: bool = False) -> None:
         raise UsageError(f"{path} cannot be written: {getattr(why, 'strerror', why)}. Nothing was changed.") from None
     folder = behind_links(path).parent
     if not parents and not folder.absolute().is_dir():
-        raise UsageError(f"{folder} is no folder; make it first. Nothing was written.")
+        raise UsageError(f"{folder} is not a folder; create it first. Nothing was written.")
 
 
 @contextlib.contextmanager

@@ -39,7 +39,7 @@ _BAR_WIDTHS = (10, 40)  # in characters, at least and at most
 def refuse_mode(mode: str) -> None:
     """An error for a way of showing progress that there is not; to be called before anything is made."""
     if mode not in MODES:
-        raise UsageError(f"--progress {mode}: one of {', '.join(MODES)}.")
+        raise UsageError(f"--progress {mode}: choose one of {', '.join(MODES)}.")
 
 
 class WorkerFacts(TypedDict):

@@ -57,7 +57,7 @@ def parse_size(text: str, flag: str = "--memory") -> int:
     """Bytes: "500MB", "2GB", "1.5GiB", "1000000". KB, MB, GB are powers of ten, as DuckDB has them."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?\s*", text.upper())
     if not match:
-        raise UsageError(f"{flag} {text!a} is no size. Write it like 500MB, 2GB or 1.5GiB.")
+        raise UsageError(f"{flag} {text!a} is not a size. Write it like 500MB, 2GB or 1.5GiB.")
     return int(Fraction(match.group(1)) * _UNITS[match.group(2)])
 
 
@@ -92,7 +92,8 @@ class Resources:
     )
     max_disk_bytes: int | None = option(
         None,
-        "The most disk for RUN and its temporary files. A job that cannot fit is refused; one that reaches it stops.",
+        "The most disk space for RUN and its temporary files. A job that cannot fit is refused; one that reaches the "
+        "limit stops.",
         flag="--max-disk",
         panel="Resources",
         metavar="SIZE",
@@ -124,13 +125,13 @@ class Resources:
         refuse_values(Resources, vars(self))
         if self.address is not None and self.engine != "ray":
             raise UsageError(
-                f"--address {self.address} names a Ray cluster, and --engine is {self.engine}. Nothing was changed. "
-                f"Give --engine ray, or leave --address out."
+                f"--address {self.address} names a Ray cluster, but --engine is {self.engine}. Nothing was changed. "
+                "Give --engine ray, or leave --address out."
             )
         if self.address is not None and self.address.startswith("ray://"):
             raise UsageError(
-                f"--address {self.address}: give the command on a node of the cluster, with --address auto. Nothing "
-                f"was changed. `ray job submit` brings it there."
+                f"--address {self.address}: run the command on a node of the cluster, with --address auto. Nothing "
+                "was changed. `ray job submit` does that."
             )
 
     @classmethod
@@ -150,18 +151,21 @@ class Resources:
             raise LimitError(_too_small(memory_bytes, SMALLEST_MEMORY_BYTES, "the least that works"))
         if memory is not None and memory_bytes > max(machine, SMALLEST_MEMORY_BYTES):
             raise UsageError(
-                f"--memory {_short(memory)} is more than the {format_size(machine)} that this machine has. Nothing was "
-                f"changed; give less, or leave it out: a quarter of that."
+                f"--memory {_short(memory)} is more than the {format_size(machine)} that this machine has. Nothing "
+                "was changed; give less, or leave it out for a quarter of that."
             )
         count = usable_cores() if threads is None else threads
         if not 1 <= count <= most_threads():
             raise UsageError(
-                f"--threads {threads}: from 1 to {most_threads()} on this machine, which has {usable_cores()} cores. "
-                f"Nothing was changed."
+                f"--threads {threads}: give 1 to {most_threads()} on this machine, which has {usable_cores()} cores. "
+                "Nothing was changed."
             )
         folder = folder_for_tables(temp_dir, "--temp-dir") if temp_dir else None
         if folder is not None and os.path.lexists(folder) and not folder.is_dir():
-            raise UsageError(f"--temp-dir {folder} is no folder. Nothing was changed. Name a folder; it is made.")
+            raise UsageError(
+                f"--temp-dir {folder} is not a folder. Nothing was changed. Give the name of a folder; "
+                "it need not exist."
+            )
         given = {name: value for name, value in more.items() if value is not None}
         max_disk_bytes = None if max_disk is None else parse_size(max_disk, "--max-disk")
         return cls(memory_bytes, count, temp_dir=folder, max_disk_bytes=max_disk_bytes, **given)

@@ -81,8 +81,8 @@ def count(run: str, sources: tuple[str, ...], leaving: tuple[str, ...], as_json:
 
     if leaving and sources:
         raise UsageError(
-            f"--take-back {leaving[0]} and {sources[0]}: one command takes sources out of RUN, another counts more "
-            f"into it. Nothing was changed. Give them one after another."
+            f"--take-back {leaving[0]} and {sources[0]}: one command cannot both take a source out of RUN and count "
+            "others into it. Nothing was changed. Give two commands, one after the other."
         )
     with stop_on_signals() as stop:
         make = functools.partial(take_back, run, leaving) if leaving else functools.partial(count_sources, run, sources)
@@ -162,7 +162,7 @@ def train(
     _refuse_together({"--as": as_model, "--extend": extend, "--like": learning["like"]}, "each sets what is not given")
     models = {"--extend": extend, "--balance-text": " ".join(balance_text) or None}
     for flag, value in models.items():
-        why = "an option file holds no model and no text; RUN/train.toml has the options when the training is done"
+        why = "an option file cannot hold a model or a text; RUN/train.toml has the options when the training is done"
         _refuse_together({flag: value, "--save-config": save_config}, why)
     from streambpe.outputs import refuse_existing, whole_output
     from streambpe.train.commands import train as learn
@@ -171,7 +171,7 @@ def train(
     if save_config is not None:
         refuse_existing(Path(save_config), force)
     elif force:
-        raise UsageError("--force is about a file that is there already: give its name with --save-config.")
+        raise UsageError("--force is for a file that exists already: give its name with --save-config.")
 
     def tell_request(request: Request) -> None:
         if save_config is not None:
@@ -327,7 +327,7 @@ def merge_counts(run: str, runs: tuple[str, ...], resources: Resources, progress
     type=click.Choice(["documents", "share"]),
     default="documents",
     show_default=True,
-    help="Draw documents (their sources are read again), or chunks (from the counts).",
+    help="Draw whole documents (reads their sources again), or chunks (from the counts).",
 )
 @panel_option(
     "Most used",
@@ -336,14 +336,14 @@ def merge_counts(run: str, runs: tuple[str, ...], resources: Resources, progress
     default=6,
     show_default=True,
     metavar="N",
-    help="How many growing parts to learn from.",
+    help="How many parts to learn from, each larger than the last.",
 )
 @panel_option(
     "Most used",
     "--draws",
     type=click.IntRange(1, 16),
     metavar="N",
-    help="How often to draw, to see the spread. [default: 3 by documents, 1 by share]",
+    help="How often to draw, which shows how much results vary. [default: 3 by documents, 1 by share]",
 )
 @panel_option(
     "Most used",

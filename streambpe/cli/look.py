@@ -79,12 +79,14 @@ def watch(run: str, name: str | None, every: float | None, once: bool, as_page: 
         streambpe watch runs/en --page
     """
     if once and as_page:
-        raise UsageError("--once prints one view, and --page serves a page until Ctrl-C: leave one of them out.")
+        raise UsageError("--once prints one view, but --page serves a page until Ctrl-C: leave one of them out.")
     if once and every is not None:
-        raise UsageError("--every is how often the view is made anew, and --once prints one: leave one of them out.")
+        raise UsageError(
+            "--every says how often the view is redrawn, but --once prints it only once: leave one of them out."
+        )
     every = every or 0.5
     if port is not None and not as_page:
-        raise UsageError("--port is for --page, which serves the page there. Leave it out, or add --page.")
+        raise UsageError("--port is the port of --page. Leave it out, or add --page.")
     if as_page:
         from streambpe.inspect.live import watch_page
 
@@ -150,19 +152,20 @@ def sql(
     from streambpe.inspect.query import print_names, print_query, write_query
 
     if output is None and force:
-        raise click.UsageError("--force is about a file that is there already: give its name with -o")
+        raise click.UsageError("--force is for a file that exists already: give its name with -o")
     if output is not None and (listing or form not in (None, output.rpartition(".")[2])):
-        raise click.UsageError("-o takes a query, and the form from its name: leave --list, --json, --jsonl, --csv out")
+        raise click.UsageError(
+            "-o writes the rows of a query in the format that the name says: leave out --list, "
+            "--json, --jsonl and --csv"
+        )
     if listing:
         if query is not None or file is not None or files or name is not None:
-            raise click.UsageError(
-                "--list says what views and tables there are: leave QUERY, --file, --files, --name out"
-            )
+            raise click.UsageError("--list lists views and tables: leave out QUERY, --file, --files and --name")
         print_names(form or "table", sys.stdout, terminal_columns())
         return
     if (query is None) == (file is None):
         raise click.UsageError(
-            'give one query in quotes, such as "SELECT * FROM source_files", or --file F; --list says what there is'
+            'give one query in quotes, such as "SELECT * FROM source_files", or --file F; --list shows what there is'
         )
     if query is not None:
         refuse_swapped(run, query)
@@ -192,9 +195,7 @@ def _read_query(file: str) -> str:
         try:
             return str(stream.read().decode())
         except UnicodeDecodeError as why:
-            raise UsageError(
-                f"{file} is no text in UTF-8 ({why.reason} at byte {why.start}); nothing was run."
-            ) from None
+            raise UsageError(f"{file} is not UTF-8 text ({why.reason} at byte {why.start}); nothing was run.") from None
 
 
 @click.command()
@@ -241,7 +242,7 @@ def check(run: str, repeats: bool, as_json: bool, **given: Any) -> None:
     for note in [*repeated, *in_part, *still_open] if not as_json else ():
         say(f"{run}: {note}")
     if problems:
-        raise StreambpeError(" ".join([f"{run}: {len(problems)} differences.", *remedies(run, problems)]))
+        raise StreambpeError(" ".join([f"{run}: {counted(len(problems), 'difference')}.", *remedies(run, problems)]))
     if not as_json:
         say(f"{run}: {'what is committed' if still_open else 'everything'} adds up.")
 
@@ -255,7 +256,7 @@ def check(run: str, repeats: bool, as_json: bool, **given: Any) -> None:
 @click.option(
     "--beside",
     metavar="MODEL",
-    help="Compare with another vocabulary: shared tokens, and those of one alone.",
+    help="Compare with another vocabulary: which tokens both have, and which only one has.",
 )
 @click.option(
     "--playground",

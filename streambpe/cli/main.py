@@ -94,15 +94,15 @@ def _tell_unforeseen(error: Exception, given: Sequence[str]) -> int:
         place = shortened(os.fsdecode(error.filename), 300)
         say(
             f"streambpe: {place} cannot be read or written: {error.strerror}. What was committed is kept. Give "
-            f"yourself the right to it, or name another place."
+            "yourself permission, or name another place."
         )
         return 1
     if isinstance(error, MemoryError) or _NO_MEMORY.search(str(error)):
         said = shortened(str(error), 300) or type(error).__name__
         say(
-            f"streambpe: no more memory, or no more threads, could be had ({said}): the machine has no more, or a "
-            f"limit is set (ulimit, a container). What was committed is kept. Raise the limit, or give the same "
-            f"command again with a smaller --memory and --threads."
+            f"streambpe: no more memory or threads are available ({said}): the machine has no more, or a limit is set "
+            "(ulimit, a container). What was committed is kept. Raise the limit, or give the same command again with "
+            "a smaller --memory and --threads."
         )
         return LimitError.exit_code
     if not says_disk_full(error):

@@ -48,7 +48,7 @@ def _dtype_option(help: str) -> Callable[[F], F]:
 @click.argument("files", nargs=-1, metavar="[FILE...]")
 @click.option("-o", "--output", metavar="OUT", help="A .npy, .parquet or .bin file. [default: lines on stdout]")
 @_dtype_option("The type of the numbers in OUT; auto is uint16 up to 65 536 ids, else uint32. [default: auto]")
-@click.option("--eot", metavar="TOKEN", help="A special token to put after every document of OUT.")
+@click.option("--eot", metavar="TOKEN", help="A special token to write after every document of OUT.")
 @click.option(
     "--validation",
     metavar="SHARE",
@@ -108,17 +108,15 @@ def encode(
 
     for file in files if Path(model).is_file() else ():
         if (Path(file) / "state.duckdb").is_file():
-            raise click.UsageError(
-                f"MODEL comes first. Is this meant: `streambpe encode {typed(file)} {typed(model)}`?"
-            )
+            raise click.UsageError(f"MODEL comes first. Did you mean `streambpe encode {typed(file)} {typed(model)}`?")
     if count_only and output is not None:
-        raise click.UsageError("--count-only writes nothing: leave -o out, or --count-only")
+        raise click.UsageError("--count-only writes nothing: leave out either -o or --count-only")
     idle = [] if output is not None else [*of_file, "engine"]
     if output is None and not count_only:
         idle += ["memory", "threads", "temp_dir", "document_seconds"]
     if given := options_given(*idle):
         are = "is" if len(given) == 1 else "are"
-        raise click.UsageError(f"{', '.join(given)} {are} about encoding to a file: give its name with -o")
+        raise click.UsageError(f"{', '.join(given)} {are} for encoding to a file: give its name with -o")
     tokenizer, reading = Tokenizer(model), {name: of_file.pop(name) for name in ("lines", "text_column", "format")}
     how = arguments("encode_corpus", reading, None, resources).how
     limits: dict[str, Any] = {"bad_utf8": bad_utf8, "resources": resources, "progress": progress}
@@ -193,7 +191,7 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
                 warn(told)
         else:
             if dtype != "auto":
-                raise click.UsageError("--dtype is about a .bin file; text says itself what its numbers are")
+                raise click.UsageError("--dtype is for a .bin file; text already says what its numbers are")
             stream = sys.stdin.buffer if file in (None, "-") else stack.enter_context(opened(file))
             with contextlib.suppress(OSError):  # of a pipe nobody knows how much will come
                 meter.total = os.fstat(stream.fileno()).st_size
@@ -223,7 +221,7 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
     metavar="N[,N...]",
     help="Cut the vocabulary to this size; with several sizes, each file has the size in its name.",
 )
-@click.option("--verify", metavar="TEXT", help="Encode this SOURCE with both, and print how far they differ.")
+@click.option("--verify", metavar="TEXT", help="Encode this SOURCE with both, and print how much they differ.")
 @click.option("--strict", is_flag=True, help="Exit 4 unless the export is exact.")
 @click.option(
     "--onto", metavar="OLD", help="For hf, tiktoken, gpt2: write the file that was extended, with the new tokens added."
@@ -231,7 +229,7 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
 @click.option("--bos", metavar="TOKEN", help="For FOLDER/: the special token that begins a text.")
 @click.option("--eos", metavar="TOKEN", help="For FOLDER/: the special token that ends a text.")
 @click.option("--pad", metavar="TOKEN", help="For FOLDER/: the special token that pads a batch.")
-@click.option("--unk", metavar="TOKEN", help="For FOLDER/: the special token for what is unknown.")
+@click.option("--unk", metavar="TOKEN", help="For FOLDER/: the special token for unknown text.")
 @click.option("--add-bos", is_flag=True, help="For FOLDER/: encoding adds --bos before every text.")
 @click.option("--add-eos", is_flag=True, help="For FOLDER/: encoding adds --eos after every text.")
 @click.option("--chat-template", metavar="FILE", help="For FOLDER/: a Jinja template for conversations.")
@@ -281,7 +279,7 @@ def export(
     facts = {"model": model, "to": to, "exports": [result.as_json() for result in results]}
     tell(as_json, facts, *(line for result in results for line in result.lines()))
     if strict and not all(result.exact for result in results):
-        raise NotExact(f"{output} is not exact. It was written all the same; see above for what is lost.")
+        raise NotExact(f"{output} is not exact. It was written anyway; see above for what is lost.")
 
 
 @click.command("import")

@@ -14,8 +14,8 @@ def named_run(run: str, name: str | None) -> tuple[str, str | None]:
     """(RUN, the training): RUN:NAME says both, as it does for a MODEL; `name` is what --name says."""
     if not run:  # as a path it would be the present folder
         raise UsageError(
-            "RUN is an empty word, perhaps a variable of the shell that is not set. Nothing was done. Name a folder; "
-            "the present one is called '.'."
+            "RUN is empty, perhaps a shell variable that is not set. Nothing was done. Name a folder; '.' is the "
+            "current one."
         )
     folder, colon, of_run = run.rpartition(":")
     if not colon or Path(run).exists() or not Path(folder).is_dir():
@@ -32,7 +32,7 @@ def refuse_swapped(place: str, other: str) -> None:
         return
     command = click.get_current_context().info_name
     raise UsageError(
-        f"There is no {harmless(place)}, and {other} is a RUN, which comes first. Nothing was done. Is this meant: "
+        f"There is no {harmless(place)}, and {other} is a RUN, which comes first. Nothing was done. Did you mean "
         f"`streambpe {command} {typed(other)} {typed(place)}`?"
     )
 
@@ -43,7 +43,7 @@ def whole_run(run: str) -> str:
     if name is not None:
         command = click.get_current_context().info_name
         raise UsageError(
-            f"{run} names a training, and {command} is about the whole RUN. Nothing was done. Is this meant: "
-            f"`streambpe {command} {typed(folder)}`?"
+            f"{run} names a training, and {command} is about the whole RUN. Nothing was done. Did you mean `streambpe "
+            f"{command} {typed(folder)}`?"
         )
     return run

@@ -44,7 +44,7 @@ class Amount(click.ParamType):  # type: ignore[type-arg]  # generic in newer rel
         try:
             number = self.parse(value) if isinstance(value, str) else value
         except ValueError:
-            self.fail(f"{value!r} is no {self.wanted}", param, ctx)
+            self.fail(f"{value!r} is not a {self.wanted}", param, ctx)
         if not number >= self.least:
             self.fail(f"{value} is too small: at least {self.least:g}.", param, ctx)
         if self.most is not None and number > self.most:
@@ -117,7 +117,7 @@ def open_resources(before: ResourceFacts | None = None, **limits: Any) -> Resour
     resources = Resources.resumed(before, given)
     if before and "memory" not in given and resources.memory_bytes < before["memory_bytes"]:
         say(
-            f"it had --memory {format_size(before['memory_bytes'])}, which this machine does not have: going on "
+            f"it had --memory {format_size(before['memory_bytes'])}, which this machine does not have: continuing "
             f"with {format_size(resources.memory_bytes)}",
         )
     click.get_current_context().with_resource(keeper.watching(resources.memory_bytes))

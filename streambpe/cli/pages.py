@@ -47,7 +47,7 @@ def docs(page: str | None) -> None:
         from difflib import get_close_matches
 
         near = get_close_matches(name, known, 1)
-        meant = f" Is this meant: `streambpe docs {near[0]}`?" if near else ""
+        meant = f" Did you mean `streambpe docs {near[0]}`?" if near else ""
         raise UsageError(f"There is no page {page}.{meant} `streambpe docs` lists them.")
     text = packaged_folder("docs").joinpath(f"{name}.md").read_text(encoding="utf-8")
     columns = terminal_columns()

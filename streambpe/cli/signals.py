@@ -23,7 +23,7 @@ def stop_on_signals() -> Iterator[StopSignal]:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
         stop.number = number
-        say(" stopping: finishing and committing what is in hand (again to end at once)")
+        say(" stopping: finishing and committing the current work (Ctrl-C again to end at once)")
         stop.set()
 
     before = {number: signal.signal(number, handle) for number in stop_signals()}

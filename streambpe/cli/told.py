@@ -109,15 +109,15 @@ def tell_training(result: TrainResult, as_json: bool) -> None:
             f"{counted(result.uncovered.n, 'occurrence')} (--coverage).",
         )
     if result.left_out:
-        warn(f"learned from a part of the corpus; not or not wholly counted: {', '.join(result.left_out)}")
+        warn(f"learned from a part of the corpus; not counted, or only in part: {', '.join(result.left_out)}")
     if result.skipped:
-        say("learned before; nothing to do.")
+        say("already learned; nothing to do.")
     if not result.reached:
         say("no pair is left that occurs --min-frequency times: the vocabulary is smaller than asked for.")
     if not result.folded:
         say(
-            "the vocabulary is written; state.duckdb is held by another process, so its tables are behind: "
-            "`streambpe resume` brings them up to date.",
+            "the vocabulary is written, but another process has state.duckdb open, so its tables are out of date: "
+            "`streambpe resume` updates them.",
         )
     if result.vetoed:
         say(f"{counted(result.vetoed, 'pair')} vetoed by --block-token (table vetoed).")

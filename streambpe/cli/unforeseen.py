@@ -26,11 +26,11 @@ def unforeseen(error: BaseException, given: Sequence[str]) -> str:
         f"What was counted and learned is kept in {run}: give the same command again, or `streambpe resume "
         f"{typed(run)}`."
         if run
-        else "No RUN was being written. Give the same command again."
+        else "No RUN was being written."
     )
     where = f"The traceback is in {place}" if place else "".join(traceback.format_exception(error))
     said = shortened(f"{type(error).__name__}: {error}".splitlines()[0])
-    return f"this is a defect of streambpe, not of what it was given ({said}). {kept} {where}: please report it."
+    return f"this is a bug in streambpe, not in its input ({said}). {kept} {where}: please report it."
 
 
 def _is_run(word: str) -> bool:

@@ -30,7 +30,7 @@ PRESETS = (
 )  # fmt: skip
 _FULL = -1
 _ERRORS = {
-    -2: "the system gave no memory",
+    -2: "the system has no more memory",
     -3: "a count does not fit 64 bits",
     -4: "its input is damaged",
 }
@@ -89,10 +89,10 @@ def library() -> Any:
         loaded.core_digest.restype = loaded.core_prototypes.restype = ctypes.c_char_p
         made_of, prototypes = loaded.core_digest().decode(), loaded.core_prototypes().decode()
     except (OSError, AttributeError, ValueError, struct.error) as why:
-        missing = "is missing" if not path.exists() else f"does not load ({why})"
-        raise CoreError(f"The compiled part of streambpe, {path}, {missing}. {again}") from None
+        missing = "is missing" if not path.exists() else f"cannot be loaded ({why})"
+        raise CoreError(f"The compiled core of streambpe, {path}, {missing}. {again}") from None
     if any(FOLDER.glob("*.c")) and made_of != sources_digest():
-        raise CoreError(f"The compiled part of streambpe, {path}, is not made of the sources beside it. {again}")
+        raise CoreError(f"The compiled core of streambpe, {path}, was not built from the sources beside it. {again}")
     for line in prototypes.split():
         name, result, arguments = line.split(":")
         function = getattr(loaded, name)
@@ -105,14 +105,14 @@ def library() -> Any:
 def succeeded(code: int) -> bool:
     """False if the memory that the caller allowed is used up; other errors are raised."""
     if code < _FULL:
-        raise CoreError(f"The compiled part of streambpe gave up: {_ERRORS.get(code, f'error {code}')}.")
+        raise CoreError(f"The compiled core of streambpe failed: {_ERRORS.get(code, f'error {code}')}.")
     return code != _FULL
 
 
 def completed(code: int) -> None:
     """For a table whose limit no input should reach: if it is full all the same, it must not pass for all."""
     if not succeeded(code):
-        raise MemoryError("a table of the compiled part of streambpe")
+        raise MemoryError("a table of the compiled core of streambpe")
 
 
 @functools.cache

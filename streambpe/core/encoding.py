@@ -114,7 +114,7 @@ class ModelTables:
         tables = [symbols.symbols, *([] if symbols.indices is None else [symbols.indices]), [*stop_words.values(), 0]]
         last = max(int(np.asarray(table).max()) for table in tables)
         if max(last, symbols.escape + 255 if symbols.unknown == ESCAPE else 0) >= self.n_ids:
-            raise ModelError(f"Text becomes symbols up to number {last}, and the model has {self.n_ids} ids.")
+            raise ModelError(f"Text becomes symbols up to number {last}, but the model has {self.n_ids} ids.")
         self.has_superwords = bool(events.supermerges)
         self.ids_a_byte = 2 if symbols.alphabet == SCRIPT else 1  # the most ids that a byte of text may become
         self.sizes = np.ascontiguousarray(events.sizes, np.int32)  # of every log id, in base symbols
@@ -199,7 +199,7 @@ class ModelTables:
         both = np.array(pairs, np.int32).reshape(-1, 2)
         columns = [np.ascontiguousarray(column, np.int32) for column in (both[:, 0], both[:, 1], events)]
         if library().rules_fill(slots, present, size, *columns, len(pairs)):
-            raise CoreError("A pair stands twice among the events' pairs.")
+            raise CoreError("A pair occurs twice among the events' pairs.")
         self._arrays[part, "slots"], self._arrays[part, "present"] = slots, present
         self._numbers[part, "mask"] = size - 1
 
@@ -361,7 +361,7 @@ class EncoderCore:
         ids, counts = np.array(symbols, np.int32), np.array(counts, np.int64)
         known = ids[ids >= 0]
         if not (known < self._tables.n_ids).all() or not (self._tables.sizes[known] == 1).all():
-            raise ValueError("what is replayed are base symbols, and these are not")
+            raise ValueError("only base symbols can be replayed, and these are not")
         asked: list[Any] = [None, None]
         if tally is not None:
             if self._tables.model.chunk.deletion:
@@ -378,7 +378,7 @@ class EncoderCore:
         """A stream with WHOLE set on whole chunks -> ids with superwords joined."""
         stream = np.ascontiguousarray(stream, np.int32)
         if ((stream < END_OF_TEXT) | ((stream & ~WHOLE) >= self._tables.n_ids) & (stream >= 0)).any():
-            raise ValueError("what is joined are ids of the model, and these are not")
+            raise ValueError("only ids of the model can be joined, and these are not")
         return self._joined(stream, 0).body
 
     def _joined(self, stream: Ids, hold: int) -> BlockIds:
@@ -431,12 +431,12 @@ class EncoderCore:
             raise TokenDead(self._library.encoder_bad(self._handle))
         if code == _FULL:
             raise LimitError(
-                "A chunk is too long for the memory that was given, since its tokens hang together from end to end. "
-                "Give more --memory."
+                "A chunk is too long for this memory, because its tokens are connected from end to end. Give more "
+                "--memory."
             )
         if code == _NO_MEMORY:
             raise MemoryError("a long chunk")
-        raise CoreError(f"The compiled part of streambpe gave up while encoding: error {code}.")
+        raise CoreError(f"The compiled core of streambpe failed while encoding: error {code}.")
 
 
 def _parted(ids: Ids, parts: Longs) -> BlockIds:
@@ -461,7 +461,7 @@ class Decoder:
         self._places = self._sizes.ctypes.data, self._starts.ctypes.data, self._bytes.ctypes.data
 
     def decode(self, tokens: list[int] | npt.NDArray[Any]) -> bytes | None:
-        """The bytes of a list or an array of ids; None if one stands for none, or is no whole number."""
+        """The bytes of a list or an array of ids; None if one stands for none, or is not a whole number."""
         ids: npt.NDArray[Any]
         if isinstance(tokens, np.ndarray):
             if tokens.ndim != 1 or tokens.dtype.kind not in "iu" or tokens.dtype == np.uint64:

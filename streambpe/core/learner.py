@@ -24,7 +24,7 @@ FULL = -1
 MOST_HOT = 1 << 20
 FLOOR_RATIO = 128
 TIES_IDS, TIES_BYTES, TIES_PLACES = range(3)
-_ERRORS = {-2: "the system gave no memory", -3: "there are more than 2^31 tokens", -4: "its input is damaged"}
+_ERRORS = {-2: "the system has no more memory", -3: "there are more than 2^31 tokens", -4: "its input is damaged"}
 _DELETE, _VETO = 1, 2
 _ALLOWED = 4
 _SYMBOLS = 1 << 20  # that are taken out at a time
@@ -102,7 +102,7 @@ def _checked(code: int) -> int:
     if code == FULL:
         raise NoRoom
     if code < 0:
-        raise CoreError(f"The compiled part of streambpe gave up: {_ERRORS.get(code, f'error {code}')}.")
+        raise CoreError(f"The compiled core of streambpe failed: {_ERRORS.get(code, f'error {code}')}.")
     return code
 
 

@@ -144,8 +144,8 @@ def output_kind(path: Path) -> str:
     kind = path.suffix.removeprefix(".")
     if kind not in ("npy", "parquet", "bin"):
         raise UsageError(
-            f"{path}: ids are written as .npy (numpy), .parquet (one row per document) or .bin (nothing but numbers). "
-            f"Give a name with one of these endings, or leave -o out to see text."
+            f"{path}: ids can be written as .npy (numpy), .parquet (one row per document) or .bin (nothing but "
+            "numbers). Give a name with one of these endings, or leave -o out to print them."
         )
     return kind
 
@@ -153,7 +153,7 @@ def output_kind(path: Path) -> str:
 def pick_dtype(name: str, n_vocab: int, path: Path) -> np.dtype[Any]:
     """The smallest unsigned type that holds every id, or the one asked for if it does."""
     if name not in ("auto", *sidecar.DTYPES):
-        raise UsageError(f"--dtype {name}: one of auto, {', '.join(sidecar.DTYPES)}.")
+        raise UsageError(f"--dtype {name}: choose one of auto, {', '.join(sidecar.DTYPES)}.")
     wanted = np.dtype("uint16" if n_vocab <= 1 << 16 else "uint32") if name == "auto" else np.dtype(name)
     if n_vocab - 1 > np.iinfo(wanted).max:
         raise UsageError(
@@ -281,16 +281,16 @@ class _Job:
         empty = sum(not shard.documents for shard in shards)
         if empty:
             warnings += (
-                f"{empty:,} of {counted(len(shards), 'shard')} hold no document: there "
+                f"{empty:,} of {counted(len(shards), 'shard')} have no document: there "
                 f"{'is' if training.documents == 1 else 'are'} {counted(training.documents, 'document')}, and none is "
-                f"cut. --lines makes each line of a text file a document.",
+                "cut. --lines makes each line of a text file a document.",
             )
         if validation is not None:
             for made, other in ((training, "validation"), (validation, "training")):
                 if not made.documents:
                     every = self.state.documents
                     all_of_them = "the only one is" if every == 1 else f"all {every:,} are"
-                    warnings += (f"{made.path} holds no document: {all_of_them} for {other}.",)
+                    warnings += (f"{made.path} has no document: {all_of_them} for {other}.",)
         state = self.state
         return EncodeResult(
             **vars(training), bytes=state.bytes, dtype=self.dtype.name, resumed=resumed, dropped=state.dropped,
@@ -300,8 +300,8 @@ class _Job:
     def _encode(self, meter: Meter) -> None:
         if any(source.is_stream for source in self.sources) and self.progress_file.exists():
             raise UsageError(
-                f"{self.folder} holds half of an encoding of standard input, which cannot be read again. Remove it and "
-                f"give the whole input once more."
+                f"{self.folder} holds an unfinished encoding of standard input, which cannot be read again. Remove it "
+                "and give the whole input again."
             )
         state = self.state
         self.joiner = RunJoiner(self.encoder, state.carry)
@@ -326,8 +326,8 @@ class _Job:
                 self._commit()
                 if not state.finishing:
                     raise Stopped(
-                        f"Stopped; kept in {self.folder}: {counted(state.documents, 'document')}. Go on with the same "
-                        f"command.",
+                        f"Stopped; kept in {self.folder}: {counted(state.documents, 'document')}. Continue with the "
+                        "same command.",
                         stopped_by(self.stop),
                     )
         finally:
@@ -405,8 +405,8 @@ class _Job:
         if saved.job != json.loads(json.dumps(self.state.job)):
             changed = [key for key in self.state.job if saved.job.get(key) != self.state.job[key]]
             raise UsageError(
-                f"The output in {self.folder} was begun with another {', '.join(changed)}; nothing was changed. Give "
-                f"the command it was begun with, or remove that folder to begin again."
+                f"The output in {self.folder} was started with another {', '.join(changed)}; nothing was changed. "
+                "Give the command that started it, or remove that folder to start again."
             )
         if not all(0 <= chunk - WHOLE < self.encoder.n_log for chunk in saved.carry):
             raise damaged_output(self.progress_file, self.folder)

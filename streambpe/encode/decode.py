@@ -32,7 +32,7 @@ def decode_file(tokenizer: Tokenizer, lines: Iterable[bytes], name: str, meter: 
             ids = json.loads(line) if line.lstrip().startswith(b"[") else [int(word) for word in line.split()]
             yield tokenizer.decode_document(ids)
         except (ValueError, TypeError, RecursionError):
-            raise SourceError(f"{name} line {number} is no list of ids: {quoted(line)}.") from None
+            raise SourceError(f"{name} line {number} is not a list of ids: {quoted(line)}.") from None
         except KeyError as error:
             raise SourceError(f"{name} line {number}: {error.args[0]}.") from None
 
@@ -44,7 +44,7 @@ def decode_array(tokenizer: Tokenizer, path: Path, dtype: str = "auto", meter: M
     """
     kind, meter = output_kind(path), meter or Meter("decoding")
     if dtype != "auto" and kind != "bin":
-        raise UsageError(f"--dtype {dtype}: {path} says itself what its numbers are; only a .bin does not.")
+        raise UsageError(f"--dtype {dtype}: {path} already says what its numbers are; only a .bin does not.")
     try:
         if kind == "parquet":
             with open(path, "rb") as stored, pq.ParquetFile(stored, page_checksum_verification=True) as file:
@@ -72,7 +72,7 @@ def decode_array(tokenizer: Tokenizer, path: Path, dtype: str = "auto", meter: M
         told = getattr(why, "strerror", None) or str(why).splitlines()[0]
         raise SourceError(f"{path} cannot be read: {told}.") from None
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-        raise SourceError(f"{path} is no list of ids: it holds {numbers.dtype} in {numbers.ndim} dimensions.")
+        raise SourceError(f"{path} is not a list of ids: it holds {numbers.dtype} in {numbers.ndim} dimensions.")
     if (
         offsets.ndim != 1
         or not len(offsets)
@@ -81,8 +81,8 @@ def decode_array(tokenizer: Tokenizer, path: Path, dtype: str = "auto", meter: M
         or (np.diff(offsets) < 0).any()
     ):
         raise SourceError(
-            f"{path} has {len(numbers):,} ids of {numbers.dtype}, and {offsets_file.name} is about others: another "
-            f"--dtype, or another file. Remove {offsets_file.name} to decode all ids as one document."
+            f"{path} has another number of ids ({len(numbers):,} of {numbers.dtype}) than {offsets_file.name}. Give "
+            f"another --dtype, or remove {offsets_file.name} to decode all ids as one document."
         )
     if record is not None:
         refuse_damage(path, numbers.nbytes, record.ids_mmh3, path)

@@ -61,7 +61,7 @@ def as_utf8(text: str) -> bytes:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
     except AttributeError:
-        raise TypeError(f"text={text!r:.80}: a str is wanted.") from None
+        raise TypeError(f"text={text!r:.80}: a str is expected.") from None
 
 
 class Encoder:
@@ -299,8 +299,7 @@ class Encoder:
     def _dead(self, log_id: int) -> ModelError:
         return ModelError(
             f"The text encodes to token {quoted(self.model.content(log_id))} (log id {log_id}), which was deleted and "
-            f"has no model id. Only models whose deletions split into pairs (--delete-to pair) leave such tokens; "
-            f"train with --delete-to bytes."
+            "has no model id. Only --delete-to pair leaves such tokens; train with --delete-to bytes."
         )
 
 

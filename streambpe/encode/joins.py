@@ -56,9 +56,7 @@ class Joins:
 
     def told(self) -> str:
         """In a sentence."""
-        else_ = (
-            "no text differs otherwise" if not self.otherwise else f"{self.otherwise:,} texts differ by more than joins"
-        )
+        else_ = "nothing else differs" if not self.otherwise else f"other differences: {self.otherwise:,}"
         return (
             f"{self.shorter:,} of {self.texts:,} texts are shorter, {self.ids_before:,} ids before and {self.ids:,} "
             f"now, by joins of old ids; {else_}"

@@ -56,7 +56,7 @@ class Shards(msgspec.Struct, frozen=True):
             shards = cls(None, parse_size(text, "--shards"))
         else:
             raise UsageError(
-                f"--shards {text}: a number of files, or a size of each such as 500MB. Nothing was written."
+                f"--shards {text}: give a number of files, or a size for each, such as 500MB. Nothing was written."
             )
         if shards.number is not None and not 1 <= shards.number <= MOST:
             raise UsageError(f"--shards {text}: a number of files from 1 to {MOST:,}. Nothing was written.")

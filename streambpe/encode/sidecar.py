@@ -81,7 +81,7 @@ def numbers_in(path: Path, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 def damaged_output(file: Path, folder: Path) -> StreambpeError:
     return StreambpeError(
-        f"{file} is damaged: it is not what was written. The output cannot be finished; remove {folder} to begin again."
+        f"{file} is damaged: it is not what was written. The output cannot be finished; remove {folder} to start again."
     )
 
 
@@ -166,7 +166,7 @@ def settle_dtype(path: Path, asked: str, record: IdsRecord | None) -> np.dtype[n
         raise UsageError(f"--dtype {asked}: one of {', '.join(DTYPES)}.")
     if record is None and asked == "auto":
         raise UsageError(
-            f"{path} holds nothing but numbers, and {sidecar_of(path).name}, which says of what kind, is not there. "
+            f"{path} holds nothing but numbers, and {sidecar_of(path).name}, which says of what kind, is missing. "
             f"Give --dtype ({', '.join(DTYPES)}) as it was encoded."
         )
     if record is not None and asked not in ("auto", record.dtype):
@@ -175,7 +175,9 @@ def settle_dtype(path: Path, asked: str, record: IdsRecord | None) -> np.dtype[n
     size = path.stat().st_size
     if size % dtype.itemsize or (record is not None and size != record.ids * dtype.itemsize):
         wanted = f"{record.ids:,} ids of {record.dtype}" if record is not None else f"ids of {asked}"
-        raise SourceError(f"{path} has {size:,} bytes, which are not {wanted}. Was it cut, or written by another?")
+        raise SourceError(
+            f"{path} does not hold {wanted}: its size is {size:,}. Was it cut off, or not written by streambpe?"
+        )
     return dtype
 
 
@@ -188,5 +190,5 @@ def another_model(tokenizer: Tokenizer, path: Path) -> str | None:
         return None
     return (
         f"{path} was encoded with another model ({record.n_vocab:,} ids, events sha256 {record.model_sha256[:16]}); "
-        f"under this one its ids mean something else."
+        "with this one, its ids mean something else."
     )

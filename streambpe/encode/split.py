@@ -39,7 +39,8 @@ def parse_share(text: str | float) -> Fraction:
         share = Fraction(0)
     if not 0 < share < 1:
         raise UsageError(
-            f"--validation {text}: a share of the documents between 0 and 1, as 0.01 or 1%. Nothing was written."
+            f"--validation {text}: give a share of the documents between 0 and 1, such as 0.01 or 1%. Nothing was "
+            "written."
         )
     return share
 

@@ -71,9 +71,9 @@ def encode_runner(
     found = runner_for(needs, many, cost, "streambpe.encode.tasks", (largest,))
     if found is None and engine == "processes":
         raise LimitError(
-            f"--engine processes: {format_size(resources.memory_bytes)} have no room for one beside this process "
+            f"--engine processes: {format_size(resources.memory_bytes)} leave no room for a process beside this one "
             f"({format_size(needs.held_bytes)} with the model). Nothing was written. Give more --memory, or leave "
-            f"--engine out."
+            "--engine out."
         )
     return found
 

@@ -95,5 +95,5 @@ def count_ids(
             ids, documents = ids + len(stream) - ends, documents + ends
             size, dropped = size + encoded.bytes, dropped + encoded.dropped
             if stop is not None and stop.is_set():
-                raise Stopped("Stopped; nothing is counted yet. Give the same command again.", stopped_by(stop))
+                raise Stopped("Stopped; nothing was counted. Give the same command again.", stopped_by(stop))
     return IdCounts(ids, documents, size, dropped, tuple(warnings))

@@ -80,7 +80,7 @@ def encode_stretches(task: EncodeTask, attempt: Attempt) -> int | None:
                 many += 1
         failpoint(f"encode-{attempt.number}-written")
         if not put_first(made, target):
-            raise RunError(f"{target} was committed by another attempt; this one is given up.")
+            raise RunError(f"{target} was committed by another attempt; this one is abandoned.")
         failpoint(f"encode-{attempt.number}-committed")
     return many
 
@@ -92,5 +92,5 @@ def taken_blocks(path: Path, many: int) -> Iterator[EncodedBlock]:
             for _ in range(many):
                 yield pickle.load(file)
         except (EOFError, pickle.UnpicklingError):
-            raise RunError(f"{path} is shorter than it was written. Give the same command again.") from None
+            raise RunError(f"{path} is shorter than what was written. Give the same command again.") from None
     path.unlink()

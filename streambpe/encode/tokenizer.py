@@ -68,7 +68,7 @@ class Tokenizer:
         the installed `regex` module has other character tables than the model was learned with.
         """
         if not isinstance(model, EventLog | str | os.PathLike):
-            raise TypeError(f"Tokenizer(model={model!r:.80}): the path of a MODEL is wanted.")
+            raise TypeError(f"Tokenizer(model={model!r:.80}): give the path of a MODEL.")
         log = model if isinstance(model, EventLog) else read_model(model)
         size = None if vocab_size is None else taken("vocab_size", vocab_size, whole_number)
         told = "" if log is model else told_of_model(str(model), log.header.config, log.header.unicode)
@@ -218,13 +218,13 @@ class Tokenizer:
     def token_to_id(self, token: str | bytes) -> int | None:
         """The id of the token with this text or these bytes (" the", as it is written); None if there is none."""
         if not isinstance(token, str | bytes):
-            raise TypeError(f"token={token!r:.80}: a str or bytes are wanted.")
+            raise TypeError(f"token={token!r:.80}: a str or bytes are expected.")
         return self._id_of_bytes.get(token.encode() if isinstance(token, str) else token)
 
     def id_to_token(self, number: int) -> bytes | None:
         """The bytes of an id; None if it stands for nothing."""
         if not isinstance(number, SupportsIndex):
-            raise TypeError(f"number={number!r:.80}: a whole number is wanted.")
+            raise TypeError(f"number={number!r:.80}: a whole number is expected.")
         try:
             return self.decode_single_token_bytes(number)
         except KeyError:
@@ -270,12 +270,12 @@ class Tokenizer:
         ids = self.encode(text)
         decoded, offsets = self.decode_with_offsets(ids, unit)
         if decoded != text:
-            raise ValueError("The model changes this text, so its tokens have no places in it.")
+            raise ValueError("The model changes this text, so its tokens have no offsets in it.")
         return ids, offsets
 
     def _allowed(self, text: str, allowed: Specials, disallowed: Literal["all"] | Collection[str]) -> AbstractSet[str]:
         if not isinstance(text, str):
-            raise TypeError(f"text={text!r:.80}: a str is wanted.")
+            raise TypeError(f"text={text!r:.80}: a str is expected.")
         every = self._specials.keys()
         if allowed == disallowed == "all":
             return every
@@ -288,7 +288,7 @@ class Tokenizer:
             raise ValueError(
                 f"The text holds the special token {found!r} at character {match.start()}. If it is meant, pass "
                 f"allowed_special={{{found!r}}}; if it is ordinary text, pass "
-                f"disallowed_special=(tok.special_tokens_set - {{{found!r}}}), or () to let all pass as text."
+                f"disallowed_special=(tok.special_tokens_set - {{{found!r}}}), or () to treat all of them as text."
             )
         return every if allowed == "all" else every & wanted
 
@@ -529,7 +529,7 @@ def _texts(texts: Iterable[str]) -> list[str]:
 
 def _listed(name: str, several: Iterable[T], what: str) -> list[T]:
     if isinstance(several, str | bytes) or not isinstance(several, Iterable):
-        raise TypeError(f"{name}={several!r:.80}: a list of {what} is wanted.")
+        raise TypeError(f"{name}={several!r:.80}: a list of {what} is expected.")
     return list(several)
 
 

@@ -69,15 +69,15 @@ def judge(statements: Sequence[duckdb.Statement], *, files: bool = False) -> Non
             continue
         if files:
             raise QueryRefused(
-                "LOAD and INSTALL fetch programs for DuckDB; --files allows files only. Nothing was run. "
-                "The duckdb shell can do it: duckdb -readonly RUN/state.duckdb."
+                "LOAD and INSTALL fetch extensions for DuckDB; --files allows only files. Nothing was run. The "
+                "duckdb shell can do it: duckdb -readonly RUN/state.duckdb."
             )
         if kind != "SELECT":
             what = "several in one (a PIVOT must name its values: ON column IN (...))" if kind == "MULTI" else kind
             raise QueryRefused(
-                f"Only statements that read may run, and this one is {what} ({_shown(statement.query)}). "
-                f"Nothing was run. -o FILE writes rows to a file; --files allows statements that use files, and RUN "
-                f"itself is never changed."
+                f"Only statements that read are allowed, and this one is {what} ({_shown(statement.query)}). Nothing "
+                "was run. -o FILE writes rows to a file; --files allows statements that use files, and RUN itself is "
+                "never changed."
             )
 
 
@@ -92,7 +92,7 @@ def spill_folder(run: Run, temp_dir: Path | None = None) -> contextlib.AbstractC
     It lies in `temp_dir`; else in the run, if that may be written; else among the system's temporary files.
     """
     if temp_dir is not None and not temp_dir.is_dir():
-        raise UsageError(f"--temp-dir {temp_dir} is no folder; make it first.")
+        raise UsageError(f"--temp-dir {temp_dir} is not a folder; create it first.")
     place = temp_dir if temp_dir is not None else run.path
     if temp_dir is None and not os.access(place, os.W_OK):
         place = Path(tempfile.gettempdir())

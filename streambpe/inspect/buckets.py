@@ -58,15 +58,15 @@ def count_buckets(
     for source in sources:
         for _ in counting.add(source, meter):
             if stop is not None and stop.is_set():
-                raise Stopped("Stopped. A comparison keeps nothing: give the same command again.", stopped_by(stop))
+                raise Stopped("Stopped. A comparison keeps nothing; give the same command again.", stopped_by(stop))
     counting.write()
     parts = counting.parts
     found = sum(part.total for mine in parts for part in mine)
     counted = sum(part.total for part in list_parts(run))
     if found != counted:
         raise SourceChanged(
-            f"The sources of {run.path} hold {found:,} chunks now, and {counted:,} were counted. Nothing was changed. "
-            f"`streambpe check {typed(run.path)} --sources` says which is another; --by share needs no sources."
+            f"The sources of {run.path} now have {found:,} chunks, but {counted:,} were counted. Nothing was changed. "
+            f"`streambpe check {typed(run.path)} --sources` says which one changed; --by share needs no sources."
         )
     return parts
 
@@ -79,7 +79,7 @@ def _sources_again(run: Run, pattern: Pattern) -> list[Source]:
             what = "a table of counts" if one.kind == "counts" else "a stream"
             raise UsageError(
                 f"--by documents reads the sources of {run.path} again, and {one.path} is {what}: its documents are "
-                f"not there any more. Nothing was changed. Draw chunks instead: --by share."
+                "no longer there. Nothing was changed. Draw chunks instead: --by share."
             )
     try:
         sources = [replace(one.source(), any_bytes=True) for one in wanted]
@@ -89,7 +89,7 @@ def _sources_again(run: Run, pattern: Pattern) -> list[Source]:
     if gone is not None:
         raise RunError(
             f"--by documents reads the sources of {run.path} again, and {gone} is gone. Nothing was changed. Put it "
-            f"back, or draw chunks instead: --by share."
+            "back, or draw chunks instead with --by share."
         )
     find_todo(run, pattern, sources, list_parts(run))  # refuses what changed
     return sources

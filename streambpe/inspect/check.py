@@ -94,7 +94,7 @@ def check(
             problems += [Problem("sequences", row) for row in _check_documents(folder, parts, resources)]
     except FileNotFoundError as why:
         raise RunError(
-            f"{why.filename} was merged by another process while it was checked. Nothing was changed. Check again, or "
+            f"{why.filename} was merged by another process during the check. Nothing was changed. Check again, or "
             f"wait until that process is done: `streambpe status {typed(folder.path)}`."
         ) from None
     if sources or repeats:
@@ -112,11 +112,11 @@ def remedies(run: Path | str, problems: Sequence[Problem]) -> list[str]:
     tables = {problem.table for problem in problems}
     told = []
     if "counts" in tables:
-        told.append("A part in counts/ that differs is moved away; its sources are then counted again.")
+        told.append("Move a part in counts/ that differs away; its sources are then counted again.")
     if any("." in table for table in tables):
         told.append(
-            "Tables of a training (NAME.TABLE) are made anew when its event log is removed and it is trained again; "
-            "the counts are kept."
+            "To make the tables of a training (NAME.TABLE) again, remove its event log and train again; the counts "
+            "are kept."
         )
     if tables & set(FOLDED):
         told.append(f"`streambpe count {typed(run)}` folds the tables again.")
@@ -135,7 +135,7 @@ def what_is_open(run: Path | str) -> list[str]:
     folded = Folded.of(folder, list_parts(folder))
     if folded.new or folded.differs:
         return [
-            f"all is counted, and the tables do not hold all of it yet. What is committed was checked. "
+            "everything is counted, and the tables do not have all of it yet. What is committed was checked. "
             f"`streambpe count {typed(folder.path)}` fills them."
         ]
     return []
@@ -220,7 +220,7 @@ def _check_parts(parts: Sequence[Part], resources: Resources) -> list[tuple[Any,
                 problems.append((part.path.name, "a chunk is in it twice"))
             last = frame["chunk"][-1]
         if (rows, total) != (part.rows, part.total):
-            problems.append((part.path.name, f"{rows} chunks, {total} in all", f"{part.rows}, {part.total} recorded"))
+            problems.append((part.path.name, f"{rows} distinct, {total} in all", f"{part.rows}, {part.total} recorded"))
     return problems
 
 
@@ -271,14 +271,14 @@ def _check_file(
         yield Problem("source files", (str(why),))
         return
     if size != mine[0].file_bytes:
-        yield Problem("source files", (path, f"has {size} bytes; it was counted with {mine[0].file_bytes}"))
+        yield Problem("source files", (path, f"its size is {size}, and was {mine[0].file_bytes} when it was counted"))
     for (start, stop), digest in sorted(want.items()):
         if found.get((start, stop)) != digest:
             yield Problem("source files", (path, start, stop, "is not what was counted"))
     if config.bad_lines == "skip" and complete and source.kind in ("lines", "jsonl", "csv"):
         bad, told = _bad_lines(replace(source, any_bytes=True), pattern, config, at_once), mine.total("bad_lines")
         if bad != told:
-            yield Problem("source files", (path, f"{bad} lines are left out; {told} were when counted"))
+            yield Problem("source files", (path, f"lines left out: {bad}, but {told} when it was counted"))
 
 
 def _bad_lines(source: Source, pattern: Pattern, config: CountConfig, at_once: int) -> int:

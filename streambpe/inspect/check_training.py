@@ -77,7 +77,7 @@ def read_log(run: Run, name: str, facts: dict[str, str]) -> EventLog | None:
         return None
     if not path.exists():
         if facts and not goes_on:
-            raise RunError(f"{path} is gone; train again to make it anew")
+            raise RunError(f"{path} is missing; train again to make it again")
         return None
     refuse_other_log(path)
     log = read_event_log(path)
@@ -147,7 +147,7 @@ def _check_facts(facts: dict[str, str], log: EventLog, config: TrainConfig, toke
         if facts.get(key, "") != value:
             yield key, facts.get(key), value
     for key in sorted(facts.keys() - _FACTS):
-        yield key, facts[key], "no fact of a training"
+        yield key, facts[key], "not a fact of a training"
     for key in sorted(_FACTS - facts.keys() - _MAY_MISS):
         yield key, None, "missing"
     if facts.get("pair_counts_at") and "pair_floor" not in facts:

@@ -133,23 +133,25 @@ def converge(
     learning, _, resources = arguments("converge", options, None, resources)
     config, meter, steps = TrainConfig.from_options(like, **learning), progress, taken("steps", steps, whole_number)
     if by not in ("documents", "share"):
-        raise UsageError(f"--by {by}: documents or share.")
+        raise UsageError(f"--by {by}: choose documents or share.")
     if draws is None:
         draws = 3 if by == "documents" else 1
     for flag, given, least, most in (("--steps", steps, 2, _MOST_STEPS), ("--draws", draws, 1, BUCKETS // 2)):
         if not least <= given <= most:
-            raise UsageError(f"{flag} {given}: {least} to {most}.")
+            raise UsageError(f"{flag} {given}: give a number from {least} to {most}.")
     folder = Run.open(run)
     if config.superwords != "none":
         raise UsageError(
-            f"--superwords {config.superwords}: a part of the counts has no documents, and superwords are learned from "
-            f"them. Compare vocabularies without superwords; how many words matter is the same question."
+            f"--superwords {config.superwords}: superwords are learned from documents, which a part of the counts "
+            "does not have. Compare vocabularies without superwords; how much text is enough is the same question."
         )
     if config.weights or config.balance:
         what = "--balance" if config.balance else "--weight"
         raise UsageError(f"{what}: converge learns from counts without groups. Nothing was changed. Leave it out.")
     if by == "documents" and allow_partial:
-        raise UsageError("--allow-partial: --by documents reads whole sources. Count them to their end, or --by share.")
+        raise UsageError(
+            "--allow-partial: --by documents reads whole sources. Finish counting them, or use --by share."
+        )
     if not allow_partial:
         refuse_half_counted(folder, ", or compare what is there with --allow-partial")
     refuse_like(folder, like, None)
@@ -223,8 +225,8 @@ def _draw(run: Run, buckets: Sequence[Sequence[Part]], steps: int, draws: int) -
         held = cyclic(buckets, begin, _HELD_BUCKETS)
         if not all(sum(part.rows for part in parts) for parts in (held, *(parts for _, parts in made))):
             raise UsageError(
-                f"{run.path} has too little text to be divided into {BUCKETS} buckets: one that is needed is empty. "
-                f"Nothing was changed. Count more, or where documents are few, draw chunks: --by share."
+                f"{run.path} has too little text for {BUCKETS} buckets: one of them is empty. Nothing was changed. "
+                "Count more, or if there are few documents, draw chunks with --by share."
             )
         drawn.append((made, held))
     return drawn
@@ -254,7 +256,7 @@ def _learn(
         Trainer(run, config, resources=resources, stop=stop).run()
     except Stopped as stopped:
         raise Stopped(
-            "Stopped. A comparison keeps nothing: give the same command again.", stopped.signal_number
+            "Stopped. A comparison keeps nothing; give the same command again.", stopped.signal_number
         ) from None
     log = read_event_log(log_path(run, "main"))
     remove_folder(place)
@@ -325,7 +327,9 @@ def print_convergence(found: Convergence, out: TextIO) -> None:
     if len(found.draws) > 1:
         out.write(f"Means of {len(found.draws)} draws; ±: half of what differs between them.\n")
     if found.by == "share":
-        out.write("Chunks were drawn, not documents: real text differs more. --by documents is nearer the truth.\n")
+        out.write(
+            "Chunks were drawn, not documents, which differ more from each other: --by documents is more accurate.\n"
+        )
     if found.enough is None:
         out.write(f"Only the whole is within {ENOUGH:.1%} of its own bytes/token: more text still matters.\n")
     else:

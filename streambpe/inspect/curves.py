@@ -78,7 +78,7 @@ def growth(log: EventLog, uses_of: Callable[[Tokenizer], Uses], meter: Meter) ->
 def refuse_reading_nothing(texts: Sequence[str], how: SourceOptions) -> None:
     """An error if it is said how texts are read, and there are none."""
     if not texts and (how.lines or how.text_column):
-        raise UsageError("--lines and --text-column say how --text FILE is read: name one, or leave them out.")
+        raise UsageError("--lines and --text-column say how --text FILE is read: give --text, or leave them out.")
 
 
 def measuring_on(
@@ -91,7 +91,7 @@ def measuring_on(
         return lambda tokenizer: uses_in_texts(tokenizer, sources, resources, meter), ", ".join(map(harmless, texts))
     if run is None:
         raise UsageError(
-            "There is nothing to measure on: the model lies in no RUN. Nothing was written. Give --text FILE."
+            "There is nothing to measure on, because the model is not in a RUN. Nothing was written. Give --text FILE."
         )
     if log.header.config.get("superwords", "none") != "none" or any(event.op is Op.SUPERMERGE for event in log.events):
         documents, (taken, every) = stored_documents(run)

@@ -95,8 +95,7 @@ def evaluate(
     if (pattern or special) and not any(map(takes_pattern, rivals)):
         what = rivals[0] if rivals else "a MODEL"
         raise UsageError(
-            f"--pattern is for a --tokenizer FILE that carries none, and {what} says itself how its text is split. "
-            f"Leave it out."
+            f"--pattern is for a --tokenizer FILE without one, but {what} says how its text is split. Leave it out."
         )
     loaded += [(name, _rival(name, pattern, several(special))) for name in rivals]
     if not loaded:
@@ -137,7 +136,7 @@ def _naming(by: str | None, groups: Sequence[str], group_by: str | None) -> Call
     """A function from the path of a text to the name of the row that it is added to."""
     rules = GroupRules.from_options(groups, group_by)
     if by not in (None, "source", "group"):
-        raise UsageError(f"--by {by}: source or group.")
+        raise UsageError(f"--by {by}: choose source or group.")
     if by == "group" and not rules:
         raise UsageError("--by group: say which texts belong together, with --group NAME=GLOB or --group-by folder.")
     if rules and by != "group":
@@ -234,7 +233,7 @@ def print_evaluations(found: Sequence[Evaluation], form: str, out: TextIO, by: s
 def parity_told(found: Sequence[Evaluation], by: str) -> str:
     """What parity compares, and whether these texts can say the same."""
     n = sorted({one.values["documents"] or 0 for one in found if one.source not in (ALL, NO_GROUP)})
-    told = f"parity and gini/n are for texts that say the same (parity: tokens beside those of the first {by})"
+    told = f"parity and gini/n are for texts that say the same (parity: tokens compared with those of the first {by})"
     return f"{told}; these do not: they have {n[0]:,} to {n[-1]:,} documents." if len(n) > 1 else f"{told}."
 
 

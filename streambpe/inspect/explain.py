@@ -181,9 +181,9 @@ def explain_token(encoder: Encoder, number: int) -> Explanation:
     if living != number:
         about = f"{name}: log id {number}, " + (f"id {living}" if living is not None else "deleted, no id")
     if number in encoder.stop_ids.values():
-        return Explanation(about, [], ["A stop word: a chunk that was given its id before learning began."])
+        return Explanation(about, [], ["A stop word: a chunk that had its id before learning began."])
     if number not in made:
-        return Explanation(about, [], ["A base symbol: the alphabet has it, nothing made it."])
+        return Explanation(about, [], ["A base symbol: it is in the alphabet, and no merge made it."])
     path: set[int] = set()
     waiting = [(number, len(model.events))]
     while waiting:
@@ -195,15 +195,15 @@ def explain_token(encoder: Encoder, number: int) -> Explanation:
     own = set(made[number])
     rows = [_event_row(encoder, index) for index in sorted(path | own)]
     first = next(i for i in made[number] if model.events[i].op is not Op.DELETE)
-    notes = [f"{name} came to be at event {first} of {len(model.events)}, by count {model.events[first].n}."]
+    notes = [f"{name} was learned at event {first} of {len(model.events)}, with a count of {model.events[first].n}."]
     if first < encoder.header.inherited and "extends" in encoder.header.config:
-        notes.append("It is a token of the model that was extended, and its count is of the text of that one.")
+        notes.append("It is a token of the extended model, and its count comes from that model's text.")
     for index in made[number]:
         event = model.events[index]
         if event.op is Op.DELETE:
             notes.append(f"Deleted at event {index}: {event.n} occurrences were split.")
         elif index != first:
-            notes.append(f"Made once more at event {index}, by count {event.n}.")
+            notes.append(f"Learned again at event {index}, with a count of {event.n}.")
     return Explanation(about, rows, notes)
 
 

@@ -88,14 +88,14 @@ def extend_report(
     refuse_reading_nothing(texts, how)
     log = read_model(model)
     if not log.header.inherited or "holes" in log.header.config:  # prune --keep-ids fixes ids, too
-        raise UsageError(f"{model} extends no model: it was not learned with --extend.")
+        raise UsageError(f"{model} does not extend a model: it was not learned with --extend.")
     old = EventLog(log.header, log.events[: log.header.inherited])
     first_pattern = log.header.config.get("extends_pattern")
     if first_pattern is not None:
         if not texts:
             raise UsageError(
-                f"{model} cuts text otherwise than the model that it extends (--superwords uw), and its RUN has "
-                f"counted chunks of the new pattern alone. Nothing was written. Give texts to measure on: --text FILE."
+                f"{model} splits text differently from the model that it extends (--superwords uw), and its RUN has "
+                "only counted chunks of the new pattern. Nothing was written. Give texts to measure on: --text FILE."
             )
         config = {**log.header.config, "pattern": first_pattern, "gaps": "keep"}
         old = EventLog(replace(log.header, config=config), old.events)

@@ -104,7 +104,7 @@ class Forecast:
         return round(max(rehearsed.count_peak_bytes, rehearsed.learn_peak_bytes, peak))
 
     def disk_bytes(self) -> tuple[int, int]:
-        """(the peak, what is left at the end)."""
+        """(the peak, what is remain at the end)."""
         rehearsed, learner, distinct = self._rehearsed, self.learner, self._grown.distinct
         tables = max(0, rehearsed.counted_disk_bytes - rehearsed.sequence_bytes - _EMPTY_STORE_BYTES)
         more_tables = tables * (self.distinct - 1)

@@ -100,8 +100,8 @@ def learn_again(
             continue
         if log.header.corpus["sha256"] != sha256:
             told.append(
-                f"training {name} was learned from other counts than there are now, so it could not be learned again; "
-                f"only its event log and what follows from that were checked."
+                f"training {name} was learned from counts that have changed since, so it could not be learned again; "
+                "only its event log, and what follows from it, was checked."
             )
             continue
         meter.begin(f"learning {name} again", len(log.events), "events")

@@ -39,7 +39,7 @@ class SentencePiece:
         except OSError as why:
             raise ModelError(f"{path} cannot be read: {why.strerror}.") from None
         except RuntimeError:
-            raise ModelError(f"{path} is no .model of sentencepiece, or is damaged.") from None
+            raise ModelError(f"{path} is not a sentencepiece .model, or is damaged.") from None
         ids = range(self.processor.get_piece_size())
         pieces = [self.processor.id_to_piece(number) for number in ids]
         without_text = [self.processor.is_control(number) or self.processor.is_unknown(number) for number in ids]

@@ -161,13 +161,13 @@ def _refuse_options(how: Counting, config: TrainConfig, resources: Resources, re
     }  # fmt: skip
     for option, value in groups.items():
         if value:
-            more = " but for the memory, of which it takes more (`streambpe docs training`)" * (option == "--balance")
+            more = " except for the memory, which is higher (`streambpe docs training`)" * (option == "--balance")
             raise UsageError(
-                f"{option}: the groups are known once they are counted. A forecast without it is much the same{more}. "
-                f"Leave it out."
+                f"{option}: groups are only known after counting. A forecast without it is much the same{more}. Leave "
+                "it out."
             )
     if how.counts:
-        raise UsageError("--counts: plan reads parts of texts. A table of counts is read whole, so train it and see.")
+        raise UsageError("--counts: plan reads parts of texts, and cannot read a part of a table of counts.")
     if how.stdin_name != "-":
         raise UsageError("--stdin-name: plan does not read standard input. Leave it out.")
     if rehearse_bytes < 1:
@@ -181,8 +181,8 @@ def _find_sources(sources: Sequence[str], how: Counting, options: CountConfig) -
     for source in sources:
         if (Path(source) / "state.duckdb").is_file():
             raise UsageError(
-                f"{source} is a RUN, and plan forecasts from the sources themselves, before they are counted. Nothing "
-                f"was changed. `streambpe sql {typed(source)} source_files` lists the sources of that RUN; with it "
+                f"{source} is a RUN, but plan reads the sources themselves, before they are counted. Nothing was "
+                f"changed. `streambpe sql {typed(source)} source_files` lists the sources of that RUN; since it is "
                 f"counted, `streambpe train {typed(source)}` only learns, and `watch` shows the time left."
             )
     found, warnings = find_sources(sources, how)
@@ -190,13 +190,13 @@ def _find_sources(sources: Sequence[str], how: Counting, options: CountConfig) -
         raise UsageError("Nothing to plan: name at least one SOURCE.")
     if any(source.is_stream for source in found):
         raise UsageError(
-            "Standard input can be read only once, and plan reads a part of its sources: save it as a file."
+            "Standard input can be read only once, and plan reads a part of its sources first: save it as a file."
         )
     whole = next((source for source in found if source.kind == "txt"), None)
     if options.one_in > 1 and whole is not None:
         raise UsageError(
-            f"--sample {options.sample}: {whole.path} is one document, and plan reads parts of it, which do not tell "
-            f"whether it is in the sample. Nothing was changed. Leave --sample out: a sample takes less."
+            f"--sample {options.sample}: {whole.path} is one document, and the parts of it that plan reads do not "
+            "show whether it is in the sample. Nothing was changed. Leave --sample out: a sample takes less."
         )
     if "bad_utf8" in how.options:
         found = [replace(source, any_bytes=True) for source in found]
@@ -207,16 +207,14 @@ def _notes(suits: int, rehearsed: Rehearsal, config: TrainConfig, grown: Grown) 
     notes = []
     if suits > available_memory():
         notes.append(
-            f"This machine has {format_size(available_memory())} of memory: learning will go from disk whatever "
-            f"--memory says."
+            f"This machine has {format_size(available_memory())} of memory: it will learn from disk, whatever "
+            "--memory says."
         )
     learned = sum(batch.events for batch in rehearsed.batches)
     if grown.share < 1 and rehearsed.stages.get("learning") and learned + 256 < config.vocab_size - config.extra_ids:
-        notes.append("What was read is too little for the whole vocabulary: the time is a guess. Give --rehearse more.")
+        notes.append("The time is a guess: the text is too small for the vocabulary. Give a larger --rehearse.")
     if config.superwords != "none":
-        notes.append(
-            "Superwords: their time, memory and disk are carried on in proportion to the text, which is rough."
-        )
+        notes.append("Superwords: their time, memory and disk are a rough estimate, in proportion to the text.")
     return notes
 
 
@@ -255,8 +253,8 @@ def grow(
     if not subsets.rows:
         if options.one_in > 1:
             raise UsageError(
-                f"No document of the part that is read is in --sample {options.sample}: there is nothing to plan from. "
-                f"Nothing was changed. Read more with --rehearse."
+                f"The part that was read has no document in --sample {options.sample}. Nothing was changed. Read more "
+                "with --rehearse."
             )
         raise UsageError("The sources hold no text: there is nothing to plan.")
     distinct, places = subsets.growth(config.freq_cutoff)
@@ -324,16 +322,16 @@ def print_plan(made: Plan, out: TextIO) -> None:
         ("time", f"about {clock(made.seconds)} ({stages})"),
         ("memory", f"about {format_size(made.memory_bytes)} with --memory {_flag(made.memory_limit_bytes)}; "
                    f"learning {where}"),
-        ("disk", f"about {format_size(made.disk_bytes)} at most, {format_size(made.disk_left_bytes)} left at the end"),
-        ("suits", f"--memory {_flag(made.memory_suits_bytes)}: the least with which all of learning happens in "
-                  f"memory ({_flag(SMALLEST_MEMORY_BYTES)} works, more slowly)"),
+        ("disk", f"about {format_size(made.disk_bytes)} at most, {format_size(made.disk_left_bytes)} at the end"),
+        ("suits", f"--memory {_flag(made.memory_suits_bytes)}: the least for learning entirely in memory "
+                  f"({_flag(SMALLEST_MEMORY_BYTES)} works, more slowly)"),
     ]  # fmt: skip
     for name, text in rows:
         out.write(f"{name:8}{text}\n")
     if made.processes:
         on = f" on {counted(made.nodes, 'node')} of Ray" * bool(made.nodes)
         many = counted(made.processes, "process", "processes")
-        out.write(f"workers {many}{on} will count, each its own stretches of the sources\n")
+        out.write(f"workers {many}{on} will count, each its own part of the sources\n")
     for note in made.notes:
         out.write(f"note    {note}\n")
 

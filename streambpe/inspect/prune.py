@@ -76,8 +76,8 @@ def prune(
     before = uses_of(Tokenizer(log))
     if not before.bytes:
         raise UsageError(
-            f"{model}, {measured_on}: there is no text, so nothing tells which tokens are used least. Nothing was "
-            f"written. Give texts to measure on: --text FILE."
+            f"{model}, {measured_on}: there is no text, so the use of tokens is not known. Nothing was written. Give "
+            "texts to measure on: --text FILE."
         )
     uses = {number: int(before.n[id_]) for id_, number in Model(log).log_id.items()}
     made, moved = prune_log(log, uses, size, keep_ids=keep_ids)

@@ -112,13 +112,13 @@ def write_query(
     form = path.suffix.removeprefix(".")
     if form not in FILE_FORMS:
         raise UsageError(
-            f"{path}: rows are written as {', '.join('.' + known for known in FILE_FORMS)}; name such a file."
+            f"{path}: rows can be written as {', '.join('.' + known for known in FILE_FORMS)}; give such a name."
         )
     refuse_existing(path, force)
     statements = _asked(query, files)
     _refuse_several(statements, f"-o {path}")
     if not returns_rows(statements[-1]):
-        raise QueryRefused(f"-o {path}: the query gives no rows to write. Nothing was run.")
+        raise QueryRefused(f"-o {path}: the query returns no rows to write. Nothing was run.")
     with whole_output(path) as temporary, _sealed(run, name, files, resources, tell, temporary) as con:
         for statement in statements[:-1]:
             con.execute(statement.query)
@@ -149,7 +149,7 @@ def sql(
     bounds, statements = arguments("sql", limits, None, resources).resources, _asked(query, files)
     _refuse_several(statements, "A frame")
     if not returns_rows(statements[-1]):
-        raise QueryRefused("The query gives no rows. Nothing was run.")
+        raise QueryRefused("The query returns no rows. Nothing was run.")
     with _sealed(run, name, files, bounds, ends=False) as con:
         for statement in statements[:-1]:
             con.execute(statement.query)
@@ -170,10 +170,10 @@ def _asked(query: str, files: bool) -> list[duckdb.Statement]:
         if not query.isidentifier():
             raise
         near = get_close_matches(query, names, 1)
-        meant = f" Is this meant: `streambpe sql RUN {near[0]}`?" if near else ""
+        meant = f" Did you mean `streambpe sql RUN {near[0]}`?" if near else ""
         raise UsageError(
-            f"There is no view or table {query}.{meant} `streambpe sql RUN --list` says which there are; anything else "
-            f"is SQL, in quotes."
+            f"There is no view or table {query}.{meant} `streambpe sql RUN --list` shows them; anything else must be "
+            "SQL, in quotes."
         ) from None
     judge(statements, files=files)
     return statements
@@ -182,8 +182,8 @@ def _asked(query: str, files: bool) -> list[duckdb.Statement]:
 def _refuse_several(statements: Sequence[duckdb.Statement], asked: str) -> None:
     if any(map(returns_rows, statements[:-1])):
         raise QueryRefused(
-            f"{asked} holds the rows of one statement, and there are several that give rows. Nothing was run. Ask for "
-            f"them one at a time, or for tables on the screen."
+            f"{asked} has room for the rows of one statement, but several return rows. Nothing was run. Run them one "
+            "at a time, or print tables."
         )
 
 
@@ -243,8 +243,8 @@ def _sealed(
         if files:
             raise QueryRefused(f"The query does not run: {why}") from None
         raise QueryRefused(
-            f"The query reaches for a file, and `streambpe sql` reads RUN's tables only: {_first_line(why)}. "
-            f"--files allows it."
+            f"The query opens a file, but `streambpe sql` only reads RUN's tables: {_first_line(why)}. --files allows "
+            "it."
         ) from None
     except duckdb.OutOfMemoryException as why:
         raise LimitError(
@@ -254,20 +254,20 @@ def _sealed(
     except duckdb.Error as why:
         if isinstance(why, duckdb.IOException) and re.search(r"[/\\]counts[/\\][\w-]+\.parquet", str(why)):
             raise RunError(
-                f"{run}: counts were added up while the query read them ({_first_line(why)}). Nothing was changed. "
-                f"Give the same command again."
+                f"{run}: counts were folded while the query read them ({_first_line(why)}). Nothing was changed. Give "
+                "the same command again."
             ) from None
         if says_damaged(why):
             raise file_damaged(why) from None
         if "'pytz'" in str(why):
             raise StreambpeError(
-                "A column holds times with a time zone, and Python needs `pip install pytz` for them. "
-                "Or cast it: column::VARCHAR."
+                "A column has times with a time zone, for which Python needs pytz: `pip install pytz`. Or cast it: "
+                "column::VARCHAR."
             ) from None
         if extension := _EXTENSION.search(str(why)):
             raise QueryRefused(
-                f"The query needs DuckDB's extension {extension[1]}, and `streambpe sql` loads none. Nothing was "
-                f"changed. The duckdb shell can do it: duckdb -readonly RUN/state.duckdb."
+                f"The query needs DuckDB's extension {extension[1]}, but `streambpe sql` does not load extensions. "
+                "Nothing was changed. The duckdb shell can do it: duckdb -readonly RUN/state.duckdb."
             ) from None
         raise StreambpeError(f"The query does not run: {why}") from None
 
@@ -294,8 +294,8 @@ def _write_parquet(con: duckdb.DuckDBPyConnection, query: str, path: Path, meter
                 meter.advance(batch.num_rows)
     except pa.ArrowNotImplementedError as why:
         raise QueryRefused(
-            f"Parquet cannot hold a column of this kind ({_first_line(why)}). Nothing was written. Cast it, as with "
-            f"column::VARCHAR, or write .csv."
+            f"Parquet cannot store a column of this type ({_first_line(why)}). Nothing was written. Cast it, as with "
+            "column::VARCHAR, or write .csv."
         ) from None
     return meter.done
 

@@ -114,6 +114,6 @@ def _refused(told: Sequence[str], code: int) -> StreambpeError:
         why = told[-1]
     else:
         why = " ".join(told).removeprefix("streambpe: ")
-    error = StreambpeError(f"What was read cannot be trained: {why}")
+    error = StreambpeError(f"The part that was read cannot be trained on: {why}")
     error.exit_code = max(code, 1)
     return error

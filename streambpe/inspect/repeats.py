@@ -63,19 +63,19 @@ class Repeats(msgspec.Struct):
         """As sentences."""
         if not self.repeated:
             compared = counted(self.documents, "document was", "documents were")
-            yield f"no document stands there twice ({compared} compared)."
+            yield f"no document occurs twice ({compared} compared)."
             return
         share = 100 * self.repeated / self.documents
         least = f"{share:.1f} %" if share >= 0.05 else "less than 0.1 %"
         repeat = "repeats" if self.repeated == 1 else "repeat"
-        yield f"{self.repeated:,} of {self.documents:,} documents ({least}) {repeat} one that stands before."
+        yield f"{self.repeated:,} of {self.documents:,} documents ({least}) {repeat} an earlier one."
         path, number = self.first
-        yield f"document {number:,} of {path} stands there most often: {self.most:,} times."
+        yield f"document {number:,} of {path} occurs most often: {self.most:,} times."
         if len(self.by_source) > 1 or path not in self.by_source:
             paths = sorted(self.by_source, key=lambda path: (-self.by_source[path], path))
             named = ", ".join(f"{path} ({self.by_source[path]:,})" for path in paths[:_TOLD_SOURCES])
             more = f" and {counted(len(paths) - _TOLD_SOURCES, 'more source')}" if len(paths) > _TOLD_SOURCES else ""
-            yield f"those that repeat one are in {named}{more}."
+            yield f"the repeating ones are in {named}{more}."
 
 
 def find_repeats(
@@ -98,8 +98,8 @@ def find_repeats(
     if left:
         more = f" and {counted(len(left) - _NOT_COMPARED, 'more source')}" if len(left) > _NOT_COMPARED else ""
         told.append(
-            f"{', '.join(left[:_NOT_COMPARED])}{more}: not among the documents that were compared, because only a file "
-            f"that is counted to its end, and is still what was counted, can be read again."
+            f"{', '.join(left[:_NOT_COMPARED])}{more}: not compared, because only files that are completely counted "
+            "and have not changed can be read again."
         )
     pattern = find_pattern(config.pattern, gaps=config.gaps, split_scripts=config.split_scripts)
     folder = resources.temp_dir or run.path / "tmp"

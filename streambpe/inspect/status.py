@@ -59,7 +59,7 @@ def status_rows(status: RunStatus) -> dict[str, str]:
             f"{status['batch_events']:,} in the last, by {status['mode']}"
         )
     if status.get("bad_lines"):
-        rows["bad"] = f"{counted(status['bad_lines'], 'line')} that cannot be read, left out (--bad-lines skip)"
+        rows["bad"] = f"{counted(status['bad_lines'], 'line')} left out as unreadable (--bad-lines skip)"
     return rows
 
 
@@ -94,9 +94,9 @@ def running_state(status: Status, run: Path) -> Status:
         return status
     alive = is_alive(status)
     if alive is None:
-        message = f"Process {status['pid']} is on {status['host']}; only there can be seen whether it still runs."
+        message = f"Process {status['pid']} is on {status['host']}; only that machine knows whether it still runs."
         return {**status, "state": "unknown", "message": message}
     if not alive:
-        message = f"The process is gone; `streambpe resume {typed(run)}` goes on from here."
+        message = f"The process is gone; `streambpe resume {typed(run)}` continues from here."
         return {**status, "state": "killed", "message": message}
     return status

@@ -83,9 +83,7 @@ def watch(
     if view.run.path.is_file():
         view.run.refuse_missing()
     if not once and not view.run.status_file.exists():
-        with console.status(
-            f"waiting for {escape(harmless(str(run)))}: nothing runs there yet (Ctrl-C ends the waiting)"
-        ):
+        with console.status(f"waiting for {escape(harmless(str(run)))}: nothing runs there yet (Ctrl-C stops waiting)"):
             while not view.run.status_file.exists():
                 time.sleep(every)
     has_writer, status = view.run.has_writer(), view.look()

@@ -44,7 +44,7 @@ class Alphabet:
 
     def __post_init__(self) -> None:
         if len(set(self.symbols)) != len(self.symbols):
-            raise ValueError(f"the alphabet {quoted(self.kind)} lists a symbol twice; an id would have no meaning")
+            raise ValueError(f"the alphabet {quoted(self.kind)} lists a symbol twice")
         one = "character" if self.kind == "chars" else "byte" if self.kind in BYTE_KINDS else ""
         for symbol in self.symbols:
             if not symbol or (one and len(symbol.decode() if one == "character" else symbol) != 1):
@@ -73,7 +73,7 @@ class Alphabet:
         elif self.kind == "chars":
             pieces = [character.encode() for character in chunk.decode()]
         else:
-            raise ValueError(f"alphabet {quoted(self.kind)} does not say how text is cut into its symbols")
+            raise ValueError(f"alphabet {quoted(self.kind)} does not say how to cut text into its symbols")
         ids = []
         for piece in pieces:
             number = self.id_of.get(piece, UNKNOWN)
@@ -101,7 +101,7 @@ class Alphabet:
         mine = symbol_table().sha256
         if self.table_facts.get("sha256", mine) != mine:
             raise OtherTable(
-                f"The model's symbols were made from another character table ({self.table_facts.get('table')}, sha256 "
+                f"The model's symbols come from another character table ({self.table_facts.get('table')}, sha256 "
                 f"{str(self.table_facts['sha256'])[:16]}) than the one here (unicode-{UNICODE}, {mine[:16]})."
             )
 

@@ -149,8 +149,8 @@ def codec_of(alphabet: Alphabet, unknown: Unknown) -> Codec:
     if alphabet.kind == "script":
         return ScriptCodec(alphabet, unknown)
     raise ModelError(
-        f"The model's base symbols are of kind {quoted(alphabet.kind)}, and this program knows no way from text to "
-        f"them. Kinds it knows: {', '.join([*BYTE_KINDS, 'chars', 'script'])}. A newer streambpe may."
+        f"The model's base symbols are of kind {quoted(alphabet.kind)}, and this version cannot turn text into them. "
+        f"It knows: {', '.join([*BYTE_KINDS, 'chars', 'script'])}. A newer streambpe may know more."
     )
 
 

@@ -209,9 +209,8 @@ def _parse_header(line: bytes, where: str) -> tuple[Header, int, str]:
         raise EventLogError(f"{where}: not a streambpe event log (format is {quoted(found.format)})")
     if found.version not in VERSIONS or isinstance(found.version, bool):
         raise EventLogError(
-            f"{where}: version {quoted(found.version)} of the format; this program reads versions "
-            f"{' and '.join(map(str, VERSIONS))} and would misread another. Use the streambpe that wrote it, or a "
-            f"newer one."
+            f"{where}: version {quoted(found.version)} of the format; this streambpe reads versions "
+            f"{' and '.join(map(str, VERSIONS))} only. Use the streambpe that wrote it, or a newer one."
         )
     read = _shaped(read_header[found.version].decode, line, where)
     _shaped(check_alphabet, read.alphabet, f"{where}: alphabet")
@@ -238,7 +237,7 @@ def _parse_header(line: bytes, where: str) -> tuple[Header, int, str]:
         if len(set(texts)) != len(texts):
             raise EventLogError(f"{where}: two entries are the same {name}")
     if header.unk is not None and header.unk not in {special.text for special in header.specials}:
-        raise EventLogError(f"{where}: unk is {quoted(header.unk)}, which is none of the special tokens")
+        raise EventLogError(f"{where}: unk is {quoted(header.unk)}, which is not one of the special tokens")
     return header, read.events.count, read.events.sha256
 
 
@@ -247,7 +246,7 @@ def _fixed_ids(where: str, read: HeaderLine) -> FixedIds | None:
     if not isinstance(read, ExtendedHeaderLine):
         return None
     if sum(many for _, many in read.free) != read.reserved:
-        raise EventLogError(f"{where}: {read.reserved} ids are reserved, and as many must be free")
+        raise EventLogError(f"{where}: {read.reserved} ids are reserved, but another number of ids is free")
     taken = [special.id for special in read.specials]
     taken += [number for first, many in read.free for number in range(first, first + many)]
     if len(set(taken)) != len(taken):
@@ -261,16 +260,16 @@ def _check_fixed(where: str, header: Header, events: Sequence[Event], first_lear
     if fixed is None:
         return
     if fixed.inherited > len(events):
-        raise EventLogError(f"{where}: {fixed.inherited} events are inherited, and the file holds {len(events)}")
+        raise EventLogError(f"{where}: {fixed.inherited} events are inherited, but the file has {len(events)}")
     if any(event.op is Op.DELETE for event in events):
-        raise EventLogError(f"{where}: ids are fixed in version 2, so it has no deletions, and the file holds some")
+        raise EventLogError(f"{where}: version 2 has fixed ids and cannot have deletions, but the file has some")
     tokens = max((event.id + 1 for event in events[: fixed.inherited]), default=first_learned) - first
     end = first + tokens + len(header.specials) + header.reserved
     ids = [special.id for special in header.specials]
     ids += [number for low, many in fixed.free for number in (low, low + many - 1)]
     for number in ids:
         if not first <= number < end:
-            raise EventLogError(f"{where}: id {number} is fixed, and the inherited ids are {first} to {end - 1}")
+            raise EventLogError(f"{where}: id {number} is fixed, but the inherited ids are {first} to {end - 1}")
 
 
 def alphabet_size(alphabet: dict[str, Any]) -> int:
@@ -323,9 +322,9 @@ def check_sizes(name: str, header: Header, events: Events) -> None:
         left -= size
         if left < 0:
             raise EventLogError(
-                f"{name}: line {at + 2}: the tokens up to here have more than {most:,} base symbols together, which is "
-                f"more than any vocabulary; it was made to fill the memory, or was learned from text that repeats "
-                f"itself for megabytes. Learn it again with --max-token-length."
+                f"{name}: line {at + 2}: the tokens up to here have more than {most:,} base symbols together, more "
+                "than any real vocabulary. The file was made to fill the memory, or was learned from text that "
+                "repeats itself for megabytes. Learn it again with --max-token-length."
             )
 
 
@@ -342,8 +341,8 @@ def read_event_log(path: str | os.PathLike[str]) -> EventLog:
     last = len(lines) + cut_off
     if cut_off:
         raise EventLogError(
-            f"{path}: line {last}: the file ends inside this line; it was cut off while written or copied. "
-            f"Copy it again, or write it anew from its RUN with `streambpe export`."
+            f"{path}: line {last}: the file ends inside this line; it was cut off while written or copied. Copy it "
+            "again, or write it again from its RUN with `streambpe export`."
         )
     return read_event_lines(lines, str(path))
 
@@ -363,8 +362,8 @@ def read_event_lines(lines: Sequence[bytes], name: str) -> EventLog:
         raise damaged
     if len(events) != count:
         raise EventLogError(
-            f"{name}: line {last}: the header promises {count} events, the file holds {len(events)}; "
-            f"it was cut off or added to"
+            f"{name}: line {last}: the header promises {count} events, the file holds {len(events)}; it was cut off "
+            "or extended"
         )
     if hashlib.sha256(b"\n".join([*lines[1:], b""])).hexdigest() != sha256:
         raise EventLogError(

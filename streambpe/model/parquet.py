@@ -51,6 +51,6 @@ def read_parquet(path: str | os.PathLike[str]) -> EventLog:
         ) from None
     header = (table.schema.metadata or {}).get(_KEY)
     if header is None:
-        raise EventLogError(f"{path} is a Parquet file, but no event log: its metadata lack {_KEY.decode()!r}.")
+        raise EventLogError(f"{path} is a Parquet file, but not an event log: its metadata has no {_KEY.decode()!r}.")
     rows = ({key: value for key, value in row.items() if value is not None} for row in table.to_pylist())
     return read_event_lines([header, *map(msgspec.json.encode, rows)], str(path))

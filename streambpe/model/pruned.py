@@ -35,14 +35,14 @@ def prune_log(
     too_many = there - size
     if any(event.op is Op.DELETE for event in log.events):
         raise UsageError(
-            "The model was learned with --tau: its tokens were deleted and made again, so none can be taken out of it. "
-            "Nothing was written. A smaller one can be cut from it: `streambpe export --to events --vocab-size N`."
+            "The model was learned with --tau: its tokens were deleted and made again, so it cannot be pruned. "
+            "Nothing was written. It can be cut to a smaller size: `streambpe export --to events --vocab-size N`."
         )
     learned = {event.id for event in log.events}
     if not 0 <= too_many <= len(learned):
         least = there - len(learned)
-        raise UsageError(f"--to {size}: the model has {there} ids, of which {least} were not learned. Nothing "
-                         f"was written. Give a number from {least} to {there}.")  # fmt: skip
+        raise UsageError(f"--to {size}: the model has {there} ids, {least} of which were not learned. Nothing was "
+                         f"written. Give a number from {least} to {there}.")  # fmt: skip
     gone = _least_used(log.events, uses, too_many)
     first = log.events[0].id if log.events else 0
     ids: dict[int, int] = {}

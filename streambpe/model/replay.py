@@ -81,16 +81,16 @@ def events_for_size(header: Header, events: Sequence[Event], vocab_size: int) ->
     base = len(Alphabet.from_header(header.alphabet)) + len(header.stop_words)
     size = base + len(header.specials) + header.reserved
     if size > vocab_size:
-        raise ValueError(f"before any event the model has {size} ids already; it cannot be cut to {vocab_size}")
+        raise ValueError(f"the model has {size} ids before any event, so it cannot be cut to {vocab_size}")
     if size == vocab_size and not header.inherited:
         return 0
     after = sizes(header, events)
     if "holes" in header.config and vocab_size < max([size, *after]):
-        raise ValueError("its ids have holes (prune --keep-ids), and it cannot be cut; prune it to fewer")
+        raise ValueError("its ids have holes (prune --keep-ids), so it cannot be cut; prune it to fewer")
     if header.inherited and vocab_size < after[header.inherited - 1]:
         raise ValueError(
-            f"its first {after[header.inherited - 1]} ids came from another model, and it cannot be cut below them; "
-            f"cut that model instead"
+            f"its first {after[header.inherited - 1]} ids came from another model, so it cannot be cut below them; "
+            "cut that model instead"
         )
     kept = 0
     for step in steps(events):
@@ -99,8 +99,8 @@ def events_for_size(header: Header, events: Sequence[Event], vocab_size: int) ->
             return kept
     largest = max([size, *after])
     raise ValueError(
-        f"the log never holds {vocab_size} ids at the end of a step (at most {largest}); "
-        f"train on with a larger --vocab-size, or ask for fewer"
+        f"the log does not reach {vocab_size} ids (at most {largest}); train with a larger --vocab-size, or ask for "
+        "fewer"
     )
 
 
@@ -115,14 +115,15 @@ def _replayed(vocabulary: Vocabulary, events: Events) -> Iterator[tuple[int, int
             if tuple(chain.from_iterable(vocabulary[part].base for part in into)) != vocabulary[made].base:
                 raise EventLogError(
                     f"The event log contradicts itself: it splits {made} into {into!s:.80}, which is not what it was "
-                    f"made of. It was changed after it was written; write it anew from its RUN with `streambpe export`."
+                    "made of. It was changed after it was written; write it again from its RUN with `streambpe "
+                    "export`."
                 )
             vocabulary.delete(made)
         elif (number := learn(left, right)) != made:
             raise EventLogError(
                 f"The event log contradicts itself: its {OPS[op]} of {left} and {right} makes "
                 f"{vocabulary[number].content!r:.80}, which has id {number} here, not {made}. It was changed after it "
-                f"was written; write it anew from its RUN with `streambpe export`."
+                "was written; write it again from its RUN with `streambpe export`."
             )
         yield event
 

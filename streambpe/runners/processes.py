@@ -95,7 +95,7 @@ class Forking:
                 self._control.sendall(b"k" + pid.to_bytes(8, "little"))
                 return how_it_ended(os.waitstatus_to_exitcode(self._answer()))
         except (OSError, ValueError):  # the nursery is gone
-            return "nobody knows how"
+            return "no reason is known"
 
     def _answer(self) -> int:
         answer = self._answers.read(8)

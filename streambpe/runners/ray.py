@@ -80,11 +80,11 @@ def room_on(nodes: Sequence[int], wanted: Needs) -> NodeLayout:
         if each >= wanted.least_bytes:
             return NodeLayout(cpus, sum(node // cpus for node in nodes), each)
     if not most:
-        raise RunError("--engine ray: no node of the cluster has a CPU for tasks. Nothing was begun.")
+        raise RunError("--engine ray: no node of the cluster has a CPU for tasks. Nothing was started.")
     needs = wanted.held_bytes + RAY_WORKER_BYTES + wanted.extra_bytes + wanted.least_bytes
     raise LimitError(
-        f"--engine ray: {format_size(wanted.resources.memory_bytes)} have no room for one task on a node; that needs "
-        f"{format_size(needs)}. Nothing was begun. Give more --memory, or leave --engine out."
+        f"--engine ray: {format_size(wanted.resources.memory_bytes)} are too little for one task on a node, which "
+        f"needs {format_size(needs)}. Nothing was started. Give more --memory, or leave --engine out."
     )
 
 
@@ -136,10 +136,10 @@ class RayDriver:
         except queue.Empty:
             answer, self.why_down = None, f"no answer within {_ANSWER_SECONDS:.0f} s"
         if answer is None:
-            useless = f"{self.name} cannot be used: {self.why_down}. Nothing was begun. "
+            useless = f"{self.name} cannot be used: {self.why_down}. Nothing was started. "
             if self.address:
-                raise WorkerLost(f"{useless}Is it running, and this machine one of its nodes? `ray status` says so.")
-            raise WorkerLost(f"{useless}A busy machine may need a second try; --engine processes works without Ray.")
+                raise WorkerLost(f"{useless}Is it running, with this machine as a node? `ray status` shows that.")
+            raise WorkerLost(f"{useless}On a busy machine, try again; --engine processes works without Ray.")
         return answer
 
     def start(self, *given: Any) -> Future[str]:
@@ -164,7 +164,7 @@ class RayDriver:
                     self._answers.put(message[0])
                 else:
                     self._workers.pop(message[0]).set_result(message[1])
-        self.why_down = self.why_down or "Ray ended the process that spoke with it"
+        self.why_down = self.why_down or "Ray ended the process that talked to it"
         self._answers.put(None)
         for ended in list(self._workers.values()):
             ended.set_result(self.why_down)
@@ -231,14 +231,14 @@ class OnRay:
         self._place.file.write_text(self._place.token, encoding="utf-8")
         problems: dict[str, str] = self._driver.ask("look", self._place, versions(), self.room.cpus)
         for node, problem in problems.items():
-            self._refuse(node, problem, "Nothing was begun.")
+            self._refuse(node, problem, "Nothing was started.")
 
     def _refuse(self, node: str, problem: str, kept: str) -> None:
         """Refuse a node with a problem, or one that left its file elsewhere."""
         with contextlib.suppress(OSError):
             if not problem and (self._place.folder / node).read_text(encoding="utf-8") == self._place.token:
                 return
-        problem = problem or f"writes elsewhere than into the {self._place.folder.parent} that this command sees"
+        problem = problem or f"writes to another {self._place.folder.parent} than this command"
         raise RunError(f"--engine ray: node {self._name_of(node)} {problem}. {kept}")
 
     def _name_of(self, node: str) -> str:
@@ -258,8 +258,8 @@ class OnRay:
                     return None  # it will find nobody, and end
                 if driver.why_down:
                     raise WorkerLost(
-                        f"{driver.name} went away: {driver.why_down}. Everything committed is kept; the same command "
-                        f"goes on where a cluster is, or without --engine ray."
+                        f"{driver.name} was lost: {driver.why_down}. Everything committed is kept; the same command "
+                        "continues when the cluster is back, or without --engine ray."
                     )
                 if ended.done():
                     raise Lost(ended.result())
@@ -274,7 +274,7 @@ class OnRay:
             _hang_up(made)
             with contextlib.suppress(TimeoutError):
                 return ended.result(_END_SECONDS)
-            return "nobody knows how"
+            return "no reason is known"
 
         return WorkerProcess(pid, channel, kill, self._name_of(node))
 

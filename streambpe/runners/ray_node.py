@@ -77,7 +77,7 @@ def look_around(node: str, place: SharedFolder, wanted: dict[str, str]) -> str:
         )
         return f"has {other}; all nodes need the same versions"
     if not _sees(place):
-        return f"does not see {place.folder.parent}; it must lie on a file system that all nodes share, under one name"
+        return f"does not see {place.folder.parent}, which must have the same path on all nodes"
     try:
         (place.folder / node).write_text(place.token, encoding="utf-8")
     except OSError as why:
@@ -86,7 +86,7 @@ def look_around(node: str, place: SharedFolder, wanted: dict[str, str]) -> str:
         try:
             found = os.stat(path).st_size
         except OSError as why:
-            return f"cannot read {path}: {why.strerror}; sources must lie on a file system that all nodes share"
+            return f"cannot read {path}: {why.strerror}; sources must be on a file system that all nodes share"
         if size and found != size:
             return f"sees another file as {path}: {found:,} bytes instead of {size:,}"
     return ""

@@ -154,9 +154,9 @@ class Calls(Generic[Argument, Result]):
             finally:
                 self.busy.remove(busy)
         raise WorkerLost(
-            f"{who} ended {1 + RETRIES} times while it was at {self.describe(argument)}; the last time: {how}. "
-            f"Everything committed is kept. If the machine ran out of memory, give the same command again with a "
-            f"smaller --memory; --engine threads works in one process."
+            f"{who} ended {1 + RETRIES} times while it worked on {self.describe(argument)}, the last time: {how}. "
+            "Everything committed is kept. If the machine ran out of memory, give the same command again with a "
+            "smaller --memory; --engine threads works in one process."
         )
 
 

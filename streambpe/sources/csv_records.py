@@ -44,14 +44,14 @@ def read_header(stream: Stream, name: str, column: str) -> tuple[tuple[str, ...]
         try:
             more = stream.readline(1 << 20)  # type: ignore[attr-defined]
         except DAMAGE as why:
-            raise SourceError(f"{name} is truncated or damaged in its first line ({why}).") from None
+            raise SourceError(f"{name} is cut off or damaged in its first line ({why}).") from None
         line += more
         if not more:
             break
         if len(line) > _LONGEST_HEADER:
             raise SourceError(
-                f"{name} has no end of its first line in {_LONGEST_HEADER >> 20} MB, so it names no columns. "
-                f"If it is no csv, say what it is with --format."
+                f"{name} has a first line of more than {_LONGEST_HEADER >> 20} MB, which cannot be column names. If "
+                "it is not csv, say what it is with --format."
             )
     text = line.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
     try:
@@ -66,12 +66,12 @@ def refuse_column(name: str, names: Sequence[str], column: str, where: str = "")
     """An error unless a table has one column of this name, and one only."""
     if column not in names:
         raise SourceError(
-            f"{name} has no column {column!r}{where}; it has {listed_names(names)}. Pick one with --text-column."
+            f"{name} has no column {column!r}{where}; it has {listed_names(names)}. Choose one with --text-column."
         )
     if names.count(column) > 1:
         raise SourceError(
-            f"{name} has more than one column {column!r}, so the name does not say which is meant. Nothing of it was "
-            f"counted. Give the columns different names, or pick another with --text-column."
+            f"{name} has more than one column {column!r}, so its name is ambiguous. None of it was counted. Give the "
+            "columns different names, or choose another with --text-column."
         )
 
 

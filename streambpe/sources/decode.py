@@ -89,7 +89,7 @@ class Policy(msgspec.Struct, frozen=True):
     @property
     def advice(self) -> str:
         """How such a line is left out, where that can be said."""
-        return " --bad-lines skip leaves out such lines, and counts them." if self.bad_lines == "error" else ""
+        return " --bad-lines skip leaves such lines out and counts them." if self.bad_lines == "error" else ""
 
 
 def block_text(block: Block, bad_utf8: BadUtf8, bad_lines: BadLines | None = None) -> BlockText:

@@ -50,9 +50,9 @@ def as_given(sources: Named | Iterable[Named]) -> list[str | Source]:
     for source in sources:
         if not isinstance(source, str | os.PathLike | Source):
             raise UsageError(
-                f"A source is a path, a pattern or an address, as a str or a Path; {source!r} is a "
+                f"A source is a path, a pattern or an address, as a str or a Path, but {source!r} is a "
                 f"{type(source).__name__}. Nothing was read. Texts that are in memory go to count_from_iterator or "
-                f"train_from_iterator."
+                "train_from_iterator."
             )
         found.append(source if isinstance(source, Source) else os.fspath(source))
     return found
@@ -78,8 +78,8 @@ def find_sources(
                 if source.kind in _WITH_FIELDS and source.column != found[source.path].column:
                     raise UsageError(
                         f"{source.path} is named with two fields, {found[source.path].column!r} and "
-                        f"{source.column!r}; a run counts one of a file. Count the other into another RUN, and "
-                        f"add it with merge-counts."
+                        f"{source.column!r}; a RUN counts one field of a file. Count the other into another RUN, and "
+                        "add it with merge-counts."
                     )
                 warnings.append(f"{source.path} is named more than once; it is counted once.")
             found[source.path] = source
@@ -106,18 +106,18 @@ def refuse_idle(sources: Sequence[Source], how: SourceOptions) -> None:
         if not columns:
             raise UsageError(
                 f"--text-column {how.text_column} names a field of jsonl, csv or parquet, and no source is one of "
-                f"these: {shown(name_of(first))} is read as {_READ_AS[first.kind]}. Nothing was changed. Leave it out, "
-                f"or say with --format what the sources are."
+                f"these: {shown(name_of(first))} is read as {_READ_AS[first.kind]}. Nothing was changed. Leave it "
+                "out, or give the sources' --format."
             )
         if how.text_column not in columns:
             raise UsageError(
-                f"--text-column {how.text_column}: every source names a field of its own, by FILE:FIELD. Nothing was "
-                f"changed. Leave it out."
+                f"--text-column {how.text_column}: every source has its own field, as FILE:FIELD. Nothing was "
+                "changed. Leave it out."
             )
     if how.lines and all(source.kind != "lines" for source in sources):
         raise UsageError(
             f"--lines is about text files, and no source is one: {shown(name_of(first))} is read as "
-            f"{_READ_AS[first.kind]}. Nothing was changed. Leave it out, or say with --format what the sources are."
+            f"{_READ_AS[first.kind]}. Nothing was changed. Leave it out, or give the sources' --format."
         )
 
 
@@ -155,8 +155,8 @@ def _expand(argument: str, how: SourceOptions, name_on_disk: NamesOnDisk, warnin
     column = how.text_column or "text"
     if not argument:  # as a path it would be the present folder
         raise UsageError(
-            "A SOURCE is an empty word, perhaps a variable of the shell that is not set. Nothing was read. Name a file "
-            "or folder; the present folder is called '.'."
+            "A SOURCE is empty, perhaps a shell variable that is not set. Nothing was read. Name a file or folder; "
+            "'.' is the current one."
         )
     if argument == "-":
         yield Source(how.stdin_name, _kind_of("-", how), column, is_stdin=True)
@@ -164,7 +164,7 @@ def _expand(argument: str, how: SourceOptions, name_on_disk: NamesOnDisk, warnin
     match = re.fullmatch(r"(.+\.(?:jsonl|ndjson|csv|parquet)(?:\.gz|\.zst)?):(.*)", argument)
     if match and not match[2] and not _exists(Path(argument)):
         raise UsageError(
-            f"{argument} names no field behind its colon. Nothing was read. Write FILE:FIELD, or leave the colon out."
+            f"{argument} has no field after its colon. Nothing was read. Write FILE:FIELD, or leave the colon out."
         )
     if is_remote(argument):
         address, column = (match[1], match[2]) if match else (argument, column)
@@ -176,8 +176,8 @@ def _expand(argument: str, how: SourceOptions, name_on_disk: NamesOnDisk, warnin
     if _exists(path) and path.is_dir():
         if (path / "state.duckdb").is_file():
             raise SourceError(
-                f"{argument} is a RUN, not a folder of sources. Nothing was changed. RUN comes first; the counts of "
-                f"another one are added by `streambpe merge-counts RUN {typed(argument)}`."
+                f"{argument} is a RUN, not a folder of sources. Nothing was changed. Give only one RUN, first; to add "
+                f"the counts of another, use `streambpe merge-counts RUN {typed(argument)}`."
             )
         names = sorted(_sources_in(path, how.counts, warnings))
         if not names:
@@ -194,7 +194,7 @@ def _expand(argument: str, how: SourceOptions, name_on_disk: NamesOnDisk, warnin
         except (OSError, ValueError) as why:  # of a name with a NUL in it
             text, hint = str(name).rpartition(":")[0], ""
             if text and _exists(Path(text)):
-                hint = f" FILE:FIELD is for jsonl, csv and parquet, and {shown(Path(text))} is none of them."
+                hint = f" FILE:FIELD is for jsonl, csv and parquet, but {shown(Path(text))} is none of these."
             raise SourceError(f"{shown(name)} cannot be read: {getattr(why, 'strerror', why)}.{hint}") from None
         refuse_what_is_no_file(name, status)
         real = str(name_on_disk(name))
@@ -214,7 +214,7 @@ def _remote(argument: str, column: str, how: SourceOptions) -> Iterator[Source]:
 
 def _no_sources(argument: str, how: SourceOptions) -> SourceError:
     wanted = " ".join(_COUNT_SUFFIXES if how.counts else _KIND_OF_SUFFIX)
-    return SourceError(f"{argument} is a folder without sources. Looked for: {wanted} (each also .gz .zst).")
+    return SourceError(f"{argument} is a folder without sources, which are {wanted} (each also .gz .zst).")
 
 
 def _exists(path: Path) -> bool:
@@ -229,18 +229,18 @@ def _sources_in(folder: Path, counts: bool, warnings: list[str]) -> Iterator[Pat
     """The sources below a folder; an error if part of it cannot be looked into, rather than less text than there is."""
 
     def stop(why: OSError) -> None:
-        raise SourceError(f"{shown(why.filename)} cannot be looked into: {why.strerror}. Nothing was read.")
+        raise SourceError(f"{shown(why.filename)} cannot be opened: {why.strerror}. Nothing was read.")
 
     for place, folders, names in os.walk(folder, onerror=stop):
         for path in (Path(place, name) for name in sorted(folders)):
             if path.is_symlink():  # it may lead back to where it stands
-                warnings.append(f"{shown(path)} is a link to a folder: it is left out. Name that folder as a SOURCE.")
+                warnings.append(f"{shown(path)} is a link to a folder, and is left out. Name that folder as a SOURCE.")
         for path in (Path(place, name) for name in names if _is_source_name(name, counts)):
             if path.is_file():
                 yield path
             elif not path.is_dir():
                 warnings.append(
-                    f"{shown(path)} is no file that can be read (a broken link, or a pipe): it is left out."
+                    f"{shown(path)} is not a file that can be read (a broken link, or a pipe), and is left out."
                 )
 
 
@@ -255,8 +255,8 @@ def refuse_what_is_no_file(path: Path, status: os.stat_result) -> None:
     kind = kinds.get(stat.S_IFMT(status.st_mode))
     if kind is not None:
         raise SourceError(
-            f"{shown(path)} is a {kind}, not a file. Nothing was read. To read it, give - in place of its "
-            f"name, and < {shown(path)} behind the command."
+            f"{shown(path)} is a {kind}, not a file. Nothing was read. To read it, give - instead of its name, and < "
+            f"{shown(path)} after the command."
         )
 
 
@@ -265,8 +265,8 @@ def refuse_names_that_are_no_text(sources: Iterable[Source]) -> None:
     for source in sources:
         if not source.path.isascii() and any("\ud800" <= letter <= "\udfff" for letter in source.path):
             raise SourceError(
-                f"The name of {shown(source.path)} is not UTF-8, and a run keeps the names of its sources as text. "
-                f"Nothing was read. Rename it."
+                f"The name of {shown(source.path)} is not UTF-8, and a RUN stores the names of its sources as text. "
+                "Nothing was read. Rename it."
             )
 
 

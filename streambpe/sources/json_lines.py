@@ -55,8 +55,8 @@ def read_line(line: bytes, column: str) -> str | None:
         row = json.loads(line, parse_int=_parse_int)
     except RecursionError:
         raise TooDeep(
-            "has brackets in brackets deeper than is read (some hundreds). Everything before it is kept. "
-            "Leave the line out, or write the field apart."
+            "has brackets nested too deeply (some hundreds). Everything before it is kept. Leave the line out, or "
+            "write the field to a file of its own."
         ) from None
     except ValueError as why:
         raise BadLine(f"is not JSON ({why}). Everything before it is kept.") from None
@@ -64,8 +64,8 @@ def read_line(line: bytes, column: str) -> str | None:
         raise BadLine("is not a JSON object. Everything before it is kept.")
     if column not in row:
         raise BadLine(
-            f"has no field {column!r}; it has {listed_names(list(row))}. "
-            f"Everything before it is kept. Pick the field with --text-column, or FILE:FIELD."
+            f"has no field {column!r}; it has {listed_names(list(row))}. Everything before it is kept. Choose the "
+            "field with --text-column, or FILE:FIELD."
         )
     value = row[column]
     if value is not None and not isinstance(value, str):

@@ -27,11 +27,11 @@ _MAGIC = {
     b"\xff\xd8\xff": "a JPEG image",
     b"GIF8": "a GIF image",
     b"%PDF": "a PDF file",
-    b"PK\x03\x04": "a zip archive (docx, xlsx, epub are such)",
+    b"PK\x03\x04": "a zip archive (such as docx, xlsx, epub)",
     b"\x1f\x8b": "compressed by gzip: its name has to end in .gz",
     b"\x28\xb5\x2f\xfd": "compressed by zstd: its name has to end in .zst",
-    b"BZh": "compressed by bzip2, which is not read here",
-    b"\xfd7zXZ": "compressed by xz, which is not read here",
+    b"BZh": "compressed by bzip2, which streambpe cannot read",
+    b"\xfd7zXZ": "compressed by xz, which streambpe cannot read",
     b"PAR1": "a Parquet file: its name has to end in .parquet, or give --format parquet",
     b"ARROW1": "an Arrow file: write it as Parquet",
     b"SQLite format 3": "an SQLite database",
@@ -40,7 +40,7 @@ _MAGIC = {
 
 
 # How the user of a command with --bad-utf8 says that a source is to be read though it is mostly no UTF-8.
-TAKE_ANYWAY = "say with --bad-utf8 replace or skip what becomes of its bytes, to take it all the same"
+TAKE_ANYWAY = "read it anyway with --bad-utf8 replace or skip"
 
 
 def refuse_if_not_text(head: bytes, name: str, take_anyway: str) -> None:
@@ -55,7 +55,7 @@ def refuse_if_not_text(head: bytes, name: str, take_anyway: str) -> None:
     if encoding is not None:
         raise _refused(name, f"looks like text in {encoding}, not UTF-8", encoding, take_anyway)
     magic = next((kind for bytes_, kind in _MAGIC.items() if head.startswith(bytes_)), None)
-    what = f"is {magic}, not text" if magic else f"is no UTF-8 text: {share}"
+    what = f"is {magic}, not text" if magic else f"is not UTF-8 text: {share}"
     raise _refused(name, what, None if magic else "ITS-ENCODING", take_anyway)
 
 
@@ -85,4 +85,4 @@ def _refused(name: str, what: str, encoding: str | None, take_anyway: str) -> So
         ways.append(take_anyway)
     last = ways.pop()
     rest = f"{', '.join(ways)}, or {last}" if ways else last
-    return SourceError(f"{name} {what}. Nothing of it was read; everything before it is kept. {rest}.")
+    return SourceError(f"{name} {what}. None of it was read; everything before it is kept. {rest}.")

@@ -132,8 +132,8 @@ class Reader(msgspec.Struct):
                 data = read_exactly(stream, min(1 << 20, stop - at), source, at)
                 if not data:
                     raise SourceError(
-                        f"{name_of(source)} ends at byte {at}, but bytes up to {stop} of it were counted before. "
-                        f"It is not the input it was. Nothing was changed."
+                        f"{name_of(source)} ends at byte {at}, but bytes up to {stop} of it were counted before, so "
+                        "it has changed. Nothing was changed."
                     )
                 digest.update(data)
                 at += len(data)
@@ -202,14 +202,14 @@ class Reader(msgspec.Struct):
 
     def _refuse(self, source: Source, at: int, size: int, place: str = "byte") -> None:
         why = (
-            "the pattern has no place where it can be cut"
+            "the pattern has no place to cut it"
             if source.kind == "txt" or (source.kind == "lines" and not self.whole_lines)
-            else f"one {_WHOLE.get(source.kind, 'record')} has to be read whole"
+            else f"one {_WHOLE.get(source.kind, 'record')} has to be read as a whole"
         )
         raise LimitError(
-            f"{name_of(source)} holds a document of more than {size >> 20} MB at {place} {at}, and {why}; "
-            f"with this --memory at most {self.most_bytes >> 20} MB of it can be held. "
-            f"Everything else is kept. Give more --memory, or leave that document out."
+            f"{name_of(source)} holds a document of more than {size >> 20} MB at {place} {at}, and {why}; with this "
+            f"--memory, the limit is {self.most_bytes >> 20} MB. Everything else is kept. Give more --memory, or "
+            "leave that document out."
         )
 
     def _from_parquet(self, source: Source, done: Sequence[tuple[int, int]], end: int | None) -> Iterator[Block]:
@@ -220,8 +220,8 @@ class Reader(msgspec.Struct):
                 kind = kind.value_type
             if not is_text(kind):
                 raise SourceError(
-                    f"{source.path}: column {source.column!r} holds {kind}, not strings. "
-                    f"Pick another with --text-column."
+                    f"{source.path}: column {source.column!r} holds {kind}, not strings. Choose another with "
+                    "--text-column."
                 )
             yield from self._row_groups(file, source, done, end)
 
@@ -283,8 +283,8 @@ class Reader(msgspec.Struct):
                     passed = [_checked_text(source, at + i, t) for i, t in enumerate(islice(texts, high - at))]
                     if len(passed) < high - at:
                         raise SourceError(
-                            f"{source.path} gave {at + len(passed)} documents; {high} of it were counted before. "
-                            f"It is not the input it was. Nothing was changed."
+                            f"{source.path} gave {at + len(passed)} documents, but {high} were counted before. "
+                            "Nothing was changed."
                         )
                     if self.verify:
                         self.verify(source, low, high, digest_values(passed))

@@ -112,8 +112,8 @@ def refuse_streams(sources: Sequence[Source], of: int) -> None:
     stream = next((source for source in sources if source.is_stdin and source.kind == "txt"), None)
     if of > 1 and stream is not None:
         raise UsageError(
-            f"--sample 1/{of}: standard input is one document here, whose hash is known once it was read. Nothing was "
-            f"changed. Say what its documents are (--lines, --format jsonl), or leave --sample out."
+            f"--sample 1/{of}: standard input is one document here, so its hash is only known at its end. Nothing was "
+            "changed. Say what its documents are (--lines, --format jsonl), or leave --sample out."
         )
     table = next((source for source in sources if source.kind == "counts"), None)
     if of > 1 and table is not None:

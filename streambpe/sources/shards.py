@@ -22,7 +22,7 @@ def share_of(sources: Sequence[Source], shard: str) -> list[Source]:
     """The sources of share K of N, for a `shard` written K/N; in their order."""
     number, of = _parsed(shard)
     if any(source.is_stdin for source in sources):
-        raise UsageError(f"--shard {shard}: standard input cannot be dealt out. Give files, or leave the option out.")
+        raise UsageError(f"--shard {shard}: standard input cannot be shared out. Give files, or leave the option out.")
     if of > len(sources):
         few = f"{'is' if len(sources) == 1 else 'are'} {counted(len(sources), 'source')}"
         raise UsageError(
@@ -43,5 +43,5 @@ def _parsed(shard: str) -> tuple[int, int]:
     found = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", shard)
     number, of = (int(part) for part in found.groups()) if found else (0, 0)
     if not 1 <= number <= of:
-        raise UsageError(f"--shard {shard}: K/N, the K-th of N shares, such as 1/16 to 16/16. Nothing was changed.")
+        raise UsageError(f"--shard {shard}: give K/N, for the K-th of N shares, such as 1/16. Nothing was changed.")
     return number, of

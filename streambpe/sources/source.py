@@ -46,7 +46,7 @@ class Source:
     def __post_init__(self) -> None:
         if isinstance(self.texts, str | bytes):
             raise UsageError(
-                f"Texts are several; {self.path} is one {type(self.texts).__name__}. Give a list of it: [text]."
+                f"{self.path} must be several texts, but it is one {type(self.texts).__name__}. Give a list: [text]."
             )
 
     @property

@@ -95,7 +95,7 @@ def read_exactly(stream: Stream, size: int, source: Source, at: int) -> bytes:
             missing -= len(part)
     except (EOFError, gzip.BadGzipFile, zlib.error, zstd.ZstdError) as why:
         # no byte is named: a decompressor reads ahead and gives nothing of what it read before the damage
-        what = "ends in the middle" if isinstance(why, EOFError) else f"is truncated or damaged: {why}"
+        what = "ends in the middle" if isinstance(why, EOFError) else f"is cut off or damaged: {why}"
         raise SourceError(
             f"{source.path} {what}. Everything before it is kept; repair the file and give the same command again."
         ) from None

@@ -86,8 +86,8 @@ def refuse_engine(sources: Sequence[Source], resources: Resources) -> None:
     if alone is not None:
         what = "a count table" if alone.kind == "counts" else "a stream"
         raise UsageError(
-            f"--engine {resources.engine}: {name_of(alone)} is {what}, which one process reads. Nothing was "
-            f"changed. Leave --engine out, or give it apart from the files."
+            f"--engine {resources.engine}: {name_of(alone)} is {what}, which only one process can read. Nothing was "
+            "changed. Leave --engine out, or count it separately."
         )
 
 

@@ -69,8 +69,8 @@ def _read_count_parquet(source: Source, most_rows: int) -> Iterator[CountTable]:
             chunk_type, count_type = file.schema_arrow.types[:2]
             if not (is_text(chunk_type) and pa.types.is_integer(count_type)):
                 raise SourceError(
-                    f"{source.path} holds {chunk_type} and {count_type}; the chunks of a count table are strings, "
-                    f"the counts integers."
+                    f"{source.path} holds {chunk_type} and {count_type}; a count table has chunks that are strings, "
+                    "and counts that are integers."
                 )
             facts = json.loads((file.schema_arrow.metadata or {}).get(b"streambpe-counts", b"{}"))
             documents, expression = facts.get("documents", 0), facts.get("expression")
@@ -113,8 +113,8 @@ def _count_rows(source: Source) -> Iterator[tuple[str, int]]:
                 header = next(rows, [])
                 if len(header) != 2 or header[1].strip().isdigit():
                     raise SourceError(
-                        f"{source.path} line 1 is {quoted(','.join(header))}; "
-                        f"a count table in csv opens with a header such as `chunk,count`."
+                        f"{source.path} line 1 is {quoted(','.join(header))}; a count table in csv begins with a "
+                        "header such as `chunk,count`."
                     )
                 yield from _checked_rows(rows, source, 2)
             else:
@@ -122,9 +122,9 @@ def _count_rows(source: Source) -> Iterator[tuple[str, int]]:
                 lines = (line for line in text if line != "\n")
                 yield from _checked_rows((_word_and_count(line, separator) for line in lines), source, 1)
     except UnicodeDecodeError as why:
-        raise SourceError(f"{source.path} is not UTF-8 near byte {why.start}; nothing of it was counted.") from None
+        raise SourceError(f"{source.path} is not UTF-8 near byte {why.start}; none of it was counted.") from None
     except (*DAMAGE, csv.Error) as why:
-        raise SourceError(f"{source.path} is truncated or damaged ({why}); nothing of it was counted.") from None
+        raise SourceError(f"{source.path} is cut off or damaged ({why}); none of it was counted.") from None
 
 
 def _word_and_count(line: str, separator: str | None) -> list[str]:
@@ -145,9 +145,9 @@ def _checked_rows(rows: Iterable[list[Any]], source: Source, first_line: int) ->
                 raise ValueError
         except ValueError:
             raise SourceError(
-                f"{source.path} row {number} is {quoted(row)}; a row is a chunk, not empty, and a whole number. "
-                f"Nothing of it was counted."
+                f"{source.path} row {number} is {quoted(row)}; a row is a chunk that is not empty, and a whole "
+                "number. None of it was counted."
             ) from None
         if n < 0 or n > MAX_COUNT:
-            raise SourceError(f"{source.path} row {number}: {n} is no 64-bit count. Nothing of it was counted.")
+            raise SourceError(f"{source.path} row {number}: {n} is not a 64-bit count. None of it was counted.")
         yield chunk, n

@@ -51,7 +51,7 @@ def refuse_damaged(path: Path) -> None:
 def _refuse_damaged(path: Path, size: int, *_: int) -> None:
     content = size - len(_MARK) - _SUM_BYTES - _LENGTH_BYTES - len(_END)
     if content < 0:
-        raise Damaged(f"{path.name} has only {size} bytes")
+        raise Damaged(f"{path.name} is too small ({size})")
     with path.open("rb") as file:
         file.seek(content)
         if file.read(len(_MARK)) != _MARK:

@@ -33,8 +33,9 @@ def refuse_other_counting(run: Run, counting: Counting) -> None:
         if differs:
             shown = "" if value is True else f" {' '.join(value) if isinstance(value, tuple) else value}"
             raise RunMismatch(
-                f"--{_FLAGS.get(name, name.replace('_', '-'))}{shown} is about counting, and {run.path} is counted "
-                f"otherwise: {differs}. Nothing was changed. Leave the option out, or count into another RUN."
+                f"--{_FLAGS.get(name, name.replace('_', '-'))}{shown} is an option of counting, but {run.path} was "
+                f"counted differently: {differs}. Nothing was changed. Leave the option out, or count into another "
+                "RUN."
             )
 
 
@@ -55,10 +56,10 @@ def refuse_like(run: Run, like: str, options: Mapping[str, Any] | None) -> None:
     for name, value in LIKE_COUNTING.get(like, {}).items():
         if (options or {}).get(name) is None and saved[name] != value:
             flag = f"--{name.replace('_', '-')}"
-            meant = f"say that it is meant: {flag} {saved[name]}"
-            or_else = "name its other options one by one" if options is None else meant
+            meant = f"confirm it with {flag} {saved[name]}"
+            or_else = "give its other options one by one" if options is None else meant
             raise RunMismatch(
-                f"--like {like} counts with {flag} {value}, and {run.path} is counted with {flag} {saved[name]}. "
+                f"--like {like} counts with {flag} {value}, but {run.path} was counted with {flag} {saved[name]}. "
                 f"Nothing was changed. Count into another RUN, or {or_else}."
             )
 
@@ -88,7 +89,7 @@ def _kind(spans: Sequence[Span], value: str, asked: Counting) -> str:
 
 def _counts(spans: Sequence[Span], _value: bool, _asked: Counting) -> str:
     other = next((span.path for span in spans if span.kind != "counts"), None)
-    return f"{other} is no table of counts" if other else ""
+    return f"{other} is not a table of counts" if other else ""
 
 
 def _stdin_name(spans: Sequence[Span], value: str, _asked: Counting) -> str:
@@ -102,7 +103,7 @@ def _groups(spans: Sequence[Span], _value: Any, asked: Counting) -> str:
 
 
 def _shard(_spans: Sequence[Span], _value: str, _asked: Counting) -> str:
-    return "its sources are chosen already, and none is named here that --shard could choose from"
+    return "its sources are chosen already, and there are no new ones for --shard to choose from"
 
 
 _DIFFERENCES: dict[str, Callable[[Sequence[Span], Any, Counting], str]] = {

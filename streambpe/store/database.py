@@ -69,12 +69,12 @@ class _Patience:
         """Called again and again while the file is held."""
         if self._stop.is_set():
             raise Stopped(
-                f"Stopped while {path} was held open by {who}. What was counted or learned is kept.",
+                f"Stopped while {path} was open in {who}. What was counted or learned is kept.",
                 stopped_by(self._stop),
             )
         if waited > _TELL_SECONDS and not self._told:
             self._told = True
-            told = f"{path} is held open by {who}; waiting until it is closed there (Ctrl-C stops)"
+            told = f"{path} is open in {who}; waiting until it is closed there (Ctrl-C stops waiting)"
             print(harmless(told), file=sys.stderr)
 
 
@@ -125,7 +125,7 @@ def open_store(
             if says_disk_full(why):
                 raise disk_full(why, path) from None
             if not re.search("lock|already open|another process", str(why)):  # the last two: Windows
-                raise RunError(f"{path} does not open: {_first_line(why)} {_refill(path)}") from None
+                raise RunError(f"{path} cannot be opened: {_first_line(why)} {_refill(path)}") from None
             holder = re.search(r"PID (\d+)", str(why))
             _wait(path, f"process {holder.group(1)}" if holder else "another process", began, wait_seconds)
         except duckdb.Error as why:
@@ -133,7 +133,7 @@ def open_store(
                 _wait(path, "this process for something else", began, wait_seconds)
                 continue
             raise RunError(
-                f"{path} is no database that this version reads: {_first_line(why)} {_refill(path)}"
+                f"{path} is not a database that this version can read: {_first_line(why)} {_refill(path)}"
             ) from None
 
 
@@ -144,8 +144,8 @@ def _wait(path: Path | str, who: str, began: float, wait_seconds: float | None) 
         patience.go_on(path, who, waited)
     elif waited > (_WAIT_SECONDS if wait_seconds is None else wait_seconds):
         raise StoreHeld(
-            f"{path} is held open by {who}; waited {waited:.0f} s. What was counted or learned is safe in the run's "
-            f"folder. Close it there and give the same command again."
+            f"{path} is open in {who}; waited {waited:.0f} s. What was counted or learned is safe in the RUN. "
+            "Close the file there and give the same command again."
         )
     time.sleep(0.05)
 

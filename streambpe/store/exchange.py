@@ -62,9 +62,9 @@ def export_counts(
     folder, target, meter = Run.open(run), Path(output), progress
     left, runs = left_to_count(folder)
     if not allow_partial:
-        refuse_unfinished(folder, left, runs, ", or write what is there with --allow-partial")
+        refuse_unfinished(folder, left, runs, ", or write what has been counted with --allow-partial")
     if target.suffix not in (".parquet", ".csv"):
-        raise UsageError(f"{target}: name a .parquet or a .csv file.")
+        raise UsageError(f"{target}: give the name of a .parquet or .csv file.")
     refuse_existing(target, force)
     config = CountConfig(**json.loads(folder.facts()["config"]))
     expression = find_pattern(config.pattern, gaps=config.gaps).expression
@@ -118,8 +118,8 @@ def merge_counts(
     for other in opened:
         if os.path.realpath(other.path) == os.path.realpath(target.path):
             raise UsageError(
-                f"{other.path} is the RUN that the others are added to; it cannot be added to itself. Nothing was "
-                f"changed. Name the others alone."
+                f"{other.path} is the RUN to which the others are added, and cannot be added to itself. Nothing was "
+                "changed. Name only the others."
             )
         refuse_half_counted(other)
     configs = [CountConfig(**json.loads(other.facts()["config"])) for other in opened]
@@ -136,16 +136,16 @@ def merge_counts(
         bad_lines = mine.bad_lines if config.bad_lines == "error" else config.bad_lines
         if replace(config, sequences=mine.sequences, bad_lines=bad_lines) != mine:
             raise RunMismatch(
-                f"{other.path} was counted with {_told(config)}, {target.path} with {_told(mine)}; such counts do "
-                f"not add up. Nothing was changed."
+                f"{other.path} was counted with {_told(config)}, {target.path} with {_told(mine)}; such counts cannot "
+                "be added up. Nothing was changed."
             )
     tables = _common_tables(opened, target)
     without = [str(other.path) for other, config in zip(opened, configs, strict=True) if not config.sequences]
     if mine.sequences and without:
         raise UsageError(
             f"{target.path} keeps documents, {', '.join(without)} {'has' if len(without) == 1 else 'have'} none: "
-            f"counted without --sequences. Nothing was changed. Count again with --sequences, or merge into another "
-            f"RUN, which then holds counts alone."
+            "counted without --sequences. Nothing was changed. Count again with --sequences, or merge into another "
+            "RUN, which then has only counts."
         )
     with target.lock(), disk_full_explained(target.path):
         target.tidy()
@@ -198,8 +198,8 @@ def _common_tables(others: Sequence[Run], target: Run) -> dict[str, str]:
         (one, a), (other, b), *_ = known.values()
         raise RunMismatch(
             f"{one.path} was counted with the character tables of Unicode {a['version']} (regex {a['regex']}), "
-            f"{other.path} with those of {b['version']} (regex {b['regex']}), which differ; such counts do not add up. "
-            f"Nothing was changed."
+            f"{other.path} with those of {b['version']} (regex {b['regex']}), which differ; such counts cannot be "
+            "added up. Nothing was changed."
         )
     return {"unicode": facts[0]} if facts[0] and all(facts) else {}
 
@@ -225,7 +225,7 @@ def _add_run(target: Run, other: Run, resources: Resources, *, again: bool, docu
     contents = _contents(mine).keys()
     groups = parts_by_group(parts)
     if len(groups.keys() | parts_by_group(mine).keys()) > MOST_GROUPS:
-        raise UsageError(f"With {other.path} {target.path} would have more than {MOST_GROUPS} source groups, the most.")
+        raise UsageError(f"With {other.path} {target.path} would have more than {MOST_GROUPS} source groups.")
     left = _missing_groups(target, other)  # after a kill between two groups, some were added already
     if again and not left:
         return
@@ -247,8 +247,8 @@ def _add_group(
     for content, path in _contents(parts).items():
         if content in contents:
             raise UsageError(
-                f"{path} was counted in both {other.path} and {target.path}: together it would count twice. Nothing of "
-                f"{other.path} was added; RUNs that stand before it in the command were."
+                f"{path} was counted in both {other.path} and {target.path}: merged, it would count twice. Nothing of "
+                f"{other.path} was added; the RUNs before it in the command were added."
             )
     # a path that both runs have is another file, on another machine
     of_other = str(other.path.resolve())

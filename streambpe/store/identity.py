@@ -91,10 +91,10 @@ def _read(path: Path) -> Identity | None:
         if held.pop("sum") != _sum(held):
             raise ValueError("its checksum is not that of its content")
         if {key: held.pop(key) for key in _FORMAT} != _FORMAT:
-            raise ValueError("it is of another format or version")
+            raise ValueError("it has another format or version")
         found = Identity(**held)
         if not (isinstance(found.run, str) and found.run and isinstance(found.facts, dict)):
-            raise ValueError("it names no run")
+            raise ValueError("it names no RUN")
         return found
     except FileNotFoundError:
         return None
@@ -129,12 +129,12 @@ def refuse_other_run(folder: Path, number: str, what: Path, then: str = "") -> N
         return
     if not mine:
         raise RunError(
-            f"{identity_path(folder)} is lost, and {what} belongs to a RUN that has one. Nothing was changed. Put it "
+            f"{identity_path(folder)} is lost, but {what} belongs to a RUN that had one. Nothing was changed. Put it "
             f"back, or `streambpe count {typed(folder)}` makes it again from state.duckdb."
         )
     raise RunError(
-        f"{what} and {identity_path(folder)} belong to different RUNs: one of them was put there from elsewhere. "
-        f"Nothing was changed. Put the right one back{'.' if not then else f', or: {then}'}"
+        f"{what} and {identity_path(folder)} belong to different RUNs: one of them was copied there. Nothing was "
+        f"changed. Put the right one back{'.' if not then else f', or: {then}'}"
     )
 
 
@@ -196,9 +196,8 @@ def refuse_earlier_tables(state: Path, written: str) -> None:
     known = identity.files.get(state.name) if identity else None
     if known is not None and written not in known:
         raise RunError(
-            f"{state} is that of an earlier time. Nothing was changed. Put the right one back, or fill it again: "
-            f"`streambpe count {typed(state.parent)}` does it with the counts, the `train` command of each training "
-            f"with the rest."
+            f"{state} is an older one. Nothing was changed. Put the right one back, or fill it again: `streambpe "
+            f"count {typed(state.parent)}` adds the counts, and the `train` command of each training the rest."
         )
 
 
@@ -208,7 +207,7 @@ def refuse_other_log(log: Path) -> None:
         name = log.name.removesuffix(".events.jsonl")
         name, option = ("main", "") if name == "model" else (name, f" --name {name}")
         raise ModelError(
-            f"{log} is not what training {name} of {log.parent} wrote: it was changed, or put there from elsewhere. "
-            f"Nothing was changed. Put the right one back, or remove it and train again (`streambpe train "
+            f"{log} is not what training {name} of {log.parent} wrote: it was changed or copied there. Nothing was "
+            "changed. Put the right one back, or remove it and train again (`streambpe train "
             f"{typed(log.parent)}{option}` with its options): the counts are kept."
         )

@@ -70,8 +70,8 @@ def read_jobs(run: Run) -> Jobs:
         return msgspec.convert(identity.jobs, Jobs)
     except (msgspec.ValidationError, KeyError) as why:
         raise RunError(
-            f"{run.path}: this streambpe cannot read what was asked for ({why}). Nothing was changed. Go on with the "
-            f"streambpe that started it."
+            f"{run.path}: this streambpe cannot read how it was started ({why}). Nothing was changed. Use the "
+            "streambpe that started it."
         ) from None
 
 
@@ -83,7 +83,7 @@ def _refuse_unknown_options(folder: Path, trainings: dict[str, Any]) -> None:
         if unknown:
             raise RunError(
                 f"{folder}: training {name} was started with {', '.join(sorted(unknown))}, which this streambpe does "
-                f"not know. Nothing was changed. Go on with the streambpe that started it, or a newer one."
+                "not know. Nothing was changed. Use the streambpe that started it, or a newer one."
             )
 
 
@@ -156,11 +156,11 @@ def find_job(run: Run, name: str | None) -> tuple[str, Job]:
         known = ", ".join(jobs.trainings)
         if not known and not run.state.exists():
             raise RunError(
-                f"{run.path} has no training to go on with: it is no run, or was stopped before anything was begun. "
-                f"Give its first command again."
+                f"{run.path} has no training to resume: it is not a RUN, or was stopped before anything was started. "
+                "Give its first command again."
             )
         raise RunError(
-            f"{run.path} has no training{f' {name}' if name else ''} to go on with"
+            f"{run.path} has no training{f' {name}' if name else ''} to resume"
             + (f"; it has {known}. " if known else ". ")
             + f"`streambpe train {typed(run.path)}` learns from its counts."
         )

@@ -113,8 +113,8 @@ class Journal(msgspec.Struct):
                     journal.events.append(parse_event(line))
             except (ValueError, KeyError, TypeError) as why:
                 raise RunError(
-                    f"{path} line {number} is damaged ({why}). Cut the file off before that line and resume: "
-                    f"learning is deterministic and goes on from there."
+                    f"{path} line {number} is damaged ({why}). Remove that line and all after it, and resume: "
+                    "learning is deterministic and continues from there."
                 ) from None
         if whole[0] < len(data):
             with path.open("r+b") as file:
@@ -203,7 +203,7 @@ def _refuse_rotten(record: dict[str, Any], lines: Sequence[bytes]) -> None:
     without = [line + b"\n" for line in lines]
     without[-1] = without[-1].replace(f',"sum":"{wanted}"'.encode(), b"")
     if mmh3.mmh3_x64_128_digest(b"".join(without)).hex() != wanted:
-        raise ValueError(f"the checksum that it has for {len(lines)} lines is not theirs")
+        raise ValueError(f"its checksum does not fit its {len(lines)} lines")
 
 
 def _line(record: Mapping[str, Any]) -> bytes:

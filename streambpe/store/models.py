@@ -29,7 +29,7 @@ def find_log(model: str | os.PathLike[str]) -> Path:
     run, colon, name = str(model).rpartition(":")
     if colon and Path(run).is_dir():
         return _log_of_run(Path(run), name)
-    raise ModelError(f"There is no model {model}: neither an event log, nor a RUN, nor RUN:NAME of an existing RUN.")
+    raise ModelError(f"There is no model {model}: give an event log, a RUN, or RUN:NAME of an existing RUN.")
 
 
 def _log_of_run(run: Path, name: str) -> Path:
@@ -40,11 +40,11 @@ def _log_of_run(run: Path, name: str) -> Path:
     others = ["main" if other == "model" else other for other in others]
     if others:
         raise ModelError(
-            f"{run} holds no model {name!r}; it holds {', '.join(others)}. Write it {run}:{others[0]}, for example."
+            f"{run} has no model {name!r}; it has {', '.join(others)}. Write {run}:{others[0]}, for example."
         )
     raise ModelError(
-        f"{run} holds no {log.name}: no training was finished there. `streambpe train {typed(run)}` learns one, "
-        f"`streambpe status {typed(run)}` says how far it is."
+        f"{run} has no {log.name}: no training was finished there. `streambpe train {typed(run)}` learns one, "
+        f"`streambpe status {typed(run)}` shows how far it is."
     )
 
 
@@ -72,8 +72,8 @@ def _refuse_what_is_no_log(path: Path) -> None:
         line = file.readline(1 << 10).strip()
     if line and (line == b"{" or not line.startswith(b"{")):
         raise ModelError(
-            f"{path} is no model: neither an event log nor a RUN. A vocabulary of another program becomes an event log "
-            f"by `streambpe import {typed(path)} -o NAME.events.jsonl`."
+            f"{path} is not a model: neither an event log nor a RUN. To turn a vocabulary of another program into an "
+            f"event log, use `streambpe import {typed(path)} -o NAME.events.jsonl`."
         )
 
 

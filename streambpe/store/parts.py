@@ -259,8 +259,8 @@ def _refuse_strangers(run: Run, parts: Sequence[Part]) -> None:
     for part in parts:
         if part.name != part.path.name:
             raise RunError(
-                f"{part.path} was written as {part.name}: it was put in the place of another part. Nothing was "
-                f"changed. Put the right one back, or {aside}"
+                f"{part.path} was written as {part.name}: it replaces another part. Nothing was changed. Put the "
+                f"right one back, or {aside}"
             )
 
 
@@ -272,9 +272,9 @@ def _refuse_counted_twice(parts: Parts) -> None:
         bounds = np.cumsum([len(part.spans) for part in parts])
         one, other = (parts[int(np.searchsorted(bounds, place, side="right"))].path for place in twice)
         raise RunError(
-            f"{one} and {other} both hold {spans[twice[1]].path} from {spans[twice[1]].start_at}: one of them is from "
-            f"an earlier time, and it would be counted twice. Nothing was changed. Move the older one away, and give "
-            f"the command again."
+            f"{one} and {other} both hold {spans[twice[1]].path} from {spans[twice[1]].start_at}: one of them is "
+            "older, and would be counted twice. Nothing was changed. Move the older one away, and give the command "
+            "again."
         )
 
 
@@ -283,7 +283,7 @@ def _read_parts(run: Run) -> list[Part]:
     for _ in range(_LISTINGS):
         with contextlib.suppress(FileNotFoundError):
             return _remembered(run, sorted(run.counts.glob("*.parquet")))
-    raise RunError(f"{run.counts}: another process merges the counts. Nothing was changed. Wait until it is done.")
+    raise RunError(f"{run.counts}: another process is merging counts. Nothing was changed. Wait until it has finished.")
 
 
 def _remembered(run: Run, paths: Sequence[Path]) -> list[Part]:

@@ -83,7 +83,7 @@ class Run:
     def __init__(self, path: Path | str) -> None:
         if is_remote(str(path)):
             raise UsageError(
-                "RUN is an address. Nothing was changed: a run is a folder of this machine; only sources may lie "
+                "RUN is an address. Nothing was changed: a RUN is a folder on this machine, and only sources may be "
                 "elsewhere."
             )
         self.path = folder_for_tables(path, "RUN")
@@ -106,12 +106,12 @@ class Run:
         path = self.path
         if path.is_file():
             raise RunError(
-                f"{path} is a file, and RUN is a folder that comes first. Nothing was changed. "
-                f"`streambpe train RUN {typed(path)}` counts it and learns."
+                f"{path} is a file, but RUN is a folder and comes first. Nothing was changed. `streambpe train RUN "
+                f"{typed(path)}` counts it and learns."
             )
         if not self.state.is_file():
             raise RunError(
-                f"{path} is no run: it holds no state.duckdb. `streambpe count {typed(path)} SOURCE...` makes one."
+                f"{path} is not a RUN: it has no state.duckdb. `streambpe count {typed(path)} SOURCE...` makes one."
             )
 
     def once(self, what: str, read: Callable[[], _Value]) -> _Value:
@@ -178,15 +178,15 @@ class Run:
             others = sorted(p.name for p in self.path.iterdir() if not _OURS.match(p.name))
             if others:
                 more = ", ..." if len(others) > 3 else ""
-                what = f"is no RUN, and other things are in it ({', '.join(others[:3])}{more})"
+                what = f"is not a RUN, and has other things in it ({', '.join(others[:3])}{more})"
         if not what:
             return
-        meant = "Give a folder of its own, which is made"
+        meant = "Give a folder that is empty or does not exist"
         if sources and not Path(sources[0]).is_file():
-            meant = f"Is this meant: `streambpe {command} {typed(sources[0])} {typed(self.path)}`"
+            meant = f"Did you mean `streambpe {command} {typed(sources[0])} {typed(self.path)}`"
         raise RunError(
-            f"{self.path} {what}. RUN is a folder for what is counted and learned, and stands before the sources. "
-            f"Nothing was changed. {meant}{'?' if meant.startswith('Is') else '.'}"
+            f"{self.path} {what}. RUN is a folder for what is counted and learned, and comes before the sources. "
+            f"Nothing was changed. {meant}{'?' if meant.startswith('Did') else '.'}"
         )
 
     @property
@@ -266,8 +266,8 @@ class Run:
         written = found.get("format_version")
         if written != str(FORMAT_VERSION):
             raise RunError(
-                f"{self.path} has format {written}, and this streambpe reads format {FORMAT_VERSION} only. Nothing was "
-                f"changed. Use the version that wrote it, or count the sources into another RUN."
+                f"{self.path} has format {written}, but this streambpe only reads format {FORMAT_VERSION}. Nothing "
+                "was changed. Use the version that wrote it, or count the sources into another RUN."
             )
         self.refuse_other_tables(found)
         return dict(found)
@@ -287,21 +287,21 @@ class Run:
             yield
             return
         if self.path.exists() and not self.path.is_dir():
-            raise RunError(f"{self.path} is a file; RUN is a folder. Give another name.")
+            raise RunError(f"{self.path} is a file, but RUN is a folder. Give another name.")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
         except OSError as why:
             if says_disk_full(why):
                 raise disk_full(why, self.path) from None
-            raise RunError(f"{self.path} cannot be made or written: {why.strerror}.") from None
+            raise RunError(f"{self.path} cannot be created or written: {why.strerror}.") from None
         try:
             if not self._take_lock(handle):
                 holder = os.read(handle, 4096).decode(errors="replace")
                 raise RunLocked(
-                    f"{self.path} is being written by {_describe(holder)}. Nothing was changed. "
-                    f"Wait for it (`streambpe watch {typed(self.path)}` shows how far it is), or stop it: it commits "
-                    f"what it has and can be resumed."
+                    f"{self.path} is being written by {_describe(holder)}. Nothing was changed. Wait for it "
+                    f"(`streambpe watch {typed(self.path)}` shows its progress), or stop it: it commits what it has "
+                    "and can be resumed."
                 )
             entry = {**this_process(), "since": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
             _tell_holder(handle, json.dumps(entry).encode())
@@ -312,8 +312,8 @@ class Run:
             except Exception as why:
                 if self._is_elsewhere(handle) and not isinstance(why, Stopped):
                     raise RunError(
-                        f"{self.path} is not there any more: it was moved or removed while this command wrote to it. "
-                        f"What was committed is kept where it is now; give the same command with its new name."
+                        f"{self.path} is no longer there: it was moved or removed while this command wrote to it. "
+                        "What was committed moved with it; give the same command with its new name."
                     ) from why
                 raise
             finally:
@@ -370,7 +370,7 @@ class Run:
             if self.path.is_file():
                 self.refuse_missing()
             raise RunError(
-                f"{self.path} has no status.json: nothing ran there yet. `streambpe train {typed(self.path)} "
+                f"{self.path} has no status.json: nothing has run there yet. `streambpe train {typed(self.path)} "
                 f"SOURCE...` counts and learns; `streambpe watch {typed(self.path)}` waits for it."
             ) from None
         except ValueError as why:

@@ -249,16 +249,15 @@ def _places_of(run: Run, spans: Sequence[Span]) -> list[tuple[int, int, int]]:
         places = _stored_places(run.sequences / f"{first.part}.parquet")
     except unreadable():
         raise RunError(
-            f"{run.path} has no sequence of {what}: it was counted without --sequences, added from another run, or "
+            f"{run.path} has no documents of {what}: it was counted without --sequences, added from another RUN, or "
             f"{first.part}.parquet is lost. Superwords need the documents: count all sources into another RUN with "
-            f"--sequences."
+            "--sequences."
         ) from None
     stranger = _stranger(run, spans, places)
     if stranger:
         raise RunError(
-            f"{stranger} is not what was counted of {what}: it is lost or damaged, or another file was put in its "
-            f"place. Nothing was changed. Put the right one back, or count all sources into another RUN with "
-            f"--sequences."
+            f"{stranger} does not have what was counted of {what}: it is lost, damaged or replaced by another file. "
+            "Nothing was changed. Put the right one back, or count all sources into another RUN with --sequences."
         )
     begins = [0, *itertools.accumulate(places)]
     return list(zip(range(len(places)), begins, places, strict=False))

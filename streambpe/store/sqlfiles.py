@@ -106,8 +106,8 @@ def _failure_told(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
     except duckdb.OutOfMemoryException:
         size, path = _bounds(con)
         raise LimitError(
-            f"{path or 'A table that is only in memory'} needs more than the {size} that --memory leaves for tables. "
-            f"Nothing that was counted or learned is lost: the same command with a larger --memory goes on from there."
+            f"{path or 'A table in memory'} needs more than the {size} that --memory leaves for tables. Nothing that "
+            "was counted or learned is lost: the same command with a larger --memory continues from there."
         ) from None
     except duckdb.Error as why:
         is_of_file = isinstance(why, duckdb.IOException | duckdb.SerializationException) and not says_disk_full(why)
@@ -138,8 +138,8 @@ def file_damaged(why: duckdb.Error, path: str | None = None) -> RunError:
     remedy = "Remove it, and give the same command again: it is made from what was counted and learned."
     if path is None or Path(path).name == "state.duckdb":
         remedy = (
-            "What was counted and learned lies in files beside it. Put the right one back, or remove it: "
-            "`streambpe count RUN SOURCE...` fills it again."
+            "What was counted and learned is in files beside it. Put the right one back, or remove it: `streambpe "
+            "count RUN SOURCE...` fills it again."
         )
     said = str(why).splitlines()[0]
     return RunError(f"{path or 'state.duckdb'} cannot be read: {said}. The file is damaged. {remedy}")

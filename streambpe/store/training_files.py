@@ -37,9 +37,9 @@ def extended_path(run: Run, name: str) -> Path:
 def check_name(name: str) -> None:
     """An error if a training's name cannot be the name of a schema and of files."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name in _SCHEMAS:
-        raise UsageError(f"--name {name[:100]}: small letters, digits and underscores, a letter first.")
+        raise UsageError(f"--name {name[:100]}: use a-z, 0-9 and _, and begin with a letter.")
     if len(name) > _LONGEST_NAME:
-        raise UsageError(f"--name {name[:20]}...: {len(name)} letters, and at most {_LONGEST_NAME} fit a file's name.")
+        raise UsageError(f"--name {name[:20]}...: {len(name)} letters, but at most {_LONGEST_NAME} fit a file's name.")
     if name == "model" or is_reserved_name(name):
-        whose = "the event log of training main is called" if name == "model" else "Windows keeps for a device"
+        whose = "the event log of training main is called" if name == "model" else "Windows reserves for a device"
         raise UsageError(f"--name {name}: that is what {whose}. Nothing was changed; give another name.")

@@ -132,10 +132,10 @@ class Unfinished(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         if self.leaving:
-            return f"{self.path} (it is not wholly taken back)"
+            return f"{self.path} (only a part of it is taken back)"
         if self.counted:
             return f"{self.path} ({self.counted:,} {self.unit} of it are counted)"
-        return f"{self.path} (an error ended it)" if self.refused else f"{self.path} (nothing of it is counted)"
+        return f"{self.path} (stopped by an error)" if self.refused else f"{self.path} (none of it is counted)"
 
     def as_fact(self, *, whole_path: bool) -> LeftOut:
         """For tables; and, without `whole_path`, for the event log, which has no paths."""
@@ -185,28 +185,28 @@ def listed(left: Sequence[Unfinished], runs: Sequence[str] = ()) -> str:
     """For a message: some of what is left, and how much more there is."""
     names = [str(source) for source in left[:_NAMED]]
     if len(left) > _NAMED:
-        names.append(f"and {len(left) - _NAMED:,} more sources")
+        names.append(f"and {len(left) - _NAMED:,} more")
     if runs:
-        names.append(f"the merge of {', '.join(runs)} was not ended")
+        names.append(f"the merge of {', '.join(runs)} was not finished")
     return ", ".join(names)
 
 
 def ending_command(run: Run, left: Sequence[Unfinished], runs: Sequence[str] = ()) -> str:
     """Which command ends the count, as the beginning of a sentence."""
     if runs:
-        return f"End it with `streambpe merge-counts {typed(run.path)} {' '.join(map(typed, runs))}`"
+        return f"Finish it with `streambpe merge-counts {typed(run.path)} {' '.join(map(typed, runs))}`"
     leaving = [source for source in left if source.leaving]
     if leaving:
         given = " ".join(f"--take-back {typed(source.path)}" for source in leaving)
-        return f"End that with `streambpe count {typed(run.path)} {given}`"
+        return f"Finish that with `streambpe count {typed(run.path)} {given}`"
     streams = [source for source in left if source.stream]
     if left and all(source.refused for source in left):
-        return f"Count it as it should be counted, or leave it out for good with `streambpe count {typed(run.path)}`"
+        return f"Count it with the right options, or leave it out for good with `streambpe count {typed(run.path)}`"
     if len(streams) < len(left):
-        return f"End the count with `streambpe resume {typed(run.path)}`"
+        return f"Finish the count with `streambpe resume {typed(run.path)}`"
     if all(source.stream == "iterator" for source in streams):
-        return "End the count by giving the iterator again, with the same call"
-    return f"End the count by giving the stream again, with the same `streambpe count {typed(run.path)}` command"
+        return "Finish the count by giving the iterator again, with the same call"
+    return f"Finish the count by giving the stream again, with the same `streambpe count {typed(run.path)}` command"
 
 
 class Watch:

@@ -44,7 +44,7 @@ def check_weights(run: object, groups: Collection[str], weights: Mapping[str, st
 def listed_groups(names: Collection[str]) -> str:
     """The names of groups, for a message."""
     named = [name for name in names if name]
-    return ", ".join(named) if named else "none: they are named while counting, with --group or --group-by"
+    return ", ".join(named) if named else "none: count with --group or --group-by to have some"
 
 
 def weigh_groups(con: duckdb.DuckDBPyConnection, weights: Mapping[str, str], range_bytes: int) -> None:
@@ -78,4 +78,4 @@ def weigh_groups(con: duckdb.DuckDBPyConnection, weights: Mapping[str, str], ran
         ((tied,),) = run_sql(con, "count_rest", least_rest=least)
         places = max(places - tied, 0)
     if not run_sql(con, "has_weighted_counts")[0][0]:  # an empty table stands for a training without weights
-        raise UsageError("With these --weight nothing is left to learn from. Nothing was changed.")
+        raise UsageError("With these --weight, nothing is left to learn from. Nothing was changed.")

@@ -47,6 +47,7 @@ _KNOWN_BYTES = 160  # of a chunk and its number in a dictionary, about
 _MARKS = re.compile(b"[\xfd-\xff]")
 _BETWEEN = (" a", "1", ",", "a", "\n", " ,", " ")  # stands between two pieces: the first that is cut off from both
 _AT_ONCE = 4096  # pieces in one text
+_PIECE_BYTES = 4  # of the table of pieces, for each byte of text: 2 was enough for English, not for many languages
 _REPEATS = 1 << 16  # bytes: in so long a text, pieces come again and again
 
 
@@ -122,10 +123,10 @@ class Chunker:
         """The buffer with its script runs marked, if the pattern asks for them."""
         return mark_script_runs(text) if self.pattern.script_expression and not text.isascii() else text
 
-    def number(self, text: bytes) -> Numbered:
-        """The distinct chunks of a buffer, and all of them in order."""
+    def number(self, text: bytes, *, by_pieces: bool = True) -> Numbered:
+        """The distinct chunks of a buffer, and all of them in order. `by_pieces`: see `matched`."""
         if self.split is None:
-            found, places = self.matched(text)
+            found, places = self.matched(text, by_pieces=by_pieces)
             names = pl.Series("chunk", found, dtype=pl.String)
             order = names.arg_sort().to_numpy()
             row = np.full(len(names) + 1, END_OF_DOCUMENT, np.int32)  # -1 means the last entry
@@ -139,7 +140,7 @@ class Chunker:
     def count_pieces(self, text: bytes) -> tuple[pl.Series, Lengths] | None:
         """The distinct chunks of a buffer and their counts, by a pattern of the user's own that is run on each distinct
         piece; None if it has no sure cuts, if too many pieces are distinct, or if one takes too long."""
-        kinds, table = self._cuts, ChunkTable(2 * len(text))
+        kinds, table = self._cuts, ChunkTable(_PIECE_BYTES * len(text))
         if kinds is None or table.count(text, Split(PRESETS.index("cuts"), kinds))[0] < len(text):
             return None
         offsets, data, n = table.take()
@@ -150,12 +151,12 @@ class Chunker:
         sums = np.bincount(flat, np.repeat(n, lengths), len(found))  # exact: below 2 ** 53
         return pl.Series("chunk", found, dtype=pl.String), sums.astype(np.int64)
 
-    def matched(self, text: bytes) -> tuple[list[str], Ids]:
+    def matched(self, text: bytes, *, by_pieces: bool = True) -> tuple[list[str], Ids]:
         """What `regex` finds in a buffer: (the distinct chunks, the place there of each in order; END_OF_DOCUMENT where
-        a document ends)."""
+        a document ends). `by_pieces`: try as in count_pieces first, if the buffer is long."""
         text = self.ready(text)
-        if len(text) >= _REPEATS and self._cuts is not None:
-            with contextlib.suppress(PatternTooSlow, MemoryError):  # as in count_pieces
+        if by_pieces and len(text) >= _REPEATS and self._cuts is not None:
+            with contextlib.suppress(PatternTooSlow, MemoryError):
                 return self._matched_pieces(text, self._cuts)
         ends = [match.start() for match in _MARKS.finditer(text)]
         if not text or ends[-1:] != [len(text) - 1]:
@@ -179,7 +180,7 @@ class Chunker:
 
     def _matched_pieces(self, text: bytes, kinds: Classes) -> tuple[list[str], Ids]:
         """As `matched`, by pieces."""
-        table = ChunkTable(2 * len(text))
+        table = ChunkTable(_PIECE_BYTES * len(text))
         rows = table.number(text, Split(PRESETS.index("cuts"), kinds))
         offsets, data, first = table.take()
         found, flat, lengths = self._run_pieces(as_strings(offsets, data).to_list(), kinds)
@@ -367,6 +368,6 @@ class ChunkCounts(ChunkSums):
             return
         counted = self.chunker.count_pieces(text)
         if counted is None:
-            numbered = self.chunker.number(text)
+            numbered = self.chunker.number(text, by_pieces=False)
             counted = numbered.chunks, numbered.n
         self.add_counted(*as_buffers(counted[0]), counted[1])

@@ -133,7 +133,7 @@ def _set(*members: Range | str | Set | Both, negated: bool = False) -> Set | Bot
     inverse = any(name.replace("P", "p", 1) in names for name in names if name[1] == "P")
     if inverse or any(flat.issuperset(m.members) for m in flat if isinstance(m, Set)):
         if negated:  # of these `regex` takes some for all
-            raise Unsayable("a class of no characters")
+            raise Unsayable("a class without characters")
         return _ANY
     return Set(tuple(sorted(flat, key=repr)), negated)
 
@@ -273,7 +273,7 @@ class _DialectReader:
             self.at += 1
             return self.bracket()
         if character in "*+?{":
-            raise Unsayable(f"{character!r} where it stands")
+            raise Unsayable(f"{character!r} in that place")
         if character == "\\":
             edge = _READ_EDGES[self.source].get(self.text[self.at : self.at + 2])
         else:
@@ -426,7 +426,7 @@ def _read(expression: str, source: Dialect, any_property: bool = False) -> tuple
     try:
         return reader.whole(), tuple(reader.bars)
     except RecursionError:
-        raise Unsayable("brackets in brackets too deep") from None
+        raise Unsayable("brackets nested too deeply") from None
 
 
 def read(expression: str, source: Dialect, any_property: bool = False) -> Node:

@@ -82,8 +82,8 @@ def compiled(expression: str, what: str) -> regex.Pattern[str]:
         raise PatternError(f"{what} does not compile: {why}.") from None
     except (RecursionError, MemoryError):
         raise PatternError(
-            f"{what} ({len(expression):,} characters) does not compile: brackets in brackets too deep, or too large a "
-            f"repetition."
+            f"{what} ({len(expression):,} characters) does not compile: brackets nested too deeply, or too large a "
+            "repetition."
         ) from None
 
 

@@ -31,7 +31,7 @@ def options_as(model: str | os.PathLike[str] | EventLog) -> dict[str, Any]:
     log, name = model_log(model), "The model" if isinstance(model, EventLog) else model
     header, config = log.header, log.header.config
     if "pattern" not in config:
-        raise ModelError(f"{name} does not say how text is split, so nothing can be learned as it was.")
+        raise ModelError(f"{name} does not say how text is split, so nothing can be learned like it.")
     splitting = {name: config[name] for name in SPLITTING if name in config}
     if splitting.get("gaps") == "drop":  # text that no vocabulary has seen is not left out in silence
         splitting["gaps"] = "refuse"
@@ -87,7 +87,7 @@ def model_log(model: str | os.PathLike[str] | EventLog) -> EventLog:
         return import_file(model)
     except UsageError:  # ranks carry no pattern
         raise ModelError(
-            f"{model} is no tokenizer that says how text is split. If it holds tiktoken ranks: `streambpe import "
+            f"{model} is not a tokenizer that says how text is split. If it holds tiktoken ranks: `streambpe import "
             f"{typed(model)} --pattern PATTERN -o ranks.events.jsonl`, and give that file. Nothing was changed."
         ) from None
 

@@ -69,7 +69,7 @@ def parse_texts(given: Given) -> dict[str, list[str]]:
         if not (name.strip() and equals and file):
             raise UsageError(f"--balance-text {entry}: write GROUP=FILE, such as de=dev/de.txt.")
         if file == "-":
-            raise UsageError(f"--balance-text {entry}: standard input is no text of a group. Give a file.")
+            raise UsageError(f"--balance-text {entry}: standard input cannot be the text of a group. Give a file.")
         found.setdefault(compose_name(name.strip()), []).append(file)
     return found
 
@@ -96,8 +96,8 @@ def counted_texts(run: Run, given: Given, counting: Counting, resources: Resourc
             digest = _digest(parts.get(name, []), at_once)
             if not digest.bytes:
                 raise UsageError(
-                    f"--balance-text {name}={files[name][0]}: there is no text in it. Nothing was changed. Give a text "
-                    f"that says the same as those of the other groups."
+                    f"--balance-text {name}={files[name][0]}: there is no text in it. Nothing was changed. Give a "
+                    "text with the same content as those of the other groups."
                 )
             digests[name] = str(digest.facts(0)["sha256"])
         yield BalanceTexts({name: parts[name] for name in digests}, digests)
@@ -110,8 +110,8 @@ def _sources(files: Mapping[str, Sequence[str]], how: SourceOptions) -> list[Sou
         for source in find_sources(list(some), how, in_part=True)[0]:
             if source.path in found and found[source.path].group != name:
                 raise UsageError(
-                    f"--balance-text: {source.path} is given for {found[source.path].group} and for {name}. Nothing "
-                    f"was changed. Every group has a text of its own."
+                    f"--balance-text: {source.path} is given for both {found[source.path].group} and {name}. Nothing "
+                    "was changed. Every group needs its own text."
                 )
             found[source.path] = replace(source, group=name)
     return list(found.values())
@@ -120,11 +120,11 @@ def _sources(files: Mapping[str, Sequence[str]], how: SourceOptions) -> list[Sou
 def refuse_texts(run: Path, groups: Collection[str], texts: Collection[str]) -> None:
     """An error unless there is a text for every one of these groups, and for no other."""
     names = set(map(compose_name, groups))
-    for what, some in (("is no source group", set(texts) - names), ("has no text", names - set(texts))):
+    for what, some in (("is not a source group", set(texts) - names), ("has no text", names - set(texts))):
         if texts and some:
             raise UsageError(
                 f"--balance-text: {min(some)!r} {what} of {run}, which has {', '.join(sorted(names))}. Nothing was "
-                f"changed. Give one text, or more, for each group: --balance-text GROUP=FILE."
+                "changed. Give at least one text for each group: --balance-text GROUP=FILE."
             )
 
 
@@ -133,13 +133,13 @@ def read_text(run: Run, digest: str, at_once: int) -> tuple[Part, int]:
     path = _path(run, digest)
     try:
         part, found = _read(path, at_once)
-        why = "is not what was left there"
+        why = "has changed"
     except FileNotFoundError:
         part, found, why = None, CorpusDigest(), "is lost"
     if part is None or found.facts(0)["sha256"] != digest:
         raise RunError(
-            f"{path}, the counts of a text that groups are measured on, {why}. Nothing was changed. Put the right one "
-            f"back, or give the `streambpe train {typed(run.path)}` command again with every --balance-text."
+            f"{path}, the counts of a text of --balance-text, {why}. Nothing was changed. Put the right one back, or "
+            f"give the `streambpe train {typed(run.path)}` command again with every --balance-text."
         )
     return part, found.bytes
 

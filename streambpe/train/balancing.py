@@ -30,7 +30,7 @@ BY_BYTES = (
 def refuse_groups(run: Path, groups: Collection[str], config: TrainConfig) -> None:
     """An error if these groups cannot be balanced, or a ratio is of none of them."""
     if len(groups) < 2 or "" in groups:
-        rest = "; other sources are in none" if "" in groups and len(groups) > 1 else ""
+        rest = "; other sources are in no group" if "" in groups and len(groups) > 1 else ""
         raise UsageError(
             f"--balance needs every source in one of two or more groups; {run} has {listed_groups(groups)}{rest}. "
             f"Nothing was changed. Count into another RUN, with --group or --group-by."

@@ -139,7 +139,7 @@ def resume(
     if not job.counted and job.streams:
         raise RunError(
             f"{folder.path} was counting {job.streams[0]}, which only its program can give again: call "
-            f"train_from_iterator as before and it goes on. Nothing was changed."
+            "train_from_iterator as before to continue. Nothing was changed."
         )
     trainer = _trainer_of(job, folder, name, resources, progress, stop)
     with folder.lock(), disk_full_explained(folder.path), waiting_for_tables(trainer.stop):
@@ -203,7 +203,7 @@ def _count(trainer: Trainer, job: Job, decided: CountRequest) -> tuple[str, ...]
         if job.streams:
             command = "the same call of train_from_iterator"
         raise Stopped(
-            f"Stopped; everything counted so far is kept in {run.path}. Go on with: {command}",
+            f"Stopped; everything counted so far is kept in {run.path}. Continue with: {command}",
             stopped.signal_number,
         ) from None
     write_jobs(run, read_jobs(run).including(training.name, structs.replace(job, counted=True)))

@@ -32,7 +32,7 @@ from streambpe.store.unfinished import Unfinished
 from streambpe.store.weights import weigh_groups
 from streambpe.train.training import Corpus, Training
 
-EDITED = "chunk_counts was edited in state.duckdb: what is learned follows the edited counts"
+EDITED = "chunk_counts was edited in state.duckdb: the training uses the edited counts"
 
 
 def find_corpus(training: Training) -> Corpus:
@@ -41,7 +41,7 @@ def find_corpus(training: Training) -> Corpus:
     if not list_parts(run, clean=True):
         if "corpus" in run.facts():
             raise RunError(
-                f"{run.counts} holds no part, and the tables were filled from some: the files are lost. Nothing was "
+                f"{run.counts} has no part, but the tables were filled from some: the files are lost. Nothing was "
                 f"changed. Put them back, or count the sources again: `streambpe count {typed(run.path)} SOURCE...`."
             )
         raise RunError(
@@ -53,9 +53,9 @@ def find_corpus(training: Training) -> Corpus:
     option = "--weight" if training.config.weights else "--balance" if training.config.balance else ""
     if found and option:
         raise RunError(
-            f"{run.path}: counts were edited in state.duckdb, and {option} takes the counts of groups, where edits "
-            f"are not followed. Nothing was changed. `streambpe count {typed(run.path)}` takes the edits back; without "
-            f"{option} the edited chunk_counts is learned from."
+            f"{run.path}: counts were edited in state.duckdb, but {option} uses the counts of groups, which the edits "
+            f"do not reach. Nothing was changed. `streambpe count {typed(run.path)}` undoes the edits; without "
+            f"{option}, the training uses them."
         )
     edited = found.before or found.counts
     if not totals["chunks"]:

@@ -35,7 +35,7 @@ def disk_needed(text_bytes: int, superwords: str) -> dict[str, int]:
     """About what a job that keeps its documents needs of the disk at its peak, by what it is for."""
     needed = {"the documents": round(_DOCUMENTS * text_bytes)}
     if superwords != "none":
-        needed["neighbours, runs and words of superwords"] = round(_WORKING[superwords] * text_bytes)
+        needed["neighbours, chains and words of superwords"] = round(_WORKING[superwords] * text_bytes)
     return needed
 
 
@@ -49,13 +49,12 @@ def refuse_too_little_disk(resources: Resources, text_bytes: int, superwords: st
     if limit is None or whole <= limit:
         return
     parts = ", ".join(f"{what} {format_size(size)}" for what, size in needed.items())
-    then = "Nothing was changed. Give more, or fewer sources; `streambpe plan` measures a sample of them."
+    then = "Nothing was changed. Give a larger one, or fewer sources; `streambpe plan` measures a sample of them."
     if counted is not None:
-        then = f"All counts and documents are kept. Go on with more: {counted} --max-disk SIZE"
+        then = f"All counts and documents are kept. Continue with more: {counted} --max-disk SIZE"
     raise LimitError(
         f"--max-disk {format_size(limit)} is too small: {format_size(text_bytes)} of text need about "
-        f"{format_size(whole)} or more at the peak, if it is like English ({parts}), and distinct chunks come on top. "
-        f"{then}"
+        f"{format_size(whole)} or more at the peak, if it is like English ({parts}), plus the distinct chunks. {then}"
     )
 
 
@@ -98,7 +97,7 @@ def within_disk(run: Path, blocks: Path | None, resources: Resources, stop: thre
             raise
         raise LimitError(
             f"--max-disk {format_size(limit)} is reached: {run} and its temporary files take "
-            f"{format_size(reached[0])}. Everything committed is kept. Go on with more: streambpe resume "
+            f"{format_size(reached[0])}. Everything committed is kept. Continue with more: streambpe resume "
             f"{typed(run)} --max-disk SIZE, or the same command."
         ) from None
     finally:

@@ -83,14 +83,14 @@ class Extension:
         ops = {event.op for event in log.events}
         if Op.DELETE in ops:
             raise ModelError(
-                f"{name} was learned with deletions: some of its ids change when tokens are learned after it, so they "
-                f"cannot all stay. Nothing was changed."
+                f"{name} was learned with deletions: some of its ids change when more tokens are learned, so they "
+                "cannot all stay. Nothing was changed."
             )
         if Op.SUPERMERGE in ops:
             raise ModelError(
                 f"{name} has superwords of whole chunks (boundless or superbpe): words learned after them would have "
-                f"to be counted together with them. Nothing was changed. A vocabulary of words alone can be extended, "
-                f"and so can one of --superwords uw."
+                "to be counted together with them. Nothing was changed. Only vocabularies without superwords, or "
+                "with --superwords uw, can be extended."
             )
         return cls(name, log)
 
@@ -134,7 +134,7 @@ class Extension:
         if wanted is not None and wanted <= size - (0 if both.get("count_specials", True) else self.extra_ids):
             raise UsageError(
                 f"--vocab-size {wanted}: {self.name} has {size} ids already, all of which stay. Nothing was changed. "
-                f"Give a larger number: the ids that there are to be in all."
+                "Give a larger number, which includes these."
             )
         return both, replace(counting, options={**splitting, **counting.options})
 
@@ -147,16 +147,16 @@ class Extension:
             if learning.get(name) is not None:
                 raise UsageError(
                     f"{flag_of(name)} with --superwords uw and --extend {self.name}: no words are learned before the "
-                    f"superwords, and no chunks of theirs are known. Nothing was changed. Leave it out; to learn words "
-                    f"first, extend the model by them, and then what came of it with --superwords uw."
+                    "superwords. Nothing was changed. Leave it out. To learn words first, extend the model by words, "
+                    "then extend the result with --superwords uw."
                 )
         why = None
         if self.log.header.alphabet["kind"] not in BYTE_KINDS:
-            why = "its symbols are no bytes"
+            why = "its symbols are not bytes"
         elif self.log.header.stop_words:
             why = "its stop words are chunks of its own pattern"
         elif options.get("split_scripts") or pattern.by_rules:
-            why = "it cuts text by more than an expression"
+            why = "it does not split text by an expression alone"
         elif options.get("gaps") == "drop":
             why = "it leaves out text that its pattern does not match"
         if why is not None:
@@ -174,8 +174,8 @@ class Extension:
         flag, shown = flag_of(name), " ".join(given) if isinstance(given, tuple | list) else given
         has = f"it has {flag} {' '.join(held) if isinstance(held, tuple | list) else held}" if held else "it has none"
         raise UsageError(
-            f"{flag} {shown} with --extend {self.name}: that belongs to the model, and {has}. Nothing was changed. "
-            f"Leave the option out."
+            f"{flag} {shown} with --extend {self.name}: that is fixed by the model, and {has}. Nothing was changed. "
+            "Leave the option out."
         )
 
     def refuse_other_specials(self, config: TrainConfig) -> None:
@@ -183,8 +183,8 @@ class Extension:
         header = self.log.header
         if config.specials != tuple(special.text for special in header.specials) or config.unk != header.unk:
             raise ModelError(
-                f"{self.name} has symbols of characters and the unknown token {header.unk!r}; learning goes on only "
-                f"where that is <unk>, in any case. Nothing was changed."
+                f"{self.name} has characters as symbols and the unknown token {header.unk!r}; only models with <unk>, "
+                "in any case, can be extended. Nothing was changed."
             )
 
     def keep(self, run: Run, name: str) -> None:
@@ -207,9 +207,9 @@ class Inherited:
         except FileNotFoundError:
             data = b""
         if hashlib.sha256(data).hexdigest() != digest:
-            what = "is not what was left there" if data else "is lost"
+            what = "has changed" if data else "is lost"
             raise RunError(
-                f"{path}, the model that is extended, {what}. Nothing was changed. Put the right one back, or give the "
+                f"{path}, the extended model, {what}. Nothing was changed. Put the right one back, or give the "
                 f"`streambpe train {typed(run.path)}` command again with --extend MODEL."
             )
         try:

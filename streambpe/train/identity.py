@@ -73,7 +73,7 @@ def refuse_half_counted(training: Training, given: Collection[str] = ()) -> None
     `given`: paths of sources that will be counted before the training begins.
     """
     if not training.journal.exists():
-        job.refuse_half_counted(training.run, ", or learn from what is there with --allow-partial", given=given)
+        job.refuse_half_counted(training.run, ", or learn from what has been counted with --allow-partial", given=given)
 
 
 def refuse_started_otherwise(training: Training) -> bool:
@@ -85,8 +85,8 @@ def refuse_started_otherwise(training: Training) -> bool:
         before: Mapping[str, Any] = Journal.read(training.journal).training
         if not {"config", "corpus", "specials", "reserve"} <= before.keys():
             raise RunError(
-                f"{training.journal} is not the journal of a training: another file was put in its place. Nothing was "
-                f"changed. Put the right one back, or remove it and train again: the counts are kept."
+                f"{training.journal} is not the journal of a training: another file replaced it. Nothing was changed. "
+                "Put the right one back, or remove it and train again: the counts are kept."
             )
     elif training.log.exists():
         before = _identity_in(read_log(training))
@@ -101,9 +101,9 @@ def refuse_changes(training: Training, before: Mapping[str, Any], corpus_sha256:
     now = identity_of(training, corpus_sha256)
     if before["corpus"] != now["corpus"]:
         raise ResumeMismatch(
-            f"{training}, was learned from other counts: sources were added since, chunk_counts was edited, or parts "
-            f"of its counts are gone. It was not changed. `streambpe count {typed(training.run.path)} SOURCE...` reads "
-            f"again what is gone. Learn from all of them beside it with --name NAME."
+            f"{training}, was learned from other counts: sources were added, chunk_counts was edited, or parts are "
+            f"missing. It was not changed. `streambpe count {typed(training.run.path)} SOURCE...` reads missing parts "
+            "again. To learn from the present counts as well, give another --name NAME."
         )
     flat_before = {**before["config"], "special": before["specials"], "reserve": before["reserve"]}
     flat_now = {**now["config"], "special": now["specials"], "reserve": now["reserve"]}
@@ -114,8 +114,8 @@ def refuse_changes(training: Training, before: Mapping[str, Any], corpus_sha256:
         elif saved != asked:
             grow = "" if key in _FILES else "leave the option out to grow it; "
             raise ResumeMismatch(
-                f"{training}, was started {_told(key, saved, asked)}; nothing was changed. "
-                f"Go on with `{training.resume_command}`; {grow}or learn beside it with --name NAME."
+                f"{training}, was started {_told(key, saved, asked)}; nothing was changed. Continue with "
+                f"`{training.resume_command}`; {grow}or start another training with --name NAME."
             )
 
 
@@ -136,15 +136,15 @@ def _told(key: str, saved: Any, asked: Any) -> str:
 def _refuse_size(training: Training, saved: int | None, asked: int | None) -> None:
     if saved is not None and asked is not None and asked < saved:
         raise ResumeMismatch(
-            f"{training}, was started with --vocab-size {saved}; {asked} is smaller. Nothing was changed. "
-            f"Cut it from the larger one: `streambpe export {training.model} --to events --vocab-size {asked} -o "
-            f"NAME.events.jsonl`; or learn it beside it with --name NAME."
+            f"{training}, was started with --vocab-size {saved}; {asked} is smaller. Nothing was changed. Cut it from "
+            f"the larger one: `streambpe export {training.model} --to events --vocab-size {asked} -o "
+            "NAME.events.jsonl`; or learn it as another training with --name NAME."
         )
     if saved != asked and training.config.batch == "paper":
         raise ResumeMismatch(
-            f"{training}, was started with --vocab-size {saved}, not {asked}, and --batch paper: its batches "
-            f"depend on the size asked for, so it cannot go on to another. Nothing was changed. Learn "
-            f"the larger one beside it with --name NAME."
+            f"{training}, was started with --vocab-size {saved}, not {asked}, and --batch paper: its batches depend "
+            "on the size, so it cannot be continued to another. Nothing was changed. Learn the larger one as another "
+            "training with --name NAME."
         )
 
 

@@ -72,17 +72,17 @@ def refuse_without_documents(run: Run, counting: CountConfig, config: TrainConfi
         return
     if not counting.sequences:
         raise RunMismatch(
-            f"{run.path} was counted without --sequences, and superwords are learned from the documents. "
-            f"Nothing was changed. Count into another RUN: `streambpe train RUN SOURCE... --superwords "
-            f"{config.superwords}` does it by itself."
+            f"{run.path} was counted without --sequences, but superwords are learned from documents. Nothing was "
+            f"changed. Count into another RUN: `streambpe train RUN SOURCE... --superwords {config.superwords}` "
+            "stores them."
         )
     if config.superwords != "uw":
         return
     drops = counting.gaps == "drop"
     if drops or find_pattern(counting.pattern, gaps=counting.gaps).word_mark:
         raise RunMismatch(
-            f"{run.path} was counted with --{'gaps drop' if drops else 'pattern whitespace'}, so that its chunks are "
-            f"not the whole text, which --superwords uw cuts anew. Nothing was changed. Count into another RUN."
+            f"{run.path} was counted with --{'gaps drop' if drops else 'pattern whitespace'}, so its chunks are not "
+            "the whole text, which --superwords uw splits again. Nothing was changed. Count into another RUN."
         )
     find_pattern(config.stage2_pattern, gaps=counting.gaps)  # refuses one that leaves text out
 

@@ -103,19 +103,19 @@ def resolve(
     learning, asked, resources = arguments("train", options, counting, resources)
     if as_model is not None:
         if like is not None:
-            raise UsageError("as_model and like: each sets what is not given. Leave one of the two out.")
+            raise UsageError("as_model and like both set what is not given. Leave one of the two out.")
         learning, asked = with_options_as(as_model, learning, asked)
     extension = None
     if extend is not None:
         if like is not None or as_model is not None:
-            raise UsageError("extend sets all that like and as_model set. Leave the other out.")
+            raise UsageError("extend sets everything that like and as_model set. Leave the other out.")
         extension = Extension.of(extend)
         learning, asked = extension.options(learning, asked)
     before = taken_over(run, name, like)
     if extension is not None and before.get("extends") != learning["extends"]:  # it is refused: it is another training
         before = {}
     if extension is not None and "vocab_size" not in before | learning:
-        raise UsageError(f"--extend {extension.name} needs --vocab-size N: the ids that there are to be in all.")
+        raise UsageError(f"--extend {extension.name} needs --vocab-size N, the number of ids in all.")
     like = like or "hf"
     config = TrainConfig.from_options(like, before, **learning)
     check_name(name)
@@ -131,7 +131,8 @@ def resolve(
     how = counting_for(like, config, asked, run)
     if config.balance and resources.learner != "core":
         raise UsageError(
-            f"--balance --learner {resources.learner}: only the core balances. Nothing was changed. Drop --learner."
+            f"--balance --learner {resources.learner}: only the core can balance. Nothing was changed. Leave "
+            "--learner out."
         )
     found = list_sources(given, how)
     _refuse_what_learning_would(run, config, found.sources, how)
@@ -221,6 +222,6 @@ def _refuse_new_sources(training: Training, found: Sequence[Source]) -> None:
     if new:
         raise ResumeMismatch(
             f"{training}, was started without {new[0]}"
-            + (f" and {len(new) - 1} more sources" if len(new) > 1 else "")
-            + ". Nothing was changed. Learn from all of them beside it with --name NAME."
+            + (f" and {len(new) - 1} more" if len(new) > 1 else "")
+            + ". Nothing was changed. Learn from all of them as another training with --name NAME."
         )

@@ -242,9 +242,9 @@ class Trainer:
             check_sizes(str(path), header, journal.events)
         except EventLogError:
             raise LimitError(
-                f"{path} is not written, since no command would read it: its tokens are too long together. The text "
-                f"repeats itself for megabytes. The counts are kept; train with another --name, and with "
-                f"--max-token-length 1000, say, or a smaller --vocab-size."
+                f"{path} was not written, because its tokens are too long for any command to read: the text repeats "
+                "itself for megabytes. The counts are kept; train with another --name and, for example, "
+                "--max-token-length 1000, or a smaller --vocab-size."
             ) from None
         lines, sha256 = log_lines(EventLog(header, journal.events))
         digest = hashlib.sha256(b"".join(lines)).hexdigest()

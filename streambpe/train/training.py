@@ -136,7 +136,7 @@ class Training:
     def stopped(self, events: int, stop: threading.Event) -> Stopped:
         """The end of a training that was asked to stop."""
         return Stopped(
-            f"Stopped after {counted(events, 'event')}, all kept. Go on with: {self.resume_command}",
+            f"Stopped after {counted(events, 'event')}, all kept. Continue with: {self.resume_command}",
             stopped_by(stop),
         )
 
@@ -219,11 +219,14 @@ class Goal(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, config: TrainConfig, base_symbols: int, stop_words: int) -> Goal:
         """What --vocab-size and --transition leave beside the ids that are there."""
-        there, symbols = f"{base_symbols} base symbols, {stop_words} stop words", base_symbols + stop_words
+        there, symbols = (
+            f"{counted(base_symbols, 'base symbol')}, {counted(stop_words, 'stop word')}",
+            base_symbols + stop_words,
+        )
         taken = symbols + (config.extra_ids if config.count_specials else 0)
         if config.vocab_size < taken:
             raise UsageError(
-                f"--vocab-size {config.vocab_size} is less than the {taken} ids that are there before anything is "
+                f"--vocab-size {config.vocab_size} is less than the {taken} ids that exist before anything is "
                 f"learned: {there}, {config.extra_ids} special and reserved."
             )
         tokens = config.vocab_size - taken
@@ -231,7 +234,7 @@ class Goal(msgspec.Struct, frozen=True):
             return cls(tokens, tokens)
         if config.transition < symbols:
             raise UsageError(
-                f"--transition {config.transition} is less than the {symbols} ids that are there before anything is "
+                f"--transition {config.transition} is less than the {symbols} ids that exist before anything is "
                 f"learned: {there}."
             )
         return cls(tokens, config.transition - symbols)

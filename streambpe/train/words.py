@@ -76,8 +76,8 @@ def count_characters(parts: Sequence[Part]) -> npt.NDArray[np.int64]:
             total += sum(map(int.__mul__, rows.n.tolist(), length.tolist()))
             if total >= 2**63:
                 raise StreambpeError(
-                    "The chunks hold more than 2^63 - 1 characters: their counts could overflow. Nothing was "
-                    "learned. Divide the counts, or train on fewer chunks."
+                    "The chunks have more than 2^63 - 1 characters, so counts could overflow. Nothing was learned. "
+                    "Divide the counts, or train on fewer chunks."
                 )
             np.add.at(counts, points, np.repeat(rows.n, length))
     return counts
@@ -102,9 +102,9 @@ def cover(
     if memory_bytes is not None and needed > memory_bytes:
         least = -(-needed // 10**6)
         raise LimitError(
-            f"The text has {len(rarest) - kinds:,} different characters, and learning with them takes {least} MB; "
-            f"--memory is {format_size(memory_bytes)}. What was counted is kept. Give --memory {least}MB, or a smaller "
-            f"--coverage, which leaves the rarest out."
+            f"The text has {len(rarest) - kinds:,} different characters, which take {least} MB to learn with; "
+            f"--memory is {format_size(memory_bytes)}. What was counted is kept. Give --memory {least}MB, or a "
+            "smaller --coverage, which leaves out the rarest."
         )
     kept = np.sort(rarest[kinds:]).tolist()
     return chars_alphabet(map(chr, kept)), Uncovered(kinds, int(running[kinds - 1]) if kinds else 0)

@@ -172,7 +172,7 @@ def test_version():
 def test_a_view_that_is_misspelt_is_told_with_the_one_that_is_meant(tmp_path):
     """One word that is no view or table is not called an error of syntax."""
     told = cli("sql", tmp_path, "vocabluary", expect=2).stderr
-    assert "There is no view or table vocabluary. Is this meant: `streambpe sql RUN vocabulary`?" in told
+    assert "There is no view or table vocabluary. Did you mean `streambpe sql RUN vocabulary`?" in told
     assert "--list" in cli("sql", tmp_path, "zzzz", expect=2).stderr
 
 
@@ -189,10 +189,10 @@ def test_a_file_that_is_no_model(tmp_path):
     text.write_text("the cat and the dog\n" * 20)
     cli("train", run, text, "-s", "262", "--progress", "none")
     for command in (["decode", text], ["explain", text, "the"], ["encode", text]):
-        assert f"{text} is no model: neither an event log nor a RUN" in cli(*command, expect=1).stderr
+        assert f"{text} is not a model: neither an event log nor a RUN" in cli(*command, expect=1).stderr
     swapped = cli("encode", text, run, expect=2).stderr
-    assert f"Is this meant: `streambpe encode {shlex.quote(str(run))} {shlex.quote(str(text))}`?" in swapped
-    assert "RUN is a folder that comes first" in cli("resume", text, expect=1).stderr
+    assert f"Did you mean `streambpe encode {shlex.quote(str(run))} {shlex.quote(str(text))}`?" in swapped
+    assert "RUN is a folder and comes first" in cli("resume", text, expect=1).stderr
     smaller = cli("train", run, "-s", "260", expect=2).stderr
     command = re.search("`streambpe (.*?)`", smaller)[1].replace("NAME", shlex.quote(str(tmp_path / "small")))
     cli(*shlex.split(command))

@@ -54,9 +54,9 @@ def test_wrong_options_are_usage_errors(source, tmp_path, arguments, message):
 
 def test_errors_of_runs_exit_with_1(tmp_path):
     """No such run, no such source, nothing to resume: exit 1 and a message, never a traceback."""
-    assert "is no run" in cli("train", tmp_path / "missing", expect=1).stderr
+    assert "is not a RUN" in cli("train", tmp_path / "missing", expect=1).stderr
     missing = cli("resume", tmp_path / "missing", expect=1).stderr
-    assert "no training to go on with" in missing
+    assert "no training to resume" in missing
     assert "its first command again" in missing
     cli("train", tmp_path / "run", tmp_path / "missing.txt", expect=1)
 
@@ -124,7 +124,7 @@ def test_check_speaks_for_trainings(trained, tmp_path):
     change(run, "UPDATE other.pair_counts SET n = n + 1 WHERE rowid = (SELECT min(rowid) FROM other.pair_counts)")
     found = cli("check", run, "--replay", expect=1)
     assert found.stdout.startswith("other.pair_counts: ")
-    assert "made anew when its event log is removed" in found.stderr
+    assert "remove its event log and train again" in found.stderr
 
 
 def test_specials_and_reserve_reach_the_log(source, tmp_path):

@@ -1,54 +1,51 @@
-"""Options are said once, at the fields of the classes: commands, --help and the tables in docs/ agree with them."""
+"""Options are said once, at the fields of the classes: commands, --help and the pages in docs/ agree with them."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+from click.core import ParameterSource
 from click.testing import CliRunner
 
 from streambpe.cli.main import main
 from streambpe.cli.options import COUNT_OPTIONS, RESOURCE_OPTIONS, SOURCE_OPTIONS, TRAIN_OPTIONS
-from streambpe.config import LIKE_OPTION
-from streambpe.options import PANELS, Option
-from tests.runs import cli
+from streambpe.config import LIKE, LIKE_COUNTING, LIKE_OPTION
+from streambpe.options import PANELS
+from tests.runs import EVERY_COMMAND, cli
 
 DOCS = Path(__file__).parents[2] / "docs"
 ALL = {option.flag: option for option in (*TRAIN_OPTIONS, LIKE_OPTION, *COUNT_OPTIONS, *SOURCE_OPTIONS)}
-TABLES = {
-    ("counting.md",): (*COUNT_OPTIONS, *SOURCE_OPTIONS),
-    ("training.md", "superwords.md"): (*TRAIN_OPTIONS, LIKE_OPTION),
-}
+TYPED = ParameterSource.COMMANDLINE
 
 
-def rows(page: str) -> dict[str, tuple[str, str]]:
-    """(default, meaning) by flag, of the tables of options in a page."""
-    found = {}
-    for line in (DOCS / page).read_text(encoding="utf-8").splitlines():
-        cells = re.split(r" (?<!\\)\| ", line.strip("| "), maxsplit=2)
-        flag = re.match(r"`(--[a-z0-9-]+)", cells[0])
-        if line.startswith("|") and flag and len(cells) == 3:
-            found[flag.group(1)] = (cells[1].strip("` "), cells[2])
-    return found
+def read(page: str) -> str:
+    return (DOCS / f"{page}.md").read_text(encoding="utf-8")
 
 
-def default_in_words(option: Option) -> str:
-    if option.switch:
-        return "on" if option.default else "off"
-    return option.shown_default or "none"
+def test_the_docs_have_every_option_and_no_other():
+    """--help explains each; these pages help to choose."""
+    pages = "".join(map(read, ("counting", "training", "superwords")))
+    named = set(re.findall(r"--[a-z0-9]+(?:-[a-z0-9]+)*", pages))
+    for option in (*ALL.values(), *RESOURCE_OPTIONS):
+        assert named & {option.flag, option.off}, option.flag
+    params = [param for command in EVERY_COMMAND.values() for param in command.params]
+    assert named <= {flag for param in params for flag in (*param.opts, *param.secondary_opts, "--help")}
 
 
-@pytest.mark.parametrize("pages", TABLES, ids=" ".join)
-def test_the_tables_in_the_docs_have_every_option_with_its_default_and_choices(pages):
-    """And no option that is not there."""
-    written = {flag: row for page in pages for flag, row in rows(page).items()}
-    assert set(written) == {option.flag for option in TABLES[pages]}
-    for option in TABLES[pages]:
-        default, meaning = written[option.flag]
-        assert default == default_in_words(option), option.flag
-        for choice in set(option.choices) - {option.default}:
-            assert f"`{choice}`" in meaning, (option.flag, choice)
+@pytest.mark.parametrize("like", LIKE)
+def test_the_docs_have_what_each_like_sets(like):
+    """Whoever types the options of its row gets what --like sets."""
+    (cell,) = re.findall(rf"^\| `{like}`.* \| (.*)\|$", read("training"), re.M)
+    typed = shlex.split("".join(re.findall("^`(.*?)`", cell)))
+    context = EVERY_COMMAND["train"].make_context("train", ["run", *typed])
+    given = {name: value for name, value in context.params.items() if context.get_parameter_source(name) is TYPED}
+    wanted = {**LIKE[like], **LIKE_COUNTING.get(like, {}), "run": "run"}
+    if like == "script":
+        wanted.pop("alphabet")  # of --encoding bytes, which the row says behind the options
+    assert given == wanted
 
 
 def test_every_option_of_the_classes_is_an_option_of_train():

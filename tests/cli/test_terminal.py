@@ -83,9 +83,10 @@ def test_other_names_of_presets(tmp_path):
     cli("count", tmp_path / "run", tmp_path / "b.txt", "--pattern", "gpt4o")
     (row,) = json.loads(cli("sql", tmp_path / "run", "FROM run WHERE key = 'config'", "--json").stdout)
     assert json.loads(row["value"])["pattern"] == "gpt4o"
+    patterns = (ROOT / "docs/counting.md").read_text(encoding="utf-8")
     for name, preset in ALIASES.items():
         assert find_pattern(name) is PRESETS[preset]
-        assert f"`{name}`" in CLI
+        assert re.search(rf"^\| `{preset}`.*\| .*`{name}`", patterns, re.M)
     with pytest.raises(PatternError, match="Is o200k_base meant"):
         find_pattern("o200k_bse")
 
@@ -108,7 +109,7 @@ def test_run_and_name_in_one_word(learned):
     assert cli("sql", run, query, "--csv").stdout == "n\n265\n"
     assert cli("sql", f"{run}:small", query, "--name", "small", "--csv").stdout == "n\n260\n"
     assert "two trainings" in cli("sql", f"{run}:small", query, "--name", "main", expect=2).stderr
-    assert "learned before" in cli("resume", f"{run}:small").stderr
+    assert "already learned" in cli("resume", f"{run}:small").stderr
     assert "training small" in cli("report", f"{run}:small", "-o", learned / "page.html").stderr
     for command in ("check", "status"):
         told = cli(command, f"{run}:small", expect=2).stderr
@@ -177,21 +178,21 @@ def test_completion_as_documented(shell):
 
 
 WRONG = [
-    (["sql", "SELECT 1", "RUN"], 2, "Is this meant: `streambpe sql {run} 'SELECT 1'`?"),
-    (["explain", "the cat", "RUN:main"], 2, "Is this meant: `streambpe explain {run}:main 'the cat'`?"),
+    (["sql", "SELECT 1", "RUN"], 2, "Did you mean `streambpe sql {run} 'SELECT 1'`?"),
+    (["explain", "the cat", "RUN:main"], 2, "Did you mean `streambpe explain {run}:main 'the cat'`?"),
     (["count", "NEW", "a.txt", "--memory", "1"], 3, "--memory 1 is too small"),
-    (["watch", "RUN", "--port", "abc"], 2, "'abc' is no whole number"),
-    (["watch", "RUN", "--every", "soon"], 2, "'soon' is no number of seconds"),
+    (["watch", "RUN", "--port", "abc"], 2, "'abc' is not a whole number"),
+    (["watch", "RUN", "--every", "soon"], 2, "'soon' is not a number of seconds"),
     (["watch", "RUN", "--every", "0"], 2, "at least 0.1"),
     (["converge", "RUN", "--steps", "21"], 2, "21 is too large: at most 6"),
     (["train", "NEW", "a.txt", "--special", "x", "--special", "x"], 2, "--special x: it is given twice"),
     (["sql", "RUN", "DROP TABLE events"], 1, "this one is DROP (DROP TABLE events;). Nothing was run."),
     (["decode", "RUN", "none.npy"], 1, "none.npy cannot be read: No such file or directory."),
-    (["import", "cut.json", "-o", "new.events.jsonl"], 1, "cut.json is no JSON: line 1, column 2"),
-    (["count", "NEW", "b.jsonl:"], 2, "b.jsonl: names no field behind its colon. Nothing was read. Write FILE:FIELD"),
-    (["count", "NEW", "a.txt:text"], 1, "FILE:FIELD is for jsonl, csv and parquet, and a.txt is none of them."),
+    (["import", "cut.json", "-o", "new.events.jsonl"], 1, "cut.json is not JSON: line 1, column 2"),
+    (["count", "NEW", "b.jsonl:"], 2, "b.jsonl: has no field after its colon. Nothing was read. Write FILE:FIELD"),
+    (["count", "NEW", "a.txt:text"], 1, "FILE:FIELD is for jsonl, csv and parquet, but a.txt is none of these."),
     (["count", "NEW", "a.txt", "--shard", "1/2"], 2, "there is 1 source, and shares are whole files"),
-    (["docs", "trainign"], 2, "Is this meant: `streambpe docs training`?"),
+    (["docs", "trainign"], 2, "Did you mean `streambpe docs training`?"),
 ]
 
 

@@ -130,7 +130,7 @@ REST = {
 @pytest.mark.parametrize("number", TOO_LARGE)
 @pytest.mark.parametrize(("command", "option"), [(c, o) for c, options in NUMBERS.items() for o in options])
 def test_a_number_beyond_what_anything_holds(place, command, option, number):
-    """-s of 20 digits learned for ever, --freq-cutoff was "a defect of streambpe"."""
+    """-s of 20 digits learned for ever, --freq-cutoff was "a bug in streambpe"."""
     result = cli(command, *REST[command], option, number, expect=None, folder=place)
     assert result.returncode == 2 or (number == TOO_LARGE[-1] and result.returncode in (0, 1)), result.stderr
     assert option in result.stderr or number == TOO_LARGE[-1]

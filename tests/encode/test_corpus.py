@@ -141,7 +141,7 @@ def test_a_stopped_job_goes_on_to_the_same_bytes(tmp_path, small_blocks, monkeyp
                 with open(unfinished(broken) / part, "ab") as file:
                     file.write(b"torn")
     assert stops > 2
-    assert all("Go on with the same command" in message for message in messages)
+    assert all("Continue with the same command" in message for message in messages)
     assert result.resumed
     assert files_in(broken.parent) == files_in(unbroken.parent)
 
@@ -256,7 +256,7 @@ def test_wrong_wishes_are_refused_with_the_way_out(tmp_path):
     for arguments, message in [
         ({"output": tmp_path / "ids.csv"}, r"\.npy \(numpy\), \.parquet"),
         ({"output": tmp_path / "ids.npy", "eot": "<s>"}, "no special token '<s>'"),
-        ({"output": tmp_path / "no" / "ids.npy"}, "make it first"),
+        ({"output": tmp_path / "no" / "ids.npy"}, "create it first"),
         ({"output": tmp_path / "ids.npy", "dtype": "int8"}, "one of auto"),
     ]:
         with pytest.raises(UsageError, match=message):
@@ -286,7 +286,7 @@ def test_shell_round_trip(tmp_path, json):
     assert "is not UTF-8: byte 1" in cli(*asked, "--bad-utf8", "error", expect=1).stderr
     for option in (["--eot", "<|endoftext|>"], ["--dtype", "int32"], ["--shards", "2"]):
         assert "give its name with -o" in cli(*asked, *option, expect=2).stderr
-    assert "line 1 is no list of ids" in cli("decode", tmp_path, input="1 2 x\n", expect=1).stderr
+    assert "line 1 is not a list of ids" in cli("decode", tmp_path, input="1 2 x\n", expect=1).stderr
 
 
 def split_of(path):
@@ -352,7 +352,7 @@ def test_a_side_without_documents_is_told(tmp_path):
     out = tmp_path / "ids.npy"
     asked = ["encode", str(tmp_path), str(tmp_path / "a.txt"), "-o", str(out), "--validation", "1e-9"]
     run = cli(*asked)
-    assert f"warning: {tmp_path / 'ids.validation.npy'} holds no document: the only one is for training" in run.stderr
+    assert f"warning: {tmp_path / 'ids.validation.npy'} has no document: the only one is for training" in run.stderr
     assert split_of(out)[1] == []
     assert "validation" not in json.loads(cli(*asked[:-3], tmp_path / "new.npy", "--json").stdout)
     out.unlink()

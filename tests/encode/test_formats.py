@@ -143,7 +143,7 @@ def test_sizes_are_cut_from_one_model(tmp_path, held_out):
     assert all(result.exact for result in results)
     log = cut_log(trained("plain"), 300)
     assert log.header.specials[0].id == 300 - 2 - 2
-    with pytest.raises(UsageError, match="never holds 9999"):
+    with pytest.raises(UsageError, match="does not reach 9999"):
         cut_log(trained("plain"), 9999)
     paper = trained("plain")
     paper = type(paper)(type(paper.header)(paper.header.alphabet, {"batch": "paper"}), paper.events)
@@ -192,7 +192,7 @@ def test_gguf_says_which_chunks_llama_cpp_takes_as_a_whole(tmp_path):
     for pattern, told in (("gpt4", True), ("gpt2", False)):
         log = EventLog(Header(bytes_alphabet().to_header(), {"pattern": pattern}), events)
         [result] = export(log, "gguf", tmp_path / f"{pattern}.gguf")
-        assert ("1 tokens are not what the merges make of their bytes" in "\n".join(result.lost)) == told
+        assert ("tokens that are not what the merges make of their bytes" in "\n".join(result.lost)) == told
 
 
 def test_gguf_without_the_package_says_so(tmp_path, monkeypatch):
@@ -211,7 +211,7 @@ def test_tokens_that_tiktoken_would_make_otherwise_are_told(tmp_path):
     log = EventLog(Header(bytes_alphabet().to_header(), {"pattern": "gpt2"}), events)
     (tmp_path / "t.txt").write_text("abc")
     [result] = export(log, "tiktoken", tmp_path / "t.tiktoken", verify=str(tmp_path / "t.txt"))
-    assert "what the merges make of their bytes: 1." in result.lost[0]
+    assert "what the merges make from their bytes: 1." in result.lost[0]
     assert result.comparison.spans_lost == 2  # ab c there, abc here
     [sound] = export(EventLog(log.header, events[:2]), "tiktoken", tmp_path / "u.tiktoken")
     assert sound.exact
@@ -315,7 +315,7 @@ def test_a_gguf_file_is_not_taken_for_ranks(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "looks"),
-    [(b"# A page\nof text", "begins with '# A page'"), (b"", "is empty"), (b"\x7fELF\0\1", "bytes that are no text")],
+    [(b"# A page\nof text", "begins with '# A page'"), (b"", "is empty"), (b"\x7fELF\0\1", "is not text")],
 )
 @pytest.mark.parametrize("pattern", [None, "gpt2"])
 def test_a_file_that_is_no_tokenizer_is_told_as_what_it_looks_like(tmp_path, content, looks, pattern):
@@ -329,7 +329,7 @@ def test_a_file_that_is_no_tokenizer_is_told_as_what_it_looks_like(tmp_path, con
 def test_what_needs_no_import_is_told_so(tmp_path):
     """An event log, a RUN, and a folder that hf: reads."""
     write_event_log(tmp_path / "m.events.jsonl", trained("plain"))
-    with pytest.raises(UsageError, match="where MODEL is asked for"):
+    with pytest.raises(UsageError, match="give it as MODEL"):
         import_file(tmp_path / "m.events.jsonl")
     (tmp_path / "state.duckdb").touch()
     with pytest.raises(ModelError, match="It is a RUN"):
@@ -353,14 +353,14 @@ def _edited(**changes):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "is no JSON"),
-        ('{"model": {"type": "WordPiece"}}', "holds no BPE model"),
+        ("{", "is not JSON"),
+        ('{"model": {"type": "WordPiece"}}', "is not a BPE model"),
         (_edited(model__byte_fallback=True), "byte_fallback"),
         (_edited(normalizer={"type": "Lowercase"}), "Lowercase"),
-        (_edited(pre_tokenizer={"type": "Whitespace"}), "does not cut text by ByteLevel"),
+        (_edited(pre_tokenizer={"type": "Whitespace"}), "does not split text by ByteLevel"),
         (_edited(pre_tokenizer={"type": "ByteLevel", "add_prefix_space": True}), "add_prefix_space"),
-        (_edited(model__merges=[["zz", "qq"]]), "needs a token that is not there"),
-        (_edited(added_tokens=[{"id": 5000, "content": "<x>"}]), "cannot be kept"),
+        (_edited(model__merges=[["zz", "qq"]]), "needs a token that does not exist"),
+        (_edited(added_tokens=[{"id": 5000, "content": "<x>"}]), "is ambiguous"),
         (_edited(added_tokens=[{"id": 482, "content": "<x>"}, {"id": 483, "content": "<x>"}]), "twice"),
         (_edited(added_tokens=[{"id": 16, "content": "1"}]), "is a byte"),
         (_edited(added_tokens=[{"id": 482, "content": "  ", "special": False}]), "found in plain text"),

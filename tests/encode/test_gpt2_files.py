@@ -62,11 +62,11 @@ def test_they_are_extended_and_written_again(learned):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("vocab.json", '{"a": 0', "is no JSON: line 1"),
+        ("vocab.json", '{"a": 0', "is not JSON: line 1"),
         ("vocab.json", '{"a": "b"}', "tokens and their ids"),
         ("merges.txt", "#version: 0.2\na b c\n", "line 2"),
         ("merges.txt", "#version: 0.2\na b</w>\n", "</w>"),
-        ("merges.txt", "zz b\n", "not there yet"),
+        ("merges.txt", "zz b\n", "does not exist yet"),
         ("tokenizer_config.json", '{"tokenizer_class": "Qwen2TokenizerFast"}', "--pattern PATTERN"),
         ("tokenizer_config.json", '{"add_prefix_space": true}', "add_prefix_space"),
     ],
@@ -84,5 +84,5 @@ def test_one_of_two_is_not_enough(learned, name):
     """The message names the other."""
     other = {"vocab.json": "merges.txt", "merges.txt": "vocab.json"}[name]
     (learned / "old" / other).unlink()
-    with pytest.raises(ModelError, match=f"{other}, which has the .*is to lie beside it"):
+    with pytest.raises(ModelError, match=f"{other}, which has the .*is missing beside it"):
         model_log(learned / "old" / name)

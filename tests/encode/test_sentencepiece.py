@@ -157,7 +157,7 @@ def test_without_the_package_one_message_says_what_to_install(model, monkeypatch
 def test_damage_is_one_message(model, tmp_path):
     path = written(tmp_path / "x.model", model("usual").read_bytes()[:5000])
     told = cli("evaluate", "--tokenizer", path, "--text", path, expect=1).stderr
-    assert told.strip() == f"streambpe: {path} is no .model of sentencepiece, or is damaged."
+    assert told.strip() == f"streambpe: {path} is not a sentencepiece .model, or is damaged."
 
 
 def exportable(folder: Path, *more: str) -> Path:
@@ -192,7 +192,7 @@ def test_refused_by_name_elsewhere(tmp_path):
     """Each reason; nothing is written."""
     for kind, why in {
         "plain": "--pattern 'gpt4o'", "picky": "--tau", "stops": "stop words", "boundless": "superwords",
-        "uw": "superwords", "whitespace": "characters as symbols",
+        "uw": "superwords", "whitespace": "its symbols are characters",
     }.items():  # fmt: skip
         with pytest.raises(ModelError, match=why):
             export(trained(kind), "sentencepiece", tmp_path / "x.model")
@@ -210,5 +210,5 @@ def test_refused_for_what_was_learned(tmp_path):
     (tmp_path / "b.txt").write_text("日本語の テキスト " * 300, encoding="utf-8")
     cli("train", tmp_path / "three", tmp_path / "b.txt", "-s", 270, "--pattern", "none", "--memory", "300MB")
     told = cli("export", tmp_path / "three", "--to", "sentencepiece", "-o", tmp_path / "x.model", expect=1).stderr
-    assert "hold a part of a character" in told
+    assert "are parts of characters" in told
     assert not (tmp_path / "x.model").exists()

@@ -333,7 +333,7 @@ def test_a_model_that_changes_the_text_has_no_offsets():
 
 
 def test_what_is_no_model_is_named():
-    with pytest.raises(TypeError, match=r"Tokenizer\(model=None\): the path of a MODEL is wanted"):
+    with pytest.raises(TypeError, match=r"Tokenizer\(model=None\): give the path of a MODEL"):
         Tokenizer(None)
 
 

@@ -1,4 +1,4 @@
-"""A full disk: every command says it in one message, what was there stays, and with room the same command goes on."""
+"""A full disk: every command says it in one message, what was there stays, and with room the same command continues."""
 
 from __future__ import annotations
 

@@ -123,12 +123,12 @@ def test_a_run_that_another_writes_is_refused_and_its_holder_named(tmp_path, sys
 
 @pytest.mark.parametrize("system", [MACOS, WINDOWS])
 def test_ctrl_c_on_another_system(here, tmp_path, system):
-    """Stopped by a signal that every system has; the same command goes on."""
+    """Stopped by a signal that every system has; the same command continues."""
     env = on(system)
     cli_process("count", tmp_path / "run", SAMPLE, env=env)
     driver = Driver(env, run=tmp_path / "run", options={"vocab_size": 1000}, rest=0.05)
     assert driver.wait_for("learning")
     code, err = driver.end(signal.SIGINT)
-    assert (code, "Go on with: streambpe resume" in err) == (130, True), err
+    assert (code, "Continue with: streambpe resume" in err) == (130, True), err
     cli_process("train", tmp_path / "run", "--vocab-size", 1000, env=env)
     assert (tmp_path / "run/model.events.jsonl").read_bytes() == here["model"]

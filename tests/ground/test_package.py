@@ -188,10 +188,10 @@ def test_keywords_that_a_function_does_not_have_are_named(tmp_path):
             lambda: streambpe.encode_corpus("m", "t", "o.npy", max_disk="1GB"),
             r"encode_corpus\(\) has no argument 'max_disk'",
         ),
-        (lambda: streambpe.check("r", threads="two"), r"threads='two': a whole number is wanted"),
+        (lambda: streambpe.check("r", threads="two"), r"threads='two': a whole number is expected"),
     ):
         with pytest.raises(TypeError, match=what):
             call()
     resources = Resources.from_options()
-    with pytest.raises(streambpe.StreambpeError, match="memory and resources: each says the same"):
+    with pytest.raises(streambpe.StreambpeError, match="memory and resources: both say the same"):
         streambpe.check("r", memory="1GB", resources=resources)

@@ -51,38 +51,38 @@ def wrong_calls(run: Path, there: Path) -> list[tuple[Any, str]]:
     s = streambpe
     return [
         (lambda: s.train(new, text, superwords="uww"), "superwords='uww': one of none, boundless"),
-        (lambda: s.train(new, text, vocab_size="32k", tau=0.9, batch="paper"), "tau asks after every"),
-        (lambda: s.train(new, text, batch="paper", ties="bytes"), "batch='paper' takes the first pairs"),
+        (lambda: s.train(new, text, vocab_size="32k", tau=0.9, batch="paper"), "tau decides after every"),
+        (lambda: s.train(new, text, batch="paper", ties="bytes"), "batch='paper' orders the pairs"),
         (lambda: s.train(new, text, like="gpt5"), "like='gpt5': one of hf, "),
         (lambda: s.train(new, text, transition=5), "transition belongs to superwords='superbpe' or uw"),
         (lambda: s.train(new, text, superwords="uw", sequences=False), "superwords='uw' needs the documents"),
         (lambda: s.train(new, text, reserve=-1), "reserve=-1: at least 0"),
         (lambda: s.train(new, text, weight="en"), "weight='en': write NAME=NUMBER"),
         (lambda: s.train(new, text, memory="1"), "memory=1 is too small"),
-        (lambda: s.train(new, text, max_disk="lots"), "max_disk='lots' is no size"),
-        (lambda: s.train(new, text, engine="threads", address="a:1"), "address a:1 names a Ray cluster, and engine"),
+        (lambda: s.train(new, text, max_disk="lots"), "max_disk='lots' is not a size"),
+        (lambda: s.train(new, text, engine="threads", address="a:1"), "address a:1 names a Ray cluster, but engine"),
         (lambda: s.train(new, text, balance_text="en"), "balance_text belongs to balance"),
         (lambda: s.train(run, vocab_size=300), ""),
         (lambda: s.train(run, extend=run), "extend"),
-        (lambda: s.train_from_iterator(new, "one text"), "Texts are several"),
+        (lambda: s.train_from_iterator(new, "one text"), "iterator must be several texts"),
         (lambda: s.count(new, text, sample="2"), "sample=2: 1/N"),
         (lambda: s.count(new, text, counts=True, lines=True), "counts"),
         (lambda: s.count(run, text, pattern="gpt2"), ""),
         (lambda: s.plan(text, group="a=b"), "group"),
-        (lambda: s.plan(text, rehearse="much"), "rehearse='much' is no size"),
-        (lambda: s.converge(run, by="lines"), "by='lines': documents or share"),
-        (lambda: s.converge(run, steps=70), "steps=70: 2 to 6"),
+        (lambda: s.plan(text, rehearse="much"), "rehearse='much' is not a size"),
+        (lambda: s.converge(run, by="lines"), "by='lines': choose documents or share"),
+        (lambda: s.converge(run, steps=70), "steps=70: give a number from 2 to 6"),
         (lambda: s.resume(run, name="other"), ""),
-        (lambda: s.export(run, "pdf", new), "to='pdf': one of hf"),
-        (lambda: s.export(run, "hf", there / "t.json", vocab_size="many"), "vocab_size='many': one number"),
+        (lambda: s.export(run, "pdf", new), "to='pdf': choose one of hf"),
+        (lambda: s.export(run, "hf", there / "t.json", vocab_size="many"), "vocab_size='many': give one number"),
         (lambda: s.export(run, "hf", text), ""),
         (lambda: s.prune(run, text, 300), ""),
         (lambda: s.prune(run, new, 3), "to=3: the model has"),
-        (lambda: s.encode_corpus(run, text, there / "x.npy", dtype="int8"), "dtype='int8': one of"),
+        (lambda: s.encode_corpus(run, text, there / "x.npy", dtype="int8"), "dtype='int8': choose one of"),
         (lambda: s.encode_corpus(run, text, there / "x.npy", eot="<e>"), "The model has no special token '<e>'"),
         (lambda: s.evaluate([], text), "Nothing to evaluate: name at least one MODEL, or a tokenizer=FILE"),
         (lambda: s.evaluate(run, text, by="group"), "by='group': say which texts"),
-        (lambda: s.evaluate(run, text, progress="x"), "progress='x': one of"),
+        (lambda: s.evaluate(run, text, progress="x"), "progress='x': choose one of"),
         (lambda: s.explain(run, "<s>", token=True), ""),
         (lambda: s.extend_report(run), ""),
         (lambda: s.report(run, text), ""),
@@ -125,22 +125,22 @@ def test_options_in_a_sentence_become_arguments(told, wanted):
 
 
 def test_a_tokenizer_names_what_it_cannot_take(run):
-    """None, bytes, numbers and lists where a text is wanted; texts and numbers where ids are."""
+    """None, bytes, numbers and lists where a text is expected; texts and numbers where ids are."""
     tokenizer = streambpe.Tokenizer(run)
     for wrong in (None, b"bytes", 5, 1.5, ["the"]):
         for call in (tokenizer.encode, tokenizer.encode_ordinary, tokenizer.encode_to_numpy, tokenizer.show,
                      tokenizer.encode_with_offsets):  # fmt: skip
-            with pytest.raises(TypeError, match=re.escape(f"text={wrong!r}: a str is wanted")):
+            with pytest.raises(TypeError, match=re.escape(f"text={wrong!r}: a str is expected")):
                 call(wrong)
         for call in (tokenizer.encode_batch, tokenizer.encode_batch_to_numpy, tokenizer.encode_ordinary_batch):
             with pytest.raises(TypeError, match=r"text="):
                 call([wrong, wrong])
     for wrong in (None, "the", b"the", 5):
         for call in (tokenizer.encode_batch, tokenizer.encode_batch_to_numpy):
-            with pytest.raises(TypeError, match=r"text=.*: a list of texts is wanted"):
+            with pytest.raises(TypeError, match=r"text=.*: a list of texts is expected"):
                 call(wrong)
         for call in (tokenizer.decode, tokenizer.decode_bytes):
-            with pytest.raises(TypeError, match=r"tokens=.*: a list of ids is wanted"):
+            with pytest.raises(TypeError, match=r"tokens=.*: a list of ids is expected"):
                 call(wrong)
     for wrong in ([[1, 2]], [[1]] * 99):
         with pytest.raises(TypeError, match=r"tokens=.*: each id is a whole number"):
@@ -150,7 +150,7 @@ def test_a_tokenizer_names_what_it_cannot_take(run):
     with pytest.raises(TypeError, match=r"number='a': a whole number"):
         tokenizer.id_to_token("a")
     for wrong in (None, b"x", 5, ["x"]):
-        with pytest.raises(TypeError, match=r"model=.*: the path of a MODEL is wanted"):
+        with pytest.raises(TypeError, match=r"model=.*: give the path of a MODEL"):
             streambpe.Tokenizer(wrong)
     with pytest.raises(TypeError, match=r"vocab_size='many': a whole number"):
         streambpe.Tokenizer(run, vocab_size="many")

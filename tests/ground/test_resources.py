@@ -35,10 +35,10 @@ COMMANDS = {
 IMPOSSIBLE = [
     (["--memory", "0"], 3, "256.0 MB"),
     (["--memory", "0GB"], 3, "256.0 MB"),
-    (["--memory", "-5GB"], 2, "is no size"),
-    (["--memory", ""], 2, "is no size"),
-    (["--memory", "1e30TB"], 2, "is no size"),
-    (["--memory", "nanGB"], 2, "is no size"),
+    (["--memory", "-5GB"], 2, "is not a size"),
+    (["--memory", ""], 2, "is not a size"),
+    (["--memory", "1e30TB"], 2, "is not a size"),
+    (["--memory", "nanGB"], 2, "is not a size"),
     (["--memory", "9" * 30 + "TB"], 2, "this machine has"),
     (["--memory", "9" * 400], 2, "this machine has"),
     (["--memory", "100000TB"], 2, "this machine has"),
@@ -168,9 +168,12 @@ def test_a_plan_whose_sample_cannot_be_trained_says_why(learned, tmp_path, monke
     """In one sentence and with the code that training would end with; it printed a Python tuple."""
     (tmp_path / "a.txt").write_text(" ".join(chr(0x4E00 + i) for i in range(500)) * 3)
     refused = cli("plan", tmp_path / "a.txt", "--encoding", "chars", "-s", "260", "--memory", "300MB", expect=2)
-    assert refused.stderr.startswith("streambpe: What was read cannot be trained: --vocab-size 260 is less than the ")
+    assert refused.stderr.startswith(
+        "streambpe: The part that was read cannot be trained on: --vocab-size 260 is less than the "
+    )
     assert refused.stderr.count("streambpe:") == 1
     monkeypatch.setenv("STREAMBPE_FAILPOINT", "part-written")
     killed = cli("plan", learned / "a.txt", "-s", "260", "--memory", "300MB", expect=1)
-    assert killed.stderr == "streambpe: What was read cannot be trained: its process was ended by signal 9\n"
+    why = "its process was ended by signal 9"
+    assert killed.stderr == f"streambpe: The part that was read cannot be trained on: {why}\n"
     cli("plan", learned / "a.txt", "--rehearse", "0", expect=2)

@@ -120,7 +120,7 @@ def test_moved_while_it_learns(learning, unbroken):
     run.rename(elsewhere)
     code, err = driver.end()
     assert code == 1, err
-    assert f"{run} is not there any more" in err
+    assert f"{run} is no longer there" in err
     assert not run.exists()
     assert went_on(elsewhere) == unbroken
 
@@ -138,7 +138,7 @@ def test_moved_while_it_counts(tmp_path):
         run.rename(elsewhere)
         _, err = process.communicate(text[30_000:])
     assert process.returncode == 1, err
-    assert b"is not there any more" in err
+    assert b"is no longer there" in err
     assert not run.exists()
     for place in (elsewhere, tmp_path / "whole"):
         cli("count", place, "-", "--lines", input=text)

@@ -127,7 +127,7 @@ def test_the_command_prints_a_table(run):
     assert shown[0].split()[:3] == ["prefix", "chunks", "distinct"]
     assert [line.split()[0] for line in shown[1:4]] == ["1/4", "1/2", "all"]
     assert "2 of 32 buckets of chunks" in shown[5]
-    assert "--by documents is nearer" in shown[6]
+    assert "--by documents is more" in shown[6]
     assert "bytes/token" in shown[7]
 
 

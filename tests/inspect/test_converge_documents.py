@@ -102,7 +102,7 @@ def test_what_cannot_be_drawn_is_said(run, tmp_path):
     count(tmp_path / "counts", [str(table)], counts=True, resources=SMALL)
     with pytest.raises(UsageError, match="is a table of counts"):
         converge(tmp_path / "counts", vocab_size=275, by="documents", resources=SMALL)
-    with pytest.raises(UsageError, match="--draws 17: 1 to 16"):
+    with pytest.raises(UsageError, match="--draws 17: give a number from 1 to 16"):
         converge(run, vocab_size=275, draws=17, resources=SMALL)
     with pytest.raises(UsageError, match="--steps 7: 2 to 6"):
         converge(run, vocab_size=275, by="documents", steps=7, resources=SMALL)

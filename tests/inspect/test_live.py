@@ -141,7 +141,7 @@ def test_what_the_page_is_told(tmp_path):
 
 def test_options_that_make_no_sense_are_refused(tmp_path):
     """--port without --page, --once with it."""
-    assert "--port is for --page" in cli("watch", tmp_path, "--port", "8000", expect=2).stderr
+    assert "--port is the port of --page" in cli("watch", tmp_path, "--port", "8000", expect=2).stderr
     assert "leave one of them out" in cli("watch", tmp_path, "--page", "--once", expect=2).stderr
 
 

@@ -117,7 +117,7 @@ def test_the_command(run, tmp_path):
     for more, told in ((["--map", new], "both name"), (["--text", tmp_path / "empty.txt"], "there is no text")):
         assert told in cli("prune", run, "--to", "400", "-o", new, *more, expect=2).stderr
         assert not new.exists()
-    assert "lies in no RUN" in cli("prune", small, "--to", "300", "-o", tmp_path / "c", expect=2).stderr
+    assert "is not in a RUN" in cli("prune", small, "--to", "300", "-o", tmp_path / "c", expect=2).stderr
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "picky"])

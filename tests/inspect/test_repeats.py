@@ -116,16 +116,16 @@ def test_what_is_told(tmp_path):
     told = cli("check", run, "--repeats").stderr.splitlines()
     a, b = tmp_path / "in" / "a.jsonl", tmp_path / "in" / "b.jsonl"
     assert told == [
-        f"{run}: 2 of 4 documents (50.0 %) repeat one that stands before.",
-        f"{run}: document 1 of {a} stands there most often: 3 times.",
+        f"{run}: 2 of 4 documents (50.0 %) repeat an earlier one.",
+        f"{run}: document 1 of {a} occurs most often: 3 times.",
         f"{run}: everything adds up.",
     ]
     b.write_text('{"text": "a dog"}\n' + '{"text": "a mouse"}\n')
     count(run, [str(tmp_path / "in")], resources=ONE)
     count_from_iterator(run, ["the cat"], resources=ONE)
     told = cli("check", run, "--repeats").stderr.splitlines()
-    assert told[2] == f"{run}: those that repeat one are in {a} (2), {b} (1)."
-    assert told[3].startswith(f"{run}: iterator: not among the documents that were compared, because only a file")
+    assert told[2] == f"{run}: the repeating ones are in {a} (2), {b} (1)."
+    assert told[3].startswith(f"{run}: iterator: not compared, because only files")
     as_json = json.loads(cli("check", run, "--repeats", "--json").stdout)
     assert as_json["repeats"] == {
         "documents": 6,
@@ -137,8 +137,8 @@ def test_what_is_told(tmp_path):
     a.write_text('{"text": "one cat"}\n' * 3 + '{"text": "a dog"}\n')
     changed = cli("check", run, "--repeats", expect=1)
     assert "is not what was counted" in changed.stdout
-    assert f"{run}: no document stands there twice (2 documents were compared)." in changed.stderr
-    assert f"{run}: {a}, iterator: not among the documents" in changed.stderr
+    assert f"{run}: no document occurs twice (2 documents were compared)." in changed.stderr
+    assert f"{run}: {a}, iterator: not compared" in changed.stderr
 
 
 @pytest.mark.long

@@ -148,7 +148,7 @@ def test_a_page_with_superwords(made, tmp_path):
 
 
 def facts_in(page: str) -> Any:
-    """The facts in a page, as docs/watching.md says they are read."""
+    """The facts in a page."""
     (data,) = re.findall(r'<script type="text/plain" id="facts">(.*?)</script>', page, re.S)
     return json.loads(gzip.decompress(base64.b64decode(data)))
 

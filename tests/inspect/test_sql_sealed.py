@@ -104,17 +104,17 @@ WITH a AS (INSERT INTO chunk_counts VALUES ('x', 1) RETURNING *) FROM a
 # What is no file of RUN's either: the environment, settings, secrets, memory addresses, programs, other tables' names.
 REACHES_FURTHER = {
     "SELECT getenv('HIDDEN_TOKEN')": "getenv does not exist",
-    "FROM read_text('/proc/self/environ')": "reaches for a file",
+    "FROM read_text('/proc/self/environ')": "opens a file",
     "FROM '/proc/self/environ'": "does not run",
-    "FROM read_csv('/dev/stdin')": "reaches for a file",
-    "FROM query_table('{out}/secret.csv')": "reaches for a file",
-    "FROM duckdb_extensions()": "reaches for a file",
+    "FROM read_csv('/dev/stdin')": "opens a file",
+    "FROM query_table('{out}/secret.csv')": "opens a file",
+    "FROM duckdb_extensions()": "opens a file",
     "FROM force_checkpoint()": "does not run",
     "FROM disable_logging()": "locked",
     "FROM arrow_scan(1, 2, 3)": "does not run",
     "FROM arrow_scan('1'::POINTER, '2'::POINTER, '3'::POINTER)": "does not run",
-    "FROM 's3://bucket/x.parquet'": "reaches for a file",
-    "FROM read_parquet('https://127.0.0.1:1/x.parquet')": "reaches for a file",
+    "FROM 's3://bucket/x.parquet'": "opens a file",
+    "FROM read_parquet('https://127.0.0.1:1/x.parquet')": "opens a file",
     "FROM sqlite_scan('{out}/secret.csv', 'x')": "extension sqlite_scanner",
     "FROM postgres_scan('host=127.0.0.1', 'public', 'x')": "does not run",
     "FROM st_read('{out}/secret.csv')": "extension spatial",
@@ -135,9 +135,9 @@ REACHES_FURTHER = {
     "INSTALL spatial FROM community": "is LOAD",
     "COPY (SELECT 1) TO '/dev/stdout'": "is COPY",
     "SELECT * INTO mine FROM run": "does not run",
-    "SELECT (SELECT content FROM read_text('{out}/secret.csv'))": "reaches for a file",
-    "SELECT * FROM (SUMMARIZE '{out}/secret.csv')": "reaches for a file",
-    "FROM run.csv": "reaches for a file",
+    "SELECT (SELECT content FROM read_text('{out}/secret.csv'))": "opens a file",
+    "SELECT * FROM (SUMMARIZE '{out}/secret.csv')": "opens a file",
+    "FROM run.csv": "opens a file",
 }
 READS = [
     "FROM chunk_counts LIMIT 1",
@@ -356,8 +356,8 @@ def test_outputs_that_cannot_be_are_refused(learned, around):
     (around / "dir.csv").mkdir()
     for code, arguments, why in [
         (2, ["SELECT 1", "-o", f"{around}/x.txt"], ".parquet"),
-        (2, ["SELECT 1", "-o", f"{around}/x.csv", "--json"], "-o takes"),
-        (2, ["--list", "-o", f"{around}/x.csv"], "-o takes"),
+        (2, ["SELECT 1", "-o", f"{around}/x.csv", "--json"], "-o writes"),
+        (2, ["--list", "-o", f"{around}/x.csv"], "-o writes"),
         (2, ["SELECT 1", "--force"], "-o"),
         (2, ["SELECT 1", "-o", f"{around}/dir.csv"], "is a folder"),
         (2, ["SELECT 1", "-o", f"{around}/none/x.csv"], "is no folder"),

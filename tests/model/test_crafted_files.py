@@ -86,7 +86,7 @@ def test_a_log_whose_script_symbols_are_not_those_of_the_table(tmp_path, alphabe
 def test_the_core_is_given_no_symbol_that_the_model_lacks(tmp_path):
     """Whoever makes the tables: symbols and parts of deletions are held against the ids that there are."""
     encoder = Tokenizer(read_event_log(crafted(tmp_path / "a", doubling(3), ALPHABET, 0))).encoder
-    with pytest.raises(ModelError, match="symbols up to number 259, and the model has 259 ids"):
+    with pytest.raises(ModelError, match="symbols up to number 259, but the model has 259 ids"):
         core_tables(encoder, symbols=encoder.codec.symbols._replace(symbols=np.full(256, 259, np.int32)))
     for deletions, into in (({256: [2]}, {}), ({256: [2]}, {2: (97, 97, 97)})):
         with pytest.raises(ModelError, match="Event 2 splits token 256"):
@@ -118,7 +118,7 @@ def test_a_training_writes_no_model_that_nothing_reads(tmp_path, monkeypatch):
     monkeypatch.setattr(eventlog, "MOST_SYMBOLS", 1 << 10)
     monkeypatch.setattr(eventlog, "MOST_SYMBOLS_A_LINE", 0)
     run = text_run(tmp_path / "run", "a" * 5000, pattern="none")
-    with pytest.raises(LimitError, match=r"model\.events\.jsonl is not written, since no command would read it"):
+    with pytest.raises(LimitError, match=r"model\.events\.jsonl was not written, because its tokens are too long"):
         train(run, resources=SMALL, vocab_size=270)
     assert not list(run.glob("*.events.jsonl"))
     train(run, resources=SMALL, vocab_size=270, name="short", max_token_length=100)
@@ -161,7 +161,7 @@ def test_arrays_are_as_long_as_their_files(tmp_path, which, size):
 
 @pytest.mark.parametrize(
     ("name", "what"),
-    [("ids.parquet", "no column ids"), ("ids.bin", "does not say what ids.bin holds"), ("typed", "no list of ids")],
+    [("ids.parquet", "no column ids"), ("ids.bin", "does not say what ids.bin holds"), ("typed", "not a list of ids")],
 )
 def test_files_of_ids_that_are_not(tmp_path, name, what):
     """A table of something else, a record with a word for a number, a list that never ends: one message each."""

@@ -213,7 +213,7 @@ def test_a_damaged_event_is_named(tmp_path, lines, line, message):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (b'"version":1', b'"version":3', "line 1: version 3 of the format; this program reads versions 1 and 2"),
+        (b'"version":1', b'"version":3', "line 1: version 3 of the format; this streambpe reads versions 1 and 2"),
         (b'"format":"streambpe-events"', b'"format":"BoundlessBPE v2"', "line 1: not a streambpe event log"),
         (b'"reserved":3', b'"reserved":-3', r"line 1: .*Expected `int` >= 0 - at `\$\.reserved`"),
         (b'"reserved":3,', b"", "line 1: .*missing required field `reserved`"),
@@ -228,7 +228,7 @@ def test_a_damaged_event_is_named(tmp_path, lines, line, message):
         (b'"symbols":["00","01"', b'"symbols":["00",""', "line 1: alphabet: .*b'', which is not one byte"),
         (b'"symbols":["00","01"', b'"symbols":["00","0102"', "line 1: alphabet: .*which is not one byte"),
         (b'{"kind":"bytes"', b'{"kind":"chars"', "line 1: alphabet: .*'utf-8' codec can't decode byte 0x80"),
-        (b'"unk":null', b'"unk":"<UNK>"', "line 1: unk is '<UNK>', which is none of the special tokens"),
+        (b'"unk":null', b'"unk":"<UNK>"', "line 1: unk is '<UNK>', which is not one of the special tokens"),
         (b'"pattern":"gpt4o"', b'"pattern":["gpt4o"]', r"line 1: .*Expected `str`, got `array` - at `\$\.pattern`"),
         *(
             (b'"pattern":"gpt4o"', b'"pattern":"gpt4o",' + line, r"line 1: config: .* - at `\$\.")

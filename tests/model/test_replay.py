@@ -181,7 +181,7 @@ def test_a_size_counts_finished_steps():
     assert [events_for_size(header, events, size) for size in (256, 257, 258)] == [0, 1, 4]
     with pytest.raises(ValueError, match="at most 258"):
         events_for_size(header, events, 259)
-    with pytest.raises(ValueError, match="has 256 ids already"):
+    with pytest.raises(ValueError, match="has 256 ids before any event"):
         events_for_size(header, events, 255)
 
 

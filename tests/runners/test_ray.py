@@ -78,10 +78,10 @@ def test_an_address_without_ray_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a few words of text", encoding="utf-8")
     run = tmp_path / "run"
     refused = cli("count", run, tmp_path / "a.txt", "--address", "auto", expect=2)
-    assert "--address auto names a Ray cluster, and --engine is auto" in refused.stderr
+    assert "--address auto names a Ray cluster, but --engine is auto" in refused.stderr
     with pytest.raises(UsageError, match="--engine is processes"):
         count(run, [str(tmp_path / "a.txt")], engine="processes", address="auto")
-    with pytest.raises(UsageError, match="give the command on a node of the cluster"):
+    with pytest.raises(UsageError, match="run the command on a node of the cluster"):
         count(run, [str(tmp_path / "a.txt")], engine="ray", address="ray://host:10001")
     assert not run.exists()
 
@@ -112,7 +112,7 @@ def test_tasks_of_a_node_fit_its_memory(nodes: list[int], memory: int, wanted: t
 
 
 def test_a_cluster_without_room_is_refused() -> None:
-    with pytest.raises(LimitError, match=r"260\.0 MB have no room for one task on a node; that needs 2\d\d\.\d MB"):
+    with pytest.raises(LimitError, match=r"260\.0 MB are too little for one task on a node, which needs 2\d\d\.\d MB"):
         room_on([2], Needs(Resources(260 * MB, 2), 100 * MB, 50 * MB, Path("/shared")))
     with pytest.raises(RunError, match="no node of the cluster has a CPU"):
         room_on([0, 0], Needs(Resources(800 * MB, 2), 100 * MB, 50 * MB, Path("/shared")))
@@ -125,7 +125,9 @@ def test_a_node_with_other_programs_or_files_is_refused(tmp_path: Path) -> None:
     assert "does not see" in look_around("node", place, versions())
     folder.mkdir(parents=True)
     place.file.write_text("an older token", encoding="utf-8")
-    assert f"does not see {tmp_path / 'shared'}; it must lie on a file system" in look_around("node", place, versions())
+    assert f"does not see {tmp_path / 'shared'}, which must have the same path" in look_around(
+        "node", place, versions()
+    )
     place.file.write_text("a token", encoding="utf-8")
     assert look_around("node", place, versions()) == ""
     assert (folder / "node").read_text(encoding="utf-8") == "a token"
@@ -277,7 +279,7 @@ def test_tasks_on_a_ray_of_its_own(tmp_path: Path, short: Path) -> None:
         advanced.clear()
         assert len(results(tasks.dies, [("a", 1), ("b", 3), ("c", 0)], on_advance=advanced.append)) == 3
         assert sum(advanced) == 15  # what the killed ones told is taken back
-        with pytest.raises(WorkerLost, match=r"ended 4 times while it was at .*bad.*: WorkerCrashedError") as lost:
+        with pytest.raises(WorkerLost, match=r"ended 4 times while it worked on .*bad.*: WorkerCrashedError") as lost:
             results(tasks.dies, [("bad", 4)])
         assert "\n" not in str(lost.value)
         stop = threading.Event()
@@ -553,11 +555,11 @@ def test_a_cluster_that_goes_away_is_one_message_and_nothing_is_lost(
         cluster.kill(0)
         thread.join(300)
     assert [type(error) for error in errors] == [WorkerLost]
-    assert str(errors[0]).startswith(f"The Ray cluster ({cluster.address}) went away: ")
+    assert str(errors[0]).startswith(f"The Ray cluster ({cluster.address}) was lost: ")
     assert "Everything committed is kept" in str(errors[0])
     assert "\n" not in str(errors[0])
     before = {part.name for part in (run / "counts").glob("*.parquet")}
     assert before
     assert counted(run, slow, THREADS, **options) == expected
-    with pytest.raises(WorkerLost, match=r"cannot be used: .*Nothing was begun"):
+    with pytest.raises(WorkerLost, match=r"cannot be used: .*Nothing was started"):
         count(tmp_path / "other", [str(slow)], resources=replace(ON_RAY, address=cluster.address))

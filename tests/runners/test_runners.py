@@ -136,7 +136,7 @@ def test_a_message_that_is_cut_off_anywhere_says_that_the_other_side_is_gone() -
 def test_a_task_that_kills_every_worker_is_one_message(make: Make) -> None:
     with (
         closing(make) as runner,
-        pytest.raises(WorkerLost, match=r"4 times while it was at .*bad.*: (killed|exit)") as told,
+        pytest.raises(WorkerLost, match=r"4 times while it worked on .*bad.*: (killed|exit)") as told,
     ):
         results(runner, tasks.dies, [("bad", RETRIES + 1)])
     assert "\n" not in str(told.value)

@@ -85,14 +85,14 @@ def test_one_line_is_one_object_whatever_stands_around_it(tmp_path):
     for line in BAD_JSON[4:5], BAD_JSON[-2:]:
         path.write_bytes(b'{"text": "x"}\n' + b"\n".join(line) + b'\n{"text": "y"}\n')
         assert read(Source(str(path), "jsonl"), 1 << 20, "replace", whole=False) == (b"x\xffy\xff", len(line))
-        with pytest.raises(SourceError, match=r"a\.jsonl line 2 is not JSON .*--bad-lines skip leaves out"):
+        with pytest.raises(SourceError, match=r"a\.jsonl line 2 is not JSON .*--bad-lines skip leaves such lines out"):
             count(tmp_path / "run", [str(path)], resources=ONE)
 
 
 def test_a_line_that_is_too_long_to_be_judged_is_refused(tmp_path):
     """With --bad-utf8 error one byte decides about a whole line, so it must fit."""
     path = written(tmp_path / "a.txt", b"word " * 500_000)
-    with pytest.raises(LimitError, match="one line has to be read whole"):
+    with pytest.raises(LimitError, match="one line has to be read as a whole"):
         read(Source(str(path), "lines"), 1 << 16, "error", whole=True)
 
 
@@ -110,10 +110,10 @@ def test_a_run_goes_on_with_skip_after_a_bad_line_ended_it(tmp_path):
     cli("count", from_start, path, "--bad-lines", "skip", "--threads", 1)
     assert Run(run).facts()["corpus"] == Run(from_start).facts()["corpus"]
     assert rows(run, "SELECT documents, bad_lines FROM source_files") == [(len(GOOD) + 1, 2)]
-    assert "2 lines that cannot be read" in cli("status", run).stdout
+    assert "2 lines left out" in cli("status", run).stdout
     assert "everything adds up" in cli("check", run, "--sources").stderr
     refused = cli("count", run, path, "--bad-lines", "error", expect=2).stderr
-    assert "counts with --bad-lines skip, not error" in refused
+    assert "was counted with --bad-lines skip, not error" in refused
     Run(run).state.unlink()  # made again from run.json and the parts
     cli("count", run, path, "--threads", 1)
     assert rows(run, "SELECT sum(bad_lines)::INT FROM sources") == [(2,)]
@@ -134,7 +134,7 @@ def test_check_reads_the_bad_lines_again(tmp_path):
     assert "is not what was counted" in found
     assert "lines are left out" not in found
     path.write_bytes(path.read_bytes().replace(b'\n"a"\n', b"\n   \n"))
-    assert "0 lines are left out; 1 were when counted" in cli("check", run, "--sources", expect=1).stdout
+    assert "lines left out: 0, but 1 when it was counted" in cli("check", run, "--sources", expect=1).stdout
 
 
 def test_half_a_line_of_text_does_not_go_on_with_skip(tmp_path, monkeypatch):
@@ -147,7 +147,7 @@ def test_half_a_line_of_text_does_not_go_on_with_skip(tmp_path, monkeypatch):
     assert not list_parts(Run(run)).by_path.complete
     assert len(list_parts(Run(run)).spans)
     refused = cli("count", run, path, "--lines", "--bad-lines", "skip", expect=2).stderr
-    assert "counts with --bad-lines error, not skip; nothing was changed" in refused
+    assert "was counted with --bad-lines error, not skip; nothing was changed" in refused
     again = tmp_path / "again"
     assert count(again, [str(path)], resources=ONE, lines=True, bad_utf8="error", bad_lines="skip").corpus["bytes"] == 4
 
@@ -156,7 +156,7 @@ def test_count_tables_have_no_line_to_leave_out(tmp_path):
     """What cannot be honoured is refused."""
     table = written(tmp_path / "t.csv", "chunk,count\nthe,5\n")
     refused = cli("count", tmp_path / "run", table, "--counts", "--bad-lines", "skip", expect=2).stderr
-    assert "a row of a count table is never left out" in refused
+    assert "rows of a count table are never left out" in refused
 
 
 @pytest.mark.long

@@ -99,4 +99,4 @@ def test_bombs_stay_within_the_limit(tmp_path, name, code):
 def test_a_frame_that_asks_for_a_window_of_2_gb_is_refused(tmp_path):
     """Its header alone asks for it."""
     path = written(tmp_path / "a.txt.zst", bytes.fromhex("28b52ffd 00a8 290000") + b"hello")
-    assert "a.txt.zst is truncated or damaged" in cli("count", tmp_path / "run", path, expect=1).stderr
+    assert "a.txt.zst is cut off or damaged" in cli("count", tmp_path / "run", path, expect=1).stderr

@@ -196,9 +196,9 @@ def test_folders_and_globs_of_a_store_are_listed_in_order(store):
     store.put("other/notes.bin", b"")
     with pytest.raises(SourceError, match="folder without sources"):
         names("s3://bucket/other")
-    with pytest.raises(SourceError, match="is not there"):
+    with pytest.raises(SourceError, match="does not exist"):
         names("s3://bucket/nothing")
-    with pytest.raises(SourceError, match="is not there"):
+    with pytest.raises(SourceError, match="does not exist"):
         names("s3://no-such-bucket/a.txt")
     with pytest.raises(UsageError, match="Name one bucket"):
         names("s3://b*/a.txt")
@@ -301,17 +301,17 @@ def test_what_changed_at_the_server_is_refused(tmp_path, server, store):
     run, address = tmp_path / "run", server.url("/a.txt")
     want = counted(run, [address])
     server.files["/a.txt"] = FILES["a.txt"].replace(b"e", b"i", 1)
-    with pytest.raises(SourceChanged, match="was counted when it had"):
+    with pytest.raises(SourceChanged, match="has changed since it was counted"):
         count(run, [address], resources=SMALL)
     server.files["/a.txt"] = FILES["a.txt"] + b"more"
-    with pytest.raises(SourceChanged, match="was counted when it had"):
+    with pytest.raises(SourceChanged, match="has changed since it was counted"):
         count(run, [address], resources=SMALL)
     server.files["/a.txt"] = FILES["a.txt"]
     assert counted(run, [address]) == want
     store.put("changing.txt", FILES["a.txt"])
     count(tmp_path / "s3", ["s3://bucket/changing.txt"], resources=SMALL)
     store.put("changing.txt", FILES["a.txt"] + b"more")
-    with pytest.raises(SourceChanged, match="was counted when it had"):
+    with pytest.raises(SourceChanged, match="has changed since it was counted"):
         count(tmp_path / "s3", ["s3://bucket/changing.txt"], resources=SMALL)
 
 
@@ -323,7 +323,7 @@ def test_a_server_without_marks_is_compared_by_content(tmp_path, server):
     want = counted(run, [address])
     assert counted(run, [address]) == want
     server.files["/a.txt"] = FILES["a.txt"].replace(b"e", b"i", 1)
-    with pytest.raises(SourceChanged, match="was counted when it had"):
+    with pytest.raises(SourceChanged, match="has changed since it was counted"):
         count(run, [address], resources=SMALL)
 
 
@@ -341,7 +341,7 @@ def test_what_changes_while_it_is_read_is_told(server, store):
             else:
                 server.files["/r.txt"] = bytes(len(data))
             stream.seek(7_000_000)
-            with pytest.raises(SourceChanged, match="was changed at its server while it was read"):
+            with pytest.raises(SourceChanged, match="changed on its server while it was read"):
                 stream.read(1000)
 
 
@@ -406,18 +406,18 @@ def _sends_to(location: str):
 @pytest.mark.parametrize(
     ("mood", "told"),
     [
-        (_sends_to("http://127.0.0.1\x1b/a.txt"), "it, or what its server sends on to, is no address."),
-        (_sends_to("http://[x/a.txt"), "it, or what its server sends on to, is no address."),
-        (_sends_to("http://a:b:c/a.txt"), "it, or what its server sends on to, is no address."),
-        (_status(503), "its server answers 503 Service Unavailable, and it was asked 3 times"),
+        (_sends_to("http://127.0.0.1\x1b/a.txt"), "it, or what its server redirects to, is not an address."),
+        (_sends_to("http://[x/a.txt"), "it, or what its server redirects to, is not an address."),
+        (_sends_to("http://a:b:c/a.txt"), "it, or what its server redirects to, is not an address."),
+        (_status(503), "its server answers 503 Service Unavailable, after 3 tries"),
         (_status(404), "a.txt is not there: its server answers 404 Not Found."),
-        (_status(403), "may not be read: its server answers 403 Forbidden. Nothing of it was read. Credentials come"),
+        (_status(403), "cannot be read: its server answers 403 Forbidden. None of it was read. Credentials come"),
         (_status(418), "cannot be read: its server answers 418"),
-        (lambda asked: asked.answer(200, asked.server.files[asked.path]), "its server does not give ranges of a file"),
-        (_hang_up, "the answer breaks off before its end, and it was asked 3 times"),
-        (_wrong_range, "its server answers with a range of its own"),
-        (lambda asked: asked.answer(206, b"x", COMPRESSED), "its server compresses what it gives"),
-        (lambda asked: _sends_to(asked.path + "x")(asked), "sends on from address to address, without end"),
+        (lambda asked: asked.answer(200, asked.server.files[asked.path]), "its server does not serve ranges of a file"),
+        (_hang_up, "the answer is incomplete, after 3 tries"),
+        (_wrong_range, "its server answers with another range"),
+        (lambda asked: asked.answer(206, b"x", COMPRESSED), "its server compresses it"),
+        (lambda asked: _sends_to(asked.path + "x")(asked), "redirects without end"),
     ],
 )
 def test_a_server_that_misbehaves_is_told_in_a_sentence(tmp_path, server, mood, told):
@@ -442,7 +442,7 @@ def test_a_server_that_fails_in_the_middle_is_no_reason_to_leave_the_source_out(
     (tmp_path / "big.txt").write_bytes(data)
     run = tmp_path / "run"
     server.mood = lambda asked: asked.asked_range(len(data))[0] > 1_250_000 and _status(503)(asked)
-    with pytest.raises(SourceUnreachable, match="503 Service Unavailable, and it was asked 5 times"):
+    with pytest.raises(SourceUnreachable, match="503 Service Unavailable, after 5 tries"):
         count(run, [server.url("/big.txt")], resources=SMALL, lines=True)
     server.mood = None
     done = sum(span.stop_at - span.start_at for span in list_parts(Run(run)).spans)
@@ -468,7 +468,7 @@ def _busy_from(at: int, then):
 @pytest.mark.long
 @pytest.mark.parametrize("what", ["count", "encode", "find"])
 def test_a_stop_ends_the_wait_for_another_try(tmp_path, server, monkeypatch, what):
-    """At once and as a stop: what was read is kept, and the same command goes on."""
+    """At once and as a stop: what was read is kept, and the same command continues."""
     small_blocks(monkeypatch, 50_000)
     for module, values in (
         (web, {"_FIRST": 100_000, "_MOST": 100_000, "_PIECE": 50_000}),
@@ -484,7 +484,7 @@ def test_a_stop_ends_the_wait_for_another_try(tmp_path, server, monkeypatch, wha
     if what == "find":
         server.mood = _busy_from(0, lambda: os.kill(os.getpid(), signal.SIGINT))
         told = cli("count", run, address, "--memory", "400MB", expect=130).stderr
-        assert "503 Service Unavailable, and a stop came before it was asked again" in told
+        assert "503 Service Unavailable, and the job was stopped before another try" in told
         assert not run.exists()
     elif what == "count":
         with pytest.raises(Stopped, match="everything counted so far is kept"):
@@ -531,12 +531,12 @@ def test_servers_that_are_not_there(tmp_path, server):
         nobody = f"http://127.0.0.1:{taken.getsockname()[1]}/a.txt"
         with pytest.raises(SourceUnreachable, match="no connection to its server: Connection refused"):
             look_at(nobody)
-    with pytest.raises(SourceUnreachable, match=r"no address is known of its server \(DNS\)"):
+    with pytest.raises(SourceUnreachable, match=r"its server has no known address \(DNS\)"):
         look_at("https://no-such-host.invalid/a.txt")
     with web_server(_certificate(tmp_path)) as secure:
         with pytest.raises(SourceError, match="the certificate of its server is not trusted"):
             look_at(secure.url("/a.txt"))
-        with pytest.raises(SourceError, match="its server does not speak TLS as it should"):
+        with pytest.raises(SourceError, match="its server does not speak TLS properly"):
             look_at(server.url("/a.txt").replace("http:", "https:"))
 
 
@@ -563,10 +563,10 @@ def _certificate(folder: Path) -> str:
         ("s3://AKIA:sEsAmE@bucket/a.txt", "s3://...@bucket/a.txt names a user"),
         ("hf://sEsAmE@datasets/a/b/c.txt", "names a user"),
         ("abfss://box:sEsAmE@account.dfs.core.windows.net/a.txt", "names a user"),
-        ("https://host.example/a.txt?X-Amz-Signature=sEsAmE", "https://host.example/a.txt goes on with ? or #"),
-        ("https://host.example/a.txt#sEsAmE", "goes on with ? or #"),
-        ("s3://bucket/a.txt?access_key=sEsAmE", "goes on with ? or #"),
-        ("ftp://me:sEsAmE@host/a.txt", "ftp:// is no kind of address that is read"),
+        ("https://host.example/a.txt?X-Amz-Signature=sEsAmE", "https://host.example/a.txt has a ? or #"),
+        ("https://host.example/a.txt#sEsAmE", "has a ? or #"),
+        ("s3://bucket/a.txt?access_key=sEsAmE", "has a ? or #"),
+        ("ftp://me:sEsAmE@host/a.txt", "ftp:// is not a kind of address that streambpe reads"),
         ("https:///a.txt", "names no server"),
         ("https://host:port/a.txt", "names no server"),
     ],
@@ -588,7 +588,7 @@ def test_azure_without_credentials_says_where_they_come_from(tmp_path, monkeypat
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", "")  # no `az` that asks the network
     done = cli("count", tmp_path / "run", "abfss://box@account.dfs.core.windows.net/a.txt", expect=1)
-    assert "They come from AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN, or `az login`." in done.stderr
+    assert "Credentials come from AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN, or `az login`." in done.stderr
     assert not (tmp_path / "run").exists()
 
 
@@ -623,7 +623,7 @@ def test_a_server_elsewhere_sends_nobody_on_into_this_network(server, monkeypatc
     monkeypatch.setenv("http_proxy", server.url(""))
     for location in ("http://169.254.169.254/latest", "http://[::1]/", "http://localhost/", "http://10.0.0.1/x"):
         server.mood = _sends_to(location)
-        with pytest.raises(SourceError, match="sends on to an address inside this network"):
+        with pytest.raises(SourceError, match="redirects to an address inside this network"):
             look_at("http://a.example/a.txt")
 
 
@@ -719,15 +719,15 @@ def test_the_hub(tmp_path, server, monkeypatch):
     assert [source.path for source in find_sources([f"{base}/data/"])[0]] == names
     assert [source.path for source in find_sources([f"{base}/*/[ab].*"])[0]] == names[:2]
     repository.files["data/a.txt"] = FILES["a.txt"] + b"more"
-    with pytest.raises(SourceChanged, match="was counted when it had"):
+    with pytest.raises(SourceChanged, match="has changed since it was counted"):
         count(run, [f"{base}/data/a.txt"], resources=SMALL)
     for address in (f"{base}/nothing.txt", "hf://datasets/me/nothing/a.txt"):
-        with pytest.raises(SourceError, match="is not there"):
+        with pytest.raises(SourceError, match="does not exist"):
             find_sources([address])
     with pytest.raises(UsageError, match="write hf://datasets/OWNER/NAME/PATH"):
         find_sources(["hf://datasets/me"])
     server.mood = _status(403)
-    with pytest.raises(SourceError, match="may not be read, or is not there: the Hub answers 403"):
+    with pytest.raises(SourceError, match="cannot be read or does not exist: the Hub answers 403"):
         find_sources([f"{base}/data/a.txt"])
     hub._api.cache_clear()
 

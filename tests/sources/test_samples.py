@@ -96,7 +96,7 @@ def test_shards_of_a_sample_merge_to_the_sample(tmp_path):
     count(tmp_path / "whole", files[:1], lines=True, resources=ONE)
     with pytest.raises(RunMismatch, match="sample all"):
         merge_counts(tmp_path / "all", [tmp_path / "whole"], resources=ONE)
-    with pytest.raises(RunMismatch, match="counts with --sample 1/3, not 1/4"):
+    with pytest.raises(RunMismatch, match="was counted with --sample 1/3, not 1/4"):
         count(tmp_path / "all", files, lines=True, sample="1/4", resources=ONE)
 
 
@@ -146,7 +146,7 @@ def test_what_is_refused(tmp_path):
         count(tmp_path / "run", [str(tmp_path / "t.csv")], counts=True, sample="1/2")
     with pytest.raises(UsageError, match="standard input is one document"):
         count(tmp_path / "run", ["-"], sample="1/2")
-    assert "plan reads parts of it" in cli("plan", tmp_path / "a.txt", "--sample", "1/2", expect=2).stderr
+    assert "the parts of it that plan reads" in cli("plan", tmp_path / "a.txt", "--sample", "1/2", expect=2).stderr
     assert not (tmp_path / "run").exists()
 
 

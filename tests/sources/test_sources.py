@@ -250,7 +250,7 @@ def test_other_values_are_errors_that_name_file_and_line(tmp_path, value, block_
         ("{}", "no field 'text'"),
         ('{"text": "tab\there"}', "not JSON"),
         ("\x00", "not JSON"),
-        ("[" * 100_000, "brackets in brackets"),
+        ("[" * 100_000, "brackets nested"),
     ],
 )
 def test_lines_that_hold_no_text_are_errors(tmp_path, line, message):
@@ -407,7 +407,7 @@ def test_parquet_string_columns(tmp_path, kind):
 
 
 def test_parquet_without_rows(tmp_path):
-    """An empty table holds no document and is a source that was read to its end."""
+    """An empty table has no document and is a source that was read to its end."""
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"text": pa.array([], pa.string())}), path)
     made = list(Reader(GPT4O, TINY, WHOLE).blocks(source_of(path)))
@@ -507,10 +507,10 @@ def test_truncated_compression_is_an_error(tmp_path, suffix, kind):
     data = whole.read_bytes()
     for keep in (1, 5, 12, len(data) // 3, len(data) - 9, len(data) - 1):
         whole.write_bytes(data[:keep])
-        with pytest.raises(SourceError, match=r"a\..*(ends in the middle|truncated or damaged: .*)\. Everything"):
+        with pytest.raises(SourceError, match=r"a\..*(ends in the middle|cut off or damaged: .*)\. Everything"):
             read(source_of(whole), 256)
     whole.write_bytes(b"not compressed at all, whatever the name says")
-    with pytest.raises(SourceError, match="truncated or damaged"):
+    with pytest.raises(SourceError, match="cut off or damaged"):
         read(source_of(whole), 256)
 
 

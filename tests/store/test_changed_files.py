@@ -280,11 +280,11 @@ def test_tables_that_break_while_they_are_filled_are_told(made, tmp_path):
     run = shutil.copytree(made("learning"), tmp_path / "run")
 
     def broken(*_: object, **__: object) -> None:
-        raise RunError("state.duckdb does not open: damaged")
+        raise RunError("state.duckdb cannot be opened: damaged")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("streambpe.train.tables.Tables.try_fill", broken)
-        with pytest.raises(RunError, match="does not open: damaged"):
+        with pytest.raises(RunError, match="cannot be opened: damaged"):
             resume(run)
     resume(run)
     assert (run / "model.events.jsonl").read_bytes() == (made("finished") / "model.events.jsonl").read_bytes()

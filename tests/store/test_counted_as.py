@@ -91,9 +91,9 @@ def test_a_counted_run_with_its_own_options(runs, tmp_path, run, options):
 def test_like_says_how_to_count_too(runs):
     """A name that sets options of counting is refused on a RUN counted otherwise, unless these are given too."""
     for like in ("script", "picky"):
-        with pytest.raises(RunMismatch, match="or say that it is meant: --"):
+        with pytest.raises(RunMismatch, match="or confirm it with --"):
             train(runs["whole"], like=like, name="x", vocab_size=2200, resources=SMALL)
-        with pytest.raises(RunMismatch, match="or name its other options"):
+        with pytest.raises(RunMismatch, match="or give its other options"):
             converge(runs["whole"], vocab_size=2200, like=like, resources=SMALL)
     own = {"options": {"normalize": "none", "unencodable": "bytes"}}
     train(runs["whole"], like="script", counting=own, name="script", vocab_size=2200, resources=SMALL)
@@ -102,7 +102,7 @@ def test_like_says_how_to_count_too(runs):
 
 def test_superwords_on_a_run_without_documents_keep_their_message(runs):
     """The reason is the documents, not an option that nobody gave."""
-    with pytest.raises(RunMismatch, match="without --sequences, and superwords are learned from"):
+    with pytest.raises(RunMismatch, match="without --sequences, but superwords are learned from"):
         train(runs["whole"], superwords="boundless", name="x", vocab_size=300, resources=Resources(10**9, 2))
 
 
@@ -114,7 +114,7 @@ def test_superwords_on_a_run_without_documents_keep_their_message(runs):
         (["count", "NEW", "IN", "--lines", "--format", "csv"], "--lines"),
         (["count", "NEW", "IN", "--text-column", "body"], "a.txt is read as plain text"),
         (["count", "NEW", "FIELDS", "--lines"], "a.jsonl is read as jsonl"),
-        (["count", "NEW", "FIELDS:body", "--text-column", "text"], "by FILE:FIELD"),
+        (["count", "NEW", "FIELDS:body", "--text-column", "text"], "as FILE:FIELD"),
         (["train", "NEW", "IN", "-s", "300", "--text-column", "body"], "--text-column body"),
         (["train", "NEW", "IN", "-s", "300", "--max-batch", "9"], "--batch paper"),
         (["train", "NEW", "IN", "-s", "300", "--cap-divisor", "9"], "--batch paper"),

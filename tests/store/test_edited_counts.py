@@ -85,7 +85,7 @@ def test_weights_do_not_follow_edits_and_say_so(tmp_path, table):
     assert check(run, resources=SMALL) == []
     edit(run, f"UPDATE {table} SET n = 40 WHERE chunk = ' so'")
     assert {problem.table for problem in check(run, resources=SMALL)} >= {table}
-    with pytest.raises(RunError, match="--weight takes the counts of groups"):
+    with pytest.raises(RunError, match="--weight uses the counts of groups"):
         train(run, vocab_size=258, weight={"de": "2"}, resources=SMALL)
     count(run, [], resources=SMALL)
     assert check(run, resources=SMALL) == []
@@ -138,7 +138,7 @@ def test_edited_counts_that_pass_64_bits_are_refused(run):
 @pytest.mark.long
 @pytest.mark.parametrize("place", ["part-committed", "fold-filled", "fold-committed"])
 def test_a_part_is_added_once_wherever_the_fold_is_killed(run, tmp_path, place):
-    """To counts that were there, and to an edit; the same command goes on."""
+    """To counts that were there, and to an edit; the same command continues."""
     edit(run, "UPDATE chunk_counts SET n = 40 WHERE chunk = 'cd'")
     more = written(tmp_path / "more.csv", "chunk,count\ncd,2\ngh,1\n")
     command = ("count", run, more, "--counts", "--memory", "400MB")
@@ -163,12 +163,12 @@ def test_a_training_waits_for_a_shell_and_says_so_once(run, held):
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT) as training:
         assert training.stderr is not None
         line = training.stderr.readline()
-        assert f"held open by process {held.pid}" in line
+        assert f"is open in process {held.pid}" in line
         assert "waiting" in line
         held.stdin.close()
         rest = training.communicate(timeout=60)[1]
         assert training.returncode == 0, rest
-        assert "held open" not in rest
+        assert "is open in" not in rest
     assert merges(run) == [5, 4, 3]
 
 
@@ -183,7 +183,7 @@ def test_waiting_for_a_shell_ends_by_a_stop(run, monkeypatch):
         wait(*given)
 
     monkeypatch.setattr(database, "_wait", stop_and_wait)
-    with pytest.raises(Stopped, match="held open") as why:
+    with pytest.raises(Stopped, match="was open in") as why:
         train(run, vocab_size=300, resources=SMALL, stop=stop)
     assert why.value.signal_number == signal.SIGINT
     assert not (run / "model.events.jsonl").exists()

@@ -79,9 +79,9 @@ def test_count_stopped_at_half_then_train(files, whole, tmp_path, tiny_blocks):
     run = tmp_path / "run"
     count_half(run, files)
     for learn in (lambda: train(run, vocab_size=300, resources=SMALL), lambda: Trainer(run, resources=SMALL).run()):
-        with pytest.raises(CountUnfinished, match=rf"c\.txt \(nothing of it.*`streambpe resume {run}`.*allow-partial"):
+        with pytest.raises(CountUnfinished, match=rf"c\.txt \(none of it.*`streambpe resume {run}`.*allow-partial"):
             learn()
-    assert not read_jobs(Run(run)).trainings, "what was refused is nothing to go on with"
+    assert not read_jobs(Run(run)).trainings, "what was refused is nothing to resume"
     ended = resume(run)
     assert isinstance(ended, CountResult)
     assert ended.counted == 2 or ended.counted == 3
@@ -96,17 +96,17 @@ def test_count_killed_between_two_files_then_train(tmp_path):
     run = tmp_path / "run"
     paths = count_killed(run)
     refused = cli("train", run, "--vocab-size", 260, expect=2)
-    assert f"{paths[1]} (nothing of it is counted)" in refused.stderr
+    assert f"{paths[1]} (none of it is counted)" in refused.stderr
     assert f"streambpe resume {run}" in refused.stderr
     partial = cli("train", run, "--vocab-size", 260, "--allow-partial")
-    assert f"not or not wholly counted: {paths[1]}" in partial.stderr
+    assert f"not counted, or only in part: {paths[1]}" in partial.stderr
     left_out = {"source": "b.csv", "counted": 0, "unit": "rows"}
     assert log_of(run).header.corpus["left_out"] == [left_out]
     facts = dict(rows(run, "FROM facts"))
     assert json.loads(facts["left_out"]) == [{**left_out, "source": paths[1]}]
     assert json.loads(dict(rows(run, "FROM run"))["unfinished"]) == json.loads(facts["left_out"])
     assert check(run, resources=SMALL) == []
-    assert "learned before" in cli("train", run, "--vocab-size", 260, "--allow-partial").stderr
+    assert "already learned" in cli("train", run, "--vocab-size", 260, "--allow-partial").stderr
     assert "2 sources counted" not in cli("resume", run).stderr
     assert json.loads(dict(rows(run, "FROM run"))["unfinished"]) == []
     result = train(run, vocab_size=260, name="all", resources=SMALL)
@@ -183,7 +183,7 @@ def test_a_half_counted_run_without_run_json(files, whole, tmp_path, tiny_blocks
     run = tmp_path / "run"
     count_half(run, files)
     (run / "run.json").unlink()
-    assert "is made again, but which sources were still to be counted is not known" in cli("count", run).stderr
+    assert "is made again, but it is not known which sources were not yet counted" in cli("count", run).stderr
     with pytest.raises(CountUnfinished, match="resume"):
         train(run, vocab_size=300, resources=SMALL)
     assert isinstance(resume(run), CountResult)
@@ -246,7 +246,7 @@ def test_check_of_a_run_stopped_while_counting(files, tmp_path, tiny_blocks):
     assert check(run, resources=SMALL) == []
     assert "counting is not finished" in what_is_open(run)[0]
     done = cli("check", run, "--sources")
-    assert f"End the count with `streambpe resume {run}`" in done.stderr
+    assert f"Finish the count with `streambpe resume {run}`" in done.stderr
     assert "what is committed adds up" in done.stderr
     resume(run)
     train(run, vocab_size=300, resources=SMALL)

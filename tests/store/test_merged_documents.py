@@ -53,7 +53,7 @@ def test_superwords_of_merged_runs_are_those_of_one_run(tmp_path, sources, super
 @pytest.mark.every(2)
 @pytest.mark.parametrize("file", ["part-00001.chunks.parquet", "part-00001.parquet"])
 def test_a_flipped_bit_in_documents_that_are_merged(tmp_path, sources, file):
-    """It was "a defect of streambpe", with exit 70; the merge goes on when the file is whole again."""
+    """It was "a bug in streambpe", with exit 70; the merge goes on when the file is whole again."""
     count(tmp_path / "a", sources[:1], **KEPT, resources=SMALL)
     path = tmp_path / "a/sequences" / file
     whole = path.read_bytes()

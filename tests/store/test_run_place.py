@@ -25,7 +25,7 @@ def corpus(tmp_path) -> Path:
 @pytest.mark.every(2)
 @pytest.mark.parametrize("command", ["count", "train", "merge-counts"])
 @pytest.mark.parametrize("what", ["file", "folder"])
-@pytest.mark.parametrize("there", [True, False], ids=["a RUN", "not there yet"])
+@pytest.mark.parametrize("there", [True, False], ids=["a RUN", "does not exist yet"])
 def test_run_and_source_swapped(corpus, tmp_path, command, what, there):
     """`train corpus.txt runs/x`: the command that is meant is told, and the corpus stays as it was."""
     run, source = tmp_path / "x", corpus / "a.txt" if what == "file" else corpus
@@ -35,8 +35,8 @@ def test_run_and_source_swapped(corpus, tmp_path, command, what, there):
         pytest.skip("what is merged is a RUN")
     before = {path: path.read_bytes() for path in corpus.iterdir()}
     done = cli(command, source, run, expect=1)
-    assert f"Is this meant: `streambpe {command} {run} {source}`?" in done.stderr
-    assert ("is a file" if what == "file" else "other things are in it (a.txt)") in done.stderr
+    assert f"Did you mean `streambpe {command} {run} {source}`?" in done.stderr
+    assert ("is a file" if what == "file" else "has other things in it (a.txt)") in done.stderr
     assert {path: path.read_bytes() for path in corpus.iterdir()} == before
     assert run.exists() == there
 

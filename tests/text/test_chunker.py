@@ -404,7 +404,7 @@ def test_a_core_that_is_missing_damaged_or_of_other_sources_is_one_sentence(tmp_
     flipped = whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:]
     try:
         for damage, told in (
-            (lambda: (tmp_path / "count.c").write_text("int other;"), "is not made of the sources beside it"),
+            (lambda: (tmp_path / "count.c").write_text("int other;"), "was not built from the sources beside it"),
             (lambda: put(flipped), "does not load"),
             (lambda: put(whole[: len(whole) // 2]), "does not load"),
             (lambda: put(whole[:40]), "does not load"),

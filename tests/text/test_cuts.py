@@ -77,7 +77,7 @@ QWEN = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}
 def test_what_people_use_is_counted_by_pieces_where_these_repeat(expression, repeats):
     """If hardly any does, their table is full, and the text is split as a whole."""
     rng = random.Random(repeats)
-    document = " ".join("".join(rng.choices("abcdef", k=60)) for _ in range(3000))
+    document = " ".join("".join(rng.choices("abcdef", k=8)) for _ in range(30_000))
     assert sure_cuts(expression) is not None
     chunker = Chunker(Pattern("regex", expression, None))
     text = buffer_of(*[document] * repeats)

@@ -117,9 +117,7 @@ def test_too_little_memory_is_told(monkeypatch):
     with pytest.raises(LimitError, match="--balance keeps the words of all groups"):
         learned(engine_of(groups, memory=6 << 20), 10)
     monkeypatch.setattr(balanced, "_MOST_PLACES", 1000)
-    with pytest.raises(
-        LimitError, match=r"may have 1,000 of them, whatever the memory. What was learned is kept. Leave"
-    ):
+    with pytest.raises(LimitError, match=r"may have at most 1,000 of them. What was learned is kept. Leave"):
         learned(engine_of(groups, memory=6 << 20), 10)
 
 
@@ -260,7 +258,7 @@ def test_texts_are_what_groups_are_measured_on(counted, texts, tmp_path):
         (["en=en", "greek=greek"], "'han' has no text"),
         (["en=en", "greek=greek", "han=han", "xx=EMPTY"], "--balance-text xx=.*no text in it"),
         (["en=EMPTY"], "--balance-text en=.*empty.txt: there is no text in it"),
-        (["en=en", "greek=greek", "xx=han"], "'xx' is no source group"),
+        (["en=en", "greek=greek", "xx=han"], "'xx' is not a source group"),
     ],
 )
 def test_texts_that_are_refused(counted, texts, tmp_path, given, told):
@@ -319,7 +317,7 @@ def test_every_choice_is_that_of_the_slow_loop(counted, how):
 
     wanted = learn_balanced(
         words_of(counted), 380 - 256, overlaps=how.get("overlaps", "all"), longest=how.get("max_token_length"),
-        ratios={group: Fraction(ratio) for group, ratio in how.get("balance_ratios", {}).items()},
+        ratios={group: Fraction(ratio) for group, ratio in how.get("balance_ratio", {}).items()},
         start=how.get("balance_from", 0), window=how.get("balance_window"), least=how.get("min_frequency", 1),
         alpha=Fraction(how.get("balance_alpha", 2)), **({"of_ties": lowest} if "ties" in how else {}),
     )  # fmt: skip

@@ -136,7 +136,7 @@ def test_counts_that_cannot_fit(text, tmp_path):
     assert not (tmp_path / "run").exists()
     count(tmp_path / "run", [str(text)], resources=SMALL, sequences=True, lines=True)
     tight = replace(SMALL, max_disk_bytes=used_bytes(tmp_path / "run", None, None) // 2)
-    with pytest.raises(LimitError, match=r"is reached.*Everything committed is kept\. Go on with more"):
+    with pytest.raises(LimitError, match=r"is reached.*Everything committed is kept\. Continue with more"):
         train(tmp_path / "run", resources=tight, vocab_size=300)
     with pytest.raises(LimitError, match=r"of superwords.*All counts and documents are kept.*resume .*disk SIZE"):
         train(tmp_path / "run", resources=replace(SMALL, max_disk_bytes=1000), vocab_size=300, superwords="boundless")

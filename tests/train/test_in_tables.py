@@ -198,7 +198,7 @@ def test_stopped_the_tables_can_be_looked_at_and_learning_goes_on(counted, tmp_p
 
 
 def test_a_damaged_block_is_named(counted, tmp_path, monkeypatch):
-    """A bit flips in a block: the message names the file, and the same command goes on."""
+    """A bit flips in a block: the message names the file, and the same command continues."""
     run = shutil.copytree(counted, tmp_path / "run")
     monkeypatch.setattr("streambpe.train.engine.in_tables._CACHE_SHARE", 1 << 40)  # no block stays in memory
     stop_at = 3
@@ -224,7 +224,7 @@ def test_what_it_does_not_do_is_refused_by_name(counted, tmp_path):
     run = shutil.copytree(counted, tmp_path / "run")
     before = sorted((path, path.stat().st_mtime_ns) for path in run.rglob("*"))
     done = cli("train", run, "--vocab-size", 300, "--learner", "tables", "--balance", expect=2)
-    assert "--balance --learner tables: only the core balances. Nothing was changed." in done.stderr
+    assert "--balance --learner tables: only the core can balance. Nothing was changed." in done.stderr
     assert "'core', 'tables'" in cli("train", run, "--learner", "polars", expect=2).stderr
     with pytest.raises(UsageError, match=r"--learner polars: one of core, tables\. Nothing was changed\."):
         replace(SMALL, learner="polars")

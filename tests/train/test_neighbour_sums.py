@@ -17,7 +17,7 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "neighbours.py"
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss in kilobytes")
 @pytest.mark.skipif(not SCRIPT.is_file(), reason="an sdist has no benchmarks")
 def test_twenty_million_neighbours_are_never_held(tmp_path: Path) -> None:
-    """As rows (key, n) they are 320 MB. More of them take as much memory (150 million: docs/scale.md)."""
+    """As rows (key, n) they would be 320 MB. More of them take no more memory (benchmarks/neighbours.py)."""
     command = [sys.executable, SCRIPT, "--million", "20", "--memory", "64MB", "--work", tmp_path]
     env = {**os.environ, "BENCH_RESULTS": str(tmp_path)}
     subprocess.run(command, env=env, capture_output=True, check=True, timeout=600)

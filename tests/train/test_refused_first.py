@@ -227,7 +227,7 @@ def test_two_first_counts_at_once_agree_on_the_pattern(tmp_path: Path, text: str
             yield
 
     monkeypatch.setattr(Run, "lock", lock_later)
-    with pytest.raises(RunMismatch, match="counts with --pattern gpt2, not gpt4o"):
+    with pytest.raises(RunMismatch, match="was counted with --pattern gpt2, not gpt4o"):
         count(run, [text], pattern="gpt4o", resources=SMALL)
     count(run, [text], resources=SMALL)
     assert json.loads(Run(run).facts()["config"])["pattern"] == "gpt2"
@@ -246,7 +246,7 @@ def test_a_text_is_not_taken_letter_by_letter(tmp_path: Path, text: str) -> None
     train(tmp_path / "run", [text], vocab_size=260, resources=SMALL)
     tokenizer = Tokenizer(tmp_path / "run" / "model.events.jsonl")
     for encode in (tokenizer.encode_batch, tokenizer.encode_ordinary_batch):
-        with pytest.raises(TypeError, match="a list of texts is wanted"):
+        with pytest.raises(TypeError, match="a list of texts is expected"):
             encode("ab")
 
 

@@ -43,18 +43,18 @@ def export_boundless(encoder: Encoder, path: Path) -> tuple[list[Path], list[str
     model, header = encoder.model, encoder.header
     if header.alphabet["kind"] not in ("gpt2", "bytes", "utf8", "seen"):
         raise ModelError(
-            f"A .model file's base symbols are bytes; this model's are of kind {quoted(header.alphabet['kind'])}. "
-            f"Nothing was written."
+            f"A .model file's base symbols are bytes, but this model's are of kind {quoted(header.alphabet['kind'])}. "
+            "Nothing was written."
         )
     refuse_rules(encoder, ".model files")
     lost = lost_preparation(header.config, normalizes=False)
     if encoder.stop_ids:
         lost.append(
-            f"{len(encoder.stop_ids)} stop words: a .model file has none; they are ordinary chunks there, and ids "
-            f"behind theirs are smaller by {len(encoder.stop_ids)}."
+            f"stop words ({len(encoder.stop_ids)}): a .model file has none. They become ordinary chunks, and later "
+            f"ids are smaller by {len(encoder.stop_ids)}."
         )
     if header.config.get("superwords") == "uw" or encoder.pattern.keep_gaps:
-        lost.append("text that the pattern leaves between matches: the reader of .model files drops it.")
+        lost.append("text that the pattern does not match: readers of .model files drop it.")
     if not encoder.pattern.expression:
         raise ModelError("A .model file needs a pattern, and this model has --pattern none. Nothing was written.")
     to_bytes, to_pair = True, True
@@ -63,7 +63,7 @@ def export_boundless(encoder: Encoder, path: Path) -> tuple[list[Path], list[str
             to_bytes &= event.into == model.vocabulary[event.id].base
             to_pair &= event.into == model.vocabulary.first_pair[event.id]
     if not to_bytes and not to_pair:
-        lost.append("deletions: a .model file splits them into bytes, or into the first pair; these are neither.")
+        lost.append("deletions: a .model file splits tokens into bytes or their first pair, not like this.")
     superbpe = header.config.get("superwords") == "superbpe"
     config = {
         "tau": float(header.config.get("tau") or 1.1),
@@ -88,7 +88,7 @@ def export_boundless(encoder: Encoder, path: Path) -> tuple[list[Path], list[str
     else:
         lines += [f"{number} {text}" for number, text in enumerate(model.special_ids, len(listed))]
     if model.alphabet.first_id or header.config.get("specials_first") or header.fixed is not None:
-        lost.append("ids: a .model file numbers from 0, special tokens last.")
+        lost.append("ids: a .model file starts at 0 and puts special tokens last.")
     words = [event for event in model.events if event.op is not Op.SUPERMERGE]
     lines += ["words", json.dumps(config), *_operations(model, words)]
     if encoder.has_superwords:
@@ -186,7 +186,7 @@ class _Builder:
         for part in (left, right):
             if part not in self._number:
                 raise ModelError(
-                    f"{self.path}: {quoted(left)} + {quoted(right)} comes before anything that makes {quoted(part)}."
+                    f"{self.path}: {quoted(left)} + {quoted(right)} comes before any merge that makes {quoted(part)}."
                 )
         pair = (self._number[left], self._number[right])
         number = self.vocabulary.learn(*pair)
@@ -253,8 +253,8 @@ def _read_v2(lines: _Lines, kind: str) -> EventLog:
     for place, (mine, theirs) in enumerate(zip(ours, listed, strict=False)):
         if mine != theirs:
             raise ModelError(
-                f"{lines.path} gives id {place} to {quoted(theirs)}; merges and deletions in their order give it "
-                f"to {quoted(mine)}."
+                f"{lines.path} gives id {place} to {quoted(theirs)}; its merges and deletions give it to "
+                f"{quoted(mine)}."
             )
     if len(ours) != len(listed):
         raise ModelError(f"{lines.path} lists {len(listed)} tokens; its merges and deletions leave {len(ours)} alive.")
@@ -276,9 +276,7 @@ def _pattern_settings(config: dict[str, Any], path: object) -> dict[str, Any]:
     if special is not None:
         ours = SCRIPT_SPECIFIC_GPT4O if "/]*" in config["main_regex"] else SCRIPT_SPECIFIC
         if special != ours or set(config["script_specific_scripts"]) != set(SPACELESS):
-            raise ModelError(
-                f"{path} cuts scripts by a pattern or a list of its own; only the published ones are known."
-            )
+            raise ModelError(f"{path} splits scripts by its own pattern or list; only the published ones can be read.")
         settings["split_scripts"] = True
     return settings
 
@@ -299,7 +297,7 @@ def _read_v1(lines: _Lines) -> EventLog:
         else:
             build.merge(left, right, 0, above=what == "super")
     if [token.content for token in build.vocabulary.tokens] != listed:
-        raise ModelError(f"{lines.path}: its list of tokens is not what its merges make.")
+        raise ModelError(f"{lines.path}: its list of tokens differs from what its merges make.")
     return _log(bytes_alphabet(), _splitting(pattern) | {"superwords": "boundless"}, specials, build.events)
 
 

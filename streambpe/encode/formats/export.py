@@ -170,20 +170,18 @@ class ExportResult(Result):
         for loss in self.lost:
             yield f"  lost: {loss}"
         if self.comparison is None:
-            characters = (
-                f", for characters that its reader knows as Unicode {self.unicode} does" if self.unicode else ""
-            )
+            characters = f", for characters of Unicode {self.unicode}" if self.unicode else ""
             yield (
-                f"  exact by construction{characters}; not compared on text (--verify TEXT does)"
+                f"  exact by construction{characters}; not compared on a text (--verify TEXT does that)"
                 if not self.lost
-                else ("  not exact; --verify TEXT says how far")
+                else ("  not exact; --verify TEXT measures by how much")
             )
             return
         c = self.comparison
         if c.exact:
             yield f"  exact: {c.spans:,} ids of {counted(c.documents, 'text')} are equal in {self.checked_by}"
         if self.joins is not None:
-            yield f"  beside the old file: {self.joins.told()}"
+            yield f"  compared with the old file: {self.joins.told()}"
         if c.exact:
             return
         share = 100 * c.spans_lost / max(c.spans, 1)
@@ -200,7 +198,7 @@ def cut_log(log: EventLog, vocab_size: int) -> EventLog:
     if log.header.config.get("batch") == "paper":
         raise UsageError(
             "A model trained with --batch paper cannot be cut: its merges are ordered by batch, and a smaller "
-            "vocabulary trained that way would be another. Train it at the size wanted."
+            "training would have other batches. Train one of that size."
         )
     try:
         events = log.events[: events_for_size(log.header, log.events, vocab_size)]
@@ -233,22 +231,22 @@ def export(
     extended; it is written again with what is new behind it (formats/onto.py).
     """
     if to not in FORMATS:
-        raise UsageError(f"--to {to}: one of {', '.join(FORMATS)}.")
+        raise UsageError(f"--to {to}: choose one of {', '.join(FORMATS)}.")
     assert isinstance(progress, Meter)
     path, given, sizes = Path(output), Roles(**roles), _sizes(vocab_size)
     path = path if path.name else path.absolute()  # "." has no name
     folder = given if to == "hf" and names_folder(output) else None
     if given.given and folder is None:
         raise UsageError(
-            f"What special tokens are for, and a chat template, stand in a folder that transformers loads: give --to "
+            "What special tokens are for, and a chat template, belong in a folder that transformers loads: give --to "
             f"hf and -o {path.with_suffix('')}/. Nothing was written."
         )
     old = None if onto is None else Old.of(onto, to, output)
     if old is not None:
         if given.given:
             raise UsageError(
-                f"--onto {onto} and options about the roles of special tokens or chat: the old files say that, and are "
-                f"kept. Nothing was written. Leave those options out."
+                f"--onto {onto} cannot be combined with options for special tokens' roles or chat templates: the old "
+                "files keep theirs. Nothing was written. Leave those options out."
             )
         folder = None
     many = len(sizes) > 1
@@ -271,21 +269,21 @@ def _sizes(given: int | str | Sequence[int | str]) -> list[int]:
     try:
         return [whole_number(part) for part in parts]
     except TypeError:
-        raise UsageError(f"--vocab-size {given}: one number, or several with commas between, such as 8k,16k.") from None
+        raise UsageError(
+            f"--vocab-size {given}: give one number, or several separated by commas, such as 8k,16k."
+        ) from None
 
 
 def files_of(to: str, path: Path, folder: Roles | None = None) -> list[Path]:
     """The files that an export writes. `folder`: for hf, if `path` is a folder; it is made, and those around it."""
     if folder is not None:
         if path.is_file():
-            raise UsageError(
-                f"{path} is a file, and a folder is to be written. Nothing was changed; give another name."
-            )
+            raise UsageError(f"{path} is a file, not a folder. Nothing was changed; give another name.")
         return [path / name for name in folder_files(folder)] if path.is_dir() else []
     if to == "gpt2":
         refuse_no_place(path, parents=True)
         if path.exists() and not path.is_dir():
-            raise UsageError(f"{path} is a file, and gpt2 writes a folder. Nothing was changed; give another name.")
+            raise UsageError(f"{path} is a file, but gpt2 writes a folder. Nothing was changed; give another name.")
         return [path / name for name in GPT2_FILES] if path.is_dir() else []
     return [path, path.with_name(path.name + ".py")] if to == "tiktoken" else [path]
 
@@ -378,11 +376,11 @@ def _reader(to: str, files: list[Path]) -> tuple[Callable[[str], list[int]], Cal
     """(text -> ids as the exported file encodes it; id -> bytes, if its ids may differ; the library that encodes)."""
     if to == "gguf":
         raise UsageError(
-            f"{files[0]} was written, but only llama.cpp can encode with it: leave --verify out, and compare there."
+            f"{files[0]} was written, but only llama.cpp can encode with it: leave out --verify, and compare there."
         )
     library = {"tiktoken": "tiktoken", "hf": "tokenizers", "gpt2": "tokenizers", "sentencepiece": "sentencepiece"}
     if to not in library:
-        by = "the file read back by streambpe"
+        by = "streambpe, which read the file again"
         if to != "boundless":
             return Tokenizer(files[0]).encode_ordinary, None, by
         back = Tokenizer(import_dot_model(files[0]))
@@ -436,8 +434,7 @@ def import_file(
     elif (folder := gpt2_folder(file)) is not None:
         if specials and not if_needed:
             raise UsageError(
-                f"--special is for tiktoken ranks, which carry none; {folder / GPT2_FILES[0]} names its own. Leave it "
-                f"out."
+                f"--special is for tiktoken ranks, which have none; {folder / GPT2_FILES[0]} has its own. Leave it out."
             )
         return _read(lambda place: import_gpt2(place, pattern), folder, path)
     try:
@@ -446,35 +443,37 @@ def import_file(
     except OSError as why:
         raise ModelError(f"{path} cannot be read: {why.strerror}.{_folder(file)}") from None
     if file.name == GPT2_FILES[1] and head.startswith(b"#version"):
-        raise ModelError(f"{path}: {GPT2_FILES[0]}, which has the ids, is to lie beside it, and does not.")
+        raise ModelError(f"{path}: {GPT2_FILES[0]}, which has the ids, is missing beside it.")
     if head.startswith(HEAD):
-        raise UsageError(f"{path} is an event log of streambpe, and needs no import: give it where MODEL is asked for.")
+        raise UsageError(f"{path} is an event log of streambpe, and needs no import: give it as MODEL.")
     if head.startswith(b"GGUF"):
-        raise ModelError(f"{path} is a gguf file, which is not read here. Import the tokenizer.json it was made from.")
+        raise ModelError(
+            f"{path} is a gguf file, which streambpe cannot read. Import the tokenizer.json it was made from."
+        )
     if looks_like_one(head):
         raise ModelError(
-            f"{path} is a .model of sentencepiece. An event log cannot hold it: its ids stand in another order, and it "
-            f"changes text before it cuts it. `evaluate --tokenizer {typed(path)}` measures it."
+            f"{path} is a .model of sentencepiece. An event log cannot hold it: its ids have another order, and it "
+            f"changes text before it splits it. `evaluate --tokenizer {typed(path)}` measures it."
         )
     reader = _reader_of(file, head)
     if reader is not None:
         if (pattern or specials) and not if_needed:
             raise UsageError(
-                f"--pattern and --special are for tiktoken ranks, which carry neither; {path} says itself how its text "
-                f"is split and which special tokens it has. Leave them out."
+                f"--pattern and --special are for tiktoken ranks, which have neither; {path} has its own. Leave them "
+                "out."
             )
         return _read(reader, file, path)
     if not looks_like_ranks(head):
         raise ModelError(
-            f"{path} is no tokenizer that is read here: it {_looks(head)}. Read are tokenizer.json of Hugging Face "
-            f"(byte-level BPE), vocab.json with merges.txt as of GPT-2, tiktoken ranks, .model files "
-            f"(fastboundlessbpe, BoundlessBPE, minbpe, BatchBPE), Parquet twins of event logs, hf:NAME and "
-            f"tiktoken:NAME."
+            f"{path} is not a tokenizer that streambpe can read: it {_looks(head)}. It reads tokenizer.json of "
+            "Hugging Face (byte-level BPE), vocab.json with merges.txt as of GPT-2, tiktoken ranks, .model files "
+            "(fastboundlessbpe, BoundlessBPE, minbpe, BatchBPE), Parquet twins of event logs, hf:NAME and "
+            "tiktoken:NAME."
         )
     if pattern is None:
         raise UsageError(
-            f"{path} looks like tiktoken ranks, which carry no pattern; say how its text is split with --pattern, "
-            f"for instance --pattern cl100k."
+            f"{path} looks like tiktoken ranks, which have no pattern. Say how text is split, for example with "
+            "--pattern cl100k."
         )
     return import_tiktoken(file, pattern, tuple(specials))
 
@@ -521,7 +520,7 @@ def takes_pattern(path: str | os.PathLike[str]) -> bool:
 def _folder(path: Path) -> str:
     """What to give instead of a folder."""
     if (path / "state.duckdb").is_file():
-        return " It is a RUN: give it where MODEL is asked for."
+        return " It is a RUN: give it as MODEL."
     if (path / "tokenizer.json").is_file():
         return f" `{typed(f'hf:{path}')}` reads the tokenizer.json in it."
     return ""
@@ -532,7 +531,7 @@ def _looks(head: bytes) -> str:
     if not head:
         return "is empty"
     if b"\0" in head:
-        return f"holds bytes that are no text, and begins with {head[:8]!r}"
+        return f"is not text, and begins with {head[:8]!r}"
     return f"is text that begins with {head.lstrip()[:40].decode('utf-8', 'replace').splitlines()[0]!r}"
 
 
@@ -553,8 +552,8 @@ def _import_json(file: Path) -> EventLog:
     """A tokenizer.json, gzipped or not."""
     document = read_json(file)
     if file.name == GPT2_FILES[0] and all(type(number) is int for number in document.values()):
-        raise ModelError(f"{file}: {GPT2_FILES[1]}, which has the merges, is to lie beside it, and does not.")
+        raise ModelError(f"{file}: {GPT2_FILES[1]}, which has the merges, is missing beside it.")
     log = import_hf(file, document)
     for what in not_kept(document):
-        warnings.warn(f"{file}: an event log does not keep {what}.", NotKept, stacklevel=2)
+        warnings.warn(f"{file}: an event log cannot store {what}.", NotKept, stacklevel=2)
     return log

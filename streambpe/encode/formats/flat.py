@@ -75,7 +75,7 @@ class FlatModel(msgspec.Struct, frozen=True):
         lost = []
         if both := sorted(vocab.keys() & self.specials.keys()):
             names = ", ".join(both[:3])
-            lost.append(f"{len(both)} learned tokens that are spelled as special tokens ({names}): one id is left.")
+            lost.append(f"learned tokens that are spelled like special tokens ({names}) share their ids.")
         return vocab | self.specials, [(self.text(left), self.text(right)) for left, right in self.merges], lost
 
     def portable(self, target: Dialect) -> str:
@@ -89,8 +89,8 @@ def flatten(encoder: Encoder, to: str) -> FlatModel:
     kind = header.alphabet["kind"]
     if kind not in (*BYTE_KINDS, "chars"):
         raise ModelError(
-            f"No program that reads {to} knows base symbols of kind {quoted(kind)}. Nothing was written. The model "
-            f"itself can be handed over with --to events or --to parquet; train with --encoding bytes for {to}."
+            f"No program that reads {to} knows base symbols of kind {quoted(kind)}. Nothing was written. --to events "
+            f"or --to parquet can export it; for {to}, train with --encoding bytes."
         )
     refuse_rules(encoder, to)
     lost: list[str] = []
@@ -113,30 +113,31 @@ def flatten(encoder: Encoder, to: str) -> FlatModel:
         behind = sum(1 for content in tokens.values() if content not in reachable)
         deleted = sum(1 for event in model.events if event.op is Op.DELETE)
         lost.append(
-            f"{deleted} deletions: merge lists cannot take a token back. Deleted tokens are left out; {behind} living "
-            f"ones were made through them and are found only where they are a whole chunk."
+            f"deletions ({deleted}): merge lists cannot delete tokens. Deleted tokens are left out; living ones that "
+            f"were made from them ({behind}) are only found as whole chunks."
         )
     elif again := again_after_use(model.events):
         lost.append(
-            f"{len(again)} tokens that a merge makes again behind one that uses them "
-            f"({shown_tokens(encoder, again)}): a list of merges takes the earlier one then, too."
+            f"tokens made again after a merge that uses them ({shown_tokens(encoder, again)}): in a list of merges, "
+            "the earlier one always applies."
         )
     if stops:
         ignore_merges = True
         lost.append(
-            f"{len(stops)} stop words: kept as whole chunks that are taken at once; so is then every chunk that is a "
-            f"token." + (f" {twice} learned tokens that spell a stop word have no id of their own." if twice else "")
+            f"stop words ({len(stops)}): stored by taking whole chunks without merging, which then happens to every "
+            "chunk that is a token."
+            + (f" Learned tokens that spell a stop word ({twice}) do not have their own ids." if twice else "")
         )
     pattern = encoder.pattern
     expression = pattern.expression
     if encoder.has_superwords:
         expression = whole_runs(pattern)
         lost.append(
-            "superwords: a flat list of merges cannot ask that both sides be whole chunks. The pattern keeps runs of "
-            "word chunks together, and a superword may form over part of a word."
+            "superwords: a flat list of merges cannot require whole chunks on both sides. The pattern keeps words "
+            "together, and a superword may contain a part of a word."
         )
     if pattern.script_expression:
-        lost.append("--split-scripts: other programs run one pattern on the whole text; the main one was written.")
+        lost.append("--split-scripts: other programs use one pattern for the whole text; the main one was written.")
     lost += lost_preparation(header.config, to == "hf")
     return FlatModel(encoder, tokens, ranked, expression, ignore_merges, lost)
 
@@ -213,8 +214,8 @@ def refuse_rules(encoder: Encoder, to: str) -> None:
     """ModelError for a pattern that is no regular expression; tokenizer.json has words of its own for marked words."""
     if encoder.pattern.by_rules and not (encoder.pattern.word_mark and to == "hf"):
         raise ModelError(
-            f"--pattern {encoder.pattern.name} splits by rules, and programs that read {to} know regular expressions "
-            f"only. Nothing was written. The model itself can be handed over with --to events or --to parquet."
+            f"--pattern {encoder.pattern.name} splits by rules, but programs that read {to} only know regular "
+            "expressions. Nothing was written. --to events or --to parquet can export it."
         )
 
 
@@ -222,10 +223,10 @@ def lost_preparation(config: dict[str, Any], normalizes: bool) -> list[str]:
     """What this model's training did to its text and a reader leaves undone; `normalizes`: it can do NFC."""
     lost = []
     if config.get("normalize") == "nfc" and not normalizes:
-        lost.append("--normalize nfc: the reader has to bring text to NFC itself.")
+        lost.append("--normalize nfc: the reader has to normalise text to NFC itself.")
     if config.get("unencodable", "bytes") != "bytes":
         lost.append(
-            f"--unencodable {config['unencodable']}: the reader takes characters outside the SCRIPT table as any."
+            f"--unencodable {config['unencodable']}: the reader treats characters outside the SCRIPT table like others."
         )
     return lost
 
@@ -303,7 +304,6 @@ def portable(expression: str, is_preset: bool, target: Dialect) -> str:
         return translated(expression, "rust" if is_preset else "regex", target)  # for presets, $ is just the end
     except Unsayable as why:
         raise ModelError(
-            f"The pattern {expression!r:.200} has {why}, which cannot be said exactly in the expressions of other "
-            f"programs. Nothing was written. Hand over the model itself with --to events or --to parquet, or train "
-            f"with a --pattern that says it otherwise."
+            f"The pattern {expression!r:.200} has {why}, which expressions of other programs cannot say exactly. "
+            "Nothing was written. Use --to events or --to parquet, or train with another --pattern."
         ) from None

@@ -29,11 +29,11 @@ def export_gguf(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
     library = need("gguf", "--to gguf", " Nothing was written.")
     flat = flatten(encoder, "gguf")
     if flat.of_characters:
-        raise ModelError("llama.cpp's BPE tokens are bytes; this model's symbols are characters. Nothing was written.")
+        raise ModelError("llama.cpp's BPE tokens are bytes, but this model's are characters. Nothing was written.")
     if encoder.has_superwords:
         raise ModelError(
-            "llama.cpp has no pattern that keeps runs of words whole under a name this program knows, so superwords "
-            "cannot be handed over. Nothing was written. Use --to hf."
+            "llama.cpp has no pattern that keeps words together, so superwords cannot be exported. Nothing was "
+            "written. Use --to hf."
         )
     llama3 = flat.expression in (_LLAMA3, translated(_LLAMA3, "oniguruma", "regex"))
     name = "llama-bpe" if llama3 else _NAMES.get(encoder.pattern.name)
@@ -46,13 +46,13 @@ def export_gguf(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
     if name == "llama-bpe":  # a chunk that is a token is taken as a whole there
         if not flat.ignore_merges and (others := not_made_of_their_bytes(encoder)):
             lost.append(
-                f"{len(others)} tokens are not what the merges make of their bytes ({shown_tokens(encoder, others)}): "
-                f"llama.cpp takes a chunk that is one of them as a whole under this pattern's name."
+                f"tokens that are not what the merges make of their bytes ({shown_tokens(encoder, others)}): "
+                "llama.cpp takes a chunk that is one of them as a whole under this pattern's name."
             )
     elif flat.ignore_merges:
-        lost.append("ignore_merges cannot be said in GGUF: llama.cpp decides it by the pattern's name.")
+        lost.append("GGUF cannot store ignore_merges: llama.cpp decides it by the pattern's name.")
     if name == "gpt-4o":
-        lost.append(f"pattern: llama.cpp runs its own rewriting of it ({name}), which differs on a few texts.")
+        lost.append(f"pattern: llama.cpp has its own version of it ({name}), which differs on a few texts.")
     roles = {role: flat.specials[text] for role, text in Roles().settle(flat.specials).items()}
     if "eos" not in roles:
         lost.append(

@@ -49,7 +49,7 @@ def read_vocabulary(file: Path) -> dict[str, int]:
     """Tokens and their ids."""
     found = read_json(file)
     if not isinstance(found, dict) or not all(type(number) is int for number in found.values()):
-        raise ModelError(f"{file} is to hold a JSON object of tokens and their ids, and holds something else.")
+        raise ModelError(f"{file} is not a JSON object of tokens and their ids.")
     return found
 
 
@@ -68,8 +68,8 @@ def read_merges(file: Path) -> list[tuple[str, str]]:
             raise ModelError(f"{file} line {number} is {quoted(line)}: a merge is two tokens with one space between.")
         if right.endswith("</w>"):
             raise ModelError(
-                f"{file} line {number}: words end with </w>, and byte-level event logs have no such mark. Only files "
-                f"as GPT-2 had them are read."
+                f"{file} line {number}: words end with </w>, which byte-level event logs do not have. Only files like "
+                "those of GPT-2 can be read."
             )
         found.append((left, right))
     return found
@@ -86,9 +86,9 @@ def _refuse_class(folder: Path, pattern: str | None) -> None:
     name = str(facts.get("tokenizer_class") or _CLASSES[0])
     if pattern is None and name.removesuffix("Fast") not in _CLASSES:
         raise ModelError(
-            f"{file} names {name}, which may split text otherwise than GPT-2, and the files beside it hold no pattern. "
-            f"Nothing was written. Say it: `streambpe import {typed(folder)} --pattern PATTERN -o old.events.jsonl`, "
-            f"and give that file where MODEL is asked for."
+            f"{file} names {name}, which may split text differently from GPT-2, and the files beside it have no "
+            f"pattern. Nothing was written. Give one: `streambpe import {typed(folder)} --pattern PATTERN -o "
+            "old.events.jsonl`, and give that file as MODEL."
         )
 
 
@@ -108,13 +108,13 @@ def export_gpt2(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
 def lost_in_gpt2(encoder: Encoder, flat: FlatModel) -> list[str]:
     """What the two files cannot say. ModelError if they can say nothing."""
     if flat.of_characters:
-        raise ModelError("vocab.json and merges.txt are read as bytes; this model's symbols are characters. Use hf.")
+        raise ModelError("vocab.json and merges.txt are for bytes, but this model's symbols are characters. Use hf.")
     lost = list(flat.lost)
     if encoder.pattern.name not in ("gpt2", "r50k"):
         lost.append(
-            f"the pattern ({encoder.pattern.name}): the two files have no place for one, and readers of GPT-2 files "
-            f"split by GPT-2's. --to hf carries it."
+            f"the pattern ({encoder.pattern.name}): the two files cannot store it, and readers of GPT-2 files use "
+            "GPT-2's. --to hf stores it."
         )
     if flat.ignore_merges:
-        lost.append("ignore_merges cannot be said in the two files either: no chunk is taken as a whole.")
+        lost.append("the two files cannot store ignore_merges either: all chunks are merged.")
     return lost

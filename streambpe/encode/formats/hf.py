@@ -130,10 +130,10 @@ def read_json(file: Path) -> Any:
             packed = opened.peek(2).startswith(b"\x1f\x8b")
             data = (unpacked if packed else opened).read(_MOST_JSON + 1)
         if len(data) > _MOST_JSON:
-            raise ModelError(f"{file} holds more than {format_size(_MOST_JSON)} of JSON, and no tokenizer does.")
+            raise ModelError(f"{file} holds more than {format_size(_MOST_JSON)} of JSON, too much for a tokenizer.")
         return json.loads(data)
     except json.JSONDecodeError as why:
-        raise ModelError(f"{file} is no JSON: line {why.lineno}, column {why.colno}: {why.msg}. Was it cut?") from None
+        raise ModelError(f"{file} is not JSON: line {why.lineno}, column {why.colno}: {why.msg}. Was it cut?") from None
     except (OSError, EOFError, UnicodeDecodeError, RecursionError) as why:
         raise ModelError(f"{file} cannot be read: {why}.") from None
 
@@ -144,7 +144,7 @@ def import_hf(path: str | os.PathLike[str], document: Any = None) -> EventLog:
         document = read_json(Path(path))
     model = document.get("model") if isinstance(document, dict) else None
     if not isinstance(model, dict) or model.get("type", "BPE") != "BPE" or "merges" not in model:
-        raise ModelError(f"{path} holds no BPE model; only those are merges.")
+        raise ModelError(f"{path} is not a BPE model.")
     for name in ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "dropout"):
         if model.get(name):
             raise ModelError(f"{path} uses {name}, which byte-level event logs do not have.")
@@ -152,7 +152,7 @@ def import_hf(path: str | os.PathLike[str], document: Any = None) -> EventLog:
     config: dict[str, Any] = {"pattern": pattern, "gaps": gaps}
     normalizer = document.get("normalizer")
     if normalizer and normalizer.get("type") != "NFC":
-        raise ModelError(f"{path} normalizes text ({normalizer.get('type')}); an event log can only say NFC.")
+        raise ModelError(f"{path} normalizes text ({normalizer.get('type')}); an event log can only store NFC.")
     if normalizer:
         config["normalize"] = "nfc"
     added = _added_tokens(document.get("added_tokens", []), model["vocab"], path)
@@ -166,15 +166,15 @@ def import_hf(path: str | os.PathLike[str], document: Any = None) -> EventLog:
         if unk is not None and (model.get("fuse_unk") or unk not in added or unk not in model["vocab"]):
             raise ModelError(
                 f"{path} lacks some bytes, and its unk_token {quoted(unk)} "
-                + ("stands for several in a row (fuse_unk)" if model.get("fuse_unk") else "is no token of it")
+                + ("replaces several in a row (fuse_unk)" if model.get("fuse_unk") else "is not one of its tokens")
                 + "; an event log has no such rule."
             )
     single = one_merge_each(contents, merges, str(path))
     log = log_from_merges(contents, single or merges, added, config, str(path), drop_unknown=True, unk=unk)
     if single is not None and (others := not_made_of_their_bytes(encoder := Encoder(log))):
         raise ModelError(
-            f"{path} has several merges for one token, and {len(others)} tokens are not what the merges make of their "
-            f"bytes ({shown_tokens(encoder, others)}), so more than one of them may be used. Nothing was written."
+            f"{path} has several merges for one token, and some tokens are not what the merges make from their bytes "
+            f"({shown_tokens(encoder, others)}), so more than one of them may be used. Nothing was written."
         )
     if model.get("ignore_merges"):
         refuse_whole_chunks(Encoder(log), str(path))
@@ -205,13 +205,13 @@ def _added_tokens(listed: list[dict[str, Any]], vocab: dict[str, int], path: obj
         if not token.get("special", True) and all(unicodedata.category(c)[0] not in "PS" for c in text):
             raise ModelError(
                 f"{path} has the added token {quoted(text)} with `special: false`: it is found in plain text before "
-                f"that is split, and an event log has no such rule."
+                "the text is split, and an event log has no such rule."
             )
         known = vocab.get(text, max(len(vocab), max(added.values(), default=-1) + 1))
         if number != known:
             raise ModelError(
-                f"{path} lists the added token {quoted(text)} with id {number}, and the library numbers it {known}, so "
-                f"which of the two is meant cannot be kept."
+                f"{path} lists the added token {quoted(text)} with id {number}, but the library gives it id {known}, "
+                "so its id is ambiguous."
             )
         added[text] = number
     return added
@@ -222,11 +222,11 @@ def not_kept(document: dict[str, Any]) -> Iterator[str]:
     is, text that spells no added token, without what is put around it."""
     added = document.get("added_tokens", [])
     flags = {
-        "special": "found in every text there, here only where special tokens are allowed",
-        "single_word": "found as words of their own alone",
-        "lstrip": "they take the white space before them, too",
-        "rstrip": "they take the white space behind them, too",
-        "normalized": "found in text that is normalized already, or behind the others",
+        "special": "found in every text there, but here only where special tokens are allowed",
+        "single_word": "found only as separate words",
+        "lstrip": "they include the white space before them",
+        "rstrip": "they include the white space after them",
+        "normalized": "found in normalized text, or after the others",
     }
     for flag, meaning in flags.items():
         wanted = flag != "special"
@@ -241,10 +241,10 @@ def not_kept(document: dict[str, Any]) -> Iterator[str]:
         if processor["type"] == "Sequence":
             processors += processor["processors"]
         elif processor["type"] != "TemplateProcessing" or processor["special_tokens"]:
-            yield f"post_processor ({processor['type']}): special tokens are put around a text there"
+            yield f"post_processor ({processor['type']}): it puts special tokens around a text"
     yield from (
         f"{name}: texts are {what} there"
-        for name, what in (("truncation", "cut at a length"), ("padding", "filled up to a length"))
+        for name, what in (("truncation", "cut at a length"), ("padding", "padded to a length"))
         if document.get(name)
     )
 
@@ -275,9 +275,9 @@ def refuse_whole_chunks(encoder: Encoder, name: str) -> None:
     others = not_made_of_their_bytes(encoder)
     if others:
         raise ModelError(
-            f"{name} says ignore_merges: whole chunks that are tokens are taken without merging. An event log has no "
-            f"such rule, and {len(others)} tokens are not what the merges make of their bytes "
-            f"({shown_tokens(encoder, others)}), so those chunks would encode otherwise. Nothing was written."
+            f"{name} says ignore_merges: whole chunks that are tokens are not merged. An event log has no such rule, "
+            f"and some tokens are not what the merges make of their bytes ({shown_tokens(encoder, others)}), so those "
+            "chunks would encode differently. Nothing was written."
         )
 
 
@@ -286,7 +286,7 @@ def _read_split(document: dict[str, Any], path: object) -> tuple[str, str]:
     steps = document.get("pre_tokenizer")
     steps = steps["pretokenizers"] if steps and steps.get("type") == "Sequence" else [steps] if steps else []
     if not steps or steps[-1].get("type") != "ByteLevel":
-        raise ModelError(f"{path} does not cut text by ByteLevel; only byte-level files can be read.")
+        raise ModelError(f"{path} does not split text by ByteLevel; only byte-level files can be read.")
     if steps[-1].get("add_prefix_space"):
         raise ModelError(f"{path} puts a space before every text (add_prefix_space); an event log has no such rule.")
     if len(steps) == 1:
@@ -302,16 +302,16 @@ def _read_split(document: dict[str, Any], path: object) -> tuple[str, str]:
             except Unsayable as why:
                 raise ModelError(not_read(path, expression, str(why))) from None
     raise ModelError(
-        f"{path} cuts text in a way an event log cannot say: one Split by a regular expression, isolated (or "
-        f"removed and inverted), and then ByteLevel can be read."
+        f"{path} splits text in a way that an event log cannot store. One Split by a regular expression, isolated (or "
+        "removed and inverted), and then ByteLevel can be read."
     )
 
 
 def not_read(path: object, expression: str, why: str) -> str:
     """What to tell of another program's expression."""
     return (
-        f"{path} splits text by {expression!r:.200}, which has {why}; that is not known to mean the same here. Nothing "
-        f"was written. If it can be said otherwise, change the expression in a copy and give that."
+        f"{path} splits text by {expression!r:.200}, which has {why}; which may mean something else here. Nothing was "
+        "written. If there is another way to write it, change the expression in a copy and give that."
     )
 
 
@@ -372,14 +372,14 @@ def log_from_merges(
     if len(set(merges)) < len(merges):
         twice = Counter(merges).most_common(1)[0][0]
         raise ModelError(
-            f"{name}: the merge {quoted(twice[0])} + {quoted(twice[1])} stands twice, and which place counts is not "
-            f"the same everywhere. Leave all but one out."
+            f"{name}: the merge {quoted(twice[0])} + {quoted(twice[1])} occurs twice, and programs differ in which of "
+            "them counts. Leave all but one out."
         )
     events = []
     for rank, (left, right) in enumerate(merges):
         if left not in number_of or right not in number_of or left + right not in contents:
             raise ModelError(
-                f"{name}: merge {rank}, {quoted(left)} + {quoted(right)}, needs a token that is not there yet."
+                f"{name}: merge {rank}, {quoted(left)} + {quoted(right)}, needs a token that does not exist yet."
             )
         number = vocabulary.learn(number_of[left], number_of[right])
         number_of[left + right] = number
@@ -387,9 +387,9 @@ def log_from_merges(
     again = again_after_use(events)
     if again:
         raise ModelError(
-            f"{name}: the token {quoted(vocabulary[again[0]].content)} is made again by a merge that stands behind one "
-            f"that uses it. Programs that take the first of all merges that apply go back to that one, and an event "
-            f"log goes through its merges once, so some texts would encode otherwise."
+            f"{name}: the token {quoted(vocabulary[again[0]].content)} is made again by a merge after one that uses "
+            "it. Programs that take the first of all merges that apply go back to that one, and an event log goes "
+            "through its merges once, so some texts would encode differently."
         )
     if drop_unknown and unk is None and len(symbols) < 256:
         config = {**config, "unknown": "drop"}
@@ -412,13 +412,13 @@ def log_from_merges(
     for content, number in contents.items():
         if ours.get(content) != number:
             raise ModelError(
-                f"{name}: token {quoted(content)} has id {number}, but alphabet, merges and special tokens in their "
-                f"order make it {ours.get(content)}. Its ids cannot be kept in an event log (last id {last})."
+                f"{name}: token {quoted(content)} has id {number}, but by the order of alphabet, merges and special "
+                f"tokens it would be {ours.get(content)}. Its ids cannot be kept in an event log (last id {last})."
             )
     for text, number in ordered:
         if model.special_ids[text] != number:
             raise ModelError(
-                f"{name}: special token {quoted(text)} has id {number}; behind (or before) {len(contents)} tokens it "
+                f"{name}: special token {quoted(text)} has id {number}; after (or before) {len(contents)} tokens it "
                 f"would have {model.special_ids[text]}. Its ids cannot be kept in an event log."
             )
     return log
@@ -430,7 +430,7 @@ def last_merge(content: bytes, rank: int, ranks: dict[bytes, int], name: str) ->
     parts = merged_by_rank(symbols, lambda left, right: ranks.get(left + right), rank)
     if len(parts) > 2:
         raise ModelError(
-            f"{name}: the token {quoted(content)} (rank {rank}) is {len(parts)} "
-            f"tokens under the ranks below it, not two; these ranks are no list of merges."
+            f"{name}: the token {quoted(content)} (rank {rank}) is {len(parts)} tokens under the ranks below it, not "
+            "two, so these ranks are not a list of merges."
         )
     return parts[0], parts[1]

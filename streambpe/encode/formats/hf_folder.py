@@ -56,9 +56,7 @@ class Roles:
         except OSError as why:
             raise SourceError(f"--chat-template {self.chat_template} cannot be read: {why.strerror}.") from None
         except UnicodeDecodeError:
-            raise UsageError(
-                f"--chat-template {self.chat_template} is no text in UTF-8. Nothing was written."
-            ) from None
+            raise UsageError(f"--chat-template {self.chat_template} is not UTF-8 text. Nothing was written.") from None
 
     def settle(self, specials: Mapping[str, int]) -> dict[str, str]:
         """role -> the special token that has it; an error if one is asked for that the model does not have."""
@@ -77,7 +75,7 @@ class Roles:
         for role in ("bos", "eos"):
             if getattr(self, f"add_{role}") and role not in found:
                 raise UsageError(
-                    f"--add-{role}: say which special token that is, with --{role} TOKEN. Nothing was written."
+                    f"--add-{role}: say which special token it is, with --{role} TOKEN. Nothing was written."
                 )
         return found
 

@@ -35,7 +35,7 @@ def find_tokenizer_json(name: str) -> Path:
     found = sorted(model.glob(f"snapshots/{revision}/tokenizer.json"))
     if not found:
         raise ModelError(
-            f"{name}: there is no folder {wanted} with a tokenizer.json, nor a model of that name in {cache}. "
+            f"{name}: there is neither a folder {wanted} with a tokenizer.json, nor a model of that name in {cache}. "
             f"`hf download {wanted} tokenizer.json` fetches one."
         )
     return found[-1]
@@ -55,7 +55,7 @@ def log_of_encoding(name: str) -> EventLog:
             f'`python -c "{fetch}"` fetches it.'
         ) from None
     except Exception as why:  # an unknown name, a plugin that fails in a way of its own
-        raise ModelError(f"{name}: tiktoken does not give it: {why!s:.200}.") from None
+        raise ModelError(f"{name}: tiktoken cannot load it: {why!s:.200}.") from None
     return log_of_ranks(encoding._mergeable_ranks, encoding._pat_str, dict(encoding._special_tokens), name)
 
 

@@ -55,12 +55,12 @@ class Old(msgspec.Struct, frozen=True):
         """Find it; an error if there is nothing, or if `to` or `output` is something else."""
         text, path = str(name), Path(name)
         if to not in FORMATS:
-            raise UsageError(f"--onto {text} with --to {to}: one of {', '.join(FORMATS)}. Nothing was written.")
+            raise UsageError(f"--onto {text} with --to {to}: choose one of {', '.join(FORMATS)}. Nothing was written.")
         wants_folder = to == "hf" and names_folder(output)
         if to == "gpt2":
             if not all((path / file).is_file() for file in GPT2_FILES):
                 raise UsageError(
-                    f"--onto {text}: for gpt2 a folder with vocab.json and merges.txt. Nothing was written."
+                    f"--onto {text}: for gpt2, give a folder with vocab.json and merges.txt. Nothing was written."
                 )
             return cls(text, to, path)
         if to == "hf" and (text.startswith(HF) or path.is_dir()):
@@ -72,8 +72,8 @@ class Old(msgspec.Struct, frozen=True):
             raise UsageError(f"--onto {text}: there is no such file. Nothing was written.")
         if wants_folder:
             raise UsageError(
-                f"-o {output} is a folder, and --onto {text} a file. Nothing was written. Give the folder that "
-                f"tokenizer.json lies in, or a file for -o."
+                f"-o {output} is a folder, but --onto {text} is a file. Nothing was written. Give the folder of "
+                "tokenizer.json, or a file for -o."
             )
         return cls(text, to, path)
 
@@ -102,7 +102,7 @@ class Old(msgspec.Struct, frozen=True):
         old = Encoder(import_hf(self.file))
         then, old_vocab, old_merges, _ = self._shown(old)
         if (then, old.model.special_ids) != (split, encoder.model.special_ids):
-            what = "splits or prepares text otherwise" if then != split else "has other special tokens"
+            what = "splits or prepares text differently" if then != split else "has other special tokens"
             raise ModelError(f"--onto {self.name}: the model {what}. Nothing was written. {_EXTEND}")
         self._refuse_other(old_vocab, vocab, old_merges, merges)
         text = _read(self.file)
@@ -131,8 +131,8 @@ class Old(msgspec.Struct, frozen=True):
     def _refuse_lost(self, lost: Sequence[str]) -> None:
         if lost:
             raise ModelError(
-                f"--onto {self.name}: {self.to} does not hold this model exactly, so it cannot be the old one and "
-                f"more. Nothing was written. Lost were: {' '.join(lost)}"
+                f"--onto {self.name}: {self.to} cannot store this model exactly, so it would not extend the old one. "
+                f"Nothing was written. This would be lost: {' '.join(lost)}"
             )
 
     def _refuse_other(
@@ -149,8 +149,8 @@ class Old(msgspec.Struct, frozen=True):
         for rank, pair in enumerate(old_merges):
             if rank >= len(merges) or merges[rank] != pair:
                 raise ModelError(
-                    f"--onto {self.name}: its merge {rank} is {' + '.join(map(repr, pair))}, and the model's is "
-                    f"another. Nothing was written. {_EXTEND}"
+                    f"--onto {self.name}: its merge {rank} is {' + '.join(map(repr, pair))}, but the model's is "
+                    f"different. Nothing was written. {_EXTEND}"
                 )
 
     def _gpt2(

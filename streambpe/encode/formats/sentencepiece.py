@@ -52,7 +52,7 @@ def export_sentencepiece(encoder: Encoder, path: Path) -> tuple[list[Path], list
     """Write the file; (files, what is lost: nothing). ModelError if its ids would differ."""
     why = why_not(encoder)
     if why is not None:
-        raise ModelError(f"No .model of sentencepiece gives the ids of this model: {why} Nothing was written.")
+        raise ModelError(f"A sentencepiece .model cannot give the ids of this model: {why} Nothing was written.")
     path.write_bytes(_file(encoder))
     return [path], []
 
@@ -63,17 +63,17 @@ def why_not(encoder: Encoder) -> str | None:
     config = header.config
     kind = header.alphabet["kind"]
     if kind == "chars":
-        return "it has characters as symbols, and of several unknown ones side by side sentencepiece makes one <unk>."
+        return "its symbols are characters, and sentencepiece turns several unknown ones in a row into one <unk>."
     if kind not in _ALPHABETS:
-        return f"its symbols are of kind {kind}, and those of sentencepiece are characters or all 256 bytes."
+        return f"its symbols are of kind {kind}, but those of sentencepiece are characters or all 256 bytes."
     if encoder.has_superwords or config.get("superwords", "none") != "none":
-        return "it has superwords, which are joined only of whole chunks; sentencepiece has no such rule."
+        return "it has superwords, which only join whole chunks; sentencepiece has no such rule."
     if any(event.op is Op.DELETE for event in model.events):
-        return "it takes tokens back (--tau), which a list of pieces cannot say."
+        return "it deletes tokens (--tau), which a list of pieces cannot store."
     if encoder.stop_ids:
-        return "it has stop words, which sentencepiece would join with what is around them."
+        return "it has stop words, which sentencepiece would merge with their neighbours."
     if encoder.prepares:
-        return "it changes text before it cuts it (--normalize, --unencodable)."
+        return "it changes text before it splits it (--normalize, --unencodable)."
     if pattern.script_expression or (pattern.name != "none" and pattern.expression not in BEFORE_SPACES):
         shown = pattern.expression if pattern.name == "regex" else pattern.name
         return (
@@ -84,23 +84,24 @@ def why_not(encoder: Encoder) -> str | None:
     parts = [content for content in learned if holds_part_of_a_character(content)]
     if parts:
         return (
-            f"{len(parts):,} of its tokens, such as {quoted(parts[0])}, hold a part of a character; sentencepiece "
-            f"makes bytes of a character only when all is joined. Characters of three and more bytes are tokens only "
-            f"through such parts; --whole-characters makes no others."
+            f"some of its tokens, such as {quoted(parts[0])}, are parts of characters, but sentencepiece splits a "
+            "character into bytes only after all merges. With --whole-characters, only characters of three or more "
+            "bytes need such parts."
         )
     over = [content for content in learned if pattern.name != "none" and b" " in content.lstrip(b" ")]
     if over:
-        return f"its token {quoted(over[0])} reaches over an end of a chunk, where sentencepiece would make it."
+        return f"its token {quoted(over[0])} crosses the end of a chunk, where sentencepiece would make it."
     otherwise = made_otherwise(encoder)
     if otherwise:
         return (
-            f"{otherwise:,} of its tokens are made by several pairs, or are not what the merges make of their bytes; "
-            f"sentencepiece makes them wherever their text comes together."
+            f"some of its tokens ({otherwise:,}) are made by several pairs, or are not what the merges make from "
+            "their bytes; sentencepiece makes them wherever their text occurs."
         )
     taken = {*_BYTES, *model.special_ids} & {content.decode() for content in learned}
     if taken:
         return (
-            f"the token {quoted(min(taken))} is named like a special token or a byte, and no two pieces have one name."
+            f"the token {quoted(min(taken))} has the name of a special token or a byte, and names of pieces must "
+            "differ."
         )
     return None
 

@@ -31,13 +31,13 @@ def ranks_and_pattern(encoder: Encoder) -> tuple[dict[bytes, int], str, dict[str
     flat = flatten(encoder, "tiktoken")
     if flat.of_characters:
         raise ModelError(
-            "tiktoken's tokens are bytes; this model's symbols are characters. Nothing was written. Use --to hf."
+            "tiktoken's tokens are bytes, but this model's symbols are characters. Nothing was written. Use --to hf."
         )
     lost = list(flat.lost)
     if not lost and (otherwise := made_otherwise(encoder)):
         lost.append(
-            f"tokens that several pairs make, or that are not what the merges make of their bytes: {otherwise}. "
-            f"tiktoken makes them wherever their bytes come together."
+            f"tokens that several pairs make, or that are not what the merges make from their bytes: {otherwise}. "
+            "tiktoken makes them wherever their bytes occur."
         )
     ranks = {content: number for number, content in flat.tokens.items()}
     missing = [bytes([byte]) for byte in range(256) if bytes([byte]) not in ranks]
@@ -46,8 +46,8 @@ def ranks_and_pattern(encoder: Encoder) -> tuple[dict[bytes, int], str, dict[str
     ranks.update((symbol, first_free + i) for i, symbol in enumerate(missing))
     if missing and encoder.header.alphabet["kind"] != "utf8":
         lost.append(
-            f"{len(missing)} bytes are not in the model's alphabet; here they have ids from {first_free} on that the "
-            f"model does not know."
+            f"bytes that are not in the model's alphabet ({len(missing)}): in this file they have ids from "
+            f"{first_free} on, which the model does not have."
         )
     expression = flat.portable("rust") if flat.expression else r"(?s:.+)"
     if encoder.pattern.keep_gaps:
@@ -118,7 +118,7 @@ def read_ranks(path: str | os.PathLike[str]) -> dict[bytes, int]:
                 token, number = line.split()
                 ranks[base64.b64decode(token, validate=True)] = int(number)
     except (OSError, ValueError, binascii.Error) as why:
-        raise ModelError(f"{path} is no file of tiktoken ranks (`base64 rank` lines): {why}.") from None
+        raise ModelError(f"{path} is not a file of tiktoken ranks (`base64 rank` lines): {why}.") from None
     return ranks
 
 

@@ -57,8 +57,8 @@ def checked(address: str) -> str:
     if scheme not in _KNOWN:
         known = ", ".join(f"{name}://" for name in _KNOWN)
         raise UsageError(
-            f"{scheme}:// is no kind of address that is read. Nothing was read. Sources are files of this machine, and "
-            f"{known}."
+            f"{scheme}:// is not a kind of address that streambpe reads. Nothing was read. Sources are files of this "
+            f"machine, and {known}."
         )
     rest = address.split("://", 1)[1]
     host, slash, path = rest.partition("/")
@@ -66,18 +66,18 @@ def checked(address: str) -> str:
     allowed = user == _ANONYMOUS if scheme in ("s3", "gs") else ":" not in user if scheme == "abfss" else False
     if at and not allowed:
         raise UsageError(
-            f"The address {scheme}://...@{server}{slash}{_without_query(path)} names a user. Nothing was read: a run "
-            f"keeps the names of its sources, so they may hold no password. Leave it out; credentials come from "
-            f"{credentials_for(scheme)}."
+            f"The address {scheme}://...@{server}{slash}{_without_query(path)} names a user. Nothing was read: a RUN "
+            "stores the names of its sources, so they must not contain a password. Leave it out; credentials come "
+            f"from {credentials_for(scheme)}."
         )
     if ("?" in rest or "#" in rest) if scheme in WEB else re.search(r"\?[^/]*=", rest):
         raise UsageError(
-            f"The address {scheme}://{_without_query(rest)} goes on with ? or #. Nothing was read: a run keeps the "
-            f"names of its sources, and what follows may be a signature. Leave it out, or download the file; "
-            f"credentials come from {credentials_for(scheme)}."
+            f"The address {scheme}://{_without_query(rest)} has a ? or #. Nothing was read: a RUN keeps the names of "
+            "its sources, and what follows may be a signature. Leave it out, or download the file; credentials come "
+            f"from {credentials_for(scheme)}."
         )
     if not server or (scheme in WEB and not _is_host(address)):
-        raise UsageError(f"{address} names no server that could be asked. Nothing was read.")
+        raise UsageError(f"{address} names no server. Nothing was read.")
     return f"{scheme}://{host.lower() if scheme in WEB else host}{slash}{path}"
 
 

@@ -130,13 +130,13 @@ def _explained(address: str, why: Exception) -> SourceError | UsageError:
     names = {kind.__name__ for kind in type(why).__mro__}
     if "GatedRepoError" in names or status in (401, 403):
         return SourceError(
-            f"{address} may not be read, or is not there: the Hub answers {status}. Nothing of it was read. "
-            f"Credentials come from {credentials_for('hf')}."
+            f"{address} cannot be read or does not exist: the Hub answers {status}. None of it was read. Credentials "
+            f"come from {credentials_for('hf')}."
         )
     if names & {"RepositoryNotFoundError", "RevisionNotFoundError", "EntryNotFoundError"} or status == 404:
         return missing(address)
     if isinstance(why, ValueError) and status is None:
-        return UsageError(f"{address} is no address of a file or folder of the Hub. Nothing was read.")
+        return UsageError(f"{address} is not the address of a file or folder on the Hub. Nothing was read.")
     told = f"the Hub answers {status}" if status else f"the Hub cannot be reached ({type(why).__name__})"
     return unreachable(address, told)
 

@@ -37,7 +37,7 @@ def find(address: str, wanted: Callable[[str], bool]) -> Iterator[Found]:
     files, prefix, path = _opened(address)
     bucket, _, key = path.partition("/")
     if glob.has_magic(bucket):
-        raise UsageError(f"{address} has * or ? in the name of its bucket. Nothing was read. Name one bucket.")
+        raise UsageError(f"{address} has a * or ? in the name of its bucket. Nothing was read. Name one bucket.")
     try:
         one = files.get_file_info(path.rstrip("/"))
         if one.is_file and not path.endswith("/"):
@@ -182,8 +182,8 @@ def _explained(address: str, why: Exception) -> SourceError:
         return missing(address)
     if isinstance(why, PermissionError) or _REFUSED.search(text):
         return SourceError(
-            f"{address} may not be read: its store refuses the credentials, or there are none. Nothing of it was read. "
-            f"They come from {credentials_for(str(scheme_of(address)))}."
+            f"{address} cannot be read: its store refuses the credentials, or there are none. None of it was read. "
+            f"Credentials come from {credentials_for(str(scheme_of(address)))}."
         )
     return unreachable(address, _said(text))
 

@@ -118,29 +118,29 @@ def asked_again(address: str, ask: Callable[[], Answer], tries: int = TRIES) -> 
             return ask()
         except NoAnswer as why:
             if number == tries - 1:
-                raise unreachable(address, f"{why}, and it was asked {tries} times") from None
+                raise unreachable(address, f"{why}, after {tries} tries") from None
             if wait(WAIT * 2**number):
-                raise unreachable(address, f"{why}, and a stop came before it was asked again") from None
+                raise unreachable(address, f"{why}, and the job was stopped before another try") from None
     raise AssertionError
 
 
 def unreachable(address: str, why: str) -> SourceUnreachable:
     """An error that another try may not meet."""
     return SourceUnreachable(
-        f"{address} cannot be read: {why}. Everything before it is kept; give the same command again to go on."
+        f"{address} cannot be read: {why}. Everything before it is kept; give the same command again to continue."
     )
 
 
 def missing(address: str) -> SourceError:
     """The error for what does not exist."""
-    return SourceError(f"{address} is not there. Nothing of it was read.")
+    return SourceError(f"{address} does not exist. None of it was read.")
 
 
 def changed(address: str) -> SourceChanged:
     """The error for a file that is not the one that was found."""
     return SourceChanged(
-        f"{address} was changed at its server while it was read: its content is another now. What was counted of it "
-        f"before is kept, and compared when the same command is given again."
+        f"{address} changed on its server while it was read. What was counted of it is kept, and will be compared "
+        "when you give the same command again."
     )
 
 

@@ -93,7 +93,7 @@ class WebRanges:
             raise
         if not data:
             self.close()
-            raise NoAnswer("the answer breaks off before its end")
+            raise NoAnswer("the answer is incomplete")
         self._at += len(data)
         return data
 
@@ -109,7 +109,7 @@ class WebRanges:
             if whole != self._found.bytes or _stamp(answer) != self._found.stamp:
                 raise changed(self._found.name)
             if begin != at or end <= at:
-                raise SourceError(f"{self._found.name} cannot be read: its server answers with a range of its own.")
+                raise SourceError(f"{self._found.name} cannot be read: its server answers with another range.")
         except BaseException:
             _let_go(answer)
             raise
@@ -137,12 +137,12 @@ def _stamp(answer: Any) -> int:
 def _place_in(name: str, answer: Any) -> tuple[tuple[int, int], int]:
     """((begin, end), size of the whole file) of an answer."""
     if answer.headers.get("Content-Encoding", "identity") != "identity":
-        raise SourceError(f"{name} cannot be read: its server compresses what it gives, though asked not to.")
+        raise SourceError(f"{name} cannot be read: its server compresses it although that was not requested.")
     found = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+)", answer.headers.get("Content-Range", ""))
     if answer.status != 206 or not found:
         raise SourceError(
-            f"{name} cannot be read: its server does not give ranges of a file, so a count that is stopped could not "
-            f"go on. Nothing of it was read. Download it."
+            f"{name} cannot be read: its server does not serve ranges of a file, so a stopped count could not "
+            "continue. None of it was read. Download it."
         )
     first, last, whole = map(int, found.groups())
     return (first, last + 1), whole
@@ -162,7 +162,7 @@ def _ask(name: str, url: str, headers: Mapping[str, str], begin: int, stop: int)
     urllib3 = library()
     asked = {"Range": f"bytes={begin}-{stop - 1}", "Accept-Encoding": "identity", "User-Agent": "streambpe"}
     asked |= headers or _login(url)
-    no_address = SourceError(f"{name} cannot be read: it, or what its server sends on to, is no address.")
+    no_address = SourceError(f"{name} cannot be read: it, or what its server redirects to, is not an address.")
     for _ in range(_REDIRECTS):
         try:
             answer = _pool(_proxy(url)).request(
@@ -185,12 +185,12 @@ def _ask(name: str, url: str, headers: Mapping[str, str], begin: int, stop: int)
         if urlsplit(there).netloc != urlsplit(url).netloc:
             asked.pop("Authorization", None)
         if urlsplit(url).scheme == "https" and urlsplit(there).scheme != "https":
-            raise SourceError(f"{name} cannot be read: its server sends on to an address that is not https.")
+            raise SourceError(f"{name} cannot be read: its server redirects to an address that is not https.")
         if _is_inside(urlsplit(there).hostname) and not _is_inside(urlsplit(url).hostname):
-            raise SourceError(f"{name} cannot be read: its server sends on to an address inside this network.")
+            raise SourceError(f"{name} cannot be read: its server redirects to an address inside this network.")
         url = there
     else:
-        raise SourceError(f"{name} cannot be read: its server sends on from address to address, without end.")
+        raise SourceError(f"{name} cannot be read: its server redirects without end.")
     if answer.status in (200, 206, 416):
         return answer
     _let_go(answer)
@@ -199,12 +199,12 @@ def _ask(name: str, url: str, headers: Mapping[str, str], begin: int, stop: int)
         raise NoAnswer(answered)
     if answer.status == 407:
         raise SourceError(
-            f"{name} cannot be read: the proxy answers 407, it wants a user and a password. Nothing of it was read. "
-            f"Give them in {urlsplit(url).scheme}_proxy: http://USER:PASSWORD@HOST:PORT."
+            f"{name} cannot be read: the proxy answers 407 and wants a user and a password. None of it was read. Give "
+            f"them in {urlsplit(url).scheme}_proxy: http://USER:PASSWORD@HOST:PORT."
         )
     if answer.status in (401, 403):
         raise SourceError(
-            f"{name} may not be read: {answered}. Nothing of it was read. Credentials come from "
+            f"{name} cannot be read: {answered}. None of it was read. Credentials come from "
             f"{credentials_for(name.partition(':')[0])}."
         )
     raise SourceError(f"{name} {'is not there' if answer.status in (404, 410) else 'cannot be read'}: {answered}.")
@@ -226,16 +226,16 @@ def _said(why: Exception) -> str:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"the certificate of its server is not trusted ({cause.verify_message})"
     if is_any(known.SSLError, ssl.SSLError):
-        return "its server does not speak TLS as it should"
+        return "its server does not speak TLS properly"
     if is_any(known.NameResolutionError):
-        return "no address is known of its server (DNS)"
+        return "its server has no known address (DNS)"
     if is_any(known.NewConnectionError):
         told = [cause.strerror for cause in causes if isinstance(cause, OSError) and cause.strerror]
         return f"no connection to its server{f': {told[-1]}' if told else ''}"
     if is_any(known.TimeoutError, TimeoutError):
-        return f"its server does not answer for {_SECONDS} seconds"
+        return f"its server did not answer for {_SECONDS} seconds"
     if is_any(known.ProtocolError, ConnectionError):
-        return "the answer breaks off before its end"
+        return "the answer is incomplete"
     return f"no connection to its server ({type(why).__name__})"
 
 

@@ -147,11 +147,11 @@ def decide_count(folder: Run, found: ListedSources, asked: Counting, resources: 
         config = CountConfig(**asked.options)
     pattern = pattern_for(config, resources.document_seconds)
     if asked.stdin_name != "-" and not any(source.is_stdin for source in sources):
-        raise UsageError(f"--stdin-name {asked.stdin_name} names standard input, and `-` is not among the sources.")
+        raise UsageError(f"--stdin-name {asked.stdin_name} names standard input, but `-` is not among the sources.")
     if asked.counts and asked.options.get("bad_lines") == "skip":
-        raise UsageError("--bad-lines skip leaves out lines of text; a row of a count table is never left out.")
+        raise UsageError("--bad-lines skip leaves out lines of text, but rows of a count table are never left out.")
     if asked.counts and config.sequences:
-        raise UsageError("--sequences needs documents; count tables have none.")
+        raise UsageError("--sequences needs documents, which count tables do not have.")
     refuse_streams(sources, config.one_in)
     refuse_given_otherwise(sources, list_parts(folder))
     if config.sequences:
@@ -189,8 +189,8 @@ def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult
         left, runs = left_to_count(folder)
     if lost:
         told.append(
-            f"run.json was lost and is made again, but which sources were still to be counted is not known. Give "
-            f"`streambpe count {typed(folder.path)}` all of them: those that are counted are skipped."
+            "run.json was lost and is made again, but it is not known which sources were not yet counted. Give all "
+            f"of them to `streambpe count {typed(folder.path)}`: it skips those that are counted."
         )
     if edited:
         told.append("chunk_counts had been edited; it is filled again from counts/, without the edits.")

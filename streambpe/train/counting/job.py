@@ -103,8 +103,8 @@ class CountJob:
         if not corpus["chunks"]:
             none = "hold no text" if self._config.one_in == 1 else f"have no text in --sample {self._config.sample}"
             raise NoText(
-                f"The sources {none}: {_named([source.path for source in found])}. "
-                f"{self._run.path} is made, and its counts are empty. Count others into it, or remove it."
+                f"The sources {none}: {_named([source.path for source in found])}. {self._run.path} was created "
+                "without any counts. Count other sources into it, or remove it."
             )
         if self._run.facts().get("edited"):
             warnings.append("chunk_counts was edited; the edits are kept, and what was counted now is added to them.")
@@ -221,8 +221,8 @@ class CountJob:
         def verify(source: Source, start: int, stop: int, digest: str) -> None:
             if streams[source.path].digest_of(start, stop) != digest:
                 raise SourceChanged(
-                    f"{source.path} is not the input it was: what stands at {start} to {stop} is not what was "
-                    f"counted. Nothing was changed. Give it another name, or count into another RUN."
+                    f"{source.path} has changed: its content from {start} to {stop} is not what was counted. Nothing "
+                    "was changed. Give it another name, or count into another RUN."
                 )
 
         def advance(read: int) -> None:
@@ -251,7 +251,7 @@ class CountJob:
             yield f"{path}: {sequences} that are not UTF-8 {became} (--bad-utf8)."
         if len(bad) > _TOLD_SOURCES:
             more = sum(n for _, n in bad[_TOLD_SOURCES:])
-            yield f"{counted(len(bad) - _TOLD_SOURCES, 'more source')} with {more:,} of them: table sources has all."
+            yield f"{counted(len(bad) - _TOLD_SOURCES, 'more source')} with {more:,} of them; table sources lists all."
 
     def _told_bad_lines(self, found: Sequence[Source]) -> Iterator[str]:
         """How many lines of these sources are left out, also by the counts before this one."""
@@ -281,13 +281,13 @@ class CountJob:
     def _going_on(self) -> str:
         left, runs = left_to_count(self._run)
         if not left:  # only the tables are behind
-            return f"Go on with: streambpe count {typed(self._run.path)}"
+            return f"Continue with: streambpe count {typed(self._run.path)}"
         return f"{ending_command(self._run, left, runs)}."
 
 
 def told_left_out(paths: Sequence[str]) -> list[str]:
     """A warning for each source that was refused before and that this count was not given."""
-    return [f"{path} was refused before and is not among the sources now: it is left out." for path in paths]
+    return [f"{path} was refused before and is not among the sources now, so it is left out." for path in paths]
 
 
 def _named(paths: Sequence[str]) -> str:

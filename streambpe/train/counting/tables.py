@@ -41,8 +41,8 @@ def count_table(
         for table in read_count_table(source):
             if table.pattern is not None and table.pattern != pattern.expression:
                 raise UsageError(
-                    f"{source.path} was counted with the pattern {quoted(table.pattern)}; {committer.run.path} counts "
-                    f"with --pattern {config.pattern}. Nothing was changed. Name the pattern it was made with."
+                    f"{source.path} was counted with the pattern {quoted(table.pattern)}; but {committer.run.path} "
+                    f"counts with --pattern {config.pattern}. Nothing was changed. Give the pattern it was made with."
                 )
             documents += table.documents
             for start, left in _rows_left(table.rows, rows, done):

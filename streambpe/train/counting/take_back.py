@@ -149,7 +149,7 @@ class _TakingBack:
             mine = [path for path in mine if path in known]
             if not mine and not there:
                 raise UsageError(
-                    f"--take-back {name}: {self._run.path} has counted nothing of it. Nothing was changed. `streambpe "
+                    f"--take-back {name}: {self._run.path} has not counted it. Nothing was changed. `streambpe "
                     f'sql {typed(self._run.path)} "FROM source_files"` shows what it has counted.'
                 )
             found += mine
@@ -157,7 +157,7 @@ class _TakingBack:
         if missing:
             also = " ".join(f"--take-back {typed(path)}" for path in missing)
             raise UsageError(
-                f"{self._run.path}: {missing[0]} is not wholly taken back. Nothing was changed. End that with "
+                f"{self._run.path}: {missing[0]} is only taken back in part. Nothing was changed. Finish that with "
                 f"`streambpe count {typed(self._run.path)} {also}`."
             )
         return list(dict.fromkeys(found))
@@ -172,19 +172,19 @@ class _TakingBack:
         if not set(known) - set(paths):
             raise UsageError(
                 f"{run.path} has counted nothing else. Nothing was changed. Remove {run.path}, and count the sources "
-                f"that are wanted into a new one."
+                "that you want into a new one."
             )
         for path in paths:
             if path in known and (known[path][0].kind == "iterator" or not has_place(path)):
                 raise UsageError(
-                    f"--take-back {path}: it was a stream, or came from another RUN under that name, and cannot be "
-                    f"read again. Nothing was changed. Count the others into another RUN."
+                    f"--take-back {path}: it was a stream, or came from another RUN under that name, so it cannot be "
+                    "read again. Nothing was changed. Count the others into another RUN."
                 )
         if any(known[path][0].kind != "counts" for path in paths if path in known):
             refuse_other_tables(run.path, run.facts(), self._pattern, "taking back")
         if not record.leaving and "corpus" in run.facts() and read_totals(run, self._resources)[1]:
             raise RunError(
-                f"chunk_counts or group_counts of {run.path} was edited, so that nothing can be taken back exactly. "
+                f"chunk_counts or group_counts of {run.path} was edited, so nothing can be taken back exactly. "
                 f"Nothing was changed. `streambpe count {typed(run.path)}` fills them again, without the edits."
             )
 
@@ -222,8 +222,8 @@ class _TakingBack:
             size, mtime_ns = look_at(path)
         except OSError as why:
             raise SourceError(
-                f"--take-back {path} cannot be read: {why.strerror}. It is counted again, so it must be where it was. "
-                f"Nothing was changed."
+                f"--take-back {path} cannot be read: {why.strerror}. It has to be counted again, so it must be where "
+                "it was. Nothing was changed."
             ) from None
         return Source(
             path, first.kind, first.text_column or "text", size, mtime_ns,  # type: ignore[arg-type]
@@ -261,8 +261,8 @@ class _TakingBack:
                 job.count_one(source, done, None if whole else end, self._progress)
             except Stopped:
                 raise Stopped(
-                    f"Stopped; {self._run.path} is as it was before. The same command goes on with what it counted "
-                    f"again of {source.path}.",
+                    f"Stopped; {self._run.path} is as it was before. The same command continues with what it has "
+                    f"recounted of {source.path}.",
                     stopped_by(self._stop),
                 ) from None
             counted = list_parts(self._again)
@@ -274,8 +274,9 @@ class _TakingBack:
 
     def _not_the_same(self, path: str) -> SourceChanged:
         return SourceChanged(
-            f"{path} does not give the counts again that it gave, so it cannot be taken back exactly. Nothing was "
-            f"changed. Was {self._run.path} counted by another version of streambpe? Count the others into another RUN."
+            f"{path} does not have the same counts as before, so it cannot be taken back exactly. Nothing was "
+            f"changed. Was {self._run.path} counted by another version of streambpe? Count the others into another "
+            "RUN."
         )
 
     def _subtract(self, path: str, shared: Sequence[Part], again: Sequence[Part]) -> None:

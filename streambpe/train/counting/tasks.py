@@ -113,7 +113,7 @@ class _AttemptParts:
             writer.close(spans)
         failpoint(f"attempt-{self._attempt}-written")
         if not commit_first(writer.temporary, target):
-            raise RunError(f"{target} was committed by another attempt; this one is given up.")
+            raise RunError(f"{target} was committed by another attempt; this one is abandoned.")
         failpoint(f"attempt-{self._attempt}-committed")
         self.spans += spans
         self.sketch.add(hashes_of(rows))

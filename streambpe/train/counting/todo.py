@@ -43,8 +43,8 @@ def find_todo(run: Run, pattern: Pattern, found: Sequence[Source], parts: Parts)
         complete = source.path in spans.complete
         if complete and source.is_stdin:
             raise UsageError(
-                "Standard input was counted into this run before. To add another stream, give it a name "
-                "of its own: --stdin-name NAME. Nothing was changed."
+                "Standard input was counted into this run before. To add another stream, give it another name with "
+                "--stdin-name NAME. Nothing was changed."
             )
         if complete and source.texts is None:
             todo.skipped += 1
@@ -56,8 +56,8 @@ def find_todo(run: Run, pattern: Pattern, found: Sequence[Source], parts: Parts)
     names = {source.group for source, _ in todo.sources} | {part.group_name for part in parts}
     if len(names) > MOST_GROUPS:
         raise UsageError(
-            f"{len(names)} source groups; {MOST_GROUPS} is the most a run can have. Nothing was changed. Name "
-            f"larger ones with --group NAME=GLOB."
+            f"{len(names)} source groups, but a RUN can have at most {MOST_GROUPS}. Nothing was changed. Name larger "
+            "ones with --group NAME=GLOB."
         )
     return todo
 
@@ -97,10 +97,10 @@ def _refuse_changed(run: Run, source: Source, known: Spans, pattern: Pattern) ->
     if source.bytes == first.file_bytes and has_digests(source, known, pattern):
         return
     raise SourceChanged(
-        f"{source.path} was counted when it had {first.file_bytes} bytes; now its content is another "
-        f"({source.bytes} bytes). Nothing was changed. Put the old file back (`streambpe count "
-        f"{typed(run.path)} --take-back {typed(source.path)}` then takes its counts out), or count the new one under "
-        f"another name or into another RUN."
+        f"{source.path} has changed since it was counted (from {first.file_bytes} to {source.bytes} bytes, or "
+        f"inside). Nothing was changed. Put the old file back (`streambpe count {typed(run.path)} --take-back "
+        f"{typed(source.path)}` then subtracts its counts), or count the new one under another name or into another "
+        "RUN."
     )
 
 

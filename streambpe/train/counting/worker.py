@@ -229,7 +229,7 @@ def prepared(block: Block, made: BlockText, config: CountConfig) -> BlockText:
         text, dropped = prepare(made.text, config.normalize, config.unencodable)
     except UnencodableText as why:
         raise SourceError(
-            f"{block.source.path}: {why}; it stands between {block.start_at} and {block.stop_at}. Everything "
-            f"committed is kept. Leave the character out, or count with --unencodable bytes or drop."
+            f"{block.source.path}: {why}; it is between {block.start_at} and {block.stop_at}. Everything committed is "
+            "kept. Leave the character out, or count with --unencodable bytes or drop."
         ) from None
     return structs.replace(made, text=text, dropped=dropped)

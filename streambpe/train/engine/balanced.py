@@ -133,14 +133,14 @@ class BalancedLearning(Learning):
     def _too_small(self) -> LimitError:
         groups = self._balance.groups
         places = sum(len(group.words().symbols) + (len(group.text().symbols) if group.text else 0) for group in groups)
-        texts = ", those of the given texts too" if any(group.text for group in groups) else ""
+        texts = ", including those of the given texts" if any(group.text for group in groups) else ""
         if max(self._sizes) > _MOST_PLACES:
-            why, cure = f"one group may have {_MOST_PLACES:,} of them, whatever the memory", "L"
+            why, cure = f"one group may have at most {_MOST_PLACES:,} of them", "L"
         else:
             why, cure = "this --memory has too little room", "Give more --memory, or l"
         return LimitError(
-            f"--balance keeps the words of all groups{texts}, and all their pairs in memory, {places:,} symbols at the "
-            f"start, and {why}. What was learned is kept. {cure}eave out rare text while counting."
+            f"--balance keeps the words of all groups{texts} and all their pairs in memory: {places:,} symbols at the "
+            f"start, but {why}. What was learned is kept. {cure}eave out rare text while counting."
         )
 
     # ------------------------------------------------------------------ learning

@@ -87,9 +87,8 @@ class Engine:
             total += sum(int((weights >> at & 0x1FFFFF) @ pairs) << at for at in (0, 21, 42))  # each below 2^63
         if total > MAX_COUNT:
             raise CountOverflow(
-                f"the words hold {total} pairs, more than 2^63 - 1 = {MAX_COUNT}: a count could overflow "
-                f"and learn nonsense without a word. Nothing was learned. Divide the counts, or train "
-                f"on fewer words."
+                f"the words hold {total} pairs, more than 2^63 - 1 = {MAX_COUNT}: a count could overflow. Nothing was "
+                "learned. Divide the counts, or train on fewer words."
             )
 
     @property
@@ -268,8 +267,7 @@ def _stretches(offsets: Int64, n: Int64) -> Iterator[tuple[int, int, Int64]]:
 
 def _mismatch(known: object, learned: object) -> ReplayMismatch:
     return ReplayMismatch(
-        f"where {known} was learned, {learned} is learned now: these events were learned from other words or by "
-        f"another rule."
+        f"it learned {learned} in place of {known}: these events come from other words or another rule."
     )
 
 

@@ -17,7 +17,7 @@ were taken before comes before any pair that they make:
                                           (i,n) is certain; (o,n) waits for the next pass
 
 Blocks stay in memory while there is room, and changes of pairs wait until they are many; `hot_pairs`, which every
-checkpoint asks for, and `close` bring the files up to date; docs/learner-in-tables.md goes through three passes.
+checkpoint asks for, and `close` bring the files up to date; docs/learner-in-tables.md goes through two passes.
 
 This is the slower of two learners, and the one whose every step can be looked at; what both learn must be the same.
 """

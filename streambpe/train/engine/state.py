@@ -44,7 +44,7 @@ class State:
         self.rule = rule
         self.next_id = len(base_tokens) if first_id is None else first_id
         if self.next_id < len(base_tokens):
-            raise ValueError(f"first_id {first_id} is inside the {len(base_tokens)} base tokens; give a larger one")
+            raise ValueError(f"first_id {first_id} is below {len(base_tokens)}, the number of base tokens")
         self.first_id = self.next_id
         self.tokens: list[bytes | None] = [*base_tokens, *[None] * (self.next_id - len(base_tokens))]
         self.known = {token: i for i, token in enumerate(base_tokens)}  # dead ones too

@@ -81,8 +81,8 @@ class WordBlock:
             frame = pl.read_parquet(self.path, glob=False)
         except (OSError, pl.exceptions.PolarsError) as why:
             raise RunError(
-                f"{self.path} is damaged ({str(why).splitlines()[0]}). It is made again from the counts; "
-                f"what was learned is kept, too. Give the same command again."
+                f"{self.path} is damaged ({str(why).splitlines()[0]}). What was learned is kept. Give the same "
+                "command again: it makes the file again from the counts."
             ) from None
         word, token, n = (frame[name] for name in Rows._fields)
         return Rows(word.to_numpy(), token.to_numpy(writable=True), n.to_numpy())

@@ -64,7 +64,7 @@ _MARK = bytes([DOCUMENT_END])
 _TASKS_A_WORKER = 8
 _MOST_PARTS = 16  # of a task
 _PLACE_BYTES = 200  # of a part's place, at the peak (226 was the most, with libraries loaded)
-_PLACE_SECONDS = 0.5e-6  # of a processor, for each place: docs/scale.md
+_PLACE_SECONDS = 0.5e-6  # of a processor, for each place: benchmarks/task_costs.py measures it
 
 
 @dataclass
@@ -182,8 +182,8 @@ class StageTwo:
         if len(rest) > self.most_bytes:
             raise LimitError(
                 f"A document in {self.parts[at].name} has more than {self.most_bytes // 10**6} MB without a place "
-                f"where --stage2-pattern certainly cuts; that does not fit --memory. Everything learned so far is "
-                f"kept. Give more memory, or split such documents and count again."
+                "where --stage2-pattern certainly splits; that does not fit --memory. Everything learned so far is "
+                "kept. Give more memory, or split such documents and count again."
             )
 
     def _kept_rest(self, tokens: Path, held: Path) -> bytes | None:

@@ -47,9 +47,9 @@ _TASKS = 32
 MOST_PLACES = 128 << 20  # the same where this process works alone
 _LEAST_TABLE = 64 << 20
 _GROUP_ROWS = 1 << 13  # of neighbours in a row group: a range of keys is read from all files
-# Seconds of a processor for a place: all, and what one thread does while others read. Estimates: the first as 70 MB of
-# English more took (docs/scale.md), the second assumed to be half of it.
-# benchmarks/task_costs.py measures both. They decide who works, never what comes out.
+# Processor seconds for a place: all of them, and those during which no other thread can work. The first is what 70 MB
+# more of English took, the second is assumed to be half of it; benchmarks/task_costs.py measures both. They decide who
+# works, never what comes out.
 NEIGHBOUR_SECONDS = (4e-8, 2e-8)
 RUN_SECONDS = (9e-8, 4.5e-8)
 _KEY_BYTES = 48  # of a neighbour that runs are not cut between, in a worker

@@ -79,10 +79,10 @@ def test_a_file_of_other_stretches_is_told(tmp_path: Path, sources: list[str]) -
     table = pq.read_table(file)
     facts = {**table.schema.metadata, b"streambpe-places": json.dumps([table.num_rows]).encode()}
     pq.write_table(table.replace_schema_metadata(facts), file)
-    with pytest.raises(RunError, match=f"{file.name} is not what was counted of .* more"):
+    with pytest.raises(RunError, match=f"{file.name} does not have what was counted of .* more"):
         order_parts(run, list_parts(run))
     assert "of another part" in str(check(run.path, resources=SMALL)[0])
     file.unlink()
-    with pytest.raises(RunError, match="has no sequence of"):
+    with pytest.raises(RunError, match="has no documents of"):
         order_parts(run, list_parts(run))
     assert "missing or damaged" in str(check(run.path, resources=SMALL)[0])

@@ -152,11 +152,11 @@ def test_killed_and_given_again(tmp_path, corpus, place):
     with killed_at(place):
         take_back(run, [str(gone)], resources=ONE)
     if read_record(Run(run)).leaving:
-        with pytest.raises(CountUnfinished, match=r"not wholly taken back.*--take-back"):
+        with pytest.raises(CountUnfinished, match=r"only taken back in part.*--take-back"):
             count(run, [str(corpus["c.jsonl"])], resources=ONE)
-        with pytest.raises(CountUnfinished, match="not wholly taken back"):
+        with pytest.raises(CountUnfinished, match="only taken back in part"):
             train(run, vocab_size=300, resources=ONE)
-        with pytest.raises(UsageError, match="not wholly taken back"):
+        with pytest.raises(UsageError, match="only taken back in part"):
             take_back(run, [str(kept)], resources=ONE)
         assert resume_count(run, resources=ONE).taken_back == (str(gone),)
     else:
@@ -220,7 +220,7 @@ def test_what_is_refused(tmp_path, corpus):
     with pytest.raises(SourceChanged, match="no longer what was counted"):
         take_back(run, [str(gone)], resources=ONE)
     gone.write_text(old)
-    with pytest.raises(UsageError, match="counted nothing of it"):
+    with pytest.raises(UsageError, match="not counted it"):
         take_back(run, [str(corpus["c.jsonl"])], resources=ONE)
     with pytest.raises(SourceError, match="cannot be read"):
         take_back(run, [str(tmp_path / "nowhere.txt")], resources=ONE)
