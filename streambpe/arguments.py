@@ -89,7 +89,6 @@ _OFF = {option.off: f"{option.keyword}={option.default is not False}" for option
 _SWITCHES = {key for key, option in _KNOWN.items() if option.switch} | {
     "add-bos", "add-eos", "allow-partial", "files", "force", "keep-ids", "playground", "replay", "sources"
 }  # fmt: skip
-_OTHERWISE = {"-o": "output", "--as": "as_model"}
 _VALUE = r"""'[^']*'|"[^"]*"|[^\s'",;()]*[^\s'",;:().]"""
 _FLAG = re.compile(
     rf"`[^`]*`|streambpe [a-z]+ .*$|(?<![\w-])(--[a-z][a-z0-9-]*|-o\b)(?: ({_VALUE})(?=(:| is )?))?", re.M
@@ -112,7 +111,7 @@ def _in_python(found: re.Match[str]) -> str:
     if flag is None:
         return found.group()
     key = flag.removeprefix("--")
-    name = _OTHERWISE.get(flag) or key.replace("-", "_")
+    name = {"-o": "output", "as": "as_model"}.get(key) or key.replace("-", "_")
     rest = f" {value}" if value else ""
     if flag in _OFF or key in _SWITCHES:
         return _OFF.get(flag, f"{name}=True") + rest
@@ -122,7 +121,8 @@ def _in_python(found: re.Match[str]) -> str:
     of_words = key in ("by", "pattern", "to") or (key in _KNOWN and value in _KNOWN[key].choices)
     if not (begins or of_words or _SURELY.fullmatch(value)):
         return name + rest
-    return f"{name}={value if re.fullmatch('[A-Z]+|-?[0-9.]+', value) else repr(value.strip(_QUOTES))}"
+    bare = re.fullmatch("[A-Z]+|-?[0-9.]+", value)
+    return f"{name}={value if bare else repr(value.strip(_QUOTES))}"
 
 
 def spoken(function: Callable[P, R]) -> Callable[P, R]:
