@@ -106,6 +106,7 @@ def encode(
     from streambpe.encode.streams import count_ids
     from streambpe.encode.tokenizer import Tokenizer
 
+    reading = {name: of_file.pop(name) for name in ("lines", "text_column", "format")}
     for file in files if Path(model).is_file() else ():
         if (Path(file) / "state.duckdb").is_file():
             raise click.UsageError(f"MODEL comes first. Did you mean `streambpe encode {typed(file)} {typed(model)}`?")
@@ -117,8 +118,7 @@ def encode(
     if given := options_given(*idle):
         are = "is" if len(given) == 1 else "are"
         raise click.UsageError(f"{', '.join(given)} {are} for encoding to a file: give its name with -o")
-    tokenizer, reading = Tokenizer(model), {name: of_file.pop(name) for name in ("lines", "text_column", "format")}
-    how = arguments("encode_corpus", reading, None, resources).how
+    tokenizer, how = Tokenizer(model), arguments("encode_corpus", reading, None, resources).how
     limits: dict[str, Any] = {"bad_utf8": bad_utf8, "resources": resources, "progress": progress}
     if count_only:
         with stop_on_signals() as stop:
