@@ -39,7 +39,7 @@ $(VENV)/installed: pyproject.toml hatch_build.py $(wildcard streambpe/core/*.c s
 	$(PIP) -e '.[test]'
 	touch $@
 
-# Ray and datatrove, which only tests of make test-long start
+# Ray, datatrove and zensical, which only tests of make test-long start
 $(VENV)/long: $(VENV)/installed
 	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["test-long"], sep="\n")' > $(VENV)/long.txt
 	$(PIP) -r $(VENV)/long.txt

@@ -191,10 +191,10 @@ def main() -> int:
     runner = Runner(texts, work, given.trial)
     failed = runner.run(chosen)
     if given.trial:
-        page.page(everything(runner.results))
+        page.pages(everything(runner.results))
         told = f"{len(chosen) - len(failed)} of {len(chosen)} jobs run; what they wrote is in {runner.results}."
     else:
-        told = "docs/benchmarks.md has the results."
+        told = "docs/benchmarks.md leads to the results."
     print("\n".join([*failed, told]), file=sys.stderr)
     return 1 if failed else 0
 

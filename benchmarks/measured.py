@@ -1,8 +1,8 @@
 """What was measured: the tables in results/, as rows that a text can quote, and whether a text quotes them right.
 
-A link names a row: [3.8 s, 234 MB](docs/benchmarks.md#train-en_100-131072--streambpe). Each figure in its words must
-be one of that row's, rounded to as many digits as it has. Of several runs the least, the median and the most count.
-A table of a page that has no links says of which result its figures are:
+A link names a row: [3.8 s, 234 MB](docs/benchmarks/training.md#train-en_100-131072--streambpe). Each figure in its
+words must be one of that row's, rounded to as many digits as it has. Of several runs the least, the median and the most
+count. A table of a page that has no links says of which result its figures are:
 
     <!-- figures of scale -->
     <!-- end -->
@@ -27,7 +27,8 @@ UNITS = {  # columns with figures
 # columns that name a row, beside the first one
 KEYS = ("corpus", "contender", "vocabulary", "text", "MB", "stage", "threads", "round", "what")
 WARM_UP = "warm-up"
-_LINK = re.compile(r"\[([^\]]*)\]\((?:[\w./]*/)?benchmarks\.md#([\w.+-]+)\)")
+LINKED = re.compile(r"\((?:docs/)?benchmarks/\w+\.md#([\w.+-]+)\)")
+_LINK = re.compile(r"\[([^\]]*)\]" + LINKED.pattern)
 _FIGURE = re.compile(r"(\d+(?:\.\d+)?) ?(MB/s|MB|s)\b")
 _TABLE = re.compile(r"<!-- figures of ([\w-]+) -->\n(.*?)<!-- end -->", re.DOTALL)
 _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md, and the picture of the README, made of the tables in results/.
+"""docs/benchmarks.md, a page for each topic, and the picture of the README, made of the tables in results/.
 
     python benchmarks/page.py
 
@@ -10,10 +10,10 @@ from __future__ import annotations
 import ast
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from html import escape
 
-from measured import HERE, UNITS, Result, Row, everything, read
+from measured import HERE, LINKED, UNITS, Result, Row, everything, read
 
 DOCS = HERE.parent / "docs"
 HEAD = """# Benchmarks
@@ -21,25 +21,44 @@ HEAD = """# Benchmarks
 Made by `python benchmarks/page.py` from the tables in [benchmarks/results](../benchmarks/results), where every run is,
 with the versions. Whole processes, start-up included, contenders in turns; memory: the peak of the process tree.
 Figures of several runs are least / **median** / most; *x* is the ratio of medians to the first row. Machines differ and
-are noisy: compare within a table, not between them. How to repeat it: [benchmarks](../benchmarks/README.md).
+are noisy: compare within a table, not between them. A long table shows its first rows and those that other pages
+quote. How to repeat it: [benchmarks](../benchmarks/README.md).
+
 """
+TOPICS = {  # page -> (title, the scripts whose results it shows)
+    "training": ("Training, beside other programs", ("train", "extend", "fixed_share", "versions", "neighbours")),
+    "counting": ("Counting", ("count", "many_chunks", "scaling")),
+    "encoding": ("Encoding", ("encode",)),
+    "vocabularies": ("Kinds of vocabularies", ("superwords", "picky", "script", "balance")),
+    "memory": ("Memory, disk and large corpora", ("memory", "held", "scale", "plan", "soak", "learners", "queried")),
+    "papers": ("Figures of papers, and other results", ("papers", "others")),
+}
+MOST_ROWS, FIRST_ROWS = 8, 4  # a longer table shows so many, beside those that are quoted
 NOT_SHOWN = ("run", "load", "maxrss_MB", "marks", "facts")
 BESIDE = ("train-en_300-131072-gpt2", ("streambpe", "gigabpe", "ffbpe", "rustbpe", "tokenizers", "bpeasy"))
 _LEFT, _WIDTH, _BAR = 200, 320, 30  # no wider, so that a phone can show it
 
 
-def page(results: Sequence[Result]) -> str:
-    """The whole page: a section for each script, with what its first sentence says."""
+def pages(results: Sequence[Result]) -> dict[str, str]:
+    """All pages by their path in docs/: a list of topics, and for each a section for each of its scripts."""
     sections: dict[str, list[Result]] = {}
     for result in results:
         found = re.search(r"benchmarks/(\w+)\.py", " ".join(result.about))
         sections.setdefault(found[1] if found else "others", []).append(result)
-    lines = [HEAD]
-    for script in sorted(sections):
-        lines += [f"## {script}", "", _first_sentence(script), ""]
-        for result in sections[script]:
-            lines += [f"### {result.name}", "", *shown(result), ""]
-    return "\n".join(lines)
+    places = [HERE.parent / "README.md", *DOCS.glob("*.md")]
+    quoted = {target for place in places for target in LINKED.findall(place.read_text(encoding="utf-8"))}
+    made = {"benchmarks.md": HEAD}
+    for name, (title, scripts) in TOPICS.items():
+        made["benchmarks.md"] += f"- [{title}](benchmarks/{name}.md)\n"
+        lines = [f"# Benchmarks: {title[0].lower()}{title[1:]}", ""]
+        for script in filter(sections.get, scripts):
+            lines += [f"## {script}", "", _first_sentence(script), ""]
+            for result in sections.pop(script):
+                lines += [f"### {result.name}", *shown(result, quoted), ""]
+        made[f"benchmarks/{name}.md"] = "\n".join(lines)
+    if sections:
+        raise ValueError(f"TOPICS names no page for the results of {', '.join(sections)}")
+    return made
 
 
 def _first_sentence(script: str) -> str:
@@ -50,16 +69,19 @@ def _first_sentence(script: str) -> str:
     return told.split("\n\n")[0].replace("\n", " ")
 
 
-def shown(result: Result) -> list[str]:
-    """What was measured with what, and a row for each contender."""
+def shown(result: Result, quoted: Collection[str] | None = None) -> list[str]:
+    """What was measured with what, and a row for each contender; if it is given which rows are quoted, of many only
+    those and the first."""
     about = [line for line in result.about if not line.startswith("versions: ")]
+    rows = [row for row in result.rows if "MB" not in row.cells or row.cells.get("stage", "whole") == "whole"]
+    if quoted is not None and len(rows) > MOST_ROWS:
+        every, rows = len(rows), [row for at, row in enumerate(rows) if at < FIRST_ROWS or row.anchor in quoted]
+        about += [f"{len(rows)} of {every} rows"] * (len(rows) < every)
     columns = [column for column in result.columns[1:] if column not in NOT_SHOWN]
     more = ["told"] * ("facts" in result.columns)
     lines = [escape("; ".join(about), quote=False), "", f"| {' | '.join([result.columns[0], *columns, *more])} |"]
     lines.append("|---" * (1 + len(columns) + len(more)) + "|")
-    for row in result.rows:
-        if "MB" in row.cells and row.cells.get("stage", "whole") != "whole":  # stages are in results/ only
-            continue
+    for row in rows:
         cells = [_cell(row, column, result.rows[0] if more else None) for column in columns]
         if more:
             moments = [f"{name} {spread(values)}" for name, values in row.figures.items() if name not in UNITS]
@@ -114,8 +136,10 @@ def picture() -> str:
 
 
 def write() -> None:
-    """Both anew."""
-    (DOCS / "benchmarks.md").write_text(page(everything()), encoding="utf-8")
+    """All anew."""
+    (DOCS / "benchmarks").mkdir(exist_ok=True)
+    for name, text in pages(everything()).items():
+        (DOCS / name).write_text(text, encoding="utf-8")
     (DOCS / "beside.svg").write_text(picture(), encoding="utf-8")
 
 

@@ -86,10 +86,6 @@ SELECT
 FROM batches
 ORDER BY batch;
 
--- list_passes: how far learning was after every pass; passes that stand for a log learned before are left out
--- -> seconds, events, both since the beginning; in the order of the passes.
-SELECT sum(seconds) OVER (ORDER BY batch), first_seq + events FROM batches WHERE seconds > 0 ORDER BY batch;
-
 -- get_vetoed: the pairs of a training that would have made a blocked token, in the order they were met
 -- -> seq, left_id, right_id, n.
 SELECT seq, left_id, right_id, n FROM vetoed ORDER BY seq, rowid;
@@ -104,9 +100,9 @@ SELECT op, n FROM events WHERE seq IS NOT NULL ORDER BY seq;
 -- get_longest_token: bytes of the longest token that there ever was -> one BIGINT.
 SELECT coalesce(max(octet_length(bytes)), 0) FROM tokens;
 
--- list_vocabulary: the living tokens of a training -> id, bytes, kind, whether a supermerge made it, the count it was
--- learned at (NULL for the alphabet and stop words); by id.
-SELECT t.id, t.bytes, t.kind, coalesce(e.op = 'supermerge', false), e.n
+-- list_vocabulary: the living tokens of a training -> id, bytes, kind, whether a supermerge made it, the number and the
+-- count of the event that made it (both NULL for the alphabet and stop words); by id.
+SELECT t.id, t.bytes, t.kind, coalesce(e.op = 'supermerge', false), e.seq + 1, e.n
 FROM tokens AS t
 LEFT JOIN events AS e ON e.seq = t.born
 WHERE t.died IS NULL

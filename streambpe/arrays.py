@@ -1,4 +1,4 @@
-"""Types of arrays, and writing arrays to files so that a full disk always raises an error.
+"""Types of arrays, hashes as an array, and writing arrays to files so that a full disk always raises an error.
 
 numpy's own `tofile` and `save` write through a buffer and do not check its last flush: an array of 21 872 bytes was cut
 off on a disk with room for 20 480, and no error was raised.
@@ -6,9 +6,11 @@ off on a disk with room for 20 480, and no error was raised.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+import mmh3
 import numpy as np
 import numpy.typing as npt
 
@@ -17,7 +19,23 @@ from streambpe.system import sync
 Bool = npt.NDArray[np.bool_]
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
+UInt64 = npt.NDArray[np.uint64]
 MAX_COUNT = 2**63 - 1  # in an Int64
+
+
+def hash_rows(texts: Iterable[bytes]) -> UInt64:
+    """MurmurHash3 (x64, 128 bits) of each text: rows (lower 64 bits, upper 64 bits)."""
+    return np.frombuffer(b"".join(map(mmh3.mmh3_x64_128_digest, texts)), np.uint64).reshape(-1, 2)
+
+
+def slices(offsets: Int64, most: int) -> Iterator[tuple[int, int]]:
+    """(start, stop) of rows that together span at most so much, one after another; a larger row is a slice of its own.
+    Row i spans what lies between offsets[i] and offsets[i + 1]."""
+    start = 0
+    while start < len(offsets) - 1:
+        stop = max(start + 1, int(np.searchsorted(offsets, offsets[start] + most, side="right")) - 1)
+        yield start, stop
+        start = stop
 
 
 def expanded(values: Int32, sizes: Int64, rows: Int32) -> Int32:

@@ -242,6 +242,9 @@ def stored_ids(run: Path | Run) -> list[tuple[list[int], list[str]]]:
     """Every stretch that --sequences stored, in the order of the input: (its places as ids, the chunks of its part)."""
     folder = run if isinstance(run, Run) else Run(run)
     return [
-        (read_ids(folder.sequences, part).tolist(), read_chunks(folder.sequences, part.stored_in).to_list())
+        (
+            read_ids(folder.sequences, part.file, part.begin, part.places).tolist(),
+            read_chunks(folder.sequences, part.file).to_list(),
+        )
         for part in order_parts(folder, list_parts(folder))
     ]

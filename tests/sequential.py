@@ -12,7 +12,7 @@ import numpy as np
 
 from streambpe.train.engine.engine import Engine
 from streambpe.train.engine.rules import Batch, EngineOptions, Words
-from streambpe.train.engine.state import Known
+from streambpe.train.engine.state import Known, State
 from streambpe.train.words import WordFiles
 
 BASE = [bytes([i]) for i in range(256)]
@@ -25,12 +25,12 @@ def engine_options(**given) -> EngineOptions:
     return EngineOptions(**{"work_dir": Path(_WORK.name) / str(next(_NUMBERS)), **given})
 
 
-def new_engine(words, base=BASE, options=None, **more) -> Engine:
+def new_engine(words, base=BASE, options=None, knows=None, **more) -> Engine:
     """An engine that shares no work folder with another one of the same options."""
     options = options or engine_options()
     if options.work_dir.parent == Path(_WORK.name):
         options = replace(options, work_dir=engine_options().work_dir)
-    return Engine(words, base, options, **more)
+    return Engine(words, State(base, options, **more), knows)
 
 
 def engine_words(words) -> Words:

@@ -5,11 +5,14 @@
 The pages are those of docs/, as they are; docs/zensical.toml has their order. Three more are made of the program:
 commands and options (click's help), tables and views (sql/), Python (signatures and docstrings). The quickstart is the
 README's section "Try it". Links to other files of the repository lead to copies of them. The build is strict: a link or
-an anchor that leads nowhere, a page that is missing, and a page that no menu names end it.
+an anchor that leads nowhere, a page that is missing, a page that no menu names, and a page that loads anything from
+another host end it. The search finds benchmarks and changes last.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
 import subprocess
@@ -32,6 +35,9 @@ ELSEWHERE = {
     "README.md": "quickstart.md",
 }
 MADE = {"commands.md": reference.commands, "tables.md": reference.tables, "python-reference.md": reference.python}
+_WORD = re.compile(r"\w+")
+SEARCHED_LAST = ("benchmarks", "changelog", "measuring")  # how the addresses of these pages begin
+_LOADED = re.compile(r"""<(?!a\b)\w+\b[^>]*?\s(?:src|href|srcset)=["']?((?:https?:)?//[^"'\s>]+)""")
 _LINK = re.compile(r"(?<!`)(\]\()([^)\s]+)(\))")
 _FENCE = re.compile(r"(^```.*?^```)", re.M | re.S)
 
@@ -50,8 +56,35 @@ def main() -> int:
         told = re.sub(r"\x1b\[[\d;]*m", "", done.stdout)  # colours, and what Python adds to the list of issues
         print(told.split("\nTraceback")[0], file=sys.stderr)
         return done.returncode
-    print(f"{(OUT / 'html/index.html').relative_to(ROOT)}: {len(list_menu())} pages")
+    if found := list(loaded_elsewhere(OUT / "html")):
+        print("\n".join(found), file=sys.stderr)
+        return 1
+    put_last(OUT / "html")
+    print(f"{os.path.relpath(OUT / 'html/index.html')}: {len(list_menu())} pages")
     return 0
+
+
+def loaded_elsewhere(html: Path) -> Iterator[str]:
+    """What the pages of a site load from another host; links that a reader follows are none."""
+    for path in sorted(html.rglob("*.html")):
+        for address in _LOADED.findall(path.read_text("utf-8")):
+            yield f"{path.relative_to(html)} loads {address}"
+
+
+def put_last(html: Path) -> None:
+    """Let the search find each page of SEARCHED_LAST only by its title, and by words that no other page has."""
+    index = json.loads((html / "search.json").read_text("utf-8"))
+    others = [item for item in index["items"] if not item["location"].startswith(SEARCHED_LAST)]
+    known = {word for item in others for word in _WORD.findall(f"{item['title']} {item['text']}".lower())}
+    last: dict[str, dict[str, Any]] = {}
+    for item in index["items"]:
+        if item["location"].startswith(SEARCHED_LAST):
+            page = last.setdefault(item["location"].partition("#")[0], {**item, "text": ""})
+            words = dict.fromkeys(_WORD.findall(f"{item['title']} {re.sub('<[^>]*>', ' ', item['text'])}"))
+            page["text"] += " ".join(word for word in words if word.lower() not in known) + " "
+    told = json.dumps({**index, "items": [*others, *last.values()]}, ensure_ascii=False)
+    (html / "search.json").write_text(told, "utf-8")
+    (html / "search.js").write_text(f"var __index = {told}", "utf-8")
 
 
 def pages() -> dict[str, bytes]:
@@ -59,7 +92,7 @@ def pages() -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     copied: dict[str, bytes] = {}
     for path in sorted((ROOT / "docs").rglob("*")):
-        if path.is_file() and path.suffix in (".md", ".svg", ".png", ".css"):
+        if path.is_file() and path.suffix in (".md", ".svg", ".png", ".css", ".js"):
             name = path.relative_to(ROOT / "docs").as_posix()
             text = path.suffix == ".md"
             found[name] = _page(path.read_text("utf-8"), path, copied) if text else path.read_bytes()

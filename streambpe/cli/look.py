@@ -256,12 +256,10 @@ def check(run: str, repeats: bool, as_json: bool, **given: Any) -> None:
 @click.option(
     "--beside",
     metavar="MODEL",
-    help="Compare with another vocabulary: which tokens both have, and which only one has.",
+    help="Compare with another vocabulary on the same text.",
 )
 @click.option(
-    "--playground",
-    is_flag=True,
-    help="Add a box to type into that shows the tokens, with --beside those of both; it starts with --text.",
+    "--no-playground", "playground", flag_value=False, default=True, help="Leave out the box that cuts what you type."
 )
 @click.option("--force", is_flag=True, help="Overwrite FILE even if `report` did not write it.")
 @resource_options
@@ -274,18 +272,18 @@ def report(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Write one page about RUN: its vocabulary, compression, token frequencies, Renyi efficiency, speed, and more.
+    """Write one page about RUN: how good its vocabulary is, what to change, its tokens, and how they are used.
 
     The page is one file that loads nothing else. The curves over vocabulary size are measured on --text, or else on
-    the chunks of RUN (with superwords: its stored documents). Further RUNs are drawn on the same axes.
+    the chunks of RUN (with superwords: its stored documents). Further RUNs are drawn on the same axes. A box on the
+    page cuts what you type into tokens, unless the page would have more than 5 MB.
 
     \b
     example:
         streambpe report runs/en -o report.html
         streambpe report runs/en --name boundless --text held-out.txt
         streambpe report runs/en runs/en:small runs/de
-        streambpe report runs/en --beside runs/en:small
-        streambpe report runs/en --playground --beside runs/en:small
+        streambpe report runs/en --beside runs/en:small --text held-out.txt
     """
     if name and len(runs) > 1:
         raise UsageError("--name is for one RUN; of several, say which training is meant by RUN:NAME.")

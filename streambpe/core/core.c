@@ -11,7 +11,6 @@
 #include "merge.c"
 #include "runs.c"
 #include "scan.c"
-#include "documents.c"
 
 #include "split.c"
 #include "split_words.c"

@@ -11,6 +11,11 @@ Ids = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 
 
+def count_from_here() -> Longs:
+    """The state of counting before the first place of a column."""
+    return np.array([0, -1, 0], np.int64)
+
+
 class PairTable:
     """Pairs as keys left << 32 | right, each with a count, in at most `limit` bytes of memory."""
 
@@ -26,12 +31,12 @@ class PairTable:
     def __len__(self) -> int:
         return int(library().pairs_size(self.handle))
 
-    def count(self, symbols: Ids, at: int = 0) -> int:
-        """Count the pairs of neighbours in symbols[at:], but for symbols below 0. Returns the place where it stopped:
-        the last one, or where the limit was reached."""
-        symbols, state = np.ascontiguousarray(symbols, np.int32), np.array([at, 0, 0], np.int64)
-        succeeded(library().column_pairs(self.handle, symbols, len(symbols), None, False, state))
-        return int(state[0])
+    def count(self, column: Ids, state: Longs, weights: Longs | None = None, disjoint: bool = False) -> bool:
+        """Count the pairs of neighbours of a column, but for symbols below 0, from `state` on, which begins as
+        `count_from_here()`: each with the weight of its word, or 1; if disjoint, in a run of equal symbols only every
+        other pair counts. False: the table's limit is reached, and another table has to take the rest."""
+        column = np.ascontiguousarray(column, np.int32)
+        return succeeded(library().column_pairs(self.handle, column, len(column), weights, disjoint, state))
 
     def hold(self, keys: Longs, numbers: Longs | None = None) -> None:
         """Put these pairs into the table, and add these numbers to theirs."""

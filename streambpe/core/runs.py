@@ -6,11 +6,14 @@ from collections.abc import Iterator
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 
-from streambpe.core.binding import Bytes, ChunkTable, Longs, library, succeeded
+from streambpe.core.binding import ChunkTable, library, succeeded
 from streambpe.core.pairs import Bools, Ids, PairTable
 
 _AT_ONCE = 1 << 16  # runs that are taken out at a time
+# Distinct runs as their 32-bit symbols, a number that spreads them evenly below 2^63, how often; sorted by (by, run).
+RUNS = pa.schema([("run", pa.large_binary()), ("by", pa.int64()), ("n", pa.int64())])
 
 
 class KeptPairs(msgspec.Struct, frozen=True):
@@ -28,15 +31,6 @@ class KeptPairs(msgspec.Struct, frozen=True):
     def goes_on(self, before: int, symbols: Ids) -> int:
         """How many of these symbols are in one run with `before`, the symbol in front of them."""
         return int(library().run_goes_on(*self.parts, before, symbols, len(symbols)))
-
-
-class Runs(msgspec.Struct, frozen=True):
-    """Distinct runs, sorted by (by, symbols). `by`: evenly spread below 2^63; run i is data[ends[i - 1] : ends[i]]."""
-
-    by: Longs
-    ends: Longs
-    data: Bytes  # 32-bit symbols
-    n: Longs
 
 
 class RunCounter:
@@ -59,14 +53,17 @@ class RunCounter:
         room = succeeded(library().count_runs(*given))
         return room, int(place[0])
 
-    def take(self) -> Iterator[Runs]:
-        """Take all runs out, some at a time; nothing is left in the counter."""
+    def take(self) -> Iterator[pa.Table]:
+        """Take all runs out, some at a time, as rows of RUNS; nothing is left in the counter."""
         table = self._table.handle
         many = library().sort_all_runs(table)
         for first in range(0, many, _AT_ONCE):
             stop = min(first + _AT_ONCE, many)
-            by, ends, n = np.empty((3, stop - first), np.int64)
+            (by, n), offsets = np.empty((2, stop - first), np.int64), np.zeros(stop - first + 1, np.int64)
             data = np.empty(library().runs_bytes(table, first, stop), np.uint8)
-            library().runs_some(table, first, stop, by, ends, data, n)
-            yield Runs(by, ends, data, n)
+            library().runs_some(table, first, stop, by, offsets[1:], data, n)
+            runs = pa.LargeBinaryArray.from_buffers(
+                pa.large_binary(), len(n), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+            )
+            yield pa.table([runs, by, n], RUNS)
         self._table.clear()

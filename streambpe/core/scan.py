@@ -1,30 +1,17 @@
-"""Blocks of words on disk, in the core: pairs and chains are counted, and chains become what was made of them."""
+"""Blocks of words on disk, in the core: chains are counted, and become what was made of them."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from streambpe.core.binding import Bytes, ChunkTable, Longs, completed, library, succeeded
+from streambpe.core.binding import Bytes, ChunkTable, Longs, completed, library
 from streambpe.core.pairs import Ids, PairTable
 from streambpe.core.strings import ChunkList
 
 _BLOCK = 1 << 40  # limit of a block's own table in bytes: none, as the block itself bounds it
 _FILTER_BYTES = 1 << 16
 Refused = npt.NDArray[np.bool_] | None
-
-
-class ColumnCount:
-    """Counts the pairs of a column into tables; if disjoint, in a run of equal tokens only every other pair counts."""
-
-    def __init__(self, column: Ids, weights: Longs, disjoint: bool) -> None:
-        self.column, self.weights, self.disjoint = column, weights, disjoint
-        self._state = np.array([0, -1, 0], np.int64)
-
-    def into(self, table: PairTable) -> bool:
-        """Go on counting; False: the table's limit is reached, and another table has to take the rest."""
-        given = self.column, len(self.column), self.weights, self.disjoint
-        return succeeded(library().column_pairs(table.handle, *given, self._state))
 
 
 class ChainFinder:

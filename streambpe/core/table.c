@@ -184,6 +184,14 @@ static const int64_t *table_look(const chunk_table *table, const uint8_t *chunk,
     return slot->high ? &slot->n : NULL;
 }
 
+/* The place of each chunk: a number that follows from its bytes, whose every bit depends on all of them. */
+EXPORT void chunk_hashes(const int64_t *offsets, const uint8_t *bytes, int64_t size, uint64_t *hashes) {
+    for (int64_t i = 0; i < size; i++) {
+        uint64_t length = (uint64_t)(offsets[i + 1] - offsets[i]);
+        hashes[i] = table_key(bytes + offsets[i], length, bytes + offsets[size]).place;
+    }
+}
+
 /* Fetch ahead the slot of a chunk; a moment later, its text if it is a long one. */
 static inline void table_soon(const chunk_table *table, const chunk_key *key) {
     const chunk_slot *slot = table->slots + (key->place & table->mask);
@@ -268,12 +276,6 @@ EXPORT uint64_t table_size(const chunk_table *table, uint64_t *text) {
    This is done in place: the slots in use move to the front and are sorted there. For the order of their bytes, `low`
    holds the first eight bytes of the chunk as a number which compares as those bytes do. */
 
-static uint64_t swapped(uint64_t key) {
-    key = (key & 0x00FF00FF00FF00FFull) << 8 | (key >> 8 & 0x00FF00FF00FF00FFull);
-    key = (key & 0x0000FFFF0000FFFFull) << 16 | (key >> 16 & 0x0000FFFF0000FFFFull);
-    return key << 32 | key >> 32;
-}
-
 /* Below 0, 0 or above 0: chunk a stands before b in the order of bytes, is equal to it, or stands behind it. */
 static inline int compare_bytes(const uint8_t *a, uint64_t a_size, const uint8_t *b, uint64_t b_size) {
     int order = memcmp(a, b, a_size < b_size ? a_size : b_size);
@@ -292,7 +294,7 @@ static inline uint64_t later_bytes(const uint8_t *text, uint64_t high) {
         memcpy(&high, text + (high - LONG_CHUNK) + 8, 8);
         high |= LONG_CHUNK;
     }
-    return swapped(high);
+    return __builtin_bswap64(high);
 }
 
 static inline int is_lower_chunk(const void *text, const chunk_slot *a, const chunk_slot *b) {
@@ -328,7 +330,7 @@ static uint64_t sorted_chunks(chunk_table *table, int by_bytes) {
         if (by_bytes) {
             if (slot.high >= LONG_CHUNK)
                 memcpy(&slot.low, long_text(table->text, &slot), 8);
-            slot.low = swapped(slot.low);
+            slot.low = __builtin_bswap64(slot.low);
         }
         table->slots[n++] = slot;
     }
@@ -342,7 +344,7 @@ EXPORT void table_sorted(chunk_table *table, int64_t *offsets, uint8_t *bytes, i
     uint64_t at = 0;
     const chunk_slot *slot = table->slots, *last = slot + sorted_chunks(table, 1);
     for (*offsets++ = 0; slot < last; slot++) {
-        uint64_t key[2] = {swapped(slot->low), slot->high}, length = slot->high >> 56;
+        uint64_t key[2] = {__builtin_bswap64(slot->low), slot->high}, length = slot->high >> 56;
         const uint8_t *chunk = (const uint8_t *)key;
         if (slot->high >= LONG_CHUNK) {
             chunk = long_text(table->text, slot);

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import mmh3
 import msgspec
@@ -33,7 +33,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.arguments import arguments
-from streambpe.arrays import save_array
+from streambpe.arrays import save_array, slices
 from streambpe.core.encoding import END_OF_TEXT, WHOLE, TokenDead
 from streambpe.count_config import SourceOptions
 from streambpe.encode import sidecar
@@ -48,7 +48,14 @@ from streambpe.encode.shards import (
     shard_borders,
     shard_paths,
 )
-from streambpe.encode.sidecar import GrowingFile, IdsRecord, damaged_output, numbers_in, sidecar_of
+from streambpe.encode.sidecar import (
+    GrowingFile,
+    IdsRecord,
+    damaged_output,
+    numbers_in,
+    sidecar_of,
+    vocabulary_digest,
+)
 from streambpe.encode.split import DocumentHash, for_validation, numbers_of, parse_share, validation_path
 from streambpe.encode.spread import encode_by_tasks, encode_runner, plan_tasks
 from streambpe.encode.streams import begin_meter, block_encoder, found_sources
@@ -499,9 +506,12 @@ class _Job:
             part.unlink(missing_ok=True)
         return made
 
-    def _record(self, made: IdsFile, **sums: str) -> bytes:
-        return IdsRecord.of(
-            self.tokenizer, self.dtype.name, made.ids, made.documents, self.eot_text, **sums
+    def _record(self, made: IdsFile, **sums: Any) -> bytes:
+        tokenizer, dtype = self.tokenizer, cast(Any, self.dtype.name)
+        return IdsRecord(
+            dtype=dtype, ids=made.ids, documents=made.documents, eot=self.eot_text, n_vocab=tokenizer.n_vocab,
+            model_sha256=events_digest(tokenizer.event_log.events), vocabulary_sha256=vocabulary_digest(tokenizer),
+            **sums,
         ).as_json()  # fmt: skip
 
     def _write_parquet(self, path: Path, part: Path, offsets: npt.NDArray[np.int64], record: bytes) -> None:
@@ -514,10 +524,7 @@ class _Job:
         ids = pa.field("ids", pa.list_(pa.from_numpy_dtype(self.dtype)))
         schema = pa.schema([ids], {sidecar.FORMAT: record})
         with pq.ParquetWriter(path.absolute(), schema, compression="zstd", write_page_checksum=True) as writer:
-            at = 0
-            while at < len(offsets) - 1:
-                stop = int(np.searchsorted(offsets, offsets[at] + _ROW_GROUP, side="right")) - 1
-                stop = min(max(stop, at + 1), len(offsets) - 1)
+            for at, stop in slices(offsets, _ROW_GROUP):
                 low, high = int(offsets[at]), int(offsets[stop])
                 if high - low >= 1 << 31:
                     raise LimitError(f"Document {at} has {high - low} ids; a Parquet list holds 2^31. Write .npy.")
@@ -525,7 +532,6 @@ class _Job:
                     pa.array((offsets[at : stop + 1] - low).astype(np.int32)), pa.array(np.asarray(numbers[low:high]))
                 )
                 writer.write_table(pa.table([lists], schema=schema))
-                at = stop
 
 
 # ---------------------------------------------------------------------------------------------------------

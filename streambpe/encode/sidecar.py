@@ -24,7 +24,6 @@ import pyarrow.parquet as pq
 
 from streambpe.errors import SourceError, StreambpeError, UsageError
 from streambpe.files import sum_of
-from streambpe.model.eventlog import events_digest
 
 if TYPE_CHECKING:
     from streambpe.encode.tokenizer import Tokenizer
@@ -49,24 +48,6 @@ class IdsRecord:
     vocabulary_sha256: str  # of all ids and their bytes
     ids_mmh3: str | None = None  # checksums, mmh3 (x64, 128 bits): of the ids as bytes
     offsets_mmh3: str | None = None  # of the numbers in OUT.offsets.npy
-
-    @classmethod
-    def of(
-        cls,
-        tokenizer: Tokenizer,
-        dtype: Any,
-        ids: int,
-        documents: int,
-        eot: str | None,
-        ids_mmh3: str | None = None,
-        offsets_mmh3: str | None = None,
-    ) -> IdsRecord:
-        """The record of ids that this tokenizer made."""
-        return cls(
-            dtype=dtype, ids=ids, documents=documents, eot=eot, n_vocab=tokenizer.n_vocab,
-            model_sha256=events_digest(tokenizer.event_log.events), vocabulary_sha256=vocabulary_digest(tokenizer),
-            ids_mmh3=ids_mmh3, offsets_mmh3=offsets_mmh3,
-        )  # fmt: skip
 
     def as_json(self) -> bytes:
         """The record as it is written, without checksums that there are none of."""
@@ -176,7 +157,7 @@ def settle_dtype(path: Path, asked: str, record: IdsRecord | None) -> np.dtype[n
     if size % dtype.itemsize or (record is not None and size != record.ids * dtype.itemsize):
         wanted = f"{record.ids:,} ids of {record.dtype}" if record is not None else f"ids of {asked}"
         raise SourceError(
-            f"{path} does not hold {wanted}: its size is {size:,}. Was it cut off, or not written by streambpe?"
+            f"{path} does not hold {wanted}: its size is {size:,} bytes. Was it cut off, or not written by streambpe?"
         )
     return dtype
 

@@ -271,7 +271,7 @@ def _check_file(
         yield Problem("source files", (str(why),))
         return
     if size != mine[0].file_bytes:
-        yield Problem("source files", (path, f"its size is {size}, and was {mine[0].file_bytes} when it was counted"))
+        yield Problem("source files", (path, f"it has {size} bytes, and had {mine[0].file_bytes} when it was counted"))
     for (start, stop), digest in sorted(want.items()):
         if found.get((start, stop)) != digest:
             yield Problem("source files", (path, start, stop, "is not what was counted"))

@@ -10,6 +10,7 @@ Cost: one encoding of the distinct chunks per stop; memory: a range of them at a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -31,7 +32,7 @@ from streambpe.store.chunks import range_bytes
 from streambpe.store.merge import merge_ranges
 from streambpe.store.parts import Part, list_parts
 from streambpe.store.run import Run
-from streambpe.store.sequences import OfChunks, SequencePart, order_parts, read_stretch
+from streambpe.store.sequences import SequencePart, order_parts, reader_of_stretches
 from streambpe.text.chunker import END_OF_DOCUMENT
 from streambpe.text.shown import harmless
 
@@ -44,14 +45,16 @@ GROWTH = ("vocab_size", "tokens", "vocab_used", "vocab_used_share", "renyi", "re
 GrowthFacts = dict[str, float | None]  # those of MEASURES, of a vocabulary of one size
 
 
-def choose_stops(log: EventLog) -> list[tuple[int, int]]:
-    """(events, size) from the alphabet to the whole log, by a factor; never between a merge and its deletions."""
+def choose_stops(log: EventLog, also: int = 0) -> list[tuple[int, int]]:
+    """(events, size) from the alphabet to the whole log, by a factor; never between a merge and its deletions. `also`:
+    a size that is a stop too, where the log has it."""
     after = sizes_after(log.header, log.events)
     start = Tokenizer(EventLog(log.header, ())).n_vocab
     stops = {0: start}
     if not after:
         return [(0, start)]
-    for size in np.geomspace(max(start, 1), max(after[-1], start, 2), _MOST_STOPS)[1:].tolist():
+    wanted = np.geomspace(max(start, 1), max(after[-1], start, 2), _MOST_STOPS)[1:].tolist()
+    for size in [*wanted, also] if start < also < after[-1] else wanted:
         kept = next((i + 1 for i, found in enumerate(after) if found >= size), len(after))
         while kept < len(after) and log.events[kept].op is Op.DELETE:
             kept += 1
@@ -60,10 +63,12 @@ def choose_stops(log: EventLog) -> list[tuple[int, int]]:
     return sorted(stops.items())
 
 
-def growth(log: EventLog, uses_of: Callable[[Tokenizer], Uses], meter: Meter) -> tuple[list[GrowthFacts], Int64]:
+def growth(
+    log: EventLog, uses_of: Callable[[Tokenizer], Uses], meter: Meter, also: int = 0
+) -> tuple[list[GrowthFacts], Int64]:
     """What the page draws of every stop, and the uses of each id at the last one; `uses_of` counts what a tokenizer
-    makes of the text. `meter` advances by the stops."""
-    stops = choose_stops(log)
+    makes of the text. `meter` advances by the stops. `also`: a size to stop at."""
+    stops = choose_stops(log, also)
     meter.begin("measuring", len(stops), "sizes")
     found = []
     for events, _ in stops:  # a tokenizer each: one at a time, for the memory
@@ -88,7 +93,8 @@ def measuring_on(
     the run in which a log lies, or for superwords, which reach over chunks, the documents that it stores."""
     if texts:
         sources, _ = find_sources(list(texts), how)
-        return lambda tokenizer: uses_in_texts(tokenizer, sources, resources, meter), ", ".join(map(harmless, texts))
+        named = ", ".join(harmless(os.path.basename(text) or text) for text in texts)  # no folder: a page is given away
+        return lambda tokenizer: uses_in_texts(tokenizer, sources, resources, meter), named
     if run is None:
         raise UsageError(
             "There is nothing to measure on, because the model is not in a RUN. Nothing was written. Give --text FILE."
@@ -134,13 +140,13 @@ def stored_documents(run: Run) -> tuple[Callable[[], Source], tuple[int, int]]:
 
 def _texts_of(run: Run, parts: Sequence[SequencePart], apart: bool) -> Iterator[str]:
     """The texts of documents: their chunks put together. `apart`: no stretch goes on where the one before it ends."""
-    of_chunks = OfChunks(run.sequences, lambda chunks: np.array([*chunks.to_list(), ""], dtype=object))
+    read = reader_of_stretches(run.sequences, lambda chunks: np.array([*chunks.to_list(), ""], dtype=object))
     begun: list[str] = []
     for part in parts:
         if begun and (apart or not part.follows):
             yield "".join(begun)
             begun = []
-        chunks, ids = read_stretch(run.sequences, part, of_chunks)
+        chunks, ids = read(part)
         at = 0
         for end in np.flatnonzero(ids == END_OF_DOCUMENT).tolist():
             yield "".join([*begun, *chunks[ids[at:end]]])

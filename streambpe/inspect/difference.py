@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import accumulate
-from typing import Any, TextIO, TypedDict
+from typing import Any, TextIO
 
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.inspect.columns import print_columns, write_rows
@@ -39,39 +37,6 @@ def diff(here: str | os.PathLike[str], there: str | os.PathLike[str]) -> Differe
     ]
     differences = [dict(zip(_NAMES, (shown(row[0]), row[0].hex(), *row[1:]), strict=True)) for row in rows]
     return Difference(str(here), str(there), len(mine.items() & theirs.items()), differences)
-
-
-class BesideFacts(TypedDict):
-    """What the page says about another vocabulary beside its own."""
-
-    model: str
-    same: int
-    other_ids: int
-    only_here: int
-    only_there: int
-    shared_here: list[tuple[int, float]]  # (number of ids, share of that many first tokens that the other has too)
-    shared_there: list[tuple[int, float]]  # the same of the other's first tokens
-
-
-def beside(here: str, there: str) -> BesideFacts:
-    """The facts about two MODELs."""
-    mine, theirs = (Tokenizer(model).get_vocab() for model in (here, there))
-    same, both = len(mine.items() & theirs.items()), len(mine.keys() & theirs.keys())
-    return {
-        "model": there,
-        "same": same,
-        "other_ids": both - same,
-        "only_here": len(mine) - both,
-        "only_there": len(theirs) - both,
-        "shared_here": _shared(mine, theirs),
-        "shared_there": _shared(theirs, mine),
-    }
-
-
-def _shared(mine: Mapping[bytes, int], theirs: Mapping[bytes, int]) -> list[tuple[int, float]]:
-    """[(n, share of the first n tokens that the other has too)], in the order of ids."""
-    sums = accumulate(token in theirs for token in mine)
-    return [(n, shared / n) for n, shared in enumerate(sums, 1)]
 
 
 def print_difference(found: Difference, form: str, out: TextIO) -> None:

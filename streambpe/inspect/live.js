@@ -1,4 +1,4 @@
-// The page of a run that goes on: what changed is fetched again and again, and put in its place.
+// The page of a run: what changed is fetched and put in its place, again and again until nothing more comes.
 (() => {
   const known = new Map(), note = document.getElementById("note"), box = document.getElementById("cards");
 
@@ -15,18 +15,17 @@
   }
 
   async function look() {
-    let wait = 1000;
+    let wait = 1000 * document.body.dataset.every;
     try {
       const answer = await fetch("data", {cache: "no-store"});
       if (!answer.ok) throw new Error(answer.status);
       const data = await answer.json();
       document.title = data.title;
       document.getElementById("title").textContent = data.title;
-      for (const [id, name] of [["tiles", "tiles"], ["lines", "lines"]])
-        if (known.get(id) !== data[name]) {
-          known.set(id, data[name]);
-          document.getElementById(id).innerHTML = data[name];
-        }
+      if (known.get("tiles") !== data.tiles) {
+        known.set("tiles", data.tiles);
+        document.getElementById("tiles").innerHTML = data.tiles;
+      }
       const listed = new Set(data.cards.map(([id]) => id));
       for (const card of [...box.children]) if (!listed.has(card.id)) {
         known.delete(card.id);
@@ -35,8 +34,9 @@
       for (const [id, html] of data.cards) put(id, html);
       if (note.textContent !== data.note) note.textContent = data.note;
       document.body.dataset.ready = data.state;
+      if (!data.more) return;
     } catch {
-      note.textContent = "Nothing more comes: the command that serves this page has ended, or cannot be reached.";
+      note.textContent = "The command that serves this page has ended, or cannot be reached: the figures are old.";
       wait = 5000;
     }
     setTimeout(look, wait);

@@ -1,10 +1,10 @@
-"""The page of a run that goes on: served on this machine only, read-only, and growing while the run counts and learns.
+"""The page of a run, served on this machine only, read-only, and growing while the run counts and learns.
 
     http://127.0.0.1:PORT/TOKEN/       the page; TOKEN is drawn anew each time, and nothing else is answered
-    http://127.0.0.1:PORT/TOKEN/data   tiles and cards as they are now (JSON), which the page asks for every second
+    http://127.0.0.1:PORT/TOKEN/data   tiles and cards as they are now (JSON)
 
-The status is looked at every half second, as `watch` does it; the tables less often, the longer that takes.
-Requests are answered from what was seen last and never touch the run.
+The run is looked at only when the page asks, and the page asks until the run has ended and everything is shown. The
+tables are read less often, the longer that takes, by a thread of their own.
 """
 
 from __future__ import annotations
@@ -20,15 +20,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from streambpe.count_config import SourceOptions
 from streambpe.errors import StreambpeError, UsageError
 from streambpe.inspect.embedded import read_asset
 from streambpe.inspect.page import drawn, html_head, terms
-from streambpe.inspect.page_facts import Facts, gather
+from streambpe.inspect.page_facts import gather
 from streambpe.inspect.page_panels import panels
-from streambpe.inspect.status import describe_run, status_rows
+from streambpe.inspect.status import describe_run, running_state, status_rows
 from streambpe.inspect.watch import GOES_ON, View, sparkline
 from streambpe.progress import Meter
 from streambpe.resources import Resources
@@ -37,57 +35,87 @@ from streambpe.text.shown import harmless
 
 HOST = "127.0.0.1"
 _TABLES_SECONDS, _TABLES_SHARE = 5.0, 20  # at least so long between two looks, and so many times what one takes
-_DONE_SECONDS = 0.25  # between two looks at whether the run has ended
 _RESOURCES = Resources(500 * 10**6, 1)
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:"
 _BODY = """
-<body>
+<body data-every="{every}">
 <header>
 <h1 id="title">streambpe</h1>
 <p id="note" role="status">Waiting for the first look at the run.</p>
 <dl class="tiles" id="tiles"></dl>
 </header>
 <main id="cards"></main>
-<aside id="lines" aria-label="Not in this page"></aside>
 <div id="tip" hidden></div>
 """
 
 
-class LiveRun(msgspec.Struct):
-    """What is known of a run from looking at it, and the JSON that the page asks for."""
+class LiveRun:
+    """What is known of a run from looking at it."""
 
-    view: View
-    answer: bytes = b""
-    state: str = "waiting"  # at the last look
-    _tables: tuple[list[tuple[str, str]], str] = ([], "")  # cards and lines of what the tables said last
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.asked = threading.Event()  # the page wants to know: the tables are worth a look
+        self._looking = threading.Lock()
+        self._cards: list[tuple[str, str]] = []  # what the tables said last
+        self._seen = ("", "")  # state and time of the status at which they were read
+        self._tried = ("", "")  # the same of the last attempt
+        self._due = 0.0  # when they may be read again, unless the run has ended since the last attempt
+        self._answered: tuple[tuple[str, str] | None, bytes] = (None, b"")  # the last answer; the status of its cards
 
-    def look(self) -> None:
-        """Look at the status, and make the answer anew."""
-        path = self.view.run.path
+    def answer(self) -> bytes:
+        """The JSON that the page asks for, as things are now; `more`: whether it should ask again."""
+        with self._looking:
+            path, now, seen = self.view.run.path, self._now(), self._seen
+            if now == seen == self._answered[0] and now[0] not in GOES_ON:
+                return self._answered[1]
+            self.asked.set()
+            if not now[0]:
+                note = "Nothing runs there yet; this page goes on when something does."
+                return _json("waiting", True, title=harmless(str(path)), note=note, tiles="", cards=[])
+            status = self.view.look()
+            state, rows = status["state"], {"stage": harmless(status["stage"]), **status_rows(status)}
+            rows["speed"] += f" {sparkline(list(self.view.rates))}"
+            rows["latest tokens"] = "  ".join(f"{token} {n:,}" for token, n in self.view.latest)
+            told = [
+                str(status.get("message") or ""),
+                f"As of {status['updated'].replace('T', ' ').replace('+0000', ' UTC')}.",
+            ]
+            if state not in GOES_ON:
+                told.append("Nothing runs now: the figures are of that moment. Reload the page to look again.")
+            answer = _json(
+                state,
+                state != "done" or seen != now,
+                title=harmless(f"{describe_run(path, status)}: {status['stage']}, {state}"),
+                note=harmless(" ".join(filter(None, told))),
+                tiles=terms(list(rows.items())),
+                cards=self._cards,
+            )
+            self._answered = (seen, answer)
+            return answer
+
+    def _now(self) -> tuple[str, str]:
+        """State and time of the status; nothing if there is none yet."""
         if not self.view.run.status_file.exists():
-            self.state, note = "waiting", "Nothing runs there yet; this page goes on when something does."
-            self._answer(title=harmless(str(path)), note=note, tiles="", cards=[], lines="")
+            return "", ""
+        status = running_state(self.view.run.read_status(), self.view.run.path)
+        return str(status["state"]), str(status["updated"])
+
+    def read_tables(self) -> None:
+        """Read the tables if the run has gone on since, and it is time to."""
+        now, began = self._now(), time.monotonic()
+        if now == self._seen or (began < self._due and (now == self._tried or now[0] in GOES_ON)):
             return
-        status = self.view.look()
-        self.state = status["state"]
-        rows = {"stage": harmless(status["stage"]), **status_rows(status)}
-        rows["speed"] += f" {sparkline(list(self.view.rates))}"
-        rows["latest tokens"] = "  ".join(f"{token} {n:,}" for token, n in self.view.latest)
-        cards, lines = self._tables
-        self._answer(
-            title=harmless(f"{describe_run(path, status)}: {status['stage']}, {self.state}"),
-            note=harmless(str(status.get("message") or f"As of {status['updated']}.")),
-            tiles=terms(list(rows.items())),
-            cards=cards,
-            lines=lines,
-        )
+        self._tried = now
+        with contextlib.suppress(StreambpeError, OSError):  # they are held, or nothing is learned yet
+            name = self.view.name or self.view.run.read_status().get("training", "main")
+            facts = gather(Run.open(self.view.run.path), name, (), _RESOURCES, SourceOptions(), Meter("watching"))
+            self._cards = drawn(panels(facts))
+            self._seen = now
+        self._due = began + max(_TABLES_SECONDS, _TABLES_SHARE * (time.monotonic() - began))
 
-    def show(self, facts: Facts) -> None:
-        """Draw what the tables say."""
-        self._tables = drawn(panels(facts))
 
-    def _answer(self, **parts: Any) -> None:
-        self.answer = json.dumps({"state": self.state, **parts}, ensure_ascii=False).encode()
+def _json(state: str, more: bool, **parts: Any) -> bytes:
+    return json.dumps({"state": state, "more": more, **parts}, ensure_ascii=False).encode()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -133,11 +161,11 @@ class _Handler(BaseHTTPRequestHandler):
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, port: int, answer: Callable[[], bytes]) -> None:
+    def __init__(self, port: int, every: float, answer: Callable[[], bytes]) -> None:
         self.token = secrets.token_urlsafe(18)
         self.answer = answer
         scripts = f"<script>\n{read_asset('page.js')}{read_asset('live.js')}</script>\n</body>\n</html>\n"
-        self.page = f"{html_head('streambpe')}{_BODY}{scripts}".encode()
+        self.page = f"{html_head('streambpe')}{_BODY.format(every=every)}{scripts}".encode()
         super().__init__((HOST, port), _Handler)
 
     def handle_error(self, *_: object) -> None:
@@ -153,50 +181,38 @@ def watch_page(
     port: int = 0,
     stop: threading.Event | None = None,
 ) -> None:
-    """Serve the page of a run until Ctrl-C (or `stop`). `tell` is given the address; `port` 0: any that is free."""
+    """Serve the page of a run until Ctrl-C (or `stop`). `tell` is given the address; `port` 0: any that is free. The
+    page asks `every` so many seconds."""
     view = View(Run(run), name)
     if view.run.path.is_file():
         view.run.refuse_missing()
     live, stop = LiveRun(view), stop or threading.Event()
-    live.look()
     try:
-        server = _Server(port, lambda: live.answer)
+        server = _Server(port, every, live.answer)
     except OSError as why:
         raise UsageError(
             f"--port {port}: nothing can be served there ({why.strerror}). Give another, or leave --port out."
         ) from None
     address = f"http://{HOST}:{server.server_address[1]}/{server.token}/"
     threads = [
-        threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True),
+        threading.Thread(target=server.serve_forever, daemon=True),
         threading.Thread(target=_read_tables, args=(live, stop), daemon=True),
     ]
     for thread in threads:
         thread.start()
     tell(f"{address} shows {harmless(str(run))}, on this machine only. Ctrl-C ends it.")
     try:
-        while not stop.wait(every):
-            live.look()
+        while not stop.wait(1.0):
+            pass
     finally:
         stop.set()
+        live.asked.set()
         server.shutdown()
         server.server_close()
 
 
 def _read_tables(live: LiveRun, stop: threading.Event) -> None:
-    """Read the tables again and again while something changes, and once more when the run is done."""
-    seen: tuple[str, str] | None = None
-    while not stop.is_set():
-        took = 0.0
-        with contextlib.suppress(StreambpeError, OSError):
-            status = live.view.run.read_status()
-            now = (str(status["state"]), str(status["updated"]))
-            if now != seen:
-                began = time.monotonic()
-                name = live.view.name or status.get("training", "main")
-                run = Run.open(live.view.run.path)
-                live.show(gather(run, name, (), _RESOURCES, SourceOptions(), Meter("watching")))
-                took, seen = time.monotonic() - began, now
-        ends = time.monotonic() + max(_TABLES_SECONDS, _TABLES_SHARE * took if seen and seen[0] == "running" else 0.0)
-        while time.monotonic() < ends and not stop.wait(_DONE_SECONDS):
-            if seen and seen[0] == "running" and live.state not in (*GOES_ON, "waiting"):
-                break  # it ended: what the page shows last is looked at now
+    """Read the tables whenever the page has asked."""
+    while live.asked.wait() and not stop.is_set():
+        live.asked.clear()
+        live.read_tables()

@@ -1,7 +1,8 @@
-"""One page about a run: its vocabulary, how the tokens are used, how training went. One file that fetches nothing.
+"""One page about a run: how good its vocabulary is, what is in it, how it is used. One file that fetches nothing.
 
-    facts    what the page says, plain numbers and lists          (page_facts.gather)
-    panels   a heading, a sentence, a picture or why there is none  (page_panels.panels)
+    facts    what the page says, plain numbers and lists            (page_facts.gather)
+    verdict  the sentences at its top                               (verdict.verdict)
+    panels   a question, its answer, and a picture                  (page_panels.panels)
     page     HTML with its style and script inside                  (render)
 
 All of `facts` is in the page too (the element `facts`: JSON, gzip, base64), so its numbers can be taken from there.
@@ -10,6 +11,7 @@ All of `facts` is in the page too (the element `facts`: JSON, gzip, base64), so 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
@@ -19,12 +21,14 @@ from streambpe.arguments import arguments
 from streambpe.errors import UsageError
 from streambpe.inspect.curves import refuse_reading_nothing
 from streambpe.inspect.embedded import packed, read_asset
-from streambpe.inspect.page_facts import Facts, gather
-from streambpe.inspect.page_panels import Panel, label, panels
-from streambpe.inspect.page_vocabulary import KINDS, kinds_counted
-from streambpe.inspect.playground import playground_html
+from streambpe.inspect.page_facts import Facts, gather, label
+from streambpe.inspect.page_panels import Panel, panels
+from streambpe.inspect.page_vocabulary import KINDS
+from streambpe.inspect.playground import LeftOut, playground_html
+from streambpe.inspect.verdict import verdict
 from streambpe.options import several
 from streambpe.outputs import refuse_existing, whole_output
+from streambpe.plurals import counted
 from streambpe.progress import Meter, reported
 from streambpe.resources import Resources, format_size
 from streambpe.store.run import Run
@@ -33,8 +37,24 @@ if TYPE_CHECKING:
     from streambpe.keywords import ReadKeywords
 
 _MARK = '<meta name="generator" content="streambpe report">'
-_FIRST_TOKENS = 50  # listed without a script
+_BLANK = '<i class="blank"> </i>'  # drawn by the style sheet: few fonts have a letter for it
+_MOST_BYTES = 5_000_000  # of a page with a playground
 MOST_RUNS = 6  # lines in one picture
+_VOCABULARY = """<section class="card wide" id="vocabulary">
+<h2>Which tokens are in it?</h2>
+<p>A token is made by an event, which merges a pair. The count says how often that pair occurred then; the uses say how
+often the finished vocabulary uses the token in {where}.</p>
+<div class="asked">
+<label>Find <input type="search" id="sought" placeholder="text, or an id" autocomplete="off" disabled></label>
+<label>Kind <select id="kind" disabled></select></label>
+<span id="found" role="status">This list needs a browser with JavaScript.</span>
+</div>
+<div class="scroll" tabindex="0" role="region" aria-label="Ids">
+<table id="ids"><thead><tr></tr></thead><tbody></tbody></table></div>
+<button type="button" id="more" hidden>Show more</button>
+<script type="application/json" id="kinds-named">{kinds}</script>
+</section>
+"""
 
 
 @reported("measuring")
@@ -48,7 +68,7 @@ def report(
     force: bool = False,
     beside: str | None = None,
     others: Sequence[tuple[Path | str, str]] = (),
-    playground: bool = False,
+    playground: bool = True,
     progress: str | Meter = "none",
     **options: Unpack[ReadKeywords],
 ) -> Facts:
@@ -57,8 +77,8 @@ def report(
     A page that was written before is replaced; any other file only with `force`.
 
     `text`: measure growth on these instead of on the run's own chunks. `beside`: a MODEL
-    whose tokens are laid beside these. `others`: (RUN, training) of those drawn on the same axes. `playground`: also a
-    box to type into, which splits text in the browser.
+    that is compared with this one. `others`: (RUN, training) of those drawn on the same axes. `playground`: also a box
+    to type into, which splits text in the browser, while the page stays below 5 MB.
     """
     assert isinstance(progress, Meter)
     _, how, resources = arguments("report", options, None, resources)
@@ -69,12 +89,25 @@ def report(
     path = Path(output)
     refuse_existing(path, force or _is_page(path))
     opened = [(Run.open(folder), training) for folder, training in [(run, name), *others]]
-    box = playground_html(opened[0][0], name, beside, texts, how) if playground else ""
     facts = gather(opened[0][0], name, texts, resources, how, meter, beside)
     facts["others"] = [gather(folder, training, texts, resources, how, meter) for folder, training in opened[1:]]
+    page = render(facts)
+    if playground:
+        try:
+            box = playground_html(opened[0][0], name, beside, texts, how)
+        except LeftOut as why:
+            box = _left_out(str(why))
+        else:
+            if len(page) + len(box) > _MOST_BYTES:
+                box = _left_out(f"with it the page has more than {format_size(_MOST_BYTES)}.")
+        page = render(facts, box)
     with whole_output(path) as temporary:
-        temporary.write_text(render(facts, box), encoding="utf-8")
+        temporary.write_text(page, encoding="utf-8")
     return facts
+
+
+def _left_out(why: str) -> str:
+    return f'<p class="wide left-out">There is no playground here: {escape(why)}</p>'
 
 
 def _is_page(path: Path) -> bool:
@@ -89,24 +122,21 @@ def _is_page(path: Path) -> bool:
 def render(facts: Facts, playground: str = "") -> str:
     """The page as HTML; `playground`: its box to type into, as playground_html has made it."""
     title = " and ".join(map(label, [facts, *facts["others"]]))
-    cards, lines = drawn(panels(facts))
     data = packed(json.dumps(facts, ensure_ascii=False, separators=(",", ":")).encode())
+    cards = f"""{playground}{_VOCABULARY.format(where=escape(facts["measured_on"]), kinds=json.dumps(KINDS))}<main>
+{"".join(html for _, html in drawn(panels(facts)))}
+</main>
+{_origin(facts)}"""
     return f"""{html_head(f"{title}: a vocabulary")}
 <body>
 <header>
 <h1>{escape(title)}</h1>
-<dl class="head">{terms(facts["head"])}</dl>
-<dl class="tiles">{terms(_tiles(facts))}</dl>
+<div class="verdict">{_sentences(verdict(facts))}</div>
+<nav aria-label="Contents">{_contents(cards)}</nav>
 </header>
 <script>
 {read_asset("unpack.js")}</script>
-{playground}{_vocabulary(facts)}<main>
-{"".join(html for _, html in cards)}
-</main>
-<aside aria-label="Not in this page">
-{lines}
-</aside>
-<footer>Made by streambpe from {escape(facts["run"])}{_digest(facts)}</footer>
+{cards}
 <div id="tip" hidden></div>
 <script type="text/plain" id="facts">{data}</script>
 <script>
@@ -114,6 +144,17 @@ def render(facts: Facts, playground: str = "") -> str:
 </body>
 </html>
 """
+
+
+def _sentences(every: Iterable[str]) -> str:
+    code = (re.sub("`(.*?)`", r"<code>\1</code>", escape(sentence)) for sentence in every if sentence)
+    return "".join(f"<p>{sentence}</p>" for sentence in code)
+
+
+def _contents(cards: str) -> str:
+    """A link to each card."""
+    found = re.findall(r'<section class="card[^"]*" id="([\w-]+)"[^>]*>\s*<h2[^>]*>(.*?)</h2>', cards)
+    return "".join(f'<a href="#{name}">{title}</a>' for name, title in found)
 
 
 def html_head(title: str) -> str:
@@ -132,114 +173,52 @@ def html_head(title: str) -> str:
 </head>"""
 
 
+def _shown(text: str) -> str:
+    return escape(text).replace("␠", _BLANK)
+
+
 def terms(rows: Sequence[tuple[str, str]]) -> str:
     """What there is to say about each of some terms, for a <dl>."""
-    return "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in rows if value)
+    return "".join(f"<div><dt>{escape(name)}</dt><dd>{_shown(value)}</dd></div>" for name, value in rows if value)
 
 
-def drawn(every: Sequence[Panel]) -> tuple[list[tuple[str, str]], str]:
-    """([(name, HTML)] of the panels that are cards, HTML of those without data, a line each)."""
-    cards, lines = [], []
-    for panel in every:
-        if panel.chart:
-            cards.append((panel.name, _card(panel)))
-        else:
-            lines.append(f"<p><b>{escape(panel.title)}</b>: {escape(panel.says)}</p>")
-    return cards, "\n".join(lines)
+def drawn(every: Sequence[Panel]) -> list[tuple[str, str]]:
+    """[(name, HTML)] of the panels."""
+    return [(panel.name, _card(panel)) for panel in every]
 
 
-def _vocabulary(facts: Facts) -> str:
-    """All ids, to be searched and sorted; the first few stand there without a script too."""
-    vocabulary = facts["vocabulary"]
-    size = len(vocabulary["shown"])
-    if not size:
-        return ""
-    many = min(size, _FIRST_TOKENS)
-    columns: dict[str, tuple[str, Sequence[Any]]] = {
-        "id": ("id", range(vocabulary["first_id"], vocabulary["first_id"] + many)),
-        "token": ("token", vocabulary["shown"]),
-        "kind": ("kind", [KINDS[letter] for letter in vocabulary["kind"][:many]]),
-        "length": ("bytes", vocabulary["length"]),
-        "n": ("learned at", vocabulary["n"]),
-    }
-    if vocabulary["uses"] is not None:
-        columns["uses"] = ("uses", vocabulary["uses"])
-    head = "".join(
-        f'<th scope="col" data-key="{key}"{_sorted(key)}><button type="button">{name}</button></th>'
-        for key, (name, _) in columns.items()
-    )
-    body = _body(zip(*(values[:many] for _, values in columns.values()), strict=True))
-    options = "".join(
-        f'<option value="{letter}">{escape(name)} ({n:,})</option>' for letter, name, n in kinds_counted(vocabulary)
-    )
-    return f"""<section class="card wide" id="vocabulary" aria-labelledby="vocabulary-title">
-<h2 id="vocabulary-title">Vocabulary</h2>
-<div class="asked">
-<label>Find <input type="search" id="sought" placeholder="text, or an id" autocomplete="off" disabled></label>
-<label>Kind <select id="kind" disabled><option value="">all ({size:,})</option>{options}</select></label>
-<span id="found" role="status">The first {many} of {size:,} ids.</span>
-</div>
-<div class="scroll" tabindex="0" role="region" aria-label="Ids"><table id="ids">
-<thead><tr>{head}</tr></thead>
-<tbody>{body}</tbody>
-</table></div>
-<button type="button" id="more" hidden>Show more</button>
-<script type="application/json" id="kinds-named">{json.dumps(KINDS)}</script>
-</section>
-"""
-
-
-def _sorted(key: str) -> str:
-    return ' aria-sort="ascending"' if key == "id" else ""
-
-
-def _digest(facts: Facts) -> str:
-    return f"; events sha256 <code>{escape(facts['sha256'])}</code>" if facts["sha256"] else ""
-
-
-def _tiles(facts: Facts) -> list[tuple[str, str]]:
-    corpus = facts["corpus"]
-    tiles = [
-        ("state", "finished" if facts["state"] == "done" else "still learning"),
-        ("events", f"{facts['events']:,}"),
-    ]
+def _origin(facts: Facts) -> str:
+    """What was learned from what, and how."""
+    other, corpus, rows = facts["beside"], facts["corpus"], list(facts["head"])
     if corpus:
-        tiles += [
-            ("text", format_size(corpus["bytes"])),
-            ("documents", f"{corpus['documents']:,}"),
-            ("distinct chunks", f"{corpus['distinct']:,}"),
-        ]
-    if facts["growth"]:
-        last = facts["growth"][-1]
-        tiles.insert(1, ("ids", f"{last['vocab_size']:,}"))
-        shares: list[tuple[str, float | None, str]] = [
-            ("bytes per token", last["bytes_per_token"], ".3f"),
-            ("Rényi efficiency, all ids", last["renyi_vocab"], ".4f"),
-            ("ids used", last["vocab_used_share"], ".1%"),
-        ]
-        tiles += [(name, format(share, form)) for name, share, form in shares if share is not None]
-    return tiles
+        rows.append(("text", f"{format_size(corpus['bytes'])} in {counted(corpus['documents'], 'document')}, with "
+                     f"{counted(corpus['distinct'], 'distinct chunk')}"))  # fmt: skip
+    if other is not None:
+        both = other["same"] + other["other_ids"]
+        rows.append((other["model"], f"{both:,} tokens are in both, {other['same']:,} of them with the same id; "
+                     f"{other['only_here']:,} are only here, {other['only_there']:,} only there"))  # fmt: skip
+    if facts["sha256"]:
+        rows.append(("events", f"{facts['events']:,}, sha256 {facts['sha256']}"))
+    return f"""<section class="card wide" id="origin">
+<h2>What was it learned from?</h2>
+<dl class="head">{terms(rows)}</dl>
+</section>"""
 
 
 def _card(panel: Panel) -> str:
     """A panel as HTML."""
     parts = [f'<section class="card" id="{panel.name}">', f"<h2>{escape(panel.title)}</h2>"]
-    if panel.verdict:
-        parts.append(f'<p class="verdict">{escape(panel.verdict)}</p>')
-    parts.append(f"<p>{escape(panel.says)}</p>")
-    if len(panel.legend) > 1:
+    parts.append(f'<p class="answer">{escape(panel.answer)}</p><p>{escape(panel.says)}</p>')
+    if panel.legend:
         keys = "".join(f'<li class="s{i}">{escape(name)}</li>' for i, name in enumerate(panel.legend))
         parts.append(f'<ul class="legend">{keys}</ul>')
-    parts.append(panel.chart)
-    if panel.rows:
-        # heads stand as their numbers do
-        over = ["" if isinstance(cell, str) else ' class="n"' for cell in panel.rows[0]]
-        head = "".join(f'<th scope="col"{n}>{escape(str(h))}</th>' for n, h in zip(over, panel.heads, strict=True))
-        parts.append(
-            f'<details><summary>Numbers</summary><div class="scroll" tabindex="0" role="region" '
-            f'aria-label="{escape(panel.title)}"><table><thead><tr>{head}</tr></thead>'
-            f"<tbody>{_body(panel.rows)}</tbody></table></div></details>"
-        )
+    head = "<th></th>" * bool(panel.legend)
+    head += "".join(f'<th scope="col" class="n">{escape(name)}</th>' for name in (panel.x, panel.y))
+    parts.append(
+        f'{panel.chart}<details><summary>Numbers</summary><div class="scroll" tabindex="0" role="region" '
+        f'aria-label="{escape(panel.title)}"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{_body(panel.rows)}</tbody></table></div></details>"
+    )
     return "".join(parts) + "</section>"
 
 
@@ -249,7 +228,7 @@ def _body(rows: Iterable[Sequence[Any]]) -> str:
 
 def _td(cell: Any) -> str:
     if isinstance(cell, str):
-        return f"<td><code>{escape(cell)}</code></td>"
+        return f"<td><code>{_shown(cell)}</code></td>"
     if cell is None:
         return '<td class="n">–</td>'
     return f'<td class="n">{cell:,}</td>' if isinstance(cell, int) else f'<td class="n">{cell:,.4g}</td>'

@@ -7,22 +7,24 @@ import json
 import os
 from collections.abc import Mapping, Sequence, Set
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, TypedDict
 
 import duckdb
 
 from streambpe.count_config import SourceOptions
+from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import RunError, typed
-from streambpe.inspect.curves import GrowthFacts, growth, measuring_on
-from streambpe.inspect.difference import BesideFacts, beside
+from streambpe.inspect.curves import ON_CHUNKS, GrowthFacts, growth, measuring_on
 from streambpe.inspect.page_vocabulary import VocabularyFacts, vocabulary_of
 from streambpe.model.corpus_facts import CorpusFacts
-from streambpe.model.eventlog import Op, read_event_log
+from streambpe.model.eventlog import EventLog, Op, read_event_log
 from streambpe.progress import Meter
 from streambpe.resources import Resources, release_memory
 from streambpe.store.chunks import open_counts
 from streambpe.store.database import list_trainings, use_training
 from streambpe.store.identity import refuse_other_log
+from streambpe.store.models import encoding_pattern, read_model
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.training_files import log_path
@@ -30,6 +32,17 @@ from streambpe.store.trainings import read_facts
 from streambpe.text.shown import harmless
 
 LISTED = 20  # how many sources are listed
+
+
+class BesideFacts(TypedDict):
+    """What the page says about another vocabulary beside its own."""
+
+    model: str
+    same: int  # tokens with the same id in both
+    other_ids: int
+    only_here: int
+    only_there: int
+    growth: list[GrowthFacts]  # on the same text; nothing if that is the chunks of a RUN, which it splits otherwise
 
 
 class Facts(TypedDict):
@@ -40,17 +53,20 @@ class Facts(TypedDict):
     state: str
     sha256: str | None
     events: int
-    config: dict[str, Any]  # as the log's header: options of whichever version learned it
     corpus: CorpusFacts | None
     merges: list[tuple[int, int]]  # (number of the event, count)
     supermerges: list[tuple[int, int]]
-    passes: list[tuple[float, int]]  # (seconds, events) up to the end of each
-    head: list[tuple[str, str]]  # what stands at the top of the page
+    head: list[tuple[str, str]]  # what was learned, from what, when
     vocabulary: VocabularyFacts
     measured_on: str
     growth: list[GrowthFacts]
     beside: BesideFacts | None
     others: list[Facts]  # of other runs, which are drawn on the same axes
+
+
+def label(facts: Facts) -> str:
+    """What a run is called on the page."""
+    return facts["run"] if facts["training"] == "main" else f"{facts['run']}:{facts['training']}"
 
 
 def gather(
@@ -62,7 +78,7 @@ def gather(
     meter: Meter,
     other: str | None = None,
 ) -> Facts:
-    """Everything the page says; `other`: a MODEL that this one is laid beside. `meter` is told how far it is."""
+    """Everything the page says; `other`: a MODEL that this one is compared with. `meter` is told how far it is."""
     with contextlib.closing(open_counts(run, resources)) as con:
         trainings = list_trainings(con)
         known = {}
@@ -75,18 +91,15 @@ def gather(
                 f"{typed(run.path)}` learns one; another is named with --name ({', '.join(trainings)})."
             )
         events = run_sql(con, "list_event_counts")
-        config = json.loads(known["config"])["config"]
         facts: Facts = {
             "run": harmless(run.path.absolute().name),
             "training": name,
             "state": known.get("state", "unfinished"),
             "sha256": known.get("sha256"),
             "events": len(events),
-            "config": config,
             "corpus": json.loads(dict(run_sql(con, "get_run")).get("corpus", "null")),
             "merges": [(i, n) for i, (op, n) in enumerate(events, 1) if op == Op.MERGE],
             "supermerges": [(i, n) for i, (op, n) in enumerate(events, 1) if op == Op.SUPERMERGE],
-            "passes": run_sql(con, "list_passes"),
             "head": _head(con, run, name, known),
             "vocabulary": vocabulary_of([]),
             "measured_on": "",
@@ -95,22 +108,46 @@ def gather(
             "others": [],
         }
         rows = run_sql(con, "list_vocabulary")
-    if other is not None:
-        if facts["state"] != "done":
+    release_memory()
+    if facts["state"] != "done":
+        if other is not None:
             raise RunError(
                 f"--beside {other}: training {name} of {run.path} still learns. Leave it out until it is done."
             )
-        facts["beside"] = beside(f"{run.path}:{name}", other)
-    release_memory()
-    if facts["state"] != "done":
         facts["vocabulary"] = vocabulary_of(rows)
         return facts
     refuse_other_log(log_path(run, name))
     log = read_event_log(log_path(run, name))
+    rival = read_model(other) if other is not None else None
     uses_of, facts["measured_on"] = measuring_on(run, log, texts, how, resources, None)
-    facts["growth"], uses = growth(log, uses_of, meter)
+    facts["growth"], uses = growth(log, uses_of, meter, Tokenizer(rival).n_vocab if rival else 0)
     facts["vocabulary"] = vocabulary_of(rows, log, uses)
+    if rival and other is not None:
+        facts["beside"] = compared = _beside(log, rival, harmless(Path(other).name))
+        if facts["measured_on"] != ON_CHUNKS or _splitting(log) == _splitting(rival):
+            compared["growth"], _ = growth(rival, uses_of, meter, Tokenizer(log).n_vocab)
     return facts
+
+
+def _beside(log: EventLog, rival: EventLog, name: str) -> BesideFacts:
+    """What two models have in common."""
+    mine, theirs = (Tokenizer(one).get_vocab() for one in (log, rival))
+    same, both = len(mine.items() & theirs.items()), len(mine.keys() & theirs.keys())
+    return {
+        "model": name,
+        "same": same,
+        "other_ids": both - same,
+        "only_here": len(mine) - both,
+        "only_there": len(theirs) - both,
+        "growth": [],
+    }
+
+
+def _splitting(log: EventLog) -> tuple[Any, ...]:
+    """What decides into which chunks a model splits a text."""
+    config = log.header.config
+    joins = any(event.op is Op.SUPERMERGE for event in log.events)
+    return encoding_pattern(config), config.get("normalize"), config.get("unencodable"), joins
 
 
 def _within(paths: Set[str]) -> Set[str]:

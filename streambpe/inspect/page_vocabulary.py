@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import TypedDict
 
@@ -13,7 +12,7 @@ from streambpe.model.eventlog import EventLog
 from streambpe.model.replay import Model
 from streambpe.text.shown import holds_part_of_a_character, shown
 
-# One letter each, in the order in which the page's bar shows them.
+# One letter each, in the order in which the page lists them.
 KINDS = {
     "W": "begins a word",
     "i": "letters without a space",
@@ -33,7 +32,8 @@ _LETTERS = regex.compile(r"[\p{L}\p{M}'’]+")
 _NUMBERS = regex.compile(r"\s?[\p{N}\p{M}]+")
 _MARKS = regex.compile(r"\s?[^\s\p{L}\p{N}]+\s*")
 
-Row = tuple[int, bytes, str, bool, int | None]  # log id, what it stands for, kind in the tables, superword, count
+# log id, what it stands for, kind in the tables, superword, number and count of the event that made it
+Row = tuple[int, bytes, str, bool, int | None, int | None]
 
 
 class VocabularyFacts(TypedDict):
@@ -43,7 +43,8 @@ class VocabularyFacts(TypedDict):
     shown: list[str]  # "" for reserved ids
     kind: str  # a letter of KINDS each
     length: list[int]  # in bytes
-    n: list[int | None]  # the count it was learned at
+    event: list[int | None]  # the number of the event that made it
+    n: list[int | None]  # the count of that event
     uses: list[int] | None  # in what the page measures on
 
 
@@ -69,22 +70,25 @@ def kind_of(content: bytes, kind: str, joined: bool) -> str:
 
 def vocabulary_of(rows: Sequence[Row], log: EventLog | None = None, uses: Int64 | None = None) -> VocabularyFacts:
     """All ids, by model id, with their uses; without a log, while a training goes on, the living tokens by log id."""
-    by_log_id = {number: (content, kind_of(content, kind, joined), n) for number, content, kind, joined, n in rows}
+    by_log_id = {
+        number: (content, kind_of(content, kind, joined), event, n) for number, content, kind, joined, event, n in rows
+    }
     first, ids = next(iter(by_log_id), 0), list(by_log_id.values())
     if log is not None:
         model = Model(log)
-        specials = {number: (text.encode(), "x", None) for text, number in model.special_ids.items()}
+        specials = {number: (text.encode(), "x", None, None) for text, number in model.special_ids.items()}
         first = model.alphabet.first_id
         ids = [
-            by_log_id[model.log_id[number]] if number in model.log_id else specials.get(number, (b"", "r", None))
+            by_log_id[model.log_id[number]] if number in model.log_id else specials.get(number, (b"", "r", None, None))
             for number in range(first, first + model.n_vocab)
         ]
     return {
         "first_id": first,
-        "shown": [_shown(content) for content, _, _ in ids],
-        "kind": "".join(letter for _, letter, _ in ids),
-        "length": [len(content) for content, _, _ in ids],
-        "n": [n for _, _, n in ids],
+        "shown": [_shown(content) for content, *_ in ids],
+        "kind": "".join(letter for _, letter, *_ in ids),
+        "length": [len(content) for content, *_ in ids],
+        "event": [event for _, _, event, _ in ids],
+        "n": [n for *_, n in ids],
         "uses": None if uses is None else uses[first:].tolist(),
     }
 
@@ -92,9 +96,3 @@ def vocabulary_of(rows: Sequence[Row], log: EventLog | None = None, uses: Int64 
 def _shown(content: bytes) -> str:
     more = len(content) - _MOST_SHOWN
     return shown(content) if more <= 0 else f"{shown(content[:_MOST_SHOWN])}... ({more:,} more bytes)"
-
-
-def kinds_counted(vocabulary: VocabularyFacts) -> list[tuple[str, str, int]]:
-    """[(letter, name, ids)] of the kinds there are."""
-    counts = Counter(vocabulary["kind"])
-    return [(letter, name, counts[letter]) for letter, name in KINDS.items() if counts[letter]]

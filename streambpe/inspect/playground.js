@@ -58,9 +58,8 @@
   // The events that led to a token.
   function explain(node) {
     const history = node.special === undefined ? model.history(node) : [];
-    const title = element("p", history.length
-      ? `${nodeShown(node)} is id ${idShown(node)}: ${history.length.toLocaleString("en")} events led to it.`
-      : `${nodeShown(node)} is id ${idShown(node)}: no event led to it.`);
+    const n = history.length, events = n > 1 ? `${n.toLocaleString("en")} events` : n ? "1 event" : "no event";
+    const title = spaced(element("p", ""), `${nodeShown(node)} is id ${idShown(node)}, made by ${events}.`);
     const rows = history.map(index => {
       const event = model.events[index], row = document.createElement("tr");
       const [from, to] = event.op === "delete"
@@ -69,7 +68,7 @@
       row.append(element("td", (index + 1).toLocaleString("en"), "n"), element("td", event.op));
       for (const text of [from, to]) {
         const cell = document.createElement("td");
-        cell.append(element("code", text));
+        cell.append(spaced(element("code", ""), text));
         row.append(cell);
       }
       row.append(element("td", event.n.toLocaleString("en"), "n"));

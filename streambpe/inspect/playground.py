@@ -12,13 +12,14 @@ import json
 import re
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from streambpe.count_config import SourceOptions
-from streambpe.errors import RunError, UsageError, typed
+from streambpe.errors import StreambpeError
 from streambpe.inspect.embedded import packed, read_asset
 from streambpe.model.eventlog import EventLog, log_lines, read_event_log
 from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS, symbol_table
@@ -42,8 +43,12 @@ from streambpe.text.whitespace import SPACES
 _NFC_PROBE = [["\U000105d2\u0307", "\U000105c9"], ["\U00016d67\U00016d67", "\U00016d68"], ["e\u0301", "\xe9"]]
 
 
+class LeftOut(StreambpeError):
+    """Why there is no playground."""
+
+
 def splitting(log: EventLog) -> dict[str, Any]:
-    """How a browser splits text as the model does; UsageError if it cannot."""
+    """How a browser splits text as the model does; LeftOut if it cannot."""
     config = log.header.config
     pattern = encoding_pattern(config)
     how: dict[str, Any] = {
@@ -64,9 +69,8 @@ def splitting(log: EventLog) -> dict[str, Any]:
     try:
         return {"kind": "expression", **_expressions(pattern), **how}
     except Unsayable as why:
-        raise UsageError(
-            f"--playground: a browser cannot split as this model does, because its pattern {pattern.expression!r:.120} "
-            f"has {why}. Leave --playground out; nothing was written."
+        raise LeftOut(
+            f"a browser cannot split as this model does, because its pattern {pattern.expression!r:.120} has {why}."
         ) from None
 
 
@@ -114,14 +118,14 @@ _SAMPLE = "In the beginning 1,234 words were counted;\n\tnaïve tokens — 中�
 _LONG = re.compile(r"\\U([0-9a-fA-F]{8})")
 _MOST_TYPED = 20_000  # characters
 _MOST_SHOWN = 600  # characters of a text that is given
-_BOX = """<section class="card wide" id="playground" aria-labelledby="playground-title">
-<h2 id="playground-title">Playground</h2>
-<p>Type, and this page tokenises the text from the model's event log, which is inside it whole. Choose a token to see
-the events that made it; the arrow keys go from token to token.</p>
+_BOX = """<section class="card wide" id="playground">
+<h2>How does it cut a text?</h2>
+<p>Type, and this page shows the tokens of your text. Choose a token to see the events that made it; the arrow keys move
+from token to token.</p>
 <label for="typed">Text</label>
 <textarea id="typed" rows="4" maxlength="{most}" spellcheck="false" disabled>{sample}</textarea>
-<p id="told" role="status">The event log is being read. This needs a browser with JavaScript.</p>
-<div id="pieces" role="listbox" aria-label="Tokens"></div>
+<p id="told" role="status">The model is being read. This needs a browser with JavaScript.</p>
+<div class="pieces" id="pieces" role="listbox" aria-label="Tokens"></div>
 {second}<div id="steps" role="region" aria-live="polite" aria-label="Events of the chosen token"></div>
 <script type="application/json" id="hidden">{hidden}</script>
 <script type="text/plain" id="splitting">{splitting}</script>
@@ -130,8 +134,6 @@ the events that made it; the arrow keys go from token to token.</p>
 {reader}{playground}</script>
 </section>
 """
-
-
 _SECOND = """<div id="second"><p id="told-second" role="status" data-model="{model}"></p>
 <div class="pieces" id="pieces-second" aria-label="Tokens of {model}" role="group"></div></div>
 <script type="text/plain" id="splitting-second">{splitting}</script>
@@ -143,21 +145,18 @@ def playground_html(run: Run, name: str, beside: str | None, texts: Sequence[str
     """The box to type into, with all that it needs; `beside`: a MODEL that splits the same text below. The beginning of
     `texts` stands in it at first.
 
-    RunError before a training is done.
+    LeftOut before a training is done, and of a model that a browser cannot follow exactly.
     """
     path = log_path(run, name)
     if not path.is_file():
-        raise RunError(
-            f"--playground: training {name} of {run.path} has no event log yet, so there is nothing to tokenise with. "
-            f"Leave it out, or finish the training: `streambpe resume {typed(run.path)}`. Nothing was written."
-        )
+        raise LeftOut("the training is not done, so there is nothing to cut a text with.")
     refuse_other_log(path)
     mine = splitting(read_event_log(path))
     second = ""
     if beside is not None:
         other = read_model(beside)
         second = _SECOND.format(
-            model=escape(harmless(beside)),
+            model=escape(harmless(Path(beside).name)),
             splitting=packed(json.dumps(splitting(other), separators=(",", ":")).encode()),
             log=packed(b"".join(log_lines(other)[0])),
         )

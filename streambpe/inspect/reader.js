@@ -7,7 +7,7 @@
 //     model.decode([259, 1042, 88])          -> bytes (Uint8Array)
 //     model.nodes("in the end")              -> the tokens with the events that made each
 //
-// `splitting` says how text is cut into chunks. `streambpe report --playground` writes it (streambpe/inspect/playground.py):
+// `splitting` says how text is cut into chunks. `streambpe report` writes it (streambpe/inspect/playground.py):
 // with every class of characters spelled out, because a browser's own Unicode tables may be of another version.
 // Slow and plain, as streambpe/model/replay.py is: meant to be read, and for texts that a person types.
 "use strict";

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streambpe.core.documents import UInt64
+from streambpe.arrays import UInt64, hash_rows
 from streambpe.count_config import CountConfig
 from streambpe.disk import disk_full_explained
 from streambpe.later import polars as pl
@@ -27,7 +27,7 @@ from streambpe.resources import Resources
 from streambpe.sources.decode import block_text
 from streambpe.sources.read import Reader
 from streambpe.sources.remote.address import has_place
-from streambpe.sources.samples import document_hashes, is_chosen, sampled, text_hash
+from streambpe.sources.samples import documents_of, is_chosen, sampled, text_hash
 from streambpe.sources.source import Source
 from streambpe.store.chunks import half_of_spare
 from streambpe.store.database import append, open_store
@@ -110,7 +110,7 @@ def find_repeats(
         reader = Reader(pattern, sizes.block, sizes.most, on_read=meter.advance, whole_lines=True)
         for block in reader.blocks(source):
             made = sampled(block, block_text(block, config.bad_utf8, config.bad_lines), config.one_in, config.bad_utf8)
-            yield document_hashes(made.text)[0]
+            yield hash_rows(documents_of(made.text))
 
     def of_file(source: Source) -> Iterator[npt.NDArray[np.uint64]]:
         hashed = np.array([text_hash(source, config.bad_utf8)], np.uint64)

@@ -10,7 +10,7 @@ import io
 import operator
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -165,11 +165,6 @@ def _repair(data: bytes, block: Block, how: Policy) -> tuple[bytes, int, int]:
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def _is_cut(record: list[str]) -> bool:
-    """Whether one of its fields holds a byte that is not UTF-8."""
-    return any(not field.isascii() and _SURROGATE.search(field) for field in record)
-
-
 def _text_of_values(values: Iterable[str | None], block: Block, how: Policy, digest: str, before: int = 0) -> BlockText:
     """One document per value; null is skipped and counted, lone surrogates fall under the policy. `before`: how many
     values of the block there were before these."""
@@ -251,13 +246,17 @@ def _text_of_csv(data: bytes, block: Block, how: Policy, digest: str) -> BlockTe
     index = block.header.index(block.source.column)
     values: list[str | None] = []
     bad = 0
-    reader = _records(data, block)
+    # bytes that are not UTF-8 become lone surrogates
+    reader = csv_reader(io.StringIO(data.decode("utf-8", "surrogateescape"), newline=""))
+    if block.start_at == 0:
+        next(reader, None)  # the header
     strict = how.skips and how.bad_utf8 == "error"
     try:
         for row in reader:
             if not row:
                 continue
-            if len(row) > index and not (strict and _is_cut(row)):
+            is_bad = strict and any(not field.isascii() and _SURROGATE.search(field) for field in row)
+            if len(row) > index and not is_bad:
                 values.append(row[index])
             elif how.skips:
                 bad += 1
@@ -271,11 +270,3 @@ def _text_of_csv(data: bytes, block: Block, how: Policy, digest: str) -> BlockTe
     made = _text_of_values(values, block, how, digest)
     made.bad_lines += bad
     return made
-
-
-def _records(data: bytes, block: Block) -> Any:
-    """A reader of the records of a block of csv, behind the header. Bytes that are not UTF-8 become lone surrogates."""
-    reader = csv_reader(io.StringIO(data.decode("utf-8", "surrogateescape"), newline=""))
-    if block.start_at == 0:
-        next(reader, None)  # the header
-    return reader

@@ -88,7 +88,9 @@ class Reader(msgspec.Struct):
             at = 0
             header: tuple[str, ...] = ()
             if not done and not source.any_bytes:
-                stream = self._refuse_what_is_no_text(stream, source)
+                head = read_exactly(stream, SAMPLE_BYTES, source, 0)  # as much for every block size
+                refuse_if_not_text(head, name_of(source), self.take_anyway)
+                stream = Prefixed(head, stream)
             if source.kind == "csv":
                 header, first_record = read_header(stream, name_of(source), source.column)
                 stream = Prefixed(first_record, stream)
@@ -110,12 +112,6 @@ class Reader(msgspec.Struct):
             if not source.is_stdin:
                 with contextlib.suppress(OSError):
                     stream.close()
-
-    def _refuse_what_is_no_text(self, stream: Stream, source: Source) -> Stream:
-        """An error if the first bytes are not text, the same for every block size; else the stream from its front."""
-        head = read_exactly(stream, SAMPLE_BYTES, source, 0)
-        refuse_if_not_text(head, name_of(source), self.take_anyway)
-        return Prefixed(head, stream)
 
     def _skip(self, stream: Stream, source: Source, at: int, to: int, covered: Sequence[tuple[int, int]]) -> None:
         """Go forward to `to`; a stream has to be read up to there, and `verify` is told what was passed."""

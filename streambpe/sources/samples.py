@@ -21,28 +21,24 @@ from functools import lru_cache
 
 import mmh3
 import numpy as np
-import numpy.typing as npt
 from msgspec import structs
 
-from streambpe.core.documents import UInt64, chunk_hashes
+from streambpe.arrays import Bool, UInt64, hash_rows
 from streambpe.errors import UsageError
 from streambpe.sources.source import BadUtf8, Block, BlockText, Source
 from streambpe.sources.streams import BOM, open_bytes, read_exactly
 
-_MARK = 0xFF  # behind every document of a counting buffer
+_MARK = b"\xff"  # behind every document of a counting buffer
 _READ_BYTES = 1 << 20
 _one_reads = threading.Lock()
 
 
-def document_hashes(text: bytes) -> tuple[UInt64, npt.NDArray[np.int64]]:
-    """Of the documents of a counting buffer: rows (lower 64 bits, upper 64 bits), and where each ends."""
-    data = np.frombuffer(text, np.uint8)
-    ends = np.flatnonzero(data == _MARK)
-    offsets = np.concatenate([[0], ends - np.arange(len(ends))]).astype(np.int64)
-    return chunk_hashes(offsets, data[data != _MARK]), ends
+def documents_of(text: bytes) -> list[bytes]:
+    """The documents of a counting buffer."""
+    return text.split(_MARK)[:-1]
 
 
-def is_chosen(hashes: UInt64, of: int) -> npt.NDArray[np.bool_]:
+def is_chosen(hashes: UInt64, of: int) -> Bool:
     """Which of these lower 64 bits are in the share 1/of."""
     return hashes <= np.uint64((2**64 - 1) // of)
 
@@ -54,8 +50,8 @@ def sampled(block: Block, made: BlockText, of: int, bad_utf8: BadUtf8) -> BlockT
     if _is_a_piece(block):
         chosen = bool(is_chosen(np.array([_hash_of_file(block, bad_utf8)[0]], np.uint64), of)[0])
         return made if chosen else structs.replace(made, text=b"", documents=0, chosen=())
-    hashes, ends = document_hashes(made.text)
-    return _only(made, ends, np.flatnonzero(is_chosen(hashes[:, 0], of)))
+    documents = documents_of(made.text)
+    return _only(made, documents, is_chosen(hash_rows(documents)[:, 0], of))
 
 
 def bucketed(block: Block, made: BlockText, of: int, bad_utf8: BadUtf8) -> Iterator[tuple[int, BlockText]]:
@@ -65,10 +61,10 @@ def bucketed(block: Block, made: BlockText, of: int, bad_utf8: BadUtf8) -> Itera
         if made.text:
             yield _hash_of_file(block, bad_utf8)[1] >> int(shift), made
         return
-    hashes, ends = document_hashes(made.text)
-    numbers = hashes[:, 1] >> shift if of > 1 else np.zeros(len(ends), np.uint64)
+    documents = documents_of(made.text)
+    numbers = hash_rows(documents)[:, 1] >> shift if of > 1 else np.zeros(len(documents), np.uint64)
     for number in np.unique(numbers).tolist():
-        yield number, _only(made, ends, np.flatnonzero(numbers == number))
+        yield number, _only(made, documents, numbers == number)
 
 
 def _is_a_piece(block: Block) -> bool:
@@ -76,13 +72,12 @@ def _is_a_piece(block: Block) -> bool:
     return block.source.kind == "txt" and not (block.start_at == 0 and block.ends_source)
 
 
-def _only(made: BlockText, ends: npt.NDArray[np.int64], which: npt.NDArray[np.int64]) -> BlockText:
-    """Some of the documents of a block; `ends`: where each of all ends."""
-    begins = np.concatenate([[0], ends + 1])
-    places = zip(begins[which].tolist(), ends[which].tolist(), strict=True)
-    text = b"".join(made.text[begin : end + 1] for begin, end in places)
+def _only(made: BlockText, documents: Sequence[bytes], wanted: Bool) -> BlockText:
+    """Those of the documents of a block that are wanted."""
+    which = np.flatnonzero(wanted).tolist()
+    text = b"".join(documents[number] + _MARK for number in which)
     before = made.chosen
-    chosen = which.tolist() if before is None else [before[number] for number in which.tolist()]
+    chosen = which if before is None else [before[number] for number in which]
     return structs.replace(made, text=text, documents=len(chosen), chosen=chosen)
 
 

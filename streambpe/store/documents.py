@@ -5,37 +5,50 @@ chunks' hashes, 16 bytes each, the lowest byte first. With the mmh3 package:
 
     sum(mmh3.hash128(b"".join(map(mmh3.mmh3_x64_128_digest, chunks)), 1) for chunks in documents) % 2**128
 
-The core adds up the stored sequences, part after part: a document may go on from one part to the next.
+The stored sequences are gone through part after part: a document may go on from one part to the next.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streambpe.arrays import Int32
-from streambpe.core.documents import DocumentSum, UInt64, chunk_hashes
-from streambpe.core.strings import as_buffers
+import mmh3
+import numpy as np
+
+from streambpe.arrays import hash_rows
 from streambpe.later import polars as pl
 from streambpe.store.run import Run
-from streambpe.store.sequences import OfChunks, SequencePart, read_stretch
+from streambpe.store.sequences import SequencePart, reader_of_stretches
 from streambpe.threads import in_order
 
 NAME = "mmh3"
+_HASH_BYTES = 16
+_AT_ONCE = 1 << 18  # chunks whose hashes are laid out together
 
 
 def documents_digest(run: Run, parts: Sequence[SequencePart], threads: int = 1) -> str:
     """`mmh3:` and the sum in hex. Memory: two parts for each thread, about 20 bytes per chunk in them."""
-    total = DocumentSum()
-    hashes = OfChunks(run.sequences, lambda chunks: chunk_hashes(*as_buffers(chunks.cast(pl.Binary))))
+    # the last row is looked up where a document ends, and passed over
+    hashed = reader_of_stretches(run.sequences, lambda chunks: hash_rows([*chunks.cast(pl.Binary), b""]))
+    total, document = 0, mmh3.mmh3_x64_128(seed=1)
+    nothing = document.digest()
 
-    def hashed(part: SequencePart) -> tuple[Int32, UInt64]:
-        """A stretch's chunks as numbers, and the hash of each chunk of its part."""
-        of_chunks, ids = read_stretch(run.sequences, part, hashes)
-        return ids, of_chunks
+    def end() -> None:
+        nonlocal total, document
+        total += int.from_bytes(document.digest(), "little")
+        document = mmh3.mmh3_x64_128(seed=1)
 
-    for part, (ids, of_chunks) in zip(parts, in_order(hashed, parts, threads), strict=True):
-        if not part.follows:
-            total.end_document()
-        total.add(ids, of_chunks)
-    total.end_document()
-    return f"{NAME}:{total.value % (1 << 128):032x}"
+    for part, (of_chunks, ids) in zip(parts, in_order(hashed, parts, threads), strict=True):
+        if not part.follows and document.digest() != nothing:
+            end()
+        for start in range(0, len(ids), _AT_ONCE):
+            some = ids[start : start + _AT_ONCE]
+            laid_out, begin = of_chunks[some].tobytes(), 0
+            for stop in np.flatnonzero(some < 0).tolist():
+                document.update(laid_out[_HASH_BYTES * begin : _HASH_BYTES * stop])
+                end()
+                begin = stop + 1
+            document.update(laid_out[_HASH_BYTES * begin :])
+    if document.digest() != nothing:
+        end()
+    return f"{NAME}:{total % (1 << 128):032x}"

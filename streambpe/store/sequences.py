@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import duckdb
 import msgspec
@@ -44,7 +44,7 @@ from streambpe.text.chunker import END_OF_DOCUMENT, Ids, Lengths
 _Made = TypeVar("_Made")
 _PLACES = "streambpe-places"  # in a file's metadata: how many rows each of its stretches has
 _PLACES_AT_ONCE, _CHUNKS_AT_ONCE = 1 << 20, 1 << 16  # read at once where all of a file is read
-_KEPT = 8  # parts of which OfChunks keeps what was made
+_KEPT = 8  # parts of which reader_of_stretches keeps what was made
 
 
 def unreadable() -> tuple[type[Exception], ...]:
@@ -112,9 +112,9 @@ def copy_documents(source: Run, target: Run, old: Sequence[Span], new: Sequence[
     write_noted(
         read_chunks(source.sequences, part).to_frame("chunk"), target.sequences / f"{name}.chunks.parquet", made_of
     )
-    stretches = [SequencePart(part, rows, follows=False, begin=begin) for _, begin, rows in (places[i] for i in order)]
-    ids = (read_ids(source.sequences, stretch) for stretch in stretches)
-    _write_ids(ids, [stretch.places for stretch in stretches], target.sequences / f"{name}.parquet", made_of)
+    stretches = [places[i] for i in order]
+    ids = (read_ids(source.sequences, part, *stretch) for stretch in stretches)
+    _write_ids(ids, [rows for _, rows in stretches], target.sequences / f"{name}.parquet", made_of)
 
 
 def documents_without(run: Run, spans: Spans, path: str, number: int) -> Spans:
@@ -139,7 +139,7 @@ def _write_some(run: Run, name: str, spans: Sequence[Span], without: str, new_na
     places = [place for span, place in zip(spans, _places_of(run, spans), strict=True) if span.path != without]
     kept = [replace(span, part=new_name) for span in spans if span.path != without]
     chunks = read_chunks(run.sequences, name)
-    ids = [read_ids(run.sequences, SequencePart(name, rows, follows=False, begin=begin)) for _, begin, rows in places]
+    ids = [read_ids(run.sequences, name, *place) for place in places]
     n = sum((np.bincount(some[some >= 0], minlength=len(chunks)) for some in ids), np.zeros(len(chunks), np.int64))
     there = np.flatnonzero(n)
     in_order = there[chunks.gather(there).arg_sort().to_numpy()]  # Polars compares bytes
@@ -157,13 +157,8 @@ class SequencePart(msgspec.Struct, frozen=True):
     places: int  # chunks and ends of documents
     follows: bool  # it goes on, in the same source, where the stretch before it stops
     made_of: str = ""  # see sequence_made_of
-    file: str = ""  # the part that holds it; "" if it is called as the stretch is
+    file: str = ""  # the part that holds it
     begin: int = 0  # the row of that file where it begins
-
-    @property
-    def stored_in(self) -> str:
-        """The name of the part that holds it."""
-        return self.file or self.name
 
 
 @contextlib.contextmanager
@@ -185,49 +180,42 @@ def read_chunks(folder: Path, name: str) -> pl.Series:
         return pl.read_parquet(folder / f"{name}.chunks.parquet", glob=False)["chunk"]
 
 
-def read_ids(folder: Path, part: SequencePart) -> Ids:
-    """A stretch's documents as ids."""
-    path = folder / f"{part.stored_in}.parquet"
-    with _damage_told(folder, part.stored_in):
+def read_ids(folder: Path, name: str, begin: int, places: int) -> Ids:
+    """Some rows of a part's documents, as ids."""
+    path = folder / f"{name}.parquet"
+    with _damage_told(folder, name):
         refuse_damaged(path)
         with pq.ParquetFile(path, pre_buffer=False) as file:
             sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
             ends = np.cumsum(sizes, dtype=np.int64)
-            stop = part.begin + part.places
-            wanted = np.flatnonzero((ends > part.begin) & (ends - sizes < stop)).tolist()
+            wanted = np.flatnonzero((ends > begin) & (ends - sizes < begin + places)).tolist()
             if not wanted:
                 return np.empty(0, np.int32)
-            first = part.begin - int(ends[wanted[0]] - sizes[wanted[0]])
+            first = begin - int(ends[wanted[0]] - sizes[wanted[0]])
             ids: Ids = file.read_row_groups(wanted, use_threads=False)["chunk_id"].to_numpy()
-    return ids[first : first + part.places]
+    return ids[first : first + places]
 
 
-class OfChunks(Generic[_Made]):
-    """What is made of the chunks of each part, made once for its stretches: the last few are kept, since the stretches
-    of as many parts alternate in the input as there were threads when it was counted."""
+def reader_of_stretches(
+    folder: Path, make: Callable[[pl.Series], _Made]
+) -> Callable[[SequencePart], tuple[_Made, Ids]]:
+    """A function that gives what `make` makes of the chunks of a stretch's part, and the stretch as their numbers.
 
-    def __init__(self, folder: Path, make: Callable[[pl.Series], _Made]) -> None:
-        self._of = lru_cache(_KEPT)(lambda name: make(read_chunks(folder, name)))
-
-    def of(self, part: SequencePart) -> _Made:
-        """That of the part which holds this stretch."""
-        return self._of(part.stored_in)
-
-
-def read_stretch(folder: Path, part: SequencePart, of_chunks: OfChunks[_Made]) -> tuple[_Made, Ids]:
-    """What was made of the chunks of a stretch's part, and the stretch as their numbers."""
-    return of_chunks.of(part), read_ids(folder, part)
+    It is made once for a part's stretches: the last few are kept, since the stretches of as many parts alternate in the
+    input as there were threads when it was counted."""
+    of_chunks = lru_cache(_KEPT)(lambda name: make(read_chunks(folder, name)))
+    return lambda part: (of_chunks(part.file), read_ids(folder, part.file, part.begin, part.places))
 
 
 def order_parts(run: Run, parts: Sequence[Part]) -> list[SequencePart]:
     """Every stretch's sequence in the order of the input: by source, then by place in it."""
     spans = list(Spans.of_parts(parts).in_order())
-    where = {name: iter(_places_of(run, mine)) for name, mine in _by_part(spans).items()}
+    where = {name: enumerate(_places_of(run, mine)) for name, mine in _by_part(spans).items()}
     found = []
     for before, span in zip([None, *spans], spans, strict=False):
         follows = before is not None and before.path == span.path and before.stop_at == span.start_at
         made_of = sequence_made_of(run, [span])
-        number, begin, places = next(where[span.part])
+        number, (begin, places) = next(where[span.part])
         name = f"{span.part}.{number}" if number else span.part
         found.append(SequencePart(name, places, follows, made_of, span.part, begin))
     return found
@@ -241,8 +229,8 @@ def _by_part(spans: Iterable[Span]) -> dict[str, list[Span]]:
     return found
 
 
-def _places_of(run: Run, spans: Sequence[Span]) -> list[tuple[int, int, int]]:
-    """(number, first row, rows) of each stretch in the file of the part that covers these; an error if it is lost."""
+def _places_of(run: Run, spans: Sequence[Span]) -> list[tuple[int, int]]:
+    """(first row, rows) of each stretch in the file of the part that covers these; an error if it is lost."""
     first, many = spans[0], f" (and {len(spans) - 1} more)" if len(spans) > 1 else ""
     what = f"{first.path} from {first.start_at} to {first.stop_at}{many}"
     try:
@@ -260,7 +248,7 @@ def _places_of(run: Run, spans: Sequence[Span]) -> list[tuple[int, int, int]]:
             "Nothing was changed. Put the right one back, or count all sources into another RUN with --sequences."
         )
     begins = [0, *itertools.accumulate(places)]
-    return list(zip(range(len(places)), begins, places, strict=False))
+    return list(zip(begins, places, strict=False))
 
 
 def _stored_places(path: Path) -> list[int]:

@@ -17,21 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-import msgspec
 import numpy as np
 
 from streambpe.arrays import Int32
 from streambpe.store.sequences import SequencePart
 from streambpe.threads import in_order
-
-
-class Piece(msgspec.Struct, frozen=True):
-    """Some places of one stretch."""
-
-    part: SequencePart
-    begin: int  # the place of the first symbol
-    symbols: Int32  # at least one
-    follows: bool  # they go on from what is in front of them
 
 
 def cuts_of(parts: Sequence[SequencePart], size: int, start: int, stop: int) -> list[int]:
@@ -63,8 +53,9 @@ def pieces_of(
     read: Callable[[SequencePart], Int32],
     threads: int,
     advance: Callable[[int], None],
-) -> Iterator[Piece]:
-    """The shard between two cuts, read by so many threads. `advance` is told of the places from cut to cut."""
+) -> Iterator[tuple[Int32, bool]]:
+    """(symbols, at least one, and whether they go on from those before them) of each stretch of the shard between two
+    cuts, read by so many threads. `advance` is told of the places from cut to cut."""
     inside = not start
     stretches = list(stretches_from(parts, start))
     texts = in_order(read, (part for _, part, _ in stretches), threads)
@@ -83,7 +74,7 @@ def pieces_of(
             else:
                 first, inside = border or last, bool(border)
         if first < last:
-            yield Piece(part, begin + first, symbols[first:last], follows and not first)
+            yield symbols[first:last], follows and not first
         if beyond and border:
             return
         if not beyond:

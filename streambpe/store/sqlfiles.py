@@ -111,7 +111,8 @@ def _failure_told(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
         ) from None
     except duckdb.Error as why:
         is_of_file = isinstance(why, duckdb.IOException | duckdb.SerializationException) and not says_disk_full(why)
-        if not (is_of_file or says_damaged(why) or _is_another_file(why)):
+        is_another = isinstance(why, duckdb.CatalogException) and "Table with name" in str(why)  # and not one of ours
+        if not (is_of_file or is_another or says_damaged(why)):
             raise
         raise file_damaged(why, _bounds(con)[1]) from None
 
@@ -126,11 +127,6 @@ def _bounds(con: duckdb.DuckDBPyConnection) -> tuple[str, str | None]:
 def says_damaged(why: duckdb.Error) -> bool:
     """Whether DuckDB found that the bytes of its file are not those that it wrote."""
     return bool(re.search("orrupt database|computed checksum|ailed to load metadata|ailed to deserialize", str(why)))
-
-
-def _is_another_file(why: duckdb.Error) -> bool:
-    """Whether a table of ours is not there: the file is a whole database, and not the one that was written here."""
-    return isinstance(why, duckdb.CatalogException) and "Table with name" in str(why)
 
 
 def file_damaged(why: duckdb.Error, path: str | None = None) -> RunError:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from operator import attrgetter, itemgetter
-from typing import cast
+from typing import Any, cast
 
 import duckdb
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streambpe.arrays import Int64
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.codecs import shown_content
 from streambpe.model.events import OPS, Event, Events, Op, delete_event, merge_event
@@ -170,27 +170,12 @@ def fold_training(
         append(con, "vetoed", pa.table({name: list(map(itemgetter(key), new)) for name, key in names.items()}))
 
 
-def fill_token_counts(
-    con: duckdb.DuckDBPyConnection,
-    ids: npt.NDArray[np.int64],
-    n: npt.NDArray[np.int64],
-    alone: npt.NDArray[np.int64],
-    *,
-    freq_cutoff: int,
-    symbols_spell_chunks: bool,
-    deletions: bool,
-) -> None:
-    """Table token_counts, from how often each token stands in the words that the engine holds.
+def fill_token_counts(con: duckdb.DuckDBPyConnection, counts: tuple[Int64, Int64, Int64], **how: Any) -> None:
+    """Table token_counts, from how often each token stands in the words that the engine holds: (id, n, alone). `how`:
+    the other inputs of the step.
 
     Without deletions these words are the chunks of several tokens; with deletions, all chunks of several symbols.
     """
     ((longest,),) = run_sql(con, "get_longest_token")
-    feed(
-        con,
-        "steps/fill_token_counts",
-        pa.table({"id": ids, "n": n, "alone": alone}),
-        freq_cutoff=freq_cutoff,
-        symbols_spell_chunks=symbols_spell_chunks,
-        deletions=deletions,
-        longest_token=longest,
-    )
+    table = pa.table(list(counts), names=["id", "n", "alone"])
+    feed(con, "steps/fill_token_counts", table, **how, longest_token=longest)

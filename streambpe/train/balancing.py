@@ -53,17 +53,17 @@ def balanced_engine(
     options: EngineOptions,
 ) -> BalancedEngine:
     """The engine before the first event. `files`: the words of all groups together."""
-    config, codec = training.config, training_codec(symbols.alphabet, corpus.counting.unencodable)
+    config, cut = training.config, training_codec(symbols.alphabet, corpus.counting.unencodable).split_many
     groups = []
     for i, (name, parts) in enumerate(parts_by_group(corpus.parts).items()):
         size = int(corpus.groups[name]["bytes"])
         if size:  # a group without text is never compressed badly
-            words = write_words(parts, codec, training.private / f"words-{i}")
+            words = write_words(parts, cut, training.private / f"words-{i}")
             ratio = Fraction(config.balance_ratios.get(compose_name(name), "1"))
             group = Group(name, size, ratio, words.open)
             if (digest := config.balanced_on.get(compose_name(name))) is not None:
                 part, text_size = read_text(training.run, digest, range_bytes(training.resources))
-                text = write_words([part], codec, training.private / f"text-{i}")
+                text = write_words([part], cut, training.private / f"text-{i}")
                 group = structs.replace(group, text=text.open, text_size=text_size)
             groups.append(group)
     balance = Balance(groups, config.balance_from, config.balance_window, Fraction(config.balance_alpha or "2"))

@@ -86,7 +86,10 @@ def train(
         job = describe_job(
             request.given, request.counting, request.config, request.resources, checkpoint_seconds, allow_partial
         )
-        trainer = _trainer_of(job, folder, name, request.resources, progress, stop, on_batch)
+        trainer = Trainer(
+            folder, request.config, name=name, resources=request.resources, progress=progress, stop=stop,
+            on_batch=on_batch, checkpoint_seconds=checkpoint_seconds, allow_partial=allow_partial,
+        )  # fmt: skip
         decided = request.decide(trainer.training, allow_partial=allow_partial)
         with folder.lock(), disk_full_explained(folder.path):
             if decided is not None and folder.known_facts() != decided.facts:  # another command made the RUN meanwhile
@@ -141,34 +144,15 @@ def resume(
             f"{folder.path} was counting {job.streams[0]}, which only its program can give again: call "
             "train_from_iterator as before to continue. Nothing was changed."
         )
-    trainer = _trainer_of(job, folder, name, resources, progress, stop)
+    trainer = Trainer(
+        folder, job.config, name=name, resources=resources, progress=progress, stop=stop,
+        checkpoint_seconds=job.checkpoint_seconds, allow_partial=job.allow_partial,
+    )  # fmt: skip
     with folder.lock(), disk_full_explained(folder.path), waiting_for_tables(trainer.stop):
         decided = None
         if not job.counted:
             decided = decide_count(folder, list_sources(job.sources, job.counting), job.counting, resources)
         return _count_and_learn(trainer, job, decided)
-
-
-def _trainer_of(
-    job: Job,
-    run: Run,
-    name: str,
-    resources: Resources,
-    progress: str,
-    stop: threading.Event | None,
-    on_batch: Callable[[Batch], None] | None = None,
-) -> Trainer:
-    return Trainer(
-        run,
-        job.config,
-        name=name,
-        resources=resources,
-        progress=progress,
-        stop=stop,
-        on_batch=on_batch,
-        checkpoint_seconds=job.checkpoint_seconds,
-        allow_partial=job.allow_partial,
-    )
 
 
 def _count_and_learn(trainer: Trainer, job: Job, decided: CountRequest | None) -> TrainResult:

@@ -85,26 +85,21 @@ def read_counts(training: Training, corpus: Corpus) -> Iterator[Corpus]:
     place = training.counts
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
+    config, run, size = training.config, training.run, range_bytes(training.resources)
     try:
-        yield _read(training, corpus)
+        with contextlib.closing(open_counts(run, training.resources)) as con:
+            if run.written_at() != corpus.written_at:
+                raise RunError(
+                    f"{run.state}: chunk_counts was edited just now. Nothing was changed. Give the command again."
+                )
+            given = None if training.inherited is None else training.inherited.stop_words
+            part, stop_words = copy_training_chunks(con, config, place / "chunks.parquet", size, given)
+            weighed: list[Part] = []
+            if config.weights:
+                weighed.append(copy_rows(con, "weighed_chunks", place / "weighed.parquet", size))
+        yield replace(corpus, chunks=[part], weighed=weighed, stop_words=stop_words)
     finally:
         shutil.rmtree(place, ignore_errors=True)
-
-
-def _read(training: Training, corpus: Corpus) -> Corpus:
-    config, run = training.config, training.run
-    size = range_bytes(training.resources)
-    with contextlib.closing(open_counts(run, training.resources)) as con:
-        if run.written_at() != corpus.written_at:
-            raise RunError(
-                f"{run.state}: chunk_counts was edited just now. Nothing was changed. Give the command again."
-            )
-        given = None if training.inherited is None else training.inherited.stop_words
-        part, stop_words = copy_training_chunks(con, config, training.counts / "chunks.parquet", size, given)
-        weighed: list[Part] = []
-        if config.weights:
-            weighed.append(copy_rows(con, "weighed_chunks", training.counts / "weighed.parquet", size))
-    return replace(corpus, chunks=[part], weighed=weighed, stop_words=stop_words)
 
 
 def copy_training_chunks(

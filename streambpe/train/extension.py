@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -30,7 +30,7 @@ from streambpe.encode.encoder import Encoder
 from streambpe.errors import EventLogError, LimitError, ModelError, RunError, UsageError, typed
 from streambpe.files import put_content
 from streambpe.model.alphabet import BYTE_KINDS, Alphabet
-from streambpe.model.eventlog import EventLog, FixedIds, Header, Op, Special, log_lines, read_event_lines
+from streambpe.model.eventlog import EventLog, FixedIds, Op, Special, log_lines, read_event_lines
 from streambpe.model.events import Events
 from streambpe.model.replay import Model
 from streambpe.plurals import counted
@@ -219,11 +219,6 @@ class Inherited:
         return cls(replace(log, events=Events.of(log.events)))
 
     @property
-    def header(self) -> Header:
-        """Of the model's log."""
-        return self.log.header
-
-    @property
     def events(self) -> int:
         """How many there are."""
         return len(self.log.events)
@@ -231,25 +226,20 @@ class Inherited:
     @property
     def stop_words(self) -> list[str]:
         """The model's stop words."""
-        return [word.content.decode() for word in self.header.stop_words]
-
-    @property
-    def drops(self) -> bool:
-        """Whether symbols outside the alphabet are left out."""
-        return self.header.config.get("unknown") == "drop"
+        return [word.content.decode() for word in self.log.header.stop_words]
 
     @cached_property
     def ids(self) -> tuple[tuple[Special, ...], FixedIds]:
         """(the model's special tokens with the ids they have, the ids that stay): for the header of what is learned."""
         model = Model(self.log)
-        specials = tuple(Special(special.text, model.special_ids[special.text]) for special in self.header.specials)
+        specials = tuple(Special(special.text, model.special_ids[special.text]) for special in self.log.header.specials)
         return specials, FixedIds.of(self.events, model.reserved_ids)
 
     def base_tokens(self) -> tuple[list[bytes], list[int]]:
         """(what each id stands for, how many symbols it has), as the engine takes it. A stop word stands in no merge,
         so nothing may be taken for it."""
-        alphabet = Alphabet.from_header(self.header.alphabet)
-        book = TokenTable.of(alphabet, [word.content for word in self.header.stop_words])
+        alphabet = Alphabet.from_header(self.log.header.alphabet)
+        book = TokenTable.of(alphabet, [word.content for word in self.log.header.stop_words])
         book.add(self.log.events, 0)
         first = alphabet.first_id
         lengths = [1] * (first + len(book.contents))
@@ -257,17 +247,13 @@ class Inherited:
             left, right = event.pair
             lengths[event.id] = lengths[left] + lengths[right]
         contents = [b""] * first + book.contents
-        for word in self.header.stop_words:
+        for word in self.log.header.stop_words:
             contents[word.id] = b""
         return contents, lengths
 
 
-class EncodedChunks:
-    """Chunks as tokens of a model, cut as a codec cuts them into base symbols."""
-
-    def __init__(self, log: EventLog) -> None:
-        self._encoder = Encoder(log)
-
-    def split_many(self, offsets: Int64, data: Any) -> tuple[Any, Any]:
-        """(ids of all chunks, how many each has); -1 is a symbol outside the alphabet."""
-        return self._encoder.encode_distinct(as_strings(offsets, data))
+def encoded_chunks(log: EventLog) -> Callable[[Int64, Any], tuple[Any, Any]]:
+    """What gives chunks as tokens of a model, as a codec gives them as base symbols: (ids of all chunks, how many each
+    has); -1 is a symbol outside the alphabet."""
+    encoder = Encoder(log)
+    return lambda offsets, data: encoder.encode_distinct(as_strings(offsets, data))

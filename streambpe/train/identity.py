@@ -159,9 +159,10 @@ def finished(training: Training, corpus_sha256: str) -> TrainResult | None:
     if log.header.config["vocab_size"] < training.config.vocab_size or not _in_tables(training, digest):
         return None
     accept(path)
-    size = _model_size(log)
+    size, config = _model_size(log), training.config
+    wanted = config.vocab_size + (0 if config.count_specials else config.extra_ids)
     return TrainResult(
-        path, size, len(log.events), digest, size >= training.full_size, 0, skipped=True,
+        path, size, len(log.events), digest, size >= wanted, 0, skipped=True,
         left_out=tuple(source["source"] for source in log.header.corpus.get("left_out", ())),
     )  # fmt: skip
 

@@ -7,12 +7,8 @@ join_superwords   after the words: SuperwordPhase learns, and the two orders bec
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
-import msgspec
 import numpy as np
 from msgspec import structs
 
@@ -21,7 +17,6 @@ from streambpe.count_config import CountConfig
 from streambpe.errors import RunMismatch
 from streambpe.files import replace_file
 from streambpe.model.events import Events
-from streambpe.progress import Meter
 from streambpe.store.documents import NAME
 from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint
@@ -31,26 +26,18 @@ from streambpe.store.run import Run
 from streambpe.store.sequences import order_parts
 from streambpe.store.trainings import TokenTable
 from streambpe.system import tree_memory
-from streambpe.text.patterns import Pattern, find_pattern
+from streambpe.text.patterns import find_pattern
 from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.train.engine.engine import Engine, HotPairs
-from streambpe.train.engine.rules import Batch, EngineTuning, pass_carried_over
+from streambpe.train.engine.rules import pass_carried_over
 from streambpe.train.superwords.documents import Documents
 from streambpe.train.superwords.interleave import Interleaved
-from streambpe.train.superwords.phase import StopRequested, SuperwordJob, SuperwordPhase, phase_folder
-from streambpe.train.tables import FOLD_BYTES, Joined, Publisher, Standing
-from streambpe.train.training import Corpus, Goal, Symbols, Training
+from streambpe.train.superwords.phase import StopRequested, SuperwordPhase
+from streambpe.train.tables import FOLD_BYTES, Joined, Standing, Tables
+from streambpe.train.training import Corpus, Symbols, Training
 
 
-class FoundDocuments(msgspec.Struct, frozen=True):
-    """What superwords are learned from."""
-
-    documents: Documents
-    word_pattern: Pattern | None = None  # uw: what the words are cut by
-    pattern: Pattern | None = None  # uw: what superwords are cut by
-
-
-def find_documents(training: Training, corpus: Corpus) -> FoundDocuments:
+def find_documents(training: Training, corpus: Corpus) -> Documents:
     """The stored documents; where there are none, an error that says what to do.
 
     The character tables decide again which chunks may join and where the text of uw is cut, so they must be those of
@@ -58,12 +45,12 @@ def find_documents(training: Training, corpus: Corpus) -> FoundDocuments:
     """
     refuse_other_tables(training.run.path, corpus.facts, corpus.pattern, "learning superwords")
     refuse_without_documents(training.run, corpus.counting, training.config)
-    documents = Documents(training.run, order_parts(training.run, corpus.parts))
+    parts = order_parts(training.run, corpus.parts)
     if training.config.superwords != "uw":
-        return FoundDocuments(documents)
+        return Documents(training.run, parts)
     how = corpus.counting.as_facts()
     first = find_pattern(how["pattern"], gaps=how["gaps"], split_scripts=how["split_scripts"])
-    return FoundDocuments(documents, first, encoding_pattern({**how, **training.config.as_facts()}))
+    return Documents(training.run, parts, first, encoding_pattern({**how, **training.config.as_facts()}))
 
 
 def refuse_without_documents(run: Run, counting: CountConfig, config: TrainConfig) -> None:
@@ -87,73 +74,26 @@ def refuse_without_documents(run: Run, counting: CountConfig, config: TrainConfi
     find_pattern(config.stage2_pattern, gaps=counting.gaps)  # refuses one that leaves text out
 
 
-def superwords_folder(training: Training, goal: Goal, words: Journal) -> Path:
-    """The folder of the superwords' files; it exists only if these words were complete when it was made."""
-    return phase_folder(training.private, words.events, goal.words, training.config)
-
-
-class SuperwordLearning(msgspec.Struct, frozen=True):
-    """How superwords are learned: who is told, who may stop it, what only tests change."""
-
-    meter: Meter
-    stop: threading.Event
-    checkpoint_seconds: float
-    on_batch: Callable[[Batch], None] | None
-    tuning: EngineTuning
-    publisher: Publisher
-
-
-def join_superwords(
-    training: Training,
-    corpus: Corpus,
-    symbols: Symbols,
-    goal: Goal,
-    found: FoundDocuments,
-    words: Journal,
-    book: TokenTable,
-    how: SuperwordLearning,
-) -> Joined:
+def join_superwords(phase: SuperwordPhase, tables: Tables) -> Joined:
     """Learn the superwords and join them with the words."""
-    job = SuperwordJob(
-        config=training.config,
-        alphabet=symbols.alphabet,
-        stop_words=symbols.stop_words,
-        contents=book.contents,
-        born=book.born,
-        words=words.events,
-        words_learned=book.learned,
-        words_reached=book.learned >= goal.words,
-        target=goal.tokens,
-        documents=found.documents,
-        word_pattern=found.word_pattern,
-        pattern=found.pattern,
-        folder=superwords_folder(training, goal, words),
-        blocks=training.blocks,
-        resources=training.resources,
-        tuning=how.tuning,
-    )
-    so_far = _InOrderLearned(words, symbols, how.publisher)
-    phase = SuperwordPhase(
-        job, how.meter, how.stop, checkpoint_seconds=how.checkpoint_seconds, on_batch=how.on_batch,
-        on_checkpoint=so_far.publish,
-    )  # fmt: skip
-    uw = training.config.superwords == "uw"
+    words, uw = phase.word_journal, phase.config.superwords == "uw"
+    so_far = _InOrderLearned(words, phase.symbols, tables)
+    phase.on_checkpoint = so_far.publish
     try:
         made = phase.run()
         so_far.forget()
         runs = None if uw else phase.run_table()
     except StopRequested:
-        raise training.stopped(len(words.events) + phase.learned, how.stop) from None
-    joined_book = symbols.book()
+        raise phase.training.stopped(len(words.events) + phase.learned, phase.stop) from None
+    joined_book = phase.symbols.book()
     joined_book.add(made.events, 0)
     return Joined(
         _joined_journal(phase, made, words),
         joined_book,
         made.ahead,
-        None if uw else phase.adjacency(),
         runs,
         Standing(_in_model(phase, joined_book), None),
-        _documents_sum(phase, how.meter),
+        _documents_sum(phase),
     )
 
 
@@ -174,8 +114,8 @@ class _InOrderLearned:
     """Publishes tables while superwords are learned: all words, then the superwords so far. At the end the one order of
     both takes their place."""
 
-    def __init__(self, words: Journal, symbols: Symbols, publisher: Publisher) -> None:
-        self.words, self.symbols, self.publisher = words, symbols, publisher
+    def __init__(self, words: Journal, symbols: Symbols, tables: Tables) -> None:
+        self.words, self.symbols, self.tables = words, symbols, tables
         self._known: tuple[Journal, TokenTable] | None = None  # what was published so far, to be added to
 
     def _begin(self) -> tuple[Journal, TokenTable]:
@@ -193,7 +133,7 @@ class _InOrderLearned:
     def publish(self, engine: Engine, supermerges: Journal) -> None:
         """Publish at a checkpoint, with the pairs that may come next, if --memory has room for that beside the
         engine."""
-        if tree_memory() + FOLD_BYTES > self.publisher.tables.training.resources.memory_bytes:
+        if tree_memory() + FOLD_BYTES > self.tables.training.resources.memory_bytes:
             self.forget()
             return
         self._known = self._known or self._begin()
@@ -208,29 +148,30 @@ class _InOrderLearned:
         for batch in supermerges.batches[len(journal.batches) - passes :]:
             at = len(journal.batches)
             journal.batches.append(replace(batch, batch=at, first_seq=words + batch.first_seq))
-        self.publisher.publish(engine, journal, book)
+        self.tables.publish(engine, journal, book)
 
 
 def _joined_journal(phase: SuperwordPhase, made: Interleaved, words: Journal) -> Journal:
     """The one order as a journal, which is never written, with the vetoes of those words that are in the model."""
     journal = Journal(words.path, words.training, Events.of(made.events), saved=True)
     journal.batches.append(pass_carried_over(len(made.events), "interleaved"))
+    places = [*made.places, len(made.events)]  # of the words, and of a veto behind the last that found one
     for veto in words.vetoes if len(phase.words) == len(words.events) else []:  # uw may pass words over
-        if veto["seq"] <= made.used:  # else the words never come that far in this model
+        if veto["seq"] < len(places):  # else the words never come that far in this model
             left, right = made.renumbered[veto["left"]], made.renumbered[veto["right"]]
-            moved: VetoRow = {"seq": made.place_of_word(veto["seq"]), "left": left, "right": right, "n": veto["n"]}
+            moved: VetoRow = {"seq": places[veto["seq"]], "left": left, "right": right, "n": veto["n"]}
             journal.vetoes.append(moved)
     return journal
 
 
-def _documents_sum(phase: SuperwordPhase, meter: Meter) -> str:
+def _documents_sum(phase: SuperwordPhase) -> str:
     """The digest of the documents, for the log's header; kept in a file, since all documents are read for it."""
-    file = phase.job.folder / "documents.sum"
+    file = phase.folder / "documents.sum"
     with contextlib.suppress(OSError, ValueError):
         found, made_of = file.read_text(encoding="utf-8").split()
         if made_of == fingerprint(phase.made_of, found) and found.startswith(f"{NAME}:"):
             return found
-    meter.stage = "documents"
-    found = phase.job.documents.digest(phase.work)
+    phase.meter.stage = "documents"
+    found = phase.documents.digest(phase.work)
     replace_file(file, f"{found} {fingerprint(phase.made_of, found)}".encode())
     return found

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from streambpe.config import TrainConfig
@@ -35,15 +34,10 @@ _PARTS = {
 }
 
 
-def options_path(run: Run, name: str) -> Path:
-    """Where the options of a training are kept."""
-    return run.path / ("train.toml" if name == "main" else f"{name}.train.toml")
-
-
 def keep_options(run: Run, name: str, config: TrainConfig, counting: Counting) -> None:
     """Write the file of a training, unless it is there already. If another process holds the tables, the next command
     writes it."""
-    path = options_path(run, name)
+    path = run.path / ("train.toml" if name == "main" else f"{name}.train.toml")
     with contextlib.suppress(StoreHeld), disk_full_explained(run.path):
         text = describe_options(run, config, counting).encode()
         if not (path.is_file() and path.read_bytes() == text):

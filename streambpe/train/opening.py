@@ -18,9 +18,9 @@ from streambpe.train.engine.deletion import Deletions
 from streambpe.train.engine.engine import LEAST_BYTES, Engine
 from streambpe.train.engine.in_memory import BYTES_PER_PLACE
 from streambpe.train.engine.rules import EngineOptions, EngineTuning
-from streambpe.train.engine.state import Known
+from streambpe.train.engine.state import Known, State
 from streambpe.train.engine.whole_characters import WholeCharacterRule
-from streambpe.train.extension import TOKEN_BYTES, EncodedChunks
+from streambpe.train.extension import TOKEN_BYTES, encoded_chunks
 from streambpe.train.snapshots import find_snapshot
 from streambpe.train.tables import FOLD_BYTES
 from streambpe.train.training import Corpus, Goal, Symbols, Training
@@ -66,11 +66,11 @@ def open_engine(
 def _write_words(training: Training, corpus: Corpus, symbols: Symbols) -> WordFiles:
     """The words before the first event that is learned here."""
     release_memory()  # of reading the counts
-    cutter: ChunkCutter = training_codec(symbols.alphabet, corpus.counting.unencodable)
+    cut: ChunkCutter = training_codec(symbols.alphabet, corpus.counting.unencodable).split_many
     if symbols.inherited is not None:
-        cutter = EncodedChunks(symbols.inherited.log)
-    files = write_words(corpus.chunks, cutter, training.private / "words")
-    del cutter
+        cut = encoded_chunks(symbols.inherited.log)
+    files = write_words(corpus.chunks, cut, training.private / "words")
+    del cut
     release_memory()
     return files
 
@@ -80,20 +80,18 @@ def _engine(
 ) -> Engine:
     """The engine for these words, which these events made what they are."""
     options = _engine_options(training, corpus, symbols, tuning)
-    tokens, lengths = _base_tokens(symbols)
+    # the bytes of the ids before those of the stop words, and how many symbols each has; of a model that is extended,
+    # those of all its ids
+    tokens, lengths = [b""] * symbols.alphabet.first_id + list(symbols.alphabet.symbols), None
+    if symbols.inherited is not None:
+        tokens, lengths = symbols.inherited.base_tokens()
     if training.config.balance:
         from streambpe.train.balancing import balanced_engine  # not above: most trainings do without
 
         return balanced_engine(training, corpus, symbols, files, tokens, options)
-    return Engine(
-        files.open(),
-        tokens,
-        options,
-        first_id=len(tokens) if symbols.inherited is not None else symbols.first_learned,
-        base_lengths=lengths,
-        rule=_rule(training.config, symbols),
-        knows=known,
-    )
+    first_id = len(tokens) if symbols.inherited is not None else symbols.first_learned
+    state = State(tokens, options, first_id, lengths, _rule(training.config, symbols))
+    return Engine(files.open(), state, known)
 
 
 def merges_and_deletions(events: Sequence[Event]) -> tuple[list[tuple[int, int, int, int]], list[Deletion]]:
@@ -106,14 +104,6 @@ def merges_and_deletions(events: Sequence[Event]) -> tuple[list[tuple[int, int, 
         else:
             merges.append((*event.pair, event.id, event.n))
     return merges, deleted
-
-
-def _base_tokens(symbols: Symbols) -> tuple[list[bytes], list[int] | None]:
-    """(the bytes of the ids before those of the stop words, how many symbols each has); of a model that is extended,
-    those of all its ids."""
-    if symbols.inherited is not None:
-        return symbols.inherited.base_tokens()
-    return [b""] * symbols.alphabet.first_id + list(symbols.alphabet.symbols), None
 
 
 def _rule(config: TrainConfig, symbols: Symbols) -> WholeCharacterRule | None:

@@ -39,7 +39,6 @@ from streambpe.train.engine.engine import Engine, HotPairs
 from streambpe.train.extension import TOKEN_BYTES
 from streambpe.train.pace import Pace
 from streambpe.train.superwords.runs import RunTable
-from streambpe.train.superwords.sums import Adjacency
 from streambpe.train.training import Corpus, Symbols, Training, TrainResult, header_of
 from streambpe.train.words import count_tokens
 
@@ -64,8 +63,7 @@ class Joined(msgspec.Struct, frozen=True):
     journal: Journal  # of that order; never written
     book: TokenTable
     ahead: list[Event]  # word steps that found no place, under the ids they would have got next
-    adjacency: Adjacency | None  # none with uw, whose neighbours and tokens are not those of chunk_counts
-    runs: RunTable | None  # none with uw
+    runs: RunTable | None  # none with uw, whose neighbours and tokens are not those of chunk_counts
     standing: Standing  # superwords that may come next
     documents_sum: str  # for the log's header
 
@@ -79,13 +77,24 @@ def _best(left: Int64, right: Int64, n: Int64, floor: int) -> HotPairs:
     return left[keep], right[keep], n[keep], floor
 
 
-class Tables(msgspec.Struct):
-    """What the tables of one training are filled from, besides its journal."""
+class Tables:
+    """Fills the tables of one training, while it learns and at its end."""
 
-    training: Training
-    corpus: Corpus
-    symbols: Symbols
-    filled_from: Journal | None = None  # in this process
+    def __init__(
+        self, training: Training, corpus: Corpus, symbols: Symbols, least_seconds: float, stop: threading.Event
+    ) -> None:
+        """`least_seconds`: pairs are told at most once in this time, and where learning is asked to stop."""
+        self.training, self.corpus, self.symbols, self.stop = training, corpus, symbols, stop
+        self._from_memory, self._from_disk = Pace(least_seconds), Pace(_SELDOM * least_seconds)
+        self._filled_from: Journal | None = None  # in this process
+
+    def publish(self, engine: Engine, journal: Journal, book: TokenTable) -> None:
+        """Bring the tables as far as the journal is, without waiting for another process."""
+        standing, pace = None, self._from_memory if engine.in_memory else self._from_disk
+        if pace.is_due() or self.stop.is_set():
+            with pace.timed():
+                standing = Standing(_best(*engine.pairs_from(1)), None)
+        self.try_fill(journal, book, standing, wait_seconds=0.0)
 
     def try_fill(
         self,
@@ -97,7 +106,8 @@ class Tables(msgspec.Struct):
         finished: TrainResult | None = None,
         joined: Joined | None = None,
     ) -> bool:
-        """Bring the tables up to date; False if somebody held the file all the time.
+        """Add events, tokens, passes and vetoes since the last time, and what follows from all of them, in one
+        transaction; False if somebody held the file all the time.
 
         `standing` brings the pair counts too; without it those of an earlier event stay, and table facts says which. At
         the end there is no engine beside DuckDB, which may then take more memory.
@@ -116,48 +126,35 @@ class Tables(msgspec.Struct):
                 con = held.enter_context(writing)
             except StoreHeld:
                 return False
-            self._fill(con, journal, book, standing, finished, joined)
+            con.begin()
+            use_training(con, self.training.name, create=True)
+            anew = journal is not self._filled_from
+            fold_training(con, journal.events, journal.batches, journal.vetoes, book, anew=anew)
+            if self.training.config.weights:
+                self._fill_weighted_counts(con)
+            facts = self._facts(journal, finished)
+            if standing is not None:
+                facts["pair_counts_at"] = facts["events"]
+                facts["pair_floor"] = str(_fill_pair_counts(con, *standing.pairs))
+            else:
+                facts["pair_counts_at"] = read_facts(con).get("pair_counts_at", "")
+            counts = standing.tokens if standing is not None else None
+            encoded = counts is not None and bool(self.training.config.unk or self.symbols.inherited)
+            if joined is not None:
+                facts |= _fill_superwords(con, joined)
+                encoded = joined.runs is not None
+            if encoded:
+                counts = self._count_in_chunks(journal, book)
+            self._fill_token_counts(con, counts, encoded)
+            facts["token_counts_at"] = "" if counts is None else facts["events"]
+            put_facts(con, "facts", facts)
+            failpoint("tables-filled")
+            with tables_written(self.training.run.state) as written:
+                put_facts(con, "run", {"written": written})
+                commit(con)
+            self._filled_from = journal
         failpoint("tables-committed")
         return True
-
-    def _fill(
-        self,
-        con: duckdb.DuckDBPyConnection,
-        journal: Journal,
-        book: TokenTable,
-        standing: Standing | None,
-        finished: TrainResult | None,
-        joined: Joined | None,
-    ) -> None:
-        """Add events, tokens, passes and vetoes since the last time, and what follows from all of them, in one
-        transaction."""
-        con.begin()
-        use_training(con, self.training.name, create=True)
-        anew = journal is not self.filled_from
-        fold_training(con, journal.events, journal.batches, journal.vetoes, book, anew=anew)
-        if self.training.config.weights:
-            self._fill_weighted_counts(con)
-        facts = self._facts(journal, finished)
-        if standing is not None:
-            facts["pair_counts_at"] = facts["events"]
-            facts["pair_floor"] = str(_fill_pair_counts(con, *standing.pairs))
-        else:
-            facts["pair_counts_at"] = read_facts(con).get("pair_counts_at", "")
-        counts = standing.tokens if standing is not None else None
-        encoded = counts is not None and bool(self.training.config.unk or self.symbols.inherited)
-        if joined is not None:
-            facts |= _fill_superwords(con, joined)
-            encoded = joined.adjacency is not None
-        if encoded:
-            counts = self._count_in_chunks(journal, book)
-        self._fill_token_counts(con, counts, encoded)
-        facts["token_counts_at"] = "" if counts is None else facts["events"]
-        put_facts(con, "facts", facts)
-        failpoint("tables-filled")
-        with tables_written(self.training.run.state) as written:
-            put_facts(con, "run", {"written": written})
-            commit(con)
-        self.filled_from = journal
 
     def _fill_weighted_counts(self, con: duckdb.DuckDBPyConnection) -> None:
         """Fill them once, from what the training learns from: group_counts may have been edited since it was read."""
@@ -192,7 +189,7 @@ class Tables(msgspec.Struct):
         config = self.training.config
         fill_token_counts(
             con,
-            *counts,
+            counts,
             freq_cutoff=config.freq_cutoff,
             symbols_spell_chunks=config.encoding == "bytes" and not encoded,
             deletions=config.tau is not None or encoded,
@@ -207,23 +204,6 @@ class Tables(msgspec.Struct):
         return count_tokens(self.corpus.chunks, encoder)
 
 
-class Publisher:
-    """Keeps the tables up to date while a training learns."""
-
-    def __init__(self, tables: Tables, least_seconds: float, stop: threading.Event) -> None:
-        """`least_seconds`: pairs are told at most once in this time, and where learning is asked to stop."""
-        self.tables, self.stop = tables, stop
-        self._from_memory, self._from_disk = Pace(least_seconds), Pace(_SELDOM * least_seconds)
-
-    def publish(self, engine: Engine, journal: Journal, book: TokenTable) -> None:
-        """Bring the tables as far as the journal is, without waiting for another process."""
-        standing, pace = None, self._from_memory if engine.in_memory else self._from_disk
-        if pace.is_due() or self.stop.is_set():
-            with pace.timed():
-                standing = Standing(_best(*engine.pairs_from(1)), None)
-        self.tables.try_fill(journal, book, standing, wait_seconds=0.0)
-
-
 def _fill_pair_counts(con: duckdb.DuckDBPyConnection, left: Int64, right: Int64, n: Int64, floor: int) -> int:
     """Fill in the pairs that the engine knows; returns the floor: only pairs that count less may be missing."""
     order = np.argsort(left << 32 | right)  # ids are below 2^31
@@ -236,14 +216,13 @@ def _fill_superwords(con: duckdb.DuckDBPyConnection, joined: Joined) -> dict[str
     """Fill in neighbours, runs, and word steps that found no place; returns the facts about them."""
     facts: dict[str, str] = {}
     run_sql(con, "clear_superwords")
-    if joined.runs is not None and joined.adjacency is not None:
-        append(con, "superword_chunks", joined.runs.chunks)
-        floor = joined.adjacency.floor
-        run_sql(con, "steps/publish_neighbours", database=str(joined.adjacency.database), adjacency_floor=floor)
-        facts["adjacency_floor"] = str(floor)
+    if (runs := joined.runs) is not None:
+        append(con, "superword_chunks", runs.chunks)
+        run_sql(con, "steps/publish_neighbours", database=str(runs.database), adjacency_floor=runs.floor)
+        facts["adjacency_floor"] = str(runs.floor)
         failpoint("neighbours-published")
         facts["superword_runs"] = "filled"
-        for rows in joined.runs.rows():
+        for rows in runs.rows():
             append(con, "superword_run_numbers", rows)
     run_sql(con, "clear_words_ahead")
     append(con, "events", event_rows(joined.ahead, None))

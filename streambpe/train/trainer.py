@@ -48,11 +48,12 @@ from streambpe.train.engine.engine import Engine
 from streambpe.train.engine.rules import Batch, EngineTuning
 from streambpe.train.extension import refuse_too_little_memory
 from streambpe.train.identity import finished, refuse_half_counted
-from streambpe.train.joining import SuperwordLearning, find_documents, join_superwords, superwords_folder
+from streambpe.train.joining import find_documents, join_superwords
 from streambpe.train.opening import open_engine
 from streambpe.train.pace import Pace
 from streambpe.train.snapshots import write_snapshot
-from streambpe.train.tables import Joined, Publisher, Standing, Tables
+from streambpe.train.superwords.phase import SuperwordPhase, superwords_folder
+from streambpe.train.tables import Joined, Standing, Tables
 from streambpe.train.training import Corpus, Goal, Symbols, Training, TrainResult, header_of
 
 CHECKPOINT_SECONDS = 5.0
@@ -138,8 +139,7 @@ class Trainer:
         goal = Goal.of(self.config, len(symbols.alphabet), len(symbols.stop_words))
         documents = find_documents(training, corpus) if self.config.superwords != "none" else None
         journal = open_journal(training, corpus)
-        tables = Tables(training, corpus, symbols)
-        publisher = Publisher(tables, self.checkpoint_seconds, self.stop)
+        tables = Tables(training, corpus, symbols, self.checkpoint_seconds, self.stop)
         book = symbols.book()
         book.add(journal.events, 0)
         with contextlib.ExitStack() as cleaning:
@@ -153,21 +153,22 @@ class Trainer:
             if not journal.saved:  # saved only now: words that are refused leave no journal behind
                 journal.save()
             if engine is not None:
-                self._learn_words(engine, journal, book, publisher, goal)
+                self._learn_words(engine, journal, book, tables, goal)
             if self.stop.is_set() and not (book.learned >= goal.words and documents is None):
                 standing = None if engine is None else Standing(engine.hot_pairs(), engine.token_counts())
                 tables.try_fill(journal, book, standing, wait_seconds=1.0)
                 raise training.stopped(len(journal.events), self.stop)
             if documents is not None:
                 if engine is not None:
-                    publisher.publish(engine, journal, book)
+                    tables.publish(engine, journal, book)
                     engine = None
                     words.close()
                     release_memory()
-                joined = join_superwords(
-                    training, corpus, symbols, goal, documents, journal, book,
-                    self._superword_learning(publisher),
+                phase = SuperwordPhase(
+                    training, symbols, goal, documents, journal, book, self.meter, self.stop,
+                    checkpoint_seconds=self.checkpoint_seconds, tuning=self.tuning, on_batch=self.on_batch,
                 )  # fmt: skip
+                joined = join_superwords(phase, tables)
                 journal, book, standing = joined.journal, joined.book, joined.standing
             elif engine is not None:
                 standing, engine = Standing(engine.hot_pairs(), engine.token_counts()), None
@@ -181,9 +182,7 @@ class Trainer:
 
     # ------------------------------------------------------------------ words
 
-    def _learn_words(
-        self, engine: Engine, journal: Journal, book: TokenTable, publisher: Publisher, goal: Goal
-    ) -> None:
+    def _learn_words(self, engine: Engine, journal: Journal, book: TokenTable, tables: Tables, goal: Goal) -> None:
         """Learn pass after pass, with a checkpoint every few seconds."""
         self.meter.stage, self.meter.total = "learning", goal.words
         self.meter.done = self.meter.resumed_from = book.learned
@@ -197,7 +196,7 @@ class Trainer:
                 self.meter.facts["checkpoint"] = time.strftime("%Y-%m-%dT%H:%M:%S%z")
                 if self.stop.is_set():
                     break
-                publisher.publish(engine, journal, book)
+                tables.publish(engine, journal, book)
                 if snapshots.is_due() and not self.config.balance:  # there all choices are made again to know the next
                     with snapshots.timed():
                         write_snapshot(self.training.private, engine, journal)
@@ -217,9 +216,6 @@ class Trainer:
         )
         if self.on_batch:
             self.on_batch(batch)
-
-    def _superword_learning(self, publisher: Publisher) -> SuperwordLearning:
-        return SuperwordLearning(self.meter, self.stop, self.checkpoint_seconds, self.on_batch, self.tuning, publisher)
 
     # ------------------------------------------------------------------ what it leaves
 

@@ -128,11 +128,6 @@ class Training:
         """The command that goes on with it."""
         return f"streambpe resume {typed(self.run.path)}" + ("" if self.name == "main" else f" --name {self.name}")
 
-    @property
-    def full_size(self) -> int:
-        """How many model ids the vocabulary gets if there are enough pairs."""
-        return self.config.vocab_size + (0 if self.config.count_specials else self.config.extra_ids)
-
     def stopped(self, events: int, stop: threading.Event) -> Stopped:
         """The end of a training that was asked to stop."""
         return Stopped(
@@ -181,7 +176,7 @@ class Symbols(msgspec.Struct, frozen=True):
     def of(cls, config: TrainConfig, corpus: Corpus, inherited: Inherited | None, memory_bytes: int) -> Symbols:
         """The symbols that the options ask for; takes at most one pass over the counts."""
         if inherited is not None:
-            alphabet = Alphabet.from_header(inherited.header.alphabet)
+            alphabet = Alphabet.from_header(inherited.log.header.alphabet)
             return cls(inherited.stop_words, alphabet, uncovered_by(corpus.chunks, alphabet), inherited)
         unencodable = corpus.counting.unencodable
         chosen = choose_alphabet(corpus.chunks, config, unencodable, corpus.parts, memory_bytes)
@@ -189,11 +184,6 @@ class Symbols(msgspec.Struct, frozen=True):
 
     def __len__(self) -> int:
         return len(self.alphabet) + len(self.stop_words)
-
-    @property
-    def first_stop_word(self) -> int:
-        """The id of the first stop word."""
-        return self.alphabet.first_id + len(self.alphabet)
 
     @property
     def first_learned(self) -> int:
@@ -247,12 +237,13 @@ def header_of(
     inherited = symbols.inherited
     next_id = symbols.first_learned + learned
     said: Mapping[str, object] = totals or {}
+    first_stop_word = symbols.alphabet.first_id + len(symbols.alphabet)
     first_special = symbols.alphabet.first_id if config.specials_first else next_id
     how = corpus.counting
     untold = ("bad_utf8", "bad_lines", "sequences", *(["sample"] if how.sample == "all" else []))
     counted = {key: value for key, value in how.as_facts().items() if key not in untold}
     pattern = find_pattern(how.pattern, gaps=how.gaps)
-    if inherited is not None and inherited.drops:
+    if inherited is not None and inherited.log.header.config.get("unknown") == "drop":
         counted["unknown"] = "drop"
     return Header(
         alphabet=symbols.alphabet.to_header(),
@@ -262,7 +253,7 @@ def header_of(
         | ({"groups": corpus.groups} if config.weights or config.balance else {}),
         unk=config.unk,
         stop_words=tuple(
-            StopWord(number, word.encode()) for number, word in enumerate(symbols.stop_words, symbols.first_stop_word)
+            StopWord(number, word.encode()) for number, word in enumerate(symbols.stop_words, first_stop_word)
         ),
         specials=(
             tuple(Special(text, number) for number, text in enumerate(config.specials, first_special))

@@ -10,16 +10,16 @@ memory does not grow with them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streambpe.arrays import write_array
+from streambpe.arrays import Int32, Int64, slices, write_array
 from streambpe.config import TrainConfig
 from streambpe.core.encoding import WHOLE
 from streambpe.core.strings import ChunkList, as_strings
@@ -51,9 +51,8 @@ _SLICE_BYTES = 1 << 18  # of chunks that are cut into symbols at once, which tak
 def bytes_seen(parts: Sequence[Part]) -> bytes:
     """The distinct bytes of the chunks, in byte order. One pass over the counts."""
     seen = np.zeros(256, np.int64)
-    for whole in merged_lists(parts, _RANGE_BYTES):
-        for rows in _slices(whole):
-            seen += np.bincount(rows.data[rows.offsets[0] : rows.offsets[-1]], minlength=256)
+    for rows in _slices(parts):
+        seen += np.bincount(rows.data[rows.offsets[0] : rows.offsets[-1]], minlength=256)
     return bytes(np.flatnonzero(seen).astype(np.uint8))
 
 
@@ -64,28 +63,25 @@ class Uncovered(NamedTuple):
     n: int = 0
 
 
-def count_characters(parts: Sequence[Part]) -> npt.NDArray[np.int64]:
+def count_characters(parts: Sequence[Part]) -> Int64:
     """How often each character stands in the chunks, by code point. One pass over the counts."""
     counts = np.zeros(0x110000, np.int64)
     total = 0
-    for whole in merged_lists(parts, _RANGE_BYTES):
-        for rows in _slices(whole):
-            at, points = decode_code_points(rows.data[rows.offsets[0] : rows.offsets[-1]])
-            # chunks "éa" and "zz" are bytes 0-2 and 3-4: characters at 0 2 3 4, chunks from character 0 2 4 on
-            length = np.diff(np.searchsorted(at, rows.offsets - rows.offsets[0]))
-            total += sum(map(int.__mul__, rows.n.tolist(), length.tolist()))
-            if total >= 2**63:
-                raise StreambpeError(
-                    "The chunks have more than 2^63 - 1 characters, so counts could overflow. Nothing was learned. "
-                    "Divide the counts, or train on fewer chunks."
-                )
-            np.add.at(counts, points, np.repeat(rows.n, length))
+    for rows in _slices(parts):
+        at, points = decode_code_points(rows.data[rows.offsets[0] : rows.offsets[-1]])
+        # chunks "éa" and "zz" are bytes 0-2 and 3-4: characters at 0 2 3 4, chunks from character 0 2 4 on
+        length = np.diff(np.searchsorted(at, rows.offsets - rows.offsets[0]))
+        total += sum(map(int.__mul__, rows.n.tolist(), length.tolist()))
+        if total >= 2**63:
+            raise StreambpeError(
+                "The chunks have more than 2^63 - 1 characters, so counts could overflow. Nothing was learned. "
+                "Divide the counts, or train on fewer chunks."
+            )
+        np.add.at(counts, points, np.repeat(rows.n, length))
     return counts
 
 
-def cover(
-    counts: npt.NDArray[np.int64], coverage: Fraction, memory_bytes: int | None = None
-) -> tuple[Alphabet, Uncovered]:
+def cover(counts: Int64, coverage: Fraction, memory_bytes: int | None = None) -> tuple[Alphabet, Uncovered]:
     """The characters by code point without the rarest, which together may be as much of the text as `coverage` leaves
     out.
 
@@ -143,20 +139,17 @@ def choose_alphabet(
     return made[config.alphabet](), Uncovered()
 
 
-def count_tokens(
-    parts: Sequence[Part], encoder: Encoder
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def count_tokens(parts: Sequence[Part], encoder: Encoder) -> tuple[Int64, Int64, Int64]:
     """(id, n, alone): how often each token stands in the chunks, and how often as a whole chunk. One pass."""
     total, alone = np.zeros((2, encoder.n_log), np.int64)
-    for whole in merged_lists(parts, _RANGE_BYTES):
-        for rows in _slices(whole):
-            ids, sizes = encoder.encode_distinct(as_strings(rows.offsets, rows.data))
-            ids = np.where(ids >= WHOLE, ids & ~WHOLE, ids)
-            n = np.repeat(rows.n, sizes)
-            known = ids >= 0
-            np.add.at(total, ids[known], n[known])
-            single = known & np.repeat(sizes == 1, sizes)
-            np.add.at(alone, ids[single], n[single])
+    for rows in _slices(parts):
+        ids, sizes = encoder.encode_distinct(as_strings(rows.offsets, rows.data))
+        ids = np.where(ids >= WHOLE, ids & ~WHOLE, ids)
+        n = np.repeat(rows.n, sizes)
+        known = ids >= 0
+        np.add.at(total, ids[known], n[known])
+        single = known & np.repeat(sizes == 1, sizes)
+        np.add.at(alone, ids[single], n[single])
     found = np.flatnonzero(total)
     return found, total[found], alone[found]
 
@@ -187,9 +180,7 @@ class WordFiles(msgspec.Struct, frozen=True):
         return self.paths[0].stat().st_size // 4
 
     @classmethod
-    def write(
-        cls, folder: Path, words: Iterable[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]]
-    ) -> WordFiles:
+    def write(cls, folder: Path, words: Iterable[tuple[Int32, Int64, Int64]]) -> WordFiles:
         """Write words that come in parts: (symbols, offsets, weights) each."""
         folder.mkdir(parents=True, exist_ok=True)
         files, at = cls(folder), 0
@@ -214,36 +205,19 @@ class WordFiles(msgspec.Struct, frozen=True):
         )
 
 
-class ChunkCutter(Protocol):
-    """What cuts chunks into symbols: a codec, or a model that is extended, whose tokens are the symbols then."""
-
-    def split_many(
-        self, offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8], /
-    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        """See Codec."""
+# What cuts chunks into symbols: a codec's split_many, or the same of a model that is extended, whose tokens are the
+# symbols then.
+ChunkCutter = Callable[[Int64, npt.NDArray[np.uint8]], tuple[Int32, Int64]]
 
 
-def word_symbols(
-    rows: ChunkList, codec: ChunkCutter
-) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """Chunks as base symbols, in slices: (symbols, how many each chunk has, how often each stands)."""
-    for some in _slices(rows):
-        yield *codec.split_many(some.offsets, some.data), some.n
+def _slices(parts: Sequence[Part]) -> Iterator[ChunkList]:
+    """The rows of parts in slices of at most _SLICE_BYTES; a larger row is a slice of its own."""
+    for rows in merged_lists(parts, _RANGE_BYTES):
+        for start, stop in slices(rows.offsets, _SLICE_BYTES):
+            yield rows.part(start, stop)
 
 
-def _slices(rows: ChunkList) -> Iterator[ChunkList]:
-    """The rows in slices of at most _SLICE_BYTES; a larger row is a slice of its own."""
-    start = 0
-    while start < len(rows):
-        most = int(rows.offsets[start]) + _SLICE_BYTES
-        stop = max(start + 1, int(np.searchsorted(rows.offsets, most, side="right")) - 1)
-        yield rows.part(start, stop)
-        start = stop
-
-
-def known_stretches(
-    symbols: npt.NDArray[np.int32], sizes: npt.NDArray[np.int64], n: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def known_stretches(symbols: Int32, sizes: Int64, n: Int64) -> tuple[Int32, Int64, Int64]:
     """Words cut at symbols outside the alphabet, which are left out: (symbols, sizes, n) of what stands between.
 
     symbols  5 -1 6 7 | 8 9   sizes 4 2   n 3 9
@@ -261,20 +235,17 @@ def known_stretches(
     return symbols[known], np.bincount(stretch, minlength=int(begins.sum())), n[word[begins]]
 
 
-def write_words(parts: Sequence[Part], codec: ChunkCutter, folder: Path) -> WordFiles:
+def write_words(parts: Sequence[Part], cut: ChunkCutter, folder: Path) -> WordFiles:
     """Write the words of a training."""
-    return WordFiles.write(folder, _words(parts, codec))
+    return WordFiles.write(folder, _words(parts, cut))
 
 
-def _words(
-    parts: Sequence[Part], codec: ChunkCutter
-) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    for rows in merged_lists(parts, _RANGE_BYTES):
-        for symbols_of, sizes_of, n_of in word_symbols(rows, codec):
-            cut, sizes, n = known_stretches(symbols_of, sizes_of, n_of)
-            several = sizes > 1
-            if not several.all():
-                cut, sizes, n = cut[np.repeat(several, sizes)], sizes[several], n[several]
-            ends = np.zeros(len(sizes) + 1, np.int64)
-            np.cumsum(sizes, out=ends[1:])
-            yield cut, ends, n
+def _words(parts: Sequence[Part], cut: ChunkCutter) -> Iterator[tuple[Int32, Int64, Int64]]:
+    for rows in _slices(parts):
+        symbols, sizes, n = known_stretches(*cut(rows.offsets, rows.data), rows.n)
+        several = sizes > 1
+        if not several.all():
+            symbols, sizes, n = symbols[np.repeat(several, sizes)], sizes[several], n[several]
+        ends = np.zeros(len(sizes) + 1, np.int64)
+        np.cumsum(sizes, out=ends[1:])
+        yield symbols, ends, n

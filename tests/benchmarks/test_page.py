@@ -1,4 +1,4 @@
-"""docs/benchmarks.md is made of the committed results, and the README's figures are theirs."""
+"""docs/benchmarks.md and its topics are made of the committed results, and the README's figures are theirs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ def rows(measured):
 def test_the_page_and_the_picture_are_those_of_the_results(benchmark, measured):
     """Whoever measures runs page.py."""
     page = benchmark("page")
-    assert (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8") == page.page(measured.everything())
+    made = page.pages(measured.everything())
+    assert {(ROOT / "docs" / name).read_text(encoding="utf-8") == text for name, text in made.items()} == {True}
+    assert sorted(path.name for path in (ROOT / "docs/benchmarks").iterdir()) == sorted(
+        f"{topic}.md" for topic in page.TOPICS
+    )
+    assert sum(text.count("\n") for text in made.values()) <= 1000
     assert (ROOT / "docs/beside.svg").read_text(encoding="utf-8") == page.picture()
 
 
@@ -34,7 +39,7 @@ def test_the_figures_of_other_pages_are_measured(benchmark, measured, rows, name
     scripts = [benchmark(script) for script in ("scale", "scaling")]
     derived = [line for of in scripts for line in of.report(measured.read(measured.RESULTS / f"{of.__name__}.tsv"))]
     assert [*measured.wrong_figures(text, rows), *measured.wrong_in_tables(text, "\n".join(derived))] == []
-    assert text.count("benchmarks.md#") >= links
+    assert len(measured.LINKED.findall(text)) >= links
     if name in ("README.md", "docs/scale.md", "docs/extend.md"):
         assert measured.unlinked_seconds(text) == []
 
@@ -53,7 +58,7 @@ def test_a_figure_that_is_not_of_its_row_is_named(measured):
     rows = {"train--streambpe": measured.Row("train--streambpe", {}, figures)}
 
     def wrong(words: str, target: str = "train--streambpe") -> list[str]:
-        return list(measured.wrong_figures(f"it took [{words}](docs/benchmarks.md#{target}).", rows))
+        return list(measured.wrong_figures(f"it took [{words}](docs/benchmarks/memory.md#{target}).", rows))
 
     assert wrong("**3.8 s**, 234 MB") == wrong("3.84 s") == wrong("4 s, 5.0 s") == []
     assert wrong("3.6 s") == ["[3.6 s]: 3.6 s is no figure of train--streambpe"]

@@ -87,7 +87,6 @@ NOT_RUN = {  # by page, and by language if it is not that of a shell
     "counting python": "a pipeline of datatrove, which test_datatrove.py runs",
     "encode python": "needs transformers and a sentencepiece model of one's own",
     "event-log": "a log of three events, which its readers read",
-    "event-log js": "three lines for a program that has the reader, which test_reader.py runs in a browser",
     "plan": "a forecast, whose times are those of one machine",
     "script": "a text and its chunks; test_script.py has more of them",
 }
@@ -123,6 +122,7 @@ def test_remarks_behind_commands_were_taken_for_arguments(page):
 def desk(tmp_path_factory) -> Path:
     """A folder with what the pages name: a corpus of two groups, other texts, a run, models of others."""
     folder = tmp_path_factory.mktemp("desk")
+    shutil.copytree(ROOT / "tests/data/sample", folder / "tests/data/sample")
     for place, language in (("", "en"), ("de", "de"), ("en", "en"), ("sw", "fr")):
         (folder / "corpus" / place).mkdir(parents=True, exist_ok=True)
         text = (ROOT / f"tests/data/sample/stories-{language}.txt").read_text("utf-8")[:9000]

@@ -27,7 +27,6 @@ CORE_TESTS = (
     "tests/core/test_pairs.py",
     "tests/core/test_runs.py",
     "tests/train/test_pair_counter.py",
-    "tests/core/test_documents.py",
     "tests/encode/test_encode_core.py",
     "tests/train/test_scan.py",
     "tests/core/test_learner.py",

@@ -38,12 +38,11 @@ def cut(text: list[int], kept: Pairs, right: set[int], left: set[int]) -> list[l
 def taken(counter: RunCounter) -> list[tuple[tuple[int, ...], int]]:
     """All runs of a counter, in its order."""
     rows, last = [], -1
-    for runs in counter.take():
-        assert runs.by[0] >= last
-        assert (np.diff(runs.by) >= 0).all()
-        last = int(runs.by[-1])
-        found = np.split(runs.data.view(np.int32), runs.ends[:-1] // 4)
-        rows += [(tuple(run.tolist()), n) for run, n in zip(found, runs.n.tolist(), strict=True)]
+    for table in counter.take():
+        runs, by, n = (column.to_pylist() for column in table.columns)
+        assert [last, *by] == sorted([last, *by])
+        last = by[-1]
+        rows += [(tuple(np.frombuffer(run, np.int32).tolist()), many) for run, many in zip(runs, n, strict=True)]
     return rows
 
 

@@ -283,7 +283,7 @@ def test_loading_finds_logs_runs_and_names(tmp_path):
     wanted = Tokenizer(log).encode_ordinary(TEXT)
     for model in (tmp_path, f"{tmp_path}:small", tmp_path / "m.parquet", tmp_path / "model.events.jsonl"):
         assert Tokenizer(model).encode_ordinary(TEXT) == wanted
-    with pytest.raises(ModelError, match="it holds main, small"):
+    with pytest.raises(ModelError, match="it has main, small"):
         Tokenizer(f"{tmp_path}:other")
     with pytest.raises(ModelError, match="There is no model"):
         Tokenizer(tmp_path / "nothing")

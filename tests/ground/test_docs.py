@@ -15,7 +15,7 @@ from tools import pictures, reference, site
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
-    [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "sql/README.md", ROOT / "benchmarks/README.md"]
+    [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "sql/README.md", ROOT / "benchmarks/README.md"]
 )
 
 

@@ -248,10 +248,11 @@ import sys
 from pathlib import Path
 from streambpe.train.engine.engine import Engine
 from streambpe.train.engine.rules import EngineOptions
+from streambpe.train.engine.state import State
 from streambpe.train.words import WordFiles
 folder = Path(sys.argv[1])
 options = EngineOptions(memory_bytes=24 << 20, threads=1, work_dir=folder / "blocks")
-Engine(WordFiles(folder).open(), [bytes([b]) for b in range(256)], options).close()
+Engine(WordFiles(folder).open(), State([bytes([b]) for b in range(256)], options)).close()
 """
 
 
@@ -317,7 +318,7 @@ def test_tokens_are_counted_beside_chunks_of_many_megabytes(tmp_path):
         con.execute("INSERT INTO events VALUES (0, 'merge', 97, 98, 300, 7, NULL)")
     with contextlib.closing(open_store(run.state, memory_bytes=48 << 20)) as con:
         held = np.array([300]), np.array([1]), np.array([0])
-        fill_token_counts(con, *held, freq_cutoff=1, symbols_spell_chunks=True, deletions=False)
+        fill_token_counts(con, held, freq_cutoff=1, symbols_spell_chunks=True, deletions=False)
         assert con.execute("FROM token_counts").fetchall() == [(300, 8, 7)]
 
 

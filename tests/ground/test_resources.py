@@ -42,7 +42,7 @@ IMPOSSIBLE = [
     (["--memory", "9" * 30 + "TB"], 2, "this machine has"),
     (["--memory", "9" * 400], 2, "this machine has"),
     (["--memory", "100000TB"], 2, "this machine has"),
-    (["--temp-dir", os.devnull], 2, "is no folder"),
+    (["--temp-dir", os.devnull], 2, "is not a folder"),
     (["--threads", "1000000"], 2, "cores"),
     (["--threads", "9" * 30], 2, "cores"),
     (["--threads", "0"], 2, "threads"),

@@ -208,7 +208,7 @@ def test_parity_was_printed_for_texts_that_do_not_say_the_same_without_a_word(tm
     for name, lines in {"en": ["of the", "a the"], "de": ["von der", "ein"], "more": ["a", "b", "c"]}.items():
         (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n")
     command = ("evaluate", model, "--lines", "--by", "source", "--text", tmp_path / "en.txt", "--text")
-    told = "parity and gini/n are for texts that say the same (parity: tokens beside those of the first source)"
+    told = "parity and gini/n are for texts that say the same (parity: tokens compared with those of the first source)"
     assert cli(*command, tmp_path / "de.txt").stderr == f"{told}.\n"
     assert (
         cli(*command, tmp_path / "more.txt", "--json").stderr == f"{told}; these do not: they have 2 to 3 documents.\n"
@@ -241,7 +241,7 @@ def test_the_command_prints_tables_json_and_csv(sources, tmp_path):
     assert [int(row["tokens"]) for row in table] == [row["tokens"] for row in rows]
     assert set(table[0]) == {"model", "source", *MEASURES}
     told = cli("evaluate", *models, *texts, "--by", "source")
-    assert "tokens beside those of the first source); these do not: they have " in told.stderr
+    assert "tokens compared with those of the first source); these do not: they have " in told.stderr
     shown = told.stdout.splitlines()
     assert len(shown) == 7
     assert shown[1].split()[:2] == [models[0], sources[0]]

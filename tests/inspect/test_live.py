@@ -19,6 +19,7 @@ from streambpe.config import TrainConfig
 from streambpe.errors import UsageError
 from streambpe.inspect import live
 from streambpe.inspect.live import LiveRun, watch_page
+from streambpe.inspect.page_facts import gather
 from streambpe.inspect.watch import View
 from streambpe.store.run import Run
 from streambpe.train.commands import train
@@ -130,13 +131,42 @@ def half_learned(folder: Path, passes: int = 8) -> Path:
 def test_what_the_page_is_told(tmp_path):
     """Status and the latest tokens, of which nothing is a tag."""
     run = half_learned(tmp_path)
-    live = LiveRun(View(Run(run), None))
-    live.look()
-    assert live.state != "waiting"
-    data = json.loads(live.answer)
+    data = json.loads(LiveRun(View(Run(run), None)).answer())
+    assert data["state"] != "waiting"
     ((last, n),) = rows(run, "SELECT shown, n FROM merge_curve ORDER BY seq DESC LIMIT 1")
     assert f"<dt>latest tokens</dt><dd>{escape(last)} {n:,}" in data["tiles"]
     assert "onerror=alert(1)>" not in data["tiles"]
+
+
+def test_a_finished_run_is_looked_at_only_when_the_page_asks(tmp_path, monkeypatch):
+    """And its tables once: then the page is told to ask no more, and of when the figures are."""
+    run = text_run(tmp_path / "run", natural_text(2, 20_000))
+    train(run, resources=SMALL, vocab_size=300)
+    looks, reads = [], []
+
+    class Noted(View):
+        def look(self):
+            looks.append(1)
+            return super().look()
+
+    def noted(*arguments):
+        reads.append(1)
+        return gather(*arguments)
+
+    monkeypatch.setattr(live, "View", Noted)
+    monkeypatch.setattr(live, "gather", noted)
+    with served(run) as address:
+        path = urlsplit(address).path + "data"
+        assert not looks
+        asked = 1
+        while (data := json.loads(ask(address, path)[1]))["more"]:
+            asked += 1
+        assert {name for name, _ in data["cards"]} == {"sizes", "frequencies", "merge-counts"}
+        assert "Nothing runs now: the figures are of that moment" in data["note"]
+        for _ in range(3):
+            assert json.loads(ask(address, path)[1]) == data
+        assert len(looks) == asked
+    assert len(reads) == 1
 
 
 def test_options_that_make_no_sense_are_refused(tmp_path):
@@ -157,8 +187,12 @@ def test_the_page_grows(tmp_path):
         assert browser.run("document.documentElement.scrollWidth") <= 390
         before = browser.run("document.getElementById('merge-counts').textContent")
         train(run, resources=SMALL, vocab_size=600)
-        browser.wait_for("document.getElementById('chart-renyi')")
+        browser.wait_for("document.getElementById('chart-sizes')")
         assert browser.run("document.body.dataset.ready") == "done"
         assert browser.run("document.getElementById('merge-counts').textContent") != before
         assert browser.run("document.images.length") == 0
+        browser.wait_for("document.getElementById('note').textContent.includes('Nothing runs now')")
+        asked = "performance.getEntriesByType('resource').length"
+        n = browser.run(asked)
+        assert browser.run(f"new Promise(done => setTimeout(() => done({asked}), 500))") <= n + 1
         assert browser.complaints == []

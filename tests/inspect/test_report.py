@@ -8,7 +8,6 @@ import json
 import re
 from collections import Counter
 from html.parser import HTMLParser
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -25,7 +24,8 @@ from streambpe.inspect.charts import Series, line_chart, linear_ticks, log_ticks
 from streambpe.inspect.curves import choose_stops, growth, uses_in_parts, uses_in_texts
 from streambpe.inspect.page import render, report
 from streambpe.inspect.page_panels import panels
-from streambpe.inspect.page_vocabulary import KINDS, kind_of, kinds_counted
+from streambpe.inspect.page_vocabulary import KINDS, kind_of
+from streambpe.inspect.verdict import percent, verdict
 from streambpe.model.eventlog import EventLog, Op
 from streambpe.progress import Meter
 from streambpe.sources.find import find_sources
@@ -59,13 +59,10 @@ def made(run, tmp_path_factory) -> tuple[dict[str, Any], str]:
 
 
 def test_what_the_tables_say_is_what_the_page_says(run, made):
-    """Events and passes, by SQL of the test's own."""
+    """Events, by SQL of the test's own."""
     facts, _ = made
     assert facts["merges"] == rows(run, "SELECT seq + 1, n FROM events ORDER BY seq")
     assert len(facts["merges"]) == facts["events"] == len(log_of(run).events)
-    passes = rows(run, "SELECT first_seq + events, seconds FROM batches ORDER BY batch")
-    assert [events for _, events in facts["passes"]] == [events for events, _ in passes]
-    assert [seconds for seconds, _ in facts["passes"]] == pytest.approx(list(accumulate(s for _, s in passes)))
     assert facts["sha256"] == dict(rows(run, "FROM facts"))["sha256"]
 
 
@@ -134,17 +131,16 @@ def test_a_vocabulary_with_deletions_is_measured_with_one_encoder_at_a_time(tmp_
 
 
 def test_a_page_with_superwords(made, tmp_path):
-    """Their panels have pictures, and those that need a text say so."""
+    """Their panel has a line for each kind; without a text the page says that nothing was measured."""
     facts = {**made[0], "growth": [], "vocabulary": {**made[0]["vocabulary"], "uses": None}}
     facts["supermerges"] = [(i, n) for i, n in facts["merges"] if i % 3 == 0]
     facts["merges"] = [(i, n) for i, n in facts["merges"] if i % 3]
     by_name = {panel.name: panel for panel in panels(facts)}
     assert by_name["merge-counts"].chart.startswith("<svg")
-    for name in ("frequencies", "renyi", "compression"):
-        assert not by_name[name].chart
-        assert "nothing to measure it on" in by_name[name].says
+    assert list(by_name) == ["merge-counts"]
     page = render(facts)
     assert ">supermerges</li>" in page
+    assert "There is no text to measure it on." in page
 
 
 def facts_in(page: str) -> Any:
@@ -185,13 +181,16 @@ def test_the_page_is_whole_and_fetches_nothing(made):
     structure.feed(page)
     assert structure.open == []
     assert len(structure.ids) == len(set(structure.ids))
-    assert structure.fetched == ["data:,"]
+    assert [address for address in structure.fetched if address[0] != "#"] == ["data:,"]
     assert not re.search(r"https?://|@import|url\(", page)
     assert facts_in(page) == json.loads(json.dumps(facts))
-    for panel in panels(facts):
-        assert panel.chart or panel.rows or panel.says, panel.name
-        assert f">{panel.title}</" in page
-    assert page.count("<svg") == 5
+    titles = ["How does it cut a text?", "Which tokens are in it?", *(panel.title for panel in panels(facts)),
+              "What was it learned from?"]  # fmt: skip
+    assert re.findall(r"<h2>(.*?)</h2>", page) == titles
+    links = re.findall(r'<a href="#([\w-]+)">(.*?)</a>', page)
+    assert [title for _, title in links] == titles
+    assert {name for name, _ in links} <= set(structure.ids)
+    assert page.count("<svg") == 3
 
 
 @pytest.mark.long
@@ -215,8 +214,8 @@ def test_an_unfinished_run_has_a_page_too(tmp_path):
         job.run()
     cli("report", run, "-o", tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text()
-    assert "still learning" in page
-    assert "Not measured while the run still learns." in page
+    assert "It still learns, after" in page
+    assert "There is no playground here: the training is not done" in page
     assert "chart-merge-counts" in page
 
 
@@ -226,7 +225,7 @@ def test_the_command_writes_where_it_is_told(run, tmp_path):
     done = cli("report", run, "-o", tmp_path / "r.html", "--text", tmp_path / "t.txt")
     assert "events of" in done.stderr
     assert "Measured on" in (tmp_path / "r.html").read_text()
-    assert "is no folder" in cli("report", run, "-o", tmp_path / "no" / "r.html", expect=2).stderr
+    assert "is not a folder" in cli("report", run, "-o", tmp_path / "no" / "r.html", expect=2).stderr
     assert "nothing of a training other" in cli("report", run, "--name", "other", expect=1).stderr
 
 
@@ -253,7 +252,7 @@ def test_the_page_in_a_browser(made, tmp_path):
     """Wide and light, narrow as a phone and dark: all charts are drawn, nothing is too wide, no console message."""
     facts, page = made
     (tmp_path / "page.html").write_text(page, encoding="utf-8")
-    names = ("compression", "renyi", "frequencies", "merge-counts", "speed")
+    names = ("sizes", "frequencies", "merge-counts")
     colours = []
     with Browser(tmp_path) as browser:
         for width, dark in ((1300, False), (375, True), (3840, False)):
@@ -264,7 +263,7 @@ def test_the_page_in_a_browser(made, tmp_path):
             assert browser.run("document.documentElement.scrollWidth") <= width
             assert browser.crooked_heads() == []
             script = """(() => {
-                const chart = document.getElementById("chart-renyi"), box = chart.getBoundingClientRect();
+                const chart = document.getElementById("chart-sizes"), box = chart.getBoundingClientRect();
                 const at = {clientX: box.left + box.width - 20, clientY: box.top + 40};
                 chart.dispatchEvent(new PointerEvent("pointermove", at));
                 const text = tip.textContent;
@@ -273,8 +272,8 @@ def test_the_page_in_a_browser(made, tmp_path):
             })()"""
             last = facts["growth"][-1]
             told, hidden = browser.run(script)
-            efficiency = float(f"{last['renyi']:.4g}")
-            assert f"over ids that occur  {last['vocab_size']:,}: {efficiency}" in told
+            bytes_per_token = float(f"{last['bytes_per_token']:.4g}")
+            assert told == f"{last['vocab_size']:,}: {bytes_per_token}"
             assert hidden
             colours.append(browser.run("getComputedStyle(document.body).backgroundColor"))
         assert browser.complaints == []
@@ -298,38 +297,42 @@ def test_the_vocabulary_in_a_browser(made, tmp_path):
             )
             return found
 
-        def look(text: str, kind: str = "") -> None:
+        def look(text: str, kind: str = "all") -> None:
             browser.run(f"sought.value = {json.dumps(text)}; kind.value = {json.dumps(kind)}; "
                         "kind.dispatchEvent(new Event('change'))")  # fmt: skip
 
         def sort(key: str) -> None:
             browser.run(f"document.querySelector('th[data-key={key}] button').click()")
 
-        assert listed(0) == [str(number) for number in range(100)]
+        learned = [number for number, event in enumerate(vocabulary["event"]) if event is not None]
+        assert listed(0) == [str(number) for number in learned[:100]]
+        assert listed(4) == [f"{vocabulary['event'][number]:,}" for number in learned[:100]]
         browser.run("more.click()")
         assert len(listed(0)) == 200
         look(" th")
-        assert listed(1) == [text for text in vocabulary["shown"] if "␠th" in text.lower()]
+        assert listed(1) == [text.replace("␠", " ") for text in vocabulary["shown"] if "␠th" in text.lower()]
+        assert browser.run("document.querySelector('.blank').getBoundingClientRect().width") > 4
         look("77")
         assert "77" in listed(0)
-        look("", "W")
+        look("", "begins a word")
         assert browser.run("found.textContent").startswith(f"{vocabulary['kind'].count('W'):,} ids")
         look("")
         sort("uses")
-        assert listed(5) == [f"{n:,}" for n in sorted(vocabulary["uses"], reverse=True)[:100]]
+        assert listed(6) == [f"{n:,}" for n in sorted(vocabulary["uses"], reverse=True)[:100]]
         sort("uses")
-        assert listed(5) == [f"{n:,}" for n in sorted(vocabulary["uses"])[:100]]
+        assert listed(6) == [f"{n:,}" for n in sorted(vocabulary["uses"])[:100]]
         assert browser.run("document.querySelector('th[data-key=uses]').getAttribute('aria-sort')") == "ascending"
         sort("token")
-        assert listed(1) == sorted(vocabulary["shown"], key=lambda text: text.encode("utf-16-be"))[:100]
-        sort("n")
-        assert listed(4)[0] == f"{max(n for n in vocabulary['n'] if n is not None):,}"
+        spelled = sorted(vocabulary["shown"], key=lambda text: text.encode("utf-16-be"))[:100]
+        assert listed(1) == [text.replace("␠", " ") for text in spelled]
+        sort("count")
+        assert listed(5)[0] == f"{max(n for n in vocabulary['n'] if n is not None):,}"
         assert browser.run("document.images.length") == 0
         assert browser.complaints == []
 
 
 def test_the_vocabulary_is_that_of_the_tokenizer(run, made):
-    """Every id with its text, and uses that add up; kinds counted once each."""
+    """Every id with its text, its event and its count, and uses that add up; a kind for each."""
     facts, _ = made
     vocabulary, tokenizer = facts["vocabulary"], Tokenizer(run)
     size = tokenizer.n_vocab
@@ -341,11 +344,12 @@ def test_the_vocabulary_is_that_of_the_tokenizer(run, made):
         for number in tokenizer.encode_ordinary(chunk):
             uses[number] += n
     assert vocabulary["uses"] == [uses[number] for number in range(size)]
-    assert sum(n for _, _, n in kinds_counted(vocabulary)) == size
-    learned = dict(rows(run, "SELECT id, n FROM vocabulary WHERE kind = 'learned'"))
+    assert set(vocabulary["kind"]) <= set(KINDS)
+    made_by = {event.id: (number, event.n) for number, event in enumerate(log_of(run).events, 1)}
     model_id = tokenizer.encoder.model.model_id
-    assert {model_id[number]: n for number, n in learned.items()} == {
-        number: n for number, n in enumerate(vocabulary["n"]) if n is not None
+    found = enumerate(zip(vocabulary["event"], vocabulary["n"], strict=True))
+    assert {model_id[number]: event for number, event in made_by.items()} == {
+        number: event for number, event in found if event != (None, None)
     }
 
 
@@ -382,13 +386,35 @@ def test_superwords_are_measured_on_the_stored_documents(tmp_path):
     assert pruned["bytes_per_token_before"] == facts["growth"][-1]["bytes_per_token"]
 
 
-def test_the_page_names_one_renyi_efficiency_as_it_is_drawn(made):
-    """The tile and the sentence above the picture say the same figure, over all ids."""
+def test_the_verdict_is_that_of_the_figures(made):
+    """Every figure of the sentences at the top is one of the facts; each reason to change something is found."""
     facts, page = made
-    figure = f"{facts['growth'][-1]['renyi_vocab']:.4f}"
-    assert f"<dt>Rényi efficiency, all ids</dt><dd>{figure}</dd>" in page
-    (panel,) = [one for one in panels(facts) if one.name == "renyi"]
-    assert panel.verdict.startswith(f"{figure} over all ids")
+    last = facts["growth"][-1]
+    figures, _, change = verdict(facts)
+    for told in (
+        f"{last['vocab_size']:,} ids",
+        f"{last['bytes_per_token']:.3f} bytes",
+        percent(last["vocab_used_share"]),
+    ):
+        assert told in figures
+    assert f"<p>{figures}</p>" in page
+    assert change.startswith(f"To change: use more text. {last['tokens']:,} tokens")
+    vocabulary = {**facts["vocabulary"], "uses": [1] * 900}
+    many = [{**stop, "tokens": stop["tokens"] * 100} for stop in facts["growth"]]
+    facts = {**facts, "growth": many, "vocabulary": vocabulary}
+    rare = sum(n is not None and n < 100 for n in vocabulary["n"])
+    change = verdict(facts)[-1]
+    assert change.startswith("To change: learn from more text")
+    assert f"{rare:,} tokens come from pairs" in change
+    facts = {**facts, "vocabulary": {**vocabulary, "n": [100] * 900}}
+    assert "try a larger --vocab-size" in verdict(facts)[-1]
+    half = {**many[-1], "vocab_size": 450}
+    assert verdict({**facts, "growth": [half, many[-1]]})[-1].startswith("Nothing has to change")
+    facts = {**facts, "vocabulary": {**vocabulary, "uses": [0] * 900}}
+    assert f"{facts['events']:,} learned tokens are never used in {facts['measured_on']}" in verdict(facts)[-1]
+    assert verdict({**facts, "state": "learning"}) == [
+        f"It still learns, after {facts['events']:,} events. It is measured when it is done."
+    ]
 
 
 @pytest.mark.long
@@ -406,6 +432,7 @@ def test_several_runs_on_the_same_axes(run, made, tmp_path):
         if panel.chart:
             assert list(panel.legend) == ["run", "other"], panel.name
             assert panel.chart.count("<polyline") == 2
+            assert panel.answer.startswith("run: "), panel.name
     assert "<h1>run and other</h1>" in page
     assert "--name is for one RUN" in cli("report", run, other, "--name", "x", expect=2).stderr
     assert "at most 6" in cli("report", *[run] * 7, "-o", tmp_path / "r.html", expect=2).stderr

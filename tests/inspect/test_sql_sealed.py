@@ -190,7 +190,7 @@ def test_a_statement_that_does_more_than_read_is_refused(learned, around, statem
     before = files_of(learned, around)
     result = sql(learned, statement.format(run=learned, out=around), *form, code=1)
     assert result.stdout == ""
-    assert "Only statements that read may run" in result.stderr or "does not run" in result.stderr
+    assert "Only statements that read are allowed" in result.stderr or "does not run" in result.stderr
     assert files_of(learned, around) == before
 
 
@@ -360,9 +360,9 @@ def test_outputs_that_cannot_be_are_refused(learned, around):
         (2, ["--list", "-o", f"{around}/x.csv"], "-o writes"),
         (2, ["SELECT 1", "--force"], "-o"),
         (2, ["SELECT 1", "-o", f"{around}/dir.csv"], "is a folder"),
-        (2, ["SELECT 1", "-o", f"{around}/none/x.csv"], "is no folder"),
+        (2, ["SELECT 1", "-o", f"{around}/none/x.csv"], "is not a folder"),
         (2, ["SELECT 1", "-o", f"{around}/{'x' * 300}.csv"], "name"),
-        (2, ["SELECT 1", "--temp-dir", f"{around}/none"], "is no folder"),
+        (2, ["SELECT 1", "--temp-dir", f"{around}/none"], "is not a folder"),
         (1, ["SELECT 1 AS a, 2 AS a", "-o", f"{around}/x.parquet"], "'a'"),
         (1, ["SELECT 1 AS a, 2 AS a", "-o", f"{around}/x.json"], "'a'"),
         (1, ["SELECT 1 AS a, 2 AS a", "--jsonl"], "'a'"),

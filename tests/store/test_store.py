@@ -71,7 +71,7 @@ def test_the_duckdb_shell_opens_a_run(counted):
 def test_a_later_format_is_refused(counted):
     """A run of another format is refused in one sentence, by whatever looks at it, and not touched."""
     change(counted, "UPDATE run SET value = '99' WHERE key = 'format_version'")
-    with pytest.raises(RunError, match="has format 99, and this streambpe reads format 9 only"):
+    with pytest.raises(RunError, match="has format 99, but this streambpe only reads format 9"):
         Run(counted).facts()
 
 
@@ -100,7 +100,7 @@ def test_a_footer_of_another_shape_is_told(counted, change, told):
 
 def test_not_a_run(tmp_path):
     """A folder without a run, a file in its place, a status that is not there: each says what it is."""
-    with pytest.raises(RunError, match="is no run"):
+    with pytest.raises(RunError, match="is not a RUN"):
         Run.open(tmp_path)
     with pytest.raises(RunError, match=r"no status\.json"):
         Run(tmp_path).read_status()

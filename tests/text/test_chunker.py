@@ -405,9 +405,9 @@ def test_a_core_that_is_missing_damaged_or_of_other_sources_is_one_sentence(tmp_
     try:
         for damage, told in (
             (lambda: (tmp_path / "count.c").write_text("int other;"), "was not built from the sources beside it"),
-            (lambda: put(flipped), "does not load"),
-            (lambda: put(whole[: len(whole) // 2]), "does not load"),
-            (lambda: put(whole[:40]), "does not load"),
+            (lambda: put(flipped), "cannot be loaded"),
+            (lambda: put(whole[: len(whole) // 2]), "cannot be loaded"),
+            (lambda: put(whole[:40]), "cannot be loaded"),
             (library.unlink, "is missing"),
         ):
             damage()

@@ -126,10 +126,9 @@ def test_who_chooses():
     groups = [Group(name, 100, Fraction(1), lambda: engine_words([])) for name in "abc"]
     choice = Choice(Balance(groups, window=4, alpha=Fraction(1)))
     assert [choice.next_group() for _ in range(6)] == [0, 0, 1, 1, 2, 0]
-    choice.has_none(0)
-    choice.has_none(2)
+    choice.done.update((0, 2))
     assert choice.next_group() == 1
-    choice.has_none(1)
+    choice.done.add(1)
     assert choice.next_group() is None
 
 
@@ -241,7 +240,7 @@ def test_texts_are_what_groups_are_measured_on(counted, texts, tmp_path):
     files = sorted((counted / "balance").iterdir())
     assert len(files) == 3
     files[0].rename(tmp_path / "away")
-    with pytest.raises(RunError, match="groups are measured on, is lost"):
+    with pytest.raises(RunError, match="counts of a text of --balance-text, is lost"):
         train(counted, name="texts", vocab_size=280, resources=SMALL)
     assert train(counted, name="texts", vocab_size=280, resources=SMALL, **how).size == 280
     assert {path: before[path] for path in files} == {path: path.read_bytes() for path in files}
@@ -254,7 +253,7 @@ def test_texts_are_what_groups_are_measured_on(counted, texts, tmp_path):
         (["en=NOFILE"], "cannot be read"),
         (["en"], "--balance-text en: write GROUP=FILE"),
         (["en=-"], "standard input"),
-        (["en=en", "greek=en"], "is given for en and for greek"),
+        (["en=en", "greek=en"], "is given for both en and greek"),
         (["en=en", "greek=greek"], "'han' has no text"),
         (["en=en", "greek=greek", "han=han", "xx=EMPTY"], "--balance-text xx=.*no text in it"),
         (["en=EMPTY"], "--balance-text en=.*empty.txt: there is no text in it"),
@@ -452,9 +451,15 @@ def test_what_cannot_be_combined(more):
         ({"balance_from": 5}, "--balance-from belongs to --balance"),
         ({"balance_ratios": ["en=2"]}, "--balance-ratio belongs to --balance"),
         ({"balanced_on": {"en": "0"}}, "--balance-text belongs to --balance"),
-        ({"balance": True, "balanced_on": {"en": "0"}, "alphabet": "seen", "vocab_size": 900}, "--alphabet seen: text"),
+        (
+            {"balance": True, "balanced_on": {"en": "0"}, "alphabet": "seen", "vocab_size": 900},
+            "seen: uncounted text",
+        ),
         ({"balance": True, "balance_alpha": 2}, "--balance-alpha belongs to --balance-window"),
-        ({"balance": True, "balance_window": 9, "balance_alpha": 0}, "--balance-alpha 0: a decimal number above 0"),
+        (
+            {"balance": True, "balance_window": 9, "balance_alpha": 0},
+            "--balance-alpha 0: give a decimal number",
+        ),
         ({"balance": True, "balance_ratios": ["en=0"]}, "--balance-ratio en=0"),
         ({"balance": True, "balance_ratios": ["en"]}, "--balance-ratio en: write NAME=NUMBER"),
         ({"balance": True, "balance_window": 0}, "--balance-window 0: at least 1"),

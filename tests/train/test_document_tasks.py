@@ -162,12 +162,11 @@ def test_shards_hold_every_place_once(seed: int) -> None:
     fresh = {at for at, part in zip(begins, reader.parts, strict=False) if not part.follows}
     at, told = 0, []
     for start, stop in pairwise(cuts):
-        for number, piece in enumerate(pieces_of(reader.parts, start, stop, reader.read, 1, told.append)):
-            assert piece.begin == at
-            assert piece.symbols.tolist() == places[at : at + len(piece.symbols)] != []
+        for number, (symbols, _) in enumerate(pieces_of(reader.parts, start, stop, reader.read, 1, told.append)):
+            assert symbols.tolist() == places[at : at + len(symbols)] != []
             if not number:
                 assert at == 0 or places[at - 1] < 0 or at in fresh
-            at += len(piece.symbols)
+            at += len(symbols)
     assert at == reader.places == sum(told)
 
 

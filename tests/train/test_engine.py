@@ -76,6 +76,9 @@ WAYS: dict[str, dict[str, list[Any]]] = {
 }  # fmt: skip
 
 
+TINY_TABLES = {"learner": "tables", "block_places": 60, "hot_pairs": 8, "memory_bytes": 1 << 10}
+
+
 @pytest.mark.parametrize(
     ("way", "many"),
     [("memory", 400), ("few pairs", 160), ("one", 40), ("tables", 96),
@@ -176,14 +179,15 @@ def test_memory_limit_alone_chooses_scan_then_index(tmp_path):
 
 
 def test_paper_batches_equal_the_published_rule():
-    """--batch paper gives BatchBPE's merges and counts (ties by ids), with caps, under both ways of
-    counting."""
+    """--batch paper gives BatchBPE's merges and counts (ties by ids), with caps, under both ways of counting, in memory
+    and in tables."""
     for seed in seeds(60):
         rng = random.Random(seed)
         words = hard_words(rng)
         cap, most = rng.choice([(2, None), (1, 5), (3, 2)])
         overlaps = rng.choice(["all", "disjoint"])
-        events, _ = run(words, 40, batch="paper", cap_divisor=cap, max_batch=most, overlaps=overlaps, hot_pairs=8)
+        way = rng.choice([{"hot_pairs": 8}, {"learner": "tables"}, TINY_TABLES])
+        events, _ = run(words, 40, batch="paper", cap_divisor=cap, max_batch=most, overlaps=overlaps, **way)
         want = paper_learn(words, 40, cap_divisor=cap, max_batch=most, overlaps=overlaps)
         assert events == want[: len(events)], f"seed {seed}"
         assert len(events) == min(40, len(want))
@@ -253,20 +257,26 @@ def test_going_on_from_a_snapshot_holds_no_copy_of_it(tmp_path, force_scan):
 
 
 @pytest.mark.parametrize(("ties", "overlaps"), RULES)
-def test_going_on_behind_known_events(ties, overlaps):
-    """Learned again up to any event, in memory or on disk, the words are what they were, and the rest is the same."""
+def test_going_on_behind_known_events(ties, overlaps, tmp_path):
+    """Learned again up to any event, in memory, on disk or in tables, the words are what they were, and the rest is the
+    same; from their snapshot, too."""
     for seed in seeds(40):
         rng = random.Random(seed)
         words = hard_words(rng)
         want, batches = run(words, 40, ties=ties, overlaps=overlaps, blocked=frozenset({b"ab"}))
         cut = rng.randint(0, len(want))
-        options = engine_options(ties=ties, overlaps=overlaps, blocked=frozenset({b"ab"}), hot_pairs=4,
-                                 candidates=rng.choice([3, 2048]), force_scan=seed % 4 == 0)  # fmt: skip
+        how: dict[str, Any] = {"ties": ties, "overlaps": overlaps, "blocked": frozenset({b"ab"})}
+        how |= TINY_TABLES if seed % 4 == 1 else {"hot_pairs": 4, "force_scan": seed % 4 == 0}
+        options = engine_options(**how, candidates=rng.choice([3, 2048]))
         vetoed = [veto for batch in batches for veto in batch.vetoed] if cut == len(want) else []
         engine = new_engine(engine_words(words), BASE, options, knows=Known(vetoed=vetoed))
         engine.relearn(want[:cut])
         assert engine.state.merges == cut
         assert wrong_pairs(engine) == []
+        if seed % 4 == 1 and not vetoed:
+            again = gone_on_with(engine, tmp_path / str(seed), want[:cut], **how)
+            assert events_of(list(again.batches(40 - cut))) == want[cut:], f"seed {seed}"
+            again.close()
         assert events_of(list(engine.batches(40 - cut))) == want[cut:], f"seed {seed}"
         engine.close()
 
@@ -364,7 +374,7 @@ def test_stop_words_leave_a_gap_in_the_ids():
     """Ids between the base tokens and first_id belong to others; merges start behind them."""
     engine = new_engine(engine_words([(b"aab", 3), (b"ab", 2)]), BASE, first_id=300)
     assert events_of(list(engine.batches(2))) == [(97, 98, 300, 5), (97, 300, 301, 3)]
-    with pytest.raises(ValueError, match="inside the 256 base tokens"):
+    with pytest.raises(ValueError, match="below 256, the number of base tokens"):
         new_engine(engine_words([(b"ab", 1)]), BASE, first_id=200)
 
 

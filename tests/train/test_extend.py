@@ -55,7 +55,7 @@ from streambpe.text.patterns import find_pattern
 from streambpe.train import extension
 from streambpe.train.commands import resume, train
 from streambpe.train.engine.rules import EngineTuning, Words
-from streambpe.train.extension import EncodedChunks, Extension, Inherited
+from streambpe.train.extension import Extension, Inherited, encoded_chunks
 from tests.oracles.replay import decode_bytes, encode_chunk
 from tests.oracles.splits import split_text
 from tests.oracles.tables import check
@@ -181,7 +181,7 @@ def fast_extension(log: EventLog, chunks: dict[str, int], tokens: int, tuning: E
     """What `train --extend` does between reading the counts and writing the log."""
     inherited = Inherited(log)
     texts, n = zip(*sorted(chunks.items()), strict=True)
-    symbols, sizes = EncodedChunks(log).split_many(*as_buffers(pl.Series(texts)))
+    symbols, sizes = encoded_chunks(log)(*as_buffers(pl.Series(texts)))
     contents, lengths = inherited.base_tokens()
     words = Words(symbols, np.append(0, np.cumsum(sizes)), np.array(n))
     options = engine_options(**asdict(tuning))

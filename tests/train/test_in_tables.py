@@ -33,14 +33,11 @@ from tests.sequential import (
     engine_options,
     engine_words,
     events_of,
-    gone_on_with,
     hard_words,
     learn,
     merge,
     new_engine,
-    paper_learn,
     run,
-    wrong_pairs,
 )
 from tests.tiers import seeds
 
@@ -48,19 +45,6 @@ TABLES = replace(SMALL, learner="tables")
 # All blocks are read from their files, most pairs are left in the table, and batches end early.
 TINY: dict[str, Any] = {"learner": "tables", "block_places": 60, "hot_pairs": 8, "memory_bytes": 1 << 10}
 # What is learned
-
-
-def test_equal_to_the_rule_of_batches():
-    """--batch paper: BatchBPE's rounds, with caps."""
-    for seed in seeds(40):
-        rng = random.Random(seed)
-        words = hard_words(rng)
-        cap, most = rng.choice([(2, None), (1, 5), (3, 2)])
-        overlaps = rng.choice(["all", "disjoint"])
-        rule = {"cap_divisor": cap, "max_batch": most, "overlaps": overlaps}
-        events, _ = run(words, 40, batch="paper", **rule, **rng.choice([TINY, {"learner": "tables"}]))
-        assert events == paper_learn(words, 40, **rule)[: len(events)], f"seed {seed}"
-        assert len(events) == min(40, len(paper_learn(words, 40, **rule)))
 
 
 HOSTILE = {
@@ -105,22 +89,6 @@ def test_pairs_that_tie_stay_in_the_table():
         engine.close()
         assert events == learn(words, 30, ties=ties) + events[30:]
         assert len({event[:2] for event in events}) == 240
-
-
-def test_known_events_and_snapshots_lead_to_the_same_place(tmp_path):
-    """Learned again, or read from a snapshot, the rest is as if nothing had been."""
-    for seed in seeds(20):
-        words = hard_words(random.Random(seed))
-        want = learn(words, 40, ties="bytes")
-        half = len(want) // 2
-        engine = new_engine(engine_words(words), BASE, engine_options(ties="bytes", **TINY))
-        engine.relearn(want[:half])
-        assert wrong_pairs(engine) == []
-        again = gone_on_with(engine, tmp_path / str(seed), want[:half], ties="bytes", **TINY)
-        assert events_of(list(engine.batches(40 - half))) == want[half:]
-        engine.close()
-        assert events_of(list(again.batches(40 - half))) == want[half:]
-        again.close()
 
 
 # The tables

@@ -280,7 +280,7 @@ def test_a_damaged_journal_is_named(counted, tmp_path):
     for rotten in (written.replace(b'"n":', b'"n":1', 1), written.replace(b'"freq_cutoff":2', b'"freq_cutoff":3', 1)):
         assert rotten != written
         journal.write_bytes(rotten)
-        with pytest.raises(RunError, match=r"pending\.events line \d+ is damaged \(the checksum"):
+        with pytest.raises(RunError, match=r"pending\.events line \d+ is damaged \(its checksum"):
             learn(run)
     # an event that these words do not lead to, with the checksums that belong to it
     journal.write_bytes(written)
@@ -547,7 +547,7 @@ def test_resume_from_another_folder(tmp_path, monkeypatch):
     sources = ["texts", "b*.txt", "c.jsonl:body"]
     stop = threading.Event()
     stop.set()
-    with pytest.raises(Stopped, match="Go on with"):
+    with pytest.raises(Stopped, match="Continue with"):
         train("run", sources, vocab_size=270, memory="400MB", temp_dir="spill", stop=stop)
     monkeypatch.chdir(tmp_path)
     cli("resume", here / "run", folder=tmp_path)

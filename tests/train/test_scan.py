@@ -1,4 +1,4 @@
-"""Words in memory and in blocks on disk: counted alike, rewritten alike."""
+"""Words in memory and in blocks on disk are rewritten alike."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ import random
 import tracemalloc
 
 import numpy as np
-import pytest
 
 from streambpe.arrays import Int32
 from streambpe.core.learner import Learner, Rule
 from streambpe.train.engine import scan as scan_module
 from streambpe.train.engine.column import read_column, write_column
-from streambpe.train.engine.frontier import Frontier
 from streambpe.train.engine.scan import Links, ScanColumn
 from tests.sequential import count_pairs, engine_words, hard_words, merge
 from tests.tiers import seeds
 
 
-def in_memory(symbols, offsets, weights, *, disjoint=False, keeps=False, known=()) -> Learner:
+def in_memory(symbols, offsets, weights, *, keeps=False, known=()) -> Learner:
     """A learner of these words, with bytes as base symbols."""
-    learner = Learner(Rule(disjoint=disjoint, keeps=keeps, first_id=256, ratio=1 << 40), 1 << 24)
+    learner = Learner(Rule(keeps=keeps, first_id=256, ratio=1 << 40), 1 << 24)
     tokens = [*(bytes([i]) for i in range(256)), *known]
     learner.add_tokens(tokens, np.ones(len(tokens), np.int64))
     learner.make_room(int(offsets[-1]), len(weights))
@@ -28,19 +26,14 @@ def in_memory(symbols, offsets, weights, *, disjoint=False, keeps=False, known=(
     return learner
 
 
-def columns(words, tmp_path, *, disjoint=False, block=12):
+def columns(words, tmp_path, block=12):
     """The same words in memory and as a scan over small blocks."""
     flat = engine_words(words)
-    scan = ScanColumn(tmp_path, disjoint=disjoint, threads=2)
+    scan = ScanColumn(tmp_path, disjoint=False, threads=2)
     for at in range(0, len(words), max(1, block // 6)):
         stop = min(len(words), at + max(1, block // 6))
         scan.append(*write_column(flat.symbols, flat.offsets[at : stop + 1], flat.weights[at:stop]))
-    return in_memory(flat.symbols, flat.offsets, flat.weights, disjoint=disjoint), scan
-
-
-def filled(column):
-    """A frontier with the pairs of this column."""
-    return Frontier.of(column.count_pairs(1 << 20, column.folder / "pairs"), 1, 1 << 20)
+    return in_memory(flat.symbols, flat.offsets, flat.weights), scan
 
 
 def test_a_column_holds_the_words_of_two_tokens_and_more():
@@ -89,19 +82,6 @@ def test_finished_words_leave_with_their_weights(tmp_path):
     column.merge(5, 5, 9)
     left = [[part.tolist() for part in words] for words in column.current_words()]
     assert left == [[[6, 7], [0, 2], [2]], [[], [0], []]]
-
-
-@pytest.mark.parametrize("disjoint", [False, True])
-def test_memory_and_scan_count_the_same(tmp_path, disjoint):
-    """All pairs with their counts are those of a plain loop."""
-    for seed in seeds(40):
-        words = hard_words(random.Random(seed))
-        memory, scan = columns(words, tmp_path / str(seed), disjoint=disjoint)
-        want = count_pairs(words, "disjoint" if disjoint else "all")
-        frontier = filled(scan)
-        for left, right, n in (memory.hot(), (frontier.left, frontier.right, frontier.count)):
-            got = zip(left.tolist(), right.tolist(), n.tolist(), strict=True)
-            assert {(a, b): count for a, b, count in got} == want
 
 
 def test_a_digest_holds_every_pair_above_its_floor_with_its_count(tmp_path):

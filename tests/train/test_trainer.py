@@ -341,7 +341,7 @@ def test_wrong_options_are_refused_before_anything_is_read(tmp_path, options, me
 
 def test_a_run_without_counts_is_an_error(tmp_path):
     """train RUN without sources needs a counted run."""
-    with pytest.raises(RunError, match="is no run"):
+    with pytest.raises(RunError, match="is not a RUN"):
         train(tmp_path / "run", resources=SMALL)
     assert not (tmp_path / "run").exists()
 

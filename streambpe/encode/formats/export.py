@@ -14,6 +14,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -59,14 +60,10 @@ if TYPE_CHECKING:
 Written = tuple[list[Path], list[str]]  # files, what is lost
 
 
-def _log_by(write: Callable[[Path, EventLog], object]) -> Callable[[Encoder, Path], Written]:
-    """What writes a model as its own log."""
-
-    def export_log(encoder: Encoder, path: Path) -> Written:
-        write(path, EventLog(encoder.header, encoder.model.events))
-        return [path], []
-
-    return export_log
+def _export_log(write: Callable[[Path, EventLog], object], encoder: Encoder, path: Path) -> Written:
+    """Write a model as its own log."""
+    write(path, EventLog(encoder.header, encoder.model.events))
+    return [path], []
 
 
 _WRITERS: dict[str, Callable[[Encoder, Path], Written]] = {
@@ -76,8 +73,8 @@ _WRITERS: dict[str, Callable[[Encoder, Path], Written]] = {
     "boundless": export_boundless,
     "gguf": export_gguf,
     "sentencepiece": export_sentencepiece,
-    "events": _log_by(write_event_log),
-    "parquet": _log_by(write_parquet),
+    "events": partial(_export_log, write_event_log),
+    "parquet": partial(_export_log, write_parquet),
 }
 FORMATS = tuple(_WRITERS)
 _EXAMPLES = 5

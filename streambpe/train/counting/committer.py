@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
+from streambpe.arrays import UInt64
 from streambpe.core.strings import ChunkList
 from streambpe.later import polars as pl
 from streambpe.progress import Meter
@@ -13,7 +14,7 @@ from streambpe.store.parts import PartWriter, next_number, write_part
 from streambpe.store.run import Run
 from streambpe.store.spans import Span
 from streambpe.text.chunker import Ids, Lengths
-from streambpe.train.counting.sketch import DistinctSketch, Hashes, hashes_of
+from streambpe.train.counting.sketch import DistinctSketch
 
 NAMES = 1000  # parts that one task may commit
 
@@ -51,13 +52,13 @@ class Committer:
     def commit(self, name: str, rows: ChunkList, spans: Sequence[Span]) -> None:
         """Write and rename one part."""
         write_part(self.run.counts / f"{name}.parquet", [rows], spans, run=self.run.number)
-        self.note(hashes_of(rows), spans)
+        self.note(rows.hashes(), spans)
 
     def write_sequence(self, name: str, chunks: pl.Series, stretches: Sequence[Ids], n: Lengths, made_of: str) -> None:
         """Write the documents of a part that is committed next."""
         sequences.write_sequence(self.run.sequences, name, chunks, stretches, n, made_of)
 
-    def note(self, hashes: Hashes, spans: Sequence[Span]) -> None:
+    def note(self, hashes: UInt64, spans: Sequence[Span]) -> None:
         """Note what hashes of chunks, and stretches of input, say of the whole count."""
         self._sketch.add(hashes)
         with self._lock:

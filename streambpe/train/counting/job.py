@@ -6,7 +6,6 @@ reader (this thread)  ->  blocks  ->  workers (counting/worker.py)  ->  parts in
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.threads import ending_waits, stopped_by
 from streambpe.train.counting.committer import Committer
 from streambpe.train.counting.sizes import Sizes
-from streambpe.train.counting.spread import Spread, Texts, count_runner
+from streambpe.train.counting.spread import Texts, count_by_tasks, count_runner
 from streambpe.train.counting.tables import count_table
 from streambpe.train.counting.tasks import attempts_folder, remove_attempts
 from streambpe.train.counting.todo import Todo, find_todo
@@ -86,12 +85,12 @@ class CountJob:
         self._run.tidy()
         parts = list_parts(self._run, clean=True)
         todo = find_todo(self._run, self._pattern, found, parts)
-        if facts and any(source.kind != "counts" for source, _ in todo.sources):
+        if facts and any(source.kind != "counts" for source, _ in todo):
             refuse_other_tables(self._run.path, facts, self._pattern, "counting on")
         self._open_meter(todo, found, parts)
         note_lost(self._run, parts)
         watch = Watch(self._run, found, self._resources.as_facts())
-        watch.begin([source for source, _ in todo.sources])
+        watch.begin([source for source, _ in todo])
         failpoint("count-recorded")
         with (
             Reporter(self._meter, self._run.write_status, progress),
@@ -111,7 +110,7 @@ class CountJob:
         told = [
             *self._told_empty(todo), *self._told_dropped(), *self._told_bad_utf8(found), *self._told_bad_lines(found)
         ]  # fmt: skip
-        return CountResult(corpus, len(todo.sources), todo.skipped, (*warnings, *told))
+        return CountResult(corpus, len(todo), len(found) - len(todo), (*warnings, *told))
 
     def count_one(self, source: Source, done: Spans, until: int | None, progress: str) -> None:
         """Count what is not done of one source, up to a place (None: to its end), into parts, without tables."""
@@ -135,8 +134,8 @@ class CountJob:
 
     def _open_meter(self, todo: Todo, found: Sequence[Source], parts: Parts) -> None:
         """Of all sources, so that the total is the same after a stop; what was counted to its end is done."""
-        total, left = (sum(source.bytes for source in some) for some in (found, [source for source, _ in todo.sources]))
-        if not any(source.is_stream for source, _ in todo.sources):
+        total, left = (sum(source.bytes for source in some) for some in (found, [source for source, _ in todo]))
+        if not any(source.is_stream for source, _ in todo):
             self._meter.total = total
             self._meter.done = self._meter.resumed_from = total - left
         self._meter.facts.update({"run": str(self._run.path), "sources": len(found)})
@@ -147,8 +146,8 @@ class CountJob:
         """All that is left of the sources; a stop or an error is raised when everything finished is committed."""
         try:
             with ending_waits(self._stop.is_set):
-                self._count_tables([entry for entry in todo.sources if entry[0].kind == "counts"])
-                self._count_texts(self._count_beside([entry for entry in todo.sources if entry[0].kind != "counts"]))
+                self._count_tables([entry for entry in todo if entry[0].kind == "counts"])
+                self._count_texts(self._count_beside([entry for entry in todo if entry[0].kind != "counts"]))
             if self._failure.error is not None:
                 raise self._failure.error
         except SourceUnreachable:
@@ -191,9 +190,7 @@ class CountJob:
         self._meter.stage = "counting"
         if found is None:
             return texts
-        spread = Spread(self._config, self._committer, self._failure, self._pattern)
-        with contextlib.closing(found[0]):
-            spread.count_by(*found, texts, self._stop)
+        count_by_tasks(*found, texts, self._config, self._pattern, self._committer, self._failure, self._stop)
         self._told_before = True
         spans = list_parts(self._run).by_path
         nothing = Spans.of(())
@@ -273,7 +270,7 @@ class CountJob:
         if self._config.one_in > 1:  # of text files, a sample leaves out most
             return
         spans = list_parts(self._run).by_path
-        paths = [source.path for source, _ in todo.sources]
+        paths = [source.path for source, _ in todo]
         empty = [path for path in paths if path not in spans or not spans[path].total("text_bytes")]
         if empty:
             yield f"no text is in {_named(empty)}."

@@ -5,17 +5,8 @@ from __future__ import annotations
 import threading
 
 import numpy as np
-import numpy.typing as npt
 
-from streambpe.core.documents import chunk_hashes
-from streambpe.core.strings import ChunkList
-
-Hashes = npt.NDArray[np.uint64]
-
-
-def hashes_of(chunks: ChunkList) -> Hashes:
-    """The hashes of the chunks of a part."""
-    return chunk_hashes(chunks.offsets, chunks.data)[:, 0]
+from streambpe.arrays import UInt64
 
 
 class DistinctSketch:
@@ -24,29 +15,24 @@ class DistinctSketch:
     _KEPT = 4096
 
     def __init__(self) -> None:
-        self._hashes = np.zeros(0, np.uint64)
+        self.kept = np.zeros(0, np.uint64)  # the smallest hashes
         self._lock = threading.Lock()
 
-    def add(self, hashes: Hashes) -> None:
+    def add(self, hashes: UInt64) -> None:
         """Add hashes of different chunks; two threads add theirs one after another."""
         if not len(hashes):
             return
         with self._lock:
-            if len(self._hashes) == self._KEPT:
-                hashes = hashes[hashes < self._hashes[-1]]
+            if len(self.kept) == self._KEPT:
+                hashes = hashes[hashes < self.kept[-1]]
             if len(hashes) > self._KEPT:  # no two chunks of a part are the same
                 hashes = np.partition(hashes, self._KEPT)[: self._KEPT]
-            hashes = np.sort(np.append(self._hashes, hashes))
-            self._hashes = hashes[np.append(True, hashes[1:] != hashes[:-1])][: self._KEPT]
-
-    @property
-    def kept(self) -> Hashes:
-        """The smallest hashes."""
-        return self._hashes
+            hashes = np.sort(np.append(self.kept, hashes))
+            self.kept = hashes[np.append(True, hashes[1:] != hashes[:-1])][: self._KEPT]
 
     def estimate(self) -> int:
         """About how many distinct chunks there were so far."""
         with self._lock:
-            if len(self._hashes) < self._KEPT:
-                return len(self._hashes)
-            return int((self._KEPT - 1) / (float(self._hashes[-1]) / 2.0**64))
+            if len(self.kept) < self._KEPT:
+                return len(self.kept)
+            return int((self._KEPT - 1) / (float(self.kept[-1]) / 2.0**64))

@@ -8,11 +8,10 @@ here afterwards, where all of the memory is for it.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-
-import msgspec
 
 from streambpe.count_config import CountConfig
 from streambpe.failpoints import failpoint
@@ -87,31 +86,52 @@ def _bytes_done(source: Source, done: Spans) -> int:
     return sum(bytes_between(source.kind, source.path, *stretch) for stretch in done.stretches(joined=True))
 
 
-class Spread(msgspec.Struct, frozen=True):
-    """One count by tasks."""
+def count_by_tasks(
+    runner: Runner,
+    memory_bytes: int,
+    texts: Texts,
+    config: CountConfig,
+    pattern: Pattern,
+    committer: Committer,
+    failure: Failure,
+    stop: threading.Event,
+) -> None:
+    """Count what can be, and close the runner. What is not counted then was too large, or a stop came."""
+    run, meter = committer.run, committer.meter
+    shared = CountShared(run.path.absolute(), config, pattern.document_seconds)
+    size = sum(source.bytes for source, _ in texts) // (_TASKS_A_WORKER * runner.workers)
+    size = min(max(size, _LEAST_TASK), _MOST_TASK)
 
-    config: CountConfig
-    committer: Committer
-    failure: Failure
-    pattern: Pattern
+    before = sum(_bytes_done(source, done) for source, done in texts)  # tasks tell only what they read
+    meter.done += before
+    meter.resumed_from += before
 
-    def count_by(self, runner: Runner, memory_bytes: int, texts: Texts, stop: threading.Event) -> None:
-        """Count what can be. What is not counted then was too large, or a stop came."""
-        run, meter = self.committer.run, self.committer.meter
-        shared = CountShared(run.path.absolute(), self.config, self.pattern.document_seconds)
-        size = sum(source.bytes for source, _ in texts) // (_TASKS_A_WORKER * runner.workers)
-        size = min(max(size, _LEAST_TASK), _MOST_TASK)
+    def advance(done: int) -> None:
+        meter.done += done
+        meter.tell_workers(calls.busy)
 
-        before = sum(_bytes_done(source, done) for source, done in texts)  # tasks tell only what they read
-        meter.done += before
-        meter.resumed_from += before
+    def stretches() -> Iterator[Stretch]:
+        for source, done in texts:
+            if not source.is_stream:
+                with failure.naming(source):
+                    yield from cut(source, done.stretches(joined=True), size, pattern)
 
-        def advance(done: int) -> None:
-            meter.done += done
-            meter.tell_workers(calls.busy)
+    def task_of(some: Sequence[Stretch]) -> CountTask:
+        return CountTask(tuple(some), committer.first_name())
 
-        plan = self._plan(texts, size)
-        calls = Calls(count_stretches, plan, memory_bytes, self._note, advance, str, stop, shared)
+    def note(task: CountTask, counted: Counted) -> list[CountTask]:
+        """Note what a task did; what is left of it because it had no further names is a task of its own."""
+        failpoint("task-done")
+        if counted.sketch is not None:
+            committer.note(counted.sketch, counted.spans)
+        if counted.error is not None:
+            failure.note(counted.error, (counted.left or task.stretches)[0].source.path)
+            raise counted.error
+        return [task_of(counted.left)] if counted.left and not counted.large else []
+
+    plan = map(task_of, in_tasks(stretches(), size))
+    calls = Calls(count_stretches, plan, memory_bytes, note, advance, str, stop, shared)
+    with contextlib.closing(runner):
         try:
             runner.map(calls)
         except KeyboardInterrupt:
@@ -119,26 +139,3 @@ class Spread(msgspec.Struct, frozen=True):
         finally:
             meter.tell_workers(())
             remove_attempts(run)
-
-    def _plan(self, texts: Texts, size: int) -> Iterator[CountTask]:
-        """Tasks of about `size` bytes of the sources, each of one source group."""
-        return map(self._task, in_tasks(self._stretches(texts, size), size))
-
-    def _stretches(self, texts: Texts, size: int) -> Iterator[Stretch]:
-        for source, done in texts:
-            if not source.is_stream:
-                with self.failure.naming(source):
-                    yield from cut(source, done.stretches(joined=True), size, self.pattern)
-
-    def _task(self, stretches: Sequence[Stretch]) -> CountTask:
-        return CountTask(tuple(stretches), self.committer.first_name())
-
-    def _note(self, task: CountTask, counted: Counted) -> list[CountTask]:
-        """Note what a task did; what is left of it because it had no further names is a task of its own."""
-        failpoint("task-done")
-        if counted.sketch is not None:
-            self.committer.note(counted.sketch, counted.spans)
-        if counted.error is not None:
-            self.failure.note(counted.error, (counted.left or task.stretches)[0].source.path)
-            raise counted.error
-        return [self._task(counted.left)] if counted.left and not counted.large else []

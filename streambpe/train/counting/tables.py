@@ -22,7 +22,6 @@ from streambpe.text.patterns import Pattern
 from streambpe.text.prepare import UnencodableText, drop_unencodable
 from streambpe.train.counting.committer import Committer
 from streambpe.train.counting.sizes import Sizes
-from streambpe.train.counting.sketch import hashes_of
 
 
 def count_table(
@@ -136,7 +135,7 @@ class _TableParts:
             group_name=source.group or "",
         )
         writer.close([span])
-        committer.note(hashes_of(summed), [span])
+        committer.note(summed.hashes(), [span])
         self._start, self._dropped = self._stop, 0
 
     def abandon(self) -> None:

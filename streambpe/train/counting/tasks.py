@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from streambpe.arrays import UInt64
 from streambpe.core.strings import ChunkList
 from streambpe.count_config import CountConfig
 from streambpe.errors import LimitError, RunError, StreambpeError
@@ -37,7 +38,7 @@ from streambpe.text.split import alarm
 from streambpe.threads import ending_waits
 from streambpe.train.counting.committer import NAMES, part_name
 from streambpe.train.counting.sizes import Sizes
-from streambpe.train.counting.sketch import DistinctSketch, Hashes, hashes_of
+from streambpe.train.counting.sketch import DistinctSketch
 from streambpe.train.counting.worker import BlockSums
 
 
@@ -63,7 +64,7 @@ class Counted(msgspec.Struct):
     """What a counting task did."""
 
     spans: list[Span] = msgspec.field(default_factory=list)  # of its parts
-    sketch: Hashes | None = None
+    sketch: UInt64 | None = None
     left: tuple[Stretch, ...] = ()  # when it was told to stop, or had no further name for a part
     large: bool = False  # the first of what is left begins with a document that is too large for this worker
     error: StreambpeError | None = None  # ... or cannot be counted
@@ -116,7 +117,7 @@ class _AttemptParts:
             raise RunError(f"{target} was committed by another attempt; this one is abandoned.")
         failpoint(f"attempt-{self._attempt}-committed")
         self.spans += spans
-        self.sketch.add(hashes_of(rows))
+        self.sketch.add(rows.hashes())
 
 
 @lru_cache(maxsize=4)

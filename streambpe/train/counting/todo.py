@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-import msgspec
-
 from streambpe.errors import SourceChanged, UsageError, typed
 from streambpe.sources.digests import digest_stretches
 from streambpe.sources.source import Source
@@ -19,18 +17,13 @@ from streambpe.store.unfinished import read_record
 from streambpe.system import compose_name
 from streambpe.text.patterns import Pattern
 
-
-class Todo(msgspec.Struct):
-    """Which stretches of which sources are still to be read."""
-
-    sources: list[tuple[Source, Spans]]  # each with the stretches that are counted, in order
-    skipped: int  # counted to their end before
+Todo = list[tuple[Source, Spans]]  # sources that are not counted to their end, with what is counted of each, in order
 
 
 def find_todo(run: Run, pattern: Pattern, found: Sequence[Source], parts: Parts) -> Todo:
     """Compare the sources with what is committed; refuse one whose content changed."""
     spans = parts.by_path
-    todo = Todo([], 0)
+    todo: Todo = []
     none = Spans.of(())
     for source in found:
         known = spans.get(source.path, none)
@@ -46,14 +39,12 @@ def find_todo(run: Run, pattern: Pattern, found: Sequence[Source], parts: Parts)
                 "Standard input was counted into this run before. To add another stream, give it another name with "
                 "--stdin-name NAME. Nothing was changed."
             )
-        if complete and source.texts is None:
-            todo.skipped += 1
-        else:
-            todo.sources.append((source, known))
+        if not complete or source.texts is not None:
+            todo.append((source, known))
     refused = {source.path for source in read_record(run).sources if source.refused}
     # what was refused before comes last, to hold up nothing; by group, since a part holds one: few changes, few parts
-    todo.sources.sort(key=lambda entry: (entry[0].path in refused, entry[0].group or ""))
-    names = {source.group for source, _ in todo.sources} | {part.group_name for part in parts}
+    todo.sort(key=lambda entry: (entry[0].path in refused, entry[0].group or ""))
+    names = {source.group for source, _ in todo} | {part.group_name for part in parts}
     if len(names) > MOST_GROUPS:
         raise UsageError(
             f"{len(names)} source groups, but a RUN can have at most {MOST_GROUPS}. Nothing was changed. Name larger "

@@ -75,11 +75,11 @@ class Choice:
         self._weights = [int(share * common) for share in shares]  # compared in whole numbers
         self._last: deque[int] = deque()
         self._chose: Counter[int] = Counter()
-        self._done: set[int] = set()
+        self.done: set[int] = set()  # groups that have no pair left
 
     def next_group(self) -> int | None:
         """The group that is worst; None if none has a pair left."""
-        left = [i for i in range(len(self.tokens)) if i not in self._done]
+        left = [i for i in range(len(self.tokens)) if i not in self.done]
         if not left:
             return None
         worst_first = sorted(left, key=lambda i: (-self.tokens[i] * self._weights[i], i))
@@ -94,10 +94,6 @@ class Choice:
             self._chose[self._last.popleft()] -= 1
         return chosen
 
-    def has_none(self, group: int) -> None:
-        """This group has no pair left."""
-        self._done.add(group)
-
 
 class BalancedLearning(Learning):
     """The words of all groups, in memory."""
@@ -108,7 +104,6 @@ class BalancedLearning(Learning):
         """`known`: the merges so far; `fresh`: the state before them."""
         self.state, self._balance = state, balance
         self._choice = Choice(balance)
-        self._least = max(1, state.options.min_frequency)
         held = [group.words for group in balance.groups] + [group.text for group in balance.groups if group.text]
         self._sizes = sizes = [len(words().symbols) + len(words().weights) + 1 for words in held]
         room = state.options.memory_bytes * _SHARE
@@ -159,14 +154,14 @@ class BalancedLearning(Learning):
                 rows.append(row)
         except NoRoom:
             raise self._too_small() from None
-        return self._batch(rows, record, began) if rows else None
+        return self._batch(rows, record) if rows else None
 
     def _next(self) -> Given | None:
         """One merge: left, right, id, and its count in the group that chose it."""
         while (group := self._choice.next_group()) is not None:
             learner = self._learners[group]
             left, right, n, _ = learner.best(1, force=False)
-            if len(n) and n[0] >= self._least:
+            if len(n) and n[0] >= self.state.options.at_least:
                 a, b = int(left[0]), int(right[0])
                 state = self.state
                 known = state.known.get(state.spelled(a, b))
@@ -174,7 +169,7 @@ class BalancedLearning(Learning):
                 self._merge(a, b)
                 state.placed(np.array([number]), n)
                 return a, b, number, int(n[0])
-            self._choice.has_none(group)
+            self._choice.done.add(group)
         return None
 
     def _merge(self, left: int, right: int) -> None:
@@ -191,14 +186,11 @@ class BalancedLearning(Learning):
         for i, learner in enumerate(self._measured):
             self._choice.tokens[i] -= learner.figures.made - made[i]
 
-    def _batch(self, rows: list[Given], record: PassRow, began: float) -> Batch:
+    def _batch(self, rows: list[Given], record: PassRow) -> Batch:
         columns = np.array(rows, np.int64).reshape(-1, 4)
-        record.mode, record.candidates = self.kind, len(rows)
-        record.rounds, record.stopped_by = len(rows), "limit"
-        record.places, record.memory_bytes = self.places, self.nbytes
-        record.pair_floor = 1
+        record.candidates = record.rounds = len(rows)
+        record.stopped_by, record.pair_floor = "limit", 1
         record.hot_pairs = sum(learner.figures.hot for learner in self._learners)
-        record.seconds += time.perf_counter() - began
         return Batch(columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3], record)
 
     # ------------------------------------------------------------------ what there is
@@ -240,18 +232,11 @@ class BalancedEngine(Engine):
         self, words: Words, base_tokens: Sequence[bytes], options: EngineOptions, *, first_id: int, balance: Balance
     ) -> None:
         """`words`: the sum of the groups."""
-        super().__init__(words, base_tokens, options, first_id=first_id)
+        super().__init__(words, State(base_tokens, options, first_id))
         self._balance = balance
-        self._fresh = State(base_tokens, options, first_id, None, None, None)
+        self._fresh = State(base_tokens, options, first_id)
         self._known: list[tuple[int, int]] = []
         self._by_group = False
-
-    def _begin(self) -> None:
-        """From now on the groups choose."""
-        if not self._by_group:
-            self.learning.close()
-            self.learning = BalancedLearning(self.state, self._balance, self._known, self._fresh)
-            self._by_group, self._known = True, []
 
     def step(self, remaining: int, bounds: Bounds = ANY) -> Batch | None:
         """See Engine.step."""
@@ -260,5 +245,8 @@ class BalancedEngine(Engine):
             if batch is not None:
                 self._known += zip(batch.left.tolist(), batch.right.tolist(), strict=True)
             return batch
-        self._begin()
+        if not self._by_group:  # from now on the groups choose
+            self.learning.close()
+            self.learning = BalancedLearning(self.state, self._balance, self._known, self._fresh)
+            self._by_group, self._known = True, []
         return super().step(remaining, bounds)

@@ -54,10 +54,6 @@ class LivingTokens:
         self.count.append(0)
         self.alive.append(True)
 
-    def is_dead(self, number: int) -> bool:
-        """Whether a token was learned and deleted."""
-        return number >= self.first_id and not self.alive[number - self.first_id]
-
     def returns(self, number: int) -> None:
         """A deleted token is learned again, under its old id."""
         self.alive[number - self.first_id] = True

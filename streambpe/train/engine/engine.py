@@ -1,6 +1,6 @@
 """The learning engine: words in, committed batches of merges out.
 
-    engine = Engine(Words(symbols, offsets, weights), [bytes([b]) for b in range(256)], options)
+    engine = Engine(Words(symbols, offsets, weights), State([bytes([b]) for b in range(256)], options))
     for batch in engine.batches(merges=50_000):
         ...  batch.left, batch.right, batch.id, batch.n: events in their order; batch.record: what it took
 
@@ -20,6 +20,7 @@ in slices and may be memory maps.
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
@@ -33,9 +34,8 @@ from streambpe.train.engine.from_disk import DiskLearning
 from streambpe.train.engine.in_memory import BYTES_PER_PLACE, MemoryLearning, measured
 from streambpe.train.engine.in_tables import TableLearning
 from streambpe.train.engine.learning import Given, Learning, Parts
-from streambpe.train.engine.rules import ANY, Batch, Bounds, EngineOptions, PairRule, Words, release_maps
+from streambpe.train.engine.rules import ANY, Batch, Bounds, Words, release_maps
 from streambpe.train.engine.state import Known, State
-from streambpe.train.engine.ties import TieOrder
 
 LEAST_BYTES = 24 << 20  # with less, a stage of a scan proves only a few merges, and a run never ends
 _WORDS = 1 << 18  # words looked at together
@@ -48,25 +48,9 @@ HotPairs = tuple[Int64, Int64, Int64, int]  # left, right, count, floor
 class Engine:
     """Learns merges over a set of words. See the module's docstring; `close` removes its files."""
 
-    def __init__(
-        self,
-        words: Words,
-        base_tokens: Sequence[bytes],
-        options: EngineOptions,
-        *,
-        first_id: int | None = None,
-        base_lengths: Sequence[int] | None = None,
-        rule: PairRule | None = None,
-        ties: TieOrder | None = None,
-        knows: Known | None = None,
-    ) -> None:
-        """`first_id`: the id of the first merge (ids in between belong to stop words), else len(base_tokens).
-
-        `base_lengths`: what max_token_length adds up (1 per base symbol unless given). `ties`: an order to use instead
-        of options.ties. `knows`: the events that made the words what they are.
-        """
-        self.state = State(base_tokens, options, first_id, base_lengths, rule, ties)
-        self.options = options
+    def __init__(self, words: Words, state: State, knows: Known | None = None) -> None:
+        """`state`: before any merge. `knows`: the events that made the words what they are."""
+        self.state, self.options = state, state.options
         self._check_sums(words)
         if knows is not None:
             self.state.take_known(knows)
@@ -112,7 +96,7 @@ class Engine:
 
     def _to_memory(self, parts: Callable[[], Parts]) -> bool:
         """Learn from these words in memory, if they fit."""
-        if sum(measured(self.state, parts())) + 1 > self._fitting:
+        if sum(measured(self.state.sizes(), parts())) + 1 > self._fitting:
             return False
         try:
             self.learning = MemoryLearning(self.state, parts, self.options.memory_bytes)
@@ -155,10 +139,17 @@ class Engine:
         record = PassRow()
         while True:
             self._move(record)
+            learning, began = self.learning, time.perf_counter()
+            record.places = learning.places
             try:
-                return self.learning.step(remaining, record, bounds)
+                batch = learning.step(remaining, record, bounds)
             except NoRoom:
                 self._to_disk()
+                continue
+            finally:
+                record.seconds += time.perf_counter() - began
+            record.mode, record.memory_bytes = learning.kind, learning.nbytes
+            return batch
 
     def relearn(self, merges: Sequence[Given], deleted: Sequence[Deletion] = (), wanted: int = 0) -> None:
         """Learn these merges (left, right, id, n) and deletions again; ReplayMismatch where something else is learned.
@@ -166,7 +157,7 @@ class Engine:
         `deleted[i].after`: how many of `merges` stand before that deletion. `wanted`: how many tokens shall be alive
         in the end, since the rounds of BatchBPE depend on that.
         """
-        at = 0
+        at, afters = 0, [deletion.after for deletion in deleted]
         while at < len(merges):
             batch = self.step(wanted - self.learned if self.options.batch == "paper" else len(merges) - at)
             if batch is None:
@@ -178,7 +169,7 @@ class Engine:
                     raise _mismatch(merges[min(at, len(merges) - 1)], found)
                 at += 1
             done = at - len(batch.id)
-            known = deleted[bisect_right(deleted, done, key=_after) : bisect_right(deleted, at, key=_after)]
+            known = deleted[bisect_right(afters, done) : bisect_right(afters, at)]
             gone = [deletion._replace(after=deletion.after + done) for deletion in batch.deleted]
             if list(known) != gone:
                 raise _mismatch(known, gone)
@@ -269,7 +260,3 @@ def _mismatch(known: object, learned: object) -> ReplayMismatch:
     return ReplayMismatch(
         f"it learned {learned} in place of {known}: these events come from other words or another rule."
     )
-
-
-def _after(deletion: Deletion) -> int:
-    return deletion.after

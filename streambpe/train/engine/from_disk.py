@@ -8,14 +8,13 @@ tables (in_tables.py), which makes them from disk.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
-from streambpe.arrays import Int32, Int64
+from streambpe.arrays import Int32, Int64, slices
 from streambpe.core.learner import LIVING, NONE_LEFT, UNFIT, Deletion, NoRoom
 from streambpe.store.passes import PassRow
 from streambpe.train.engine.column import SEPARATOR, Rewrite, read_column, write_column
@@ -64,22 +63,14 @@ class DiskLearning(Learning):
             self.column.append(np.full(1, SEPARATOR, np.int32), np.empty(0, np.int64))
 
     def _append(self, symbols: Int32, offsets: Int64, weights: Int64, size: int) -> None:
-        at, shortest = 0, 2 if self.state.lives is None else 1
-        while at < len(weights):
-            stop = int(np.searchsorted(offsets, offsets[at] + size, side="right")) - 1
-            stop = max(at + 1, min(stop, len(weights)))
+        shortest = 2 if self.state.lives is None else 1
+        for at, stop in slices(offsets, size):
             self.column.append(*write_column(symbols, offsets[at : stop + 1], weights[at:stop], shortest))
-            at = stop
 
     # ------------------------------------------------------------------ learning
 
-    @property
-    def _at_least(self) -> int:
-        return max(1, self.state.options.min_frequency)
-
     def step(self, remaining: int, record: PassRow, bounds: Bounds = ANY) -> Batch | None:
         """See Learning.step."""
-        began = time.perf_counter()
         vetoed: list[tuple[int, int, int]] = []
         while True:
             best = self._make_ready(record)
@@ -90,22 +81,23 @@ class DiskLearning(Learning):
             elif best is None:
                 if not vetoed:
                     return None
-                batch = self._nothing(record, began)
+                batch = self._nothing(record)
             else:
-                left, right, n = self.frontier.pair(best)
+                columns = self.frontier.left, self.frontier.right, self.frontier.count
+                left, right, n = (int(column[best]) for column in columns)
                 if n >= bounds.first and self.state.is_blocked(left, right):
                     vetoed.append((left, right, n))
                     self.state.veto(left, right, n)
-                    self.frontier.retire(best)
+                    self.frontier.count[best] = 0  # it may not be merged
                     continue
-                batch = self._merge(left, right, record, began) if n >= bounds.first else self._nothing(record, began)
+                batch = self._merge(left, right, record) if n >= bounds.first else self._nothing(record)
             batch.vetoed[:0] = vetoed
             return batch
 
-    def _nothing(self, record: PassRow, began: float) -> Batch:
+    def _nothing(self, record: PassRow) -> Batch:
         """A pass without a merge."""
         none = np.empty(0, np.int64)
-        self._finish_record(record, began)
+        self._finish_record(record)
         return Batch(none, none, none, none, record)
 
     def _make_ready(self, record: PassRow) -> int | None:
@@ -123,15 +115,16 @@ class DiskLearning(Learning):
             best, _ = self.frontier.best(1, self.state.ties.labels())
             if len(best):
                 return int(best[0])
-            if self.frontier.floor <= self._at_least:
+            if self.frontier.floor <= self.state.options.at_least:
                 return None
             self._filled = False  # all hot pairs were vetoed
 
     def _refill(self, record: PassRow) -> None:
         options, state = self.state.options, self.state
         most = options.hot_pairs or max(1 << 12, min(1 << 20, options.memory_bytes // 4 // 64))
-        counter = self.column.count_pairs(options.counter_bytes, self.pairs)
-        self.frontier = Frontier.of(counter, self._at_least, most, state.allowed if state.filters else None)
+        room = options.memory_bytes // 2 if options.counter_rows is None else 48 * options.counter_rows
+        counter = self.column.count_pairs(room, self.pairs)
+        self.frontier = Frontier.of(counter, options.at_least, most, state.allowed if state.filters else None)
         record.spills += counter.spills
         record.refills += 1
         self._filled = True
@@ -216,7 +209,6 @@ class DiskLearning(Learning):
             self._links = max(64, self._links // 2)
             self._passed_over = True
             batch = None
-        record.mode, record.places = self.kind, self.column.places
         if batch is None:
             self.end_stage()
         elif learning.ended in (LIVING, UNFIT):
@@ -249,7 +241,7 @@ class DiskLearning(Learning):
 
     # ------------------------------------------------------------------ without a stage
 
-    def _merge(self, left: int, right: int, record: PassRow, began: float) -> Batch:
+    def _merge(self, left: int, right: int, record: PassRow) -> Batch:
         """Merge the best pair in all blocks, in one sweep."""
         state, touched = self.state, self.column.touched
         new = state.known.get(state.spelled(left, right), state.next_id)
@@ -261,16 +253,11 @@ class DiskLearning(Learning):
         record.candidates = record.rounds = 1
         record.stopped_by = "all"
         record.positions += self.column.touched - touched
-        self._finish_record(record, began)
+        self._finish_record(record)
         return Batch(np.array([left]), np.array([right]), ids, n, record, [], deleted)
 
-    def _finish_record(self, record: PassRow, began: float) -> None:
-        record.mode = self.kind
-        record.seconds += time.perf_counter() - began
-        record.hot_pairs = len(self.frontier.count)
-        record.pair_floor = self.frontier.floor
-        record.places = self.column.places
-        record.memory_bytes = self.nbytes
+    def _finish_record(self, record: PassRow) -> None:
+        record.hot_pairs, record.pair_floor = len(self.frontier.count), self.frontier.floor
 
     # ------------------------------------------------------------------ what there is
 

@@ -64,11 +64,3 @@ class Frontier(msgspec.Struct):
         order = np.lexsort((label[self.right[places]], label[self.left[places]], -self.count[places]))[: k + 1]
         places = places[order]
         return places[:k], int(self.count[places[k]]) if len(places) > k else self.floor - 1
-
-    def pair(self, place: int) -> tuple[int, int, int]:
-        """Left, right and count of the pair that stands there."""
-        return int(self.left[place]), int(self.right[place]), int(self.count[place])
-
-    def retire(self, place: int) -> None:
-        """Take a pair out: it may not be merged."""
-        self.count[place] = 0

@@ -7,7 +7,6 @@ learner cannot split what it deleted, the words are split on their way out, and 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -28,9 +27,9 @@ _FIRST_MERGES = 16  # in the first batch, which is told soon; each later batch h
 _LEAST_BYTES = 1 << 21
 
 
-def measured(state: State, parts: Parts) -> tuple[int, int]:
-    """(places, words) that these words take in memory, without the separators between words."""
-    sizes = state.sizes()
+def measured(sizes: Int64 | None, parts: Parts) -> tuple[int, int]:
+    """(places, words) that these words take in memory, without the separators between words; `sizes`: of each token in
+    places, None: one each."""
     places = words = 0
     for symbols, offsets, weights in parts:
         inside = symbols[int(offsets[0]) : int(offsets[-1])]
@@ -52,7 +51,7 @@ class MemoryLearning(Learning):
         self.state = state
         self.limit = max(memory_bytes, _LEAST_BYTES)
         self.stage = chains_least is not None
-        self.at_least = max(1, state.options.min_frequency, chains_least or 1)
+        self.at_least = max(state.options.at_least, chains_least or 1)
         self.ended = DONE  # NONE_LEFT, LIVING or UNFIT: the stage ends behind the last batch
         self._merges = _FIRST_MERGES  # in the next batch
         self._unsplit: list[Rewrite] = []  # of tokens that are deleted but still in the learner's words
@@ -61,7 +60,7 @@ class MemoryLearning(Learning):
     def _load(self, parts: Callable[[], Parts]) -> None:
         state = self.state
         self.learner = state.learner(self.limit, self.at_least, stage=self.stage)
-        places, words = measured(state, parts()) if not self.stage else _counted(parts())
+        places, words = measured(None if self.stage else state.sizes(), parts())
         self.learner.make_room(places, words)
         # a deletion may split a word that has become one token
         shortest = 1 if self.stage or state.lives is not None else 2
@@ -74,18 +73,17 @@ class MemoryLearning(Learning):
     def step(self, remaining: int, record: PassRow, bounds: Bounds = ANY) -> Batch | None:
         """See Learning.step."""
         self._refuse_unsplit()
-        began = time.perf_counter()
         options = self.state.options
         self._before = self.learner.figures
         if options.batch == "paper":
-            return self._round(remaining, record, began)
+            return self._round(remaining, record)
         merges = 1 if options.batch == "1" else min(self._merges, options.candidates, remaining)
         vetoed: list[tuple[int, int, int]] = []
         while True:
             learned = self.learner.learn(
                 merges, self.state.learned + remaining, _WORK, first=bounds.first, least=bounds.least
             )
-            batch = self._take(learned, record, began)
+            batch = self._take(learned, record)
             batch.vetoed[:0] = vetoed
             vetoed = batch.vetoed
             if len(batch.id):
@@ -102,7 +100,7 @@ class MemoryLearning(Learning):
                     raise NoRoom
                 return None
 
-    def _take(self, learned: Learned, record: PassRow, began: float) -> Batch:
+    def _take(self, learned: Learned, record: PassRow) -> Batch:
         """What the learner did, as a batch."""
         figures = self.learner.figures
         self.state.take(learned, figures.dead)
@@ -111,20 +109,17 @@ class MemoryLearning(Learning):
             self.ended = learned.why if learned.why in (NONE_LEFT, LIVING, UNFIT) else DONE
         elif learned.why == UNFIT:
             self._unsplit = [Rewrite(gone.id, gone.into) for gone in learned.deleted if gone.n][-figures.pending :]
-        record.seconds += time.perf_counter() - began
         return Batch(learned.left, learned.right, learned.id, learned.n, record, learned.vetoed, learned.deleted)
 
     def _record(self, learned: Learned, now: Figures, record: PassRow) -> None:
         before = self._before
-        record.mode = self.kind
         record.candidates = len(learned.id)
         record.positions = record.occurrences = now.looked - before.looked
         record.executed = now.executed - before.executed
         record.refills += now.refills - before.refills
         record.rounds += 1
         record.stopped_by = {NONE_LEFT: "none", LIVING: "living", UNFIT: "deletion"}.get(learned.why, "limit")
-        record.hot_pairs, record.pair_floor, record.places = now.hot, now.floor, before.places
-        record.memory_bytes = now.bytes
+        record.hot_pairs, record.pair_floor = now.hot, now.floor
 
     def _answer(self, many: int) -> None:
         """Tell the learner which of the best pairs may merge."""
@@ -137,7 +132,7 @@ class MemoryLearning(Learning):
 
     # ------------------------------------------------------------------ BatchBPE's rounds
 
-    def _round(self, remaining: int, record: PassRow, began: float) -> Batch | None:
+    def _round(self, remaining: int, record: PassRow) -> Batch | None:
         state, options = self.state, self.state.options
         most = rounds.paper_batch_size(remaining, state.next_id, options.cap_divisor, options.max_batch or MAX_COUNT)
         vetoed: list[tuple[int, int, int]] = []
@@ -161,7 +156,7 @@ class MemoryLearning(Learning):
         learned = self.learner.round(np.stack((left, right), axis=1)[safe], int(n.min()) if len(n) else 1)
         if learned.why == FULL:
             raise NoRoom
-        batch = self._take(learned, record, began)
+        batch = self._take(learned, record)
         batch.vetoed = vetoed
         return batch
 
@@ -212,8 +207,3 @@ class MemoryLearning(Learning):
         """Give the memory back; lives go to the state."""
         self.state.take_lives(self.learner)
         self.learner.close()
-
-
-def _counted(parts: Parts) -> tuple[int, int]:
-    sizes = [(int(offsets[-1] - offsets[0]), len(weights)) for _, offsets, weights in parts]
-    return sum(places for places, _ in sizes), sum(words for _, words in sizes)

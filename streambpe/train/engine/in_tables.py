@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, takewhile
 from pathlib import Path
@@ -35,7 +34,7 @@ import msgspec
 import numpy as np
 from sortedcontainers import SortedList
 
-from streambpe.arrays import MAX_COUNT, Int32, Int64
+from streambpe.arrays import MAX_COUNT, Int32, Int64, slices
 from streambpe.core.learner import Deletion
 from streambpe.later import polars as pl
 from streambpe.store.database import feed, incoming, open_store
@@ -96,10 +95,7 @@ class TableLearning(Learning):
             self._add_blocks(symbols, offsets, weights, state.options.block_places or rows)
 
     def _add_blocks(self, symbols: Int32, offsets: Int64, weights: Int64, most: int) -> None:
-        at = 0
-        while at < len(weights):
-            stop = int(np.searchsorted(offsets, offsets[at] + most, side="right")) - 1
-            stop = max(at + 1, min(stop, len(weights)))
+        for at, stop in slices(offsets, most):
             sizes = np.diff(offsets[at : stop + 1])
             keep = sizes > (1 if self.state.lives is None else 0)  # nothing is left to merge in words of one token
             token = symbols[int(offsets[at]) : int(offsets[stop])][np.repeat(keep, sizes)]
@@ -108,7 +104,6 @@ class TableLearning(Learning):
             block = WordBlock(self.folder / f"words-{len(self.blocks):05d}.parquet")
             self.blocks.append(block)
             self._put(block, rows)
-            at = stop
 
     def _put(self, block: WordBlock, rows: Rows) -> None:
         """Replace the rows of a block, which stays in memory where there is room."""
@@ -123,19 +118,14 @@ class TableLearning(Learning):
 
     # ------------------------------------------------------------------ choosing
 
-    @property
-    def _at_least(self) -> int:
-        return max(1, self.state.options.min_frequency)
-
     def step(self, remaining: int, record: PassRow, bounds: Bounds = ANY) -> Batch | None:
         """See Learning.step."""
-        began = time.perf_counter()
         vetoed: list[Pair] = []
         while True:
             chosen = self._choose(remaining, record)
             if not chosen or chosen[0][2] < bounds.first:
                 none = np.empty(0, np.int64)
-                self._finish(record, began, 0)
+                self._finish(record, 0)
                 return Batch(none, none, none, none, record, vetoed) if chosen or vetoed else None
             blocked = [self.state.is_blocked(left, right) for left, right, _ in chosen]
             if self.state.options.batch == "paper" and any(blocked):
@@ -154,7 +144,7 @@ class TableLearning(Learning):
             chosen = self._together(chosen[: blocked.index(True) if True in blocked else None], remaining, bounds)
         batch = self._merge(chosen, record)
         batch.vetoed[:0] = vetoed
-        self._finish(record, began, len(chosen) - len(batch.id))
+        self._finish(record, len(chosen) - len(batch.id))
         return batch
 
     def _choose(self, remaining: int, record: PassRow) -> list[Pair]:
@@ -194,11 +184,11 @@ class TableLearning(Learning):
         most = max(self._most_best, fewest)
         label = self.state.ties.labels()[: self.state.next_id]
         with incoming(self._con, pl.DataFrame({"id": np.arange(len(label)), "label": label})):
-            frame = query_frame(self._con, "learning/best_pairs", at_least=self._at_least, most=most)
+            frame = query_frame(self._con, "learning/best_pairs", at_least=self.state.options.at_least, most=most)
         key, n = _keys_of(frame), frame["n"].to_numpy()
         good = int(np.count_nonzero(n > n[0] // (self.state.options.floor_ratio or _FLOOR_RATIO))) if len(n) else 0
         cut = max(good, fewest)  # those that count much less would change often until they are wanted
-        self.best.fill(key[:cut], n[:cut], self._at_least, is_all=len(n) < most and len(n) <= cut)
+        self.best.fill(key[:cut], n[:cut], self.state.options.at_least, is_all=len(n) < most and len(n) <= cut)
         record.refills += 1
 
     def _bring_up_to_date(self) -> None:
@@ -323,11 +313,9 @@ class TableLearning(Learning):
             totals = dict(_summed([in_table, waiting]).iter_rows())
         self.best.change(key.tolist(), changes["n"].to_list(), totals)
 
-    def _finish(self, record: PassRow, began: float, uncertain: int) -> None:
-        record.mode, record.stopped_by = self.kind, "uncertain" if uncertain else "all"
-        record.seconds += time.perf_counter() - began
+    def _finish(self, record: PassRow, uncertain: int) -> None:
+        record.stopped_by = "uncertain" if uncertain else "all"
         record.hot_pairs, record.pair_floor = len(self.best), self.best.floor
-        record.places, record.memory_bytes = self.places, self.nbytes
 
     # ------------------------------------------------------------------ what there is
 

@@ -20,8 +20,7 @@ from threading import Lock
 import numpy as np
 
 from streambpe.arrays import Int32, Int64, write_array
-from streambpe.core.pairs import PairTable
-from streambpe.core.scan import ColumnCount
+from streambpe.core.pairs import PairTable, count_from_here
 
 PARTS = 16
 LEAST_BYTES = 1 << 9  # of a table
@@ -31,9 +30,9 @@ _ROW = 16  # bytes
 class PairCounter:
     """Pairs with their counts, from any number of threads, in about `limit` bytes."""
 
-    def __init__(self, limit: int, folder: Path | None, threads: int = 1) -> None:
-        """`folder`: where full tables go; without a folder the limit does not hold."""
-        self.limit = max(limit, LEAST_BYTES) if folder is not None else 1 << 40
+    def __init__(self, limit: int, folder: Path, threads: int = 1) -> None:
+        """`folder`: where full tables go."""
+        self.limit = max(limit, LEAST_BYTES)
         self.folder = folder
         self.threads = threads
         self.spills = 0
@@ -43,9 +42,9 @@ class PairCounter:
 
     def count(self, column: Int32, weights: Int64, disjoint: bool) -> None:
         """Add the pairs of a block."""
-        counting = ColumnCount(column, weights, disjoint)
+        state = count_from_here()
         with self._table() as table:
-            while not counting.into(table):
+            while not table.count(column, state, weights, disjoint):
                 self._spill(table)
 
     def add(self, rows: Int64) -> None:
@@ -66,7 +65,6 @@ class PairCounter:
 
     def _spill(self, table: PairTable) -> None:
         """Write what a table holds, and empty it."""
-        assert self.folder is not None
         rows, ends = table.parted(PARTS)
         with self._lock:
             path = self.folder / f"pairs_{self.spills:05d}"

@@ -63,9 +63,9 @@ class EngineOptions(EngineTuning):
     work_dir: Path  # for blocks and spills
 
     @property
-    def counter_bytes(self) -> int:
-        """Memory for pairs while they are counted from disk."""
-        return self.memory_bytes // 2 if self.counter_rows is None else 48 * self.counter_rows
+    def at_least(self) -> int:
+        """What a pair counts that may be learned."""
+        return max(1, self.min_frequency)
 
 
 def pass_carried_over(events: int, mode: str = "unknown") -> PassRow:

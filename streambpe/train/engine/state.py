@@ -8,9 +8,10 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import structs
 
 from streambpe.arrays import Bool, Int64
-from streambpe.core.learner import FLOOR_RATIO, MOST_HOT, Deletion, Learned, Learner, Rule
+from streambpe.core.learner import FLOOR_RATIO, MOST_HOT, Deletion, Learned, Learner
 from streambpe.train.engine.deletion import LivingTokens
 from streambpe.train.engine.rules import EngineOptions, PairRule
 from streambpe.train.engine.ties import TieOrder
@@ -35,11 +36,14 @@ class State:
         self,
         base_tokens: Sequence[bytes],
         options: EngineOptions,
-        first_id: int | None,
-        base_lengths: Sequence[int] | None,
-        rule: PairRule | None,
-        ties: TieOrder | None,
+        first_id: int | None = None,
+        base_lengths: Sequence[int] | None = None,
+        rule: PairRule | None = None,
+        ties: TieOrder | None = None,
     ) -> None:
+        """`first_id`: the id of the first merge (ids in between belong to stop words), else len(base_tokens).
+        `base_lengths`: what max_token_length adds up (1 per base symbol unless given). `ties`: an order to use instead
+        of options.ties."""
         self.options = options
         self.rule = rule
         self.next_id = len(base_tokens) if first_id is None else first_id
@@ -134,7 +138,7 @@ class State:
             if self.lives is not None:
                 if known is None:
                     self.lives.born(left, right)
-                elif self.lives.is_dead(number):
+                elif number >= self.first_id and not self.lives.alive[number - self.first_id]:
                     self.lives.returns(number)
                     self.dead -= 1
                 gone = self.lives.merge(left, right, number, times, len(ids))
@@ -187,11 +191,11 @@ class State:
     def learner(self, limit: int, at_least: int, *, stage: bool) -> Learner:
         """A learner that knows all this. `stage`: its words are chains, which stay in their order, and splitting tokens
         is left to the caller."""
-        ties = self.ties.for_learner()
+        ties, order, falling = self.ties.for_learner()
         options, lives, by_kind = self.options, self.lives, isinstance(self.rule, WholeCharacterRule)
         tau = Fraction(0) if lives is None else lives.rule.tau
-        rule = Rule(
-            ties=ties.kind,
+        rule = structs.replace(
+            ties,
             disjoint=self.disjoint,
             asks=self.rule is not None and not by_kind,
             walk=lives is not None and lives.rule.to == "walk",
@@ -201,8 +205,6 @@ class State:
             longest=options.max_token_length or 0,
             at_least=at_least,
             first_id=self.first_id,
-            place=ties.place,
-            born=ties.born,
             splits=not stage,
             keeps=stage,
             most_hot=options.hot_pairs or (MOST_HOT if options.floor_ratio else 0),
@@ -212,9 +214,9 @@ class State:
         if isinstance(self.rule, WholeCharacterRule):
             tables = self.rule.tables.allowed, self.rule.tables.merged
             kinds = self.rule.kinds(len(self.tokens))
-        learner = Learner(rule, limit, tables, ties.falling)
+        learner = Learner(rule, limit, tables, falling)
         learned = None if lives is None else (lives.count, lives.first_pair, lives.alive)
-        learner.add_tokens(self.tokens, self.lengths, ties.order, learned, kinds)
+        learner.add_tokens(self.tokens, self.lengths, order, learned, kinds)
         if options.batch != "paper":  # a round of BatchBPE is judged as a whole
             learner.block(options.blocked)
         for left, right in sorted(self.banned):

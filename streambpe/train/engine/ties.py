@@ -4,21 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
 import numpy as np
 
 from streambpe.arrays import Int64
-from streambpe.core.learner import TIES_BYTES, TIES_IDS
-
-
-class LearnerTies(msgspec.Struct, frozen=True):
-    """A tie rule as core/learner.py takes it."""
-
-    kind: int
-    order: Int64 | None = None
-    falling: Int64 | None = None
-    place: int = 0
-    born: int = 0
+from streambpe.core.learner import TIES_BYTES, TIES_IDS, Rule
 
 
 class TieOrder:
@@ -54,6 +43,6 @@ class TieOrder:
     def placed(self, ids: Int64, count: Int64) -> None:
         """Note that these merges were committed with these counts; only orders that depend on counts do."""
 
-    def for_learner(self) -> LearnerTies:
-        """The rule as it stands now."""
-        return LearnerTies(TIES_BYTES if self.by_bytes else TIES_IDS)
+    def for_learner(self) -> tuple[Rule, Int64 | None, Int64 | None]:
+        """(the tie rule as it stands now, and for TIES_PLACES `order` and `falling`), as core/learner.py takes them."""
+        return Rule(ties=TIES_BYTES if self.by_bytes else TIES_IDS), None, None

@@ -11,6 +11,7 @@ from msgspec import structs
 from streambpe.store.documents import documents_digest
 from streambpe.store.run import Run
 from streambpe.store.sequences import SequencePart
+from streambpe.text.patterns import Pattern
 from streambpe.train.superwords.work import Work, readers
 
 
@@ -19,6 +20,8 @@ class Documents(msgspec.Struct, frozen=True):
 
     run: Run
     parts: Sequence[SequencePart]
+    word_pattern: Pattern | None = None  # uw: what the words are cut by
+    pattern: Pattern | None = None  # uw: what superwords are cut by
 
     @property
     def places(self) -> int:

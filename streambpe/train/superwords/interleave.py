@@ -23,11 +23,11 @@ import msgspec
 import numpy as np
 
 from streambpe.arrays import Int64
-from streambpe.core.learner import TIES_PLACES
+from streambpe.core.learner import TIES_PLACES, Rule
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event, EventLog, Op, delete_event, merge_event, supermerge_event
 from streambpe.model.replay import steps
-from streambpe.train.engine.ties import LearnerTies, TieOrder
+from streambpe.train.engine.ties import TieOrder
 
 _STEP = 32  # bits below a word step's place, for the superwords between it and the next
 _SUPER = 1 << 31  # superwords stand in the upper half of a step, the alphabet in the lower half of the first
@@ -57,9 +57,9 @@ class InterleavedTies(TieOrder):
     def _places(self, count: Int64) -> Int64:
         return np.maximum(self._place, np.searchsorted(self._falling, -count, side="right"))
 
-    def for_learner(self) -> LearnerTies:
+    def for_learner(self) -> tuple[Rule, Int64 | None, Int64 | None]:
         """The order as it stands now."""
-        return LearnerTies(TIES_PLACES, self._label, -self._falling, self._place, self._born)
+        return Rule(ties=TIES_PLACES, place=self._place, born=self._born), self._label, -self._falling
 
     def add(self, token: bytes, new: int) -> None:
         """Room for a new symbol; `placed` gives it its label."""
@@ -95,22 +95,12 @@ class Supermerges(Protocol):
 
 
 class Interleaved(msgspec.Struct):
-    """The one order. `used`: word steps in it."""
+    """The one order."""
 
     events: list[Event] = msgspec.field(default_factory=list)
-    learned: int = 0  # tokens alive
     places: list[int] = msgspec.field(default_factory=list)  # the place of each word event among the events
     ahead: list[Event] = msgspec.field(default_factory=list)  # word events that found no place, as if they came next
     renumbered: dict[int, int] = msgspec.field(default_factory=dict)  # ids of phase one -> of this order
-
-    @property
-    def used(self) -> int:
-        """How many word events found a place."""
-        return len(self.places)
-
-    def place_of_word(self, step: int) -> int:
-        """How many events come before this word event, which may be the first that found no place."""
-        return self.places[step] if step < len(self.places) else len(self.events)
 
 
 def interleave(
@@ -176,7 +166,6 @@ def interleave(
                 made.events.append(word_event(event))
         else:
             break
-    made.learned = len(alive)
     made.ahead = [word_event(event) for step in waiting for event in step]
     return made
 

@@ -21,7 +21,7 @@ from streambpe.encode.bulk import BulkReplay
 from streambpe.later import polars as pl
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event, Op
-from streambpe.store.sequences import OfChunks, SequencePart, read_stretch
+from streambpe.store.sequences import SequencePart, reader_of_stretches
 
 BARRIER = -1  # a chunk that takes no part, or the end of a document
 PART_BYTES = 64  # of a part's chunk while it is read
@@ -85,7 +85,7 @@ class SymbolReader(PartsReader):
 
     def __init__(self, folder: Path, parts: Sequence[SequencePart], eligible: pl.DataFrame) -> None:
         self.folder, self.parts, self.eligible = folder, parts, eligible
-        self._symbols = OfChunks(folder, self._look_up)
+        self._read = reader_of_stretches(folder, self._look_up)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For another process: what was looked up is looked up again there."""
@@ -98,5 +98,5 @@ class SymbolReader(PartsReader):
 
     def read(self, part: SequencePart) -> Int32:
         """See Reader."""
-        symbols, ids = read_stretch(self.folder, part, self._symbols)
+        symbols, ids = self._read(part)
         return symbols[ids]

@@ -38,22 +38,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import msgspec
 import numpy as np
 
 from streambpe.arrays import MAX_COUNT, Int64
-from streambpe.config import TrainConfig
 from streambpe.later import polars as pl
-from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event, Op, events_digest, merge_event, supermerge_event
 from streambpe.progress import Meter
-from streambpe.resources import BASE_BYTES, Resources, release_memory, room_for_arrays, sure_room
+from streambpe.resources import BASE_BYTES, release_memory, room_for_arrays, sure_room
 from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint, is_sealed
+from streambpe.store.trainings import TokenTable
 from streambpe.text.eligible import text_test
-from streambpe.text.patterns import Pattern
 from streambpe.train.engine.engine import LEAST_BYTES, Engine, HotPairs
 from streambpe.train.engine.rules import Batch, Bounds, EngineOptions, EngineTuning
+from streambpe.train.engine.state import State
 from streambpe.train.engine.ties import TieOrder
 from streambpe.train.superwords.documents import Documents
 from streambpe.train.superwords.interleave import Interleaved, InterleavedTies, interleave
@@ -61,9 +59,10 @@ from streambpe.train.superwords.neighbours import PartsReader, SymbolReader, fin
 from streambpe.train.superwords.rules import Spellings, join_rule, symbol_contents
 from streambpe.train.superwords.runs import OpenChunks, RunTable, write_run_words
 from streambpe.train.superwords.stage2 import StageTwo, stage_two_crew
-from streambpe.train.superwords.sums import Adjacency, Sums
+from streambpe.train.superwords.sums import Sums
 from streambpe.train.superwords.tasks import Kept, collect_runs, count_neighbours
 from streambpe.train.superwords.work import Work
+from streambpe.train.training import Goal, Symbols, Training
 from streambpe.train.words import WordFiles
 
 _REST_SHARE = 64  # of the free memory: a document without a certain border may take one part
@@ -80,34 +79,14 @@ class StopRequested(Exception):
     """The stop event was seen; everything learned is committed."""
 
 
-class SuperwordJob(msgspec.Struct):
-    """What phase two starts from."""
-
-    config: TrainConfig
-    alphabet: Alphabet
-    stop_words: Sequence[str]
-    contents: Sequence[bytes]  # of every log id of phase one
-    born: Sequence[int | None]
-    words: Sequence[Event]  # under uw `SuperwordPhase.words` are those of them that stage 2 makes
-    words_learned: int  # tokens alive after phase one
-    words_reached: bool  # whether these are as many as phase one was to learn
-    target: int  # tokens to be learned in all
-    documents: Documents
-    pattern: Pattern | None  # uw: of the second stage
-    word_pattern: Pattern | None  # uw: of the first
-    folder: Path  # private to this training
-    blocks: Path
-    resources: Resources
-    tuning: EngineTuning = msgspec.field(default_factory=EngineTuning)
-
-
-def phase_folder(private: Path, words: Sequence[Event], words_target: int, config: TrainConfig) -> Path:
-    """The folder of phase two's files. Another phase one has another folder, and so has the same one if it was to learn
-    more tokens and is not complete."""
-    facts = f"{events_digest(words)} {words_target} {config.superwords} {config.superword_pattern}"
+def superwords_folder(training: Training, goal: Goal, words: Journal) -> Path:
+    """The folder of phase two's files; it exists only if these words were complete when it was made. Another phase one
+    has another folder, and so has the same one if it was to learn more tokens and is not complete."""
+    config = training.config
+    facts = f"{events_digest(words.events)} {goal.words} {config.superwords} {config.superword_pattern}"
     if config.superwords == "uw":
         facts += f" {config.stage2_pattern}"
-    return private / f"superwords-{hashlib.sha256(facts.encode()).hexdigest()[:16]}"
+    return training.private / f"superwords-{hashlib.sha256(facts.encode()).hexdigest()[:16]}"
 
 
 def room_of(memory_bytes: int, known_bytes: int) -> int:
@@ -140,61 +119,68 @@ class SuperwordPhase:
 
     def __init__(
         self,
-        job: SuperwordJob,
+        training: Training,
+        symbols: Symbols,
+        goal: Goal,
+        documents: Documents,
+        journal: Journal,
+        book: TokenTable,
         meter: Meter,
         stop: threading.Event,
         *,
         checkpoint_seconds: float,
+        tuning: EngineTuning,
         on_batch: Callable[[Batch], None] | None = None,
-        on_checkpoint: Callable[[Engine, Journal], None] = lambda engine, journal: None,
     ) -> None:
-        self.job, self.meter, self.stop = job, meter, stop
+        """`journal`, `book`: the words of phase one, and the tokens that they made."""
+        self.training, self.symbols, self.goal, self.documents = training, symbols, goal, documents
+        self.config, self.resources, self.alphabet = training.config, training.resources, symbols.alphabet
+        self.word_journal, self.book = journal, book
+        self.folder = superwords_folder(training, goal, journal)
+        self.meter, self.stop, self.tuning = meter, stop, tuning
         self.checkpoint_seconds = checkpoint_seconds
         self.on_batch = on_batch
-        self.on_checkpoint = on_checkpoint
-        self.known_bytes = TOKEN_BYTES * len(job.contents)
-        self.spare = room_of(job.resources.memory_bytes, self.known_bytes)
-        self.least = max(1, job.config.min_frequency)
-        self.seconds: dict[str, float] = {}  # by stage, for benchmarks and table run
-        self.cut_again = 0  # times that a superword spelled another chunk (runs.py)
+        self.on_checkpoint: Callable[[Engine, Journal], None] = lambda engine, journal: None
+        self.known_bytes = TOKEN_BYTES * len(self.book.contents)
+        self.spare = room_of(self.resources.memory_bytes, self.known_bytes)
+        self.least = max(1, self.config.min_frequency)
         self.engine: Engine | None = None
         self.queue: deque[Event] = deque()
         self.next_at_most = 0  # what the next supermerge of the engine counts, or less
         self.taken = 0  # supermerges that found a place in the one order
         self.threshold = 0  # T of the engine, or of the next one; -1: nothing is left
         self.exhausted = False  # nothing that counts T is left
-        self.words = job.words
-        self.words_learned = job.words_learned
-        self.merges = [(seq, event.n) for seq, event in enumerate(job.words) if event.op is Op.MERGE]  # word steps
+        self.words: Sequence[Event] = journal.events  # under uw those of them that stage 2 makes
+        self.words_learned = book.learned
+        self.merges = [(seq, event.n) for seq, event in enumerate(self.words) if event.op is Op.MERGE]  # word steps
         self.counts = np.array([n for _, n in self.merges], np.int64)
         self.falling = -np.minimum.accumulate(self.counts)
 
     @functools.cached_property
     def made_of(self) -> str:
         """What all files of this phase follow from: the words (the folder's name), the documents, the options."""
-        config = {key: value for key, value in self.job.config.as_facts().items() if key != "vocab_size"}
-        return fingerprint(self.job.folder.name, config, self.job.documents.facts)
+        config = {key: value for key, value in self.config.as_facts().items() if key != "vocab_size"}
+        return fingerprint(self.folder.name, config, self.documents.facts)
 
     # ------------------------------------------------------------------ the story
 
     def run(self) -> Interleaved:
         """Everything in order; raises StopRequested when asked to stop."""
-        job = self.job
-        job.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         self._look_at_documents()
         self._open_journal()
         self.queue.extend(self.journal.events)
         try:
             made = interleave(
-                job.alphabet.symbols,
-                job.alphabet.first_id,
-                job.alphabet.first_id + len(job.alphabet) + len(job.stop_words),
+                self.alphabet.symbols,
+                self.alphabet.first_id,
+                self.alphabet.first_id + len(self.alphabet) + len(self.symbols.stop_words),
                 self.words,
                 self,
-                job.target,
+                self.goal.tokens,
                 least=self.least,
-                words_first=job.config.superwords != "boundless",
-                joined_event=merge_event if job.config.superwords == "uw" else supermerge_event,
+                words_first=self.config.superwords != "boundless",
+                joined_event=merge_event if self.config.superwords == "uw" else supermerge_event,
             )
             self.journal.commit()
             self.next_pairs = self._pairs_after(self.taken, 2 * self.known_bytes)  # events are held in both orders now
@@ -219,23 +205,16 @@ class SuperwordPhase:
         """Supermerges so far."""
         return len(self.journal.events) if hasattr(self, "journal") else 0
 
-    def adjacency(self) -> Adjacency:
-        """The neighbours that count at least the floor."""
-        return Adjacency(self.sums.path, self.levels[0])
-
     def run_table(self) -> RunTable:
-        """All runs whose neighbours count at least the floor."""
+        """All neighbours that count at least the floor, and the runs of these."""
         # the events are held twice now, as they were learned and in one order
-        self.spare = room_of(self.job.resources.memory_bytes, 2 * self.known_bytes)
-        keys = self.sums.keys(self.levels[0])
-        words = self._run_words(self.levels[0], keys, OpenChunks())  # those of the engine, unless chunks were open
-        return RunTable.of(words, np.unique([keys >> 32, keys & 0xFFFFFFFF]), self._texts())
-
-    def _texts(self) -> pl.Series:
-        """The text of every symbol."""
-        before = [""] * self.job.alphabet.first_id
-        texts = [*before, *(content.decode(errors="replace") for content in self.job.contents)]
-        return pl.Series("chunk", texts, dtype=pl.String)
+        self.spare = room_of(self.resources.memory_bytes, 2 * self.known_bytes)
+        floor = self.levels[0]
+        keys = self.sums.keys(floor)
+        words = self._run_words(floor, keys, OpenChunks())  # those of the engine, unless chunks were open
+        texts = [""] * self.alphabet.first_id + [content.decode(errors="replace") for content in self.book.contents]
+        symbols = np.unique([keys >> 32, keys & 0xFFFFFFFF])
+        return RunTable.of(words, symbols, pl.Series("chunk", texts, dtype=pl.String), self.sums.path, floor)
 
     # ------------------------------------------------------------------ documents
 
@@ -250,14 +229,8 @@ class SuperwordPhase:
         self.meter.started, self.meter.resumed_from = time.monotonic(), 0
         return self._advance
 
-    def _record_seconds(self, name: str, began: float) -> None:
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
-
     def _look_at_documents(self) -> None:
-        began = time.monotonic()
-        self.reader = self._second_stage() if self.job.config.superwords == "uw" else self._whole_chunks()
-        self._record_seconds("eligible", began)
-        began = time.monotonic()
+        self.reader = self._second_stage() if self.config.superwords == "uw" else self._whole_chunks()
         stage = self._stage("neighbours", self.reader.places)
         self.sums = self._sums(self.spare // 2)
         if self.sums.hold(self.made_of):
@@ -267,83 +240,76 @@ class SuperwordPhase:
             self.sums.add_up_neighbours(files, self.chunks, self.made_of)
         self.levels = self._levels()
         release_memory()
-        self._record_seconds("neighbours", began)
 
     def _sums(self, memory_bytes: int) -> Sums:
         """The private database, with so much memory."""
-        resources = self.job.resources
-        path = self.job.folder / "learning.duckdb"
+        resources = self.resources
+        path = self.folder / "learning.duckdb"
         return Sums(path, memory_bytes, resources.threads, resources.temp_dir)
 
     @property
     def work(self) -> Work:
         """Where the answers about documents are left."""
-        resources = replace(self.job.resources, memory_bytes=self.spare)
-        return Work(self.job.folder, resources, self.made_of, self.meter.tell_workers)
+        resources = replace(self.resources, memory_bytes=self.spare)
+        return Work(self.folder, resources, self.made_of, self.meter.tell_workers)
 
     def _whole_chunks(self) -> PartsReader:
         """The documents as chunks that may join."""
-        job = self.job
-        matches = text_test(job.config.superword_pattern, "--superword-pattern")
-        eligible = find_eligible(job.alphabet, job.contents, job.words, job.stop_words, matches)
+        matches = text_test(self.config.superword_pattern, "--superword-pattern")
+        contents, events = self.book.contents, self.word_journal.events
+        eligible = find_eligible(self.alphabet, contents, events, self.symbols.stop_words, matches)
         self.eligible = eligible["symbol"].to_list()
         self.chunks = eligible.select("symbol", "chunk")
-        return SymbolReader(job.documents.run.sequences.absolute(), job.documents.parts, eligible)
+        return SymbolReader(self.documents.run.sequences.absolute(), self.documents.parts, eligible)
 
     def _second_stage(self) -> PartsReader:
         """The documents as tokens in stage-2 chunks, and the words as they count there."""
-        job = self.job
-        assert job.pattern is not None
-        documents, work = job.documents, self.work
+        documents, work, events = self.documents, self.work, self.word_journal.events
+        assert documents.pattern is not None
         stage = StageTwo(
-            documents.run.sequences, documents.parts, job.pattern, job.alphabet, job.contents, job.words,
-            job.config.overlaps == "disjoint", work.folder / "stage2", self.spare // _REST_SHARE, self.made_of,
+            documents.run.sequences, documents.parts, documents.pattern, self.alphabet, self.book.contents, events,
+            self.config.overlaps == "disjoint", work.folder / "stage2", self.spare // _REST_SHARE, self.made_of,
         )  # fmt: skip
         reader = stage.write(stage_two_crew(documents.parts, work), self._stage("stage 2", documents.places))
         n, stood = stage.counted()
         self.words = [
-            merge_event(*job.words[i].pair, job.words[i].id, many)
+            merge_event(*events[i].pair, events[i].id, many)
             for i, many in zip(np.flatnonzero(stood).tolist(), n[stood].tolist(), strict=True)
         ]
         self.words_learned = len(self.words)
-        first = job.alphabet.first_id
+        first = self.alphabet.first_id
         self.chunks = pl.DataFrame(schema={"symbol": pl.Int32, "chunk": pl.String})  # a symbol is no chunk here
-        self.eligible = [*range(first, first + len(job.alphabet)), *(event.id for event in self.words)]
+        self.eligible = [*range(first, first + len(self.alphabet)), *(event.id for event in self.words)]
         return reader
 
     def _levels(self) -> list[int]:
         """The thresholds T to go through, falling."""
-        job = self.job
-        if job.config.superwords == "boundless" and job.words_reached and self.merges:
+        if self.config.superwords == "boundless" and self.book.learned >= self.goal.words and self.merges:
             # T is lower only if a supermerge spelled a word token, so that the word steps do not fill the vocabulary
             return sorted({max(self.least, min(n for _, n in self.merges) + 1), self.least}, reverse=True)
-        rank = _PAIRS_A_MERGE * max(1, job.target - self.words_learned)
+        rank = _PAIRS_A_MERGE * max(1, self.goal.tokens - self.words_learned)
         levels = self.sums.counts_at([rank * _LOWER**step for step in range(_MOST_LEVELS)], self.least)
         return sorted({max(self.least, level) for level in levels} | {self.least}, reverse=True)
 
     # ------------------------------------------------------------------ supermerges
 
     def _open_journal(self) -> None:
-        path = self.job.folder / "supermerges.events"
-        training = {"superwords": self.job.config.superwords, "made_of": self.made_of}
+        path = self.folder / "supermerges.events"
+        training = {"superwords": self.config.superwords, "made_of": self.made_of}
         found = Journal.read(path) if path.exists() else None
         if found is not None and found.training == training:
             self.journal = found
         else:  # there is none, or it is of other words or documents
             self.journal = Journal.start(path, training)
             self.journal.save()
-        base = list(self.job.contents)
+        base = list(self.book.contents)
         self.spellings = Spellings(
-            [b""] * self.job.alphabet.first_id + base, {symbol: (symbol,) for symbol in self.eligible}
+            [b""] * self.alphabet.first_id + base, {symbol: (symbol,) for symbol in self.eligible}
         )
         for event in self.journal.events:
             self.spellings.add(event)
-        self._choose_threshold()
-        self.committed = time.monotonic()
-
-    def _choose_threshold(self) -> None:
-        """T for what is known so far."""
         self.threshold = self._highest(self.journal.events)
+        self.committed = time.monotonic()
 
     def _highest(self, events: Sequence[Event]) -> int:
         """The highest level that shows all these supermerges."""
@@ -390,7 +356,7 @@ class SuperwordPhase:
         """
         assert self.engine is not None
         bounds = Bounds()
-        if self.job.config.superwords == "boundless":
+        if self.config.superwords == "boundless":
             next_n = min(self.next_at_most, self.journal.events[-1].n if self.journal.events else MAX_COUNT)
             room, least = pass_bounds(self.counts[word : word + room], room, next_n)
             bounds = Bounds(wanted, least)
@@ -415,11 +381,10 @@ class SuperwordPhase:
         if self.on_batch:
             self.on_batch(batch)
         done = len(self.journal.events) + self._words_before(int(batch.n[-1]) if len(batch.n) else 0)
-        self.meter.done = min(done, self.job.target)  # a pass learns more than there may be room for
+        self.meter.done = min(done, self.goal.tokens)  # a pass learns more than there may be room for
         if opened and self.threshold > 1:
             # All that was learned is right, this batch too: it ends with the merge that spells what exists.
             self._close_engine()
-            self.cut_again += 1
         if time.monotonic() - self.committed >= self.checkpoint_seconds or self.stop.is_set():
             self.journal.commit()
             if self.engine is not None:
@@ -431,13 +396,13 @@ class SuperwordPhase:
 
     def _words_before(self, n: int) -> int:
         """How many word steps come before a supermerge that counts n."""
-        if self.job.config.superwords != "boundless":
+        if self.config.superwords != "boundless":
             return len(self.merges)
         return int(np.searchsorted(self.falling, -n, side="right"))
 
     def _run_words(self, cut: int, keys: Int64, open_chunks: OpenChunks) -> WordFiles:
         """The documents' runs as words, cut at all neighbours but these; words that are there are kept."""
-        folder = self.job.folder / f"words-{cut}-{open_chunks.name}"
+        folder = self.folder / f"words-{cut}-{open_chunks.name}"
         if not is_sealed(folder, fingerprint(self.made_of, folder.name)):
             kept = Kept(keys, open_chunks, len(self.spellings.contents))
             stage, name = self._stage("runs", self.reader.places), folder.name.replace("words", "runs")
@@ -448,46 +413,39 @@ class SuperwordPhase:
 
     def _open_engine(self, events: Sequence[Event], known_bytes: int) -> None:
         """Cut runs at T, and bring the engine to the last of these supermerges. known_bytes: of all events known."""
-        job, threshold, began = self.job, self.threshold, time.monotonic()
+        threshold = self.threshold
         words = self._run_words(threshold, self.sums.keys(threshold), self.spellings.open_chunks)
-        self._record_seconds("runs", began)
-        began = time.monotonic()
-        self.meter.stage, self.meter.unit, self.meter.total = "superwords", "tokens", job.target
-        shutil.rmtree(job.blocks, ignore_errors=True)
-        job.blocks.mkdir(0o700, parents=True, exist_ok=True)
-        base = symbol_contents(job.alphabet, job.contents, len(job.stop_words))
-        config = job.config
-        room = room_for_arrays(job.resources.memory_bytes, BASE_BYTES, known_bytes) - _EVENTS_BYTES
+        self.meter.stage, self.meter.unit, self.meter.total = "superwords", "tokens", self.goal.tokens
+        shutil.rmtree(self.training.blocks, ignore_errors=True)
+        self.training.blocks.mkdir(0o700, parents=True, exist_ok=True)
+        base = symbol_contents(self.alphabet, self.book.contents, len(self.symbols.stop_words))
+        config = self.config
+        room = room_for_arrays(self.resources.memory_bytes, BASE_BYTES, known_bytes) - _EVENTS_BYTES
         options = EngineOptions(
-            **asdict(replace(job.tuning, floor_ratio=_ALL_PAIRS)),
+            **asdict(replace(self.tuning, floor_ratio=_ALL_PAIRS)),
             ties=config.ties,
             overlaps=config.overlaps,
             batch="1" if config.batch == "1" else "exact",
             min_frequency=threshold,
             max_token_length=config.max_token_length if config.superwords == "uw" else None,
             memory_bytes=max(room, LEAST_BYTES),
-            threads=job.resources.threads,
-            learner=job.resources.learner,
-            work_dir=job.blocks,
+            threads=self.resources.threads,
+            learner=self.resources.learner,
+            work_dir=self.training.blocks,
         )
-        self.engine = Engine(
-            words.open(),
-            base,
-            options,
-            base_lengths=[len(content) for content in base],
-            rule=join_rule(config, job.alphabet, job.words, base, self.eligible, job.word_pattern),
-            ties=self._tie_order(),
-        )
+        learned = self.word_journal.events
+        rule = join_rule(config, self.alphabet, learned, base, self.eligible, self.documents.word_pattern)
+        state = State(base, options, None, list(map(len, base)), rule, self._tie_order())
+        self.engine = Engine(words.open(), state)
         self.engine.relearn([(*event.pair, event.id, event.n) for event in events])
         self.next_at_most = self.engine.next_at_most()
-        self._record_seconds("opening", began)
 
     def _tie_order(self) -> TieOrder | None:
-        if self.job.config.ties == "bytes" or self.job.config.superwords != "boundless":
+        if self.config.ties == "bytes" or self.config.superwords != "boundless":
             return None
-        before = [-1] * self.job.alphabet.first_id
+        before = [-1] * self.alphabet.first_id
         step_of = {seq: step for step, (seq, _) in enumerate(self.merges)}
-        born = before + [-1 if seq is None else step_of[seq] for seq in self.job.born]
+        born = before + [-1 if seq is None else step_of[seq] for seq in self.book.born]
         return InterleavedTies(born, [n for _, n in self.merges])
 
     def _close_engine(self) -> None:

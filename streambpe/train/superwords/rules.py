@@ -94,7 +94,7 @@ def join_rule(
     word_pattern: Pattern | None,
 ) -> PairRule | None:
     """Which symbols with these contents a training lets join; None if any two may. eligible: the symbols of chunks that
-    may join (any under uw); word_pattern: see SuperwordJob."""
+    may join (any under uw); word_pattern: see Documents."""
     tests: list[Callable[[bytes], bool]] = []
     if config.block_tokens:
         tests.append({token.encode() for token in config.block_tokens}.__contains__)

@@ -45,7 +45,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from streambpe.arrays import Int32, Int64, write_array
+from streambpe.arrays import Int32, Int64, slices
 from streambpe.core.pairs import PairTable
 from streambpe.core.runs import KeptPairs, RunCounter
 from streambpe.failpoints import failpoint
@@ -63,9 +63,6 @@ class OpenChunks(msgspec.Struct):
 
     right: set[int] = msgspec.field(default_factory=set)
     left: set[int] = msgspec.field(default_factory=set)
-
-    def __bool__(self) -> bool:
-        return bool(self.right or self.left)
 
     def add(self, one: Sequence[int], other: Sequence[int]) -> bool:
         """Note that one symbol stands for both sequences of chunks; returns whether that opens any chunk."""
@@ -130,33 +127,12 @@ class RunCounting:
         self._pieces = []
 
 
-RUNS = pa.schema([("run", pa.large_binary()), ("by", pa.int64()), ("n", pa.int64())])
-
-
-def taken_runs(counter: RunCounter) -> Iterator[pa.Table]:
-    """Rows (run, by, n), some at a time: each distinct run as its symbols' bytes, a number that spreads runs evenly,
-    how often. Nothing is left in the counter."""
-    for runs in counter.take():
-        buffers = [None, pa.py_buffer(np.concatenate(([0], runs.ends))), pa.py_buffer(runs.data)]
-        array = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(runs.n), buffers)
-        yield pa.table([array, runs.by, runs.n], RUNS)
-
-
 def write_run_words(files: Sequence[Path], folder: Path, sums: Sums, made_of: str = "") -> WordFiles:
     """Write runs as words for the engine; the files of the runs are added up and removed."""
     remove_folder(folder)
     temporary = unfinished(folder)
     remove_folder(temporary)
-    temporary.mkdir(parents=True)
-    paths = WordFiles(temporary).paths
-    at = 0
-    with paths[0].open("wb") as symbols, paths[1].open("wb") as offsets, paths[2].open("wb") as weights:
-        write_array(np.zeros(1, np.int64), offsets)
-        for data, ends, n in sums.runs(files):
-            write_array(data, symbols)
-            write_array(ends // 4 + at, offsets)
-            write_array(n, weights)
-            at += len(data) // 4
+    WordFiles.write(temporary, sums.runs(files))
     seal_folder(temporary, fingerprint(made_of, folder.name))
     failpoint("words-filled")
     put_in_place(temporary, folder)
@@ -167,19 +143,23 @@ def write_run_words(files: Sequence[Path], folder: Path, sums: Sums, made_of: st
 
 
 class RunTable(msgspec.Struct, frozen=True):
-    """Runs as the tables hold them: their chunks by numbers from 1, in the order of the text."""
+    """Runs as the tables hold them: their chunks by numbers from 1, in the order of the text; and where their
+    neighbours are."""
 
     chunks: pl.DataFrame  # rows (number, chunk)
     numbers: Int32  # of every symbol; 0: in no run
     words: WordFiles
+    database: Path  # of all neighbours (sums.py)
+    floor: int  # neighbours that stand in at least so many places belong in table superword_neighbours
 
     @classmethod
-    def of(cls, words: WordFiles, symbols: Int64, texts: pl.Series) -> RunTable:
+    def of(cls, words: WordFiles, symbols: Int64, texts: pl.Series, database: Path, floor: int) -> RunTable:
         """symbols: distinct, all that stand in the runs. texts: of every symbol."""
         known = pl.DataFrame({"symbol": symbols, "chunk": texts.gather(symbols)}).sort("chunk")
         numbers = np.zeros(len(texts), np.int32)
         numbers[known["symbol"].to_numpy()] = np.arange(1, len(symbols) + 1)
-        return cls(known.select(number=pl.int_range(1, pl.len() + 1, dtype=pl.Int32), chunk="chunk"), numbers, words)
+        chunks = known.select(number=pl.int_range(1, pl.len() + 1, dtype=pl.Int32), chunk="chunk")
+        return cls(chunks, numbers, words, database, floor)
 
     def rows(self, places_at_once: int = 1 << 18) -> Iterator[pl.DataFrame]:
         """Rows (numbers, n), a slice at a time."""
@@ -193,10 +173,7 @@ def _in_slices(words: WordFiles, places: int) -> Iterator[tuple[Int32, Int64, In
     """(symbols, lengths, weights) of runs that hold about so many places together, or of one that holds more."""
     columns = words.open()
     symbols, offsets, weights = columns.symbols, columns.offsets, columns.weights
-    start = 0
-    while start < len(weights):
-        stop = max(start + 1, int(np.searchsorted(offsets, offsets[start] + places, side="right")) - 1)
+    for start, stop in slices(offsets, places):
         yield symbols[offsets[start] : offsets[stop]], np.diff(offsets[start : stop + 1]), weights[start:stop]
-        start = stop
         for column in (symbols, offsets, weights):
             release_maps(column)

@@ -51,9 +51,9 @@ from streambpe.runners.runner import Attempt
 from streambpe.runners.worth import Cost
 from streambpe.sources.borders import find_border
 from streambpe.store.made_of import fingerprint, has_note, write_noted
-from streambpe.store.sequences import OfChunks, SequencePart, read_stretch
+from streambpe.store.sequences import SequencePart, reader_of_stretches
 from streambpe.system import remove_folder, rename, sync_file, sync_folder
-from streambpe.text.chunker import Chunker
+from streambpe.text.chunker import Chunker, Ids
 from streambpe.text.marks import DOCUMENT_END
 from streambpe.text.patterns import Pattern
 from streambpe.text.split import alarm
@@ -97,11 +97,7 @@ class StageTwo:
 
     def __getstate__(self) -> dict[str, Any]:
         """For another process: the arrays made of words and contents, not these."""
-        return {**vars(self), "words": (), "contents": (), "_pieces": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        del state["_pieces"]
-        vars(self).update(state)
+        return {key: value for key, value in vars(self).items() if key != "_read"} | {"words": (), "contents": ()}
 
     def write(self, crew: Crew, advance: Callable[[int], None]) -> TokenReader:
         """Write all parts by tasks; those that are there are kept. `advance` is told how many places were read, and may
@@ -212,14 +208,14 @@ class StageTwo:
 
     def _text(self, part: SequencePart) -> bytes:
         """The documents of a part, each with a mark behind it."""
-        pieces, ids = read_stretch(self.sequences, part, self._pieces)
+        pieces, ids = self._read(part)
         return bytes(as_buffers(pieces.gather(np.where(ids < 0, len(pieces) - 1, ids)))[1])
 
     @cached_property
-    def _pieces(self) -> OfChunks[pl.Series]:
-        """The chunks of a part, and behind them the mark that ends a document."""
+    def _read(self) -> Callable[[SequencePart], tuple[pl.Series, Ids]]:
+        """Gives the chunks of a part with the mark that ends a document behind them, and a stretch as their numbers."""
         mark = pl.Series([_MARK], dtype=pl.Binary)
-        return OfChunks(self.sequences, lambda chunks: chunks.cast(pl.Binary).append(mark))
+        return reader_of_stretches(self.sequences, lambda chunks: chunks.cast(pl.Binary).append(mark))
 
     def _write(self, chunker: Chunker, text: bytes, target: Path, rest: bytes) -> None:
         numbered = chunker.number(text)

@@ -25,11 +25,10 @@ from typing import TypeVar
 import duckdb
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from streambpe.arrays import Int64
+from streambpe.arrays import Int32, Int64
 from streambpe.core.strings import arrow_buffers
 from streambpe.errors import RunError
 from streambpe.failpoints import failpoint
@@ -48,13 +47,6 @@ _DAMAGED = re.compile(  # what DuckDB says of a file that is cut off, overwritte
     "enough bytes|valid DuckDB database|orrupt database|computed checksum|ailed to load metadata|ailed to deserialize"
     "|Table with name|INTERNAL Error"
 )
-
-
-class Adjacency(msgspec.Struct, frozen=True):
-    """The neighbours that belong in table superword_neighbours."""
-
-    database: Path
-    floor: int  # those that stand in at least so many places
 
 
 class Sums(msgspec.Struct, frozen=True):
@@ -136,9 +128,8 @@ class Sums(msgspec.Struct, frozen=True):
                 f"neighbours in it are counted again. Give the same command again."
             ) from None
 
-    def runs(self, files: Sequence[Path]) -> Iterator[tuple[npt.NDArray[np.uint8], Int64, Int64]]:
-        """(symbols as bytes, where each run ends in them, n): each distinct run of part files (run, by, n) once, by
-        (by, run)."""
+    def runs(self, files: Sequence[Path]) -> Iterator[tuple[Int32, Int64, Int64]]:
+        """(symbols, offsets, n): each distinct run of part files (run, by, n) once, by (by, run)."""
         if not files:
             return
         listed = [str(path) for path in files]
@@ -170,9 +161,10 @@ def key_ranges(con: duckdb.DuckDBPyConnection, files: Sequence[str], rows_at_onc
     return [(low, high - 1) for low, high in pairwise([*borders, 1 << 63])]
 
 
-def _as_runs(batch: pa.RecordBatch) -> tuple[npt.NDArray[np.uint8], Int64, Int64]:
+def _as_runs(batch: pa.RecordBatch) -> tuple[Int32, Int64, Int64]:
     offsets, symbols = arrow_buffers(batch.column("run"))
-    return symbols[offsets[0] : offsets[-1]], offsets[1:] - offsets[0], batch.column("n").to_numpy()
+    first = offsets[0]
+    return symbols[first : offsets[-1]].view(np.int32), (offsets - first) // 4, batch.column("n").to_numpy()
 
 
 def _group_sizes(path: Path) -> list[tuple[int, int]]:

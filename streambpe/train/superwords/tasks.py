@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,19 +24,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from streambpe.arrays import Int64
-from streambpe.core.pairs import PairTable
-from streambpe.core.runs import KeptPairs, RunCounter
+from streambpe.arrays import Int32, Int64
+from streambpe.core.pairs import PairTable, count_from_here
+from streambpe.core.runs import RUNS, RunCounter
 from streambpe.failpoints import failpoint
 from streambpe.runners.attempts import commit_first, own_folder
 from streambpe.runners.runner import Attempt
 from streambpe.runners.worth import Cost
 from streambpe.store.checksums import add_checksum
 from streambpe.store.made_of import has_note, parquet_note
-from streambpe.store.shards import Piece, cuts_of, pieces_of
+from streambpe.store.shards import cuts_of, pieces_of
 from streambpe.system import remove_folder
 from streambpe.train.superwords.neighbours import BARRIER, PART_BYTES, PartsReader
-from streambpe.train.superwords.runs import RUNS, OpenChunks, RunCounting, kept_pairs, taken_runs
+from streambpe.train.superwords.runs import OpenChunks, RunCounting, kept_pairs
 from streambpe.train.superwords.work import Advance, Crew, Work, readers
 
 # Places between two cuts: a 32nd of all within these bounds. A kill costs each worker a task; each task's file repeats
@@ -140,8 +139,8 @@ class DocumentTasks:
         """Of a task's memory, for its table; as much is for taking a full one out."""
         return max(attempt.memory_bytes - self.held_bytes, _LEAST_TABLE) // 2
 
-    def pieces(self, ends: Ends, attempt: Attempt) -> Iterator[Piece]:
-        """What a task reads."""
+    def pieces(self, ends: Ends, attempt: Attempt) -> Iterator[tuple[Int32, bool]]:
+        """What a task reads; see pieces_of."""
         reader = self.reader
         for piece in pieces_of(reader.parts, *ends, reader.read, self.threads, attempt.advance):
             if attempt.stopping:
@@ -185,13 +184,13 @@ def shard_neighbours(ends: Ends, attempt: Attempt) -> None:
             out.write_table(pa.table([*table.take()], schema=_NEIGHBOURS), row_group_size=_GROUP_ROWS)
             table = PairTable(shards.table_bytes(attempt))
 
-        for piece in shards.pieces(ends, attempt):
-            between = [np.array([last, piece.symbols[0]], np.int32)] if piece.follows else []
-            for symbols in (*between, piece.symbols):
-                at = 0
-                while (at := table.count(symbols, at)) < len(symbols) - 1:
+        for piece, follows in shards.pieces(ends, attempt):
+            between = [np.array([last, piece[0]], np.int32)] if follows else []
+            for symbols in (*between, piece):
+                state = count_from_here()
+                while not table.count(symbols, state):
                     write_section()
-            last = int(piece.symbols[-1])
+            last = int(piece[-1])
         write_section()
 
 
@@ -203,15 +202,6 @@ class Kept:
     open_chunks: OpenChunks
     symbols: int  # all symbols are below
 
-    @cached_property
-    def pairs(self) -> KeptPairs:
-        """As the core has them."""
-        return kept_pairs(self.keys, self.open_chunks, self.symbols)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """For another process, which makes `pairs` itself."""
-        return {name: value for name, value in vars(self).items() if name != "pairs"}
-
 
 def collect_runs(reader: PartsReader, kept: Kept, name: str, work: Work, advance: Advance) -> list[Path]:
     """Files (run, by, n) of all runs that hold two symbols or more; `name`: of these files."""
@@ -222,15 +212,17 @@ def collect_runs(reader: PartsReader, kept: Kept, name: str, work: Work, advance
 def shard_runs(ends: Ends, attempt: Attempt) -> None:
     """Count the runs of a shard."""
     shards: DocumentTasks = attempt.shared
-    assert shards.kept is not None
+    kept = shards.kept
+    assert kept is not None
+    pairs = kept_pairs(kept.keys, kept.open_chunks, kept.symbols)
     with shards.writing(ends, attempt, RUNS, "lz4") as out:
 
         def write_section(counter: RunCounter) -> None:
-            for table in taken_runs(counter):
+            for table in counter.take():
                 out.write_table(table)
 
-        counting = RunCounting(shards.kept.pairs, shards.table_bytes(attempt), write_section)
-        for piece in shards.pieces(ends, attempt):
-            counting.go_on(piece.symbols, piece.follows)
+        counting = RunCounting(pairs, shards.table_bytes(attempt), write_section)
+        for symbols, follows in shards.pieces(ends, attempt):
+            counting.go_on(symbols, follows)
         counting.end()
         write_section(counting.counter)

@@ -38,8 +38,8 @@ from streambpe.text.patterns import Pattern, find_pattern
 from streambpe.text.split_worker import SplitProcess
 from streambpe.train.counting import spread
 from streambpe.train.counting.count import count, count_from_iterator
-from streambpe.train.counting.spread import Spread, count_runner
-from streambpe.train.counting.tasks import Counted, CountShared, CountTask, attempts_folder, count_stretches
+from streambpe.train.counting.spread import count_runner
+from streambpe.train.counting.tasks import CountShared, CountTask, attempts_folder, count_stretches
 from tests.hostile import random_text
 from tests.runs import Driver, StopAfter, cli, rows, small_blocks
 from tests.samples import sample_text, written
@@ -245,15 +245,10 @@ def test_a_stop_is_kept_and_gone_on_from(
     tmp_path: Path, corpus: Path, expected: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It comes when the first task is done, and others are not begun."""
-    stop, note = threading.Event(), Spread._note
-
-    def note_and_stop(self: Spread, task: CountTask, done: Counted) -> list[CountTask]:
-        stop.set()
-        return note(self, task, done)
-
+    stop = threading.Event()
     others = set(psutil.Process().children(recursive=True))  # of other tests' fixtures
     with monkeypatch.context() as patched:
-        patched.setattr(Spread, "_note", note_and_stop)
+        patched.setattr(spread, "failpoint", lambda place: stop.set())
         with pytest.raises(Stopped, match="kept"):
             counted(tmp_path, corpus, BESIDE, stop=stop)
     assert not set(psutil.Process().children(recursive=True)) - others

@@ -6,11 +6,9 @@ import random
 from types import SimpleNamespace
 
 import mmh3
-import numpy as np
 import polars as pl
 import pytest
 
-from streambpe.core.documents import chunk_hashes
 from streambpe.store import documents
 from streambpe.store.checksums import add_checksum
 from streambpe.store.sequences import SequencePart
@@ -20,16 +18,6 @@ from tests.tiers import seeds
 def document_hash(chunks: list[str]) -> int:
     """The definition."""
     return mmh3.hash128(b"".join(mmh3.mmh3_x64_128_digest(chunk.encode()) for chunk in chunks), 1)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_chunks_have_the_hash_that_mmh3_gives_them(seed):
-    """Every length up to a few blocks, any bytes, the lower half first."""
-    rng = random.Random(seed)
-    chunks = [rng.randbytes(length) for length in [*range(70), 1000, 4096]]
-    offsets = np.cumsum([0, *map(len, chunks)], dtype=np.int64)
-    found = chunk_hashes(offsets, np.frombuffer(b"".join(chunks), np.uint8))
-    assert [int(low) | int(high) << 64 for low, high in found] == [mmh3.hash128(chunk) for chunk in chunks]
 
 
 def write_parts(folder, texts: list[list[str]], cuts: list[int]) -> list[SequencePart]:
@@ -44,7 +32,8 @@ def write_parts(folder, texts: list[list[str]], cuts: list[int]) -> list[Sequenc
         add_checksum(folder / f"{number}.chunks.parquet")
         pl.DataFrame({"chunk_id": ids}, schema={"chunk_id": pl.Int32}).write_parquet(folder / f"{number}.parquet")
         add_checksum(folder / f"{number}.parquet")
-        parts.append(SequencePart(str(number), len(here), follows=number > 0 and flat[at - 1] is not None))
+        follows = number > 0 and flat[at - 1] is not None
+        parts.append(SequencePart(str(number), len(here), follows, file=str(number)))
     return parts
 
 
