@@ -87,8 +87,6 @@ def arguments(
 _KNOWN = {option.key: option for option in (*_LEARNING, *_SPLITTING, *_SOURCES, *RESOURCE_OPTIONS, LIKE_OPTION)}
 _OFF = {option.off: f"{option.keyword}={option.default is not False}" for option in _KNOWN.values() if option.off}
 _OFF["--no-playground"] = "playground=False"
-    option.off: f"{option.keyword}={option.default is not False}" for option in _KNOWN.values() if option.off
-}
 _SWITCHES = {key for key, option in _KNOWN.items() if option.switch} | {
     "add-bos", "add-eos", "allow-partial", "files", "force", "keep-ids", "playground", "replay", "sources"
 }  # fmt: skip

@@ -74,7 +74,7 @@ def test_the_query_of_the_docs_says_the_same(run):
 def test_which_of_two_is_better_on_the_same_text(run, tmp_path):
     """At the size of the smaller one, in as many tokens as each makes; or, of other chunks, only on a text."""
     text = written(tmp_path / "text.txt", natural_text(6, 20_000))
-    facts = report(run, tmp_path / "r.html", resources=SMALL, texts=[str(text)], beside=f"{run}:small")
+    facts = report(run, tmp_path / "r.html", resources=SMALL, text=[str(text)], beside=f"{run}:small")
     log, words = log_of(run), text.read_text(encoding="utf-8")
     models = {
         run.name: Tokenizer(EventLog(log.header, log.events[:144])),
