@@ -75,7 +75,7 @@ def compared(arguments: argparse.Namespace, folder: Path) -> list[list[str]]:
     run = folder / "run"
     sources = [str(folder / f"{name}.txt") for name in groups]
     named = [f"{name}={source}" for name, source in zip(groups, sources, strict=True)]
-    streambpe.count(run, sources, groups=named, lines=True, memory=arguments.memory)
+    streambpe.count(run, sources, group=named, lines=True, memory=arguments.memory)
     letters = {name: sum(map(len, lines)) for name, lines in held_out.items()}
     per_letter = {n: sum(len(line.encode()) for line in lines) / letters[n] for n, lines in held_out.items()}
     equal = {name: f"{min(max(size.values()) / n, 10**5):.3f}" for name, n in size.items()}
@@ -83,11 +83,11 @@ def compared(arguments: argparse.Namespace, folder: Path) -> list[list[str]]:
     most = arguments.vocab_size
     ways = {
         "plain": {},
-        "--weight, groups of equal size": {"weights": equal},
+        "--weight, groups of equal size": {"weight": equal},
         "--balance": {"balance": True},
         "--balance-from, half": {"balance": True, "balance_from": most // 2},
         "--balance-window 100": {"balance": True, "balance_window": 100},
-        "--balance-ratio, bytes of a letter": {"balance": True, "balance_ratios": ratios},
+        "--balance-ratio, bytes of a letter": {"balance": True, "balance_ratio": ratios},
     }
     found = {}
     for number, (way, options) in enumerate(ways.items()):

@@ -1,92 +1,71 @@
-"""The keywords of the functions: the options of the command line, by the names of their fields.
+"""The keywords of the functions: the options of the command line, by the names that they have there.
 
-train("runs/en", ["corpus/"], vocab_size=32_000, pattern="gpt4", lines=True, memory="2GB")
-count("runs/en", ["corpus/"], pattern="gpt4", sequences=True, lines=True, memory="2GB")
+train("runs/en", ["corpus/"], vocab_size="32k", pattern="gpt4", special="<|end|>", lines=True, memory="2GB")
 evaluate("runs/en", "held-out.txt", lines=True, memory="2GB", threads=1)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import functools
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from streambpe.config import TrainConfig
+from streambpe.config import LIKE_OPTION, TrainConfig
 from streambpe.count_config import CountConfig, Counting, SourceOptions
-from streambpe.errors import UsageError, meant
-from streambpe.options import Option, fitting, options_of
-from streambpe.resources import LIMIT_OPTIONS, RESOURCE_OPTIONS, ResourceFacts, Resources
+from streambpe.errors import StreambpeError, UsageError, meant
+from streambpe.options import Option, fitting, options_of, taken
+from streambpe.resources import (
+    JOB_OPTIONS,
+    LIMIT_OPTIONS,
+    PLANNING_OPTIONS,
+    RESOURCE_OPTIONS,
+    ResourceFacts,
+    Resources,
+)
 
-_LEARNING, _SPLITTING, _READING = (
+P = ParamSpec("P")
+R = TypeVar("R")
+_LEARNING, _SPLITTING, _SOURCES = (
     list(options_of(holder).values()) for holder in (TrainConfig, CountConfig, SourceOptions)
 )
-READING_OPTIONS = [option for option in _READING if option.name in ("lines", "text_column", "kind")]
+READING_OPTIONS = [option for option in _SOURCES if option.name in ("lines", "text_column", "kind")]
+_NONE: list[Option] = []
+# By function: the options of learning, of splitting and of sources that it takes, and what it may use.
+_TAKEN = {
+    "train": (_LEARNING, _SPLITTING, _SOURCES, RESOURCE_OPTIONS),
+    "plan": (_LEARNING, _SPLITTING, _SOURCES, PLANNING_OPTIONS),
+    **dict.fromkeys(("count", "take_back"), (_NONE, _SPLITTING, _SOURCES, RESOURCE_OPTIONS)),
+    "converge": (_LEARNING, _NONE, _NONE, LIMIT_OPTIONS),
+    "resume": (_NONE, _NONE, _NONE, JOB_OPTIONS),
+    "encode_corpus": (_NONE, _NONE, READING_OPTIONS, PLANNING_OPTIONS),
+    **dict.fromkeys(("evaluate", "report", "prune", "extend_report"), (_NONE, _NONE, READING_OPTIONS, LIMIT_OPTIONS)),
+    **dict.fromkeys(("check", "sql", "merge_counts"), (_NONE, _NONE, _NONE, LIMIT_OPTIONS)),
+}
 
 
-def split_arguments(
-    given: Mapping[str, Any],
-    counting: Counting | Mapping[str, Any] | None,
-    resources: Resources | None,
-    function: str = "train",
-    limiting: list[Option] = RESOURCE_OPTIONS,
-) -> tuple[dict[str, Any], Counting, Resources]:
-    """(options of learning, how to count, what may be used) of the keywords of a function; None and () mean nothing.
+class Arguments(NamedTuple):
+    """What the keywords of a function say."""
 
-    `counting` and `resources` are the same as objects; what is said in both ways, and an unknown keyword, is an error.
-    """
-    learning, splitting, reading, limits = _split(function, given, _LEARNING, _SPLITTING, _READING, limiting)
-    _refuse_twice({**splitting, **reading}, counting, "counting: say only once how to count")
-    how = {**reading, "options": splitting} if counting is None else counting
-    return learning, Counting.of(how), _resources(limits, resources)
+    learning: dict[str, Any]  # by the names of fields of TrainConfig
+    how: Counting  # how texts are read and counted
+    resources: Resources
 
 
-def split_count_arguments(
-    given: Mapping[str, Any], options: Mapping[str, Any] | None, resources: Resources | None
-) -> tuple[Counting, Resources]:
-    """(how to count, what may be used) of the keywords of `count`; `options` and `resources`: the same as objects."""
-    splitting, reading, limits = _split("count", given, _SPLITTING, _READING, RESOURCE_OPTIONS)
-    _refuse_twice(splitting, options, "options: say only once how to count")
-    how = Counting.of({**reading, "options": splitting if options is None else options})
-    return how, _resources(limits, resources)
-
-
-def split_learning_arguments(
-    function: str, given: Mapping[str, Any], config: TrainConfig | None, like: str, resources: Resources | None
-) -> tuple[TrainConfig, Resources]:
-    """(options of learning, what may be used) of the keywords of a function that counts nothing."""
-    learning, limits = _split(function, given, _LEARNING, LIMIT_OPTIONS)
-    return config_of(learning, config, like), _resources(limits, resources)
-
-
-def config_of(learning: Mapping[str, Any], config: TrainConfig | None, like: str) -> TrainConfig:
-    """The options of learning; `config`: the same as an object."""
-    _refuse_twice(learning, config, "config: say only once how to learn")
-    return TrainConfig.from_options(like, **learning) if config is None else config
-
-
-def split_reading_arguments(
-    function: str, given: Mapping[str, Any], how: SourceOptions | None, resources: Resources | None
-) -> tuple[SourceOptions, Resources]:
-    """(how texts are read, what may be used) of the keywords of a function that reads; `how`, `resources`: the same."""
-    reading, limits = _split(function, given, READING_OPTIONS, LIMIT_OPTIONS)
-    _refuse_twice(reading, how, "how: say only once how the texts are read")
-    return SourceOptions(**reading) if how is None else how, _resources(limits, resources)
-
-
-def split_limits(
+def arguments(
     function: str,
     given: Mapping[str, Any],
-    resources: Resources | None,
-    options: list[Option] = LIMIT_OPTIONS,
+    counting: SourceOptions | Mapping[str, Any] | None = None,
+    resources: Resources | None = None,
     before: ResourceFacts | None = None,
-) -> Resources:
-    """What a function may use, of keywords that are these `options` alone; `before`: what its job had until now."""
-    (limits,) = _split(function, given, options)
-    return _resources(limits, resources, before)
+) -> Arguments:
+    """What the keywords of a function say; None and () say nothing. An error names the keyword that is wrong.
 
-
-def _split(function: str, given: Mapping[str, Any], *parts: list[Option]) -> list[dict[str, Any]]:
-    """The keywords that say something, by the part that their option is in; an error that names one that is in none."""
-    known = {option.name: (number, option) for number, part in enumerate(parts) for option in part}
+    `counting` and `resources` are the same as objects: what is said in both ways is an error. `before`: what the job
+    might use until now.
+    """
+    parts = _TAKEN[function]
+    known = {option.keyword: (number, option) for number, part in enumerate(parts) for option in part}
     found: list[dict[str, Any]] = [{} for _ in parts]
     for name, value in given.items():
         if name not in known:
@@ -94,20 +73,67 @@ def _split(function: str, given: Mapping[str, Any], *parts: list[Option]) -> lis
         number, option = known[name]
         if value is None or value == ():
             continue
+        found[number][option.name] = taken(name, value, functools.partial(fitting, option))
+    learning, splitting, reading, limits = found
+    for what, same, names in (("counting", counting, [*splitting, *reading]), ("resources", resources, limits)):
+        if names and same is not None:
+            raise UsageError(f"{', '.join(names)} and {what}: both say the same. Leave one of the two out.")
+    how = {**reading, "options": splitting} if counting is None else counting
+    return Arguments(learning, Counting.of(how), Resources.resumed(before, limits) if resources is None else resources)
+
+
+_KNOWN = {option.key: option for option in (*_LEARNING, *_SPLITTING, *_SOURCES, *RESOURCE_OPTIONS, LIKE_OPTION)}
+_OFF = {option.off: f"{option.keyword}={option.default is not False}" for option in _KNOWN.values() if option.off}
+_OFF["--no-playground"] = "playground=False"
+_SWITCHES = {key for key, option in _KNOWN.items() if option.switch} | {
+    "add-bos", "add-eos", "allow-partial", "files", "force", "keep-ids", "playground", "replay", "sources"
+}  # fmt: skip
+_VALUE = r"""'[^']*'|"[^"]*"|[^\s'",;()]*[^\s'",;:().]"""
+_FLAG = re.compile(
+    rf"`[^`]*`|streambpe [a-z]+ .*$|(?<![\w-])(--[a-z][a-z0-9-]*|-o\b)(?: ({_VALUE})(?=(:| is )?))?", re.M
+)
+_QUOTES = "'\""
+_SURELY = re.compile(r"""['"].*|[\d.,]+\w*|1/\w+|[A-Z=]+""")  # a value, whatever the option
+_WORDS = {"and", "are", "for", "has", "in", "is", "none", "of", "or", "out", "says", "so", "that", "to", "with"}
+
+
+def in_python(message: str) -> str:
+    """A message about options as it is said in Python: `superwords='uww'` for --superwords uww.
+
+    What stands in backticks, and a command to be typed, stay as they are.
+    """
+    return _FLAG.sub(_in_python, message)
+
+
+def _in_python(found: re.Match[str]) -> str:
+    flag, value, then = found.groups()
+    if flag is None:
+        return found.group()
+    key = flag.removeprefix("--")
+    name = {"-o": "output", "as": "as_model"}.get(key) or key.replace("-", "_")
+    rest = f" {value}" if value else ""
+    if flag in _OFF or key in _SWITCHES:
+        return _OFF.get(flag, f"{name}=True") + rest
+    if value is None or value in _WORDS:
+        return name + rest
+    begins = found.start() == 0 and then  # `--threads 0: from 1 to ...`
+    of_words = key in ("by", "pattern", "to") or (key in _KNOWN and value in _KNOWN[key].choices)
+    if not (begins or of_words or _SURELY.fullmatch(value)):
+        return name + rest
+    bare = re.fullmatch("[A-Z]+|-?[0-9.]+", value)
+    return f"{name}={value if bare else repr(value.strip(_QUOTES))}"
+
+
+def spoken(function: Callable[P, R]) -> Callable[P, R]:
+    """A public function: its errors name arguments, where those of the command line name options."""
+
+    @functools.wraps(function)
+    def called(*args: P.args, **given: P.kwargs) -> R:
         try:
-            found[number][name] = fitting(option, value)
-        except TypeError as wanted:
-            raise TypeError(f"{name}={value!r:.80}: {wanted} is expected. Nothing was changed.") from None
-    return found
+            return function(*args, **given)
+        except StreambpeError as error:
+            error.args = tuple(in_python(part) if isinstance(part, str) else part for part in error.args)
+            raise
 
-
-def _refuse_twice(given: Mapping[str, Any], same: object, what: str) -> None:
-    if given and same is not None:
-        raise UsageError(f"{', '.join(given)} and {what}. Leave one of the two out.")
-
-
-def _resources(
-    limits: Mapping[str, Any], resources: Resources | None, before: ResourceFacts | None = None
-) -> Resources:
-    _refuse_twice(limits, resources, "resources: say only once what may be used")
-    return Resources.resumed(before, limits) if resources is None else resources
+    called.__module__ = "streambpe.api"  # where pickle finds it
+    return called

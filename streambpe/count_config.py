@@ -153,10 +153,10 @@ class Counting(SourceOptions):
         parse_sample(self.options.get("sample", "all"))
 
     @classmethod
-    def of(cls, arguments: Counting | Mapping[str, Any] | None) -> Counting:
-        """Made from arguments of `count`; None means that an argument is missing."""
-        if isinstance(arguments, Counting):
-            return arguments
+    def of(cls, arguments: SourceOptions | Mapping[str, Any] | None) -> Counting:
+        """Made from arguments by the names of their fields; None means that an argument is missing."""
+        if isinstance(arguments, SourceOptions):
+            return arguments if isinstance(arguments, Counting) else cls(**vars(arguments))
         given = {name: value for name, value in (arguments or {}).items() if value is not None}
         options = {name: value for name, value in given.pop("options", {}).items() if value is not None}
         return cls(**{**given, "groups": tuple(given.get("groups", ())), "options": options})

@@ -9,19 +9,21 @@ CountConfig, SourceOptions, Resources.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, field, fields
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal, SupportsIndex, get_args, get_origin, get_type_hints
+from typing import Any, Literal, SupportsIndex, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import structs
 
 from streambpe.errors import UsageError
 
+T = TypeVar("T")
 MOST = 2**63 - 1  # of any whole number: what the core and the tables hold
 PANELS = (
     "Most used",
@@ -58,6 +60,11 @@ class Option(msgspec.Struct, frozen=True):
     def key(self) -> str:
         """Its name in an option file."""
         return self.flag.removeprefix("--")
+
+    @property
+    def keyword(self) -> str:
+        """Its name in Python."""
+        return self.key.replace("-", "_")
 
     @property
     def switch(self) -> bool:
@@ -113,23 +120,45 @@ def _choices(kind: Any) -> tuple[str, ...]:
 
 
 def fitting(option: Option, value: Any) -> Any:
-    """A value as the option takes it, where a text may be given as a number; TypeError says what is wanted instead."""
+    """A value as the option takes it, where one may stand for a list of one, a text for a number and a number for a
+    text; TypeError says what is wanted instead."""
     is_number = isinstance(value, SupportsIndex | float) and not isinstance(value, bool)
-    if option.many and isinstance(value, Iterable) and not isinstance(value, Mapping | str | bytes):
-        value = tuple(value)
-    if option.switch:
+    if option.least is not None:
+        return whole_number(value)
+    if option.many:
+        value = value if isinstance(value, Mapping) else several(value)
+        fits, wanted = all(isinstance(text, str) for text in value), "a text or a list of texts"
+    elif option.switch:
         fits, wanted = isinstance(value, bool), "true or false"
-    elif option.many:
-        fits = isinstance(value, Mapping) or (isinstance(value, tuple) and all(isinstance(text, str) for text in value))
-        wanted = "a list of texts"
-    elif option.least is not None:
-        fits, wanted = is_number and not isinstance(value, float), "a whole number"
     else:
         fits, wanted = is_number or isinstance(value, str | Path), "a text"
         value = str(value)
     if not fits:
         raise TypeError(wanted)
     return value
+
+
+def taken(name: str, value: Any, fit: Callable[[Any], T]) -> T:
+    """What `fit` makes of an argument. Its TypeError, which says what is wanted, names the argument here."""
+    try:
+        return fit(value)
+    except TypeError as wanted:
+        raise TypeError(f"{name}={value!r:.80}: {wanted} is expected. Nothing was changed.") from None
+
+
+def several(value: Any) -> tuple[Any, ...]:
+    """What was given as one or as several."""
+    return tuple(value) if isinstance(value, Iterable) and not isinstance(value, Mapping | str | bytes) else (value,)
+
+
+def whole_number(value: object) -> int:
+    """A number, or that of a text such as "32k"."""
+    with contextlib.suppress(ValueError):
+        if isinstance(value, str):
+            return parse_amount(value)
+        if isinstance(value, SupportsIndex) and not isinstance(value, bool):
+            return value.__index__()
+    raise TypeError("a whole number")
 
 
 _AMOUNTS = {"": 1, "K": 10**3, "M": 10**6, "KI": 2**10, "MI": 2**20}

@@ -6,6 +6,7 @@ A job owns a `Meter`, which its threads advance; a `Reporter` thread looks at it
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import socket
@@ -16,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired, ParamSpec, TypedDict, TypeVar
 
 import psutil
 
@@ -346,6 +347,28 @@ def reporting(meter: Meter, mode: str) -> Iterator[Meter]:
     """A line for a command that leaves no status.json; shown only if it takes longer than a moment, and then wiped."""
     with Reporter(meter, lambda status: None, mode, after_seconds=1.0, transient=True):
         yield meter
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def reported(stage: str, unit: str = "bytes") -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """For functions that have `progress: str | Meter`, the way of showing it: they get a meter, which is shown so."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def with_meter(*args: P.args, **given: P.kwargs) -> R:
+            mode = given.pop("progress", "none")
+            limit = getattr(given.get("resources"), "memory_bytes", 0)
+            meter = Meter(stage, unit=unit, memory_limit=limit)
+            refuse_mode(str(mode))
+            with contextlib.nullcontext() if mode == "none" else reporting(meter, str(mode)):
+                return function(*args, **given, progress=meter)  # type: ignore[arg-type]
+
+        return with_meter
+
+    return decorate
 
 
 def progress_line(status: Status, width: int) -> str:

@@ -47,7 +47,7 @@ def learn(given: dict[str, Any], stop: threading.Event) -> None:
             given.get("memory", RESOURCES.memory_bytes), given.get("threads", 2), engine=given.get("engine", "auto")
         )
         prepare_allocators(resources.memory_bytes)
-        count(given["run"], given["sources"], resources=resources, stop=stop, **given["counting"])
+        count(given["run"], given["sources"], resources=resources, stop=stop, counting=given["counting"])
         return
     shared = {
         "name": given.get("name", "main"), "resources": RESOURCES, "stop": stop,

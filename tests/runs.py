@@ -23,7 +23,9 @@ from click.testing import CliRunner
 from streambpe import failpoints
 from streambpe.cli.main import main
 from streambpe.cli.unforeseen import UNFORESEEN
+from streambpe.config import TrainConfig
 from streambpe.model.eventlog import EventLog, read_event_log
+from streambpe.options import options_of
 from streambpe.resources import Resources
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
@@ -36,6 +38,12 @@ EVERY_COMMAND = {name: main.get_command(None, name) for name in main.list_comman
 SMALL = Resources(400 * 10**6, 2)  # the least memory that superwords need
 LARGE = Resources(4 * 10**9, 2)  # for what is published only if memory is left; pytest itself may hold more than SMALL
 ROOT = Path(__file__).parents[1]
+
+
+def by_keyword(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options by the names of fields of TrainConfig, by those that `train` knows them by."""
+    known = options_of(TrainConfig)
+    return {known[name].keyword if name in known else name: value for name, value in options.items()}
 
 
 def counted_run(run: Path, counts: Mapping[str, int]) -> Path:
@@ -55,7 +63,7 @@ def text_run(run: Path, text: str, pattern: str = "gpt4") -> Path:
     run.parent.mkdir(parents=True, exist_ok=True)
     source = run.with_suffix(".txt")
     source.write_text(text, encoding="utf-8")
-    count(run, [str(source)], options={"pattern": pattern}, lines=True, resources=SMALL)
+    count(run, [str(source)], pattern=pattern, lines=True, resources=SMALL)
     return run
 
 

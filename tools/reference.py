@@ -24,7 +24,7 @@ from streambpe.train.commands import train
 
 ROOT = Path(__file__).resolve().parents[1]
 _OPENING = "<!-- made of the program by tools/reference.py -->\n"
-_WITH_METHODS = ("Tokenizer", "Trainer")  # the others are handed in or come back
+_WITH_METHODS = ("Tokenizer",)  # the others come back
 _WIDTH = 100  # of a signature in one line
 
 
@@ -144,13 +144,9 @@ def _folded(title: str, sql: str) -> str:
 def python() -> str:
     """The public names: signatures, docstrings, methods, fields."""
     lines = [_OPENING, "# Python: every public name\n"]
-    lines.append("How to use them: [Python](python.md). The options are those of the command line, ")
-    lines.append(
-        "with the names of the fields of `CountConfig` and `TrainConfig`; `memory`, `threads` and the others are "
-        "those of "
-    )
-    lines.append("`Resources`, and what says how sources are read those of `SourceOptions`.\n")
-    names = [name for name in streambpe.__all__ if not name.startswith("_")]
+    lines.append("How to use them: [Python](python.md). The keywords that a signature does not name are ")
+    lines.append("[options of the command](commands.md) with the same name: `--vocab-size` is `vocab_size`.\n")
+    names = [name for name in dir(streambpe) if not name.startswith("_")]
     for name in sorted(names, key=lambda name: (name[0].isupper(), name.lower())):
         thing = getattr(streambpe, name)
         lines += [f"\n## {name}\n", *_thing(name, thing)]

@@ -35,11 +35,9 @@ from streambpe.cli.told import corpus_told, json_option, say, tell, tell_counts,
 from streambpe.cli.wrong import OneOf
 from streambpe.errors import UsageError
 from streambpe.plurals import counted
-from streambpe.progress import Meter, reporting
 from streambpe.resources import JOB_OPTIONS
 
 if TYPE_CHECKING:
-    from streambpe.count_config import Counting
     from streambpe.resources import Resources
     from streambpe.train.request import Request
 
@@ -59,15 +57,7 @@ if TYPE_CHECKING:
 @job_options
 @progress_option
 @json_option
-def count(
-    run: str,
-    sources: tuple[str, ...],
-    counting: Counting,
-    resources: Resources,
-    leaving: tuple[str, ...],
-    as_json: bool,
-    progress: str,
-) -> None:
+def count(run: str, sources: tuple[str, ...], leaving: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Count the distinct chunks of a corpus into RUN.
 
     \b
@@ -96,11 +86,8 @@ def count(
             "others into it. Nothing was changed. Give two commands, one after the other."
         )
     with stop_on_signals() as stop:
-        how: dict[str, Any] = {"resources": resources, "progress": progress, "stop": stop}
-        if leaving:
-            result = take_back(run, leaving, asked=counting, **how)
-        else:
-            result = count_sources(run, sources, **how, **vars(counting))
+        make = functools.partial(take_back, run, leaving) if leaving else functools.partial(count_sources, run, sources)
+        result = make(stop=stop, **given)
     tell_counts(run, result, as_json)
 
 
@@ -133,7 +120,6 @@ def count(
 @panel_option(
     "Vocabulary",
     "--balance-text",
-    "balance_texts",
     metavar="GROUP=FILE",
     multiple=True,
     help="With --balance: compare the groups on these texts, which say the same in each language. The worst group is "
@@ -152,10 +138,9 @@ def train(
     sources: tuple[str, ...],
     name: str | None,
     learning: dict[str, Any],
-    counting: Counting,
     as_model: str | None,
     extend: str | None,
-    balance_texts: tuple[str, ...],
+    balance_text: tuple[str, ...],
     save_config: str | None,
     force: bool,
     as_json: bool,
@@ -174,9 +159,9 @@ def train(
     """
     run, name = named_run(run, name)
     name = name or "main"
-    given |= {"extend": extend, "balance_texts": balance_texts}
+    given |= {"extend": extend, "balance_text": balance_text}
     _refuse_together({"--as": as_model, "--extend": extend, "--like": learning["like"]}, "each sets what is not given")
-    models = {"--extend": extend, "--balance-text": " ".join(balance_texts) or None}
+    models = {"--extend": extend, "--balance-text": " ".join(balance_text) or None}
     for flag, value in models.items():
         why = "an option file cannot hold a model or a text; RUN/train.toml has the options when the training is done"
         _refuse_together({flag: value, "--save-config": save_config}, why)
@@ -198,9 +183,7 @@ def train(
             say(f"--superwords {superwords} takes {request.chosen} (`streambpe docs superwords`)")
 
     with stop_on_signals() as stop:
-        result = learn(
-            run, sources, name=name, counting=counting, stop=stop, on_request=tell_request, **given, **learning
-        )
+        result = learn(run, sources, name=name, stop=stop, on_request=tell_request, **given, **learning)
     tell_training(result, as_json)
 
 
@@ -228,12 +211,9 @@ def _refuse_together(options: dict[str, str | None], why: str) -> None:
 def plan(
     sources: tuple[str, ...],
     learning: dict[str, Any],
-    counting: Counting,
-    resources: Resources,
     as_model: str | None,
-    rehearse: str | None,
     as_json: bool,
-    progress: str,
+    **given: Any,
 ) -> None:
     """Forecast what training on SOURCEs will cost: time, memory, disk, and which --memory to give.
 
@@ -244,25 +224,13 @@ def plan(
     example:
         streambpe plan corpus/*.jsonl.zst --vocab-size 131072 --memory 2GB
     """
-    from streambpe.resources import parse_size
-
     _refuse_together({"--as": as_model, "--like": learning["like"]}, "each sets what is not given")
     learning["like"] = learning["like"] or "hf"
     from streambpe.inspect.plan import plan as make_plan
     from streambpe.inspect.plan import print_plan
 
-    meter = Meter("sampling", memory_limit=resources.memory_bytes)
-    with stop_on_signals() as stop, reporting(meter, progress):
-        made = make_plan(
-            sources,
-            counting=counting,
-            resources=resources,
-            rehearse_bytes=None if rehearse is None else parse_size(rehearse, "--rehearse"),
-            tell=say,
-            stop=stop,
-            meter=meter,
-            **learning,
-        )
+    with stop_on_signals() as stop:
+        made = make_plan(sources, stop=stop, tell=say, **given, **learning)
     if as_json:
         tell_json(made, indent=1)
     else:
@@ -308,9 +276,7 @@ def resume(run: str, name: str | None, progress: str, as_json: bool, **limits: A
 @force_option
 @line_option
 @json_option
-def export_counts(
-    run: str, output: str, group: str | None, allow_partial: bool, force: bool, progress: str, as_json: bool
-) -> None:
+def export_counts(run: str, output: str, group: str | None, as_json: bool, **given: Any) -> None:
     """Write RUN's chunk counts as a table that `count --counts` and BatchBPE read.
 
     \b
@@ -319,8 +285,7 @@ def export_counts(
     """
     from streambpe.store.exchange import export_counts as export
 
-    with reporting(Meter("exporting"), progress) as meter:
-        rows = export(whole_run(run), output, group, allow_partial=allow_partial, force=force, meter=meter)
+    rows = export(whole_run(run), output, group, **given)
     facts = {"run": run, "output": output, "group": group, "chunks": rows}
     tell(as_json, facts, f"{output}: {counted(rows, 'chunk')}")
 
@@ -345,7 +310,7 @@ def merge_counts(run: str, runs: tuple[str, ...], resources: Resources, progress
     from streambpe.store.exchange import without_documents
 
     target, others = whole_run(run), [whole_run(other) for other in runs]
-    corpus = add_up(target, others, resources, progress)
+    corpus = add_up(target, others, resources=resources, progress=progress)
     if without := without_documents(target, others):
         keep = "keeps" if len(without) == 1 else "keep"
         say(f"{', '.join(without)} {keep} no documents, so {run} holds counts alone: no superwords.")
@@ -391,9 +356,7 @@ def merge_counts(run: str, runs: tuple[str, ...], resources: Resources, progress
 @partial_option
 @resource_options
 @line_option
-def converge(
-    run: str, learning: dict[str, Any], resources: Resources, as_json: bool, progress: str, **given: Any
-) -> None:
+def converge(run: str, learning: dict[str, Any], as_json: bool, **given: Any) -> None:
     """Find out when more text stops helping: learn from growing parts of RUN's counts and compare.
 
     Each line shows how much of the vocabulary is the same as with all the text, and bytes per token on held-out text:
@@ -410,17 +373,8 @@ def converge(
     from streambpe.inspect.converge import print_convergence
 
     learning["like"] = learning["like"] or "hf"
-    meter = Meter("drawing prefixes", memory_limit=resources.memory_bytes)
-    with stop_on_signals() as stop, reporting(meter, progress):
-        found = compare(
-            whole_run(run),
-            resources=resources,
-            stop=stop,
-            on_step=say,
-            meter=meter,
-            **learning,
-            **given,
-        )
+    with stop_on_signals() as stop:
+        found = compare(whole_run(run), stop=stop, on_step=say, **learning, **given)
     if as_json:
         tell_json(found.as_json(), indent=1)
     else:

@@ -201,7 +201,7 @@ def _read_query(file: str) -> str:
 
 @click.command()
 @click.argument("run")
-@click.option("--sources", "rehash", is_flag=True, help="Also read every source again and compare its digest.")
+@click.option("--sources", is_flag=True, help="Also read every source again and compare its digest.")
 @click.option("--replay", is_flag=True, help="Also learn every training again, in a temporary folder, and compare.")
 @click.option(
     "--repeats",
@@ -211,9 +211,7 @@ def _read_query(file: str) -> str:
 @resource_options
 @line_option
 @json_option
-def check(
-    run: str, rehash: bool, replay: bool, repeats: bool, resources: Resources, progress: str, as_json: bool
-) -> None:
+def check(run: str, repeats: bool, as_json: bool, **given: Any) -> None:
     """Recount what RUN counted, and compare each training with its event log. Prints every difference, and exits with 1
     if there is one. --replay checks every event and every row that was learned.
 
@@ -230,13 +228,9 @@ def check(
     from streambpe.inspect.check import remedies, what_is_open
     from streambpe.inspect.repeats import Repeats
 
-    with reporting(Meter("checking", memory_limit=resources.memory_bytes), progress) as meter:
-        in_part: list[str] = []
-        found: list[Repeats] = []
-        problems = run_checks(
-            run, rehash_sources=rehash, replay=replay, repeats=found.append if repeats else None, resources=resources,
-            meter=meter, told=in_part,
-        )  # fmt: skip
+    in_part: list[str] = []
+    found: list[Repeats] = []
+    problems = run_checks(run, repeats=found.append if repeats else None, told=in_part, **given)
     still_open = what_is_open(run)
     if as_json:
         differences = [{"table": problem.table, "row": problem.what} for problem in problems]
@@ -276,8 +270,6 @@ def report(
     runs: tuple[str, ...],
     output: str,
     name: str | None,
-    resources: Resources,
-    progress: str,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -299,8 +291,7 @@ def report(
     (run, name), *others = [(run, training or "main") for run, training in (named_run(run, name) for run in runs)]
     from streambpe.inspect.page import report as write_report
 
-    with reporting(Meter("measuring", memory_limit=resources.memory_bytes), progress) as meter:
-        page = write_report(run, output, name=name, resources=resources, others=others, meter=meter, **given)
+    page = write_report(run, output, name=name, others=others, **given)
     facts = {"run": run, "training": name, "page": output, "events": page["events"]}
     tell(as_json, facts, f"{output}: {counted(page['events'], 'event')} of {run}, training {name}")
 
@@ -309,13 +300,10 @@ def report(
 @click.argument("models", nargs=-1, metavar="MODEL...")
 @text_option("A SOURCE", required=True)
 @click.option("--by", type=OneOf(["source", "group"]), help="Also print a row for each file or group, with its parity.")
-@click.option(
-    "--group", "groups", multiple=True, metavar="NAME=GLOB", help="Treat these texts as one group, for --by group."
-)
+@click.option("--group", multiple=True, metavar="NAME=GLOB", help="Treat these texts as one group, for --by group.")
 @click.option("--group-by", type=OneOf(["folder"]), help="Treat each folder's files as a group, for --by group.")
 @click.option(
     "--tokenizer",
-    "rivals",
     multiple=True,
     metavar="FILE",
     help="A tokenizer made elsewhere: FILE (also a .model), hf:NAME, tiktoken:NAME.",
@@ -332,12 +320,9 @@ def report(
 @line_option
 def evaluate(
     models: tuple[str, ...],
-    texts: tuple[str, ...],
     by: str | None,
-    resources: Resources,
     as_json: bool,
     as_csv: bool,
-    progress: str,
     **given: Any,
 ) -> None:
     """Measure MODELs on texts: bytes per token, Renyi efficiency, vocabulary used, and more.
@@ -362,8 +347,7 @@ def evaluate(
     from streambpe.inspect.evaluate import evaluate as evaluate_models
     from streambpe.inspect.evaluate import parity_told, print_evaluations
 
-    with reporting(Meter("evaluating", memory_limit=resources.memory_bytes), progress) as meter:
-        found = evaluate_models(models, texts, by=by, resources=resources, meter=meter, **given)
+    found = evaluate_models(models, by=by, **given)
     print_evaluations(found, form or "table", sys.stdout, by or "source")
     if by:
         say(parity_told(found, by))
@@ -393,8 +377,7 @@ def explain(model: str, what: str, as_token: bool | None, as_json: bool) -> None
     from streambpe.inspect.explain import print_explanation
 
     refuse_swapped(model, what)
-    as_text = None if as_token is None else not as_token
-    found = explain_model(model, what, as_text=as_text)
+    found = explain_model(model, what, token=as_token)
     if as_json:
         tell_json(found)
     else:

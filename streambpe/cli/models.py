@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from streambpe.arguments import arguments
 from streambpe.cli.files import opened
 from streambpe.cli.help import F
 from streambpe.cli.options import (
@@ -30,12 +31,11 @@ from streambpe.cli.told import beside_data, json_option, say, tell, tell_json, w
 from streambpe.cli.wrong import OneOf
 from streambpe.count_config import CountConfig
 from streambpe.errors import NotExact, TablesDiffer, UsageError, typed
-from streambpe.options import options_of, parse_amount
+from streambpe.options import options_of
 from streambpe.plurals import counted
 from streambpe.progress import Meter, reporting
 
 if TYPE_CHECKING:
-    from streambpe.count_config import SourceOptions
     from streambpe.resources import Resources
 
 
@@ -69,7 +69,7 @@ def _dtype_option(help: str) -> Callable[[F], F]:
     is_flag=True,
     help="Print a JSON list per line; with -o or --count-only, print the result as one JSON object.",
 )
-@reading_options("lines", "text_column", "kind")
+@reading_options("lines", "text_column", "format")
 @click_option(options_of(CountConfig)["bad_utf8"])
 @force_option
 @planning_options
@@ -80,7 +80,6 @@ def encode(
     output: str | None,
     count_only: bool,
     as_json: bool,
-    how: SourceOptions,
     bad_utf8: Any,
     resources: Resources,
     progress: str,
@@ -108,6 +107,7 @@ def encode(
     from streambpe.encode.streams import count_ids
     from streambpe.encode.tokenizer import Tokenizer
 
+    reading = {name: of_file.pop(name) for name in ("lines", "text_column", "format")}
     for file in files if Path(model).is_file() else ():
         if (Path(file) / "state.duckdb").is_file():
             raise UsageError(f"MODEL comes first. Did you mean `streambpe encode {typed(file)} {typed(model)}`?")
@@ -119,13 +119,11 @@ def encode(
     if given := options_given(*idle):
         are = "is" if len(given) == 1 else "are"
         raise UsageError(f"{', '.join(given)} {are} for encoding to a file: give its name with -o.")
-    tokenizer = Tokenizer(model)
+    tokenizer, how = Tokenizer(model), arguments("encode_corpus", reading, None, resources).how
+    limits: dict[str, Any] = {"bad_utf8": bad_utf8, "resources": resources, "progress": progress}
     if count_only:
-        meter = Meter("encoding", memory_limit=resources.memory_bytes)
-        with stop_on_signals() as stop, reporting(meter, progress):
-            ids = count_ids(
-                tokenizer, files or ("-",), how=how, bad_utf8=bad_utf8, resources=resources, stop=stop, meter=meter
-            )
+        with stop_on_signals() as stop:
+            ids = count_ids(tokenizer, files or ("-",), how=how, stop=stop, **limits)
         if as_json:
             tell_json({**vars(ids), "bytes_per_token": ids.bytes_per_token})
             return
@@ -139,21 +137,8 @@ def encode(
         for line in encode_to_text(tokenizer, files, how=how, as_json=as_json, bad_utf8=bad_utf8):
             click.echo(line)
         return
-    meter = Meter("encoding", memory_limit=resources.memory_bytes)
-    with stop_on_signals() as stop, reporting(meter, progress):
-        result = encode_corpus(
-            tokenizer,
-            files or ("-",),
-            output,
-            lines=how.lines,
-            text_column=how.text_column,
-            kind=how.kind,
-            bad_utf8=bad_utf8,
-            resources=resources,
-            stop=stop,
-            meter=meter,
-            **of_file,
-        )
+    with stop_on_signals() as stop:
+        result = encode_corpus(tokenizer, files or ("-",), output, stop=stop, **limits, **reading, **of_file)
     if as_json:
         tell_json(result.as_json())
         return
@@ -257,13 +242,9 @@ def export(
     to: str,
     output: str,
     vocab_size: str | None,
-    verify: str | None,
     strict: bool,
-    onto: str | None,
-    force: bool,
-    progress: str,
     as_json: bool,
-    **roles: Any,
+    **given: Any,
 ) -> None:
     """Write MODEL for other programs, and report what they cannot represent.
 
@@ -295,26 +276,8 @@ def export(
         streambpe export runs/sw --to hf -o gpt2-sw/ --onto gpt2/
     """
     from streambpe.encode.formats.export import export as export_model
-    from streambpe.encode.formats.hf_folder import Roles
 
-    try:
-        sizes = [parse_amount(size) for size in vocab_size.split(",")] if vocab_size else []
-    except ValueError:
-        raise UsageError(
-            f"--vocab-size {vocab_size}: give one number, or several separated by commas, such as 8k,16k."
-        ) from None
-    with reporting(Meter("exporting"), progress) as meter:
-        results = export_model(
-            model,
-            to,
-            output,
-            vocab_sizes=sizes,
-            verify=verify,
-            onto=onto,
-            force=force,
-            roles=Roles(**roles),
-            meter=meter,
-        )
+    results = export_model(model, to, output, vocab_size=vocab_size or (), **given)
     facts = {"model": model, "to": to, "exports": [result.as_json() for result in results]}
     tell(as_json, facts, *(line for result in results for line in result.lines()))
     if strict and not all(result.exact for result in results):
@@ -331,7 +294,6 @@ def export(
 )
 @click.option(
     "--special",
-    "specials",
     multiple=True,
     metavar="TOKEN",
     help="A special token, for tiktoken ranks. The ids follow the last rank.",
@@ -339,15 +301,7 @@ def export(
 @force_option
 @line_option
 @json_option
-def import_(
-    file: str,
-    output: str,
-    pattern: str | None,
-    specials: tuple[str, ...],
-    force: bool,
-    progress: str,
-    as_json: bool,
-) -> None:
+def import_(file: str, output: str, as_json: bool, **given: Any) -> None:
     """Convert a vocabulary made elsewhere into an event log, with the same ids.
 
     FILE is a Hugging Face tokenizer.json (byte-level BPE), GPT-2's vocab.json and merges.txt (either one, or their
@@ -363,8 +317,7 @@ def import_(
     """
     from streambpe.encode.formats.export import import_model
 
-    with reporting(Meter("importing"), progress):
-        tokenizer = import_model(file, output, pattern=pattern, specials=specials, force=force)
+    tokenizer = import_model(file, output, **given)
     ids, events = tokenizer.n_vocab, len(tokenizer.event_log.events)
     facts = {"file": file, "model": output, "ids": ids, "events": events}
     tell(as_json, facts, f"{output}: {counted(ids, 'id')}, {counted(events, 'event')}")
@@ -372,11 +325,11 @@ def import_(
 
 @click.command()
 @click.argument("model")
-@click.option("--to", "size", type=Amount(1), required=True, metavar="N", help="How many ids to keep.")
+@click.option("--to", type=Amount(1), required=True, metavar="N", help="How many ids to keep.")
 @click.option("-o", "--output", required=True, metavar="LOG", help="The event log to write, as SMALL.events.jsonl.")
 @text_option("Keep what this SOURCE uses, instead of what RUN has counted")
 @reading_options("lines", "text_column")
-@click.option("--map", "id_map", metavar="FILE.json", help="Also write the new id of each old one.")
+@click.option("--map", metavar="FILE.json", help="Also write the new id of each old one.")
 @click.option(
     "--keep-ids", is_flag=True, help="Keep all ids; those of removed tokens become free, like those of --reserve."
 )
@@ -384,7 +337,7 @@ def import_(
 @resource_options
 @line_option
 @json_option
-def prune(model: str, size: int, output: str, resources: Resources, progress: str, as_json: bool, **given: Any) -> None:
+def prune(model: str, to: int, output: str, as_json: bool, **given: Any) -> None:
     """Make a vocabulary smaller by removing the learned tokens that are used least.
 
     Only tokens that no other token is made of are removed; their parts are used instead. Ids are renumbered, unless
@@ -398,8 +351,7 @@ def prune(model: str, size: int, output: str, resources: Resources, progress: st
     """
     from streambpe.inspect.prune import prune as make_smaller
 
-    with reporting(meter := Meter("measuring", memory_limit=resources.memory_bytes), progress):
-        made = make_smaller(model, output, size, resources=resources, meter=meter, **given)
+    made = make_smaller(model, output, to, **given)
     shorter = _bytes_per_token(made.bytes_per_token_before, made.bytes_per_token)
     sentence = f"{output}: {counted(made.ids, 'id')}, {made.ids_before:,} before. {shorter}"
     tell(as_json, made, sentence)
@@ -418,7 +370,7 @@ def _bytes_per_token(before: float | None, after: float | None) -> str:
 @resource_options
 @line_option
 @json_option
-def extend_report(model: str, top: int, resources: Resources, progress: str, as_json: bool, **given: Any) -> None:
+def extend_report(model: str, top: int, as_json: bool, **given: Any) -> None:
     """Show what `train --extend` gained: bytes per token before and after, and the new tokens that save most.
 
     Each line has the id of a token, how many tokens it saves, how often it is used, the old ids it is made of (a new
@@ -432,8 +384,7 @@ def extend_report(model: str, top: int, resources: Resources, progress: str, as_
     from streambpe.inspect.extended import extend_report as look
     from streambpe.text.shown import shown
 
-    with reporting(meter := Meter("measuring", memory_limit=resources.memory_bytes), progress):
-        found = look(model, resources=resources, meter=meter, **given)
+    found = look(model, **given)
     if as_json:
         tell_json(found.as_json())
         return

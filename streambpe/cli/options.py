@@ -15,7 +15,7 @@ from streambpe.cli.help import F, PanelOption, panel_option
 from streambpe.cli.told import say
 from streambpe.cli.wrong import OneOf
 from streambpe.config import LIKE_OPTION, TrainConfig
-from streambpe.count_config import CountConfig, Counting, SourceOptions
+from streambpe.count_config import CountConfig, SourceOptions
 from streambpe.options import MOST, Option, options_of, parse_amount, refuse_no_text
 from streambpe.resources import (
     JOB_OPTIONS,
@@ -82,9 +82,10 @@ def click_option(option: Option, **other: Any) -> Callable[[F], F]:
     return click.option(*names, option.name, cls=PanelOption, **{**more, **other})
 
 
-TRAIN_OPTIONS = tuple(options_of(TrainConfig).values())
-COUNT_OPTIONS = tuple(options_of(CountConfig).values())
-SOURCE_OPTIONS = tuple(options_of(SourceOptions).values())
+TRAIN_OPTIONS, COUNT_OPTIONS, SOURCE_OPTIONS = (  # by the names that the functions know them by
+    tuple(structs.replace(option, name=option.keyword) for option in options_of(holder).values())
+    for holder in (TrainConfig, CountConfig, SourceOptions)
+)
 _BY_NAME = {option.name: option for option in (*RESOURCE_OPTIONS, *COUNT_OPTIONS, *SOURCE_OPTIONS)}
 
 
@@ -147,32 +148,32 @@ query_options = handed_over(
         structs.replace(_BY_NAME["memory"], help="Of the query; beyond it, it spills.", told_default="256MB"),
     ],
 )
+
+
 # What is not given is what --like sets, or what the run has:
 train_options = handed_over("learning", dict, [TRAIN_OPTIONS[0], LIKE_OPTION, *TRAIN_OPTIONS[1:]])
 
 
-def _counting_of(**given: Any) -> Counting:
-    options = {option.name: given.pop(option.name) for option in COUNT_OPTIONS}
-    if told := told_of(options["pattern"] or ""):
-        say(told)
-    return Counting.of({"options": options, **given})
+def count_options(command: F) -> F:
+    """The options of counting; what a pattern's name may be mistaken for is said before anything is counted."""
 
+    @functools.wraps(command)
+    def telling(**given: Any) -> Any:
+        if told := told_of(given["pattern"] or ""):
+            say(told)
+        return command(**given)
 
-count_options = handed_over("counting", _counting_of, [*COUNT_OPTIONS, *SOURCE_OPTIONS])
+    return with_options(cast(F, telling), options=[*COUNT_OPTIONS, *SOURCE_OPTIONS])
 
 
 def reading_options(*names: str, panel: str = "Corpus") -> Callable[[F], F]:
     """Options of SourceOptions, for a command that only reads texts: how they are read."""
-
-    def make(**given: Any) -> SourceOptions:
-        return SourceOptions(**{name: value for name, value in given.items() if value is not None})
-
-    return handed_over("how", make, [structs.replace(_BY_NAME[name], panel=panel) for name in names])
+    return functools.partial(with_options, options=[structs.replace(_BY_NAME[name], panel=panel) for name in names])
 
 
 def text_option(help: str, **more: Any) -> Callable[[F], F]:
     """--text, which may be given again."""
-    return click.option("--text", "texts", multiple=True, metavar="FILE", help=f"{help}; may be given again.", **more)
+    return click.option("--text", multiple=True, metavar="FILE", help=f"{help}; may be given again.", **more)
 
 
 def options_given(*names: str) -> list[str]:
@@ -212,10 +213,11 @@ def _take_as(ctx: click.Context, _param: click.Parameter, model: str | None) -> 
     """Options from a model; those of the command line and of --config override them."""
     if model is not None:
         refuse_no_text("--as", model)
-        from streambpe.train.as_model import options_as, told_options
+        from streambpe.train.as_model import flag_of, options_as, told_options
 
         options = options_as(model)
-        ctx.default_map = {**options, **(ctx.default_map or {})}
+        names = {option.flag: option.name for option in (*TRAIN_OPTIONS, *COUNT_OPTIONS)}
+        ctx.default_map = {names[flag_of(name)]: options[name] for name in options} | {**(ctx.default_map or {})}
         say(f"--as {model} stands for {told_options(options)}")
     return model
 

@@ -32,10 +32,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from streambpe.arguments import split_limits
+from streambpe.arguments import arguments
 from streambpe.arrays import save_array, slices
 from streambpe.core.encoding import END_OF_TEXT, WHOLE, TokenDead
-from streambpe.count_config import SourceFormat, SourceOptions
+from streambpe.count_config import SourceOptions
 from streambpe.encode import sidecar
 from streambpe.encode.blocks import EncodedBlock, Place
 from streambpe.encode.encoder import RunJoiner
@@ -67,8 +67,8 @@ from streambpe.files import behind_links, put_in_place, replace_file, unfinished
 from streambpe.model.eventlog import events_digest, header_line
 from streambpe.outputs import not_written, refuse_existing, whole_output
 from streambpe.plurals import counted
-from streambpe.progress import Meter
-from streambpe.resources import PLANNING_OPTIONS, Resources
+from streambpe.progress import Meter, reported
+from streambpe.resources import Resources
 from streambpe.runners.attempts import remove_place
 from streambpe.sources.decode import block_text
 from streambpe.sources.find import Named, find_sources
@@ -80,7 +80,7 @@ from streambpe.system import remove_folder, sync
 from streambpe.threads import ending_waits, stopped_by
 
 if TYPE_CHECKING:
-    from streambpe.keywords import JobKeywords
+    from streambpe.keywords import EncodeKeywords
 
 COMMIT_SECONDS = 5.0  # of work that a kill can lose
 _ROW_GROUP = 1 << 22  # ids in one row group of a Parquet file
@@ -170,6 +170,7 @@ def pick_dtype(name: str, n_vocab: int, path: Path) -> np.dtype[Any]:
     return wanted.newbyteorder("<")
 
 
+@reported("encoding")
 def encode_corpus(
     model: Tokenizer | str | os.PathLike[str],
     sources: Named | Sequence[Named],
@@ -177,17 +178,14 @@ def encode_corpus(
     *,
     dtype: str = "auto",
     eot: str | None = None,
-    lines: bool = False,
-    text_column: str | None = None,
-    kind: SourceFormat = "auto",
     bad_utf8: BadUtf8 | None = None,
     validation: str | float | None = None,
     shards: int | str | None = None,
     resources: Resources | None = None,
     stop: threading.Event | None = None,
-    meter: Meter | None = None,
+    progress: str | Meter = "none",
     force: bool = False,
-    **limits: Unpack[JobKeywords],
+    **options: Unpack[EncodeKeywords],
 ) -> EncodeResult:
     """Encode sources, in the order of their paths, into one file; a stopped job goes on.
 
@@ -199,13 +197,14 @@ def encode_corpus(
     sources that are mostly not UTF-8. validation: the share of documents that go to NAME.validation.npy (.bin,
     .parquet), chosen by what they say (encode/split.py). shards: so many files of whole documents and about equally
     many ids instead of one, or files of about that size ("500MB"), and an index (encode/shards.py); validation stays
-    one file. meter: told how far it is.
+    one file.
     """
-    path, resources = Path(output), split_limits("encode_corpus", limits, resources, PLANNING_OPTIONS)
+    assert isinstance(progress, Meter)
+    path, (_, how, resources) = Path(output), arguments("encode_corpus", options, None, resources)
     tokenizer = model if isinstance(model, Tokenizer) else Tokenizer(model)
     share = None if validation is None else parse_share(validation)
     wanted = None if shards is None else Shards.parse(shards)
-    found, warnings = found_sources(sources, SourceOptions(lines, text_column, kind), bad_utf8)
+    found, warnings = found_sources(sources, how, bad_utf8)
     bad_utf8 = bad_utf8 or "replace"
     chosen = pick_dtype(dtype, tokenizer.max_token_value + 1, path)
     if eot is not None and eot not in tokenizer.special_tokens:
@@ -214,16 +213,17 @@ def encode_corpus(
             f"{meant(eot, tokenizer.special_tokens)} "
             f"Leave --eot out: document boundaries are kept in {path}.offsets.npy anyway."
         )
-    options: list[Any] = [chosen.str, eot, lines, text_column or "text", kind, bad_utf8, output_kind(path)]
+    column = how.text_column or "text"
+    facts: list[Any] = [chosen.str, eot, how.lines, column, how.kind, bad_utf8, output_kind(path)]
     if share is not None:
-        options.append(f"validation {share}")
+        facts.append(f"validation {share}")
     if wanted is not None:
-        options.append(f"shards {wanted.number or f'of {wanted.size_bytes} bytes'}")
+        facts.append(f"shards {wanted.number or f'of {wanted.size_bytes} bytes'}")
     _refuse_overwriting(path, force, share is not None, wanted)
     refuse_engine(found, resources)
     stop = stop or threading.Event()
-    job = _Job(tokenizer, found, path, chosen, eot, options, bad_utf8, share, wanted, resources, stop)
-    return job.run(tuple(warnings), meter or Meter("encoding"))
+    job = _Job(tokenizer, found, path, chosen, eot, facts, bad_utf8, share, wanted, resources, stop)
+    return job.run(tuple(warnings), progress)
 
 
 def _refuse_overwriting(path: Path, force: bool, divided: bool, shards: Shards | None) -> None:

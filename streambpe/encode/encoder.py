@@ -60,6 +60,8 @@ def as_utf8(text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+    except AttributeError:
+        raise TypeError(f"text={text!r:.80}: a str is expected.") from None
 
 
 class Encoder:

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from streambpe.encode.sidecar import sidecar_of
 from streambpe.errors import UsageError
 from streambpe.resources import format_size, parse_size
+from streambpe.results import Result
 
 FORMAT = "streambpe-shards"
 MOST = 99_999  # numbers in names have five digits
@@ -31,7 +32,7 @@ LEAST_BYTES = 1000
 
 
 @dataclass(frozen=True)
-class IdsFile:
+class IdsFile(Result):
     """One file of ids."""
 
     path: Path

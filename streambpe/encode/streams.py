@@ -15,7 +15,7 @@ from streambpe.count_config import SourceOptions
 from streambpe.encode.blocks import BlockEncoder
 from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.errors import Stopped, UsageError
-from streambpe.progress import Meter
+from streambpe.progress import Meter, reported
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.sources.find import Named, as_given, find_sources, refuse_idle
 from streambpe.sources.source import BadUtf8, Source
@@ -70,6 +70,7 @@ class IdCounts:
         return self.bytes / self.ids if self.ids else 0.0
 
 
+@reported("encoding")
 def count_ids(
     tokenizer: Tokenizer,
     sources: Named | Sequence[Named],
@@ -78,17 +79,17 @@ def count_ids(
     bad_utf8: BadUtf8 | None = None,
     resources: Resources | None = None,
     stop: threading.Event | None = None,
-    meter: Meter | None = None,
+    progress: str | Meter = "none",
 ) -> IdCounts:
     """What `encode_corpus` would write of these sources, counted; nothing is kept."""
+    assert isinstance(progress, Meter)
     found, warnings = found_sources(sources, how, bad_utf8)
-    meter = meter or Meter("encoding")
-    begin_meter(meter, found)
+    begin_meter(progress, found)
     encode = block_encoder(tokenizer.encoder, bad_utf8 or "replace", resources or Resources.from_options())
     joiner = RunJoiner(tokenizer.encoder)
     ids = documents = size = dropped = 0
     with contextlib.closing(encode):
-        for encoded in encode.blocks(enumerate(map(Stretch, found)), meter.advance):
+        for encoded in encode.blocks(enumerate(map(Stretch, found)), progress.advance):
             stream = joiner.join(encoded.ids)
             ends = int(np.count_nonzero(stream == END_OF_TEXT))
             ids, documents = ids + len(stream) - ends, documents + ends

@@ -26,7 +26,7 @@ from collections.abc import Set as AbstractSet
 from html import escape
 from importlib import import_module
 from itertools import groupby, pairwise
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, SupportsIndex, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,7 @@ from streambpe.later import need
 from streambpe.model.codecs import ScriptCodec
 from streambpe.model.eventlog import EventLog
 from streambpe.model.script import DecodeErrors
+from streambpe.options import several, taken, whole_number
 from streambpe.resources import uncollected
 from streambpe.store.models import read_model
 from streambpe.system import usable_cores
@@ -60,7 +61,7 @@ _DEEPEST = 12  # groups in groups of an expression: `re` refuses some hundreds
 class Tokenizer:
     """A model that encodes and decodes. Never changes; one object may serve many threads."""
 
-    def __init__(self, model: str | os.PathLike[str] | EventLog, vocab_size: int | None = None) -> None:
+    def __init__(self, model: str | os.PathLike[str] | EventLog, vocab_size: int | str | None = None) -> None:
         """The tokenizer of a MODEL: an event log, its Parquet twin, a RUN, or RUN:NAME; or a log that was read already.
 
         vocab_size: cut the model to this many ids, as if it had been trained to that size. Warns (TablesDiffer) where
@@ -69,11 +70,12 @@ class Tokenizer:
         if not isinstance(model, EventLog | str | os.PathLike):
             raise TypeError(f"Tokenizer(model={model!r:.80}): give the path of a MODEL.")
         log = model if isinstance(model, EventLog) else read_model(model)
+        size = None if vocab_size is None else taken("vocab_size", vocab_size, whole_number)
         told = "" if log is model else told_of_model(str(model), log.header.config, log.header.unicode)
         if told:
             warnings.warn(told, TablesDiffer, stacklevel=2)
-        self._log, self._vocab_size = log, vocab_size
-        self._encoder = encoder = Encoder(log, vocab_size)
+        self._log, self._vocab_size = log, size
+        self._encoder = encoder = Encoder(log, size)
         learned = encoder.model
         self._specials: dict[str, int] = dict(learned.special_ids)
         codec = encoder.codec
@@ -96,11 +98,11 @@ class Tokenizer:
 
     @classmethod
     def from_file(
-        cls, file: str | os.PathLike[str], *, pattern: str | None = None, specials: Sequence[str] = ()
+        cls, file: str | os.PathLike[str], *, pattern: str | None = None, special: str | Sequence[str] = ()
     ) -> Tokenizer:
         """The tokenizer of a vocabulary made elsewhere, as `streambpe import` reads it: tokenizer.json, GPT-2's files,
         tiktoken ranks (which need a pattern), a .model file, hf:NAME, tiktoken:NAME."""
-        return cls(import_module(_FORMATS).import_file(file, pattern=pattern, specials=specials))
+        return cls(import_module(_FORMATS).import_file(file, pattern=pattern, specials=several(special)))
 
     @classmethod
     def from_pretrained(cls, name: str | os.PathLike[str]) -> Tokenizer:
@@ -140,11 +142,8 @@ class Tokenizer:
 
     def export(self, to: str, output: str | os.PathLike[str], **options: Any) -> list[Any]:
         """Write the model for another program, as `streambpe export` does: tok.export("hf", "my-tokenizer/")."""
-        formats = import_module(_FORMATS)
-        sizes = [self._vocab_size] if self._vocab_size else []
-        roles = {name: options.pop(name) for name in [*options] if name in formats.ROLES}
-        results: list[Any] = formats.export(
-            self._log, to, output, vocab_sizes=sizes, roles=formats.Roles(**roles), **options
+        results: list[Any] = import_module(_FORMATS).export(
+            self._log, to, output, vocab_size=self._vocab_size or (), **options
         )
         return results
 
@@ -218,10 +217,14 @@ class Tokenizer:
 
     def token_to_id(self, token: str | bytes) -> int | None:
         """The id of the token with this text or these bytes (" the", as it is written); None if there is none."""
+        if not isinstance(token, str | bytes):
+            raise TypeError(f"token={token!r:.80}: a str or bytes are expected.")
         return self._id_of_bytes.get(token.encode() if isinstance(token, str) else token)
 
     def id_to_token(self, number: int) -> bytes | None:
         """The bytes of an id; None if it stands for nothing."""
+        if not isinstance(number, SupportsIndex):
+            raise TypeError(f"number={number!r:.80}: a whole number is expected.")
         try:
             return self.decode_single_token_bytes(number)
         except KeyError:
@@ -271,6 +274,8 @@ class Tokenizer:
         return ids, offsets
 
     def _allowed(self, text: str, allowed: Specials, disallowed: Literal["all"] | Collection[str]) -> AbstractSet[str]:
+        if not isinstance(text, str):
+            raise TypeError(f"text={text!r:.80}: a str is expected.")
         every = self._specials.keys()
         if allowed == disallowed == "all":
             return every
@@ -333,7 +338,7 @@ class Tokenizer:
         disallowed_special: Literal["all"] | Collection[str] = "all",
     ) -> list[list[int]]:
         """`encode` over many texts; many and long ones are encoded in blocks, on `num_threads` (default: all cores)."""
-        texts = _several(text)
+        texts = _texts(text)
         if len(texts) < 2:
             specials: dict[str, Any] = {"allowed_special": allowed_special, "disallowed_special": disallowed_special}
             return [self.encode(one, **specials) for one in texts]
@@ -357,7 +362,7 @@ class Tokenizer:
         disallowed_special: Literal["all"] | Collection[str] = "all",
     ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
         """As `encode_batch`, as two arrays: (ids of all texts, offsets). Text i has ids[offsets[i]:offsets[i + 1]]."""
-        texts, behind = _several(text), []  # behind each text, the special token that was cut off there; -1: none
+        texts, behind = _texts(text), []  # behind each text, the special token that was cut off there; -1: none
         if self._may_hold_specials(texts, allowed_special, disallowed_special):
             parts = [
                 part
@@ -408,9 +413,11 @@ class Tokenizer:
             if data is not None:
                 return data
         if not isinstance(tokens, list):
-            tokens = tokens.tolist() if isinstance(tokens, np.ndarray) else list(tokens)
+            tokens = tokens.tolist() if isinstance(tokens, np.ndarray) else _listed("tokens", tokens, "ids")
         try:
             return b"".join(map(self._bytes_of.__getitem__, tokens))
+        except TypeError:  # what cannot be a key
+            raise TypeError(f"tokens={tokens!r:.80}: each id is a whole number.") from None
         except KeyError as error:
             if error.args[0] not in self._parts:
                 raise self._no_such_token(error.args[0]) from None
@@ -512,11 +519,18 @@ class Tokenizer:
         return KeyError(f"id {token!r} {what}; the model has ids {first} to {first + self.n_vocab - 1}")
 
 
-def _several(texts: Iterable[str]) -> list[str]:
+def _texts(texts: Iterable[str]) -> list[str]:
     """A list of the texts; one text alone would be taken letter by letter."""
-    if isinstance(texts, str | bytes):
-        raise TypeError(f"encode_batch takes several texts, and this is one {type(texts).__name__}: give [text]")
-    return list(texts)
+    listed = _listed("text", texts, "texts")
+    if not all(isinstance(text, str) for text in listed):
+        raise TypeError(f"text={listed!r:.80}: each text is a str.")
+    return listed
+
+
+def _listed(name: str, several: Iterable[T], what: str) -> list[T]:
+    if isinstance(several, str | bytes) or not isinstance(several, Iterable):
+        raise TypeError(f"{name}={several!r:.80}: a list of {what} is expected.")
+    return list(several)
 
 
 @functools.lru_cache(maxsize=128)

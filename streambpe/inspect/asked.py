@@ -28,7 +28,7 @@ def parse(query: str) -> list[duckdb.Statement]:
     except duckdb.Error as why:
         raise StreambpeError(f"The query does not run: {why}") from None
     if not statements:
-        raise UsageError("The query is empty. Write SQL, or the name of a view or table; --list shows them.")
+        raise UsageError("The query is empty. Write SQL, or a name that `streambpe sql RUN --list` shows.")
     return [_bare(statement) for statement in statements]
 
 

@@ -17,14 +17,14 @@ import duckdb
 import msgspec
 import polars as pl
 
-from streambpe.arguments import split_limits
+from streambpe.arguments import arguments
 from streambpe.count_config import CountConfig
 from streambpe.errors import RunError, SourceError, shortened, typed
 from streambpe.inspect.asked import spill_folder
 from streambpe.inspect.check_training import MOST_PROBLEMS, check_trainings
 from streambpe.inspect.learned_again import copy_run, learn_again
 from streambpe.inspect.repeats import Repeats, find_repeats
-from streambpe.progress import Meter
+from streambpe.progress import Meter, reported
 from streambpe.resources import Resources, release_memory
 from streambpe.sources.decode import block_text
 from streambpe.sources.digests import digest_stretches
@@ -62,26 +62,28 @@ class Problem(msgspec.Struct, frozen=True):
         return f"{self.table}: {', '.join(values)}"
 
 
+@reported("checking")
 def check(
     run: Path | str,
     *,
-    rehash_sources: bool = False,
+    sources: bool = False,
     replay: bool = False,
     repeats: Callable[[Repeats], None] | None = None,
     resources: Resources | None = None,
-    meter: Meter | None = None,
+    progress: str | Meter = "none",
     told: list[str] | None = None,
     **limits: Unpack[LimitKeywords],
 ) -> list[Problem]:
     """Recount everything that is committed; returns the rows that differ, at most 1 000 per table. Writes nothing.
 
     A run may be counting meanwhile, or may have been stopped: parts that the tables do not hold yet are checked by
-    themselves, and `what_is_open` names them. `rehash_sources`: also read the sources again. `replay`: also learn every
+    themselves, and `what_is_open` names them. `sources`: also read the sources again. `replay`: also learn every
     training again, in a folder that is gone afterwards. `repeats`: read the sources again too, and tell it which of
-    their documents repeat one before. `meter` is told how far it is, `told` what was looked at in part only, or not.
+    their documents repeat one before. `told` gets what was looked at in part only, or not.
     """
-    resources = split_limits("check", limits, resources)
-    told, meter = [] if told is None else told, meter or Meter("checking")
+    assert isinstance(progress, Meter)
+    resources = arguments("check", limits, None, resources).resources
+    told, meter = [] if told is None else told, progress
     folder = Run.open(run)
     try:
         config = CountConfig(**json.loads(folder.facts()["config"]))
@@ -95,7 +97,7 @@ def check(
             f"{why.filename} was merged by another process during the check. Nothing was changed. Check again, or "
             f"wait until that process is done: `streambpe status {typed(folder.path)}`."
         ) from None
-    if rehash_sources or repeats:
+    if sources or repeats:
         by_path = parts.by_path
         wrong = _check_files(by_path, config, range_bytes(resources), meter)
         problems += [problem for some in wrong.values() for problem in some]

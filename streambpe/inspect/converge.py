@@ -30,7 +30,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, Unpack
 
-from streambpe.arguments import split_learning_arguments
+from streambpe.arguments import arguments
 from streambpe.config import TrainConfig
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
@@ -39,8 +39,10 @@ from streambpe.inspect.buckets import count_buckets, cyclic, deal_chunks
 from streambpe.inspect.columns import print_columns
 from streambpe.inspect.curves import uses_in_parts
 from streambpe.model.eventlog import EventLog, read_event_log
-from streambpe.progress import Meter, clock
+from streambpe.options import several, taken, whole_number
+from streambpe.progress import Meter, clock, reported
 from streambpe.resources import Resources
+from streambpe.results import Result
 from streambpe.store.chunks import fold
 from streambpe.store.counted_as import refuse_like
 from streambpe.store.job import refuse_half_counted
@@ -81,7 +83,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Convergence:
+class Convergence(Result):
     """All steps, of which the last is the whole corpus; and what was held out."""
 
     by: str
@@ -105,30 +107,32 @@ class Convergence:
         return {**asdict(self), "enough": self.enough, "enough_within": ENOUGH}
 
 
+@reported("drawing prefixes")
 def converge(
     run: Path | str,
-    config: TrainConfig | None = None,
     *,
     by: str = "documents",
-    steps: int = _MOST_STEPS,
+    steps: int | str = _MOST_STEPS,
     draws: int | None = None,
-    text: Sequence[str] = (),
+    text: str | Sequence[str] = (),
     resources: Resources | None = None,
     stop: threading.Event | None = None,
     on_step: Callable[[str], None] = lambda what: None,
     allow_partial: bool = False,
     like: str = "hf",
-    meter: Meter | None = None,
+    progress: str | Meter = "none",
     **options: Unpack[LearnKeywords],
 ) -> Convergence:
     """Learn from growing prefixes of a run's counts and compare. The run itself is only read, once its tables hold all
     that was counted.
 
-    `text`: sources to hold out instead of a part of the counts. `on_step`: told how long it takes, and then each step.
-    `allow_partial`: allow a run that is not counted to its end. `like`: what `config` was made with; the options of
-    counting that it sets must be the run's. `draws`: 3 by documents, 1 by share. `meter` is told how far it is.
+    `text`: sources to hold out instead of a part of the counts. `on_step` is told how long it takes, and then each
+    step. `allow_partial`: allow a run that is not counted to its end. `like`: the options of counting that it sets must
+    be those of the run. `draws`: 3 by documents, 1 by share.
     """
-    config, resources = split_learning_arguments("converge", options, config, like, resources)
+    assert isinstance(progress, Meter)
+    learning, _, resources = arguments("converge", options, None, resources)
+    config, meter, steps = TrainConfig.from_options(like, **learning), progress, taken("steps", steps, whole_number)
     if by not in ("documents", "share"):
         raise UsageError(f"--by {by}: choose documents or share.")
     if draws is None:
@@ -153,7 +157,6 @@ def converge(
         refuse_half_counted(folder, ", or compare what is there with --allow-partial")
     refuse_like(folder, like, None)
     facts = {key: folder.facts()[key] for key in ("config", "versions")}
-    meter = meter or Meter("learning")
     reads = "reads the sources once and " * (by == "documents")
     on_step(f"this {reads}learns {draws * steps} vocabularies, which takes about {_took(folder, 2 * draws)}")
     scratch = Run(folder.path / "converge")
@@ -174,10 +177,10 @@ def converge(
             drawn = _draw(folder, buckets, steps, draws)
         if text:
             how = json.loads(facts["config"]) | {"sequences": False}
-            count(place / "text", list(text), options=how, resources=resources, stop=stop)
+            count(place / "text", list(several(text)), counting={"options": how}, resources=resources, stop=stop)
             of_text = list(list_parts(Run(place / "text")))
             drawn = [(prefixes, of_text) for prefixes, _ in drawn]
-            held_out = ", ".join(text)
+            held_out = ", ".join(several(text))
         every = [part for prefixes, _ in drawn for _, parts in prefixes for part in parts]
         meter.begin("learning", sum(part.rows for part in every), "chunks")
         compared = []

@@ -9,6 +9,7 @@ from typing import Any, TextIO
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.inspect.columns import print_columns, write_rows
 from streambpe.plurals import counted
+from streambpe.results import Result
 from streambpe.terminal import columns_of, wrapped
 from streambpe.text.shown import harmless, shown
 
@@ -18,7 +19,7 @@ _LISTED = 20  # of each kind, in the table for people
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(Result):
     """What two MODELs have in common, and a row for each token that differs."""
 
     here: str

@@ -14,15 +14,14 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO, Unpack
 
-import msgspec
 import numpy as np
 import polars as pl
 
-from streambpe.arguments import split_reading_arguments
+from streambpe.arguments import arguments
 from streambpe.arrays import Int64
-from streambpe.count_config import SourceOptions
 from streambpe.encode.blocks import BlockEncoder
 from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.encode.formats.export import import_file, takes_pattern
@@ -32,8 +31,10 @@ from streambpe.errors import UsageError
 from streambpe.inspect.columns import print_columns, write_rows
 from streambpe.inspect.measures import APART, MEASURES, WHOLE_NUMBERS, Tokens, Uses, gini, measure
 from streambpe.inspect.pieces import SentencePiece, count_pieces
-from streambpe.progress import Meter
+from streambpe.options import several
+from streambpe.progress import Meter, reported
 from streambpe.resources import BASE_BYTES, Resources
+from streambpe.results import Result
 from streambpe.sources.find import Named, as_given, find_sources
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Source
@@ -51,7 +52,8 @@ _OTHER_SCRIPT = 1.25  # times the bytes per character of another text: it is in 
 NO_GROUP = "(no group)"
 
 
-class Evaluation(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Evaluation(Result):
     """The measures of one model on one source or group of sources, or on all of them."""
 
     model: str
@@ -60,59 +62,59 @@ class Evaluation(msgspec.Struct, frozen=True):
     width: float = 1.0  # bytes per character
 
 
+@reported("evaluating")
 def evaluate(
     models: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    texts: Named | Sequence[Named],
+    text: Named | Sequence[Named],
     *,
     by: str | None = None,
-    groups: Sequence[str] = (),
+    group: str | Sequence[str] = (),
     group_by: str | None = None,
-    rivals: Sequence[str] = (),
+    tokenizer: str | Sequence[str] = (),
     pattern: str | None = None,
-    specials: Sequence[str] = (),
+    special: str | Sequence[str] = (),
     resources: Resources | None = None,
-    how: SourceOptions | None = None,
-    meter: Meter | None = None,
+    progress: str | Meter = "none",
     **options: Unpack[ReadKeywords],
 ) -> list[Evaluation]:
     """Every model on all texts together; before that, with `by` "source", on each text alone, and with "group", on each
-    group of texts (`groups`, `group_by`: as for `count`). Parity: the tokens beside those of the first text or group.
+    group of texts (`group`, `group_by`: as for `count`). Parity: the tokens beside those of the first text or group.
     Gini, of all together: how unequal texts or groups are.
 
-    `rivals`: vocabularies made elsewhere, as `import` reads them; `pattern` and `specials` are for rivals that carry
-    neither. `how`: how the texts are read. `meter` is told how far it is.
+    `tokenizer`: vocabularies made elsewhere, as `import` reads them; `pattern` and `special` are for those that carry
+    neither.
     """
-    how, resources = split_reading_arguments("evaluate", options, how, resources)
-    models = [models] if isinstance(models, str | os.PathLike) else models
-    names = [text if isinstance(text, str) else text.path for text in as_given(texts)]
+    assert isinstance(progress, Meter)
+    _, how, resources = arguments("evaluate", options, None, resources)
+    models, rivals, meter = several(models), several(tokenizer), progress
+    names = [one if isinstance(one, str) else one.path for one in as_given(text)]
     sources, _ = find_sources(names, how)
     if not sources:
         raise UsageError("Nothing to evaluate on: name at least one --text FILE.")
-    name_of = _naming(by, groups, group_by)
+    name_of = _naming(by, several(group), group_by)
     reference = name_of(find_sources(names[:1], how, in_part=True)[0][0].path)
     loaded: list[tuple[str, Tokenizer | SentencePiece]] = [(os.fspath(name), Tokenizer(name)) for name in models]
-    if (pattern or specials) and not any(map(takes_pattern, rivals)):
+    if (pattern or special) and not any(map(takes_pattern, rivals)):
         what = rivals[0] if rivals else "a MODEL"
         raise UsageError(
             f"--pattern is for a --tokenizer FILE without one, but {what} says how its text is split. Leave it out."
         )
-    loaded += [(name, _rival(name, pattern, specials)) for name in rivals]
+    loaded += [(name, _rival(name, pattern, several(special))) for name in rivals]
     if not loaded:
         raise UsageError("Nothing to evaluate: name at least one MODEL, or a --tokenizer FILE.")
     if len(loaded) > 1 and any(source.is_stream for source in sources):
         raise UsageError("Standard input can be read only once, and every model reads the text: evaluate one model.")
-    meter = meter or Meter("evaluating")
     meter.total = len(loaded) * sum(source.bytes for source in sources)
     results = []
-    for name, tokenizer in loaded:
-        tokens = tokens_of(tokenizer)
+    for name, measured in loaded:
+        tokens = tokens_of(measured)
         total = Uses()
         alone: dict[str, Uses] = {}
         for source in sources:
-            if isinstance(tokenizer, SentencePiece):
-                uses = count_pieces(tokenizer, source, resources, meter)
+            if isinstance(measured, SentencePiece):
+                uses = count_pieces(measured, source, resources, meter)
             else:
-                uses = count_uses(tokenizer, source, resources, meter)
+                uses = count_uses(measured, source, resources, meter)
             total += uses
             if by:
                 mine = alone.setdefault(name_of(source.path), Uses())

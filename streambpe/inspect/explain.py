@@ -24,14 +24,15 @@ from streambpe.inspect.columns import print_columns
 from streambpe.model.eventlog import Event, Op
 from streambpe.model.replay import merge, split
 from streambpe.plurals import counted
+from streambpe.results import Result
 from streambpe.terminal import columns_of, wrapped
 from streambpe.text.shown import shown
 
 Row = dict[str, Any]  # of a table whose columns depend on what is explained; printed and put into JSON as it is
 
 
-@dataclass
-class Explanation:
+@dataclass(frozen=True)
+class Explanation(Result):
     """What `explain` found: a line about it, rows of a table, further notes."""
 
     about: str
@@ -44,20 +45,20 @@ def quoted(content: bytes) -> str:
     return f'"{shown(content, " ")}"'
 
 
-def explain(model: Tokenizer | str | os.PathLike[str], what: str, *, as_text: bool | None = None) -> Explanation:
+def explain(model: Tokenizer | str | os.PathLike[str], what: str, *, token: bool | None = None) -> Explanation:
     """Explain a token if `what` spells one that the model ever had (or is id:N, or log:N), else as a text.
 
-    `as_text` True or False decides that.
+    `token` True or False decides that.
     """
     encoder = (model if isinstance(model, Tokenizer) else Tokenizer(model)).encoder
-    number = None if as_text else _find_token(encoder, what)
+    number = None if token is False else _find_token(encoder, what)
     if number is not None:
         return explain_token(encoder, number)
-    if as_text is False and what in encoder.model.special_ids:
+    if token and what in encoder.model.special_ids:
         raise UsageError(
             f"{what!r} is a special token (id {encoder.model.special_ids[what]}): it was given, not learned."
         )
-    if as_text is False:
+    if token:
         raise UsageError(f"The model never had a token {what!r}. Leave --token out to see how the text splits.")
     return explain_text(encoder, what)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import msgspec
 from msgspec import structs
 
-from streambpe.arguments import split_reading_arguments
+from streambpe.arguments import arguments
 from streambpe.arrays import Int64
 from streambpe.count_config import SourceOptions
 from streambpe.encode.formats.export import documents
@@ -26,8 +26,10 @@ from streambpe.errors import UsageError
 from streambpe.inspect.curves import measuring_on, refuse_reading_nothing
 from streambpe.model.eventlog import EventLog
 from streambpe.model.replay import Model
-from streambpe.progress import Meter
+from streambpe.options import several
+from streambpe.progress import Meter, reported
 from streambpe.resources import Resources
+from streambpe.results import Result
 from streambpe.store.models import read_model, run_of
 from streambpe.store.run import Run
 
@@ -50,7 +52,7 @@ class NewId(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Extended:
+class Extended(Result):
     """What came of it."""
 
     ids: int
@@ -70,17 +72,19 @@ class Extended:
         return {**asdict(self), "new": new}
 
 
+@reported("measuring")
 def extend_report(
     model: str | os.PathLike[str],
     *,
-    texts: Sequence[str] = (),
-    how: SourceOptions | None = None,
+    text: str | Sequence[str] = (),
     resources: Resources | None = None,
-    meter: Meter | None = None,
+    progress: str | Meter = "none",
     **options: Unpack[ReadKeywords],
 ) -> Extended:
     """Look at what an extended model gained, on texts, or on what its RUN has counted."""
-    how, resources = split_reading_arguments("extend_report", options, how, resources)
+    assert isinstance(progress, Meter)
+    _, how, resources = arguments("extend_report", options, None, resources)
+    texts = several(text)
     refuse_reading_nothing(texts, how)
     log = read_model(model)
     if not log.header.inherited or "holes" in log.header.config:  # prune --keep-ids fixes ids, too
@@ -96,12 +100,12 @@ def extend_report(
         config = {**log.header.config, "pattern": first_pattern, "gaps": "keep"}
         old = EventLog(replace(log.header, config=config), old.events)
     run = run_of(model)
-    uses_of, _ = measuring_on(Run.open(run) if run else None, log, texts, how, resources, meter, 2)
+    uses_of, _ = measuring_on(Run.open(run) if run else None, log, texts, how, resources, progress, 2)
     before, after = (uses_of(Tokenizer(one)) for one in (old, log))
     new = _new_ids(log, after.n)
     made = Extended(Model(log).n_vocab, Model(old).n_vocab, after.bytes_per_token, before.bytes_per_token, new)
     if texts:
-        made = replace(made, joins=_joins(old, log, texts, how, meter))
+        made = replace(made, joins=_joins(old, log, texts, how, progress))
     return made
 
 

@@ -17,19 +17,19 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from streambpe.arguments import split_reading_arguments
-from streambpe.count_config import SourceOptions
+from streambpe.arguments import arguments
 from streambpe.errors import UsageError
 from streambpe.inspect.curves import refuse_reading_nothing
 from streambpe.inspect.embedded import packed, read_asset
 from streambpe.inspect.page_facts import Facts, gather, label
 from streambpe.inspect.page_panels import Panel, panels
 from streambpe.inspect.page_vocabulary import KINDS
-from streambpe.inspect.playground import LeftOut, playground_html
+from streambpe.inspect.playground import PlaygroundLeftOut, playground_html
 from streambpe.inspect.verdict import verdict
+from streambpe.options import several
 from streambpe.outputs import refuse_existing, whole_output
 from streambpe.plurals import counted
-from streambpe.progress import Meter
+from streambpe.progress import Meter, reported
 from streambpe.resources import Resources, format_size
 from streambpe.store.run import Run
 
@@ -57,36 +57,37 @@ often the finished vocabulary uses the token in {where}.</p>
 """
 
 
+@reported("measuring")
 def report(
     run: Path | str,
     output: Path | str,
     *,
     name: str = "main",
-    texts: Sequence[str] = (),
+    text: str | Sequence[str] = (),
     resources: Resources | None = None,
     force: bool = False,
-    how: SourceOptions | None = None,
     beside: str | None = None,
     others: Sequence[tuple[Path | str, str]] = (),
     playground: bool = True,
-    meter: Meter | None = None,
+    progress: str | Meter = "none",
     **options: Unpack[ReadKeywords],
 ) -> Facts:
     """Write the page of a training to `output`; returns the facts it shows.
 
     A page that was written before is replaced; any other file only with `force`.
 
-    `texts`: measure growth on these instead of on the run's own chunks. `how`: how they are read. `beside`: a MODEL
+    `text`: measure growth on these instead of on the run's own chunks. `beside`: a MODEL
     that is compared with this one. `others`: (RUN, training) of those drawn on the same axes. `playground`: also a box
-    to type into, which splits text in the browser, while the page stays below 5 MB. `meter` is told how far it is.
+    to type into, which splits text in the browser, while the page stays below 5 MB.
     """
-    how, resources = split_reading_arguments("report", options, how, resources)
+    assert isinstance(progress, Meter)
+    _, how, resources = arguments("report", options, None, resources)
+    meter, texts = progress, several(text)
     refuse_reading_nothing(texts, how)
     if len(others) >= MOST_RUNS:
         raise UsageError(f"{len(others) + 1} RUNs on the same axes: at most {MOST_RUNS} can be told apart.")
     path = Path(output)
     refuse_existing(path, force or _is_page(path))
-    meter = meter or Meter("measuring")
     opened = [(Run.open(folder), training) for folder, training in [(run, name), *others]]
     facts = gather(opened[0][0], name, texts, resources, how, meter, beside)
     facts["others"] = [gather(folder, training, texts, resources, how, meter) for folder, training in opened[1:]]
@@ -94,7 +95,7 @@ def report(
     if playground:
         try:
             box = playground_html(opened[0][0], name, beside, texts, how)
-        except LeftOut as why:
+        except PlaygroundLeftOut as why:
             box = _left_out(str(why))
         else:
             if len(page) + len(box) > _MOST_BYTES:

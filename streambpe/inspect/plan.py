@@ -1,6 +1,6 @@
 """What a training will cost, before it is started: `streambpe plan SOURCE... [options of train]`.
 
-    reading    windows at even distances, REHEARSE_BYTES in all (sample.py)
+    reading    windows at even distances, --rehearse in all (sample.py)
     growth     distinct chunks in 1, 2, 4, 8, 16 sixteenths of it, extrapolated to the whole corpus
     rehearsal  what was read, counted and learned from by processes of their own, as `train` would, with the options
                given; what each stage took, its memory, its disk (rehearsal.py)
@@ -23,26 +23,28 @@ from typing import TYPE_CHECKING, Any, TextIO, Unpack
 import polars as pl
 import psutil
 
-from streambpe.arguments import config_of, split_arguments
+from streambpe.arguments import arguments
 from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig, Counting
 from streambpe.errors import UsageError, typed
 from streambpe.inspect.forecast import Forecast, Grown, Growth
-from streambpe.inspect.rehearsal import Rehearsal, rehearse
+from streambpe.inspect.rehearsal import Rehearsal
+from streambpe.inspect.rehearsal import rehearse as train_on_it
 from streambpe.inspect.sample import SUBSETS, draw_windows, sample_path, writing_sample
 from streambpe.plurals import counted
-from streambpe.progress import Meter, clock
+from streambpe.progress import Meter, clock, reported
 from streambpe.resources import (
-    PLANNING_OPTIONS,
     SMALLEST_MEMORY_BYTES,
     SMALLEST_SUPERWORDS_BYTES,
     Resources,
     format_size,
+    parse_size,
     release_memory,
 )
+from streambpe.results import Result
 from streambpe.runners.ray import refuse_missing_engine, workers_on
 from streambpe.sources.decode import block_text, naming_documents
-from streambpe.sources.find import find_sources
+from streambpe.sources.find import Named, as_given, find_sources
 from streambpe.sources.samples import sampled
 from streambpe.sources.source import Source
 from streambpe.system import available_memory
@@ -65,7 +67,7 @@ _LEAST_UNITED = 1 << 18  # rows of windows that are added up at once
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Result):
     """The forecast."""
 
     sources: int
@@ -88,33 +90,35 @@ class Plan:
     notes: tuple[str, ...]
 
 
+@reported("sampling")
 def plan(
-    sources: Sequence[str],
-    config: TrainConfig | None = None,
+    sources: Named | Sequence[Named],
     *,
     like: str = "hf",
     counting: Counting | Mapping[str, Any] | None = None,
     resources: Resources | None = None,
-    rehearse_bytes: int | None = REHEARSE_BYTES,
+    rehearse: str | None = None,
     stop: threading.Event | None = None,
-    meter: Meter | None = None,
     tell: Callable[[str], None] = lambda sentence: None,
+    progress: str | Meter = "none",
     **given: Unpack[TrainKeywords],
 ) -> Plan:
     """Forecast a training of these sources; writes only to a temporary folder.
 
-    `rehearse_bytes`: how much to train on; None: as much as takes a third of the training's time, at most. `meter` is
-    told how far it is, and `tell` beforehand how long it will take.
+    `rehearse`: how much to train on; None: as much as takes a third of the training's time, at most. `tell` is told
+    beforehand how long it will take.
     """
-    learning, asked, resources = split_arguments(given, counting, resources, "plan", PLANNING_OPTIONS)
-    config = config_of(learning, config, like)
-    stop, meter = stop or threading.Event(), meter or Meter("sampling")
+    assert isinstance(progress, Meter)
+    learning, asked, resources = arguments("plan", given, counting, resources)
+    config = TrainConfig.from_options(like, **learning)
+    stop, meter = stop or threading.Event(), progress
+    rehearse_bytes = None if rehearse is None else parse_size(rehearse, "--rehearse")
     resources.check_superwords(config.superwords)
     refuse_missing_engine(resources.engine)
     how = counting_for(like, config, asked)
     options = CountConfig(**how.options)
     _refuse_options(how, config, resources, rehearse_bytes)
-    found, warnings = _find_sources(sources, how, options)
+    found, warnings = _find_sources([str(source) for source in as_given(sources)], how, options)
     pattern = pattern_for(options, resources.document_seconds)
     source_bytes = sum(source.bytes for source in found)
     with tempfile.TemporaryDirectory(prefix="streambpe-plan-", dir=resources.temp_dir) as place:
@@ -132,11 +136,11 @@ def plan(
         meter.total = min(rehearse_bytes, source_bytes)
         files, grown = grow(found, rehearse_bytes, pattern, options, config, sample, meter)
         release_memory()  # the rehearsal takes --memory beside what this process keeps
-        rehearsed = rehearse(run, describe_job(files, how, config, resources), stop, meter)
+        rehearsed = train_on_it(run, describe_job(files, how, config, resources), stop, meter)
         forecast = Forecast(grown, rehearsed, resources)
         if config.superwords == "none" and not forecast.in_memory:
             less = replace(resources, memory_bytes=forecast.less_memory())
-            forecast.learner = rehearse(run, describe_job([], how, config, less), stop, meter, "from_disk")
+            forecast.learner = train_on_it(run, describe_job([], how, config, less), stop, meter, "from_disk")
     if resources.engine == "ray":
         processes, nodes = workers_on(needs_of(resources, None, ()))
     else:

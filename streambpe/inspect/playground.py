@@ -43,12 +43,12 @@ from streambpe.text.whitespace import SPACES
 _NFC_PROBE = [["\U000105d2\u0307", "\U000105c9"], ["\U00016d67\U00016d67", "\U00016d68"], ["e\u0301", "\xe9"]]
 
 
-class LeftOut(StreambpeError):
+class PlaygroundLeftOut(StreambpeError):
     """Why there is no playground."""
 
 
 def splitting(log: EventLog) -> dict[str, Any]:
-    """How a browser splits text as the model does; LeftOut if it cannot."""
+    """How a browser splits text as the model does; PlaygroundLeftOut if it cannot."""
     config = log.header.config
     pattern = encoding_pattern(config)
     how: dict[str, Any] = {
@@ -69,7 +69,7 @@ def splitting(log: EventLog) -> dict[str, Any]:
     try:
         return {"kind": "expression", **_expressions(pattern), **how}
     except Unsayable as why:
-        raise LeftOut(
+        raise PlaygroundLeftOut(
             f"a browser cannot split as this model does, because its pattern {pattern.expression!r:.120} has {why}."
         ) from None
 
@@ -145,11 +145,11 @@ def playground_html(run: Run, name: str, beside: str | None, texts: Sequence[str
     """The box to type into, with all that it needs; `beside`: a MODEL that splits the same text below. The beginning of
     `texts` stands in it at first.
 
-    LeftOut before a training is done, and of a model that a browser cannot follow exactly.
+    PlaygroundLeftOut before a training is done, and of a model that a browser cannot follow exactly.
     """
     path = log_path(run, name)
     if not path.is_file():
-        raise LeftOut("the training is not done, so there is nothing to cut a text with.")
+        raise PlaygroundLeftOut("the training is not done, so there is nothing to cut a text with.")
     refuse_other_log(path)
     mine = splitting(read_event_log(path))
     second = ""

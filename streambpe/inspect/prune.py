@@ -12,17 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from streambpe.arguments import split_reading_arguments
-from streambpe.count_config import SourceOptions
+from streambpe.arguments import arguments
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect.curves import measuring_on, refuse_reading_nothing
 from streambpe.model.eventlog import write_event_log
 from streambpe.model.pruned import prune_log
 from streambpe.model.replay import Model
+from streambpe.options import several, taken, whole_number
 from streambpe.outputs import refuse_existing, whole_output
-from streambpe.progress import Meter
+from streambpe.progress import Meter, reported
 from streambpe.resources import Resources
+from streambpe.results import Result
 from streambpe.store.models import read_model, run_of
 from streambpe.store.run import Run
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Pruned:
+class Pruned(Result):
     """What came of it."""
 
     model: Path
@@ -41,35 +42,37 @@ class Pruned:
     bytes_per_token_before: float | None
 
 
+@reported("measuring")
 def prune(
     model: str | os.PathLike[str],
     output: str | os.PathLike[str],
-    size: int,
+    to: int | str,
     *,
-    texts: Sequence[str] = (),
-    how: SourceOptions | None = None,
-    id_map: str | os.PathLike[str] | None = None,
+    text: str | Sequence[str] = (),
+    map: str | os.PathLike[str] | None = None,
     keep_ids: bool = False,
     force: bool = False,
     resources: Resources | None = None,
-    meter: Meter | None = None,
+    progress: str | Meter = "none",
     **options: Unpack[ReadKeywords],
 ) -> Pruned:
-    """Write the log of a model with `size` ids in use, made of the tokens of `model` that are used most.
+    """Write the log of a model with `to` ids in use, made of the tokens of `model` that are used most.
 
-    texts: what the uses are counted in; none: what the RUN of the model has counted. id_map: a JSON file to write, from
+    text: what the uses are counted in; none: what the RUN of the model has counted. map: a JSON file to write, from
     old ids to new ones. keep_ids: every id stays, and those of tokens that leave are free.
     """
-    how, resources = split_reading_arguments("prune", options, how, resources)
+    assert isinstance(progress, Meter)
+    _, how, resources = arguments("prune", options, None, resources)
+    texts, size = several(text), taken("to", to, whole_number)
     refuse_reading_nothing(texts, how)
-    for path in (output, id_map):
+    for path in (output, map):
         if path is not None:
             refuse_existing(Path(path), force)
-    if id_map is not None and os.path.realpath(id_map) == os.path.realpath(output):
+    if map is not None and os.path.realpath(map) == os.path.realpath(output):
         raise UsageError(f"-o and --map both name {output}. Nothing was written. Give the map a name of its own.")
     log = read_model(model)
     run = run_of(model)
-    uses_of, measured_on = measuring_on(Run.open(run) if run else None, log, texts, how, resources, meter, 2)
+    uses_of, measured_on = measuring_on(Run.open(run) if run else None, log, texts, how, resources, progress, 2)
     before = uses_of(Tokenizer(log))
     if not before.bytes:
         raise UsageError(
@@ -80,8 +83,8 @@ def prune(
     made, moved = prune_log(log, uses, size, keep_ids=keep_ids)
     after = uses_of(Tokenizer(made))
     write_event_log(output, made)
-    if id_map is not None:
-        with whole_output(Path(id_map)) as file:
+    if map is not None:
+        with whole_output(Path(map)) as file:
             file.write_text(json.dumps(moved) + "\n", encoding="utf-8")
     ids, ids_before = (Tokenizer(one).n_vocab - one.header.config.get("holes", 0) for one in (made, log))
     return Pruned(Path(output), ids, ids_before, after.bytes_per_token, before.bytes_per_token)

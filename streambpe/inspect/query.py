@@ -13,13 +13,13 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from streambpe.arguments import split_limits
+from streambpe.arguments import arguments
 from streambpe.errors import LimitError, QueryRefused, RunError, StreambpeError, UsageError, meant
 from streambpe.inspect.asked import judge, parse, returns_rows, spill_folder
 from streambpe.inspect.columns import refuse_equal_names, write_rows
 from streambpe.inspect.committed import Committed, look_up_committed
 from streambpe.outputs import refuse_existing, whole_output
-from streambpe.progress import Meter
+from streambpe.progress import Meter, reported
 from streambpe.resources import BASE_BYTES, SMALLEST_MEMORY_BYTES, Resources, ended_above, format_size
 from streambpe.store.database import SCHEMA, VIEWS, list_trainings, open_store, seal, use_committed, use_training
 from streambpe.store.identity import refuse_earlier_tables
@@ -129,6 +129,7 @@ def write_query(
         return meter.done
 
 
+@reported("asking", "rows")
 def sql(
     run: Path | str,
     query: str,
@@ -136,13 +137,14 @@ def sql(
     name: str = "main",
     files: bool = False,
     resources: Resources | None = None,
+    progress: str | Meter = "none",
     **limits: Unpack[LimitKeywords],
 ) -> pl.DataFrame:
     """The rows of a query as a frame of Polars; `query`, `name` and `files` as for print_query.
 
     `memory` is the limit of DuckDB. The frame comes on top of it, so limit a query that gives many rows.
     """
-    bounds, statements = split_limits("sql", limits, resources), _asked(query, files)
+    bounds, statements = arguments("sql", limits, None, resources).resources, _asked(query, files)
     _refuse_several(statements, "A frame")
     if not returns_rows(statements[-1]):
         raise QueryRefused("The query returns no rows. Nothing was run.")

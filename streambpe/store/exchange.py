@@ -16,14 +16,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import structs
 
-from streambpe.arguments import split_limits
+from streambpe.arguments import arguments
 from streambpe.count_config import CountConfig
 from streambpe.disk import disk_full_explained, says_disk_full
 from streambpe.errors import RunMismatch, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.outputs import refuse_existing, whole_output
-from streambpe.progress import Meter, Reporter
+from streambpe.progress import Meter, Reporter, reported
 from streambpe.resources import Resources
 from streambpe.store.chunks import fold
 from streambpe.store.counted_as import may_skip_from_now_on
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 _RANGE_BYTES = 32 << 20
 
 
+@reported("exporting")
 def export_counts(
     run: Path | str,
     output: Path | str,
@@ -50,14 +51,15 @@ def export_counts(
     *,
     allow_partial: bool = False,
     force: bool = False,
-    meter: Meter | None = None,
+    progress: str | Meter = "none",
 ) -> int:
     """Write a run's committed counts to a .parquet or .csv file, streaming in byte order; how many rows.
 
     `group`: only those of one source group. `allow_partial`: also export a run that is not counted to its
-    end; a .parquet file says what was left out. `force`: overwrite a file that is there. `meter` is told how far it is.
+    end; a .parquet file says what was left out. `force`: overwrite a file that is there.
     """
-    folder, target = Run.open(run), Path(output)
+    assert isinstance(progress, Meter)
+    folder, target, meter = Run.open(run), Path(output), progress
     left, runs = left_to_count(folder)
     if not allow_partial:
         refuse_unfinished(folder, left, runs, ", or write what has been counted with --allow-partial")
@@ -68,7 +70,6 @@ def export_counts(
     expression = find_pattern(config.pattern, gaps=config.gaps).expression
     parts = list_parts(folder) if group is None else group_parts(folder, group)
     rows = 0
-    meter = meter or Meter("exporting")
     distinct = json.loads(folder.facts().get("corpus", "{}")).get("distinct", 0)
     meter.begin("exporting", 0 if left or group is not None else distinct, "chunks")
     with whole_output(target) as temporary:
@@ -103,6 +104,7 @@ def export_counts(
 def merge_counts(
     run: Path | str,
     others: Sequence[Path | str],
+    *,
     resources: Resources | None = None,
     progress: str = "none",
     **limits: Unpack[LimitKeywords],
@@ -110,7 +112,7 @@ def merge_counts(
     """Add the counts of other runs to a run, and their documents: a new run keeps them if all others have them. Each
     source group of a run is added whole or not at all. A run that was added before is refused; one that a kill left
     half added is completed. After a kill the same call goes on."""
-    target, resources = Run(run), split_limits("merge_counts", limits, resources)
+    target, resources = Run(run), arguments("merge_counts", limits, None, resources).resources
     target.refuse_other_content("merge-counts", [str(other) for other in others])
     opened = [Run.open(other) for other in others]
     for other in opened:

@@ -22,9 +22,10 @@ class _CallablePackage(ModuleType):
 
     def __call__(self, *args: Any, **options: Any) -> TrainResult:
         """Call commands.train, which is loaded at the first call."""
-        from streambpe.train.commands import train
+        from streambpe.api import train
 
-        return train(*args, **options)
+        result: TrainResult = train(*args, **options)
+        return result
 
     @property
     def __signature__(self) -> Signature:

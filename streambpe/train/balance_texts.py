@@ -89,7 +89,7 @@ def counted_texts(run: Run, given: Given, counting: Counting, resources: Resourc
             resources if resources.engine in ("auto", "threads") else replace(resources, engine="threads", address=None)
         )
         with contextlib.suppress(NoText):  # told below, of the group's file
-            count(counted, sources, options=options | {"sequences": False}, resources=local)
+            count(counted, sources, counting={"options": options | {"sequences": False}}, resources=local)
         parts = parts_by_group(list_parts(counted))
         digests = {}
         for name in sorted(files):

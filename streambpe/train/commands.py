@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from msgspec import structs
 
-from streambpe.arguments import split_limits
+from streambpe.arguments import arguments as given_arguments
 from streambpe.count_config import Counting
 from streambpe.disk import disk_full_explained
 from streambpe.errors import RunError, Stopped, UsageError
@@ -20,7 +20,7 @@ from streambpe.failpoints import failpoint
 from streambpe.files import content_of, put_content
 from streambpe.model.eventlog import EventLog
 from streambpe.progress import refuse_mode
-from streambpe.resources import JOB_OPTIONS, Resources
+from streambpe.resources import Resources
 from streambpe.runners.ray import one_ray, refuse_missing_engine
 from streambpe.sources.find import Named, as_given
 from streambpe.sources.source import Source
@@ -49,7 +49,7 @@ def train(
     like: str | None = None,
     as_model: str | os.PathLike[str] | EventLog | None = None,
     extend: str | os.PathLike[str] | EventLog | None = None,
-    balance_texts: Given = (),
+    balance_text: Given = (),
     name: str = "main",
     counting: Counting | Mapping[str, Any] | None = None,
     resources: Resources | None = None,
@@ -68,7 +68,7 @@ def train(
     `options`: those of the command line (arguments.py), on top of what `like` sets. `counting`, `resources`: the same
     as objects. `as_model`: options that are not given are those of this model, whose merges are not taken
     (as_model.py). `extend`: the vocabulary begins with that of this model, and vocab_size is larger (extension.py).
-    `balance_texts`: by group, or as GROUP=FILE each, what the groups are measured on (balance_texts.py). A training
+    `balance_text`: by group, or as GROUP=FILE each, what the groups are measured on (balance_texts.py). A training
     that was started has the options it was started with where others are not given; only a larger vocab_size may be.
     `allow_partial`: learn even if other sources that were given to the run are not counted to their end.
     `on_request` is told what was decided from all of that, before anything is written.
@@ -80,7 +80,7 @@ def train(
         resources=resources,
     )  # fmt: skip
     on_request(request)
-    with waiting_for_tables(stop), folder.lock_if_there(), _balance_texts(request, balance_texts) as texts:
+    with waiting_for_tables(stop), folder.lock_if_there(), _balance_texts(request, balance_text) as texts:
         if texts is not None:
             request = request.measured_on(texts)
         job = describe_job(
@@ -133,7 +133,7 @@ def resume(
     """
     folder = Run(run)
     name, before = find_work(folder, name)
-    resources = split_limits("resume", limits, resources, JOB_OPTIONS, before)
+    resources = given_arguments("resume", limits, None, resources, before).resources
     if name is None:
         return resume_count(folder.path, resources=resources, progress=progress, stop=stop)
     name, job = find_job(folder, name)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from streambpe.arguments import split_arguments
+from streambpe.arguments import arguments
 from streambpe.config import LIKE_COUNTING, UW_PATTERN, TrainConfig
 from streambpe.count_config import CountConfig, Counting
 from streambpe.errors import ResumeMismatch, RunError, UsageError
@@ -100,7 +100,7 @@ def resolve(
     resources: Resources | None,
 ) -> Request:
     """The arguments of `train`; an error if they contradict each other, or the sources."""
-    learning, asked, resources = split_arguments(options, counting, resources)
+    learning, asked, resources = arguments("train", options, counting, resources)
     if as_model is not None:
         if like is not None:
             raise UsageError("as_model and like both set what is not given. Leave one of the two out.")

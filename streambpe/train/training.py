@@ -23,6 +23,7 @@ from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.model.eventlog import Header, Special, StopWord
 from streambpe.plurals import counted
 from streambpe.resources import Resources
+from streambpe.results import Result
 from streambpe.store.parts import Part
 from streambpe.store.run import Run
 from streambpe.store.training_files import check_name, journal_path, log_path
@@ -40,7 +41,7 @@ _CORPUS_FACTS = ("documents", "bytes", "chunks", "sha256", "documents_sum", "edi
 
 
 @dataclass(frozen=True)
-class TrainResult:
+class TrainResult(Result):
     """What a training came to."""
 
     log: Path

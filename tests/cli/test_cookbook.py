@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +21,8 @@ from streambpe.train.commands import train
 from tests.runs import SMALL, cli, rows, text_run
 from tests.samples import natural_text
 
-COOKBOOK = (Path(__file__).parents[2] / "docs/cookbook.md").read_text()
+ROOT = Path(__file__).parents[2]
+COOKBOOK = (ROOT / "docs/cookbook.md").read_text()
 QUERIES = re.findall(r"^-- (\d+)\. .*\n(?:-- .*\n)*((?s:.+?;)\n)", COOKBOOK, re.M)
 TEXT = natural_text(5, 20_000) + "the time of the people, the house of the time\n" * 25
 OPTIONS = {"vocab_size": 900, "stop_list": 6, "freq_cutoff": 2}
@@ -53,6 +57,18 @@ def test_a_query_answers(run, number, query):
         relation = con.sql(query)
         assert list(by_command[0]) == relation.columns
         assert json.loads(json.dumps(relation.fetchall(), default=str)) == [list(r.values()) for r in by_command]
+
+
+@pytest.mark.long
+def test_the_notebook_runs_without_a_browser(run, tmp_path):
+    """As a page, which holds what the cells show, and as a program, where a cell that fails ends it."""
+    pytest.importorskip("marimo")
+    notebook, page = ROOT / "examples/explore.py", tmp_path / "page.html"
+    if not notebook.exists():
+        pytest.skip("an sdist has no examples")
+    for command in ([notebook], ["-m", "marimo", "export", "html", notebook, "-o", page]):
+        subprocess.run([sys.executable, *command], check=True, cwd=tmp_path, env={**os.environ, "RUN": str(run)})
+    assert "bytes per token" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.long

@@ -14,7 +14,7 @@ from streambpe.cli.main import main
 from streambpe.cli.options import COUNT_OPTIONS, RESOURCE_OPTIONS, SOURCE_OPTIONS, TRAIN_OPTIONS
 from streambpe.config import LIKE, LIKE_COUNTING, LIKE_OPTION
 from streambpe.options import PANELS
-from tests.runs import EVERY_COMMAND, cli
+from tests.runs import EVERY_COMMAND, by_keyword, cli
 
 DOCS = Path(__file__).parents[2] / "docs"
 ALL = {option.flag: option for option in (*TRAIN_OPTIONS, LIKE_OPTION, *COUNT_OPTIONS, *SOURCE_OPTIONS)}
@@ -42,14 +42,14 @@ def test_the_docs_have_what_each_like_sets(like):
     typed = shlex.split("".join(re.findall("^`(.*?)`", cell)))
     context = EVERY_COMMAND["train"].make_context("train", ["run", *typed])
     given = {name: value for name, value in context.params.items() if context.get_parameter_source(name) is TYPED}
-    wanted = {**LIKE[like], **LIKE_COUNTING.get(like, {}), "run": "run"}
+    wanted = {**by_keyword(LIKE[like]), **LIKE_COUNTING.get(like, {}), "run": "run"}
     if like == "script":
         wanted.pop("alphabet")  # of --encoding bytes, which the row says behind the options
     assert given == wanted
 
 
 def test_every_option_of_the_classes_is_an_option_of_train():
-    """With the names of its fields, so that what is given reaches them."""
+    """With the names that the functions know, so that what is given reaches them."""
     params = {param.name: param for param in main.commands["train"].params}
     for option in (*ALL.values(), *RESOURCE_OPTIONS):
         assert option.flag in params[option.name].opts

@@ -27,7 +27,7 @@ from tests.script_samples import LINES
 
 SYSTEMS = {
     "plain": ({}, {}),
-    "rustbpe": ({"pattern": "gpt4"}, {"like": "rustbpe", "specials": ("<|end|>",)}),
+    "rustbpe": ({"pattern": "gpt4"}, {"like": "rustbpe", "special": ("<|end|>",)}),
     "kensho": ({"pattern": "boundless"}, {"like": "kensho"}),
     "stop words": ({}, {"stop_list": 12}),
     "batches": ({"pattern": "gpt4"}, {"like": "batch", "stop_list": 5}),
@@ -46,7 +46,7 @@ PROSE = prose_documents()[:100]
 
 def counted(run: Path, documents: list[str], **options: object) -> Path:
     """A run over these documents."""
-    count(run, [Source("documents", "iterator", texts=documents)], options=options, resources=SMALL)
+    count(run, [Source("documents", "iterator", texts=documents)], **options, resources=SMALL)
     return run
 
 

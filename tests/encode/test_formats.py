@@ -140,7 +140,7 @@ def test_special_tokens_go_with_the_export():
 
 def test_sizes_are_cut_from_one_model(tmp_path, held_out):
     """--vocab-size A,B writes a file for each, exact, with special tokens at their ids there."""
-    results = export(trained("plain"), "hf", tmp_path / "t.json", vocab_sizes=[300, 400], verify=held_out)
+    results = export(trained("plain"), "hf", tmp_path / "t.json", vocab_size=[300, 400], verify=held_out)
     assert [result.n_vocab for result in results] == [300, 400]
     assert [result.files[0].name for result in results] == ["t-300.json", "t-400.json"]
     assert all(result.exact for result in results)

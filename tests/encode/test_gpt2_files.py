@@ -22,9 +22,7 @@ def template(tmp_path_factory) -> Path:
     """A folder with a text, a RUN, and the two files that it is exported to."""
     folder = tmp_path_factory.mktemp("template")
     (folder / "a.txt").write_text(natural_text(3, 3000))
-    train(
-        folder / "run", [str(folder / "a.txt")], vocab_size=300, pattern="gpt2", specials=["<|end|>"], resources=SMALL
-    )
+    train(folder / "run", [str(folder / "a.txt")], vocab_size=300, pattern="gpt2", special=["<|end|>"], resources=SMALL)
     export(folder / "run", "gpt2", folder / "old")
     return folder
 

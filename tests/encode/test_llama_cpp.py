@@ -65,7 +65,7 @@ class LlamaCpp:
 def test_llama_cpp_gives_the_same_ids(tmp_path, pattern):
     """Of natural and hostile texts; the patterns that llama.cpp rewrites differ on a few, and the export says so."""
     run = text_run(tmp_path / "run", natural_text(5, 60_000), pattern=pattern)
-    train(run, resources=SMALL, vocab_size=1500, specials=("<s>", "</s>"))
+    train(run, resources=SMALL, vocab_size=1500, special=("<s>", "</s>"))
     [result] = export(str(run), "gguf", tmp_path / "v.gguf")
     theirs, ours = LlamaCpp(tmp_path / "v.gguf"), Tokenizer(run)
     assert theirs.lib.llama_vocab_n_tokens(theirs.vocab) == len(ours)
@@ -82,7 +82,7 @@ def test_llama_cpp_gives_the_same_ids(tmp_path, pattern):
 def test_llama_cpp_reads_an_extended_model(tmp_path, pattern):
     """Special tokens and reserved ids stand between tokens; old ids stay, and all texts are encoded alike."""
     run = text_run(tmp_path / "run", natural_text(5, 30_000), pattern=pattern)
-    train(run, resources=SMALL, vocab_size=800, specials=("<s>", "</s>"), reserve=5)
+    train(run, resources=SMALL, vocab_size=800, special=("<s>", "</s>"), reserve=5)
     (tmp_path / "more.txt").write_text(natural_text(7, 30_000), encoding="utf-8")
     train(tmp_path / "more", [str(tmp_path / "more.txt")], resources=SMALL, extend=run, vocab_size=1100)
     for model in (run, tmp_path / "more"):

@@ -160,7 +160,7 @@ def test_the_files_of_gpt2_and_ranks(made, texts, old, tmp_path):
         assert result.joins is not None
         assert result.exact
         assert result.joins.otherwise == 0
-        found = extend_report(str(made), texts=[str(texts[1])], resources=SMALL)
+        found = extend_report(str(made), text=[str(texts[1])], resources=SMALL)
         assert found.joins == result.joins
         assert result.joins.ids_before - result.joins.ids == sum(one.saved for one in found.new) > 0
     new = (tmp_path / "new.tiktoken").read_bytes()
@@ -193,7 +193,7 @@ def test_what_is_not_the_old_one_is_refused(old, made, texts, tmp_path):
         with pytest.raises(ModelError, match=why):
             streambpe.export(made, "hf", tmp_path / "x.json", onto=path)
     with pytest.raises(ModelError, match="the model has no such token"):
-        streambpe.export(made, "hf", tmp_path / "y.json", onto=_bigger(made, tmp_path), vocab_sizes=[340])
+        streambpe.export(made, "hf", tmp_path / "y.json", onto=_bigger(made, tmp_path), vocab_size=[340])
     for to, name, output, why in (
         ("gguf", old, "x.gguf", "one of hf, tiktoken, gpt2"),
         ("gpt2", tmp_path, "x", "vocab.json and merges.txt"),

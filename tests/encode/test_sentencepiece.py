@@ -110,7 +110,7 @@ def test_it_is_measured_beside_a_model(model, tmp_path, monkeypatch):
     path = str(model("bytes"))
     theirs = sentencepiece.SentencePieceProcessor(model_file=path)
     ids = [number for text in documents for number in theirs.encode(text)]
-    (found,) = evaluate([], [str(tmp_path / "a.jsonl")], rivals=[path])
+    (found,) = evaluate([], [str(tmp_path / "a.jsonl")], tokenizer=[path])
     assert found.values["tokens"] == len(ids)
     assert found.values["vocab_used"] == len(set(ids))
     assert found.values["vocab_size"] == theirs.get_piece_size()
@@ -120,7 +120,7 @@ def test_it_is_measured_beside_a_model(model, tmp_path, monkeypatch):
     partial = [number for number in ids if theirs.is_byte(number) and int(theirs.id_to_piece(number)[3:5], 16) > 0x7F]
     assert found.values["partial_tokens"] == len(set(partial))
     one_line = written(tmp_path / "one.txt", " ".join(documents))
-    (found,) = evaluate([], [str(one_line)], rivals=[path])
+    (found,) = evaluate([], [str(one_line)], tokenizer=[path])
     assert found.values["tokens"] == len(theirs.encode(" ".join(documents)))
     write_event_log(tmp_path / "m.events.jsonl", trained("plain"))
     asked = ["evaluate", tmp_path / "m.events.jsonl", "--tokenizer", path, "--text", tmp_path / "a.jsonl"]

@@ -89,7 +89,7 @@ def test_folders_around_an_export_go_again_if_it_fails(run, tmp_path):
     """Nothing is left of what was made for a file that could not be written; what was there stays."""
     (tmp_path / "mine").mkdir()
     with pytest.raises(UsageError):
-        export(run, "gguf", tmp_path / "mine" / "a" / "b" / "out.gguf", vocab_sizes=[9])
+        export(run, "gguf", tmp_path / "mine" / "a" / "b" / "out.gguf", vocab_size=[9])
     around = parents_made(tmp_path / "mine" / "a" / "b" / "out")
     around.__enter__()
     assert (tmp_path / "mine" / "a" / "b").is_dir()

@@ -86,7 +86,7 @@ def test_an_unpacked_wheel_counts(wheel, tmp_path):
         "import sys; sys.path.insert(0, sys.argv[1]); import streambpe;"
         "assert streambpe.__file__.startswith(sys.argv[1]);"
         "from streambpe.train.counting.count import count;"
-        "print(count(sys.argv[2], [sys.argv[3]], options={'split_scripts': True}).corpus['chunks'])"
+        "print(count(sys.argv[2], [sys.argv[3]], split_scripts=True).corpus['chunks'])"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "site"), str(tmp_path / "run"), str(tmp_path / "a.txt")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)

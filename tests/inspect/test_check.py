@@ -22,7 +22,7 @@ def made(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("made")
     for name, text in (("a", "the cat and the dog\n"), ("b", "the end of it all, the end")):
         (folder / f"{name}.txt").write_text(text)
-        count(folder / "run", [str(folder / f"{name}.txt")], options={"sequences": True}, resources=SMALL)
+        count(folder / "run", [str(folder / f"{name}.txt")], sequences=True, resources=SMALL)
     return folder
 
 
@@ -36,7 +36,7 @@ def counted(made, tmp_path) -> Path:
 def test_a_good_run_has_no_problems(counted):
     """Nothing is found where nothing is wrong, and nothing is written."""
     before = (counted / "state.duckdb").read_bytes()
-    assert check(counted, rehash_sources=True, resources=SMALL) == []
+    assert check(counted, sources=True, resources=SMALL) == []
     assert (counted / "state.duckdb").read_bytes() == before
 
 
@@ -128,4 +128,4 @@ def test_changed_source_files_are_found(made, counted, request, change):
             {"other bytes": whole.replace("all", "ALL"), "longer": whole + " more", "shorter": whole[:-3]}[change]
         )
     assert check(counted, resources=SMALL) == []
-    assert {problem.table for problem in check(counted, rehash_sources=True, resources=SMALL)} == {"source files"}
+    assert {problem.table for problem in check(counted, sources=True, resources=SMALL)} == {"source files"}

@@ -72,7 +72,7 @@ def trained(tmp_path_factory) -> Path:
         "overlaps": "disjoint",
         "stop_list": 2,
         "freq_cutoff": 2,
-        "block_tokens": ("an", " s"),
+        "block_token": ("an", " s"),
         "vocab_size": 700,
     }
     train(run, name="other", resources=SMALL, **options)
@@ -126,7 +126,7 @@ def test_a_training_that_cannot_be_learned_again_is_told(trained, tmp_path):
     """Of other counts than there are now: no silence, and no difference either."""
     documents = written(tmp_path / "documents.txt", natural_text(3, 8_000))
     shutil.copytree(trained, tmp_path / "more")
-    count(tmp_path / "more", [str(documents)], options={"pattern": "gpt4"}, resources=SMALL)
+    count(tmp_path / "more", [str(documents)], pattern="gpt4", resources=SMALL)
     told = []
     assert check(tmp_path / "more", replay=True, resources=SMALL, told=told) == []
     assert [sentence.partition(" was learned from counts that have changed")[0] for sentence in told] == [
@@ -151,7 +151,7 @@ OTHER_TEXT = natural_text(9, 4_000).translate({97 + at: 0x3B1 + at for at in ran
 HOW: dict[str, tuple[dict, dict]] = {  # options of counting, and of learning
     "plain": ({}, {}),
     "sample": ({"sample": "1/2"}, {}),
-    "weights": ({"group_by": "folder"}, {"weights": ["b=2.5"], "stop_list": 2, "freq_cutoff": 2}),
+    "weights": ({"group_by": "folder"}, {"weight": ["b=2.5"], "stop_list": 2, "freq_cutoff": 2}),
     "balance": ({"group_by": "folder"}, {"balance": True, "balance_window": 9}),
     "deletions": ({}, {"tau": "0.6", "delete_to": "walk", "ties": "bytes"}),
     "paper": ({}, {"batch": "paper", "overlaps": "disjoint"}),
@@ -178,7 +178,7 @@ def counted_as(folder: Path, kind: str) -> tuple[Path, dict]:
         (folder / name / "text.txt").write_text(text)
     run, sources = folder / "run", [str(folder / name) for name in "abc"]
     more = {key: value for key, value in counting.items() if key != "group_by"}
-    count(run, sources, options=more, group_by=counting.get("group_by"), lines=True, resources=SMALL)
+    count(run, sources, **more, group_by=counting.get("group_by"), lines=True, resources=SMALL)
     take_back(run, [str(folder / "c" / "text.txt")], resources=SMALL)
     if kind == "extend":
         given = text_run(folder / "given", natural_text(4, 5_000), "gpt4o")

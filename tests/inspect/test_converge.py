@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streambpe.config import TrainConfig
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import RunLocked, Stopped, UsageError
 from streambpe.inspect.converge import converge, rank_correlation
@@ -77,10 +76,9 @@ def test_by_share_deals_chunks_out(run, tmp_path):
         buckets.append(random.binomial(left, 1 / (32 - number)))
         left = left - buckets[-1]
     assert not left.any()
-    config = TrainConfig.from_options(vocab_size=SIZE)
-    found = converge(run, config, by="share", steps=3, resources=SMALL)
+    found = converge(run, vocab_size=SIZE, by="share", steps=3, resources=SMALL)
     assert [step.what for step in found.steps] == ["1/4", "1/2", "all"]
-    assert converge(run, config, by="share", steps=3, resources=Resources(300 * 10**6, 2)) == found
+    assert converge(run, vocab_size=SIZE, by="share", steps=3, resources=Resources(300 * 10**6, 2)) == found
     assert list(run.glob("converge*")) == []
     held = dict(zip(chunks, (buckets[0] + buckets[1]).tolist(), strict=True))
     logs = []
@@ -138,19 +136,18 @@ def test_what_cannot_be_compared_is_said(run, tmp_path):
     """Too little text, weights, a comparison under way, a stop."""
     (tmp_path / "x.txt").write_text("some text")
     count(tmp_path / "plain", [str(tmp_path / "x.txt")], resources=SMALL)
-    config = TrainConfig.from_options(vocab_size=SIZE)
     with pytest.raises(UsageError, match="too little text"):
-        converge(tmp_path / "plain", config, by="share", resources=SMALL)
+        converge(tmp_path / "plain", vocab_size=SIZE, by="share", resources=SMALL)
     with pytest.raises(UsageError, match="without groups"):
-        converge(run, TrainConfig.from_options(vocab_size=SIZE, weights=["a=2"]), by="share", resources=SMALL)
+        converge(run, vocab_size=SIZE, weight=["a=2"], by="share", resources=SMALL)
     other = Run(run / "converge")
     with other.lock():
         (other.path / "kept").write_text("another's")
         with pytest.raises(RunLocked):
-            converge(run, config, by="share", resources=SMALL)
+            converge(run, vocab_size=SIZE, by="share", resources=SMALL)
         assert (other.path / "kept").exists()
     stop = threading.Event()
     stop.set()
     with pytest.raises(Stopped, match="keeps nothing"):
-        converge(run, config, by="share", resources=SMALL, stop=stop)
+        converge(run, vocab_size=SIZE, by="share", resources=SMALL, stop=stop)
     assert not other.path.exists()

@@ -11,7 +11,6 @@ from pathlib import Path
 import mmh3
 import pytest
 
-from streambpe.config import TrainConfig
 from streambpe.errors import SourceChanged, UsageError
 from streambpe.inspect import buckets
 from streambpe.inspect.converge import converge, print_convergence
@@ -68,8 +67,7 @@ def test_buckets_are_what_the_hash_says(run, tmp_path, monkeypatch, block):
 
 @pytest.mark.long
 def test_draws_are_of_other_documents_and_their_spread_is_told(run):
-    config = TrainConfig.from_options(vocab_size=275)
-    found = converge(run, config, by="documents", steps=3, draws=2, resources=SMALL)
+    found = converge(run, vocab_size=275, by="documents", steps=3, draws=2, resources=SMALL)
     assert list(run.glob("converge*")) == []
     assert [step.what for step in found.steps] == ["1/4", "1/2", "all"]
     counts = reference(TEXTS + WHOLE, 32)
@@ -89,14 +87,13 @@ def test_draws_are_of_other_documents_and_their_spread_is_told(run):
 
 @pytest.mark.long
 def test_what_cannot_be_drawn_is_said(run, tmp_path):
-    config = TrainConfig.from_options(vocab_size=275)
     (tmp_path / "a.txt").write_text("one document")
     count(tmp_path / "few", [str(tmp_path / "a.txt")], resources=SMALL)
     with pytest.raises(UsageError, match="too little text"):
-        converge(tmp_path / "few", config, by="documents", resources=SMALL)
+        converge(tmp_path / "few", vocab_size=275, by="documents", resources=SMALL)
     (tmp_path / "a.txt").write_text("another text")
     with pytest.raises(SourceChanged, match="its content is another"):
-        converge(tmp_path / "few", config, by="documents", resources=SMALL)
+        converge(tmp_path / "few", vocab_size=275, by="documents", resources=SMALL)
     (tmp_path / "a.txt").unlink()
     gone = cli("converge", tmp_path / "few", "--by", "documents", "--vocab-size", 275, expect=None)
     assert gone.returncode == 1
@@ -104,8 +101,8 @@ def test_what_cannot_be_drawn_is_said(run, tmp_path):
     table = written(tmp_path / "t.tsv", "a\t3\nb\t4\n")
     count(tmp_path / "counts", [str(table)], counts=True, resources=SMALL)
     with pytest.raises(UsageError, match="is a table of counts"):
-        converge(tmp_path / "counts", config, by="documents", resources=SMALL)
+        converge(tmp_path / "counts", vocab_size=275, by="documents", resources=SMALL)
     with pytest.raises(UsageError, match="--draws 17: give a number from 1 to 16"):
-        converge(run, config, draws=17, resources=SMALL)
+        converge(run, vocab_size=275, draws=17, resources=SMALL)
     with pytest.raises(UsageError, match="--steps 7: 2 to 6"):
-        converge(run, config, by="documents", steps=7, resources=SMALL)
+        converge(run, vocab_size=275, by="documents", steps=7, resources=SMALL)

@@ -31,7 +31,7 @@ def run(tmp_path_factory) -> Path:
     """Two trainings of one run: the smaller one has a special token, and breaks ties otherwise."""
     run = text_run(tmp_path_factory.mktemp("diff") / "run", natural_text(4, 40_000))
     train(run, resources=SMALL, vocab_size=500)
-    train(run, resources=SMALL, vocab_size=400, name="small", ties="bytes", max_token_length=4, specials=["<s>"])
+    train(run, resources=SMALL, vocab_size=400, name="small", ties="bytes", max_token_length=4, special=["<s>"])
     return run
 
 
@@ -74,7 +74,7 @@ def test_the_query_of_the_docs_says_the_same(run):
 def test_which_of_two_is_better_on_the_same_text(run, tmp_path):
     """At the size of the smaller one, in as many tokens as each makes; or, of other chunks, only on a text."""
     text = written(tmp_path / "text.txt", natural_text(6, 20_000))
-    facts = report(run, tmp_path / "r.html", resources=SMALL, texts=[str(text)], beside=f"{run}:small")
+    facts = report(run, tmp_path / "r.html", resources=SMALL, text=[str(text)], beside=f"{run}:small")
     log, words = log_of(run), text.read_text(encoding="utf-8")
     models = {
         run.name: Tokenizer(EventLog(log.header, log.events[:144])),
@@ -125,7 +125,7 @@ def test_two_runs_in_sql_and_on_the_page(run, tmp_path):
 def test_a_text_in_the_playground_of_two_models(run, tmp_path):
     """In the box to type into stands its beginning, and with it the log of each."""
     text = written(tmp_path / "text.txt", "\n\n" + "the end of </textarea><img src=x> é 中 " * 40)
-    report(run, tmp_path / "r.html", resources=SMALL, texts=[str(text)], beside=f"{run}:small")
+    report(run, tmp_path / "r.html", resources=SMALL, text=[str(text)], beside=f"{run}:small")
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     (typed,) = re.findall(r'<textarea id="typed".*?>(.*?)</textarea>', page, re.S)
     assert text.read_text(encoding="utf-8").startswith(unescape(typed))

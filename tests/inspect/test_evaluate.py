@@ -188,7 +188,7 @@ def test_rivals_are_measured_beside(sources, tmp_path):
     cli("export", model, "--to", "hf", "-o", tmp_path / "tokenizer.json")
     cli("export", model, "--to", "tiktoken", "-o", tmp_path / "ranks.tiktoken")
     rivals = [str(tmp_path / "tokenizer.json"), str(tmp_path / "ranks.tiktoken")]
-    ours, theirs, ranks = evaluate([model], sources, rivals=rivals, pattern="gpt4o", resources=SMALL)
+    ours, theirs, ranks = evaluate([model], sources, tokenizer=rivals, pattern="gpt4o", resources=SMALL)
     documents = [text for texts in TEXTS.values() for text in texts]
     hf = tokenizers.Tokenizer.from_file(rivals[0])
     assert theirs.values["tokens"] == sum(len(hf.encode(text, add_special_tokens=False).ids) for text in documents)

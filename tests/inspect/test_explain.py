@@ -19,7 +19,7 @@ def test_the_steps_end_where_encoding_ends(kind):
     """Per chunk the last row's tokens, after supermerges, are the tokens that encoding gives."""
     tokenizer = Tokenizer(trained(kind))
     for text in [*DOCUMENTS[:5], HOSTILE[4], HOSTILE[8]]:
-        found = explain(tokenizer, text, as_text=True)
+        found = explain(tokenizer, text, token=False)
         assert str(tokenizer.encode_ordinary(text)) in found.about
         for before, row in zip(found.rows, found.rows[1:], strict=False):
             if row["step"] and not row["chunk"].startswith("(across"):
@@ -30,7 +30,7 @@ def test_the_steps_end_where_encoding_ends(kind):
 def test_a_text_shows_each_step():
     """The rows of a small text, as a reader sees them."""
     tokenizer = Tokenizer(trained("plain"))
-    found = explain(tokenizer, " the", as_text=True)
+    found = explain(tokenizer, " the", token=False)
     assert found.rows[0]["tokens"] == ['" "', '"t"', '"h"', '"e"']
     assert found.rows[-1]["tokens"] == ['" the"']
     assert all(row["did"].startswith("merge ") for row in found.rows[1:])
@@ -63,6 +63,6 @@ def test_the_command_tells_tokens_from_texts(tmp_path):
     assert "never had a token" in cli("explain", log, "--token", "no such token", expect=2).stderr
     tokenizer = Tokenizer(trained("boundless"))
     with pytest.raises(UsageError, match="is a special token"):
-        explain(tokenizer, "<|endoftext|>", as_text=False)
+        explain(tokenizer, "<|endoftext|>", token=True)
     with pytest.raises(UsageError, match="was given, not learned"):
         explain(tokenizer, f"id:{tokenizer.eot_token}")

@@ -107,8 +107,8 @@ def test_files_like_those_of_the_corpus(tmp_path):
     files, grown = grow(sources, 10**9, GPT4, CountConfig(pattern="gpt4"), config, tmp_path / "sample", meter)
     assert len(files) == 5
     assert grown.share == 1.0
-    wanted = count(tmp_path / "run", [str(folder)], text_column="body", resources=SMALL, **OPTIONS).corpus
-    counted = count(tmp_path / "again", files, resources=SMALL, **OPTIONS).corpus
+    wanted = count(tmp_path / "run", [str(folder)], text_column="body", resources=SMALL, counting=OPTIONS).corpus
+    counted = count(tmp_path / "again", files, resources=SMALL, counting=OPTIONS).corpus
     assert counted == wanted
     assert grown.distinct.seen[-1] == wanted["distinct"]
     table = [source for source in sources if source.kind == "parquet"]  # of these, the documents of the sample
@@ -171,8 +171,8 @@ def test_a_corpus_as_small_as_its_sample(tmp_path):
     source = written(tmp_path / "x.txt", "\n".join(lines(3000)))
     (tmp_path / "tmp").mkdir()
     resources = replace(SMALL, temp_dir=tmp_path / "tmp")
-    made = plan([str(source)], TrainConfig(vocab_size=400), counting=OPTIONS, resources=resources)
-    corpus = count(tmp_path / "run", [str(source)], resources=SMALL, **OPTIONS).corpus
+    made = plan([str(source)], vocab_size=400, counting=OPTIONS, resources=resources)
+    corpus = count(tmp_path / "run", [str(source)], resources=SMALL, counting=OPTIONS).corpus
     assert (made.sources, made.source_bytes, made.read_share) == (1, source.stat().st_size, 1.0)
     assert (made.text_bytes, made.chunks, made.distinct) == tuple(
         corpus[key] for key in ("bytes", "chunks", "distinct")
@@ -203,7 +203,7 @@ def test_the_command(tmp_path, large):
     assert list(made) == [f.name for f in fields(Plan)]
     assert f"{made['distinct']:,} distinct" in shown[1]
     assert f"{made['read_share']:.1%} of it read" in shown[0]
-    corpus = count(tmp_path / "run", [str(large)], resources=SMALL, **OPTIONS).corpus
+    corpus = count(tmp_path / "run", [str(large)], resources=SMALL, counting=OPTIONS).corpus
     assert made["distinct"] == pytest.approx(corpus["distinct"], rel=0.1)
     assert made["text_bytes"] == pytest.approx(corpus["bytes"], rel=0.05)
 
@@ -234,7 +234,7 @@ from streambpe.system import anonymous_bytes
 def rehearse(*given, **more):
     print(anonymous_bytes(os.getpid()) - before)
     sys.exit()
-plan.rehearse = rehearse
+plan.train_on_it = rehearse
 before = anonymous_bytes(os.getpid())
 plan.plan([sys.argv[1]], resources=Resources(256 * 10**6, 2))
 """
@@ -268,8 +268,8 @@ def test_what_a_plan_can_afford():
 def test_superwords_are_rehearsed_with_documents(tmp_path):
     """Documents are stored, and the forecast says that it is rough."""
     source = written(tmp_path / "x.txt", "\n".join(lines(500)))
-    config = TrainConfig.from_options(vocab_size=400, superwords="boundless")
-    made = plan([str(source)], config, counting={**OPTIONS, "lines": True}, resources=SMALL)
+    how = {**OPTIONS, "lines": True}
+    made = plan([str(source)], vocab_size=400, superwords="boundless", counting=how, resources=SMALL)
     assert {"neighbours", "runs", "superwords"} <= set(made.stage_seconds)
     assert any("rough" in note for note in made.notes)
 
@@ -311,7 +311,7 @@ def test_what_cannot_be_planned_is_said(tmp_path):
         (["blank.jsonl"], {}, "hold no text"),
         (["bad.jsonl"], {}, "line 2 is not JSON"),
         (["x.txt"], {"counting": {"counts": True}}, "--counts"),
-        (["x.txt"], {"config": TrainConfig.from_options(weights=["de=2"])}, "--weight"),
+        (["x.txt"], {"weight": ["de=2"]}, "--weight"),
     ):
         with pytest.raises((UsageError, SourceError), match=why):
             plan([str(tmp_path / name) for name in sources], resources=SMALL, **options)

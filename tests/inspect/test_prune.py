@@ -29,7 +29,7 @@ def run(tmp_path_factory):
     """A run with a vocabulary of 500 ids, some of them special or reserved."""
     folder = tmp_path_factory.mktemp("prune")
     (folder / "a.txt").write_text(TEXT, encoding="utf-8")
-    options = {"pattern": "gpt2", "specials": ("<s>",), "reserve": 2, "specials_first": True}
+    options = {"pattern": "gpt2", "special": ("<s>",), "reserve": 2, "specials_first": True}
     train(folder / "run", [str(folder / "a.txt")], resources=SMALL, vocab_size=500, **options)
     return folder / "run"
 

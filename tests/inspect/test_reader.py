@@ -16,7 +16,7 @@ from streambpe.errors import ModelError, UnknownSymbol
 from streambpe.inspect import page as page_module
 from streambpe.inspect.embedded import read_asset
 from streambpe.inspect.page import report
-from streambpe.inspect.playground import LeftOut, splitting
+from streambpe.inspect.playground import PlaygroundLeftOut, splitting
 from streambpe.model.alphabet import bytes_alphabet, chars_alphabet, script_alphabet, seen_alphabet
 from streambpe.model.eventlog import EventLog, FixedIds, Header, Special, events_digest, header_line
 from streambpe.model.events import lines_of
@@ -209,7 +209,7 @@ def test_own_patterns_are_translated(browser, expression):
     texts = [*all_texts(), "THE Of\n", "straßE STRASSE ſK\u212a", "aabbc12cab3\n", "]x[.]x x$", "A😀A/-}", "abab\n\n"]
     try:
         splitting(log)
-    except LeftOut as why:
+    except PlaygroundLeftOut as why:
         assert "(?s" in str(why) or "\\b" in str(why)  # noqa: PT017
         return
     assert assert_equal(browser, log, texts) == len(texts)
@@ -266,7 +266,7 @@ def test_a_damaged_log_is_refused(browser):
 def test_the_playground_in_a_browser(tmp_path):
     """Typed text becomes its tokens, a chosen token shows its merges, by keys; nothing is complained of."""
     run = text_run(tmp_path / "run", natural_text(3, 30_000) + "</script><img src=x onerror=alert(1)> " * 40)
-    train(run, resources=SMALL, vocab_size=700, specials=("<|endoftext|>",))
+    train(run, resources=SMALL, vocab_size=700, special=("<|endoftext|>",))
     cli("report", run, "-o", tmp_path / "r.html")
     tokenizer = Tokenizer(run)
     with Browser(tmp_path) as browser:

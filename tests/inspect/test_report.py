@@ -46,7 +46,7 @@ OPTIONS: dict[str, Any] = {"vocab_size": 900, "stop_list": 6, "freq_cutoff": 2}
 def run(tmp_path_factory) -> Path:
     """A finished run with a stop list, a cut-off and a veto."""
     run = text_run(tmp_path_factory.mktemp("report") / "run", TEXT)
-    train(run, resources=SMALL, block_tokens=("th",), **OPTIONS)
+    train(run, resources=SMALL, block_token=("th",), **OPTIONS)
     return run
 
 
@@ -372,9 +372,7 @@ def test_superwords_are_measured_on_the_stored_documents(tmp_path):
     options = ("--lines", "--pattern", "boundless", "--superwords", "boundless", "--vocab-size", 900)
     cli("train", run, tmp_path / "t.txt", *options, "--memory", "400MB")
     facts = report(run, tmp_path / "r.html", resources=SMALL)
-    told = report(
-        run, tmp_path / "s.html", resources=SMALL, texts=[str(tmp_path / "t.txt")], how=SourceOptions(lines=True)
-    )
+    told = report(run, tmp_path / "s.html", resources=SMALL, text=[str(tmp_path / "t.txt")], lines=True)
     assert facts["supermerges"]
     assert facts["measured_on"] == "the stored documents"
     assert facts["growth"] == told["growth"]

@@ -244,7 +244,7 @@ def counted(run: Path, corpus: Path, resources: Resources, **more: Any) -> Any:
 
 def everything(run: Path) -> Any:
     stretches = "SELECT path, min(start_at), max(stop_at), sum(documents), sum(text_bytes), sum(nulls) FROM sources"
-    assert check(run, rehash_sources=True, resources=THREADS) == []
+    assert check(run, sources=True, resources=THREADS) == []
     assert not attempts_folder(Run(run)).parent.exists()
     status = Run(run).read_status()
     assert status["done"] == status["total"], "progress is neither lost nor told twice"
@@ -310,12 +310,12 @@ def test_ray_counts_what_threads_count_though_workers_are_killed(
     tmp_path: Path, corpus: Path, short: Path, monkeypatch: pytest.MonkeyPatch, workers: int, place: str
 ) -> None:
     options = {"sequences": True}
-    expected = counted(tmp_path / "threads", corpus, THREADS, options=options)
+    expected = counted(tmp_path / "threads", corpus, THREADS, **options)
     monkeypatch.setattr(spread, "_LEAST_TASK", 400_000)
     if place:
         monkeypatch.setenv("STREAMBPE_FAILPOINT", place)
     there = replace(ON_RAY, threads=workers, temp_dir=short, memory_bytes=1000 * MB)
-    assert counted(tmp_path / "ray", corpus, there, options=options) == expected
+    assert counted(tmp_path / "ray", corpus, there, **options) == expected
 
 
 @real
@@ -529,9 +529,9 @@ def test_a_node_is_killed_while_it_counts(
 ) -> None:
     monkeypatch.setattr(spread, "_TASKS_A_WORKER", 2)  # long ones: workers are seen at them
     options = {"pattern": OWN}
-    expected = counted(tmp_path / "threads", slow, THREADS, options=options)
+    expected = counted(tmp_path / "threads", slow, THREADS, **options)
     run = tmp_path / "run"
-    thread, errors = _counting(run, slow, replace(ON_RAY, address=cluster.address), options=options)
+    thread, errors = _counting(run, slow, replace(ON_RAY, address=cluster.address), **options)
     with _held(run, 2, thread) as workers:
         assert len({one["node"] for one in workers}) == 2, f"both nodes count: {errors}"
         assert {process.pid for process in cluster.tree(1)} & {one["pid"] for one in workers}
@@ -547,9 +547,9 @@ def test_a_cluster_that_goes_away_is_one_message_and_nothing_is_lost(
     tmp_path: Path, slow: Path, cluster: Cluster
 ) -> None:
     options = {"pattern": OWN}
-    expected = counted(tmp_path / "threads", slow, THREADS, options=options)
+    expected = counted(tmp_path / "threads", slow, THREADS, **options)
     run = tmp_path / "run"
-    thread, errors = _counting(run, slow, replace(ON_RAY, address=cluster.address), options=options)
+    thread, errors = _counting(run, slow, replace(ON_RAY, address=cluster.address), **options)
     _wait_for(lambda: len(list((run / "counts").glob("*.parquet"))) > 0 or not thread.is_alive())
     with _held(run, 2, thread):  # a worker of the other node would go on for some seconds, and might finish
         cluster.kill(0)
@@ -560,6 +560,6 @@ def test_a_cluster_that_goes_away_is_one_message_and_nothing_is_lost(
     assert "\n" not in str(errors[0])
     before = {part.name for part in (run / "counts").glob("*.parquet")}
     assert before
-    assert counted(run, slow, THREADS, options=options) == expected
+    assert counted(run, slow, THREADS, **options) == expected
     with pytest.raises(WorkerLost, match=r"cannot be used: .*Nothing was started"):
         count(tmp_path / "other", [str(slow)], resources=replace(ON_RAY, address=cluster.address))

@@ -328,7 +328,7 @@ def test_bad_utf8_by_hand_takes_it(tmp_path):
     (tmp_path / "a.txt").write_bytes(png())
     for policy in ("replace", "skip"):
         run = tmp_path / policy
-        result = count(run, [str(tmp_path / "a.txt")], resources=SMALL, options={"bad_utf8": policy})
+        result = count(run, [str(tmp_path / "a.txt")], resources=SMALL, bad_utf8=policy)
         assert result.corpus["chunks"] > 0
         assert not result.warnings
         assert check(run, resources=SMALL) == []
@@ -337,7 +337,7 @@ def test_bad_utf8_by_hand_takes_it(tmp_path):
     stop = threading.Event()
     stop.set()
     with pytest.raises(Stopped):
-        count(tmp_path / "run", [str(tmp_path / "b.txt")], resources=SMALL, options={"bad_utf8": "replace"}, stop=stop)
+        count(tmp_path / "run", [str(tmp_path / "b.txt")], resources=SMALL, bad_utf8="replace", stop=stop)
     assert resume_count(tmp_path / "run", resources=SMALL).counted == 1
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from streambpe.config import TrainConfig
 from streambpe.errors import RunMismatch, UsageError
 from streambpe.inspect.converge import converge
 from streambpe.resources import Resources
@@ -27,7 +26,7 @@ def runs(tmp_path_factory) -> dict[str, Path]:
     (folder / "a.jsonl").write_text('{"body": "some words, and some more words"}\n')
     options = {"pattern": "gpt4", "normalize": "nfc"}
     count(folder / "whole", [str(folder / "in")], resources=SMALL)
-    count(folder / "lines", [str(folder / "in")], lines=True, options=options, resources=SMALL)
+    count(folder / "lines", [str(folder / "in")], lines=True, **options, resources=SMALL)
     count(folder / "fields", [str(folder / "a.jsonl")], text_column="body", group_by="folder", resources=SMALL)
     counted_run(folder / "tables", {"abab": 3, "bab": 2})
     return {name: folder / name for name in ("whole", "lines", "fields", "tables")} | {"in": folder / "in"}
@@ -95,7 +94,7 @@ def test_like_says_how_to_count_too(runs):
         with pytest.raises(RunMismatch, match="or confirm it with --"):
             train(runs["whole"], like=like, name="x", vocab_size=2200, resources=SMALL)
         with pytest.raises(RunMismatch, match="or give its other options"):
-            converge(runs["whole"], TrainConfig.from_options(like, vocab_size=2200), like=like, resources=SMALL)
+            converge(runs["whole"], vocab_size=2200, like=like, resources=SMALL)
     own = {"options": {"normalize": "none", "unencodable": "bytes"}}
     train(runs["whole"], like="script", counting=own, name="script", vocab_size=2200, resources=SMALL)
     assert log_of(runs["whole"], "script").header.config["normalize"] == "none"
@@ -174,7 +173,7 @@ def test_options_that_some_sources_need_are_taken(runs, tmp_path):
 
 def test_texts_from_python_are_no_files(tmp_path):
     """What is about files is refused there too."""
-    for option in ({"lines": True}, {"text_column": "body"}, {"kind": "jsonl"}, {"counts": True}, {"shard": "1/2"}):
+    for option in ({"lines": True}, {"text_column": "body"}, {"format": "jsonl"}, {"counts": True}, {"shard": "1/2"}):
         with pytest.raises(UsageError, match="the texts come from none"):
             train_from_iterator(tmp_path / "run", ["some words"], vocab_size=260, resources=SMALL, **option)
     with pytest.raises(UsageError, match="the texts come from none"):

@@ -81,15 +81,15 @@ def test_weights_do_not_follow_edits_and_say_so(tmp_path, table):
     for name, text in (("de", "ja ja so\n"), ("en", "so so no\n")):
         (tmp_path / f"{name}.txt").write_text(text)
     sources = [str(tmp_path / f"{name}.txt") for name in ("de", "en")]
-    count(run, sources, groups=["de=*de.txt", "en=*en.txt"], resources=SMALL)
+    count(run, sources, group=["de=*de.txt", "en=*en.txt"], resources=SMALL)
     assert check(run, resources=SMALL) == []
     edit(run, f"UPDATE {table} SET n = 40 WHERE chunk = ' so'")
     assert {problem.table for problem in check(run, resources=SMALL)} >= {table}
     with pytest.raises(RunError, match="--weight uses the counts of groups"):
-        train(run, vocab_size=258, weights={"de": "2"}, resources=SMALL)
+        train(run, vocab_size=258, weight={"de": "2"}, resources=SMALL)
     count(run, [], resources=SMALL)
     assert check(run, resources=SMALL) == []
-    assert train(run, vocab_size=258, weights={"de": "2"}, resources=SMALL).reached
+    assert train(run, vocab_size=258, weight={"de": "2"}, resources=SMALL).reached
 
 
 def test_counts_that_nobody_edited_have_no_mark(run):

@@ -110,7 +110,7 @@ def test_count_killed_between_two_files_then_train(tmp_path):
     assert "2 sources counted" not in cli("resume", run).stderr
     assert json.loads(dict(rows(run, "FROM run"))["unfinished"]) == []
     result = train(run, vocab_size=260, name="all", resources=SMALL)
-    count(tmp_path / "unbroken", paths, counts=True, options={"pattern": "gpt2"}, resources=SMALL)
+    count(tmp_path / "unbroken", paths, counts=True, pattern="gpt2", resources=SMALL)
     unbroken = train(tmp_path / "unbroken", vocab_size=260, resources=SMALL)
     assert result.log.read_bytes() == unbroken.log.read_bytes()
     assert b"left_out" not in result.log.read_bytes()
@@ -167,7 +167,7 @@ def test_other_readers_of_half_counts(tmp_path, call):
     calls = {
         "converge": lambda **given: converge(run, by="share", steps=2, resources=SMALL, **given),
         "export": lambda **given: export_counts(run, tmp_path / "out.parquet", force=True, **given),
-        "merge": lambda **given: merge_counts(tmp_path / "sum", [run], SMALL, **given),
+        "merge": lambda **given: merge_counts(tmp_path / "sum", [run], resources=SMALL, **given),
     }
     with pytest.raises(CountUnfinished, match=f"streambpe resume {run}"):
         calls[call]()
@@ -254,7 +254,7 @@ def test_check_of_a_run_stopped_while_counting(files, tmp_path, tiny_blocks):
     count_half(run, files[2:], blocks=4)
     counted = [span for part in list_parts(Run(run)) for span in part.spans]
     assert rows(run, "SELECT count(*) FROM sources")[0][0] < len(counted)
-    assert check(run, rehash_sources=True, resources=SMALL) == []
+    assert check(run, sources=True, resources=SMALL) == []
     assert "c.txt" in what_is_open(run)[0]
     resume(run)
     assert check(run, resources=SMALL) == []

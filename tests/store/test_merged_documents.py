@@ -40,11 +40,11 @@ def sources(tmp_path, monkeypatch) -> list[str]:
 @pytest.mark.parametrize("superwords", ["boundless", "superbpe", "uw"])
 def test_superwords_of_merged_runs_are_those_of_one_run(tmp_path, sources, superwords):
     """In whatever order, some of them merged before; `check` finds the documents equal to the counts."""
-    count(tmp_path / "whole", sources, options=KEPT, resources=SMALL)
+    count(tmp_path / "whole", sources, **KEPT, resources=SMALL)
     for source in sources:
-        count(tmp_path / Path(source).stem, [source], options=KEPT, resources=SMALL)
-    merge_counts(tmp_path / "two", [tmp_path / "c", tmp_path / "a"], SMALL)
-    merge_counts(tmp_path / "sum", [tmp_path / "two", tmp_path / "b"], SMALL)
+        count(tmp_path / Path(source).stem, [source], **KEPT, resources=SMALL)
+    merge_counts(tmp_path / "two", [tmp_path / "c", tmp_path / "a"], resources=SMALL)
+    merge_counts(tmp_path / "sum", [tmp_path / "two", tmp_path / "b"], resources=SMALL)
     assert len(list_parts(Run(tmp_path / "sum")).spans) > 6
     assert learned(tmp_path / "sum", superwords) == learned(tmp_path / "whole", superwords)
     assert check(tmp_path / "sum", resources=SMALL) == []
@@ -54,7 +54,7 @@ def test_superwords_of_merged_runs_are_those_of_one_run(tmp_path, sources, super
 @pytest.mark.parametrize("file", ["part-00001.chunks.parquet", "part-00001.parquet"])
 def test_a_flipped_bit_in_documents_that_are_merged(tmp_path, sources, file):
     """It was "a bug in streambpe", with exit 70; the merge goes on when the file is whole again."""
-    count(tmp_path / "a", sources[:1], options=KEPT, resources=SMALL)
+    count(tmp_path / "a", sources[:1], **KEPT, resources=SMALL)
     path = tmp_path / "a/sequences" / file
     whole = path.read_bytes()
     path.write_bytes(whole[:99] + bytes([whole[99] ^ 1]) + whole[100:])
@@ -62,7 +62,7 @@ def test_a_flipped_bit_in_documents_that_are_merged(tmp_path, sources, file):
     assert "part-00001.parquet or its .chunks.parquet is missing or damaged (the checksum of" in told
     assert told.count("\n") == 1
     path.write_bytes(whole)
-    merge_counts(tmp_path / "sum", [tmp_path / "a"], SMALL)
+    merge_counts(tmp_path / "sum", [tmp_path / "a"], resources=SMALL)
     assert check(tmp_path / "sum", resources=SMALL) == []
 
 
@@ -70,10 +70,10 @@ def test_a_flipped_bit_in_documents_that_are_merged(tmp_path, sources, file):
 def test_files_of_one_name_on_two_machines(tmp_path, sources):
     """The path of the second is called after its run; its stretches may then stand in another order in the part."""
     first, *others = sources
-    count(tmp_path / "one", [first], options=KEPT, resources=SMALL)
+    count(tmp_path / "one", [first], **KEPT, resources=SMALL)
     Path(first).write_text(natural_text(9, 30_000))  # another file at the same place, as on another machine
-    count(tmp_path / "other", [first, *others], options=KEPT, resources=SMALL)
-    merge_counts(tmp_path / "sum", [tmp_path / "one", tmp_path / "other"], SMALL)
+    count(tmp_path / "other", [first, *others], **KEPT, resources=SMALL)
+    merge_counts(tmp_path / "sum", [tmp_path / "one", tmp_path / "other"], resources=SMALL)
     paths = list_parts(Run(tmp_path / "sum")).spans.values("path")
     assert f"{(tmp_path / 'other').resolve()}:{first}" in paths
     assert first in paths
@@ -83,13 +83,13 @@ def test_files_of_one_name_on_two_machines(tmp_path, sources):
 @pytest.mark.long
 def test_documents_are_kept_where_all_have_them(tmp_path, sources):
     """A new run without them where one has none; a run that keeps them takes no other."""
-    count(tmp_path / "a", sources[:1], options=KEPT, resources=SMALL)
-    count(tmp_path / "b", sources[1:2], options={"pattern": "boundless"}, resources=SMALL)
+    count(tmp_path / "a", sources[:1], **KEPT, resources=SMALL)
+    count(tmp_path / "b", sources[1:2], pattern="boundless", resources=SMALL)
     told = cli("merge-counts", tmp_path / "sum", tmp_path / "a", tmp_path / "b").stderr
     assert f"{tmp_path / 'b'} keeps no documents, so {tmp_path / 'sum'} holds counts alone" in told
     assert "--sequences" in cli("train", tmp_path / "sum", "--superwords", "boundless", "-s", 400, expect=2).stderr
-    merge_counts(tmp_path / "kept", [tmp_path / "a"], SMALL)
+    merge_counts(tmp_path / "kept", [tmp_path / "a"], resources=SMALL)
     before = sorted((tmp_path / "kept").rglob("*.parquet"))
     with pytest.raises(UsageError, match=r"keeps documents, .* has none: counted without --sequences"):
-        merge_counts(tmp_path / "kept", [tmp_path / "b"], SMALL)
+        merge_counts(tmp_path / "kept", [tmp_path / "b"], resources=SMALL)
     assert sorted((tmp_path / "kept").rglob("*.parquet")) == before

@@ -66,7 +66,7 @@ def test_counts_that_are_edited_while_a_command_has_the_run_are_read_again(tmp_p
     (tmp_path / "a.txt").write_text("some words and some more words")
     run = Run(tmp_path / "run")
     with run.lock():
-        count(run, [str(tmp_path / "a.txt")], groups=["a=*a.txt"], resources=SMALL)
+        count(run, [str(tmp_path / "a.txt")], group=["a=*a.txt"], resources=SMALL)
         seen.clear()
         totals, edited = read_totals(run, SMALL)
         assert not edited

@@ -75,7 +75,7 @@ def test_what_is_taken_as_a_run(corpus, tmp_path):
     (tmp_path / "hidden" / "notes.md").write_text("mine")  # beside a database anything may lie
     assert resume(tmp_path / "hidden").size == 260
     assert count(tmp_path / "hidden", [str(corpus)], resources=SMALL).skipped == 1
-    merge_counts(tmp_path / "sum", [tmp_path / "hidden"], SMALL)
+    merge_counts(tmp_path / "sum", [tmp_path / "hidden"], resources=SMALL)
 
 
 @pytest.mark.long

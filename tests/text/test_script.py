@@ -290,7 +290,7 @@ def counts_of(run: Path) -> dict[str, int]:
 def small_count(run: Path, source: Path, monkeypatch: pytest.MonkeyPatch, **options: object) -> CountResult:
     """Count in blocks of 4 KB, so that documents are cut many times."""
     small_blocks(monkeypatch, 4096)
-    return count(run, [str(source)], options=options, resources=Resources.from_options(threads=2))
+    return count(run, [str(source)], **options, resources=Resources.from_options(threads=2))
 
 
 @pytest.mark.every(6)
@@ -316,7 +316,7 @@ def test_counts_of_a_document_read_in_blocks(tmp_path, monkeypatch, normalize, u
     assert sum(row[2] for row in rows) == len(ready)
     in_order = [text[i] for ids, text in stored_ids(run) for i in ids if i >= 0]
     assert in_order == chunks
-    assert check(run, rehash_sources=True) == []
+    assert check(run, sources=True) == []
     assert (dropped > 0) == any(f"{dropped:,} characters outside" in warning for warning in result.warnings)
 
 
@@ -325,11 +325,11 @@ def test_an_unencodable_character_can_be_an_error(tmp_path):
     (tmp_path / "a.txt").write_text("fine")
     (tmp_path / "b.txt").write_text("not\ue000fine")
     with pytest.raises(SourceError, match=r"b\.txt: U\+E000 is not in the SCRIPT table.*--unencodable bytes or drop"):
-        count(tmp_path / "run", [str(tmp_path / "b.txt")], options={"pattern": "script", "unencodable": "error"})
-    count(tmp_path / "run", [str(tmp_path / "a.txt")], options={"pattern": "script"})
+        count(tmp_path / "run", [str(tmp_path / "b.txt")], pattern="script", unencodable="error")
+    count(tmp_path / "run", [str(tmp_path / "a.txt")], pattern="script")
     assert counts_of(tmp_path / "run") == {"fine": 1}
     with pytest.raises(RunMismatch, match="--unencodable error, not drop"):
-        count(tmp_path / "run", [str(tmp_path / "a.txt")], options={"unencodable": "drop"})
+        count(tmp_path / "run", [str(tmp_path / "a.txt")], unencodable="drop")
 
 
 @pytest.mark.long

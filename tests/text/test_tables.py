@@ -134,7 +134,7 @@ def test_a_digest_sees_one_code_point(monkeypatch):
 def test_patterns_that_ask_no_table(texts, tmp_path, other_regex, pattern):
     """Rules with tables of their own go on under any version."""
     run = tmp_path / "run"
-    count(run, texts[:1], options={"pattern": pattern}, resources=SMALL)
+    count(run, texts[:1], pattern=pattern, resources=SMALL)
     assert "unicode" not in Run(run).facts()
     other_regex()
     assert count(run, texts, resources=SMALL).counted == 1
@@ -145,12 +145,12 @@ def test_merging_runs_of_different_tables(texts, tmp_path, other_regex):
     """Refused; equal ones make a run that says so."""
     for name, text in zip("ab", texts, strict=True):
         count(tmp_path / name, [text], resources=SMALL)
-    merge_counts(tmp_path / "sum", [tmp_path / "a", tmp_path / "b"], SMALL)
+    merge_counts(tmp_path / "sum", [tmp_path / "a", tmp_path / "b"], resources=SMALL)
     assert Run(tmp_path / "sum").facts()["unicode"] == Run(tmp_path / "a").facts()["unicode"]
     other_regex()
     count(tmp_path / "c", [texts[1]], resources=SMALL)
     with pytest.raises(RunMismatch, match=r"19\.0\.0 .*do not add up"):
-        merge_counts(tmp_path / "mixed", [tmp_path / "a", tmp_path / "c"], SMALL)
+        merge_counts(tmp_path / "mixed", [tmp_path / "a", tmp_path / "c"], resources=SMALL)
     assert not (tmp_path / "mixed").exists()
 
 
@@ -158,7 +158,7 @@ def test_superwords_ask_the_tables_again(texts, tmp_path, other_regex):
     """Which chunks may join is asked while learning: refused under others."""
     run = tmp_path / "run"
     options = {"pattern": "boundless", "sequences": True}
-    count(run, texts, options=options, resources=SMALL)
+    count(run, texts, **options, resources=SMALL)
     other_regex()
     with pytest.raises(RunMismatch, match="learning superwords would mix two splits"):
         train(run, superwords="boundless", vocab_size=300, resources=SMALL)

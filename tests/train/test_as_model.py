@@ -17,13 +17,13 @@ from tests.samples import natural_text, written
 from tests.tiers import long
 
 MADE = [
-    {"vocab_size": 320, "pattern": "gpt4", "specials": ("<s>", "</s>"), "reserve": 3, "specials_first": True},
+    {"vocab_size": 320, "pattern": "gpt4", "special": ("<s>", "</s>"), "reserve": 3, "specials_first": True},
     long({"vocab_size": 330, "superwords": "uw", "normalize": "nfc"}),
     long({"vocab_size": 300, "like": "kensho", "superwords": "boundless", "tau": "0.9", "pattern": "boundless"}),
     long({"vocab_size": 120, "like": "picky"}),
     long({"vocab_size": 2100, "like": "script"}),
     long({"vocab_size": 300, "like": "batch", "stop_list": 5, "freq_cutoff": 2, "split_scripts": True}),
-    long({"vocab_size": 300, "pattern": r"\w+|\W", "block_tokens": ("th", " a"), "whole_characters": True}),
+    long({"vocab_size": 300, "pattern": r"\w+|\W", "block_token": ("th", " a"), "whole_characters": True}),
 ]
 
 

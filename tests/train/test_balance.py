@@ -151,7 +151,7 @@ def counted(sources, tmp_path_factory) -> Path:
     """A run with a group for each file."""
     run = tmp_path_factory.mktemp("run") / "run"
     groups = [f"{name}={sources / name}.txt" for name in ("en", "greek", "han")]
-    count(run, [str(sources)], groups=groups, pattern="gpt4", lines=True, resources=SMALL)
+    count(run, [str(sources)], group=groups, pattern="gpt4", lines=True, resources=SMALL)
     return run
 
 
@@ -170,7 +170,7 @@ def words_of(run: Path) -> dict[str, list[tuple[bytes, int]]]:
 
 def test_a_training_equals_the_slow_loop(counted):
     """Its log says what was asked for and what each group held, and `check` finds nothing."""
-    how = {"balance_from": 5, "balance_window": 20, "balance_ratios": {"han": 2}}
+    how = {"balance_from": 5, "balance_window": 20, "balance_ratio": {"han": 2}}
     train(counted, balance=True, vocab_size=300, resources=SMALL, **how)
     wanted = learn_balanced(words_of(counted), 44, ratios={"han": Fraction(2)}, start=5, window=20)
     assert plain_events(counted) == [(*pair, number, n) for pair, number, n in wanted]
@@ -202,12 +202,12 @@ def test_russian_took_more_tokens_with_balance_and_nothing_said_why(tmp_path):
     for name, text in said_by.items():
         (tmp_path / f"{name}.txt").write_text(text)
     files = {name: str(tmp_path / f"{name}.txt") for name in said_by}
-    count(tmp_path / "run", [*files.values()], groups=[f"{n}={file}" for n, file in files.items()], resources=SMALL)
+    count(tmp_path / "run", [*files.values()], group=[f"{n}={file}" for n, file in files.items()], resources=SMALL)
     tokens, warnings = {}, {}
     for name, how in {
         "plain": {},
         "bytes": {"balance": True},
-        "texts": {"balance": True, "balance_texts": files},
+        "texts": {"balance": True, "balance_text": files},
     }.items():
         trained = train(tmp_path / "run", name=name, vocab_size=400, resources=SMALL, **how)
         tokens[name] = len(Tokenizer(trained.log).encode(said_by["ru"]))
@@ -220,12 +220,12 @@ def test_russian_took_more_tokens_with_balance_and_nothing_said_why(tmp_path):
 @pytest.mark.long
 def test_texts_are_what_groups_are_measured_on(counted, texts, tmp_path):
     """Given texts, as the slow loop has it; they are kept, so that the training grows without them."""
-    how = {"balance_texts": texts, "balance_ratios": {"greek": "0.5"}}
+    how = {"balance_text": texts, "balance_ratio": {"greek": "0.5"}}
     train(counted, name="texts", balance=True, vocab_size=270, resources=SMALL, **how)
     header = log_of(counted, "texts").header
     assert header.config["balanced_on"].keys() == texts.keys()
     run = tmp_path / "texts"
-    count(run, [*texts.values()], groups=[f"{name}={path}" for name, path in texts.items()], pattern="gpt4", lines=True,
+    count(run, [*texts.values()], group=[f"{name}={path}" for name, path in texts.items()], pattern="gpt4", lines=True,
           resources=SMALL)  # fmt: skip
     assert header.config["balanced_on"] == {name: facts["sha256"] for name, facts in read_groups(Run(run)).items()}
     wanted = learn_balanced(words_of(counted), 20, ratios={"greek": Fraction(1, 2)}, texts=words_of(run))
@@ -236,7 +236,7 @@ def test_texts_are_what_groups_are_measured_on(counted, texts, tmp_path):
     assert plain_events(counted, "texts") == [(*pair, number, n) for pair, number, n in wanted]
     before = {path: path.read_bytes() for path in counted.rglob("*") if path.is_file()}
     with pytest.raises(ResumeMismatch, match="was started with other texts of --balance-text"):
-        train(counted, name="texts", balance_texts={**texts, "en": texts["han"], "han": texts["en"]}, resources=SMALL)
+        train(counted, name="texts", balance_text={**texts, "en": texts["han"], "han": texts["en"]}, resources=SMALL)
     files = sorted((counted / "balance").iterdir())
     assert len(files) == 3
     files[0].rename(tmp_path / "away")
@@ -267,7 +267,7 @@ def test_texts_that_are_refused(counted, texts, tmp_path, given, told):
     given = [f"{name}={paths.get(file, file)}" if file else name for name, _, file in (g.partition("=") for g in given)]
     before = sorted((counted / "balance").glob("*"))
     with pytest.raises((UsageError, SourceError), match=told):
-        train(counted, name="refused", balance=True, balance_texts=given, vocab_size=300, resources=SMALL)
+        train(counted, name="refused", balance=True, balance_text=given, vocab_size=300, resources=SMALL)
     assert sorted((counted / "balance").glob("*")) == before
     assert "refused" not in read_jobs(Run(counted)).trainings
 
@@ -293,7 +293,7 @@ def test_stopped_grown_and_in_any_order(counted, tmp_path, sources, monkeypatch)
     other = tmp_path / "other"
     for name in ("han", "en", "greek"):
         path = str(sources / f"{name}.txt")
-        count(other, [path], groups=[f"{name}={path}"], pattern="gpt4", lines=True, resources=Resources(400 * 10**6, 1))
+        count(other, [path], group=[f"{name}={path}"], pattern="gpt4", lines=True, resources=Resources(400 * 10**6, 1))
     assert train(other, vocab_size=600, resources=SMALL, **options).log.read_bytes() == whole
 
 
@@ -302,7 +302,7 @@ def test_stopped_grown_and_in_any_order(counted, tmp_path, sources, monkeypatch)
     "how",
     [
         {"balance_window": 7, "balance_alpha": "0.5", "balance_from": 9, "ties": "bytes", "overlaps": "disjoint"},
-        {"balance_ratios": {"han": 3}, "min_frequency": 12, "max_token_length": 5},
+        {"balance_ratio": {"han": 3}, "min_frequency": 12, "max_token_length": 5},
     ],
 )
 def test_every_choice_is_that_of_the_slow_loop(counted, how):
@@ -316,7 +316,7 @@ def test_every_choice_is_that_of_the_slow_loop(counted, how):
 
     wanted = learn_balanced(
         words_of(counted), 380 - 256, overlaps=how.get("overlaps", "all"), longest=how.get("max_token_length"),
-        ratios={group: Fraction(ratio) for group, ratio in how.get("balance_ratios", {}).items()},
+        ratios={group: Fraction(ratio) for group, ratio in how.get("balance_ratio", {}).items()},
         start=how.get("balance_from", 0), window=how.get("balance_window"), least=how.get("min_frequency", 1),
         alpha=Fraction(how.get("balance_alpha", 2)), **({"of_ties": lowest} if "ties" in how else {}),
     )  # fmt: skip
@@ -479,6 +479,6 @@ def test_groups_that_cannot_be_balanced(tmp_path, counted, sources):
     with pytest.raises(UsageError, match="--balance needs every source in one of two or more groups"):
         train(tmp_path / "one", balance=True, resources=SMALL)
     with pytest.raises(UsageError, match=r"--balance-ratio xx=2: .* has no source group 'xx'"):
-        train(counted, name="x", balance=True, balance_ratios=["xx=2"], resources=SMALL)
+        train(counted, name="x", balance=True, balance_ratio=["xx=2"], resources=SMALL)
     with pytest.raises(UsageError, match="--balance: converge learns"):
-        converge(counted, TrainConfig(balance=True, vocab_size=300), resources=SMALL)
+        converge(counted, balance=True, vocab_size=300, resources=SMALL)

@@ -19,7 +19,7 @@ from streambpe.train import words
 from streambpe.train.commands import train
 from tests import oracles
 from tests.oracles.tables import check
-from tests.runs import SMALL, cli, rows, text_run
+from tests.runs import SMALL, by_keyword, cli, rows, text_run
 from tests.samples import natural_text, written
 
 TEXT = natural_text(11, 40_000) + "\nrare ☃ snow☃man 東京 東 Ωmega a☃b a☃b ☃☃x\n"
@@ -40,7 +40,7 @@ def mode(request):
 def trained(mode, tmp_path_factory) -> Path:
     """A run that learned that way."""
     run = text_run(tmp_path_factory.mktemp(mode) / "run", TEXT, "whitespace" if mode != "all" else "gpt4o")
-    assert train(run, resources=SMALL, **MODES[mode]).reached
+    assert train(run, resources=SMALL, **by_keyword(MODES[mode])).reached
     return run
 
 

@@ -19,7 +19,7 @@ from streambpe.store.trainings import TokenTable, fold_training
 from streambpe.train.commands import train
 from tests.oracles.replay import encode_chunk
 from tests.oracles.tables import check
-from tests.runs import SMALL, change, cli, rows, text_run
+from tests.runs import SMALL, by_keyword, change, cli, rows, text_run
 from tests.samples import natural_text
 
 SIZE = 700
@@ -36,7 +36,7 @@ def counted(tmp_path_factory) -> Path:
 def trained(counted, tmp_path_factory) -> Path:
     """The same with a vocabulary that lost tokens on the way."""
     run = shutil.copytree(counted, tmp_path_factory.mktemp("trained") / "run")
-    result = train(run, resources=SMALL, **OPTIONS)
+    result = train(run, resources=SMALL, **by_keyword(OPTIONS))
     assert (result.reached, result.size) == (True, SIZE)
     return run
 
@@ -116,7 +116,7 @@ def test_the_options_are_refused_where_they_mean_nothing(trained):
             TrainConfig.from_options(**options)
     assert TrainConfig.from_options(tau="0.90") == TrainConfig.from_options(tau=0.9)
     with pytest.raises(ResumeMismatch, match=r"--tau 0\.7, not 0\.8"):
-        train(trained, resources=SMALL, **OPTIONS | {"tau": "0.8"})
+        train(trained, resources=SMALL, **by_keyword(OPTIONS | {"tau": "0.8"}))
     done = cli("train", trained, "--vocab-size", SIZE, "--tau", "0.9", "--name", "other", "--delete-to", "walk")
     assert done.returncode == 0, done.stderr
     assert rows(trained, "SELECT count(*) > 0 FROM other.events WHERE op = 'delete'") == [(True,)]

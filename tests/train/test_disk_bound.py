@@ -132,9 +132,9 @@ def test_what_cannot_fit_is_refused_before_anything_is_read(superwords, text, tm
 def test_counts_that_cannot_fit(text, tmp_path):
     """With documents by the size of the sources; a RUN that is too large already; superwords of what is counted."""
     with pytest.raises(LimitError, match="the documents"):
-        count(tmp_path / "run", [str(text)], resources=replace(SMALL, max_disk_bytes=1000), options={"sequences": True})
+        count(tmp_path / "run", [str(text)], resources=replace(SMALL, max_disk_bytes=1000), sequences=True)
     assert not (tmp_path / "run").exists()
-    count(tmp_path / "run", [str(text)], resources=SMALL, options={"sequences": True}, lines=True)
+    count(tmp_path / "run", [str(text)], resources=SMALL, sequences=True, lines=True)
     tight = replace(SMALL, max_disk_bytes=used_bytes(tmp_path / "run", None, None) // 2)
     with pytest.raises(LimitError, match=r"is reached.*Everything committed is kept\. Continue with more"):
         train(tmp_path / "run", resources=tight, vocab_size=300)

@@ -318,7 +318,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Run:
     (folder / "texts/c.txt").write_text("the end", encoding="utf-8")
     with pytest.MonkeyPatch.context() as patched:
         small_blocks(patched, 1 << 12)
-        count(folder / "run", [str(folder / "texts")], options={"sequences": True}, resources=SMALL)
+        count(folder / "run", [str(folder / "texts")], sequences=True, resources=SMALL)
     return Run(folder / "run")
 
 

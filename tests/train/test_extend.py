@@ -66,12 +66,12 @@ from tests.sequential import engine_options, new_engine
 from tests.tiers import examples, long, share
 
 OPTIONS = [
-    {"specials": ("<s>", "</s>"), "reserve": 3},
-    long({"whole_characters": True, "specials": ("<s>",), "specials_first": True, "max_token_length": 9}),
+    {"special": ("<s>", "</s>"), "reserve": 3},
+    long({"whole_characters": True, "special": ("<s>",), "specials_first": True, "max_token_length": 9}),
     long({"stop_list": 5, "freq_cutoff": 2, "ties": "bytes", "overlaps": "disjoint", "pattern": "gpt2"}),
     long({"encoding": "chars", "coverage": "0.999", "pattern": "whitespace"}),
-    long({"alphabet": "seen", "block_tokens": ("th", " a"), "normalize": "nfc", "pattern": r"\w+|\W"}),
-    long({"like": "kensho", "specials": ("<s>",)}),
+    long({"alphabet": "seen", "block_token": ("th", " a"), "normalize": "nfc", "pattern": r"\w+|\W"}),
+    long({"like": "kensho", "special": ("<s>",)}),
     long({"encoding": "script", "min_frequency": 3}),
     long({"alphabet": "bytes1", "whole_characters": True}),
 ]
@@ -90,7 +90,7 @@ def texts(tmp_path_factory) -> tuple[Path, Path]:
 def base(texts, tmp_path_factory) -> Path:
     """A model of the first text, with special tokens and reserved ids behind its 310 tokens."""
     run = tmp_path_factory.mktemp("base") / "run"
-    train(run, [str(texts[0])], resources=SMALL, vocab_size=315, specials=("<s>", "</s>"), reserve=3)
+    train(run, [str(texts[0])], resources=SMALL, vocab_size=315, special=("<s>", "</s>"), reserve=3)
     return run
 
 
@@ -300,7 +300,7 @@ def test_the_report_of_an_extension(base, made, texts, tmp_path):
     old, new = (Tokenizer(log_of(run)) for run in (base, made))
     text = texts[1].read_text(encoding="utf-8")
     before, after = old.encode_ordinary(text), new.encode_ordinary(text)
-    found = extend_report(str(made), texts=[str(texts[1])], resources=SMALL)
+    found = extend_report(str(made), text=[str(texts[1])], resources=SMALL)
     size = len(text.encode())
     assert (found.ids, found.ids_before) == (375, 315)
     assert found.bytes_per_token_before == pytest.approx(size / len(before))
@@ -326,14 +326,14 @@ def test_the_report_of_an_extension(base, made, texts, tmp_path):
 
 def test_a_cut_never_goes_below_what_was_extended(made, tmp_path):
     """A smaller model of the extended one is the one trained at that size; 314 ids are too few."""
-    (cut,) = streambpe.export(made, "events", tmp_path / "cut.jsonl", vocab_sizes=[330])
+    (cut,) = streambpe.export(made, "events", tmp_path / "cut.jsonl", vocab_size=[330])
     assert cut.n_vocab == 330
     read = read_event_log(tmp_path / "cut.jsonl")
     assert (read.header.inherited, len(read.events)) == (54, 69)
     assert Model(read).special_ids == {"<s>": 310, "</s>": 311}
-    streambpe.export(made, "events", tmp_path / "none.jsonl", vocab_sizes=[315])
+    streambpe.export(made, "events", tmp_path / "none.jsonl", vocab_size=[315])
     with pytest.raises(UsageError, match="its first 315 ids came from another model"):
-        streambpe.export(made, "events", tmp_path / "less.jsonl", vocab_sizes=[314])
+        streambpe.export(made, "events", tmp_path / "less.jsonl", vocab_size=[314])
 
 
 @pytest.mark.long
@@ -382,7 +382,7 @@ def test_superwords_go_on_from_any_vocabulary(base, texts, tmp_path):
     assert check(run) == []
     with pytest.raises(UsageError, match="Give texts to measure on"):
         extend_report(str(run), resources=SMALL)
-    found = extend_report(str(run), texts=[str(source)], resources=SMALL)
+    found = extend_report(str(run), text=[str(source)], resources=SMALL)
     assert found.joins is not None
     assert (found.joins.ids_before, found.joins.ids) == (len(old.encode_ordinary(text)), len(new.encode_ordinary(text)))
     grown = train(run, resources=SMALL, vocab_size=330)
@@ -448,7 +448,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({}, "needs --vocab-size"),
     ({"vocab_size": 315}, "has 315 ids already"),
     ({"vocab_size": 400, "pattern": "gpt2"}, "--pattern gpt2 with --extend .*it has --pattern gpt4o"),
-    ({"vocab_size": 400, "specials": ["<z>"]}, "--special <z> with --extend"),
+    ({"vocab_size": 400, "special": ["<z>"]}, "--special <z> with --extend"),
     ({"vocab_size": 400, "alphabet": "bytes"}, "--alphabet bytes with --extend"),
     ({"vocab_size": 400, "stop_list": 3}, "it has none"),
     ({"vocab_size": 400, "tau": "0.9"}, "--tau with --extend"),

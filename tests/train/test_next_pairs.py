@@ -32,7 +32,7 @@ def counted(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("next")
     source = written(folder / "documents.txt", "\n".join(prose_documents()))
     run = folder / "run"
-    count(run, [str(source)], options={"pattern": "boundless", "sequences": True}, lines=True, resources=SMALL)
+    count(run, [str(source)], pattern="boundless", sequences=True, lines=True, resources=SMALL)
     return run
 
 

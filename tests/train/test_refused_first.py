@@ -50,10 +50,10 @@ def text(tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"weights": {"news": "2"}}, "no source group 'news'; it has none"),
+        ({"weight": {"news": "2"}}, "no source group 'news'; it has none"),
         ({"balance": True}, "--balance needs every source in one of two or more groups"),
         ({"balance": True, "group_by": "folder"}, "--balance needs every source in one of two or more groups"),
-        ({"weights": {"out": "2"}, "group_by": "folder"}, "no source group 'out'; it has in"),
+        ({"weight": {"out": "2"}, "group_by": "folder"}, "no source group 'out'; it has in"),
         ({"encoding": "script", "vocab_size": 2000}, "less than the 2172 ids"),
         ({"encoding": "script", "unencodable": "drop", "vocab_size": 1900}, "less than the 1916 ids"),
         ({"vocab_size": 200}, "less than the 256 ids"),
@@ -183,7 +183,7 @@ def test_groups_that_were_named_before_are_known(tmp_path: Path) -> None:
         (tmp_path / "in" / name).mkdir(parents=True)
         (tmp_path / "in" / name / "a.txt").write_text(natural_text(len(name), 2000))
     count(tmp_path / "run", [str(tmp_path / "in")], group_by="folder", resources=SMALL)
-    train(tmp_path / "run", [str(tmp_path / "in")], weights={"de": "2"}, vocab_size=280, resources=SMALL)
+    train(tmp_path / "run", [str(tmp_path / "in")], weight={"de": "2"}, vocab_size=280, resources=SMALL)
     assert len(log_of(tmp_path / "run").events) == 280 - 256
 
 
@@ -246,7 +246,7 @@ def test_a_text_is_not_taken_letter_by_letter(tmp_path: Path, text: str) -> None
     train(tmp_path / "run", [text], vocab_size=260, resources=SMALL)
     tokenizer = Tokenizer(tmp_path / "run" / "model.events.jsonl")
     for encode in (tokenizer.encode_batch, tokenizer.encode_ordinary_batch):
-        with pytest.raises(TypeError, match="this is one str"):
+        with pytest.raises(TypeError, match="a list of texts is expected"):
             encode("ab")
 
 

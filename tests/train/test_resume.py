@@ -29,7 +29,7 @@ from streambpe.train.engine.rules import EngineTuning, Words
 from streambpe.train.trainer import Trainer
 from streambpe.train.words import WordFiles
 from tests.oracles.tables import check
-from tests.runs import ROOT, SMALL, Driver, cli, cli_killed, counted_run, held_open, log_of, rows, text_run
+from tests.runs import ROOT, SMALL, Driver, by_keyword, cli, cli_killed, counted_run, held_open, log_of, rows, text_run
 from tests.samples import natural_text, written
 
 SIZE = 1200
@@ -50,7 +50,7 @@ def counted(tmp_path_factory) -> Path:
 def unbroken(counted, tmp_path_factory) -> bytes:
     """The event log of a training that nobody disturbs."""
     run = shutil.copytree(counted, tmp_path_factory.mktemp("unbroken") / "run")
-    result = train(run, resources=SMALL, **OPTIONS)
+    result = train(run, resources=SMALL, **by_keyword(OPTIONS))
     assert (result.reached, result.size) == (True, SIZE)
     assert check(run, resources=SMALL) == []
     assert len(rows(run, "FROM batches")) > 20
@@ -373,7 +373,7 @@ def test_a_smaller_size_and_another_option_are_refused(counted, unbroken, tmp_pa
         with pytest.raises(ResumeMismatch, match=message):
             learn(run, options=options)
         with pytest.raises(ResumeMismatch, match=message):
-            train(run, resources=SMALL, **{**OPTIONS, **options})
+            train(run, resources=SMALL, **by_keyword({**OPTIONS, **options}))
     assert (run / "pending.events").read_bytes() == before
     assert learn(run) == unbroken
 
@@ -402,14 +402,14 @@ def test_sources_added_after_training(counted, unbroken, tmp_path):
     learn(run, stop_at=5)
     chunks = rows(run, "SELECT sum(n) FROM chunk_counts")
     with pytest.raises(ResumeMismatch, match=r"without .*more\.txt"):
-        train(run, [str(more)], resources=SMALL, **OPTIONS)
+        train(run, [str(more)], resources=SMALL, **by_keyword(OPTIONS))
     assert rows(run, "SELECT sum(n) FROM chunk_counts") == chunks
     assert learn(run) == unbroken
     count(run, [str(more)], resources=SMALL)
     with pytest.raises(ResumeMismatch, match="sources were added"):
         learn(run)
     with pytest.raises(ResumeMismatch, match="sources were added"):
-        train(run, resources=SMALL, **{**OPTIONS, "vocab_size": 2000})
+        train(run, resources=SMALL, **by_keyword({**OPTIONS, "vocab_size": 2000}))
     assert (run / "model.events.jsonl").read_bytes() == unbroken
     assert learn(run, name="all") != unbroken
     assert check(run, resources=SMALL) == []
@@ -481,7 +481,7 @@ def test_a_second_writer_is_refused(counted, unbroken, tmp_path):
     driver = Driver(run=run, options=OPTIONS, rest=0.03)
     try:
         assert driver.wait_for("learning")
-        for attempt in (lambda: learn(run), lambda: train(run, resources=SMALL, **OPTIONS)):
+        for attempt in (lambda: learn(run), lambda: train(run, resources=SMALL, **by_keyword(OPTIONS))):
             with pytest.raises(RunLocked, match=f"process {driver.process.pid}"):
                 attempt()
         with pytest.raises(RunLocked):

@@ -108,7 +108,7 @@ def model(encoding: str, constrained: bool = True, pattern: str = "script", **mo
         result = train(
             Path(folder) / "run", [str(source)], counting={"options": {"pattern": pattern}}, resources=SMALL,
             encoding=encoding, whole_characters=constrained, vocab_size=3000 if encoding == "script" else 1100,
-            specials=("<|end|>",), stop_list=3, **more,
+            special=("<|end|>",), stop_list=3, **more,
         )  # fmt: skip
         assert check(Path(folder) / "run", resources=SMALL) == []
         assert result.reached
@@ -226,7 +226,7 @@ def test_facts_of_half_characters():
         tokenizer.decode([34], errors="strict")
     with pytest.raises(KeyError, match="does not exist"):
         tokenizer.decode([34, 10**6])
-    assert "<Latin LM 0>" in str(explain(tokenizer, "Hxq", as_text=True).rows)
+    assert "<Latin LM 0>" in str(explain(tokenizer, "Hxq", token=False).rows)
     assert explain(tokenizer, "a").about == '"a": id 2197'
     assert tokenizer.decode([34, tokenizer.special_tokens["<|end|>"], 34]) == "\ufffd<|end|>\ufffd"
 
@@ -276,7 +276,7 @@ def test_unencodable_error_is_an_error_everywhere(tmp_path):
 def test_count_tables_follow_the_policy(tmp_path):
     """Chunks of a table are prepared as far as single chunks can be: drops are counted, an error is an error."""
     table = written(tmp_path / "counts.csv", "chunk,count\na\ue000b,3\nab,2\n\ue001,5\nxx,1\n")
-    result = count(tmp_path / "run", [str(table)], counts=True, options={"unencodable": "drop"}, resources=SMALL)
+    result = count(tmp_path / "run", [str(table)], counts=True, unencodable="drop", resources=SMALL)
     assert any("8 characters outside" in warning for warning in result.warnings)
     assert rows(tmp_path / "run", "SELECT chunk, n FROM chunk_counts ORDER BY chunk") == [("ab", 5), ("xx", 1)]
     train(tmp_path / "run", resources=SMALL, encoding="script", whole_characters=True, vocab_size=1919)

@@ -59,7 +59,7 @@ DOUBLE = r"(?s)ab(?=[!x])|ba(?=b)|[a-z]|."
 def documents_run(run: Path, documents: list[str], pattern: str) -> Path:
     """A run that holds these documents, with their sequences."""
     source = Source("documents", "iterator", texts=documents)
-    count(run, [source], options={"pattern": pattern, "sequences": True}, resources=SMALL)
+    count(run, [source], pattern=pattern, sequences=True, resources=SMALL)
     return run
 
 
@@ -418,7 +418,7 @@ def test_a_document_goes_on_over_the_border_of_two_parts(tmp_path, monkeypatch):
     whole = documents_run(tmp_path / "whole", [text], "boundless")
     small_blocks(monkeypatch, 1 << 14, ordered=False)
     parts = tmp_path / "parts"
-    count(parts, [str(source)], options={"pattern": "boundless", "sequences": True}, resources=SMALL)
+    count(parts, [str(source)], pattern="boundless", sequences=True, resources=SMALL)
     assert len(order_parts(Run(parts), list_parts(Run(parts)))) > 5
     monkeypatch.setattr(tasks, "MOST_PLACES", 1)
     options = {"vocab_size": 290, "superwords": "boundless"}
@@ -643,7 +643,7 @@ def test_a_kill_anywhere_changes_nothing(mode, tau, failpoints, prose, tmp_path)
     whole = tmp_path / "whole"
     with pytest.MonkeyPatch.context() as patch:
         small_blocks(patch, 1 << 14, ordered=False)
-        count(whole, [str(source)], options={"pattern": "boundless", "sequences": True}, lines=True, resources=SMALL)
+        count(whole, [str(source)], pattern="boundless", sequences=True, lines=True, resources=SMALL)
     run = shutil.copytree(whole, tmp_path / "killed")
     options = {"vocab_size": 1200, "superwords": mode, "transition": 900 if mode == "superbpe" else None, "tau": tau}
 

@@ -37,7 +37,7 @@ from streambpe.train.trainer import Trainer
 from tests import oracles
 from tests.oracles.tables import check
 from tests.peers import by_tokenizers, merges_of
-from tests.runs import SMALL, counted_run, log_of, plain_events, rows, text_run
+from tests.runs import SMALL, by_keyword, counted_run, log_of, plain_events, rows, text_run
 from tests.samples import natural_text
 
 Counts = dict[str, int]
@@ -108,7 +108,7 @@ def judge(config: TrainConfig, counts: Counts) -> oracles.Training:
 def assert_equal_to_reference(run: Path, counts: Counts, name: str, like: str = "hf", **options) -> oracles.Training:
     """Train, and compare events, ids, sizes and the header with the reference's."""
     as_counted = {"pattern": "gpt4o", "normalize": "none", "unencodable": "bytes"}  # like may set others
-    result = train(run, name=name, like=like, counting={"options": as_counted}, resources=SMALL, **options)
+    result = train(run, name=name, like=like, counting={"options": as_counted}, resources=SMALL, **by_keyword(options))
     config = TrainConfig.from_options(like, **options)
     expected = judge(config, counts)
     log = log_of(run, name)
@@ -265,7 +265,7 @@ def test_chunks_without_pairs(tmp_path, counts):
     [
         ({"vocab_size": 255}, "256"),
         ({"vocab_size": 242, "like": "kensho"}, "243"),
-        ({"vocab_size": 258, "specials": ("<s>",), "reserve": 2}, "259"),
+        ({"vocab_size": 258, "special": ("<s>",), "reserve": 2}, "259"),
         ({"vocab_size": 257, "stop_list": 2}, "258"),
         ({"vocab_size": 3, "alphabet": "seen"}, "4"),
     ],
@@ -318,9 +318,9 @@ def test_sums_that_could_pass_2_63_are_refused(tmp_path):
         ({"ties": "first-seen"}, "--ties first-seen: one of ids, bytes"),
         ({"like": "gpt5"}, "--like gpt5: one of"),
         ({"batch": "paper", "ties": "bytes"}, "--batch paper"),
-        ({"specials": ("<s>", "<s>")}, "--special"),
-        ({"specials": ("",)}, "--special"),
-        ({"specials": ("<s>", "\udcff")}, "--special .*not UTF-8"),
+        ({"special": ("<s>", "<s>")}, "--special"),
+        ({"special": ("",)}, "--special"),
+        ({"special": ("<s>", "\udcff")}, "--special .*not UTF-8"),
         ({"superwords": "boundless", "forbid": "\ud800"}, "--forbid .*not UTF-8"),
         ({"reserve": -1}, "--reserve -1: at least 0"),
         ({"max_token_length": 0}, "--max-token-length 0: at least 1"),
@@ -350,7 +350,7 @@ def test_a_run_without_counts_is_an_error(tmp_path):
 def test_blocked_tokens_are_vetoed_with_their_counts(tmp_path):
     """--block-token: the pairs that would have made it stand in table vetoed with the count they were best by."""
     run = counted_run(tmp_path / "run", {"abc": 9, "ab": 2, "bcbc": 3})
-    result = train(run, vocab_size=300, block_tokens=("bc", "ab"), resources=SMALL)
+    result = train(run, vocab_size=300, block_token=("bc", "ab"), resources=SMALL)
     a, b, c = (gpt2_alphabet().id_of[x] for x in (b"a", b"b", b"c"))
     assert rows(run, "SELECT seq, left_id, right_id, n FROM vetoed ORDER BY n DESC") == [(0, b, c, 15), (0, a, b, 11)]
     assert result.vetoed == 2
@@ -422,11 +422,11 @@ def test_what_was_learned_is_not_learned_again(tmp_path):
     assert train(run, vocab_size=258, batch="1", resources=SMALL).sha256 == first.sha256  # exact and 1 are one rule
     changes = [
         {"ties": "bytes"}, {"overlaps": "disjoint"}, {"alphabet": "bytes"}, {"stop_list": 1}, {"reserve": 1},
-        {"specials": ("<s>",)}, {"block_tokens": ("x",)}, {"max_token_length": 4}, {"min_frequency": 2},
+        {"special": ("<s>",)}, {"block_token": ("x",)}, {"max_token_length": 4}, {"min_frequency": 2},
     ]  # fmt: skip
     for change in changes:
         (key,) = change
-        flag = {"specials": "--special", "block_tokens": "--block-token"}.get(key, "--" + key.replace("_", "-"))
+        flag = "--" + key.replace("_", "-")
         with pytest.raises(ResumeMismatch, match=f"{flag}[ ,].*nothing was changed"):
             train(run, **{"vocab_size": 258, **change}, resources=SMALL)
     with pytest.raises(ResumeMismatch, match="257 is smaller"):

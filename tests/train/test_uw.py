@@ -238,7 +238,7 @@ def test_documents_over_the_border_of_parts(prose, tmp_path, monkeypatch):
     source = written(tmp_path / "text.txt", "\n".join(prose))
     small_blocks(monkeypatch, 1 << 13, ordered=False)
     parts = tmp_path / "parts"
-    count(parts, [str(source)], options={"pattern": "superbpe1", "sequences": True}, resources=SMALL)
+    count(parts, [str(source)], pattern="superbpe1", sequences=True, resources=SMALL)
     assert len(order_parts(Run(parts), list_parts(Run(parts)))) > 5
     options = {"vocab_size": 600, "superwords": "uw", "transition": 450}
     assert learn(parts, options) == learn(whole, options)
@@ -264,7 +264,7 @@ def test_a_kill_anywhere_changes_nothing(prose, tmp_path, monkeypatch):
     source = written(tmp_path / "text.txt", "\n".join(prose))
     small_blocks(monkeypatch, 1 << 13, ordered=False)
     whole, run = tmp_path / "whole", tmp_path / "killed"
-    count(whole, [str(source)], options={"pattern": "superbpe1", "sequences": True}, resources=SMALL)
+    count(whole, [str(source)], pattern="superbpe1", sequences=True, resources=SMALL)
     shutil.copytree(whole, run)
     options = {"vocab_size": 600, "superwords": "uw", "transition": 450}
 
@@ -331,7 +331,7 @@ def test_text_that_is_not_there_is_not_cut_anew(tmp_path):
     options = {"vocab_size": 300, "superwords": "uw", "transition": 280}
     run = tmp_path / "run"
     source = Source("documents", "iterator", texts=["one two three"] * 5)
-    count(run, [source], options={"pattern": r"\w+", "gaps": "drop", "sequences": True}, resources=SMALL)
+    count(run, [source], pattern=r"\w+", gaps="drop", sequences=True, resources=SMALL)
     with pytest.raises(RunMismatch, match="--gaps drop"):
         learn(run, options)
     other = documents_run(tmp_path / "other", ["one two three"] * 5, "superbpe1")

@@ -13,10 +13,10 @@ import runpy
 import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 from msgspec import structs
@@ -48,15 +48,20 @@ from streambpe.model.eventlog import EventLog, Special, write_event_log
 from streambpe.model.line_shapes import HEAD
 from streambpe.model.parquet import read_parquet, write_parquet
 from streambpe.model.replay import Model, events_for_size
+from streambpe.options import several, whole_number
 from streambpe.outputs import not_written, parents_made, refuse_existing, refuse_no_place
 from streambpe.plurals import counted
-from streambpe.progress import Meter
+from streambpe.progress import Meter, reported
+from streambpe.results import Result
 from streambpe.sources.decode import block_text
 from streambpe.sources.find import find_sources
 from streambpe.sources.read import Reader
 from streambpe.store.models import read_model
 from streambpe.system import sync_folder
 from streambpe.text.patterns import PRESETS
+
+if TYPE_CHECKING:
+    from streambpe.keywords import RoleKeywords
 
 Written = tuple[list[Path], list[str]]  # files, what is lost
 
@@ -78,7 +83,6 @@ _WRITERS: dict[str, Callable[[Encoder, Path], Written]] = {
     "parquet": partial(_export_log, write_parquet),
 }
 FORMATS = tuple(_WRITERS)
-ROLES = tuple(field.name for field in fields(Roles))
 _EXAMPLES = 5
 
 
@@ -134,7 +138,8 @@ def _shown(parts: Iterable[bytes]) -> str:
     return " ".join(repr(part.decode("utf-8", "backslashreplace")) for part in parts) or "nothing"
 
 
-class ExportResult(msgspec.Struct):
+@dataclass(frozen=True)
+class ExportResult(Result):
     """One size of one export."""
 
     files: list[Path]
@@ -208,57 +213,68 @@ def cut_log(log: EventLog, vocab_size: int) -> EventLog:
     return EventLog(replace(log.header, config=config, specials=specials), events)
 
 
+@reported("exporting")
 def export(
     model: str | os.PathLike[str] | EventLog,
     to: str,
     output: str | os.PathLike[str],
     *,
-    vocab_sizes: Sequence[int] = (),
+    vocab_size: int | str | Sequence[int | str] = (),
     verify: str | None = None,
     force: bool = False,
     onto: str | os.PathLike[str] | None = None,
-    roles: Roles | None = None,
-    meter: Meter | None = None,
+    progress: str | Meter = "none",
+    **roles: Unpack[RoleKeywords],
 ) -> list[ExportResult]:
     """Write a model in one format, once for each size (none: as it is); verify: a source to compare on.
 
     With several sizes the size goes into the name: tok.json -> tok-8000.json, tok-16000.json. force: overwrite files
-    that are there; without it nothing is written if one is. `roles`: what special tokens are for, where hf
-    writes a folder: an output that ends with a slash, or is one already. `onto`: a file of that format that was
-    extended; it is written again with what is new behind it (formats/onto.py). `meter` is told how far it is.
+    that are there; without it nothing is written if one is. `roles`: what special tokens are for (bos, eos, ...), where
+    hf writes a folder: an output that ends with a slash, or is one already. `onto`: a file of that format that was
+    extended; it is written again with what is new behind it (formats/onto.py).
     """
     if to not in FORMATS:
         raise UsageError(f"--to {to}: choose one of {', '.join(FORMATS)}.")
-    path, roles = Path(output), roles or Roles()
+    assert isinstance(progress, Meter)
+    path, given, sizes = Path(output), Roles(**roles), _sizes(vocab_size)
     path = path if path.name else path.absolute()  # "." has no name
-    folder = roles if to == "hf" and names_folder(output) else None
-    if roles.given and folder is None:
+    folder = given if to == "hf" and names_folder(output) else None
+    if given.given and folder is None:
         raise UsageError(
             "What special tokens are for, and a chat template, belong in a folder that transformers loads: give --to "
             f"hf and -o {path.with_suffix('')}/. Nothing was written."
         )
     old = None if onto is None else Old.of(onto, to, output)
     if old is not None:
-        if roles.given:
+        if given.given:
             raise UsageError(
                 f"--onto {onto} cannot be combined with options for special tokens' roles or chat templates: the old "
                 "files keep theirs. Nothing was written. Leave those options out."
             )
         folder = None
-    several = len(vocab_sizes) > 1
-    targets = [path.with_name(f"{path.stem}-{n}{path.suffix}") for n in vocab_sizes] if several else [path]
+    many = len(sizes) > 1
+    targets = [path.with_name(f"{path.stem}-{n}{path.suffix}") for n in sizes] if many else [path]
     for target in targets:
         for file in files_of(to, target, folder) if old is None or old.beside is None else old.files(target):
             refuse_existing(file, force, parents=True)
     log = model if isinstance(model, EventLog) else read_model(model)
-    logs = [cut_log(log, size) for size in vocab_sizes] or [log]
+    logs = [cut_log(log, size) for size in sizes] or [log]
     if folder is not None:
         folder.settle({special.text: special.id for special in log.header.specials})
         folder.chat_text()
     return [
-        _export_one(one, to, target, verify, folder, old, meter or Meter("exporting"))
-        for one, target in zip(logs, targets, strict=True)
+        _export_one(one, to, target, verify, folder, old, progress) for one, target in zip(logs, targets, strict=True)
     ]
+
+
+def _sizes(given: int | str | Sequence[int | str]) -> list[int]:
+    parts = given.split(",") if isinstance(given, str) else several(given)
+    try:
+        return [whole_number(part) for part in parts]
+    except TypeError:
+        raise UsageError(
+            f"--vocab-size {given}: give one number, or several separated by commas, such as 8k,16k."
+        ) from None
 
 
 def files_of(to: str, path: Path, folder: Roles | None = None) -> list[Path]:
@@ -316,17 +332,18 @@ def _export_one(
     runs_expression = to in ("hf", "tiktoken") and pattern.expression and not pattern.by_rules
     result = ExportResult(files, tokenizer.n_vocab, lost, pattern.unicode if runs_expression else "")
     if verify is not None:
-        _verify(result, to, tokenizer, old, documents(verify, meter))
+        result = _verified(result, to, tokenizer, old, documents(verify, meter))
     return result
 
 
-def _verify(result: ExportResult, to: str, tokenizer: Tokenizer, old: Old | None, texts: Iterable[str]) -> None:
+def _verified(
+    result: ExportResult, to: str, tokenizer: Tokenizer, old: Old | None, texts: Iterable[str]
+) -> ExportResult:
     """Encode texts by the model and by the exported file; by the file of --onto, too."""
-    encode, their_content, result.checked_by = _reader(to, result.files)
-    comparison = result.comparison = Comparison()
+    encode, their_content, checked_by = _reader(to, result.files)
+    comparison, joins = Comparison(), None if old is None else Joins()
     if old is not None:
-        joins, sizes = Joins(), symbols_of_ids(tokenizer.encoder.model)
-        encode_old, result.joins = _old_reader(to, old, result.files), joins
+        encode_old, sizes = _old_reader(to, old, result.files), symbols_of_ids(tokenizer.encoder.model)
 
     def content(number: int) -> bytes:
         try:
@@ -337,8 +354,9 @@ def _verify(result: ExportResult, to: str, tokenizer: Tokenizer, old: Old | None
     for text in texts:
         theirs = encode(text)
         comparison.add(tokenizer.encode_ordinary(text), theirs, content, their_content)
-        if old is not None:
+        if joins is not None:
             joins.add(encode_old(text), theirs, sizes)
+    return replace(result, checked_by=checked_by, comparison=comparison, joins=joins)
 
 
 def documents(source: str, meter: Meter | None = None, how: SourceOptions = SourceOptions()) -> Iterator[str]:
@@ -463,17 +481,19 @@ def import_file(
     return import_tiktoken(file, pattern, tuple(specials))
 
 
+@reported("importing")
 def import_model(
     file: str | os.PathLike[str],
     output: str | os.PathLike[str],
     *,
     pattern: str | None = None,
-    specials: Sequence[str] = (),
+    special: str | Sequence[str] = (),
     force: bool = False,
+    progress: str | Meter = "none",
 ) -> Tokenizer:
     """Read a vocabulary made elsewhere, as `import_file` does, and write its event log; returns its tokenizer."""
     refuse_existing(Path(output), force)
-    tokenizer = Tokenizer(import_file(file, pattern=pattern, specials=specials))
+    tokenizer = Tokenizer(import_file(file, pattern=pattern, specials=several(special)))
     write_event_log(output, tokenizer.event_log)
     return tokenizer
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
-from streambpe.arguments import split_count_arguments
+from streambpe.arguments import arguments as given_arguments
 from streambpe.count_config import CountConfig, Counting, reconcile
 from streambpe.disk import disk_full_explained
 from streambpe.errors import RunError, UsageError, typed
@@ -62,7 +62,7 @@ def count(
     run: Run | Path | str,
     sources: Named | Sequence[Named],
     *,
-    options: Mapping[str, Any] | None = None,
+    counting: Counting | Mapping[str, Any] | None = None,
     resources: Resources | None = None,
     progress: str = "none",
     stop: threading.Event | None = None,
@@ -72,15 +72,15 @@ def count(
 
         count("runs/en", ["corpus/"], pattern="gpt4", lines=True, memory="2GB")
 
-    `arguments`: those of the command line (arguments.py); a missing one is the run's own, or the default. `options`
-    (fields of CountConfig) and `resources`: the same as objects. Without sources the tables are filled again from what
-    is counted, and options may only say how that was counted. `counts`: the sources are count tables. `groups`
+    `arguments`: those of the command line (arguments.py); a missing one is the run's own, or the default. `counting`
+    and `resources`: the same as objects. Without sources the tables are filled again from what
+    is counted, and options may only say how that was counted. `counts`: the sources are count tables. `group`
     (NAME=GLOB each) and `group_by` ("folder") keep the counts of groups of sources apart (store/groups.py). Setting
     `stop` commits and raises Stopped.
     """
     refuse_mode(progress)
     folder, given = run if isinstance(run, Run) else Run(run), as_given(sources)
-    asked, resources = split_count_arguments(arguments, options, resources)
+    _, asked, resources = given_arguments("count", arguments, counting, resources)
     refuse_addresses(given)
     folder.refuse_other_content("count", [source for source in given if isinstance(source, str)])
     if not given and folder.state.exists():
@@ -252,7 +252,7 @@ def count_from_iterator(
     run: Path | str,
     texts: Iterable[str],
     *,
-    name: str = "iterator",
+    source_name: str = "iterator",
     resources: Resources | None = None,
     progress: str = "none",
     stop: threading.Event | None = None,
@@ -263,5 +263,5 @@ def count_from_iterator(
     Called again with the same name it passes by the documents that were counted, checks that they
     are the same, and goes on behind them.
     """
-    source = Source(name, "iterator", texts=texts)
+    source = Source(source_name, "iterator", texts=texts)
     return count(run, [source], resources=resources, progress=progress, stop=stop, **arguments)

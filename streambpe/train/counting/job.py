@@ -17,6 +17,7 @@ from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.plurals import counted
 from streambpe.progress import Meter, Reporter
 from streambpe.resources import Resources, release_memory
+from streambpe.results import Result
 from streambpe.sources.not_text import TAKE_ANYWAY
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Block, Source
@@ -42,7 +43,7 @@ _TOLD_SOURCES = 5  # by name, in a warning
 
 
 @dataclass(frozen=True)
-class CountResult:
+class CountResult(Result):
     """What `count` did."""
 
     corpus: CorpusFacts

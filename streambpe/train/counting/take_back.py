@@ -19,11 +19,12 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 from msgspec import structs
 
+from streambpe.arguments import arguments
 from streambpe.core.strings import ChunkList, merge
 from streambpe.count_config import CountConfig, Counting
 from streambpe.disk import disk_full_explained
@@ -53,24 +54,27 @@ from streambpe.train.counting.job import CountJob, CountResult
 from streambpe.train.counting.tasks import pattern_for, remove_attempts
 from streambpe.train.counting.todo import has_digests
 
+if TYPE_CHECKING:
+    from streambpe.keywords import CountKeywords
+
 
 def take_back(
     run: Run | Path | str,
     sources: Sequence[str],
     *,
-    asked: Counting | None = None,
     resources: Resources | None = None,
     progress: str = "none",
     stop: threading.Event | None = None,
+    **options: Unpack[CountKeywords],
 ) -> CountResult:
     """Take the counts of sources out of a run: each is counted again and subtracted, exactly.
 
     `sources`: as they were given to `count`; a folder or a glob means all counted ones in it. Refused if one is no
-    longer what was counted. `asked`: how they are read, as of `count`, for folders. After a stop or a kill the same
+    longer what was counted. `options`: those of `count`. After a stop or a kill the same
     call goes on.
     """
     refuse_mode(progress)
-    asked, resources = asked or Counting(), resources or Resources.from_options()
+    _, asked, resources = arguments("take_back", options, None, resources)
     folder = run if isinstance(run, Run) else Run.open(run)
     folder.refuse_missing()
     refuse_other_counting(folder, replace(asked, shard=None))

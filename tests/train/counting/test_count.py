@@ -80,7 +80,7 @@ def corpus(folder: Path, seed: int = 1) -> tuple[list[Path], list[str]]:
 def test_counts_are_a_counter_of_find_all(tmp_path, tiny_blocks, name):
     """Every preset over every format, in many blocks and parts: the table is Python's Counter."""
     paths, documents = corpus(tmp_path / "in")
-    result = count(tmp_path / "run", [str(p) for p in paths], options={"pattern": name}, resources=SMALL)
+    result = count(tmp_path / "run", [str(p) for p in paths], pattern=name, resources=SMALL)
     expected = tallies(documents, name)
     assert table_of(tmp_path / "run") == expected
     assert result.corpus["documents"] == len(documents)
@@ -88,7 +88,7 @@ def test_counts_are_a_counter_of_find_all(tmp_path, tiny_blocks, name):
     assert result.corpus["distinct"] == len(expected)
     if not PRESETS[name].word_mark:  # its chunks are words with a mark, not stretches of the text
         assert result.corpus["bytes"] == sum(len(text.encode()) for text in documents)
-    assert check(tmp_path / "run", rehash_sources=True, resources=SMALL) == []
+    assert check(tmp_path / "run", sources=True, resources=SMALL) == []
 
 
 @pytest.mark.long
@@ -97,7 +97,7 @@ def test_script_mode_counts(tmp_path, tiny_blocks, name):
     """The same with script runs cut first."""
     paths, documents = corpus(tmp_path / "in")
     options = {"pattern": name, "split_scripts": True}
-    count(tmp_path / "run", [str(p) for p in paths], options=options, resources=SMALL)
+    count(tmp_path / "run", [str(p) for p in paths], **options, resources=SMALL)
     assert table_of(tmp_path / "run") == tallies(documents, name, split_scripts=True)
 
 
@@ -106,7 +106,7 @@ def test_a_users_own_pattern_counts(tmp_path):
     """A regular expression with groups, and one whose gaps are kept."""
     paths, documents = corpus(tmp_path / "in")
     for i, options in enumerate([{"pattern": r"(\w+)|(?s:.)"}, {"pattern": r"\d+|[A-Z]", "gaps": "keep"}]):
-        count(tmp_path / f"run{i}", [str(p) for p in paths], options=options, resources=SMALL)
+        count(tmp_path / f"run{i}", [str(p) for p in paths], **options, resources=SMALL)
         assert table_of(tmp_path / f"run{i}") == tallies(
             documents, options["pattern"], gaps=options.get("gaps", "refuse")
         )
@@ -126,8 +126,8 @@ def test_nothing_but_the_documents_decides(tmp_path, monkeypatch):
         resources = Resources(rng.choice([256, 300, 1000]) << 20, rng.choice([1, 2, 3]))
         run = tmp_path / f"run{i}"
         if i % 2:  # the sources come in two calls
-            count(run, names[:3], options={"sequences": i % 4 == 1}, resources=resources)
-        result = count(run, names, options={"sequences": i % 4 == 1}, resources=resources)
+            count(run, names[:3], sequences=i % 4 == 1, resources=resources)
+        result = count(run, names, sequences=i % 4 == 1, resources=resources)
         digests.add(json.dumps(result.corpus, sort_keys=True))
         assert table_of(run) == tallies(documents)
     assert len(digests) == 1
@@ -140,7 +140,7 @@ def test_sequences_are_the_documents(tmp_path, tiny_blocks, name):
     paths, _ = corpus(tmp_path / "in", seed=7)
     lines = write(tmp_path / "lines.txt", ["one two", "", "three " * 400, "", "end"], "lines")
     run = tmp_path / "run"
-    count(run, [str(p) for p in paths], options={"pattern": name, "sequences": True}, resources=SMALL)
+    count(run, [str(p) for p in paths], pattern=name, sequences=True, resources=SMALL)
     count(run, [str(lines)], lines=True, resources=SMALL)
     split = functools.partial(split_text, find_pattern(name))
     rng = random.Random(7)
@@ -209,7 +209,7 @@ def test_a_source_keeps_its_format_and_field(tmp_path):
     run = tmp_path / "run"
     count(run, [str(path)], resources=SMALL)
     with pytest.raises(UsageError, match=r"a\.jsonl was counted"):
-        count(run, [str(path)], kind="txt", resources=SMALL)
+        count(run, [str(path)], format="txt", resources=SMALL)
     with pytest.raises(UsageError, match=r"a\.jsonl was counted"):
         count(run, [f"{path}:body"], resources=SMALL)
 
@@ -224,12 +224,12 @@ def test_options_of_an_existing_run_do_not_change(tmp_path, changed):
     """Another option than the run's own is refused by its name; left out or equal, it is the run's."""
     path = str(write(tmp_path / "a.txt", ["x"], "txt"))
     more = str(write(tmp_path / "b.txt", ["x"], "txt"))
-    count(tmp_path / "run", [path], options={"pattern": "gpt4"}, resources=SMALL)
+    count(tmp_path / "run", [path], pattern="gpt4", resources=SMALL)
     flag = "--" + next(iter(changed)).replace("_", "-")
     with pytest.raises(RunMismatch, match=flag):
-        count(tmp_path / "run", [more], options=changed, resources=SMALL)
+        count(tmp_path / "run", [more], **changed, resources=SMALL)
     assert table_of(tmp_path / "run") == {"x": 1}
-    assert count(tmp_path / "run", [more], options={"pattern": None}, resources=SMALL).corpus["chunks"] == 2
+    assert count(tmp_path / "run", [more], pattern=None, resources=SMALL).corpus["chunks"] == 2
 
 
 # Bad input
@@ -270,7 +270,7 @@ def test_a_source_is_not_refused_for_an_error_of_something_else():
 def test_invalid_bytes_are_counted_and_reported(tmp_path, policy):
     """Replaced or left out, they are told for each source."""
     (tmp_path / "a.txt").write_bytes(b"one \xff\xfe two \xe2\x82 three")
-    count(tmp_path / "run", [str(tmp_path / "a.txt")], options={"bad_utf8": policy}, resources=SMALL)
+    count(tmp_path / "run", [str(tmp_path / "a.txt")], bad_utf8=policy, resources=SMALL)
     text = b"one \xff\xfe two \xe2\x82 three".decode("utf-8", "replace" if policy == "replace" else "ignore")
     assert table_of(tmp_path / "run") == tallies([text])
     assert rows(tmp_path / "run", "SELECT bad_utf8 FROM source_files") == [(3,)]
@@ -281,7 +281,7 @@ def test_bad_utf8_error_ends_the_count(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"fine")
     (tmp_path / "b.txt").write_bytes(b"one \xff")
     with pytest.raises(SourceError, match=r"b\.txt is not UTF-8: byte 4 is 0xFF"):
-        count(tmp_path / "run", [str(tmp_path)], options={"bad_utf8": "error"}, resources=Resources(256 << 20, 1))
+        count(tmp_path / "run", [str(tmp_path)], bad_utf8="error", resources=Resources(256 << 20, 1))
     assert count(tmp_path / "run", [str(tmp_path / "a.txt")], resources=SMALL).skipped == 1
 
 
@@ -293,7 +293,7 @@ def test_a_corpus_without_text_is_refused(tmp_path):
     (tmp_path / "in" / "b.jsonl").write_bytes(b'{"text": null}\n')
     for _ in range(2):
         with pytest.raises(SourceError, match=r"no text: .*a\.txt, .*b\.jsonl"):
-            count(run, [str(tmp_path / "in")], options={"sequences": True}, resources=SMALL)
+            count(run, [str(tmp_path / "in")], sequences=True, resources=SMALL)
     with pytest.raises(SourceError, match="no text: iterator"):
         count_from_iterator(run, [], resources=SMALL)
     assert check(run, resources=SMALL) == []
@@ -353,7 +353,7 @@ def test_iterators_go_on_behind_what_was_counted(tmp_path, tiny_blocks):
         count_from_iterator(run, ["other", *texts[1:]], resources=SMALL)
     with pytest.raises(SourceError, match="gave 10 documents"):
         count_from_iterator(run, texts[:10], resources=SMALL)
-    count_from_iterator(run, ["other"], name="second", resources=SMALL)
+    count_from_iterator(run, ["other"], source_name="second", resources=SMALL)
     assert table_of(run) == tallies([*texts, "other"])
 
 
@@ -509,7 +509,7 @@ def test_count_tables_add_up(tmp_path):
     count(tmp_path / "run", [str(tmp_path / "a.tsv"), str(tmp_path / "b.dict")], counts=True, resources=SMALL)
     count(tmp_path / "run", [str(write(tmp_path / "c.txt", ["the dog"], "txt"))], resources=SMALL)
     assert table_of(tmp_path / "run") == {"the": 9, "dog": 3, " dog": 1}
-    assert check(tmp_path / "run", rehash_sources=True, resources=SMALL) == []
+    assert check(tmp_path / "run", sources=True, resources=SMALL) == []
 
 
 def test_a_table_of_another_pattern_is_refused(tmp_path):
@@ -517,7 +517,7 @@ def test_a_table_of_another_pattern_is_refused(tmp_path):
     for name, pattern, fits in (("a", PRESETS["gpt4"].expression, True), ("b", PRESETS["gpt2"].expression, False)):
         path = written(tmp_path / f"{name}.csv", "chunk,count\nthe,5\n" + '"' + pattern.replace('"', '""') + '",0\n')
         if fits:
-            count(tmp_path / "run", [str(path)], counts=True, options={"pattern": "gpt4"}, resources=SMALL)
+            count(tmp_path / "run", [str(path)], counts=True, pattern="gpt4", resources=SMALL)
         else:
             with pytest.raises(UsageError, match="pattern"):
                 count(tmp_path / "run", [str(path)], counts=True, resources=SMALL)
@@ -574,7 +574,7 @@ def test_exported_counts_come_back_exactly(tmp_path, suffix):
     if suffix == "parquet":
         assert after == before
     with pytest.raises(UsageError, match="pattern"):
-        count(tmp_path / "c", [str(out)], counts=True, options={"pattern": "gpt2"}, resources=SMALL)
+        count(tmp_path / "c", [str(out)], counts=True, pattern="gpt2", resources=SMALL)
 
 
 def test_a_failed_export_leaves_no_file(tmp_path):
@@ -594,13 +594,13 @@ def test_merged_runs_are_a_run_over_all(tmp_path):
     for i in range(3):
         count(tmp_path / f"node{i}", names[i::3], resources=Resources(256 << 20, 1 + i % 2))
     whole = count(tmp_path / "whole", names, resources=SMALL).corpus
-    merged = merge_counts(tmp_path / "all", [tmp_path / f"node{i}" for i in range(3)], SMALL)
+    merged = merge_counts(tmp_path / "all", [tmp_path / f"node{i}" for i in range(3)], resources=SMALL)
     assert merged == whole
     assert table_of(tmp_path / "all") == tallies(documents)
     assert check(tmp_path / "all", resources=SMALL) == []
     for again, told in (("node1", "twice"), ("whole", "twice"), ("all", "added to itself")):
         with pytest.raises(UsageError, match=told):
-            merge_counts(tmp_path / "all", [tmp_path / again], SMALL)
+            merge_counts(tmp_path / "all", [tmp_path / again], resources=SMALL)
     assert table_of(tmp_path / "all") == tallies(documents)
 
 
@@ -611,9 +611,9 @@ def test_one_source_counted_in_different_blocks_is_not_merged_twice(tmp_path, mo
     count(tmp_path / "a", [path], resources=SMALL)
     small_blocks(monkeypatch, 1000)
     count(tmp_path / "b", [path], resources=SMALL)
-    merge_counts(tmp_path / "all", [tmp_path / "a"], SMALL)
+    merge_counts(tmp_path / "all", [tmp_path / "a"], resources=SMALL)
     with pytest.raises(UsageError, match="twice"):
-        merge_counts(tmp_path / "all", [tmp_path / "b"], SMALL)
+        merge_counts(tmp_path / "all", [tmp_path / "b"], resources=SMALL)
 
 
 @pytest.mark.long
@@ -622,21 +622,19 @@ def test_runs_that_do_not_add_up_are_refused(tmp_path):
     text = str(write(tmp_path / "a.txt", ["x"], "txt"))
     for name, pattern, n in (("a", "gpt4o", 2**62), ("b", "gpt4o", 2**62), ("c", "gpt2", 1)):
         (tmp_path / f"{name}.tsv").write_text(f"t\t{n}\n")
-        count(
-            tmp_path / name, [str(tmp_path / f"{name}.tsv")], counts=True, options={"pattern": pattern}, resources=SMALL
-        )
-    merge_counts(tmp_path / "all", [tmp_path / "a"], SMALL)
+        count(tmp_path / name, [str(tmp_path / f"{name}.tsv")], counts=True, pattern=pattern, resources=SMALL)
+    merge_counts(tmp_path / "all", [tmp_path / "a"], resources=SMALL)
     with pytest.raises(RunMismatch, match="pattern gpt2"):
-        merge_counts(tmp_path / "all", [tmp_path / "c"], SMALL)
+        merge_counts(tmp_path / "all", [tmp_path / "c"], resources=SMALL)
     with pytest.raises(StreambpeError, match=str(MAX_COUNT)):
-        merge_counts(tmp_path / "all", [tmp_path / "b"], SMALL)
+        merge_counts(tmp_path / "all", [tmp_path / "b"], resources=SMALL)
     assert table_of(tmp_path / "all") == {"t": 2**62}
     assert count(tmp_path / "all", [text], resources=SMALL).corpus["chunks"] == 2**62 + 1
-    count(tmp_path / "s", [text], options={"sequences": True}, resources=SMALL)
+    count(tmp_path / "s", [text], sequences=True, resources=SMALL)
     with pytest.raises(UsageError, match="sequences"):
-        merge_counts(tmp_path / "s", [tmp_path / "a"], SMALL)
+        merge_counts(tmp_path / "s", [tmp_path / "a"], resources=SMALL)
     with pytest.raises(RunError, match="no run"):
-        merge_counts(tmp_path / "new", [tmp_path / "missing"], SMALL)
+        merge_counts(tmp_path / "new", [tmp_path / "missing"], resources=SMALL)
 
 
 # Stops

@@ -43,7 +43,7 @@ from streambpe.train.trainer import Trainer
 from tests.hostile import random_text
 from tests.oracles.splits import split_text
 from tests.oracles.tables import check
-from tests.runs import SMALL, change, cli, cli_killed, counted_run, log_of, plain_events, rows
+from tests.runs import SMALL, by_keyword, change, cli, cli_killed, counted_run, log_of, plain_events, rows
 from tests.tiers import examples, long
 
 ROOT = Path(__file__).parents[3]
@@ -185,7 +185,7 @@ def test_counts_of_groups(tmp_path, tiny_blocks, threads):
     assert groups_of(run) == {
         str(p.resolve()): p.parent.name for p in (tmp_path / "in").rglob("*.txt")
     }  # fmt: skip
-    assert check(run, resources=SMALL, rehash_sources=True) == []
+    assert check(run, resources=SMALL, sources=True) == []
     found = rows(run, 'SELECT group_name, documents, chunks, "distinct" FROM source_groups ORDER BY 1')
     assert found == [(name, 3, n.total(), len(n)) for name, n in sorted(expected.items())]
     assert {part.group_name for part in list_parts(Run(run))} == set(expected)
@@ -199,7 +199,7 @@ def test_any_order_any_command(tmp_path, tiny_blocks):
     run = tmp_path / "run"
     for group in ("fr", "de", "en"):
         for path in sorted((tmp_path / "in" / group).iterdir(), reverse=True):
-            count(run, [str(path)], groups=[f"{group}={tmp_path}/in/{group}"], resources=SMALL)
+            count(run, [str(path)], group=[f"{group}={tmp_path}/in/{group}"], resources=SMALL)
     count(tmp_path / "once", [str(tmp_path / "in")], group_by="folder", resources=SMALL)
     query = "FROM source_groups ORDER BY ALL"
     assert rows(run, query) == rows(tmp_path / "once", query)
@@ -207,7 +207,7 @@ def test_any_order_any_command(tmp_path, tiny_blocks):
     again = count(run, [str(tmp_path / "in")], resources=SMALL)  # no group option: they keep theirs
     assert (again.counted, again.skipped) == (0, 9)
     with pytest.raises(UsageError, match="source group 'de', not 'all'"):
-        count(run, [str(tmp_path / "in")], groups=["all=*"], resources=SMALL)
+        count(run, [str(tmp_path / "in")], group=["all=*"], resources=SMALL)
     (tmp_path / "more.txt").write_text("more text")
     count(run, [str(tmp_path / "more.txt")], resources=SMALL)
     assert groups_of(run)[str(tmp_path / "more.txt")] == ""
@@ -238,12 +238,12 @@ def test_tables_iterators_and_sequences_have_groups(tmp_path):
     """Every kind of source."""
     (tmp_path / "t.tsv").write_text("ab\t3\n")
     run = tmp_path / "run"
-    count(run, [str(tmp_path / "t.tsv")], counts=True, groups=["table=*.tsv"], resources=SMALL)
-    count_from_iterator(run, ["ab cd"], name="mine", groups=["made=mine"], resources=SMALL)
+    count(run, [str(tmp_path / "t.tsv")], counts=True, group=["table=*.tsv"], resources=SMALL)
+    count_from_iterator(run, ["ab cd"], source_name="mine", group=["made=mine"], resources=SMALL)
     assert group_tables(run, tmp_path) == {"table": {"ab": 3}, "made": {"ab": 1, " cd": 1}}
     expected = corpus(tmp_path / "in")
     sequences = tmp_path / "sequences"
-    count(sequences, [str(tmp_path / "in")], group_by="folder", options={"sequences": True}, resources=SMALL)
+    count(sequences, [str(tmp_path / "in")], group_by="folder", sequences=True, resources=SMALL)
     assert group_tables(sequences, tmp_path) == expected
     assert check(sequences, resources=SMALL) == []
 
@@ -252,7 +252,7 @@ def test_tables_iterators_and_sequences_have_groups(tmp_path):
 def test_a_group_without_sources_and_too_many_groups(tmp_path, monkeypatch):
     """A warning; a refusal that leaves the run as it was."""
     corpus(tmp_path / "in")
-    result = count(tmp_path / "run", [str(tmp_path / "in")], groups=["es=in/es", "de=in/de"], resources=SMALL)
+    result = count(tmp_path / "run", [str(tmp_path / "in")], group=["es=in/es", "de=in/de"], resources=SMALL)
     assert result.warnings == ("--group es: no source is in it.",)
     monkeypatch.setattr(todo, "MOST_GROUPS", 2)
     with pytest.raises(UsageError, match="3 source groups"):
@@ -289,14 +289,14 @@ def test_merged_runs_keep_their_groups(tmp_path):
     expected = corpus(tmp_path / "in")
     for group in ("de", "en", "fr"):
         count(tmp_path / group, [str(tmp_path / "in" / group)], group_by="folder", resources=SMALL)
-    merge_counts(tmp_path / "two", [tmp_path / "de", tmp_path / "en"], SMALL)
+    merge_counts(tmp_path / "two", [tmp_path / "de", tmp_path / "en"], resources=SMALL)
     cli_killed("part-committed", "merge-counts", tmp_path / "all", tmp_path / "two")
     assert len(list_parts(Run(tmp_path / "all"))) == 1
-    merge_counts(tmp_path / "all", [tmp_path / "two", tmp_path / "fr"], SMALL)
+    merge_counts(tmp_path / "all", [tmp_path / "two", tmp_path / "fr"], resources=SMALL)
     assert group_tables(tmp_path / "all", tmp_path) == expected
     assert check(tmp_path / "all", resources=SMALL) == []
     with pytest.raises(UsageError, match="twice"):
-        merge_counts(tmp_path / "all", [tmp_path / "two"], SMALL)
+        merge_counts(tmp_path / "all", [tmp_path / "two"], resources=SMALL)
     assert group_tables(tmp_path / "all", tmp_path) == expected
 
 
@@ -313,9 +313,9 @@ def test_superwords_with_groups_but_not_with_weights(tmp_path):
     assert log_of(tmp_path / "run") == log_of(tmp_path / "plain")
     assert check(tmp_path / "run", resources=SMALL) == []
     with pytest.raises(UsageError, match="documents have no weights"):
-        train(tmp_path / "run", weights=["de=2"], name="heavy", **options)
+        train(tmp_path / "run", weight=["de=2"], name="heavy", **options)
     with pytest.raises(UsageError, match="has no documents"):
-        converge(tmp_path / "run", TrainConfig.from_options(superwords="boundless", vocab_size=400))
+        converge(tmp_path / "run", superwords="boundless", vocab_size=400)
 
 
 # ------------------------------------------------------------------ weights
@@ -403,12 +403,12 @@ def test_learning_with_weights(tmp_path):
     run = tmp_path / "run"
     count(run, [str(tmp_path / "in")], group_by="folder", resources=SMALL)
     options = {"vocab_size": 340, "stop_list": 30, "freq_cutoff": 2, "block_tokens": [" t"]}
-    train(run, resources=SMALL, weights=["de=2.5", "fr=0"], **options)
+    train(run, resources=SMALL, weight=["de=2.5", "fr=0"], **by_keyword(options))
     by_hand = weighted(expected, {"de": Fraction(5, 2), "fr": Fraction(0)})
     table = counted_run(tmp_path / "table", by_hand)
     Trainer(table, TrainConfig.from_options(**options), resources=SMALL).run()
     assert plain_events(run) == plain_events(table)
-    train(run, resources=SMALL, name="plain", **options)
+    train(run, resources=SMALL, name="plain", **by_keyword(options))
     assert plain_events(run) != plain_events(run, "plain")
     header = log_of(run).header
     assert header.config["weights"] == {"de": "2.5", "fr": "0"}
@@ -445,16 +445,16 @@ def test_weights_do_not_change_and_are_resumed(tmp_path):
     corpus(tmp_path / "in")
     run = tmp_path / "run"
     source = [str(tmp_path / "in")]
-    train(run, source, counting={"group_by": "folder"}, resources=SMALL, vocab_size=300, weights=["de=3"])
+    train(run, source, counting={"group_by": "folder"}, resources=SMALL, vocab_size=300, weight=["de=3"])
     with pytest.raises(ResumeMismatch, match="weights"):
-        train(run, resources=SMALL, vocab_size=300, weights=["de=4"])
+        train(run, resources=SMALL, vocab_size=300, weight=["de=4"])
     assert train(run, resources=SMALL, vocab_size=300).skipped  # what is not given is taken over
-    train(run, source, counting={"group_by": "folder"}, resources=SMALL, vocab_size=330, weights=["de=3.0"])
+    train(run, source, counting={"group_by": "folder"}, resources=SMALL, vocab_size=330, weight=["de=3.0"])
     assert resume(run, resources=SMALL).skipped
-    train(run, resources=SMALL, vocab_size=330, weights=["de=3"], name="once")
+    train(run, resources=SMALL, vocab_size=330, weight=["de=3"], name="once")
     assert plain_events(run) == plain_events(run, "once")
     with pytest.raises(UsageError, match="no source group 'xx'; it has de, en, fr"):
-        train(run, resources=SMALL, vocab_size=330, weights=["xx=3"], name="other")
+        train(run, resources=SMALL, vocab_size=330, weight=["xx=3"], name="other")
     assert check(run, resources=SMALL) == []
 
 

@@ -60,7 +60,7 @@ def test_killed_at_every_commit(tmp_path, corpus, unbroken, place):
     if place in ("part-written", "run-made"):
         assert not list_parts(Run(tmp_path)), "nothing is visible before it is renamed"
     assert finish(tmp_path, corpus, 20_000, sequences) == unbroken
-    assert check(tmp_path, rehash_sources=True, resources=Resources(256 << 20, 2)) == []
+    assert check(tmp_path, sources=True, resources=Resources(256 << 20, 2)) == []
     leftovers = [p for p in tmp_path.rglob("*") if ".new" in p.name]
     assert leftovers == [], "unfinished files do not stay"
 
@@ -93,4 +93,4 @@ def test_a_sample_that_was_killed_is_resumed(tmp_path, corpus, lines, place, eng
     documents = "SELECT path, sum(documents)::INT, sum(text_bytes)::INT FROM source_files GROUP BY path ORDER BY path"
     for query in ("SELECT chunk, n FROM chunk_counts ORDER BY chunk", documents):
         assert rows(killed, query) == rows(whole, query)
-    assert check(killed, rehash_sources=True, resources=Resources(400 * 10**6, 2)) == []
+    assert check(killed, sources=True, resources=Resources(400 * 10**6, 2)) == []

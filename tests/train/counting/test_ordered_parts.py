@@ -49,10 +49,10 @@ def test_many_stretches_in_one_part(
     """The same documents, counts and superwords as with a part for each block; and so of runs that have both."""
     options = {"pattern": pattern, "sequences": True}
     for name, first in (("many", sources), ("mixed", sources[:1]), ("each", [])):
-        count(tmp_path / name, first, options=options, resources=SMALL) if first else None
+        count(tmp_path / name, first, **options, resources=SMALL) if first else None
     monkeypatch.setattr(sizes, "MOST_ORDERED", 0)
     for name in ("mixed", "each"):
-        count(tmp_path / name, sources, options=options, resources=SMALL)
+        count(tmp_path / name, sources, **options, resources=SMALL)
     expected = chunks_in_order(tmp_path / "each")
     files = {name: len(list((tmp_path / name / "sequences").iterdir())) for name in ("many", "mixed", "each")}
     assert files["many"] <= 8 < files["mixed"] <= files["each"]
@@ -73,7 +73,7 @@ def test_many_stretches_in_one_part(
 @pytest.mark.long
 def test_a_file_of_other_stretches_is_told(tmp_path: Path, sources: list[str]) -> None:
     """One that says it holds another number of stretches, and one that is gone."""
-    count(tmp_path / "run", sources, options={"pattern": "boundless", "sequences": True}, resources=SMALL)
+    count(tmp_path / "run", sources, pattern="boundless", sequences=True, resources=SMALL)
     run = Run(tmp_path / "run")
     file = next(path for path in (run.sequences).iterdir() if path.name.count(".") == 1)
     table = pq.read_table(file)

@@ -94,7 +94,7 @@ def expected(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Tables:
 
 def clean(run: Path) -> None:
     """Everything adds up, and no attempt left a file."""
-    assert check(run, rehash_sources=True, resources=THREADS) == []
+    assert check(run, sources=True, resources=THREADS) == []
     assert not attempts_folder(Run(run)).exists()
     assert not [p for p in run.rglob("*") if ".new" in p.name]
 
@@ -110,8 +110,8 @@ def test_processes_count_what_threads_count(tmp_path: Path, corpus: Path, expect
 @pytest.mark.long
 def test_with_documents_and_a_pattern_of_ones_own(tmp_path: Path, corpus: Path) -> None:
     options = {"pattern": OWN, "sequences": True}
-    ones = counted(tmp_path / "threads", corpus, THREADS, options=options)
-    assert counted(tmp_path / "tasks", corpus, BESIDE, options=options) == ones
+    ones = counted(tmp_path / "threads", corpus, THREADS, **options)
+    assert counted(tmp_path / "tasks", corpus, BESIDE, **options) == ones
     clean(tmp_path / "tasks")
 
 
@@ -123,15 +123,15 @@ def test_tasks_in_threads_with_many_parts_each(
     monkeypatch.setattr(worth.Processes, "here", lambda workers, memory, preload: Here(workers))
     small_blocks(monkeypatch, 20_000, committing=True)
     monkeypatch.setattr("streambpe.train.counting.tasks.NAMES", 6)
-    assert counted(tmp_path, corpus, BESIDE, options={"sequences": sequences}) == expected
+    assert counted(tmp_path, corpus, BESIDE, sequences=sequences) == expected
     clean(tmp_path)
 
 
 @pytest.mark.long
 def test_groups_stay_apart(tmp_path: Path, corpus: Path) -> None:
     groups = ["small=**/small-*", "rows=**/*.parquet"]
-    ones = counted(tmp_path / "threads", corpus, THREADS, groups=groups)
-    assert counted(tmp_path / "tasks", corpus, BESIDE, groups=groups) == ones
+    ones = counted(tmp_path / "threads", corpus, THREADS, group=groups)
+    assert counted(tmp_path / "tasks", corpus, BESIDE, group=groups) == ones
     table = "SELECT * FROM group_counts ORDER BY ALL"
     assert rows(tmp_path / "tasks", table) == rows(tmp_path / "threads", table)
     clean(tmp_path / "tasks")
@@ -148,7 +148,7 @@ def test_a_worker_is_killed_in_every_task(
 ) -> None:
     monkeypatch.setattr(spread, "_LEAST_TASK", 400_000)
     monkeypatch.setenv("STREAMBPE_FAILPOINT", f"attempt-0-{place}")
-    assert counted(tmp_path, corpus, BESIDE, options={"sequences": sequences}) == expected
+    assert counted(tmp_path, corpus, BESIDE, sequences=sequences) == expected
     clean(tmp_path)
 
 
@@ -190,7 +190,7 @@ def test_a_dead_worker_that_still_writes_harms_nothing(
     small_blocks(monkeypatch, 50_000, committing=True)
     source = corpus / "a.jsonl"
     options = {"sequences": sequences}
-    ones = counted(tmp_path / "threads", source, THREADS, options=options)
+    ones = counted(tmp_path / "threads", source, THREADS, **options)
 
     class Twice(Here):
         """Runs every task twice: the first attempt wakes up when the second is done."""
@@ -209,7 +209,7 @@ def test_a_dead_worker_that_still_writes_harms_nothing(
             super().map(replace(calls, task=task))
 
     monkeypatch.setattr(worth.Processes, "here", lambda workers, memory, preload: Twice(workers))
-    assert counted(tmp_path / "tasks", source, BESIDE, options=options) == ones
+    assert counted(tmp_path / "tasks", source, BESIDE, **options) == ones
     clean(tmp_path / "tasks")
 
 
@@ -367,8 +367,8 @@ def test_whatever_a_file_holds_its_stretches_are_the_whole(
     monkeypatch.setattr(worth.Processes, "here", lambda workers, memory, preload: Here(workers))
     source = written(tmp_path / name, HOSTILE[name])
     options = {"pattern": pattern, "sequences": True}
-    ones = counted(tmp_path / "threads", source, THREADS, options=options)
-    assert counted(tmp_path / "tasks", source, BESIDE, options=options) == ones
+    ones = counted(tmp_path / "threads", source, THREADS, **options)
+    assert counted(tmp_path / "tasks", source, BESIDE, **options) == ones
     run = Run(tmp_path / "tasks")
     threads = Run(tmp_path / "threads")
     assert documents_digest(run, order_parts(run, list_parts(run))) == documents_digest(

@@ -64,7 +64,7 @@ def exported(run: Path) -> bytes:
 )
 def test_as_if_it_had_never_been_counted(tmp_path, corpus, name, grouped):
     """Of every kind, in one part with others, and of a group of its own."""
-    how = {"groups": ["one=*/" + name], "group_by": "folder"} if grouped else {}
+    how = {"group": ["one=*/" + name], "group_by": "folder"} if grouped else {}
     others = [str(path) for path in corpus.values() if path.name != name]
     count(tmp_path / "all", list(map(str, corpus.values())), resources=ONE, **how)
     count(tmp_path / "without", others, resources=ONE, **how)
@@ -92,7 +92,7 @@ def test_in_any_order_and_of_merged_parts(tmp_path, corpus):
         one, two, run = (tmp_path / f"{what}{seed}" for what in ("one", "two", "run"))
         count(one, list(map(str, names[:cut])), resources=ONE)
         count(two, list(map(str, names[cut:])), resources=SMALL)
-        merge_counts(run, [two, one], SMALL)
+        merge_counts(run, [two, one], resources=SMALL)
         gone = rng.sample(names, rng.randrange(1, len(names) - 1))
         take_back(run, list(map(str, gone)), resources=ONE)
         kept = tmp_path / f"kept{seed}"
@@ -109,7 +109,7 @@ def test_a_table_of_counts(tmp_path, corpus):
     for name in ("all", "without"):
         count(tmp_path / name, [str(corpus["f.txt"])], resources=ONE)
     count(tmp_path / "all", [str(tmp_path / "table.parquet")], counts=True, resources=ONE)
-    merge_counts(tmp_path / "sum", [tmp_path / "all"], ONE)  # in one part with the text
+    merge_counts(tmp_path / "sum", [tmp_path / "all"], resources=ONE)  # in one part with the text
     take_back(tmp_path / "sum", [str(tmp_path / "table.parquet")], resources=ONE)
     assert exported(tmp_path / "sum") == exported(tmp_path / "without")
 
@@ -118,11 +118,11 @@ def test_a_table_of_counts(tmp_path, corpus):
 def test_documents_leave_with_it(tmp_path, corpus, superwords):
     """With --sequences: superwords learned afterwards are those of a run that never had it."""
     options = {"pattern": "boundless", "sequences": True}
-    count(tmp_path / "all", list(map(str, corpus.values())), options=options, resources=ONE)
+    count(tmp_path / "all", list(map(str, corpus.values())), **options, resources=ONE)
     take_back(tmp_path / "all", [str(corpus["c.jsonl"]), str(corpus["a.txt"])], resources=ONE)
     gone = ("a.txt", "c.jsonl")
     kept = [str(path) for path in corpus.values() if path.name not in gone]
-    count(tmp_path / "without", kept, options=options, resources=ONE)
+    count(tmp_path / "without", kept, **options, resources=ONE)
     assert check(tmp_path / "all", resources=ONE) == []
     learn = {"superwords": superwords, "vocab_size": 450} | ({"transition": 400} if superwords != "boundless" else {})
     logs = [train(tmp_path / name, **learn, resources=SMALL).log.read_bytes() for name in ("all", "without")]
@@ -176,7 +176,7 @@ def test_killed_at_any_boundary(tmp_path, corpus):
     """In a process of its own, before any fsync, rename or commit; documents too."""
     kept, gone = str(corpus["f.txt"]), str(corpus["a.txt"])
     run, copy = tmp_path / "run", tmp_path / "copy"
-    how = {"options": {"pattern": "boundless", "sequences": True}, "resources": ONE}
+    how = {"pattern": "boundless", "sequences": True, "resources": ONE}
     count(copy, [kept, gone], **how)
     count(tmp_path / "without", [kept], **how)
     command = ["count", run, "--take-back", gone, "--memory", "400MB"]
@@ -210,7 +210,7 @@ def test_what_is_refused(tmp_path, corpus):
     """Each in one sentence, and nothing changes."""
     run, gone, kept = tmp_path / "run", corpus["a.txt"], corpus["f.txt"]
     count(run, [str(kept), str(gone)], resources=ONE)
-    count_from_iterator(run, ["some text"], name="texts", resources=ONE)
+    count_from_iterator(run, ["some text"], source_name="texts", resources=ONE)
     before = exported(run)
     old = gone.read_text()
     gone.write_text(old.replace("e", "i"))

@@ -1,0 +1,43 @@
+"""Where the public names are, and what a function does for people beside its work: its errors speak Python."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_HOMES = {
+    "encode.corpus": ["encode_corpus", "EncodeResult"],
+    "encode.formats.export": ["export", "import_model", "ExportResult"],
+    "encode.tokenizer": ["Tokenizer"],
+    "errors": ["StreambpeError"],
+    "inspect.check": ["check", "Problem"],
+    "inspect.converge": ["converge", "Convergence"],
+    "inspect.difference": ["diff", "Difference"],
+    "inspect.evaluate": ["evaluate", "Evaluation"],
+    "inspect.explain": ["explain", "Explanation"],
+    "inspect.extended": ["extend_report", "Extended"],
+    "inspect.page": ["report"],
+    "inspect.plan": ["plan", "Plan"],
+    "inspect.prune": ["prune", "Pruned"],
+    "inspect.query": ["sql"],
+    "inspect.status": ["status"],
+    "store.exchange": ["export_counts", "merge_counts"],
+    "train.commands": ["resume", "train", "train_from_iterator"],
+    "train.counting.count": ["count", "count_from_iterator"],
+    "train.counting.job": ["CountResult"],
+    "train.counting.take_back": ["take_back"],
+    "train.training": ["TrainResult"],
+}
+HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in HOME_OF:
+        raise AttributeError(f"module 'streambpe' has no attribute {name!r}")
+    thing = getattr(import_module(f"streambpe.{HOME_OF[name]}"), name)
+    if name.islower():
+        from streambpe.arguments import spoken
+
+        thing = spoken(thing)
+    globals()[name] = thing
+    return thing

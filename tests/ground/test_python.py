@@ -1,0 +1,185 @@
+"""Python as people use it: keywords with the options' names, errors that name them, results that notebooks show."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import streambpe
+from streambpe.arguments import in_python
+from tests.runs import SMALL
+from tests.samples import natural_text
+
+FLAG = re.compile(r"(?<![\w-])--[a-z]")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    """A run with a vocabulary, made with one text where a list may be, and with numbers as people write them."""
+    folder = tmp_path_factory.mktemp("python")
+    (folder / "a.txt").write_text(natural_text(3, 9_000), encoding="utf-8")
+    made = streambpe.train(
+        folder / "run", str(folder / "a.txt"), vocab_size="0.4k", special="<s>", group="a=*a.txt", memory="400MB"
+    )
+    assert made.size == 400
+    return folder / "run"
+
+
+def test_numbers_and_single_values_are_taken_as_on_the_command_line(run, tmp_path):
+    """What the command line reads as a number is one here, and one thing stands for a list of it."""
+    text = str(run.parent / "a.txt")
+    assert streambpe.Tokenizer(run, vocab_size="0.3k").n_vocab == 300
+    assert streambpe.prune(run, tmp_path / "p.events.jsonl", "0.39k", text=text, resources=SMALL).ids == 390
+    sizes = [one.n_vocab for one in streambpe.export(run, "hf", tmp_path / "t.json", vocab_size="0.3k,350")]
+    assert sizes == [300, 350]
+    (tmp_path / "b.json").write_bytes((tmp_path / "t-300.json").read_bytes())
+    found = streambpe.evaluate(run, text, tokenizer=str(tmp_path / "b.json"), by="group", group="a=*", resources=SMALL)
+    assert [one.source for one in found] == ["a", "all", "a", "all"]
+    assert streambpe.Tokenizer.from_file(tmp_path / "b.json").encode("the") == streambpe.Tokenizer(
+        run, vocab_size=300
+    ).encode("the")
+
+
+def wrong_calls(run: Path, there: Path) -> list[tuple[Any, str]]:
+    """Calls that are refused, and how the message begins."""
+    text, new = str(run.parent / "a.txt"), there / "new"
+    s = streambpe
+    return [
+        (lambda: s.train(new, text, superwords="uww"), "superwords='uww': one of none, boundless"),
+        (lambda: s.train(new, text, vocab_size="32k", tau=0.9, batch="paper"), "tau decides after every"),
+        (lambda: s.train(new, text, batch="paper", ties="bytes"), "batch='paper' orders the pairs"),
+        (lambda: s.train(new, text, like="gpt5"), "like='gpt5': one of hf, "),
+        (lambda: s.train(new, text, transition=5), "transition belongs to superwords='superbpe' or uw"),
+        (lambda: s.train(new, text, superwords="uw", sequences=False), "superwords='uw' needs the documents"),
+        (lambda: s.train(new, text, reserve=-1), "reserve=-1: at least 0"),
+        (lambda: s.train(new, text, weight="en"), "weight='en': write NAME=NUMBER"),
+        (lambda: s.train(new, text, memory="1"), "memory=1 is too small"),
+        (lambda: s.train(new, text, max_disk="lots"), "max_disk='lots' is not a size"),
+        (lambda: s.train(new, text, engine="threads", address="a:1"), "address a:1 names a Ray cluster, but engine"),
+        (lambda: s.train(new, text, balance_text="en"), "balance_text belongs to balance"),
+        (lambda: s.train(run, vocab_size=300), ""),
+        (lambda: s.train(run, extend=run), "extend"),
+        (lambda: s.train_from_iterator(new, "one text"), "iterator must be several texts"),
+        (lambda: s.count(new, text, sample="2"), "sample=2: 1/N"),
+        (lambda: s.count(new, text, counts=True, lines=True), "counts"),
+        (lambda: s.count(run, text, pattern="gpt2"), ""),
+        (lambda: s.plan(text, group="a=b"), "group"),
+        (lambda: s.plan(text, rehearse="much"), "rehearse='much' is not a size"),
+        (lambda: s.converge(run, by="lines"), "by='lines': choose documents or share"),
+        (lambda: s.converge(run, steps=70), "steps=70: give a number from 2 to 6"),
+        (lambda: s.resume(run, name="other"), ""),
+        (lambda: s.export(run, "pdf", new), "to='pdf': choose one of hf"),
+        (lambda: s.export(run, "hf", there / "t.json", vocab_size="many"), "vocab_size='many': give one number"),
+        (lambda: s.export(run, "hf", text), ""),
+        (lambda: s.prune(run, text, 300), ""),
+        (lambda: s.prune(run, new, 3), "to=3: the model has"),
+        (lambda: s.encode_corpus(run, text, there / "x.npy", dtype="int8"), "dtype='int8': choose one of"),
+        (lambda: s.encode_corpus(run, text, there / "x.npy", eot="<e>"), "The model has no special token '<e>'"),
+        (lambda: s.evaluate([], text), "Nothing to evaluate: name at least one MODEL, or a tokenizer=FILE"),
+        (lambda: s.evaluate(run, text, by="group"), "by='group': say which texts"),
+        (lambda: s.evaluate(run, text, progress="x"), "progress='x': choose one of"),
+        (lambda: s.explain(run, "<s>", token=True), ""),
+        (lambda: s.extend_report(run), ""),
+        (lambda: s.report(run, text), ""),
+        (lambda: s.sql(run, "COPY corpus TO 'x.csv'"), "Only statements that read"),
+        (lambda: s.sql(run, ""), ""),
+        (lambda: s.check(there), ""),
+        (lambda: s.import_model(text, new, special="<s>"), ""),
+    ]
+
+
+def test_errors_say_what_an_argument_is_called(run, tmp_path):
+    """No option of the command line in a message, but in a command to be typed; most begin with what was given."""
+    for call, begins in wrong_calls(run, tmp_path):
+        with pytest.raises(streambpe.StreambpeError) as error:
+            call()
+        told = str(error.value)
+        assert told.startswith(begins), told
+        assert not FLAG.search(re.sub(r"`[^`]*`|streambpe [a-z]+ .*$", "", told, flags=re.M)), told
+        assert in_python(told) == told
+
+
+@pytest.mark.parametrize(
+    ("told", "wanted"),
+    [
+        ("Give --memory 256MB or more.", "Give memory='256MB' or more."),
+        ("left as it is, or --force to overwrite it", "left as it is, or force=True to overwrite it"),
+        ("leave --no-sequences out", "leave sequences=False out"),
+        (
+            "--as x and -o y: `streambpe import --pattern p -o z`",
+            "as_model x and output y: `streambpe import --pattern p -o z`",
+        ),
+        ("Go on with: streambpe resume r --name n", "Go on with: streambpe resume r --name n"),
+        ("--special '<s>' with --format jsonl, or --by share.", "special='<s>' with format='jsonl', or by='share'."),
+        ("U+0041--U+005A and a well-known name-o", "U+0041--U+005A and a well-known name-o"),
+    ],
+)
+def test_options_in_a_sentence_become_arguments(told, wanted):
+    """Values that are one, and only those; a command stays a command."""
+    assert in_python(told) == wanted
+
+
+def test_a_tokenizer_names_what_it_cannot_take(run):
+    """None, bytes, numbers and lists where a text is expected; texts and numbers where ids are."""
+    tokenizer = streambpe.Tokenizer(run)
+    for wrong in (None, b"bytes", 5, 1.5, ["the"]):
+        for call in (tokenizer.encode, tokenizer.encode_ordinary, tokenizer.encode_to_numpy, tokenizer.show,
+                     tokenizer.encode_with_offsets):  # fmt: skip
+            with pytest.raises(TypeError, match=re.escape(f"text={wrong!r}: a str is expected")):
+                call(wrong)
+        for call in (tokenizer.encode_batch, tokenizer.encode_batch_to_numpy, tokenizer.encode_ordinary_batch):
+            with pytest.raises(TypeError, match=r"text="):
+                call([wrong, wrong])
+    for wrong in (None, "the", b"the", 5):
+        for call in (tokenizer.encode_batch, tokenizer.encode_batch_to_numpy):
+            with pytest.raises(TypeError, match=r"text=.*: a list of texts is expected"):
+                call(wrong)
+        for call in (tokenizer.decode, tokenizer.decode_bytes):
+            with pytest.raises(TypeError, match=r"tokens=.*: a list of ids is expected"):
+                call(wrong)
+    for wrong in ([[1, 2]], [[1]] * 99):
+        with pytest.raises(TypeError, match=r"tokens=.*: each id is a whole number"):
+            tokenizer.decode(wrong)
+    with pytest.raises(TypeError, match=r"token=None: a str or bytes"):
+        tokenizer.token_to_id(None)
+    with pytest.raises(TypeError, match=r"number='a': a whole number"):
+        tokenizer.id_to_token("a")
+    for wrong in (None, b"x", 5, ["x"]):
+        with pytest.raises(TypeError, match=r"model=.*: give the path of a MODEL"):
+            streambpe.Tokenizer(wrong)
+    with pytest.raises(TypeError, match=r"vocab_size='many': a whole number"):
+        streambpe.Tokenizer(run, vocab_size="many")
+
+
+def test_a_notebook_shows_results_as_tables(run, tmp_path):
+    """Every field, escaped; rows of rows as a table within it; and nothing of a result can be changed."""
+    result = streambpe.train(run)
+    page = result._repr_html_()
+    assert "<td>size</td><td>400</td>" in page
+    (found,) = streambpe.evaluate(run, str(run.parent / "a.txt"), resources=SMALL)
+    assert f"<td>vocab_size</td><td>{400}</td>" in found._repr_html_()
+    told = streambpe.explain(run, "<b> the")
+    assert "&lt;b&gt;" in told._repr_html_()
+    assert "<b>" not in told._repr_html_()
+    assert told._repr_html_().count("<table>") == 2
+    for one in (result, found, told, streambpe.diff(run, run), *streambpe.export(run, "hf", tmp_path / "t.json")):
+        assert one._repr_html_().startswith("<table>")
+        with pytest.raises(AttributeError):
+            one.size = 3
+
+
+def test_help_has_every_function_on_two_screens():
+    """Of 24 rows and 80 columns; behind it, only the list of modules follows, the version and the file."""
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        help(streambpe)
+    told, rest = shown.getvalue().split("\nPACKAGE CONTENTS\n")
+    assert told.count("\n") < 48
+    assert max(map(len, told.split("\n"))) <= 80
+    assert set(re.findall(r"^[A-Z]{4,}", rest, re.M)) <= {"VERSION", "FILE"}
+    for name in dir(streambpe):
+        assert re.search(rf"\b{name}\b", told) or not name.islower() or name == "__version__", name
