@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, Unpack
 
 import polars as pl
-import psutil
 
 from streambpe.arguments import arguments
 from streambpe.config import TrainConfig
@@ -47,7 +46,7 @@ from streambpe.sources.decode import block_text, naming_documents
 from streambpe.sources.find import Named, as_given, find_sources
 from streambpe.sources.samples import sampled
 from streambpe.sources.source import Source
-from streambpe.system import available_memory
+from streambpe.system import available_memory, running_seconds
 from streambpe.terminal import columns_of, wrapped
 from streambpe.text.chunker import ChunkCounts, Chunker
 from streambpe.text.patterns import Pattern
@@ -185,7 +184,7 @@ class MachinePace:
     """How fast this machine is at these sources, by what it took to start and to count a little of them."""
 
     def __init__(self, seconds: float, of_bytes: int, config: TrainConfig, resources: Resources) -> None:
-        self._start = time.time() - psutil.Process().create_time() - seconds
+        self._start = running_seconds() - seconds
         self._byte = seconds / max(of_bytes, 1)
         self._trained = self._byte * (_WORDS if config.superwords == "none" else _SUPERWORDS) / resources.threads
 

@@ -197,7 +197,7 @@ def test_what_is_not_the_old_one_is_refused(old, made, texts, tmp_path):
     for to, name, output, why in (
         ("gguf", old, "x.gguf", "one of hf, tiktoken, gpt2"),
         ("gpt2", tmp_path, "x", "vocab.json and merges.txt"),
-        ("hf", old / "tokenizer.json", "x/", "is a folder, but --onto .* a file"),
+        ("hf", old / "tokenizer.json", "x/", "is a folder, but onto.* is a file"),
         ("tiktoken", tmp_path / "no", "x", "there is no such file"),
     ):
         with pytest.raises(UsageError, match=why):

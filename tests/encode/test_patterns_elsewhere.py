@@ -14,7 +14,7 @@ from tokenizers import Tokenizer as HfTokenizer
 
 from streambpe.encode.formats.export import export, import_file
 from streambpe.encode.formats.hf import tokenizer_json
-from streambpe.encode.formats.tiktoken_ranks import log_of_ranks, ranks_and_pattern
+from streambpe.encode.formats.tiktoken_ranks import log_of_ranks, ranks_and_pattern, snippet_of
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError
 from streambpe.model.eventlog import EventLog
@@ -107,7 +107,7 @@ def splitting(pattern: str, gaps: str = "keep") -> EventLog:
 def ids_there(path: Path, to: str) -> list[list[int]]:
     """The texts as the exported file encodes them."""
     if to == "tiktoken":
-        encoding = runpy.run_path(f"{path}.py")["encoding"]
+        encoding = runpy.run_path(str(snippet_of(path)))["encoding"]
         return [encoding.encode_ordinary(text) for text in TEXTS]
     loaded = HfTokenizer.from_file(str(path))
     loaded.encode_special_tokens = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -14,7 +15,6 @@ from types import SimpleNamespace
 import pytest
 
 import streambpe
-from streambpe.inspect.page import report
 from streambpe.progress import Meter, progress_line
 from streambpe.train import commands
 from tests.runs import EVERY_COMMAND, cli, text_run
@@ -56,10 +56,11 @@ def test_the_bars_of_check_and_report_move(tmp_path):
     text.write_text(natural_text(5, 3_000_000), encoding="utf-8")
     cli("train", tmp_path / "run", text, "-s", "500", "--memory", "300MB", "--sequences")
     size = text.stat().st_size
+    check, report = inspect.unwrap(streambpe.check), inspect.unwrap(streambpe.report)  # which take a meter
     looks = {
-        "reading sources": lambda meter: streambpe.check(tmp_path / "run", rehash_sources=True, meter=meter),
-        "measuring": lambda meter: report(tmp_path / "run", tmp_path / "a.html", meter=meter),
-        "measuring ": lambda meter: report(tmp_path / "run", tmp_path / "b.html", texts=[str(text)], meter=meter),
+        "reading sources": lambda meter: check(tmp_path / "run", sources=True, progress=meter),
+        "measuring": lambda meter: report(tmp_path / "run", tmp_path / "a.html", progress=meter),
+        "measuring ": lambda meter: report(tmp_path / "run", tmp_path / "b.html", text=[str(text)], progress=meter),
     }
     for stage, look in looks.items():
         look(meter := Noted("before"))

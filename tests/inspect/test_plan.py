@@ -107,7 +107,7 @@ def test_files_like_those_of_the_corpus(tmp_path):
     files, grown = grow(sources, 10**9, GPT4, CountConfig(pattern="gpt4"), config, tmp_path / "sample", meter)
     assert len(files) == 5
     assert grown.share == 1.0
-    wanted = count(tmp_path / "run", [str(folder)], text_column="body", resources=SMALL, counting=OPTIONS).corpus
+    wanted = count(tmp_path / "run", [str(folder)], resources=SMALL, counting={**OPTIONS, "text_column": "body"}).corpus
     counted = count(tmp_path / "again", files, resources=SMALL, counting=OPTIONS).corpus
     assert counted == wanted
     assert grown.distinct.seen[-1] == wanted["distinct"]
@@ -248,7 +248,7 @@ def test_a_plan_says_how_long_it_takes_and_refuses_to_take_longer_than_a_third(t
     refused = cli("plan", tmp_path / "x.txt", "--vocab-size", 300).stderr
     assert "Nothing was planned. Train, or plan all the same with --rehearse 32MB." in refused
     said: list[str] = []
-    plan([str(tmp_path / "x.txt")], resources=SMALL, vocab_size=300, tell=said.append)
+    plan([str(tmp_path / "x.txt")], resources=SMALL, vocab_size=300, rehearse="32MB", tell=said.append)
     assert re.fullmatch(r"planning takes about \d+:\d\d", *said)
 
 
@@ -314,14 +314,14 @@ def test_what_cannot_be_planned_is_said(tmp_path):
         (["x.txt"], {"weight": ["de=2"]}, "--weight"),
     ):
         with pytest.raises((UsageError, SourceError), match=why):
-            plan([str(tmp_path / name) for name in sources], resources=SMALL, **options)
+            plan([str(tmp_path / name) for name in sources], resources=SMALL, rehearse="32MB", **options)
     with pytest.raises(UsageError, match="Standard input can be read only once"):
-        plan(["-"], resources=SMALL)
+        plan(["-"], resources=SMALL, rehearse="32MB")
     with pytest.raises(UsageError, match="is no folder"):
-        plan([str(tmp_path / "x.txt")], resources=replace(SMALL, temp_dir=tmp_path / "gone"))
+        plan([str(tmp_path / "x.txt")], resources=replace(SMALL, temp_dir=tmp_path / "gone"), rehearse="32MB")
     stop = threading.Event()
     stop.set()
     with pytest.raises(Stopped, match="keeps nothing"):
-        plan([str(tmp_path / "x.txt")], resources=SMALL, stop=stop)
+        plan([str(tmp_path / "x.txt")], resources=SMALL, rehearse="32MB", stop=stop)
     assert "SOURCE is missing" in cli("plan", expect=2).stderr
     assert "--vocab-size 5" in cli("plan", tmp_path / "x.txt", "-s", 5, expect=2).stderr
