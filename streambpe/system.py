@@ -187,11 +187,6 @@ def release_pages(mapped: mmap.mmap) -> None:
         mapped.madvise(mmap.MADV_DONTNEED)
 
 
-def running_seconds() -> float:
-    """How long ago this process began."""
-    return time.time() - psutil.Process().create_time()
-
-
 def resident_bytes(pid: int) -> int:
     """Bytes one process has resident, including pages it shares; 0 once it is gone. Takes a few microseconds."""
     with contextlib.suppress(OSError, ValueError, IndexError):

@@ -46,7 +46,7 @@ from streambpe.sources.decode import block_text, naming_documents
 from streambpe.sources.find import Named, as_given, find_sources
 from streambpe.sources.samples import sampled
 from streambpe.sources.source import Source
-from streambpe.system import available_memory, running_seconds
+from streambpe.system import available_memory
 from streambpe.terminal import columns_of, wrapped
 from streambpe.text.chunker import ChunkCounts, Chunker
 from streambpe.text.patterns import Pattern
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from streambpe.keywords import TrainKeywords
 
 REHEARSE_BYTES = 32 * 10**6
+_START_SECONDS = 0.7  # of a training, before and after all that grows with its text
 _PROBE_BYTES = 1 << 20  # that are counted to see how fast this machine is
 _WORDS, _SUPERWORDS = 0.5, 5.0  # times as long as reading and counting a sample, at least, training takes
 _MOST_FOLLOWED = 1 << 20  # chunks whose growth is followed
@@ -181,10 +182,10 @@ class QuickerToTrain(UsageError):
 
 
 class MachinePace:
-    """How fast this machine is at these sources, by what it took to start and to count a little of them."""
+    """How fast this machine is at these sources, by what it took to count a little of them."""
 
     def __init__(self, seconds: float, of_bytes: int, config: TrainConfig, resources: Resources) -> None:
-        self._start = running_seconds() - seconds
+        self._start = _START_SECONDS
         self._byte = seconds / max(of_bytes, 1)
         self._trained = self._byte * (_WORDS if config.superwords == "none" else _SUPERWORDS) / resources.threads
 

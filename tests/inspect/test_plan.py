@@ -171,7 +171,7 @@ def test_a_corpus_as_small_as_its_sample(tmp_path):
     source = written(tmp_path / "x.txt", "\n".join(lines(3000)))
     (tmp_path / "tmp").mkdir()
     resources = replace(SMALL, temp_dir=tmp_path / "tmp")
-    made = plan([str(source)], vocab_size=400, counting=OPTIONS, resources=resources)
+    made = plan([str(source)], vocab_size=400, counting=OPTIONS, resources=resources, rehearse="32MB")
     corpus = count(tmp_path / "run", [str(source)], resources=SMALL, counting=OPTIONS).corpus
     assert (made.sources, made.source_bytes, made.read_share) == (1, source.stat().st_size, 1.0)
     assert (made.text_bytes, made.chunks, made.distinct) == tuple(
@@ -236,7 +236,7 @@ def rehearse(*given, **more):
     sys.exit()
 plan.train_on_it = rehearse
 before = anonymous_bytes(os.getpid())
-plan.plan([sys.argv[1]], resources=Resources(256 * 10**6, 2))
+plan.plan([sys.argv[1]], resources=Resources(256 * 10**6, 2), rehearse="32MB")
 """
     told = subprocess.run([sys.executable, "-c", code, str(large)], capture_output=True, text=True, check=True)
     assert int(told.stdout) < 25 * 10**6
@@ -269,7 +269,7 @@ def test_superwords_are_rehearsed_with_documents(tmp_path):
     """Documents are stored, and the forecast says that it is rough."""
     source = written(tmp_path / "x.txt", "\n".join(lines(500)))
     how = {**OPTIONS, "lines": True}
-    made = plan([str(source)], vocab_size=400, superwords="boundless", counting=how, resources=SMALL)
+    made = plan([str(source)], vocab_size=400, superwords="boundless", counting=how, resources=SMALL, rehearse="32MB")
     assert {"neighbours", "runs", "superwords"} <= set(made.stage_seconds)
     assert any("rough" in note for note in made.notes)
 
