@@ -9,7 +9,7 @@ train                 count a corpus and learn a vocabulary from it
 train_from_iterator   the same from texts that a program gives
 count                 count only; also count_from_iterator
 take_back             take the counts of a source out of a run
-resume                go on with what was stopped
+resume                continue what was stopped
 plan                  forecast time, memory and disk
 converge              find out whether more text would help
 Tokenizer             encode, decode, show, export
@@ -24,8 +24,8 @@ export_counts         write counts as a table; merge_counts adds up runs
 status, check         what a run is doing, whether everything adds up
 report, sql           a page about a run, a query on its tables
 
-Keywords are the options of the command line: `streambpe train --help all`
-is also about train(). More: help(streambpe.train), `streambpe docs python`.
+Keywords are the options of the command line; `streambpe train --help all`
+explains those of train(). More: help(streambpe.train), `streambpe docs python`.
 """
 
 from __future__ import annotations

@@ -29,10 +29,10 @@ def spaced(number: int) -> str:
 
 
 NOT_IN_THE_CODE = {
-    "`--memory` unless given": "a quarter of RAM",
+    "default `--memory`": "a quarter of RAM, or of a container's limit",
     "most `--memory`": "all of RAM",
-    "peak over `--memory`": "1.05",
-    "`--max-disk` unless given": "none",
+    "peak / `--memory`": "1.05",
+    "default `--max-disk`": "none",
     "a corpus, a file, a number of files, a document that can be cut": "none",
     "ids": "2^31 - 1",
 }
@@ -40,7 +40,7 @@ LIMITS = {
     "least `--memory`": f"{resources.SMALLEST_MEMORY_BYTES // MB} MB",
     "least `--memory` with superwords": f"{resources.SMALLEST_SUPERWORDS_BYTES // MB} MB",
     "most `--threads`": "64, or 4 for each core",
-    "`--document-seconds` unless given": f"{resources.DOCUMENT_SECONDS} s",
+    "default `--document-seconds`": f"{resources.DOCUMENT_SECONDS} s",
     "work that a kill can lose": f"{worker.CHECKPOINT_SECONDS:.0f} s",
     "a task whose worker dies": f"{runner.RETRIES} more times",
     "waiting for state.duckdb": f"{database._WAIT_SECONDS:.0f} s",
@@ -50,8 +50,8 @@ LIMITS = {
     "a weight": spaced(config._LARGEST_WEIGHT),
     "characters a REGEX may require in one match": spaced(expressions.MOST_REPEATED),
     "`--reserve`, and ids before the first symbol": spaced(line_shapes.MOST_EMPTY_IDS),
-    "base symbols in all tokens of a model file": f"{spaced(eventlog.MOST_SYMBOLS)} and "
-    f"{eventlog.MOST_SYMBOLS_A_LINE} for each line",
+    "base symbols in all tokens of a model file": f"{spaced(eventlog.MOST_SYMBOLS)} + "
+    f"{eventlog.MOST_SYMBOLS_A_LINE} per line",
     "ids of a document in Parquet": "2^31 - 1" if "1 << 31" in inspect.getsource(corpus) else "",
     "rows of `sql` in a table for people": spaced(sqlfiles.MOST_SHOWN_ROWS),
 }
