@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from streambpe.arrays import MAX_COUNT
 from streambpe.core.learner import DONE, NONE_LEFT, TIES_BYTES, Learner, NoRoom, Rule
@@ -227,7 +229,11 @@ def test_what_cannot_be_split_for_want_of_room_is_split_on_the_way_to_disk(monke
     """A learner that has no room to split what it deleted: the words that leave it are split."""
     words, rule = text_words(4, 3000), rule_of("0.5", "bytes", "before")
     want = told(new_engine(engine_words(words), BASE, engine_options(deletions=rule)).batches(150))
-    monkeypatch.setattr("streambpe.train.engine.state.Rule", lambda **given: Rule(**given | {"splits": False}))
+
+    def replace(rule, **given):
+        return structs.replace(rule, **{name: name != "splits" and value for name, value in given.items()})
+
+    monkeypatch.setattr("streambpe.train.engine.state.structs", SimpleNamespace(replace=replace))
     engine = new_engine(engine_words(words), BASE, engine_options(deletions=rule))
     batches, unsplit = [], False
     while engine.learned < 150:

@@ -131,7 +131,7 @@ def test_what_is_there_stays_unless_forced(tmp_path):
     assert set(os.listdir(tmp_path)) == left
     many = json.loads(cli(*encode, len(MANY) * 3, "--force", "--json").stdout)
     assert len(many["shards"]) == len(MANY) * 3
-    assert "shards hold no document" in many["warnings"][0]
+    assert "shards have no document" in many["warnings"][0]
 
 
 def test_shards_of_a_size_are_as_many_as_it_takes(tmp_path):

@@ -92,7 +92,7 @@ def test_what_cannot_be_drawn_is_said(run, tmp_path):
     with pytest.raises(UsageError, match="too little text"):
         converge(tmp_path / "few", vocab_size=275, by="documents", resources=SMALL)
     (tmp_path / "a.txt").write_text("another text")
-    with pytest.raises(SourceChanged, match="its content is another"):
+    with pytest.raises(SourceChanged, match="has changed since it was counted"):
         converge(tmp_path / "few", vocab_size=275, by="documents", resources=SMALL)
     (tmp_path / "a.txt").unlink()
     gone = cli("converge", tmp_path / "few", "--by", "documents", "--vocab-size", 275, expect=None)
@@ -104,5 +104,5 @@ def test_what_cannot_be_drawn_is_said(run, tmp_path):
         converge(tmp_path / "counts", vocab_size=275, by="documents", resources=SMALL)
     with pytest.raises(UsageError, match="--draws 17: give a number from 1 to 16"):
         converge(run, vocab_size=275, draws=17, resources=SMALL)
-    with pytest.raises(UsageError, match="--steps 7: 2 to 6"):
+    with pytest.raises(UsageError, match="--steps 7: give a number from 2 to 6"):
         converge(run, vocab_size=275, by="documents", steps=7, resources=SMALL)

@@ -185,7 +185,7 @@ def test_killed_and_resumed_it_leaves_out_the_same(tmp_path):
     """A kill loses nothing of the number, and counts nothing twice."""
     path, run = large(tmp_path / "a.jsonl"), tmp_path / "run"
     count(tmp_path / "whole", [str(path)], resources=ONE, bad_lines="skip")
-    given = {"run": run, "sources": [str(path)], "block": 50_000, "counting": {"bad_lines": "skip"}}
+    given = {"run": run, "sources": [str(path)], "block": 50_000, "counting": {"options": {"bad_lines": "skip"}}}
     assert ended("part-committed", **given) == -signal.SIGKILL
     assert "left out (--bad-lines skip)" in cli("resume", run).stderr
     query = "SELECT sum(documents)::INT, sum(bad_lines)::INT FROM sources"

@@ -396,7 +396,7 @@ def test_encode_and_plan_refuse_it_too(tmp_path):
         result = cli(*command, expect=1)
         assert "a PNG image" in result.stderr
         cli(*command, "--bad-utf8", "replace")
-    assert "a PNG image" in cli("plan", tmp_path / "a.txt", *MEMORY, expect=None).stderr
+    assert "a PNG image" in cli("plan", tmp_path / "a.txt", *MEMORY, "--rehearse", "1MB", expect=None).stderr
 
 
 @pytest.mark.parametrize("words", [["RUN", ""], ["RUN", "text.txt", ""], ["", "text.txt"]])

@@ -282,7 +282,7 @@ def test_a_killed_count_goes_on_without_what_was_committed(tmp_path, server, sto
     server.files["/big.txt"] = data
     store.put("big.txt", data)
     address = server.url("/big.txt") if where == "web" else "s3://bucket/big.txt"
-    run, how = tmp_path / "run", {"lines": True, "pattern": "gpt4"}
+    run, how = tmp_path / "run", {"lines": True, "options": {"pattern": "gpt4"}}
     given = {"run": run, "sources": [address], "counting": how, "block": 100_000, "task": 150_000, "engine": engine}
     place_of_death = "part-committed:3" if engine == "threads" else "task-done:2"
     assert ended(place_of_death, **given) == -signal.SIGKILL
@@ -292,7 +292,7 @@ def test_a_killed_count_goes_on_without_what_was_committed(tmp_path, server, sto
     assert resume_count(run, resources=SMALL).counted == 1
     if where == "web":  # a buffer may be filled behind what was wanted
         assert server.sent("/big.txt") <= len(data) - done + 2 * place.BUFFER_BYTES
-    assert counts_of(run) == counted(tmp_path / "local", [str(tmp_path / "big.txt")], **how)
+    assert counts_of(run) == counted(tmp_path / "local", [str(tmp_path / "big.txt")], counting=how)
     cli("check", run, "--sources")
 
 

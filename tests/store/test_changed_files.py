@@ -253,7 +253,7 @@ def test_tables_of_an_earlier_time_are_brought_up(made, tmp_path):
     train(run, resources=RESOURCES, **{**OPTIONS["plain"], "vocab_size": 295})
     print_query(run, "SELECT 1", "csv", io.StringIO())
     shutil.copy(tmp_path / "before.duckdb", run / "state.duckdb")
-    with pytest.raises(StreambpeError, match=r"state\.duckdb is that of an earlier time"):
+    with pytest.raises(StreambpeError, match=r"state\.duckdb is an older one"):
         print_query(run, "SELECT 1", "csv", io.StringIO())
     train(run, resources=RESOURCES, **{**OPTIONS["plain"], "vocab_size": 295})
     assert check(run, resources=RESOURCES) == []

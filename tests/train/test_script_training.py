@@ -296,7 +296,7 @@ def test_wrong_options_are_refused(tmp_path):
         TrainConfig.from_options(encoding="words")
     table = written(tmp_path / "counts.csv", "chunk,count\nabab,3\nabc,2\n")
     count(tmp_path / "run", [str(table)], counts=True, resources=SMALL)
-    with pytest.raises(UsageError, match="2172 base symbols"):
+    with pytest.raises(UsageError, match="2,172 base symbols"):
         train(tmp_path / "run", resources=SMALL, encoding="script", vocab_size=2000)
     train(tmp_path / "run", resources=SMALL, encoding="script", vocab_size=2174)
     with pytest.raises(ResumeMismatch, match="without --whole-characters, not with it"):

@@ -133,14 +133,12 @@ def test_runs(tmp_path, monkeypatch, bytes_a_run):
         files.append(tmp_path / f"runs-{number}.parquet")
         frame.write_parquet(files[-1])
     found: Counter[bytes] = Counter()
-    for data, ends, n in Sums(tmp_path / "learning.duckdb", 0, 2, None).runs(files):
-        start = 0
-        for end, count in zip(ends.tolist(), n.tolist(), strict=True):
-            run = data[start:end].tobytes()
+    for symbols, offsets, n in Sums(tmp_path / "learning.duckdb", 0, 2, None).runs(files):
+        assert (offsets[0], offsets[-1]) == (0, len(symbols))
+        for (start, end), count in zip(pairwise(offsets.tolist()), n.tolist(), strict=True):
+            run = symbols[start:end].tobytes()
             assert run not in found
             found[run] = count
-            start = end
-        assert start == len(data)
     assert found == wanted
     assert list(Sums(tmp_path / "learning.duckdb", 0, 2, None).runs([])) == []
 

@@ -633,7 +633,7 @@ def test_runs_that_do_not_add_up_are_refused(tmp_path):
     count(tmp_path / "s", [text], sequences=True, resources=SMALL)
     with pytest.raises(UsageError, match="sequences"):
         merge_counts(tmp_path / "s", [tmp_path / "a"], resources=SMALL)
-    with pytest.raises(RunError, match="no run"):
+    with pytest.raises(RunError, match="is not a RUN"):
         merge_counts(tmp_path / "new", [tmp_path / "missing"], resources=SMALL)
 
 

@@ -314,7 +314,7 @@ def test_superwords_with_groups_but_not_with_weights(tmp_path):
     assert check(tmp_path / "run", resources=SMALL) == []
     with pytest.raises(UsageError, match="documents have no weights"):
         train(tmp_path / "run", weight=["de=2"], name="heavy", **options)
-    with pytest.raises(UsageError, match="has no documents"):
+    with pytest.raises(UsageError, match="learned from documents"):
         converge(tmp_path / "run", superwords="boundless", vocab_size=400)
 
 

@@ -152,9 +152,9 @@ def test_killed_and_given_again(tmp_path, corpus, place):
     with killed_at(place):
         take_back(run, [str(gone)], resources=ONE)
     if read_record(Run(run)).leaving:
-        with pytest.raises(CountUnfinished, match=r"only taken back in part.*--take-back"):
+        with pytest.raises(CountUnfinished, match=r"only a part of it is taken back.*--take-back"):
             count(run, [str(corpus["c.jsonl"])], resources=ONE)
-        with pytest.raises(CountUnfinished, match="only taken back in part"):
+        with pytest.raises(CountUnfinished, match="only a part of it is taken back"):
             train(run, vocab_size=300, resources=ONE)
         with pytest.raises(UsageError, match="only taken back in part"):
             take_back(run, [str(kept)], resources=ONE)
