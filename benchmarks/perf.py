@@ -43,9 +43,10 @@ PACKAGES = ("numpy", "pyarrow", "duckdb", "regex", "msgspec", "click", "psutil")
 
 def loops(work: str) -> None:
     """Runs under callgrind, which ends a file at each call of `os.getppid`: before the first job, and behind each."""
-    from streambpe import Resources, Tokenizer
+    from streambpe import Tokenizer
     from streambpe.core.binding import ChunkTable
     from streambpe.encode.corpus import encode_corpus
+    from streambpe.resources import Resources
     from streambpe.text.chunker import core_split
     from streambpe.text.patterns import find_pattern
     from streambpe.train.commands import train
