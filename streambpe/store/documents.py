@@ -11,6 +11,7 @@ The stored sequences are gone through part after part: a document may go on from
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import mmh3
 import numpy as np
@@ -43,11 +44,14 @@ def documents_digest(run: Run, parts: Sequence[SequencePart], threads: int = 1) 
             end()
         for start in range(0, len(ids), _AT_ONCE):
             some = ids[start : start + _AT_ONCE]
-            laid_out, begin = of_chunks[some].tobytes(), 0
-            for stop in np.flatnonzero(some < 0).tolist():
-                document.update(laid_out[_HASH_BYTES * begin : _HASH_BYTES * stop])
+            laid_out, stops = of_chunks[some].tobytes(), np.flatnonzero(some < 0).tolist()
+            begin = 0
+            if stops:
+                document.update(laid_out[: _HASH_BYTES * stops[0]])
                 end()
-                begin = stop + 1
+                begin = stops[-1] + 1
+                whole = (laid_out[_HASH_BYTES * (a + 1) : _HASH_BYTES * b] for a, b in pairwise(stops))
+                total += sum(mmh3.hash128(one, 1) for one in whole)
             document.update(laid_out[_HASH_BYTES * begin :])
     if document.digest() != nothing:
         end()
