@@ -30,17 +30,16 @@ _LEARNING, _SPLITTING, _SOURCES = (
     list(options_of(holder).values()) for holder in (TrainConfig, CountConfig, SourceOptions)
 )
 READING_OPTIONS = [option for option in _SOURCES if option.name in ("lines", "text_column", "kind")]
-_NONE: list[Option] = []
 # By function: the options of learning, of splitting and of sources that it takes, and what it may use.
-_TAKEN = {
+_TAKEN: dict[str, tuple[list[Option], ...]] = {
     "train": (_LEARNING, _SPLITTING, _SOURCES, RESOURCE_OPTIONS),
     "plan": (_LEARNING, _SPLITTING, _SOURCES, PLANNING_OPTIONS),
-    **dict.fromkeys(("count", "take_back"), (_NONE, _SPLITTING, _SOURCES, RESOURCE_OPTIONS)),
-    "converge": (_LEARNING, _NONE, _NONE, LIMIT_OPTIONS),
-    "resume": (_NONE, _NONE, _NONE, JOB_OPTIONS),
-    "encode_corpus": (_NONE, _NONE, READING_OPTIONS, PLANNING_OPTIONS),
-    **dict.fromkeys(("evaluate", "report", "prune", "extend_report"), (_NONE, _NONE, READING_OPTIONS, LIMIT_OPTIONS)),
-    **dict.fromkeys(("check", "sql", "merge_counts"), (_NONE, _NONE, _NONE, LIMIT_OPTIONS)),
+    **dict.fromkeys(("count", "take_back"), ([], _SPLITTING, _SOURCES, RESOURCE_OPTIONS)),
+    "converge": (_LEARNING, [], [], LIMIT_OPTIONS),
+    "resume": ([], [], [], JOB_OPTIONS),
+    "encode_corpus": ([], [], READING_OPTIONS, PLANNING_OPTIONS),
+    **dict.fromkeys(("evaluate", "report", "prune", "extend_report"), ([], [], READING_OPTIONS, LIMIT_OPTIONS)),
+    **dict.fromkeys(("check", "sql", "merge_counts"), ([], [], [], LIMIT_OPTIONS)),
 }
 
 
@@ -92,7 +91,6 @@ _VALUE = r"""'[^']*'|"[^"]*"|[^\s'",;()]*[^\s'",;:().]"""
 _FLAG = re.compile(
     rf"`[^`]*`|streambpe [a-z]+ .*$|(?<![\w-])(--[a-z][a-z0-9-]*|-o\b)(?: ({_VALUE})(?=(:| is )?))?", re.M
 )
-_QUOTES = "'\""
 _SURELY = re.compile(r"""['"].*|[\d.,]+\w*|1/\w+|[A-Z=]+""")  # a value, whatever the option
 _WORDS = {"and", "are", "for", "has", "in", "is", "none", "of", "or", "out", "says", "so", "that", "to", "with"}
 
@@ -121,7 +119,7 @@ def _in_python(found: re.Match[str]) -> str:
     if not (begins or of_words or _SURELY.fullmatch(value)):
         return name + rest
     bare = re.fullmatch("[A-Z]+|-?[0-9.]+", value)
-    return f"{name}={value if bare else repr(value.strip(_QUOTES))}"
+    return f"{name}={value if bare else repr(value.strip('\'"'))}"
 
 
 def spoken(function: Callable[P, R]) -> Callable[P, R]:

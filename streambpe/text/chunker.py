@@ -184,9 +184,8 @@ class Chunker:
         rows = table.number(text, Split(PRESETS.index("cuts"), kinds))
         offsets, data, first = table.take()
         found, flat, lengths = self._run_pieces(as_strings(offsets, data).to_list(), kinds)
-        row = np.full(len(first) + 1, END_OF_DOCUMENT, np.int32)
-        row[first] = np.arange(len(first), dtype=np.int32)
-        return found, expanded(np.append(flat, np.int32(END_OF_DOCUMENT)), np.append(lengths, 1), row[rows])
+        places = np.append(np.argsort(first), END_OF_DOCUMENT)[rows]  # -1 among the rows means the last entry
+        return found, expanded(np.append(flat, np.int32(END_OF_DOCUMENT)), np.append(lengths, 1), places)
 
     def _run_pieces(self, pieces: list[str], kinds: Classes) -> tuple[list[str], Ids, Lengths]:
         """As `_run`, on pieces between sure cuts. They are joined, since one text is split faster than many."""
@@ -344,8 +343,7 @@ class NumberedTexts:
         else:
             chunks = pl.Series("chunk", sorted(self._known), dtype=pl.String)
             first = np.array([self._known[chunk] for chunk in chunks.to_list()], np.int64)
-        row = np.full(len(first) + 1, END_OF_DOCUMENT, np.int32)  # -1 among the ids means the last entry
-        row[first] = np.arange(len(first), dtype=np.int32)
+        row = np.append(np.argsort(first), END_OF_DOCUMENT).astype(np.int32)  # -1 among the ids means the last entry
         ids = self._ids
         self._forget()
         for at in range(len(ids)):  # one after another, so that none is held twice for long
