@@ -118,8 +118,8 @@ def _in_python(found: re.Match[str]) -> str:
     of_words = key in ("by", "pattern", "to") or (key in _KNOWN and value in _KNOWN[key].choices)
     if not (begins or of_words or _SURELY.fullmatch(value)):
         return name + rest
-    bare = re.fullmatch("[A-Z]+|-?[0-9.]+", value)
-    return f"{name}={value if bare else repr(value.strip('\'"'))}"
+    said = value if re.fullmatch("[A-Z]+|-?[0-9.]+", value) else repr(value.strip("'\""))
+    return f"{name}={said}"
 
 
 def spoken(function: Callable[P, R]) -> Callable[P, R]:
