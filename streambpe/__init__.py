@@ -25,7 +25,8 @@ status, check         what a run is doing, whether everything adds up
 report, sql           a page about a run, a query on its tables
 
 Keywords are the options of the command line; `streambpe train --help all`
-explains those of train(). More: help(streambpe.train), `streambpe docs python`.
+explains those of train(). See also help(streambpe.train), and
+`streambpe docs python`.
 """
 
 from __future__ import annotations
