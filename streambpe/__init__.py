@@ -37,7 +37,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """The names are loaded when they are used first, so that a worker process that imports the package pays nothing."""
+    """Names are loaded on first use, so that importing the package costs a worker process nothing."""
     from importlib import import_module
 
     # `train` is also a subpackage: see train/__init__.py

@@ -1,4 +1,4 @@
-"""Where the public names are, and what a function does for people beside its work: its errors speak Python."""
+"""The public names, and the module of each. An error of a public function names arguments instead of options."""
 
 from __future__ import annotations
 

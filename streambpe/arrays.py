@@ -6,7 +6,7 @@ off on a disk with room for 20 480, and no error was raised.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -15,6 +15,7 @@ import mmh3
 import numpy as np
 import numpy.typing as npt
 
+from streambpe.later import polars as pl
 from streambpe.system import sync
 
 Bool = npt.NDArray[np.bool_]
@@ -24,7 +25,7 @@ UInt64 = npt.NDArray[np.uint64]
 MAX_COUNT = 2**63 - 1  # in an Int64
 
 
-def hash_rows(texts: Sequence[bytes]) -> UInt64:
+def hash_rows(texts: Collection[bytes] | pl.Series) -> UInt64:
     """MurmurHash3 (x64, 128 bits) of each text: rows (lower 64 bits, upper 64 bits)."""
     halves = chain.from_iterable(mmh3.hash64(text, signed=False) for text in texts)
     return np.fromiter(halves, np.uint64, 2 * len(texts)).reshape(-1, 2)

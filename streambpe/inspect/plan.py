@@ -175,12 +175,6 @@ def plan(
     )
 
 
-class QuickerToTrain(UsageError):
-    """A plan would take more than a third of what it plans for."""
-
-    exit_code = 0  # it is an answer
-
-
 class MachinePace:
     """How fast this machine is at these sources, by what it took to count a little of them."""
 
@@ -198,7 +192,7 @@ class MachinePace:
         training = self._start + source_bytes * self._trained
         size = int((training / 3 - 2 * self._start) / (self._byte + self._trained))
         if size < _PROBE_BYTES:
-            raise QuickerToTrain(
+            raise UsageError(
                 "Training on these sources takes less than three times as long as a plan of it. Nothing was planned. "
                 "Train, or plan all the same with --rehearse 32MB."
             )

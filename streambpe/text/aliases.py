@@ -22,7 +22,7 @@ _TWO = (
 
 
 def told_of(pattern: str) -> str | None:
-    """What is said of a name that stands for a preset, or that others have for another pattern."""
+    """A sentence about an alias, or about a name that other programs use for another pattern; None for other names."""
     preset = canonical(pattern)
     if pattern.lower() in ("gpt4", "gpt-4"):
         return f"--pattern {pattern} is {preset}. {_TWO}" if preset != pattern else f"--pattern {_TWO}"

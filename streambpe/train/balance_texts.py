@@ -44,8 +44,9 @@ class BalanceTexts(msgspec.Struct, frozen=True):
     parts: Mapping[str, Sequence[Part]]
     digests: Mapping[str, str]
 
-    def keep(self, run: Run, at_once: int) -> None:
-        """Write the counts into a RUN, unless they are there."""
+    def keep(self, run: Run, at_once: int) -> list[Path]:
+        """Write the counts into a RUN, unless they are there; returns the files that are new."""
+        new = []
         for name, parts in self.parts.items():
             path = _path(run, self.digests[name])
             if path.is_file():
@@ -53,8 +54,11 @@ class BalanceTexts(msgspec.Struct, frozen=True):
                     _, digest = _read(path, at_once)
                     if digest.facts(0)["sha256"] == self.digests[name]:
                         continue
+            else:
+                new.append(path)
             path.parent.mkdir(exist_ok=True)
             write_part(path, merged_lists(parts, at_once))
+        return new
 
 
 def parse_texts(given: Given) -> dict[str, list[str]]:

@@ -97,8 +97,7 @@ def train(
             status = content_of(folder.status_file)
             if request.extension is not None:
                 request.extension.keep(folder, name)
-            if texts is not None:
-                texts.keep(folder, range_bytes(request.resources))
+            new = [] if texts is None else texts.keep(folder, range_bytes(request.resources))
             jobs_before = put_job(folder, name, job)
             failpoint("job-written")
             try:
@@ -106,6 +105,8 @@ def train(
             except UsageError:
                 write_jobs(folder, jobs_before)  # `resume` must not go on with what was refused
                 put_content(folder.status_file, status)
+                for path in new:
+                    path.unlink(missing_ok=True)
                 raise
 
 

@@ -245,7 +245,7 @@ plan.plan([sys.argv[1]], resources=Resources(256 * 10**6, 2), rehearse="32MB")
 def test_a_plan_says_how_long_it_takes_and_refuses_to_take_longer_than_a_third(tmp_path):
     """Of a training that begins and ends in a moment, no part is small enough."""
     (tmp_path / "x.txt").write_text(natural_text(3, 300_000))
-    refused = cli("plan", tmp_path / "x.txt", "--vocab-size", 300).stderr
+    refused = cli("plan", tmp_path / "x.txt", "--vocab-size", 300, "--json", expect=2).stderr
     assert "Nothing was planned. Train, or plan all the same with --rehearse 32MB." in refused
     said: list[str] = []
     plan([str(tmp_path / "x.txt")], resources=SMALL, vocab_size=300, rehearse="32MB", tell=said.append)
