@@ -56,7 +56,7 @@ $(VENV)/package: pyproject.toml hatch_build.py $(wildcard streambpe/core/*.c str
 demo: $(VENV)/package
 	@rm -rf demo-run
 	@echo; echo "1. Count a small corpus, and learn 2 000 ids from the counts."
-	@echo "   Kill it when you like: the same command goes on."
+	@echo "   Kill it when you like: the same command continues."
 	$(BIN)/streambpe train demo-run tests/data/sample --vocab-size 2000
 	@echo; echo "2. The counts are a table: the most frequent chunks of the text,"
 	@echo "   and their share of it (a space is shown as ␠)."
@@ -64,15 +64,15 @@ demo: $(VENV)/package
 	@echo; echo "3. So is the vocabulary: the first tokens of more than five bytes,"
 	@echo "   with the count of the merge that made each (<E0 A5> is part of a character)."
 	$(BIN)/streambpe sql demo-run "SELECT id, shown, n FROM vocabulary WHERE length > 5 LIMIT 10"
-	@echo; echo "4. How a token came to be: its merges, and the pairs that were next in line."
+	@echo; echo "4. How a token was made: each merge, and the count it was chosen for."
 	$(BIN)/streambpe explain demo-run " the"
 	@echo; echo "5. Text to ids and back."
 	echo "The vocabulary is yours." | $(BIN)/streambpe encode demo-run | $(BIN)/streambpe decode demo-run
-	@echo; echo "6. Every derived table is recounted, and the vocabulary learned again and compared."
+	@echo; echo "6. Every table is recounted, and the vocabulary is learned again and compared."
 	$(BIN)/streambpe check demo-run --replay
 	@echo; echo "7. One page with pictures: open demo-run/report.html in a browser."
 	$(BIN)/streambpe report demo-run -o demo-run/report.html
-	@echo; echo "What next: docs/tutorial.md goes the whole way, docs/index.md has everything."
+	@echo; echo "What next: docs/tutorial.md goes from text to a tokenizer in transformers; docs/index.md lists all pages."
 
 test: $(VENV)/installed
 	$(BIN)/python -m pytest $(PARALLEL) --dist loadfile -m 'not long'
