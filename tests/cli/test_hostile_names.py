@@ -150,7 +150,7 @@ def typed_in(folder: str) -> list[list[str]]:
         ["evaluate", run, f"{folder}/log.parquet", "--tokenizer", f"{folder}/hf.json", "--text", text, *MEMORY],
         ["diff", f"{run}:b", f"{folder}/log.parquet"], ["prune", run, "--to", "260", "-o", f"{folder}/p.events.jsonl"],
         ["report", run, "--text", text, "--beside", f"{run}:s", "-o", f"{folder}/page.html", *MEMORY],
-        ["plan", text, "-s", "280", *MEMORY],
+        ["plan", text, "-s", "280", "--rehearse", "32MB", *MEMORY],
         ["converge", other, "-s", "270", "--steps", "2", "--by", "share", *MEMORY],
         ["train", f"{folder}/longer", text, "--extend", f"{folder}/hf.events.jsonl", "-s", "290", *MEMORY],
         ["extend-report", f"{folder}/longer", "--text", text],

@@ -147,7 +147,9 @@ def test_the_commands_of_a_page_go(desk, tmp_path, page):
     folder = Path(shutil.copytree(desk, tmp_path / "desk"))
     for line in commands(page):
         if not NOT_TO_BE_TYPED.search(re.sub('"[^"]*"|#.*', "", line)):
-            cli(*shlex.split(line.partition(" | ")[0], comments=True)[1:], folder=folder)
+            typed = shlex.split(line.partition(" | ")[0], comments=True)[1:]
+            # So small a corpus is planned only where a size to rehearse is given.
+            cli(*typed, *(["--rehearse", "32MB"] if typed[0] == "plan" else []), folder=folder)
     for kind, block in blocks(page):
         if kind == "sql" and page.stem != "cookbook":
             cli("sql", "runs/en", block, "--files", folder=folder)
