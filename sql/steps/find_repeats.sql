@@ -1,17 +1,33 @@
--- find_repeats: how many documents of each source have no equal one before them, and which of these has the most copies.
+-- find_repeats: how many documents each source has, how many of them repeat one before, and the one with the most copies.
 -- inputs:  number_bits BIGINT
 -- reads:   hashed_documents (make_hashed_documents; a place is source << number_bits | number there)
--- returns: source, how many, copies of the one with the most, its place (the least of several); in order
+-- returns: source, documents, repeated, copies of the one with the most of those that it has first, its place; in order
 -- by hand: needs the documents' hashes; run `streambpe check RUN --repeats`
-SELECT
-    place >> getvariable('number_bits') AS source,
-    count(*) AS first_copies,
-    max(copies) AS most_copies,
-    arg_min(place, (-copies, place)) AS place_of_most
-FROM (
+WITH alike AS (
     SELECT min(place) AS place, count(*) AS copies
     FROM hashed_documents
     GROUP BY lower, upper
+),
+firsts AS (
+    SELECT
+        place >> getvariable('number_bits') AS source,
+        count(*) AS documents,
+        max(copies) AS most_copies,
+        arg_min(place, (-copies, place)) AS place_of_most
+    FROM alike
+    GROUP BY source
+),
+every AS (
+    SELECT place >> getvariable('number_bits') AS source, count(*) AS documents
+    FROM hashed_documents
+    GROUP BY source
 )
-GROUP BY source
+SELECT
+    source,
+    every.documents,
+    every.documents - coalesce(firsts.documents, 0) AS repeated,
+    coalesce(most_copies, 0) AS most_copies,
+    place_of_most
+FROM every
+LEFT JOIN firsts USING (source)
 ORDER BY source;

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from html import escape
 from itertools import accumulate
-from typing import Any
 
 import msgspec
 from msgspec import structs
 
-from streambpe.inspect.charts import Point, Series, line_chart, thinned
+from streambpe.inspect.charts import Point, Series, line_chart
+from streambpe.inspect.embedded import fill
 from streambpe.inspect.page_facts import Facts, label
 from streambpe.inspect.verdict import doubled, percent
 from streambpe.plurals import counted
@@ -25,28 +26,20 @@ class Panel(msgspec.Struct, frozen=True):
     lines: Sequence[Series]
     x: str
     y: str
-    log_x: bool = True
     log_y: bool = False
 
     @property
-    def chart(self) -> str:
-        """The picture, as SVG."""
-        return line_chart(self.name, self.lines, x=self.x, y=self.y, log_x=self.log_x, log_y=self.log_y)
-
-    @property
-    def legend(self) -> list[str]:
-        """The names of the lines, where there is more than one."""
-        return [line.name for line in self.lines] if len(self.lines) > 1 else []
-
-    @property
-    def rows(self) -> list[list[Any]]:
-        """The numbers behind the picture; first whose they are, where there is more than one line."""
-        named = [(line.name,) if self.legend else () for line in self.lines]
-        return [
-            [*name, *point]
-            for name, line in zip(named, self.lines, strict=True)
-            for point in thinned(line.points, self.log_x)
-        ]
+    def html(self) -> str:
+        """The card. page.js puts the numbers of its lines into a table below it."""
+        several = len(self.lines) > 1
+        keys = "".join(f'<li class="s{i}">{escape(line.name)}</li>' for i, line in enumerate(self.lines))
+        return fill(
+            "panel.html",
+            **{key: escape(getattr(self, key)) for key in ("name", "title", "answer", "says", "x", "y")},
+            legend=f'<ul class="legend">{keys}</ul>' * several,
+            chart=line_chart(self.name, self.lines, x=self.x, y=self.y, log_y=self.log_y),
+            named="<th></th>" * several,
+        )
 
 
 def panels(facts: Facts) -> list[Panel]:

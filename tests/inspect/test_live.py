@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from streambpe.config import TrainConfig
 from streambpe.errors import UsageError
 from streambpe.inspect import live
 from streambpe.inspect.live import LiveRun, watch_page
@@ -23,9 +22,8 @@ from streambpe.inspect.page_facts import gather
 from streambpe.inspect.watch import View
 from streambpe.store.run import Run
 from streambpe.train.commands import train
-from streambpe.train.trainer import Trainer
 from tests.inspect.browser import Browser, needs_chromium
-from tests.runs import SMALL, cli, rows, text_run
+from tests.runs import SMALL, break_off, cli, rows, text_run
 from tests.samples import natural_text
 
 
@@ -98,10 +96,6 @@ def test_only_who_knows_the_address_is_answered(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-class Enough(Exception):
-    """Ends the training between two passes."""
-
-
 def test_a_connection_that_says_nothing_is_given_up(tmp_path, monkeypatch):
     """It held a thread for as long as the page was served."""
     assert live._Handler.timeout
@@ -115,16 +109,7 @@ def test_a_connection_that_says_nothing_is_given_up(tmp_path, monkeypatch):
 def half_learned(folder: Path, passes: int = 8) -> Path:
     """A run whose training was broken off."""
     run = text_run(folder / "run", natural_text(2, 20_000) + "</script><img src=x onerror=alert(1)> " * 30)
-    seen = []
-
-    def stop_after_some(batch: Any) -> None:
-        seen.append(batch)
-        if len(seen) > passes:
-            raise Enough
-
-    job = Trainer(run, TrainConfig(vocab_size=600), resources=SMALL, checkpoint_seconds=0.0, on_batch=stop_after_some)
-    with pytest.raises(Enough):
-        job.run()
+    break_off(run, passes=passes, vocab_size=600)
     return run
 
 

@@ -14,7 +14,7 @@ import pytest
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, UnknownSymbol
 from streambpe.inspect import page as page_module
-from streambpe.inspect.embedded import read_asset
+from streambpe.inspect.embedded import read_assets
 from streambpe.inspect.page import report
 from streambpe.inspect.playground import PlaygroundLeftOut, splitting
 from streambpe.model.alphabet import bytes_alphabet, chars_alphabet, script_alphabet, seen_alphabet
@@ -53,7 +53,7 @@ def browser(tmp_path_factory) -> Any:
     """A page that holds the reader and nothing else."""
     folder = tmp_path_factory.mktemp("reader")
     page = folder / "reader.html"
-    page.write_text(f'<!doctype html><meta charset="utf-8"><script>\n{read_asset("reader.js")}</script>', "utf-8")
+    page.write_text(f'<!doctype html><meta charset="utf-8"><script>\n{read_assets("reader.js")}</script>', "utf-8")
     with Browser(folder) as one:
         one.open(page.as_uri())
         yield one

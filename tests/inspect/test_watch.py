@@ -93,7 +93,7 @@ def test_the_training_at_work_is_named(trained, tmp_path):
     """status.json names it, status and watch say it where it is not main, and watch shows its tokens."""
     run = Path(shutil.copytree(trained, tmp_path / "run"))
     train(run, resources=SMALL, vocab_size=300, name="small")
-    assert look_at(Run(run))["training"] == "small"
+    assert look_at(Run(run)).facts["training"] == "small"
     assert cli("status", run).stdout.startswith(f"{run}, training small: trained, done")
     query = "SELECT shown, n FROM merge_curve ORDER BY seq DESC LIMIT 1"
     (last,) = json.loads(cli("sql", run, query, "--json", "--name", "small").stdout)
@@ -203,7 +203,7 @@ def test_what_is_gone_or_held_is_no_crash(trained, tmp_path):
     before = json.loads((trained / "status.json").read_text())
     Run(trained).write_status({**before, "state": "running", "pid": 2**22 + 1})
     try:
-        assert look_at(Run(trained))["state"] == "killed"
+        assert look_at(Run(trained)).state == "killed"
         assert "killed" in shown(trained)
     finally:
         Run(trained).write_status(before)
@@ -214,11 +214,11 @@ def test_a_killed_run_whose_process_id_is_used_again_is_no_running_one(trained, 
     run = Run(shutil.copytree(trained, tmp_path / "run"))
     killed = {**run.read_status(), **this_process(), "state": "running"}
     run.write_status(killed)  # type: ignore[arg-type]
-    assert look_at(run)["state"] == "running"
+    assert look_at(run).state == "running"
     later = {**killed, "began": -1.0}
     run.write_status(later)  # type: ignore[arg-type]
     (run.path / "lock").write_text(json.dumps(later))
-    assert look_at(run)["state"] == "killed"
+    assert look_at(run).state == "killed"
     assert not run.has_writer()
     assert "killed" in shown(run.path)
     run.write_status({**killed, "host": "node7"})  # type: ignore[arg-type]
