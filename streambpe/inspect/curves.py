@@ -42,7 +42,7 @@ _MOST_PLACES = 16 << 20  # chunks of stored documents that are measured at every
 
 
 GROWTH = ("vocab_size", "tokens", "vocab_used", "vocab_used_share", "renyi", "renyi_vocab", "bytes_per_token")
-GrowthFacts = dict[str, float | None]  # those of MEASURES, of a vocabulary of one size
+GrowthFacts = dict[str, int | float | None]  # those of MEASURES, of a vocabulary of one size
 
 
 def choose_stops(log: EventLog, also: int = 0) -> list[tuple[int, int]]:

@@ -18,9 +18,11 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
+import msgspec
+
 from streambpe.arguments import arguments
 from streambpe.errors import UsageError
-from streambpe.inspect.curves import refuse_reading_nothing
+from streambpe.inspect.curves import GrowthFacts, refuse_reading_nothing
 from streambpe.inspect.embedded import fill, packed, read_assets
 from streambpe.inspect.page_facts import Facts, gather, label
 from streambpe.inspect.page_panels import panels
@@ -53,7 +55,7 @@ class Report(Result):
     page: Path
     events: int
     verdict: tuple[str, ...]  # the sentences at its top
-    figures: dict[str, float | None]  # of the whole vocabulary on the text, by their names in `evaluate`; nothing yet
+    figures: GrowthFacts  # of the whole vocabulary on the text, by their names in `evaluate`; nothing yet
 
 
 @reported("measuring")
@@ -89,7 +91,7 @@ def report(
     refuse_existing(path, force or _is_page(path))
     opened = [(Run.open(folder), training) for folder, training in [(run, name), *others]]
     facts = gather(opened[0][0], name, texts, resources, how, meter, beside)
-    facts["others"] = [gather(folder, training, texts, resources, how, meter) for folder, training in opened[1:]]
+    facts.others = [gather(folder, training, texts, resources, how, meter) for folder, training in opened[1:]]
     box = ""
     if playground:
         try:
@@ -101,8 +103,8 @@ def report(
         page = render(facts, _left_out(f"with it the page has more than {format_size(_MOST_BYTES)}."))
     with whole_output(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
-    figures = facts["growth"][-1] if facts["growth"] else {}
-    return Report(str(run), name, path, facts["events"], tuple(filter(None, verdict(facts))), figures)
+    figures = facts.growth[-1] if facts.growth else {}
+    return Report(str(run), name, path, facts.events, tuple(filter(None, verdict(facts))), figures)
 
 
 def _left_out(why: str) -> str:
@@ -120,8 +122,8 @@ def _is_page(path: Path) -> bool:
 
 def render(facts: Facts, playground: str = "") -> str:
     """The page as HTML; `playground`: its box to type into, as playground_html has made it."""
-    title = " and ".join(map(label, [facts, *facts["others"]]))
-    vocabulary = fill("vocabulary.html", where=escape(facts["measured_on"]), kinds=json.dumps(KINDS))
+    title = " and ".join(map(label, [facts, *facts.others]))
+    vocabulary = fill("vocabulary.html", where=escape(facts.measured_on), kinds=json.dumps(KINDS))
     cards = f"{playground}{vocabulary}<main>{''.join(panel.html for panel in panels(facts))}</main>{_origin(facts)}"
     return fill(
         "report.html",
@@ -131,7 +133,7 @@ def render(facts: Facts, playground: str = "") -> str:
         contents=_contents(cards),
         unpack=read_assets("unpack.js"),
         cards=cards,
-        facts=packed(json.dumps(facts, ensure_ascii=False, separators=(",", ":")).encode()),
+        facts=packed(msgspec.json.encode(facts)),
         scripts=read_assets("page.js", "vocabulary.js"),
     )
 
@@ -160,16 +162,16 @@ def terms(rows: Iterable[tuple[str, str]]) -> str:
 
 def _origin(facts: Facts) -> str:
     """What was learned from what, and how."""
-    other, corpus, rows = facts["beside"], facts["corpus"], list(facts["head"])
+    other, corpus, rows = facts.beside, facts.corpus, list(facts.head)
     if corpus:
         rows.append(("text", f"{format_size(corpus['bytes'])} in {counted(corpus['documents'], 'document')}, with "
                      f"{counted(corpus['distinct'], 'distinct chunk')}"))  # fmt: skip
     if other is not None:
-        both = other["same"] + other["other_ids"]
-        rows.append((other["model"], f"{both:,} tokens are in both, {other['same']:,} of them with the same id; "
-                     f"{other['only_here']:,} are only here, {other['only_there']:,} only there"))  # fmt: skip
-    if facts["sha256"]:
-        rows.append(("events", f"{facts['events']:,}, sha256 {facts['sha256']}"))
+        both = other.same + other.other_ids
+        rows.append((other.model, f"{both:,} tokens are in both, {other.same:,} of them with the same id; "
+                     f"{other.only_here:,} are only here, {other.only_there:,} only there"))  # fmt: skip
+    if facts.sha256:
+        rows.append(("events", f"{facts.events:,}, sha256 {facts.sha256}"))
     return f"""<section class="card wide" id="origin">
 <h2>What was it learned from?</h2>
 <dl class="head">{terms(rows)}</dl>

@@ -79,18 +79,16 @@ def print_query(
     not counted to its end: then chunk_counts and sources are what is committed. `meter` is told how many rows came.
     `columns`: of the terminal that a table is drawn for.
     """
-    statements = _asked(query, files)
-    if form != "table":
-        _refuse_several(statements, f"--{form}")
+    statements = _statements(query, files, None if form == "table" else f"--{form}")
     with _sealed(run, name, files, resources, tell) as con:
-        for statement in statements:
-            if form == "table":
+        if form == "table":
+            for statement in statements:
                 out.write(draw_query(con, statement.query, columns))
-                continue
-            blocks = run_query(con, statement.query)
-            names = next(blocks, None)
-            if names is not None and statement is statements[-1]:
-                write_rows(form, names, _counted(blocks, meter or Meter("asking")), out)
+            return
+        blocks = run_query(con, _last_query(con, statements))
+        names = next(blocks, None)
+        if names is not None:
+            write_rows(form, names, _counted(blocks, meter or Meter("asking")), out)
 
 
 def write_query(
@@ -106,27 +104,23 @@ def write_query(
     meter: Meter | None = None,
 ) -> int:
     """As print_query, to a .csv, .json, .jsonl or .parquet file, whole or not at all; returns how many rows."""
-    path = Path(output)
+    path, meter = Path(output), meter or Meter("asking", unit="rows")
     form = path.suffix.removeprefix(".")
     if form not in FILE_FORMS:
         raise UsageError(
             f"{path}: rows can be written as {', '.join('.' + known for known in FILE_FORMS)}; give such a name."
         )
     refuse_existing(path, force)
-    statements = _asked(query, files)
-    _refuse_several(statements, f"-o {path}")
-    if not returns_rows(statements[-1]):
-        raise QueryRefused(f"-o {path}: the query returns no rows to write. Nothing was run.")
+    statements = _statements(query, files, f"-o {path}", for_rows=True)
     with whole_output(path) as temporary, _sealed(run, name, files, resources, tell, temporary) as con:
-        for statement in statements[:-1]:
-            con.execute(statement.query)
-        meter = meter or Meter("asking", unit="rows")
+        last = _last_query(con, statements)
         if form == "parquet":
-            return _write_parquet(con, statements[-1].query, temporary, meter)
-        blocks = run_query(con, statements[-1].query)
-        with open(temporary, "w", encoding="utf-8", newline="") as out:
-            write_rows(form, next(blocks), _counted(blocks, meter), out)
-        return meter.done
+            _write_parquet(con, last, temporary, meter)
+        else:
+            blocks = run_query(con, last)
+            with open(temporary, "w", encoding="utf-8", newline="") as out:
+                write_rows(form, next(blocks), _counted(blocks, meter), out)
+    return meter.done
 
 
 @reported("asking", "rows")
@@ -144,21 +138,18 @@ def sql(
 
     `memory` is the limit of DuckDB. The frame comes on top of it, so limit a query that gives many rows.
     """
-    bounds, statements = arguments("sql", limits, None, resources).resources, _asked(query, files)
-    _refuse_several(statements, "A frame")
-    if not returns_rows(statements[-1]):
-        raise QueryRefused("The query returns no rows. Nothing was run.")
+    bounds = arguments("sql", limits, None, resources).resources
+    statements = _statements(query, files, "A frame", for_rows=True)
     with _sealed(run, name, files, bounds, ends=False) as con:
-        for statement in statements[:-1]:
-            con.execute(statement.query)
-        rows = con.sql(statements[-1].query)
+        rows = con.sql(_last_query(con, statements))
         refuse_equal_names(rows.columns)
         frame: pl.DataFrame = rows.pl()
         return frame
 
 
-def _asked(query: str, files: bool) -> list[duckdb.Statement]:
-    """The statements of a query; an error if one may not run."""
+def _statements(query: str, files: bool, room: str | None, *, for_rows: bool = False) -> list[duckdb.Statement]:
+    """The statements of a query; an error if one may not run. `room`: what has room for the rows of one statement;
+    None: there is room for all. `for_rows`: the last one must have some."""
     names = [entry[0] for entry in list_names()]
     if query in names:
         query = f"FROM {query}"
@@ -172,27 +163,21 @@ def _asked(query: str, files: bool) -> list[duckdb.Statement]:
             "else must be SQL, in quotes."
         ) from None
     judge(statements, files=files)
+    if room and any(map(returns_rows, statements[:-1])):
+        raise QueryRefused(
+            f"{room} has room for the rows of one statement, but several return rows. Nothing was run. Run them one "
+            "at a time, or print tables."
+        )
+    if for_rows and not returns_rows(statements[-1]):
+        raise QueryRefused(f"{room}: the query returns no rows. Nothing was run.")
     return statements
 
 
-def _refuse_several(statements: Sequence[duckdb.Statement], asked: str) -> None:
-    if any(map(returns_rows, statements[:-1])):
-        raise QueryRefused(
-            f"{asked} has room for the rows of one statement, but several return rows. Nothing was run. Run them one "
-            "at a time, or print tables."
-        )
-
-
-@contextlib.contextmanager
-def _opened(run: Run, bounds: Resources, spill: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, Committed | None]]:
-    """The tables, read-only, and what is committed beside them. While they are open nobody writes to them."""
-    while True:
-        committed = look_up_committed(run)
-        limits = {"memory_bytes": bounds.memory_bytes - BASE_BYTES - _UNCOUNTED_BYTES, "threads": bounds.threads}
-        with contextlib.closing(open_store(run.state, read_only=True, temp_dir=spill, **limits)) as con:
-            if committed is None or committed.facts == dict(run_sql(con, "get_run")):
-                yield con, committed
-                return  # else a fold came between: look again
+def _last_query(con: duckdb.DuckDBPyConnection, statements: Sequence[duckdb.Statement]) -> str:
+    """The query whose rows are asked for, when those before it have run."""
+    for statement in statements[:-1]:
+        con.execute(statement.query)
+    return str(statements[-1].query)
 
 
 @contextlib.contextmanager
@@ -212,16 +197,18 @@ def _sealed(
     """
     folder = Run.open(run)
     bounds = resources or Resources(SMALLEST_MEMORY_BYTES, 2)
-    try:
-        with spill_folder(folder, bounds.temp_dir) as spill, _opened(folder, bounds, spill) as (con, committed):
+    too_large = f"The query needs more than --memory {format_size(bounds.memory_bytes)}"
+    with contextlib.ExitStack() as stack:
+        spill = stack.enter_context(spill_folder(folder, bounds.temp_dir))
 
-            def last_words() -> str:
-                shutil.rmtree(spill, ignore_errors=True)
-                if output is not None and output.suffix == ".new":
-                    output.unlink(missing_ok=True)
-                return f"{_too_large(bounds)}, for values that cannot spill. Nothing was changed. Give it a larger one."
+        def last_words() -> str:
+            shutil.rmtree(spill, ignore_errors=True)
+            if output is not None and output.suffix == ".new":
+                output.unlink(missing_ok=True)
+            return f"{too_large}, for values that cannot spill. Nothing was changed. Give it a larger one."
 
-            facts = dict(run_sql(con, "get_run"))
+        try:
+            con, facts, committed = _open_tables(folder, bounds, spill, stack)
             folder.refuse_other_tables(facts)
             refuse_earlier_tables(folder.state, facts.get("written", ""))
             trainings = list_trainings(con)
@@ -235,41 +222,56 @@ def _sealed(
             seal(con, files=files, parts=committed.files if committed else ())
             with ended_above(bounds.memory_bytes, last_words) if ends else contextlib.nullcontext():
                 yield con
-    except duckdb.PermissionException as why:
-        if files:
-            raise QueryRefused(f"The query does not run: {why}") from None
-        raise QueryRefused(
-            f"The query opens a file, but `streambpe sql` only reads RUN's tables: {_first_line(why)}. --files allows "
-            "it."
-        ) from None
-    except duckdb.OutOfMemoryException as why:
-        raise LimitError(
-            f"{_too_large(bounds)}, or more room to spill ({_first_line(why)}). Nothing was changed. Give it a larger "
-            f"--memory, or a --temp-dir with more room."
-        ) from None
-    except duckdb.Error as why:
-        if isinstance(why, duckdb.IOException) and re.search(r"[/\\]counts[/\\][\w-]+\.parquet", str(why)):
-            raise RunError(
-                f"{run}: counts were folded while the query read them ({_first_line(why)}). Nothing was changed. Give "
-                "the same command again."
-            ) from None
-        if says_damaged(why):
-            raise file_damaged(why) from None
-        if "'pytz'" in str(why):
-            raise StreambpeError(
-                "A column has times with a time zone, for which Python needs pytz: `pip install pytz`. Or cast it: "
-                "column::VARCHAR."
-            ) from None
-        if extension := _EXTENSION.search(str(why)):
-            raise QueryRefused(
-                f"The query needs DuckDB's extension {extension[1]}, but `streambpe sql` does not load extensions. "
-                "Nothing was changed. The duckdb shell can do it: duckdb -readonly RUN/state.duckdb."
-            ) from None
-        raise StreambpeError(f"The query does not run: {why}") from None
+        except duckdb.Error as why:
+            raise _explained(why, run, files, too_large) from None
 
 
-def _too_large(bounds: Resources) -> str:
-    return f"The query needs more than --memory {format_size(bounds.memory_bytes)}"
+def _open_tables(
+    run: Run, bounds: Resources, spill: Path, stack: contextlib.ExitStack
+) -> tuple[duckdb.DuckDBPyConnection, dict[str, str], Committed | None]:
+    """The tables, read-only, table run, and what is committed beside them. While they are open nobody writes to
+    them."""
+    limits = {"memory_bytes": bounds.memory_bytes - BASE_BYTES - _UNCOUNTED_BYTES, "threads": bounds.threads}
+    while True:
+        committed = look_up_committed(run)
+        con = open_store(run.state, read_only=True, temp_dir=spill, **limits)
+        stack.enter_context(contextlib.closing(con))
+        facts = dict(run_sql(con, "get_run"))
+        if committed is None or committed.facts == facts:
+            return con, facts, committed
+        con.close()  # a fold came between: look again
+
+
+def _explained(why: duckdb.Error, run: Path | str, files: bool, too_large: str) -> StreambpeError:
+    """What a user is told of an error of DuckDB, and what to do."""
+    first = _first_line(why)
+    if isinstance(why, duckdb.PermissionException) and not files:
+        return QueryRefused(
+            f"The query opens a file, but `streambpe sql` only reads RUN's tables: {first}. --files allows it."
+        )
+    if isinstance(why, duckdb.OutOfMemoryException):
+        return LimitError(
+            f"{too_large}, or more room to spill ({first}). Nothing was changed. Give it a larger --memory, or a "
+            "--temp-dir with more room."
+        )
+    if isinstance(why, duckdb.IOException) and re.search(r"[/\\]counts[/\\][\w-]+\.parquet", str(why)):
+        return RunError(
+            f"{run}: counts were folded while the query read them ({first}). Nothing was changed. Give the same "
+            "command again."
+        )
+    if says_damaged(why):
+        return file_damaged(why)
+    if "'pytz'" in str(why):
+        return StreambpeError(
+            "A column has times with a time zone, for which Python needs pytz: `pip install pytz`. Or cast it: "
+            "column::VARCHAR."
+        )
+    if extension := _EXTENSION.search(str(why)):
+        return QueryRefused(
+            f"The query needs DuckDB's extension {extension[1]}, but `streambpe sql` does not load extensions. "
+            "Nothing was changed. The duckdb shell can do it: duckdb -readonly RUN/state.duckdb."
+        )
+    return StreambpeError(f"The query does not run: {why}")
 
 
 def _counted(blocks: Iterator[list[Any]], meter: Meter) -> Iterator[list[Any]]:
@@ -279,7 +281,7 @@ def _counted(blocks: Iterator[list[Any]], meter: Meter) -> Iterator[list[Any]]:
         yield rows
 
 
-def _write_parquet(con: duckdb.DuckDBPyConnection, query: str, path: Path, meter: Meter) -> int:
+def _write_parquet(con: duckdb.DuckDBPyConnection, query: str, path: Path, meter: Meter) -> None:
     """Write rows through Arrow, a batch at a time; sums above 64 bits become decimals of 38 digits."""
     reader = con.sql(query).to_arrow_reader(_ROWS_AT_ONCE)
     refuse_equal_names(reader.schema.names)
@@ -293,7 +295,6 @@ def _write_parquet(con: duckdb.DuckDBPyConnection, query: str, path: Path, meter
             f"Parquet cannot store a column of this type ({_first_line(why)}). Nothing was written. Cast it, as with "
             "column::VARCHAR, or write .csv."
         ) from None
-    return meter.done
 
 
 def _first_line(why: Exception) -> str:

@@ -108,9 +108,10 @@ def test_two_runs_in_sql_and_on_the_page(run, tmp_path):
     assert {(row["token"], row["id_here"], row["id_there"]) for row in rows} == {
         (row["token"], row["id_here"], row["id_there"]) for row in found["differences"]
     }
-    said = reported(run, tmp_path / "r.html", beside=str(other))["beside"]
+    said = reported(run, tmp_path / "r.html", beside=str(other)).beside
+    assert said is not None
     kinds = Counter(row["difference"] for row in found["differences"])
-    assert (said["same"], said["only_here"], said["only_there"], said["other_ids"]) == (
+    assert (said.same, said.only_here, said.only_there, said.other_ids) == (
         found["same"], kinds["only here"], kinds["only there"], kinds["other id"]
     )  # fmt: skip
     page = (tmp_path / "r.html").read_text(encoding="utf-8")

@@ -6,7 +6,6 @@ import gzip
 import io
 import json
 import random
-import re
 import subprocess
 import sys
 import threading
@@ -25,7 +24,7 @@ from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig, SourceOptions
 from streambpe.errors import SourceError, Stopped, UsageError
 from streambpe.inspect.forecast import Forecast, Grown, Growth
-from streambpe.inspect.plan import MachinePace, Plan, grow, plan, print_plan
+from streambpe.inspect.plan import Plan, grow, plan, print_plan
 from streambpe.inspect.rehearsal import Rehearsal
 from streambpe.inspect.sample import SUBSETS, WINDOW_BYTES, draw_windows, writing_sample
 from streambpe.progress import Meter
@@ -242,26 +241,17 @@ plan.plan([sys.argv[1]], resources=Resources(256 * 10**6, 2), rehearse="32MB")
     assert int(told.stdout) < 25 * 10**6
 
 
-def test_a_plan_says_how_long_it_takes_and_refuses_to_take_longer_than_a_third(tmp_path):
-    """Of a training that begins and ends in a moment, no part is small enough."""
+def test_a_plan_says_how_much_it_reads_and_refuses_little(tmp_path):
+    """Of a training that begins and ends in a moment, a plan would take as long."""
     (tmp_path / "x.txt").write_text(natural_text(3, 300_000))
     refused = cli("plan", tmp_path / "x.txt", "--vocab-size", 300, "--json", expect=2).stderr
     assert "Nothing was planned. Train, or plan all the same with --rehearse 32MB." in refused
-    said: list[str] = []
-    plan([str(tmp_path / "x.txt")], resources=SMALL, vocab_size=300, rehearse="32MB", tell=said.append)
-    assert re.fullmatch(r"planning takes about \d+:\d\d", *said)
-
-
-def test_what_a_plan_can_afford():
-    """A third of what the training takes at least, and never more than the default."""
-    one = replace(SMALL, threads=1)
-    plain, superwords = (MachinePace(0.1, 10**6, TrainConfig(superwords=how), one) for how in ("none", "uw"))
-    plain._start = superwords._start = 10.0  # of 100 ns a byte, half for training; with superwords five times as much
-    assert plain.affordable(10**11) == 32 * 10**6
-    size = superwords.affordable(2 * 10**8)
-    assert superwords.plan_seconds(size) + 10 == pytest.approx((10 + 100) / 3)
-    with pytest.raises(UsageError, match="Nothing was planned"):
-        plain.affordable(10**8)
+    for rehearse, told in ((None, "reading 37.5 KB of 300.0 KB"), ("32MB", "reading 300.0 KB of 300.0 KB")):
+        said: list[str] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("streambpe.inspect.plan._LEAST_BYTES", 1000)
+            plan([str(tmp_path / "x.txt")], resources=SMALL, vocab_size=300, rehearse=rehearse, tell=said.append)
+        assert said == [f"{told}, and training on it"]
 
 
 @pytest.mark.long

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
+import msgspec
 import pytest
+from msgspec import structs
 
 from streambpe.count_config import SourceOptions
 from streambpe.encode import tokenizer as of_tokenizers
@@ -23,6 +25,7 @@ from streambpe.inspect import curves, page_facts
 from streambpe.inspect.charts import Series, line_chart, linear_ticks, log_ticks, short, thinned
 from streambpe.inspect.curves import choose_stops, growth, uses_in_parts, uses_in_texts
 from streambpe.inspect.page import render, report
+from streambpe.inspect.page_facts import Facts
 from streambpe.inspect.page_panels import panels
 from streambpe.inspect.page_vocabulary import KINDS, kind_of
 from streambpe.inspect.verdict import percent, verdict
@@ -49,20 +52,20 @@ def run(tmp_path_factory) -> Path:
     return run
 
 
-def facts_in(page: str) -> Any:
+def facts_in(page: str) -> Facts:
     """The facts in a page."""
     (data,) = re.findall(r'<script type="text/plain" id="facts">(.*?)</script>', page, re.S)
-    return json.loads(gzip.decompress(base64.b64decode(data)))
+    return msgspec.json.decode(gzip.decompress(base64.b64decode(data)), type=Facts)
 
 
-def reported(run: Path, page: Path, **options: Any) -> Any:
+def reported(run: Path, page: Path, **options: Any) -> Facts:
     """The facts in the page about a run."""
     report(run, page, resources=SMALL, **options)
     return facts_in(page.read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
-def made(run, tmp_path_factory) -> tuple[dict[str, Any], str]:
+def made(run, tmp_path_factory) -> tuple[Facts, str]:
     """The facts and the page."""
     path = tmp_path_factory.mktemp("page") / "report.html"
     return reported(run, path), path.read_text(encoding="utf-8")
@@ -123,9 +126,9 @@ def test_a_vocabulary_with_deletions_is_measured_with_one_encoder_at_a_time(tmp_
 
 def test_a_page_with_superwords(made):
     """Their panel has a line for each kind; without a text the page says that nothing was measured."""
-    facts = {**made[0], "growth": [], "vocabulary": {**made[0]["vocabulary"], "uses": None}}
-    facts["supermerges"] = [(i, n) for i, n in facts["merges"] if i % 3 == 0]
-    facts["merges"] = [(i, n) for i, n in facts["merges"] if i % 3]
+    facts = structs.replace(made[0], growth=[], vocabulary=structs.replace(made[0].vocabulary, uses=None))
+    facts.supermerges = [(i, n) for i, n in facts.merges if i % 3 == 0]
+    facts.merges = [(i, n) for i, n in facts.merges if i % 3]
     assert [panel.name for panel in panels(facts)] == ["merge-counts"]
     page = render(facts)
     assert page.count("<svg") == 1
@@ -195,7 +198,7 @@ def test_the_command_writes_where_it_is_told(run, tmp_path):
     told = json.loads(cli("report", run, "-o", tmp_path / "r.html", "--text", text, "--json").stdout)
     page = (tmp_path / "r.html").read_text()
     assert "Measured on t.txt" in page
-    assert told["figures"] == facts_in(page)["growth"][-1]
+    assert told["figures"] == facts_in(page).growth[-1]
     assert all(f"<p>{escape(sentence)}</p>" in page for sentence in told["verdict"])
     assert "is not a folder" in cli("report", run, "-o", tmp_path / "no" / "r.html", expect=2).stderr
     assert "nothing of a training other" in cli("report", run, "--name", "other", expect=1).stderr
@@ -241,7 +244,7 @@ def test_the_page_in_a_browser(made, tmp_path):
                 chart.dispatchEvent(new PointerEvent("pointerleave"));
                 return [text, tip.hidden];
             })()"""
-            last = facts["growth"][-1]
+            last = facts.growth[-1]
             told, hidden = browser.run(script)
             bytes_per_token = float(f"{last['bytes_per_token']:.4g}")
             assert told == f"{last['vocab_size']:,}: {bytes_per_token}"
@@ -260,7 +263,7 @@ def test_the_vocabulary_in_a_browser(made, tmp_path):
     """Searched by text and by id, by kind, sorted by every column, listed a hundred at a time."""
     facts, page = made
     (tmp_path / "page.html").write_text(page, encoding="utf-8")
-    vocabulary = facts["vocabulary"]
+    vocabulary = facts.vocabulary
     with Browser(tmp_path) as browser:
         browser.open((tmp_path / "page.html").as_uri(), width=390)
         browser.wait_for("document.getElementById('vocabulary').dataset.ready")
@@ -278,13 +281,13 @@ def test_the_vocabulary_in_a_browser(made, tmp_path):
         def sort(key: str) -> None:
             browser.run(f"document.querySelector('th[data-key={key}] button').click()")
 
-        learned = [number for number, event in enumerate(vocabulary["event"]) if event is not None]
+        learned = [number for number, event in enumerate(vocabulary.event) if event is not None]
         assert listed(0) == [str(number) for number in learned[:100]]
         assert listed(4) == [f"{vocabulary['event'][number]:,}" for number in learned[:100]]
         browser.run("more.click()")
         assert len(listed(0)) == 200
         look(" th")
-        assert listed(1) == [text.replace("␠", " ") for text in vocabulary["shown"] if "␠th" in text.lower()]
+        assert listed(1) == [text.replace("␠", " ") for text in vocabulary.shown if "␠th" in text.lower()]
         assert browser.run("document.querySelector('.blank').getBoundingClientRect().width") > 4
         look("77")
         assert "77" in listed(0)
@@ -292,12 +295,12 @@ def test_the_vocabulary_in_a_browser(made, tmp_path):
         assert browser.run("found.textContent").startswith(f"{vocabulary['kind'].count('W'):,} ids")
         look("")
         sort("uses")
-        assert listed(6) == [f"{n:,}" for n in sorted(vocabulary["uses"], reverse=True)[:100]]
+        assert listed(6) == [f"{n:,}" for n in sorted(vocabulary.uses, reverse=True)[:100]]
         sort("uses")
-        assert listed(6) == [f"{n:,}" for n in sorted(vocabulary["uses"])[:100]]
+        assert listed(6) == [f"{n:,}" for n in sorted(vocabulary.uses)[:100]]
         assert browser.run("document.querySelector('th[data-key=uses]').getAttribute('aria-sort')") == "ascending"
         sort("token")
-        spelled = sorted(vocabulary["shown"], key=lambda text: text.encode("utf-16-be"))[:100]
+        spelled = sorted(vocabulary.shown, key=lambda text: text.encode("utf-16-be"))[:100]
         assert listed(1) == [text.replace("␠", " ") for text in spelled]
         sort("count")
         assert listed(5)[0] == f"{max(n for n in vocabulary['n'] if n is not None):,}"
@@ -308,23 +311,23 @@ def test_the_vocabulary_in_a_browser(made, tmp_path):
 def test_the_vocabulary_is_that_of_the_tokenizer(run, made):
     """Every id with its text, its event and its count, and uses that add up; a kind for each."""
     facts, _ = made
-    assert [tuple(row) for row in facts["merges"]] == rows(run, "SELECT seq + 1, n FROM events ORDER BY seq")
-    assert len(facts["merges"]) == facts["events"] == len(log_of(run).events)
-    assert facts["sha256"] == dict(rows(run, "FROM facts"))["sha256"]
-    vocabulary, tokenizer = facts["vocabulary"], Tokenizer(run)
+    assert facts.merges == rows(run, "SELECT seq + 1, n FROM events ORDER BY seq")
+    assert len(facts.merges) == facts.events == len(log_of(run).events)
+    assert facts.sha256 == dict(rows(run, "FROM facts"))["sha256"]
+    vocabulary, tokenizer = facts.vocabulary, Tokenizer(run)
     size = tokenizer.n_vocab
-    assert len(vocabulary["shown"]) == len(vocabulary["kind"]) == len(vocabulary["n"]) == size
-    assert vocabulary["shown"] == [shown(tokenizer.id_to_token(number)) for number in range(size)]
+    assert len(vocabulary.shown) == len(vocabulary.kind) == len(vocabulary.n) == size
+    assert vocabulary.shown == [shown(tokenizer.id_to_token(number)) for number in range(size)]
     chunks = dict(rows(run, "SELECT chunk, n FROM chunk_counts"))
     uses: Counter[int] = Counter()
     for chunk, n in chunks.items():
         for number in tokenizer.encode_ordinary(chunk):
             uses[number] += n
-    assert vocabulary["uses"] == [uses[number] for number in range(size)]
-    assert set(vocabulary["kind"]) <= set(KINDS)
+    assert vocabulary.uses == [uses[number] for number in range(size)]
+    assert set(vocabulary.kind) <= set(KINDS)
     made_by = {event.id: (number, event.n) for number, event in enumerate(log_of(run).events, 1)}
     model_id = tokenizer.encoder.model.model_id
-    found = enumerate(zip(vocabulary["event"], vocabulary["n"], strict=True))
+    found = enumerate(zip(vocabulary.event, vocabulary.n, strict=True))
     assert {model_id[number]: event for number, event in made_by.items()} == {
         number: event for number, event in found if event != (None, None)
     }
@@ -354,19 +357,19 @@ def test_superwords_are_measured_on_the_stored_documents(tmp_path):
     cli("train", run, tmp_path / "t.txt", *options, "--memory", "400MB")
     facts = reported(run, tmp_path / "r.html")
     told = reported(run, tmp_path / "s.html", text=[str(tmp_path / "t.txt")], lines=True)
-    assert facts["supermerges"]
-    assert facts["measured_on"] == "the stored documents"
-    assert facts["growth"] == told["growth"]
-    assert facts["vocabulary"] == told["vocabulary"]
-    assert "w" in facts["vocabulary"]["kind"]
+    assert facts.supermerges
+    assert facts.measured_on == "the stored documents"
+    assert facts.growth == told.growth
+    assert facts.vocabulary == told.vocabulary
+    assert "w" in facts.vocabulary.kind
     pruned = json.loads(cli("prune", run, "--to", 850, "-o", tmp_path / "p.events.jsonl", "--json").stdout)
-    assert pruned["bytes_per_token_before"] == facts["growth"][-1]["bytes_per_token"]
+    assert pruned["bytes_per_token_before"] == facts.growth[-1]["bytes_per_token"]
 
 
 def test_the_verdict_is_that_of_the_figures(made):
     """Every figure of the sentences at the top is one of the facts; each reason to change something is found."""
     facts, page = made
-    last = facts["growth"][-1]
+    last = facts.growth[-1]
     figures, _, change = verdict(facts)
     for told in (
         f"{last['vocab_size']:,} ids",
@@ -376,22 +379,20 @@ def test_the_verdict_is_that_of_the_figures(made):
         assert told in figures
     assert f"<p>{figures}</p>" in page
     assert change.startswith(f"To change: use more text. {last['tokens']:,} tokens")
-    vocabulary = {**facts["vocabulary"], "uses": [1] * 900}
-    many = [{**stop, "tokens": stop["tokens"] * 100} for stop in facts["growth"]]
-    facts = {**facts, "growth": many, "vocabulary": vocabulary}
-    rare = sum(n is not None and n < 100 for n in vocabulary["n"])
+    many = [{**stop, "tokens": stop["tokens"] * 100} for stop in facts.growth]
+    facts = structs.replace(facts, growth=many, vocabulary=structs.replace(facts.vocabulary, uses=[1] * 900))
+    rare = sum(n is not None and n < 100 for n in facts.vocabulary.n)
     change = verdict(facts)[-1]
     assert change.startswith("To change: learn from more text")
     assert f"{rare:,} tokens come from pairs" in change
-    facts = {**facts, "vocabulary": {**vocabulary, "n": [100] * 900}}
+    facts.vocabulary.n = [100] * 900
     assert "try a larger --vocab-size" in verdict(facts)[-1]
-    half = {**many[-1], "vocab_size": 450}
-    assert verdict({**facts, "growth": [half, many[-1]]})[-1].startswith("Nothing has to change")
-    facts = {**facts, "vocabulary": {**vocabulary, "uses": [0] * 900}}
-    assert f"{facts['events']:,} learned tokens are never used in {facts['measured_on']}" in verdict(facts)[-1]
-    assert verdict({**facts, "state": "learning"}) == [
-        f"It still learns, after {facts['events']:,} events. It is measured when it is done."
-    ]
+    facts.growth = [{**many[-1], "vocab_size": 450}, many[-1]]
+    assert verdict(facts)[-1].startswith("Nothing has to change")
+    facts.vocabulary.uses = [0] * 900
+    assert f"{facts.events:,} learned tokens are never used in {facts.measured_on}" in verdict(facts)[-1]
+    facts.state = "learning"
+    assert verdict(facts) == [f"It still learns, after {facts.events:,} events. It is measured when it is done."]
 
 
 @pytest.mark.long
@@ -403,8 +404,8 @@ def test_several_runs_on_the_same_axes(run, made, tmp_path):
     assert "events of" in done.stderr
     page = (tmp_path / "r.html").read_text()
     facts = facts_in(page)
-    assert [one["run"] for one in facts["others"]] == [other.name]
-    assert facts["others"][0]["growth"] == reported(other, tmp_path / "o.html")["growth"]
+    assert [one.run for one in facts.others] == [other.name]
+    assert facts.others[0].growth == reported(other, tmp_path / "o.html").growth
     for panel in panels(facts):
         assert [line.name for line in panel.lines] == ["run", "other"], panel.name
         assert panel.html.count("<polyline") == 2
@@ -420,7 +421,7 @@ def test_a_page_names_no_folder_of_the_machine(tmp_path):
     for name in ("a.txt", "deep/b.txt"):
         written(tmp_path / "secret" / name, "some words of text")
     train(tmp_path / "run", [str(tmp_path / "secret")], vocab_size=260)
-    facts = json.dumps(reported(tmp_path / "run", tmp_path / "page.html"))  # they are in the page, packed
+    facts = repr(reported(tmp_path / "run", tmp_path / "page.html"))  # they are in the page, packed
     page = facts + (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "a.txt, deep/b.txt" in page
     assert "secret" not in page
