@@ -22,7 +22,7 @@ import msgspec
 
 from streambpe.arguments import arguments
 from streambpe.errors import UsageError
-from streambpe.inspect.curves import GrowthFacts, refuse_reading_nothing
+from streambpe.inspect.curves import GrowthFacts
 from streambpe.inspect.embedded import fill, packed, read_assets
 from streambpe.inspect.page_facts import Facts, gather, label
 from streambpe.inspect.page_panels import panels
@@ -84,7 +84,6 @@ def report(
     assert isinstance(progress, Meter)
     _, how, resources = arguments("report", options, None, resources)
     meter, texts = progress, several(text)
-    refuse_reading_nothing(texts, how)
     if len(others) >= MOST_RUNS:
         raise UsageError(f"{len(others) + 1} RUNs on the same axes: at most {MOST_RUNS} can be told apart.")
     path = Path(output)

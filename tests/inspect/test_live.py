@@ -75,14 +75,7 @@ def test_only_who_knows_the_address_is_answered(tmp_path):
         assert ask(address, path + "data", host=f"localhost:{port}")[0] == 200
         for host in ("evil.example", f"evil.example:{port}", "127.0.0.1", f"127.0.0.1:{port}.evil.example"):
             assert ask(address, path + "data", host=host)[:2] == (403, b"")
-        for wrong in (
-            "/",
-            "/data",
-            path[:-2] + "/",
-            path + "../x",
-            path + "data/",
-            "//",
-        ):
+        for wrong in ("/", "/data", path[:-2] + "/", path + "../x", path + "data/", "//"):
             assert ask(address, wrong)[:2] == (404, b""), wrong
         for method in ("POST", "PUT", "DELETE"):
             assert ask(address, path, method)[0] == 501
@@ -106,10 +99,10 @@ def test_a_connection_that_says_nothing_is_given_up(tmp_path, monkeypatch):
             assert silent.recv(1) == b""
 
 
-def half_learned(folder: Path, passes: int = 8) -> Path:
+def half_learned(folder: Path) -> Path:
     """A run whose training was broken off."""
     run = text_run(folder / "run", natural_text(2, 20_000) + "</script><img src=x onerror=alert(1)> " * 30)
-    break_off(run, passes=passes, vocab_size=600)
+    break_off(run, passes=8, vocab_size=600)
     return run
 
 

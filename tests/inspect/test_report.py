@@ -283,7 +283,7 @@ def test_the_vocabulary_in_a_browser(made, tmp_path):
 
         learned = [number for number, event in enumerate(vocabulary.event) if event is not None]
         assert listed(0) == [str(number) for number in learned[:100]]
-        assert listed(4) == [f"{vocabulary['event'][number]:,}" for number in learned[:100]]
+        assert listed(4) == [f"{vocabulary.event[number]:,}" for number in learned[:100]]
         browser.run("more.click()")
         assert len(listed(0)) == 200
         look(" th")
@@ -292,7 +292,7 @@ def test_the_vocabulary_in_a_browser(made, tmp_path):
         look("77")
         assert "77" in listed(0)
         look("", "begins a word")
-        assert browser.run("found.textContent").startswith(f"{vocabulary['kind'].count('W'):,} ids")
+        assert browser.run("found.textContent").startswith(f"{vocabulary.kind.count('W'):,} ids")
         look("")
         sort("uses")
         assert listed(6) == [f"{n:,}" for n in sorted(vocabulary.uses, reverse=True)[:100]]
@@ -303,7 +303,7 @@ def test_the_vocabulary_in_a_browser(made, tmp_path):
         spelled = sorted(vocabulary.shown, key=lambda text: text.encode("utf-16-be"))[:100]
         assert listed(1) == [text.replace("␠", " ") for text in spelled]
         sort("count")
-        assert listed(5)[0] == f"{max(n for n in vocabulary['n'] if n is not None):,}"
+        assert listed(5)[0] == f"{max(n for n in vocabulary.n if n is not None):,}"
         assert browser.run("document.images.length") == 0
         assert browser.complaints == []
 

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -44,21 +45,28 @@ def shown(run: Path, *, width: int = 100, **options: object) -> str:
 
 
 def test_a_finished_run_is_shown_as_it_went(trained):
-    """Stage, tokens, passes, memory against the limit, disk, and the tokens learned last."""
-    text = shown(trained)
-    status = json.loads((trained / "status.json").read_text())
-    assert "trained, done" in text
+    """Stage, tokens, passes, memory against the limit, disk, and the tokens learned last; `status` says the same."""
+    text, told = shown(trained), cli("status", trained).stdout
+    status, found = (
+        json.loads((trained / "status.json").read_text()),
+        json.loads(cli("status", trained, "--json").stdout),
+    )
     assert "444 of 444" in text
     passes = rows(trained, "SELECT events FROM batches ORDER BY batch")
-    assert status["passes"] == len(passes)
-    assert status["batch_events"] == passes[-1][0]
+    assert (status["passes"], status["batch_events"]) == (len(passes), passes[-1][0])
     assert status["memory_limit_bytes"] == SMALL.memory_bytes
-    assert f"of {SMALL.memory_bytes / 1e6:.1f} MB, at most" in text
+    for one in (text, told):
+        assert "trained, done" in one
+        assert f"of {SMALL.memory_bytes / 1e6:.1f} MB, at most" in one
+        assert f"444 events in {len(passes)} passes, {passes[-1][0]} in the last" in one
+        assert "left" not in one
     ((last, n),) = rows(trained, "SELECT shown, n FROM merge_curve ORDER BY seq DESC LIMIT 1")
     assert f"{last} {n}" in text
-    assert "left" not in text
-    for line in shown(trained, width=80).splitlines():
-        assert len(line) <= 80
+    assert max(map(len, shown(trained, width=80).splitlines())) <= 80
+    du = int(subprocess.run(["du", "-s", "-B1", trained], capture_output=True, text=True).stdout.split()[0])
+    assert 0 <= du - found["run_bytes"] < 100_000  # du also counts the folders
+    assert found["free_bytes"] > 0
+    assert found["eta_seconds"] is None
 
 
 def test_speeds_of_two_stages_are_never_side_by_side(trained, tmp_path):
@@ -75,18 +83,6 @@ def test_speeds_of_two_stages_are_never_side_by_side(trained, tmp_path):
     for state, told in (("stopped", "1:05 so far"), ("done", "1:05 in all")):
         (run / "status.json").write_text(json.dumps({**status, **took, "state": state}))
         assert told in cli("status", run).stdout
-
-
-def test_status_says_the_same(trained):
-    """The lines of `status`, and its JSON, hold passes, limit and disk."""
-    text = cli("status", trained).stdout
-    found = json.loads(cli("status", trained, "--json").stdout)
-    assert f"444 events in {found['passes']} passes, {found['batch_events']} in the last" in text
-    assert f"of {SMALL.memory_bytes / 1e6:.1f} MB, at most" in text
-    du = int(subprocess.run(["du", "-s", "-B1", trained], capture_output=True, text=True).stdout.split()[0])
-    assert 0 <= du - found["run_bytes"] < 100_000  # du also counts the folders
-    assert found["free_bytes"] > 0
-    assert found["eta_seconds"] is None
 
 
 def test_the_training_at_work_is_named(trained, tmp_path):
@@ -134,22 +130,6 @@ def test_stages_are_timed(monkeypatch):
 
 
 @pytest.mark.long
-def test_a_running_training_is_followed_to_its_end(tmp_path):
-    """Frames come while it learns, with a range for the time left; the view ends with the run."""
-    run = text_run(tmp_path / "run", natural_text(4, 60_000))
-    driver = Driver(run=run, options={"vocab_size": 600, "batch": "1"}, rest=0.01, trainer={"checkpoint_seconds": 0.2})
-    assert driver.wait_for("learning")
-    text = shown(run, every=0.1)
-    assert driver.end()[0] == 0
-    done = [int(n.replace(",", "")) for n in re.findall(r"([\d,]+) of 344", text)]
-    assert done == sorted(done)
-    assert len(set(done)) > 2, "several looks"
-    assert "learning, running" in text
-    assert re.search(r"\d:\d\d left", text)
-    assert "trained, done" in text
-
-
-@pytest.mark.long
 def test_watch_does_not_end_between_counting_and_learning(trained, tmp_path, monkeypatch):
     """As long as the command holds RUN, even where status.json says that one of its jobs is done."""
     run = Run(shutil.copytree(trained, tmp_path / "a_path_longer_than_half_of_a_terminal_is_wide" / "run"))
@@ -173,26 +153,30 @@ def test_watch_does_not_end_between_counting_and_learning(trained, tmp_path, mon
 
 @pytest.mark.long
 def test_a_run_asked_every_100_ms_answers_and_is_not_hurt(tmp_path):
-    """From another process, by query, view and page, while it counts its passes: no failure, the same vocabulary."""
+    """From another process, by query and view, while it learns, and watched to its end, with a range for the time left:
+    no failure, the same vocabulary."""
     text = natural_text(6, 60_000)
     expected = train(text_run(tmp_path / "alone", text), resources=SMALL, vocab_size=600).sha256
     run = text_run(tmp_path / "asked", text)
     driver = Driver(run=run, options={"vocab_size": 600, "batch": "1"}, rest=0.01, trainer={"checkpoint_seconds": 0.2})
     assert driver.wait_for("learning")
-    seen: list[int] = []
-    views = itertools.cycle(["vocabulary", "top_pairs", "merge_curve", "token_usage", "progress", "facts"])
-    while driver.process.poll() is None:
-        began = time.monotonic()
-        out = io.StringIO()
-        print_query(run, "SELECT count(*) AS n FROM events", "json", out)
-        seen.append(json.loads(out.getvalue())[0]["n"])
-        print_query(run, next(views), "csv", io.StringIO())
-        look_at(Run(run))
-        time.sleep(max(0.0, 0.1 - (time.monotonic() - began)))
+    with ThreadPoolExecutor(1) as pool:
+        watched = pool.submit(shown, run, every=0.1)
+        seen: list[int] = []
+        views = itertools.cycle(["vocabulary", "top_pairs", "merge_curve", "token_usage", "progress", "facts"])
+        while driver.process.poll() is None:
+            began, out = time.monotonic(), io.StringIO()
+            print_query(run, "SELECT count(*) AS n FROM events", "json", out)
+            seen.append(json.loads(out.getvalue())[0]["n"])
+            print_query(run, next(views), "csv", io.StringIO())
+            time.sleep(max(0.0, 0.1 - (time.monotonic() - began)))
     assert driver.end()[0] == 0
-    assert len(seen) > 5
-    assert seen == sorted(seen)
-    assert len(set(seen)) > 2, "something was seen"
+    done = [int(n.replace(",", "")) for n in re.findall(r"([\d,]+) of 344", watched.result())]
+    for numbers in (seen, done):
+        assert numbers == sorted(numbers)
+        assert len(set(numbers)) > 2, "several looks"
+    assert re.search(r"\d:\d\d left", watched.result())
+    assert "trained, done" in watched.result()
     assert dict(rows(run, "FROM facts"))["sha256"] == expected
 
 
