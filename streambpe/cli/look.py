@@ -151,7 +151,7 @@ def sql(
         streambpe sql runs/en "FROM vocabulary WHERE length > 10" -o long.parquet
     """
     form = one_form(json=as_json, jsonl=as_jsonl, csv=as_csv)
-    from streambpe.inspect.query import print_names, print_query, write_query
+    from streambpe.inspect.query import Query, print_names
 
     if output is None and force:
         raise UsageError("--force is for a file that exists already: give its name with -o.")
@@ -174,17 +174,17 @@ def sql(
     name = name or "main"
     text = _read_query(file) if file is not None else str(query)
     meter = Meter("asking", unit="rows", memory_limit=resources.memory_bytes)
-    how: dict[str, Any] = {"files": files, "resources": resources, "tell": say, "meter": meter}
+    asked = Query(run, text, name, files, resources, say, meter)
     if output is not None:
         with reporting(meter, progress):
-            rows = write_query(run, text, output, name, force=force, **how)
+            rows = asked.write(output, force=force)
         say(f"{output}: {counted(rows, 'row')}")
         return
     drawn = io.StringIO()  # tables are short, and come when the line is gone
     try:
         with reporting(meter, progress if form is None else beside_data(progress)):
             out = drawn if form is None else sys.stdout
-            print_query(run, text, form or "table", out, name, columns=columns_of(sys.stdout), **how)
+            asked.print(form or "table", out, columns_of(sys.stdout))
     finally:
         sys.stdout.write(drawn.getvalue())
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, Unpack
 
 import duckdb
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -59,68 +60,127 @@ def print_names(form: str, out: TextIO, columns: int | None = None) -> None:
     write_rows(form, ["name", "kind", "one row is"], iter([names]), out)
 
 
-def print_query(
-    run: Path | str,
-    query: str,
-    form: str,
-    out: TextIO,
-    name: str = "main",
-    *,
-    files: bool = False,
-    resources: Resources | None = None,
-    tell: Callable[[str], None] | None = None,
-    meter: Meter | None = None,
-    columns: int | None = None,
-) -> None:
-    """Write a query's rows to `out` as table (also of several statements), json, jsonl or csv, a block at a time.
+class Query(msgspec.Struct):
+    """A query of the user's, and how it runs."""
 
-    `query`: SQL, or nothing but the name of a view or table. `name`: the training whose tables are meant. `files`: the
-    query's statements may use files; without it they may only read tables. `tell`: told how far a count is, if RUN is
-    not counted to its end: then chunk_counts and sources are what is committed. `meter` is told how many rows came.
-    `columns`: of the terminal that a table is drawn for.
-    """
-    statements = _statements(query, files, None if form == "table" else f"--{form}")
-    with _sealed(run, name, files, resources, tell) as con:
-        if form == "table":
-            for statement in statements:
-                out.write(draw_query(con, statement.query, columns))
-            return
-        blocks = run_query(con, _last_query(con, statements))
-        names = next(blocks, None)
-        if names is not None:
-            write_rows(form, names, _counted(blocks, meter or Meter("asking")), out)
+    run: Path | str
+    query: str  # SQL, or nothing but the name of a view or table
+    name: str = "main"  # the training whose tables are meant
+    files: bool = False  # its statements may use files; else they may only read tables
+    resources: Resources = Resources(SMALLEST_MEMORY_BYTES, 2)
+    tell: Callable[[str], None] | None = None  # told how far a count is, if RUN is not counted to its end
+    meter: Meter = msgspec.field(default_factory=lambda: Meter("asking", unit="rows"))  # told how many rows came
 
+    def print(self, form: str, out: TextIO, columns: int | None = None) -> None:
+        """Write the rows as table (also of several statements), json, jsonl or csv, a block at a time. `columns`: of
+        the terminal that a table is drawn for."""
+        statements = self._statements(None if form == "table" else f"--{form}")
+        with self._sealed() as con:
+            if form == "table":
+                for statement in statements:
+                    out.write(draw_query(con, statement.query, columns))
+                return
+            blocks = run_query(con, _last_query(con, statements))
+            names = next(blocks, None)
+            if names is not None:
+                write_rows(form, names, self._counted(blocks), out)
 
-def write_query(
-    run: Path | str,
-    query: str,
-    output: Path | str,
-    name: str = "main",
-    *,
-    force: bool = False,
-    files: bool = False,
-    resources: Resources | None = None,
-    tell: Callable[[str], None] | None = None,
-    meter: Meter | None = None,
-) -> int:
-    """As print_query, to a .csv, .json, .jsonl or .parquet file, whole or not at all; returns how many rows."""
-    path, meter = Path(output), meter or Meter("asking", unit="rows")
-    form = path.suffix.removeprefix(".")
-    if form not in FILE_FORMS:
-        raise UsageError(
-            f"{path}: rows can be written as {', '.join('.' + known for known in FILE_FORMS)}; give such a name."
-        )
-    refuse_existing(path, force)
-    statements = _statements(query, files, f"-o {path}", for_rows=True)
-    with whole_output(path) as temporary, _sealed(run, name, files, resources, tell, temporary) as con:
-        last = _last_query(con, statements)
-        if form == "parquet":
-            _write_parquet(con, last, temporary, meter)
-        else:
-            blocks = run_query(con, last)
-            with open(temporary, "w", encoding="utf-8", newline="") as out:
-                write_rows(form, next(blocks), _counted(blocks, meter), out)
-    return meter.done
+    def write(self, output: Path | str, *, force: bool = False) -> int:
+        """Write the rows to a .csv, .json, .jsonl or .parquet file, whole or not at all; returns how many there are."""
+        path = Path(output)
+        form = path.suffix.removeprefix(".")
+        if form not in FILE_FORMS:
+            raise UsageError(
+                f"{path}: rows can be written as {', '.join('.' + known for known in FILE_FORMS)}; give such a name."
+            )
+        refuse_existing(path, force)
+        statements = self._statements(f"-o {path}", for_rows=True)
+        with whole_output(path) as temporary, self._sealed(temporary) as con:
+            last = _last_query(con, statements)
+            if form == "parquet":
+                _write_parquet(con, last, temporary, self.meter)
+            else:
+                blocks = run_query(con, last)
+                with open(temporary, "w", encoding="utf-8", newline="") as out:
+                    write_rows(form, next(blocks), self._counted(blocks), out)
+        return self.meter.done
+
+    def frame(self) -> pl.DataFrame:
+        """The rows as a frame of Polars."""
+        statements = self._statements("A frame", for_rows=True)
+        with self._sealed(ends=False) as con:
+            rows = con.sql(_last_query(con, statements))
+            refuse_equal_names(rows.columns)
+            frame: pl.DataFrame = rows.pl()
+            return frame
+
+    def _counted(self, blocks: Iterator[list[Any]]) -> Iterator[list[Any]]:
+        for rows in blocks:
+            self.meter.advance(len(rows))
+            yield rows
+
+    def _statements(self, room: str | None, *, for_rows: bool = False) -> list[duckdb.Statement]:
+        """Its statements; an error if one may not run. `room`: what has room for the rows of one statement; None: there
+        is room for all. `for_rows`: the last one must have some."""
+        names = [entry[0] for entry in list_names()]
+        query = f"FROM {self.query}" if self.query in names else self.query
+        try:
+            statements = parse(query)
+        except StreambpeError:
+            if not query.isidentifier():
+                raise
+            raise UsageError(
+                f"There is no view or table {query}.{meant(query, names)} `streambpe sql RUN --list` shows them; "
+                "anything else must be SQL, in quotes."
+            ) from None
+        judge(statements, files=self.files)
+        if room and any(map(returns_rows, statements[:-1])):
+            raise QueryRefused(
+                f"{room} has room for the rows of one statement, but several return rows. Nothing was run. Run them "
+                "one at a time, or print tables."
+            )
+        if for_rows and not returns_rows(statements[-1]):
+            raise QueryRefused(f"{room}: the query returns no rows. Nothing was run.")
+        return statements
+
+    @contextlib.contextmanager
+    def _sealed(self, output: Path | None = None, *, ends: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A read-only connection for the user's own statements, whose errors become clear messages.
+
+        DuckDB does not count what a single value takes, so the process ends where --memory is passed, if it `ends`;
+        `output`, which was begun, and what was spilled are removed then.
+        """
+        folder, bounds = Run.open(self.run), self.resources
+        too_large = f"The query needs more than --memory {format_size(bounds.memory_bytes)}"
+        with contextlib.ExitStack() as stack:
+            spill = stack.enter_context(spill_folder(folder, bounds.temp_dir))
+
+            def last_words() -> str:
+                shutil.rmtree(spill, ignore_errors=True)
+                if output is not None and output.suffix == ".new":
+                    output.unlink(missing_ok=True)
+                return f"{too_large}, for values that cannot spill. Nothing was changed. Give it a larger one."
+
+            try:
+                con, facts, committed = _open_tables(folder, bounds, spill, stack)
+                folder.refuse_other_tables(facts)
+                refuse_earlier_tables(folder.state, facts.get("written", ""))
+                trainings = list_trainings(con)
+                if self.name != "main" and self.name not in trainings:
+                    raise RunError(
+                        f"{self.run} has no training {self.name} in its tables; it has {', '.join(trainings)}."
+                    )
+                use_training(con, self.name)
+                parts = committed.files if committed else []
+                if committed and parts:  # then chunk_counts and sources are what is committed
+                    use_committed(con, committed.parts.spans.table(), parts, held=committed.held)
+                if committed and self.tell:
+                    self.tell(committed.told)
+                seal(con, files=self.files, parts=parts)
+                with ended_above(bounds.memory_bytes, last_words) if ends else contextlib.nullcontext():
+                    yield con
+            except duckdb.Error as why:
+                raise _explained(why, self.run, self.files, too_large) from None
 
 
 @reported("asking", "rows")
@@ -134,43 +194,12 @@ def sql(
     progress: str | Meter = "none",
     **limits: Unpack[LimitKeywords],
 ) -> pl.DataFrame:
-    """The rows of a query as a frame of Polars; `query`, `name` and `files` as for print_query.
+    """The rows of a query as a frame of Polars. `query`: SQL, or nothing but the name of a view or table. `name`: the
+    training whose tables are meant. `files`: statements may use files; else they may only read tables.
 
     `memory` is the limit of DuckDB. The frame comes on top of it, so limit a query that gives many rows.
     """
-    bounds = arguments("sql", limits, None, resources).resources
-    statements = _statements(query, files, "A frame", for_rows=True)
-    with _sealed(run, name, files, bounds, ends=False) as con:
-        rows = con.sql(_last_query(con, statements))
-        refuse_equal_names(rows.columns)
-        frame: pl.DataFrame = rows.pl()
-        return frame
-
-
-def _statements(query: str, files: bool, room: str | None, *, for_rows: bool = False) -> list[duckdb.Statement]:
-    """The statements of a query; an error if one may not run. `room`: what has room for the rows of one statement;
-    None: there is room for all. `for_rows`: the last one must have some."""
-    names = [entry[0] for entry in list_names()]
-    if query in names:
-        query = f"FROM {query}"
-    try:
-        statements = parse(query)
-    except StreambpeError:
-        if not query.isidentifier():
-            raise
-        raise UsageError(
-            f"There is no view or table {query}.{meant(query, names)} `streambpe sql RUN --list` shows them; anything "
-            "else must be SQL, in quotes."
-        ) from None
-    judge(statements, files=files)
-    if room and any(map(returns_rows, statements[:-1])):
-        raise QueryRefused(
-            f"{room} has room for the rows of one statement, but several return rows. Nothing was run. Run them one "
-            "at a time, or print tables."
-        )
-    if for_rows and not returns_rows(statements[-1]):
-        raise QueryRefused(f"{room}: the query returns no rows. Nothing was run.")
-    return statements
+    return Query(run, query, name, files, arguments("sql", limits, None, resources).resources).frame()
 
 
 def _last_query(con: duckdb.DuckDBPyConnection, statements: Sequence[duckdb.Statement]) -> str:
@@ -178,52 +207,6 @@ def _last_query(con: duckdb.DuckDBPyConnection, statements: Sequence[duckdb.Stat
     for statement in statements[:-1]:
         con.execute(statement.query)
     return str(statements[-1].query)
-
-
-@contextlib.contextmanager
-def _sealed(
-    run: Path | str,
-    name: str,
-    files: bool,
-    resources: Resources | None,
-    tell: Callable[[str], None] | None = None,
-    output: Path | None = None,
-    ends: bool = True,
-) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A read-only connection for the user's own statements, whose errors become clear messages.
-
-    DuckDB does not count what a single value takes, so the process ends where --memory is passed, if it `ends`;
-    `output`, which was begun, and what was spilled are removed then.
-    """
-    folder = Run.open(run)
-    bounds = resources or Resources(SMALLEST_MEMORY_BYTES, 2)
-    too_large = f"The query needs more than --memory {format_size(bounds.memory_bytes)}"
-    with contextlib.ExitStack() as stack:
-        spill = stack.enter_context(spill_folder(folder, bounds.temp_dir))
-
-        def last_words() -> str:
-            shutil.rmtree(spill, ignore_errors=True)
-            if output is not None and output.suffix == ".new":
-                output.unlink(missing_ok=True)
-            return f"{too_large}, for values that cannot spill. Nothing was changed. Give it a larger one."
-
-        try:
-            con, facts, committed = _open_tables(folder, bounds, spill, stack)
-            folder.refuse_other_tables(facts)
-            refuse_earlier_tables(folder.state, facts.get("written", ""))
-            trainings = list_trainings(con)
-            if name != "main" and name not in trainings:
-                raise RunError(f"{run} has no training {name} in its tables; it has {', '.join(trainings)}.")
-            use_training(con, name)
-            if committed is not None and committed.files:
-                use_committed(con, committed.parts.spans.table(), committed.files, held=committed.held)
-            if committed is not None and tell is not None:
-                tell(committed.told)
-            seal(con, files=files, parts=committed.files if committed else ())
-            with ended_above(bounds.memory_bytes, last_words) if ends else contextlib.nullcontext():
-                yield con
-        except duckdb.Error as why:
-            raise _explained(why, run, files, too_large) from None
 
 
 def _open_tables(
@@ -272,13 +255,6 @@ def _explained(why: duckdb.Error, run: Path | str, files: bool, too_large: str) 
             "Nothing was changed. The duckdb shell can do it: duckdb -readonly RUN/state.duckdb."
         )
     return StreambpeError(f"The query does not run: {why}")
-
-
-def _counted(blocks: Iterator[list[Any]], meter: Meter) -> Iterator[list[Any]]:
-    """The blocks of rows; the meter is told how many rows there were so far."""
-    for rows in blocks:
-        meter.advance(len(rows))
-        yield rows
 
 
 def _write_parquet(con: duckdb.DuckDBPyConnection, query: str, path: Path, meter: Meter) -> None:

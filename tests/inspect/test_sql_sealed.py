@@ -19,7 +19,7 @@ import pytest
 
 from streambpe.errors import LimitError, QueryRefused
 from streambpe.inspect.asked import judge, parse
-from streambpe.inspect.query import _sealed, print_query, write_query
+from streambpe.inspect.query import Query
 from streambpe.resources import Resources
 from streambpe.train.commands import train
 from tests.runs import SMALL, cli, cli_process, text_run
@@ -108,7 +108,7 @@ def test_nothing_else_is_reached(learned, around, monkeypatch):
 def test_no_function_that_duckdb_has_opens_a_file(learned, around):
     """Every table function, and every function of a value, is given the name of a file where it takes a text."""
     secret = around / "secret.csv"
-    with _sealed(learned, "main", False, None) as con:
+    with Query(learned, "")._sealed() as con:
         functions = con.execute(
             "SELECT DISTINCT function_name, function_type, parameter_types FROM duckdb_functions() "
             "WHERE function_type IN ('table', 'scalar') AND list_contains(parameter_types[:1], 'VARCHAR') "
@@ -138,16 +138,16 @@ def test_queries_that_read_run(learned, query, form):
 
 
 def test_the_python_functions_are_sealed_too(learned, around):
-    """print_query and write_query, as programs call them; and a variable of the program is no table, as it is to
+    """Query, as programs use it; and a variable of the program is no table, as it is to
     DuckDB's own package."""
     with pytest.raises(QueryRefused, match="Only statements that read"):
-        print_query(learned, f"COPY run TO '{around}/x.csv'", "table", io.StringIO())
+        Query(learned, f"COPY run TO '{around}/x.csv'").print("table", io.StringIO())
     with pytest.raises(QueryRefused, match="--files"):
-        write_query(learned, f"FROM '{around}/secret.csv'", around / "x.csv")
+        Query(learned, f"FROM '{around}/secret.csv'").write(around / "x.csv")
     assert os.listdir(around) == ["secret.csv"]
     mine = pl.DataFrame({"a": [1]})
     with pytest.raises(Exception, match="does not exist"):
-        print_query(learned, "FROM mine", "json", io.StringIO())
+        Query(learned, "FROM mine").print("json", io.StringIO())
     assert mine.height == 1
 
 
@@ -271,7 +271,7 @@ def test_a_query_that_outgrows_its_memory_says_what_to_do(learned):
     """The advice is an option of this command, not a setting that is locked."""
     query = "SELECT len(list(i ORDER BY hash(i))) AS n FROM range(20_000_000) AS r(i)"
     with pytest.raises(LimitError, match="larger --memory"):
-        print_query(learned, query, "csv", io.StringIO(), resources=Resources(32 << 20, 2))
+        Query(learned, query, resources=Resources(32 << 20, 2)).print("csv", io.StringIO())
 
 
 def test_a_value_larger_than_the_memory_ends_the_query(learned, around):
@@ -304,7 +304,7 @@ def test_two_threads_of_one_program_ask_at_once(learned):
 
     def ask(_: int) -> str:
         out = io.StringIO()
-        print_query(learned, "SELECT count(*) AS n, max(hash(i)) AS h FROM range(3_000_000) AS r(i)", "csv", out)
+        Query(learned, "SELECT count(*) AS n, max(hash(i)) AS h FROM range(3_000_000) AS r(i)").print("csv", out)
         return out.getvalue()
 
     with ThreadPoolExecutor(3) as pool:

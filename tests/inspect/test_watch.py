@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from streambpe.inspect.query import print_query
+from streambpe.inspect.query import Query
 from streambpe.inspect.status import status as look_at
 from streambpe.inspect.watch import View, sparkline, watch
 from streambpe.progress import Meter, clock, describe_range, eta_range, this_process
@@ -166,9 +166,9 @@ def test_a_run_asked_every_100_ms_answers_and_is_not_hurt(tmp_path):
         views = itertools.cycle(["vocabulary", "top_pairs", "merge_curve", "token_usage", "progress", "facts"])
         while driver.process.poll() is None:
             began, out = time.monotonic(), io.StringIO()
-            print_query(run, "SELECT count(*) AS n FROM events", "json", out)
+            Query(run, "SELECT count(*) AS n FROM events").print("json", out)
             seen.append(json.loads(out.getvalue())[0]["n"])
-            print_query(run, next(views), "csv", io.StringIO())
+            Query(run, next(views)).print("csv", io.StringIO())
             time.sleep(max(0.0, 0.1 - (time.monotonic() - began)))
     assert driver.end()[0] == 0
     done = [int(n.replace(",", "")) for n in re.findall(r"([\d,]+) of 344", watched.result())]
