@@ -78,15 +78,6 @@ def test_what_a_dictionary_finds(tmp_path, monkeypatch, rows_at_once):
 
 
 @pytest.mark.long
-def test_shards_that_were_merged_are_as_the_whole(tmp_path):
-    files = write(tmp_path / "in")
-    for k in (2, 1):
-        count(tmp_path / f"s{k}", files, lines=True, shard=f"{k}/2", resources=ONE)
-    merge_counts(tmp_path / "all", [tmp_path / "s2", tmp_path / "s1"], resources=ONE)
-    assert found_in(tmp_path / "all") == slow(files)
-
-
-@pytest.mark.long
 def test_files_that_are_one_document(tmp_path, monkeypatch):
     """In many blocks, with a mark at the front and bytes that are not UTF-8; a sample leaves some of them out."""
     small_blocks(monkeypatch, 700)
@@ -139,9 +130,12 @@ def test_what_is_told(tmp_path):
 
 
 @pytest.mark.long
-def test_processes_and_a_count_in_two_steps_are_told_the_same(tmp_path):
+def test_shards_processes_and_a_count_in_two_steps_are_told_the_same(tmp_path):
     files = write(tmp_path / "in")
     two = Resources(10**9, 2, engine="processes")
     count(tmp_path / "run", files[2:], resources=ONE)
     count(tmp_path / "run", files, lines=True, resources=two)
-    assert found_in(tmp_path / "run", two) == slow(files)
+    for k in (2, 1):
+        count(tmp_path / f"s{k}", files, lines=True, shard=f"{k}/2", resources=ONE)
+    merge_counts(tmp_path / "all", [tmp_path / "s2", tmp_path / "s1"], resources=ONE)
+    assert found_in(tmp_path / "run", two) == found_in(tmp_path / "all") == slow(files)
