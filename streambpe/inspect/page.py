@@ -55,7 +55,7 @@ class Report(Result):
     page: Path
     events: int
     verdict: tuple[str, ...]  # the sentences at its top
-    figures: GrowthFacts  # of the whole vocabulary on the text, by their names in `evaluate`; nothing yet
+    figures: GrowthFacts  # of the whole vocabulary on the text, by their names in `evaluate`; empty while it learns
 
 
 @reported("measuring")
@@ -103,7 +103,7 @@ def report(
     with whole_output(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
     figures = facts.growth[-1] if facts.growth else {}
-    return Report(str(run), name, path, facts.events, tuple(filter(None, verdict(facts))), figures)
+    return Report(str(run), name, path, facts.events, tuple(verdict(facts)), figures)
 
 
 def _left_out(why: str) -> str:
@@ -138,7 +138,7 @@ def render(facts: Facts, playground: str = "") -> str:
 
 
 def _sentences(every: Iterable[str]) -> str:
-    code = (re.sub("`(.*?)`", r"<code>\1</code>", escape(sentence)) for sentence in every if sentence)
+    code = (re.sub("`(.*?)`", r"<code>\1</code>", escape(sentence)) for sentence in every)
     return "".join(f"<p>{sentence}</p>" for sentence in code)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from streambpe.inspect.curves import ON_CHUNKS, ON_DOCUMENTS, GrowthFacts
-from streambpe.inspect.page_facts import Facts, label
+from streambpe.inspect.page_facts import BesideFacts, Facts, label
 from streambpe.plurals import counted
 
 _RARE = 100  # a pair that occurs less often: its token is too seldom in the text to be learned well
@@ -27,7 +27,8 @@ def verdict(facts: Facts) -> list[str]:
         return [f"It still learns, after {counted(facts.events, 'event')}. It is measured when it is done."]
     if not facts.growth or not facts.growth[-1]["tokens"]:
         return ["There is no text to measure it on."]
-    return [*(_figures(one) for one in [facts, *facts.others] if one.growth), _compared(facts), _change(facts)]
+    figures = [_figures(one) for one in [facts, *facts.others] if one.growth]
+    return [*figures, *([_compared(facts, facts.beside)] if facts.beside else []), _change(facts)]
 
 
 def _figures(facts: Facts) -> str:
@@ -47,10 +48,7 @@ def of_one_size(here: list[GrowthFacts], there: list[GrowthFacts]) -> tuple[Grow
     return (mine, sizes[mine["vocab_size"]]) if mine["vocab_size"] == least else (here[-1], there[-1])
 
 
-def _compared(facts: Facts) -> str:
-    other = facts.beside
-    if other is None:
-        return ""
+def _compared(facts: Facts, other: BesideFacts) -> str:
     if not other.growth:
         return f"{other.model} splits text another way: name a text with --text FILE to compare both on it."
     both = zip((label(facts), other.model), of_one_size(facts.growth, other.growth), strict=True)

@@ -288,24 +288,24 @@ def test_what_cannot_be_planned_is_said(tmp_path):
     (tmp_path / "blank.jsonl").write_text("\n\n")
     (tmp_path / "bad.jsonl").write_text('{"text": "a"}\nnot json\n')
     (tmp_path / "x.txt").write_text("some text")
-    for sources, options, why in (
-        (["gone.txt"], {}, "cannot be read"),
-        (["nothing*.txt"], {}, "No file matches"),
-        (["empty.txt"], {}, "are empty"),
-        (["blank.jsonl"], {}, "hold no text"),
-        (["bad.jsonl"], {}, "line 2 is not JSON"),
-        (["x.txt"], {"counting": {"counts": True}}, "--counts"),
-        (["x.txt"], {"weight": ["de=2"]}, "--weight"),
+    text = str(tmp_path / "x.txt")
+    for source, options, why in (
+        ("gone.txt", {}, "cannot be read"),
+        ("nothing*.txt", {}, "No file matches"),
+        ("empty.txt", {}, "are empty"),
+        ("blank.jsonl", {}, "hold no text"),
+        ("bad.jsonl", {}, "line 2 is not JSON"),
+        ("x.txt", {"counting": {"counts": True}}, "--counts"),
+        ("x.txt", {"weight": ["de=2"]}, "--weight"),
+        ("x.txt", {"resources": replace(SMALL, temp_dir=tmp_path / "gone")}, "is no folder"),
     ):
         with pytest.raises((UsageError, SourceError), match=why):
-            plan([str(tmp_path / name) for name in sources], resources=SMALL, rehearse="32MB", **options)
+            plan([str(tmp_path / source)], **{"resources": SMALL, "rehearse": "32MB", **options})
     with pytest.raises(UsageError, match="Standard input can be read only once"):
         plan(["-"], resources=SMALL, rehearse="32MB")
-    with pytest.raises(UsageError, match="is no folder"):
-        plan([str(tmp_path / "x.txt")], resources=replace(SMALL, temp_dir=tmp_path / "gone"), rehearse="32MB")
     stop = threading.Event()
     stop.set()
     with pytest.raises(Stopped, match="keeps nothing"):
-        plan([str(tmp_path / "x.txt")], resources=SMALL, rehearse="32MB", stop=stop)
+        plan([text], resources=SMALL, rehearse="32MB", stop=stop)
     assert "SOURCE is missing" in cli("plan", expect=2).stderr
-    assert "--vocab-size 5" in cli("plan", tmp_path / "x.txt", "-s", 5, expect=2).stderr
+    assert "--vocab-size 5" in cli("plan", text, "-s", 5, expect=2).stderr

@@ -365,7 +365,7 @@ def test_the_verdict_is_that_of_the_figures(made):
     """Every figure of the sentences at the top is one of the facts; each reason to change something is found."""
     facts, page = made
     last = facts.growth[-1]
-    figures, _, change = verdict(facts)
+    figures, change = verdict(facts)
     for told in (
         f"{last['vocab_size']:,} ids",
         f"{last['bytes_per_token']:.3f} bytes",
