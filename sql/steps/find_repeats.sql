@@ -1,8 +1,8 @@
--- find_repeats: how many documents each source has, how many of them repeat one before, and the one with the most copies.
+-- find_repeats: how many documents each source has, how many are copies of an earlier one, and which has the most copies.
 -- inputs:  number_bits BIGINT
--- reads:   hashed_documents (make_hashed_documents; a place is source << number_bits | number there)
--- returns: source, documents, repeated, copies of the one with the most of those that it has first, its place; in order
--- by hand: needs the documents' hashes; run `streambpe check RUN --repeats`
+-- reads:   hashed_documents (make_hashed_documents; a place is source << number_bits | number in the source)
+-- returns: source, documents, repeated, the most copies of a document that is first in it, and its place; ordered
+-- by hand: it needs the hashes of the documents, so run `streambpe check RUN --repeats`
 WITH alike AS (
     SELECT min(place) AS place, count(*) AS copies
     FROM hashed_documents
