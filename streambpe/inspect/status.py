@@ -48,12 +48,8 @@ def status(run: Run | str | os.PathLike[str]) -> RunStatus:
     """What a run is doing, or did last: status.json, whether its process still lives, and the disk."""
     folder = run if isinstance(run, Run) else Run(Path(run))
     facts = running_state(folder.read_status(), folder.path)
-    return RunStatus(
-        **{field.name: facts[field.name] for field in fields(RunStatus) if field.name in facts},  # type: ignore[literal-required]
-        run_bytes=folder_bytes(folder.path),
-        free_bytes=shutil.disk_usage(folder.path).free,
-        facts=facts,
-    )
+    disk = {"run_bytes": folder_bytes(folder.path), "free_bytes": shutil.disk_usage(folder.path).free, "facts": facts}
+    return RunStatus(**{field.name: facts.get(field.name) for field in fields(RunStatus)} | disk)  # type: ignore[arg-type]
 
 
 def status_rows(found: RunStatus) -> dict[str, str]:
