@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -44,7 +45,6 @@ from streambpe.train.counting.worker import prepared
 _RANGE_BYTES = 8 << 20
 _SEED = 20_000  # of the generator that deals chunks out
 _MOST_FILES = 16  # of a bucket, before they become one
-_NUMBERS = itertools.count()  # of files
 
 
 def count_buckets(
@@ -109,16 +109,13 @@ def _write(tables: Sequence[ChunkCounts], parts: Sequence[list[Part]], place: Pa
     """Write all tables, and empty them; many files of a bucket become one."""
     for number, (table, mine) in enumerate(zip(tables, parts, strict=True)):
         if table.held:
-            mine.append(write_part(_new_file(place, number), [table.take()]))
+            mine.append(write_part(place / f"bucket-{number:02d}-{len(mine):02d}.parquet", [table.take()]))
         if len(mine) == _MOST_FILES:
-            merged = write_part(_new_file(place, number), merged_lists(mine, _RANGE_BYTES))
+            whole, first = place / f"bucket-{number:02d}-all.parquet", mine[0].path
+            merged = write_part(whole, merged_lists(mine, _RANGE_BYTES))
             for part in mine:
                 part.path.unlink()
-            mine[:] = [merged]
-
-
-def _new_file(place: Path, bucket: int) -> Path:
-    return place / f"bucket-{bucket:02d}-{next(_NUMBERS):05d}.parquet"
+            mine[:] = [msgspec.structs.replace(merged, path=whole.rename(first))]
 
 
 def deal_chunks(run: Run, place: Path, of: int) -> list[list[Part]]:

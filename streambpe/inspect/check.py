@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -166,33 +166,14 @@ def _check_tables(
         place = scratch.enter_context(spill_folder(run, resources.temp_dir)) if replay else None
         with contextlib.closing(open_store(run.state, read_only=True, **database)) as con:
             facts = dict(run_sql(con, "get_run"))
-            stated = json.loads(facts.get("corpus", "{}"))
             # rows of table sources may be lost: then the total in table run tells what the tables hold
-            mine = parts if stated.get("chunks") == sum(part.total for part in parts) else held
+            stated = json.loads(facts.get("corpus", "{}")).get("chunks")
+            mine = parts if stated == sum(part.total for part in parts) else held
             mine_paths = {part.path for part in mine}
             for part in parts:
                 if part.path not in mine_paths:
                     yield from (("counts", row) for row in _check_part(part, at_once))
-            digest = CorpusDigest()
-            run_sql(con, "make_recount")
-            meter.begin("checking counts", 2 * (stated.get("distinct") or 0), "chunks")
-            for rows in merged_lists(mine, at_once):
-                append(con, "recount", rows.frame())
-                meter.advance(len(rows))
-            for rows in read_rows(con, "chunk_counts", at_once):
-                digest.add(rows)
-                meter.advance(len(rows))
-            sha256 = str(digest.facts(0)["sha256"])
-            con.register("recounted_sources", Spans.of_parts(mine).table())
-            con.register("recounted_groups", _recount_groups(con, mine, at_once).to_arrow())
-            tables: dict[str, dict[str, str]] = {
-                "sources": {}, "chunk_counts": {}, "corpus": {"sha256": sha256}, "source_groups": {}, "group_counts": {}
-            }  # fmt: skip
-            for table, inputs in tables.items():
-                if table != "corpus" or "corpus" in facts or mine:
-                    yield from ((table, row) for row in run_sql(con, f"checks/{table}", **inputs))
-            run_sql(con, "make_recount")  # what was added up is needed no more
-            run_sql(con, "make_group_recount")
+            sha256 = yield from _check_counts(con, mine, facts, at_once, meter)
             logs = yield from check_trainings(con, run, at_once, meter, told)
             copy = None if place is None else copy_run(run, place / "run", mine)
         release_memory()
@@ -203,6 +184,31 @@ def _check_tables(
         with contextlib.closing(open_store(":memory:", **database)) as con:
             for row in check_sequences(run, parts, con, at_once, MOST_PROBLEMS):
                 yield "sequences", row
+
+
+def _check_counts(
+    con: duckdb.DuckDBPyConnection, parts: Sequence[Part], facts: Mapping[str, str], at_once: int, meter: Meter
+) -> Generator[tuple[str, Row], None, str]:
+    """(table, row) of what differs from the sum of these parts; returns the sha256 of the counts in the tables."""
+    digest = CorpusDigest()
+    run_sql(con, "make_recount")
+    meter.begin("checking counts", 2 * (json.loads(facts.get("corpus", "{}")).get("distinct") or 0), "chunks")
+    for rows in merged_lists(parts, at_once):
+        append(con, "recount", rows.frame())
+        meter.advance(len(rows))
+    for rows in read_rows(con, "chunk_counts", at_once):
+        digest.add(rows)
+        meter.advance(len(rows))
+    sha256 = str(digest.facts(0)["sha256"])
+    con.register("recounted_sources", Spans.of_parts(parts).table())
+    con.register("recounted_groups", _recount_groups(con, parts, at_once).to_arrow())
+    for table in ("sources", "chunk_counts", "corpus", "source_groups", "group_counts"):
+        if table != "corpus" or "corpus" in facts or parts:
+            inputs = {"sha256": sha256} if table == "corpus" else {}
+            yield from ((table, row) for row in run_sql(con, f"checks/{table}", **inputs))
+    run_sql(con, "make_recount")  # what was added up is needed no more
+    run_sql(con, "make_group_recount")
+    return sha256
 
 
 def _check_part(part: Part, at_once: int) -> Iterator[Row]:

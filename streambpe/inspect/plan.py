@@ -102,8 +102,8 @@ def plan(
 ) -> Plan:
     """Forecast a training of these sources; writes only to a temporary folder.
 
-    `rehearse`: how much to train on; None: an eighth of the sources, 32 MB at most, so that it takes a third of the
-    training's time at most. `tell` is told beforehand how much that is.
+    `rehearse`: how much to train on; None: an eighth of the sources, 32 MB at most. `tell` is told beforehand how much
+    that is.
     """
     assert isinstance(progress, Meter)
     learning, asked, resources = arguments("plan", given, counting, resources)
