@@ -108,8 +108,7 @@ class Query(msgspec.Struct):
     def frame(self) -> pl.DataFrame:
         """The rows as a frame of Polars."""
         statements = self._statements("A frame", for_rows=True)
-        with self._sealed(ends=False) as con:
-            rows = con.sql(_last_query(con, statements))
+        with self._sealed(ends=False) as con, contextlib.closing(con.sql(_last_query(con, statements))) as rows:
             refuse_equal_names(rows.columns)
             frame: pl.DataFrame = rows.pl()
             return frame
@@ -259,10 +258,12 @@ def _explained(why: duckdb.Error, run: Path | str, files: bool, too_large: str) 
 
 def _write_parquet(con: duckdb.DuckDBPyConnection, query: str, path: Path, meter: Meter) -> None:
     """Write rows through Arrow, a batch at a time; sums above 64 bits become decimals of 38 digits."""
-    reader = con.sql(query).to_arrow_reader(_ROWS_AT_ONCE)
-    refuse_equal_names(reader.schema.names)
+    # closed, so that the traceback of an error does not keep the database open
+    with contextlib.closing(con.sql(query)) as rows:
+        refuse_equal_names(rows.columns)
+        reader = rows.to_arrow_reader(_ROWS_AT_ONCE)
     try:
-        with pq.ParquetWriter(path, reader.schema, compression="zstd") as table:
+        with reader, pq.ParquetWriter(path, reader.schema, compression="zstd") as table:
             for batch in reader:
                 table.write_batch(batch)
                 meter.advance(batch.num_rows)
