@@ -315,7 +315,7 @@ def import_(file: str, output: str, as_json: bool, **given: Any) -> None:
         streambpe import cl100k_base.tiktoken --pattern cl100k \\
             --special "<|endoftext|>" -o cl100k.events.jsonl
     """
-    from streambpe.encode.formats.export import import_model
+    from streambpe.encode.formats.imports import import_model
 
     tokenizer = import_model(file, output, **given)
     ids, events = tokenizer.n_vocab, len(tokenizer.event_log.events)

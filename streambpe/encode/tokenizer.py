@@ -50,7 +50,7 @@ from streambpe.text.whitespace import WORD_MARK
 from streambpe.threads import in_order
 
 _SAMPLE = "In the beginning 1 234 words were counted;\n\tnaïve tokens — 中文, 👋🏽 — came after."
-_FORMATS = "streambpe.encode.formats.export"  # which imports this module
+_FORMATS = "streambpe.encode.formats"  # which import this module
 _MANY = 64  # from so many ids on the core decodes
 
 Specials = Literal["all"] | AbstractSet[str]
@@ -102,7 +102,7 @@ class Tokenizer:
     ) -> Tokenizer:
         """The tokenizer of a vocabulary made elsewhere, as `streambpe import` reads it: tokenizer.json, GPT-2's files,
         tiktoken ranks (which need a pattern), a .model file, hf:NAME, tiktoken:NAME."""
-        return cls(import_module(_FORMATS).import_file(file, pattern=pattern, specials=several(special)))
+        return cls(import_module(f"{_FORMATS}.imports").import_file(file, pattern=pattern, specials=several(special)))
 
     @classmethod
     def from_pretrained(cls, name: str | os.PathLike[str]) -> Tokenizer:
@@ -142,7 +142,7 @@ class Tokenizer:
 
     def export(self, to: str, output: str | os.PathLike[str], **options: Any) -> list[Any]:
         """Write the model for another program, as `streambpe export` does: tok.export("hf", "my-tokenizer/")."""
-        results: list[Any] = import_module(_FORMATS).export(
+        results: list[Any] = import_module(f"{_FORMATS}.export").export(
             self._log, to, output, vocab_size=self._vocab_size or (), **options
         )
         return results

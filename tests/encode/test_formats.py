@@ -19,15 +19,18 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as HfTokenizer
 
 from streambpe.cli.main import main
-from streambpe.encode.formats.export import FORMATS, Comparison, _reader, cut_log, export, import_file
+from streambpe.encode.formats.export import FORMATS, cut_log, export
 from streambpe.encode.formats.flat import merged_by_rank, portable, whole_runs
-from streambpe.encode.formats.hf import last_merge, tokenizer_json
+from streambpe.encode.formats.foreign import last_merge
+from streambpe.encode.formats.hf import tokenizer_json
+from streambpe.encode.formats.imports import import_file
 from streambpe.encode.formats.tiktoken_ranks import snippet_of
+from streambpe.encode.formats.verify import Comparison, loaded
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import EventLogError, ModelError, UsageError
 from streambpe.model.alphabet import bytes_alphabet
 from streambpe.model.eventlog import EventLog, Header, Special, log_lines, merge_event, read_event_log, write_event_log
-from streambpe.model.parquet import read_parquet, write_parquet
+from streambpe.model.parquet import parquet_of, read_parquet
 from streambpe.text.expressions import alternatives
 from streambpe.text.patterns import PRESETS
 from streambpe.train.as_model import model_log
@@ -57,7 +60,7 @@ def test_log_to_parquet_to_log_is_byte_equal(seed):
 
     log = random_log(seed)
     with tempfile.TemporaryDirectory() as folder:
-        write_parquet(f"{folder}/m.parquet", log)
+        written(Path(folder) / "m.parquet", parquet_of(log))
         (back, sha256), (lines, same) = log_lines(read_parquet(f"{folder}/m.parquet")), log_lines(log)
         assert (b"".join(back), sha256) == (b"".join(lines), same)
 
@@ -68,7 +71,7 @@ def test_damaged_parquet_is_refused(tmp_path):
     import pyarrow.parquet as pq
 
     path = tmp_path / "m.parquet"
-    write_parquet(path, trained("plain"))
+    path.write_bytes(parquet_of(trained("plain")))
     table = pq.read_table(path)
     changed = table.set_column(5, "n", [[7] * table.num_rows])
     pq.write_table(changed, path)
@@ -536,7 +539,7 @@ def test_a_gzipped_tokenizer_is_unpacked_once_and_not_without_end(tmp_path, monk
     packed = written(tmp_path / "packed.json.gz", gzip.compress(exported.read_bytes()))
     assert import_file(packed).events == import_file(exported).events
     bomb = written(tmp_path / "bomb.json.gz", gzip.compress(b'{"model": "' + bytes(10**6) + b'"}'))
-    monkeypatch.setattr("streambpe.encode.formats.hf._MOST_JSON", 10**5)
+    monkeypatch.setattr("streambpe.encode.formats.foreign._MOST_JSON", 10**5)
     with pytest.raises(ModelError, match=r"bomb\.json\.gz holds more than .* of JSON"):
         import_file(bomb)
 
@@ -545,7 +548,7 @@ def test_a_log_is_verified_by_its_ids_and_not_by_what_they_spell(tmp_path):
     """Ids that changed places spell the same text; only a format that numbers tokens anew may have them."""
     for to, compares_content in (("events", False), ("parquet", False), ("boundless", True)):
         [result] = export(trained("boundless"), to, tmp_path / f"log.{to}")
-        assert (_reader(to, result.files)[1] is not None) == compares_content
+        assert (loaded(to, result.files).content is not None) == compares_content
 
 
 def test_an_export_leaves_the_folders_of_others_alone(tmp_path):

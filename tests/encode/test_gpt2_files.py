@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from streambpe.encode.formats.export import export, import_file
+from streambpe.encode.formats.export import export
+from streambpe.encode.formats.imports import import_file
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError
 from streambpe.train.as_model import model_log

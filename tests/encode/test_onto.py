@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import streambpe
 from streambpe.encode.formats import onto
-from streambpe.encode.formats.export import import_file
 from streambpe.encode.formats.flat import again_after_use
 from streambpe.encode.formats.hf import import_hf
+from streambpe.encode.formats.imports import import_file
 from streambpe.encode.joins import Joins, symbols_of_ids
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, UsageError

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -81,6 +82,13 @@ class FlatModel(msgspec.Struct, frozen=True):
     def portable(self, target: Dialect) -> str:
         """Its expression for another program."""
         return portable(self.expression, self.encoder.pattern.name != "regex", target)
+
+
+class Made(NamedTuple):
+    """What an export comes to, before it is written."""
+
+    files: dict[Path, bytes]
+    lost: Sequence[str] = ()  # what the format cannot hold, in sentences
 
 
 def flatten(encoder: Encoder, to: str) -> FlatModel:
@@ -267,22 +275,8 @@ def _merges_of_the_living(encoder: Encoder, alive: set[bytes]) -> list[tuple[byt
 
 # Chunks that a pattern's alternatives are tried on, to find those that match words.
 _WORDS = (
-    " the",
-    "the",
-    " The",
-    "The",
-    " THE",
-    "I",
-    " a",
-    "'s",
-    "don't",
-    " don't",
-    " d'été",
-    "_name",
-    "über",
-    "中文",
-    " 中",
-)
+    " the", "the", " The", "The", " THE", "I", " a", "'s", "don't", " don't", " d'été", "_name", "über", "中文", " 中"
+)  # fmt: skip
 
 
 def whole_runs(pattern: Pattern) -> str:
