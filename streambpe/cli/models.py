@@ -103,8 +103,8 @@ def encode(
         streambpe encode runs/en corpus/*.jsonl.zst --count-only
         echo "Hello world" | streambpe encode runs/en
     """
-    from streambpe.encode.corpus import encode_corpus, encode_to_text
-    from streambpe.encode.streams import count_ids
+    from streambpe.encode.corpus import encode_corpus
+    from streambpe.encode.streams import count_ids, encode_to_text
     from streambpe.encode.tokenizer import Tokenizer
 
     reading = {name: of_file.pop(name) for name in ("lines", "text_column", "format")}

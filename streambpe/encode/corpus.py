@@ -18,8 +18,8 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -35,7 +35,6 @@ import pyarrow.parquet as pq
 from streambpe.arguments import arguments
 from streambpe.arrays import save_array, slices
 from streambpe.core.encoding import END_OF_TEXT, WHOLE, TokenDead
-from streambpe.count_config import SourceOptions
 from streambpe.encode import sidecar
 from streambpe.encode.blocks import EncodedBlock, Place
 from streambpe.encode.encoder import RunJoiner
@@ -53,6 +52,7 @@ from streambpe.encode.sidecar import (
     IdsRecord,
     damaged_output,
     numbers_in,
+    offsets_of,
     sidecar_of,
     vocabulary_digest,
 )
@@ -70,10 +70,7 @@ from streambpe.plurals import counted
 from streambpe.progress import Meter, reported
 from streambpe.resources import Resources
 from streambpe.runners.attempts import remove_place
-from streambpe.sources.decode import block_text
-from streambpe.sources.find import Named, find_sources
-from streambpe.sources.not_text import TAKE_ANYWAY
-from streambpe.sources.read import Reader
+from streambpe.sources.find import Named
 from streambpe.sources.source import BadUtf8, Source
 from streambpe.sources.stretches import Stretch, bytes_between, refuse_engine
 from streambpe.system import remove_folder, sync
@@ -84,10 +81,6 @@ if TYPE_CHECKING:
 
 COMMIT_SECONDS = 5.0  # of work that a kill can lose
 _ROW_GROUP = 1 << 22  # ids in one row group of a Parquet file
-
-
-# ---------------------------------------------------------------------------------------------------------
-# files
 
 
 @dataclass(frozen=True)
@@ -105,12 +98,7 @@ class EncodeResult(IdsFile):
 
     def as_json(self) -> dict[str, Any]:
         """For --json."""
-        facts = asdict(self)
-        if self.validation is None:
-            del facts["validation"]
-        if not self.shards:
-            del facts["shards"]
-        return facts
+        return {name: value for name, value in asdict(self).items() if value or name not in ("validation", "shards")}
 
 
 class _State(msgspec.Struct):
@@ -215,15 +203,13 @@ def encode_corpus(
         )
     column = how.text_column or "text"
     facts: list[Any] = [chosen.str, eot, how.lines, column, how.kind, bad_utf8, output_kind(path)]
-    if share is not None:
-        facts.append(f"validation {share}")
-    if wanted is not None:
-        facts.append(f"shards {wanted.number or f'of {wanted.size_bytes} bytes'}")
+    facts += [] if share is None else [f"validation {share}"]
+    facts += [] if wanted is None else [f"shards {wanted.number or f'of {wanted.size_bytes} bytes'}"]
     _refuse_overwriting(path, force, share is not None, wanted)
     refuse_engine(found, resources)
     stop = stop or threading.Event()
     job = _Job(tokenizer, found, path, chosen, eot, facts, bad_utf8, share, wanted, resources, stop)
-    return job.run(tuple(warnings), progress)
+    return job.run(warnings, progress)
 
 
 def _refuse_overwriting(path: Path, force: bool, divided: bool, shards: Shards | None) -> None:
@@ -239,7 +225,7 @@ def _refuse_overwriting(path: Path, force: bool, divided: bool, shards: Shards |
         outputs = shards.in_the_way(path)
     for made in [*outputs, validation_path(path)] if divided else outputs:
         refuse_existing(made, force or finishing)
-        for beside in (made.with_name(made.name + ".offsets.npy"), sidecar_of(made)):
+        for beside in (offsets_of(made), sidecar_of(made)):
             refuse_existing(beside, force or begun is not None)
 
 
@@ -272,37 +258,33 @@ class _Job:
         self.side = self.folder / "side"  # the ids of one file of several
         self.tasks = self.folder / "tasks"  # what processes encoded, until it is joined
         self.committed = 0.0
-        model = tokenizer.event_log
         events = self.encoder.model.events
-        digest = hashlib.sha256(header_line(model.header, len(events), events_digest(events)))
+        digest = hashlib.sha256(header_line(tokenizer.event_log.header, len(events), events_digest(events)))
         inputs = [[s.path, s.column, s.bytes, s.mtime_ns] for s in self.sources]
         facts = {"model": digest.hexdigest(), "n_vocab": tokenizer.n_vocab, "options": self.options, "inputs": inputs}
         self.state = _State(facts)
 
-    def run(self, warnings: tuple[str, ...], meter: Meter) -> EncodeResult:
+    def run(self, warnings: list[str], meter: Meter) -> EncodeResult:
         resumed = self._resume()
         begin_meter(meter, self.sources, self.state.place[0])
         if not self.state.finishing:
             self._encode(meter)
         meter.stage = "writing"
         training, validation, shards = self._finish()
-        empty = sum(not shard.documents for shard in shards)
-        if empty:
-            warnings += (
+        state = self.state
+        if empty := sum(not shard.documents for shard in shards):
+            warnings.append(
                 f"{empty:,} of {counted(len(shards), 'shard')} have no document: there "
                 f"{'is' if training.documents == 1 else 'are'} {counted(training.documents, 'document')}, and none is "
-                "cut. --lines makes each line of a text file a document.",
+                "cut. --lines makes each line of a text file a document."
             )
-        if validation is not None:
-            for made, other in ((training, "validation"), (validation, "training")):
-                if not made.documents:
-                    every = self.state.documents
-                    all_of_them = "the only one is" if every == 1 else f"all {every:,} are"
-                    warnings += (f"{made.path} has no document: {all_of_them} for {other}.",)
-        state = self.state
+        for made, other in ((training, "validation"), (validation, "training")):
+            if validation is not None and made is not None and not made.documents:
+                all_of_them = "the only one is" if state.documents == 1 else f"all {state.documents:,} are"
+                warnings.append(f"{made.path} has no document: {all_of_them} for {other}.")
         return EncodeResult(
             **vars(training), bytes=state.bytes, dtype=self.dtype.name, resumed=resumed, dropped=state.dropped,
-            warnings=warnings, validation=validation, shards=shards,
+            warnings=tuple(warnings), validation=validation, shards=shards,
         )  # fmt: skip
 
     def _encode(self, meter: Meter) -> None:
@@ -496,7 +478,7 @@ class _Job:
         else:
             self._write_parquet(whole, part, offsets, record)
         if kind != "parquet":
-            with whole_output(path.with_name(path.name + ".offsets.npy")) as name:
+            with whole_output(offsets_of(path)) as name:
                 save_array(offsets, name)
             with whole_output(sidecar_of(path)) as name:
                 name.write_bytes(record)
@@ -533,31 +515,3 @@ class _Job:
                     pa.array((offsets[at : stop + 1] - low).astype(np.int32)), pa.array(np.asarray(numbers[low:high]))
                 )
                 writer.write_table(pa.table([lists], schema=schema))
-
-
-# ---------------------------------------------------------------------------------------------------------
-# text out
-
-
-def encode_to_text(
-    tokenizer: Tokenizer,
-    sources: Sequence[str],
-    *,
-    how: SourceOptions = SourceOptions(),
-    as_json: bool = False,
-    bad_utf8: BadUtf8 | None = None,
-) -> Iterator[str]:
-    """A line for each document: its ids, or a JSON list of them."""
-    found, _ = find_sources(sources or ["-"], how)
-    reader = Reader(tokenizer.encoder.pattern, 1 << 20, 1 << 30, take_anyway=TAKE_ANYWAY)
-    for source in found:
-        held: list[bytes] = []
-        for block in reader.blocks(replace(source, any_bytes=bad_utf8 is not None)):
-            text = block_text(block, bad_utf8 or "replace").text
-            *whole, rest = text.split(b"\xff")
-            for document in whole:
-                ids = tokenizer.encode_ordinary((b"".join(held) + document).decode())
-                held = []
-                yield json.dumps(ids, separators=(",", ":")) if as_json else " ".join(map(str, ids))
-            if rest:
-                held.append(rest)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.encode.corpus import output_kind
-from streambpe.encode.sidecar import numbers_in, read_record, refuse_damage, settle_dtype
+from streambpe.encode.sidecar import numbers_in, offsets_of, read_record, refuse_damage, settle_dtype
 from streambpe.errors import SourceError, UsageError, quoted
 from streambpe.progress import Meter
 
@@ -61,7 +61,7 @@ def decode_array(tokenizer: Tokenizer, path: Path, dtype: str = "auto", meter: M
             numbers = np.load(path, mmap_mode="r", allow_pickle=False)
         else:
             numbers = numbers_in(path, settle_dtype(path, dtype, record))
-        offsets_file = path.with_name(path.name + ".offsets.npy")
+        offsets_file = offsets_of(path)
         offsets = (
             np.load(offsets_file, mmap_mode="r", allow_pickle=False)
             if offsets_file.exists()

@@ -111,6 +111,11 @@ def sidecar_of(path: Path) -> Path:
     return path.with_name(path.name + ".json")
 
 
+def offsets_of(path: Path) -> Path:
+    """The file beside a .bin or .npy that says where each document begins."""
+    return path.with_name(path.name + ".offsets.npy")
+
+
 def read_record(path: Path) -> IdsRecord | None:
     """The record of a file of ids, or None if it has none."""
     beside = sidecar_of(path)

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TextIO
 
+import numpy as np
+
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
@@ -114,7 +116,7 @@ def explain_text(encoder: Encoder, text: str) -> Explanation:
         ended.append(sequence)
     joined, more = _joined(encoder, ended, stops)
     rows += more
-    ids = encoder.named(joined)
+    ids = encoder.to_model_ids(np.array(joined, np.int32)).tolist()
     return Explanation(
         f"{quoted(text.encode())}: {counted(len(chunks), 'chunk')}, {counted(len(ids), 'token')}, ids {ids}", rows
     )

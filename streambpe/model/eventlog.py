@@ -44,7 +44,6 @@ from streambpe.model.events import supermerge_event as supermerge_event
 from streambpe.model.line_shapes import (
     FORMAT,
     VERSIONS,
-    ExtendedHeaderLine,
     HeaderLine,
     StopWordShape,
     check_alphabet,
@@ -212,7 +211,7 @@ def _parse_header(line: bytes, where: str) -> tuple[Header, int, str]:
             f"{where}: version {quoted(found.version)} of the format; this streambpe reads versions "
             f"{' and '.join(map(str, VERSIONS))} only. Use the streambpe that wrote it, or a newer one."
         )
-    read = _shaped(read_header[found.version].decode, line, where)
+    read = _shaped(read_header.decode, line, where)
     _shaped(check_alphabet, read.alphabet, f"{where}: alphabet")
     _shaped(Alphabet.from_header, read.alphabet, f"{where}: alphabet")
     _shaped(check_config, read.config, f"{where}: config")
@@ -243,7 +242,7 @@ def _parse_header(line: bytes, where: str) -> tuple[Header, int, str]:
 
 def _fixed_ids(where: str, read: HeaderLine) -> FixedIds | None:
     """What version 2 says of ids; None in version 1."""
-    if not isinstance(read, ExtendedHeaderLine):
+    if read.inherited is None or read.free is None:
         return None
     if sum(many for _, many in read.free) != read.reserved:
         raise EventLogError(f"{where}: {read.reserved} ids are reserved, but another number of ids is free")

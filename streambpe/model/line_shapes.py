@@ -42,7 +42,7 @@ class HeaderLine(msgspec.Struct, forbid_unknown_fields=True):
     """The first line."""
 
     format: Literal["streambpe-events"]
-    version: Literal[1]
+    version: Literal[1, 2]
     config: dict[str, Any]  # this and corpus: of whichever program wrote it, so any JSON
     unicode: str | None
     corpus: dict[str, Any]
@@ -52,14 +52,14 @@ class HeaderLine(msgspec.Struct, forbid_unknown_fields=True):
     specials: tuple[Special, ...]
     reserved: EmptyIds
     events: EventsShape
+    # of version 2 alone
+    inherited: Count | None = None
+    free: list[tuple[Count, Annotated[int, msgspec.Meta(ge=1, le=MOST_EMPTY_IDS)]]] | None = None
 
-
-class ExtendedHeaderLine(HeaderLine, forbid_unknown_fields=True):
-    """The first line of version 2."""
-
-    version: Literal[2]  # type: ignore[assignment]
-    inherited: Count
-    free: list[tuple[Count, Annotated[int, msgspec.Meta(ge=1, le=MOST_EMPTY_IDS)]]]
+    def __post_init__(self) -> None:
+        for name in ("inherited", "free"):
+            if (getattr(self, name) is None) is (self.version == 2):
+                raise ValueError(f"version {self.version} {'has' if self.version == 2 else 'does not have'} `{name}`")
 
 
 class ListedAlphabet(msgspec.Struct, forbid_unknown_fields=True):
@@ -113,7 +113,4 @@ def check_config(config: dict[str, Any]) -> None:
 
 
 read_format = msgspec.json.Decoder(FormatShape)
-read_header: dict[int, msgspec.json.Decoder[HeaderLine]] = {
-    1: msgspec.json.Decoder(HeaderLine),
-    2: msgspec.json.Decoder(ExtendedHeaderLine),
-}
+read_header = msgspec.json.Decoder(HeaderLine)
