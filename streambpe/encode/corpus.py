@@ -5,8 +5,8 @@
 
 The output grows in a folder beside OUT, .OUT.streambpe.new. progress.json in it says how much is certain, of which
 inputs, and what its checksums are. A killed job goes on from there with the same command. The result never depends on
-where it was cut into blocks, or on threads and memory. With --validation one more file grows, a byte for each document,
-and only at the end the ids are divided by it; then, too, they are divided into --shards.
+where it was cut into blocks, or on threads and memory. Of a document for --validation the end is noted as a negative
+number (~end); only when all is encoded are the ids divided by that, and into --shards.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def encode_corpus(
         )
     column = how.text_column or "text"
     facts: list[Any] = [chosen.str, eot, how.lines, column, how.kind, bad_utf8, output_kind(path)]
-    facts += [] if share is None else [f"validation {share}"]
+    facts += [] if share is None else [f"validation {share}, by the signs of the offsets"]
     facts += [] if wanted is None else [f"shards {wanted.number or f'of {wanted.size_bytes} bytes'}"]
     _refuse_overwriting(path, force, share is not None, wanted)
     refuse_engine(found, resources)
@@ -252,10 +252,7 @@ class _Job:
         self.blocks = block_encoder(self.encoder, self.bad_utf8, self.resources, hashed=share is not None)
         self.folder = unfinished(behind_links(path))
         self.progress_file = self.folder / "progress.json"
-        self.ids, self.offsets = GrowingFile(self.folder / "ids"), GrowingFile(self.folder / "offsets")
-        self.sides = GrowingFile(self.folder / "sides")  # of each document: 1 is for validation
-        self.parts = [self.ids, self.offsets] + ([] if share is None else [self.sides])
-        self.side = self.folder / "side"  # the ids of one file of several
+        self.parts = self.ids, self.offsets = [GrowingFile(self.folder / name) for name in ("ids", "offsets")]
         self.tasks = self.folder / "tasks"  # what processes encoded, until it is joined
         self.committed = 0.0
         events = self.encoder.model.events
@@ -362,15 +359,17 @@ class _Job:
         5 6 END 7 END 8: ends 2 4, less those before them 2 3, so documents end behind 2 and 3 ids
         """
         state = self.state
-        if block.hashed is not None and self.share is not None:
-            self.sides.write(for_validation(numbers_of(block.hashed, state.hashed), self.share).data)
         stream = self.joiner.join(block.ids)
         ends = np.flatnonzero(stream == END_OF_TEXT)
         if self.eot is None:
             stream, behind = np.delete(stream, ends), ends - np.arange(len(ends))
         else:
             stream[ends], behind = self.eot, ends + 1
-        self.offsets.write((behind + state.ids).astype("<i8").data)
+        behind = (behind + state.ids).astype("<i8")
+        if block.hashed is not None and self.share is not None:
+            chosen = for_validation(numbers_of(block.hashed, state.hashed), self.share)
+            np.invert(behind, out=behind, where=chosen)
+        self.offsets.write(behind.data)
         self.ids.write(stream.astype(self.dtype).data)
         state.ids, state.documents = state.ids + len(stream), state.documents + len(ends)
         state.place, state.bytes, state.dropped = block.behind, state.bytes + block.bytes, state.dropped + block.dropped
@@ -400,11 +399,11 @@ class _Job:
             )
         if not all(0 <= chunk - WHOLE < self.encoder.n_log for chunk in saved.carry):
             raise damaged_output(self.progress_file, self.folder)
-        sizes = (saved.ids * self.dtype.itemsize, (saved.documents + 1) * 8, saved.documents)
-        for part, size in zip(self.parts, sizes, strict=False):
+        sizes = (saved.ids * self.dtype.itemsize, (saved.documents + 1) * 8)
+        for part, size in zip(self.parts, sizes, strict=True):
             made = part is self.ids and saved.finishing and not part.path.exists()  # a .bin is its part, renamed
             part.refuse_damage(saved.sums.get(part.path.name), size, self.path if made else part.path)
-        for part, size in zip(self.parts, sizes, strict=False):
+        for part, size in zip(self.parts, sizes, strict=True):
             if part.path.exists():
                 os.truncate(part.path, size)
         self.state = saved
@@ -416,20 +415,19 @@ class _Job:
         After a kill all of it is done again; each step gives the same, or finds that it was done.
         """
         offsets = np.fromfile(self.offsets.path, "<i8")
+        is_validation = offsets[1:] < 0
+        np.invert(offsets[1:], out=offsets[1:], where=is_validation)
         if offsets[0] or offsets[-1] != self.state.ids or (offsets[1:] < offsets[:-1]).any():
             raise damaged_output(self.offsets.path, self.folder)
-        sides = np.zeros(len(offsets) - 1, np.uint8)
-        if self.share is not None:
-            sides = np.fromfile(self.sides.path, np.uint8)
-        paths, borders = [self.path], [0, len(sides)]
+        paths, borders = [self.path], [0, len(is_validation)]
         if self.shards is not None:
             remove_shards(self.path)
-            sizes = np.where(sides == 0, np.diff(offsets), 0)
+            sizes = np.where(is_validation, 0, np.diff(offsets))
             many = self.shards.count(int(sizes.sum()), self.dtype.itemsize)
             paths, borders = shard_paths(self.path, many), shard_borders(np.cumsum(sizes), many)
         made = []
         for path, (low, high) in zip(paths, pairwise(borders), strict=True):
-            made.append(self._make(path, *self._side(sides[low:high] == 0, offsets[low : high + 1])))
+            made.append(self._make(path, ~is_validation[low:high], offsets[low : high + 1]))
             failpoint("encoded-shard")
         training, shards = made[0], tuple[IdsFile, ...]()
         if self.shards is not None:
@@ -440,43 +438,44 @@ class _Job:
         failpoint("encoded-training")
         validation = None
         if self.share is not None:
-            validation = self._make(validation_path(self.path), *self._side(sides == 1, offsets))
+            validation = self._make(validation_path(self.path), is_validation, offsets)
         failpoint("encoded")
         self.progress_file.unlink()
         remove_folder(self.folder)
         return training, validation, shards
 
-    def _side(
+    def _chosen(
         self, chosen: npt.NDArray[np.bool_], offsets: npt.NDArray[np.int64]
-    ) -> tuple[Path, bytes, npt.NDArray[np.int64]]:
-        """(a file of the ids of the chosen documents, its checksum, where each of these begins in it)."""
+    ) -> tuple[GrowingFile, npt.NDArray[np.int64]]:
+        """(a file of the ids of the chosen documents, where each of these begins in it)."""
         if self.share is None and self.shards is None:
-            return self.ids.path, self.ids.sum.digest(), offsets
+            return self.ids, offsets
         numbers = numbers_in(self.ids.path, self.dtype)
-        side = GrowingFile(self.side)
-        side.path.unlink(missing_ok=True)
+        some = GrowingFile(self.folder / "chosen")
+        some.path.unlink(missing_ok=True)
         # chosen 0 1 1 0 1: runs begin at documents 1 and 4, and end before 3 and 5
         borders = np.flatnonzero(np.diff(np.concatenate([[False], chosen, [False]]).astype(np.int8)))
-        with side.growing():
+        with some.growing():
             for begin, end in borders.reshape(-1, 2).tolist():
-                side.write(numbers[offsets[begin] : offsets[end]].data)
-        return side.path, side.sum.digest(), np.concatenate([[0], np.cumsum(np.diff(offsets)[chosen])]).astype("<i8")
+                some.write(numbers[offsets[begin] : offsets[end]].data)
+        return some, np.concatenate([[0], np.cumsum(np.diff(offsets)[chosen])]).astype("<i8")
 
-    def _make(self, path: Path, part: Path, checksum: bytes, offsets: npt.NDArray[np.int64]) -> IdsFile:
-        """One file of ids, with what stands beside it, of a part that holds nothing but its ids."""
-        whole = self.folder / "whole"
-        kind = output_kind(path)
+    def _make(self, path: Path, chosen: npt.NDArray[np.bool_], offsets: npt.NDArray[np.int64]) -> IdsFile:
+        """One file of the ids of the chosen documents, with what stands beside it."""
+        part, offsets = self._chosen(chosen, offsets)
+        whole, kind = self.folder / "whole", output_kind(path)
         made = IdsFile(path, int(offsets[-1]), len(offsets) - 1)
-        record = self._record(made, ids_mmh3=checksum.hex(), offsets_mmh3=mmh3.mmh3_x64_128_digest(offsets.data).hex())
+        sums = {"ids_mmh3": part.sum.digest().hex(), "offsets_mmh3": mmh3.mmh3_x64_128_digest(offsets.data).hex()}
+        record = self._record(made, **sums)
         if kind == "bin":
-            whole = part
-        elif kind == "npy":
-            with open(whole, "wb") as out, open(part, "rb") as ids:
+            whole = part.path
+        elif kind == "parquet":
+            self._write_parquet(whole, part.path, offsets, record)
+        else:
+            with open(whole, "wb") as out, open(part.path, "rb") as ids:
                 header = {"descr": self.dtype.str, "fortran_order": False, "shape": (made.ids,)}
                 np.lib.format.write_array_header_1_0(out, header)
                 shutil.copyfileobj(ids, out, 1 << 24)
-        else:
-            self._write_parquet(whole, part, offsets, record)
         if kind != "parquet":
             with whole_output(offsets_of(path)) as name:
                 save_array(offsets, name)
@@ -485,8 +484,6 @@ class _Job:
         failpoint("encoded-beside")
         if whole.exists():  # a .bin may be in place already
             put_in_place(whole, path)
-        if part == self.side:
-            part.unlink(missing_ok=True)
         return made
 
     def _record(self, made: IdsFile, **sums: Any) -> bytes:

@@ -105,7 +105,7 @@ def numbers_of(block: HashedBlock, unfinished: DocumentHash) -> list[int]:
     return numbers
 
 
-def for_validation(numbers: Sequence[int], share: Fraction) -> npt.NDArray[np.uint8]:
-    """1 for each document that is for validation, else 0."""
+def for_validation(numbers: Sequence[int], share: Fraction) -> npt.NDArray[np.bool_]:
+    """Whether each document is for validation."""
     border = share.numerator * (1 << 64) // share.denominator
-    return np.array([number < border for number in numbers], np.uint8)
+    return np.array([number < border for number in numbers], np.bool_)

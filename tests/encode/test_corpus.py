@@ -137,7 +137,7 @@ def test_a_stopped_job_goes_on_to_the_same_bytes(tmp_path, small_blocks, monkeyp
         except Stopped as stopped:
             stops += 1
             messages.append(str(stopped))
-            for part in ("ids", "sides") if options else ("ids",):
+            for part in ("ids", "offsets"):
                 with open(unfinished(broken) / part, "ab") as file:
                     file.write(b"torn")
     assert stops > 2

@@ -20,7 +20,7 @@ from streambpe.encode.formats.flat import Made, lost_preparation, refuse_rules, 
 from streambpe.encode.formats.foreign import EventBuilder, named_alphabet, preset_of, read_text
 from streambpe.errors import ModelError, quoted
 from streambpe.model.alphabet import bytes_alphabet, utf8_alphabet
-from streambpe.model.eventlog import Event, EventLog, Header, Op, Special
+from streambpe.model.eventlog import EventLog, Header, Op, Special
 from streambpe.model.events import MergeEvent, SupermergeEvent
 from streambpe.model.replay import Model
 from streambpe.text.patterns import SCRIPT_SPECIFIC, SCRIPT_SPECIFIC_GPT4O
@@ -48,24 +48,17 @@ def boundless_file(encoder: Encoder, path: Path) -> Made:
         lost.append("text that the pattern does not match: readers of .model files drop it.")
     if not encoder.pattern.expression:
         raise ModelError("A .model file needs a pattern, and this model has --pattern none. Nothing was written.")
-    to_bytes, to_pair = True, True
-    for event in model.events:
-        if event.op is Op.DELETE:
-            to_bytes &= event.into == model.vocabulary[event.id].base
-            to_pair &= event.into == model.vocabulary.first_pair[event.id]
-    if not to_bytes and not to_pair:
+    deletions = [event for event in model.events if event.op is Op.DELETE]
+    to_bytes = all(event.into == model.vocabulary[event.id].base for event in deletions)
+    if not to_bytes and not all(event.into == model.vocabulary.first_pair[event.id] for event in deletions):
         lost.append("deletions: a .model file splits tokens into bytes or their first pair, not like this.")
-    superbpe = header.config.get("superwords") == "superbpe"
+    superbpe, pattern = header.config.get("superwords") == "superbpe", encoder.pattern
     config = {
-        "tau": float(header.config.get("tau") or 1.1),
-        "is_super": False,
-        "superbpe_mode": False,
-        "blowup": to_bytes,
-        "main_regex": encoder.pattern.expression,
-        "script_specific_regex": encoder.pattern.script_expression,
-        "script_specific_scripts": list(SPACELESS) if encoder.pattern.script_expression else None,
+        "tau": float(header.config.get("tau") or 1.1), "is_super": False, "superbpe_mode": False, "blowup": to_bytes,
+        "main_regex": pattern.expression, "script_specific_regex": pattern.script_expression,
+        "script_specific_scripts": list(SPACELESS) if pattern.script_expression else None,
         "merge_pattern": _ELIGIBLE.get(header.config.get("superword_pattern"), r"\p{L}"),
-    }
+    }  # fmt: skip
     kind = "word" if not encoder.has_superwords else "superbpe" if superbpe else "boundless"
     lines = [f"BoundlessBPE v2 {kind}", "vocabulary", str(len(model.model_id) - len(encoder.stop_ids))]
     supers = {event.id for event in model.events if event.op is Op.SUPERMERGE}
@@ -74,23 +67,21 @@ def boundless_file(encoder: Encoder, path: Path) -> Made:
     listed = [log_id for log_id in model.model_id if log_id not in stops]
     lines += [f"{i} {shown(model.content(log_id))} 0 {int(log_id in supers)}" for i, log_id in enumerate(listed)]
     lines += ["special_tokens", str(len(model.special_ids))]
-    if header.fixed is None:
-        lines += [f"{number - len(stops)} {text}" for text, number in model.special_ids.items()]
-    else:
-        lines += [f"{number} {text}" for number, text in enumerate(model.special_ids, len(listed))]
+    behind = {text: number for number, text in enumerate(model.special_ids, len(listed))}
+    specials = behind if header.fixed else {text: n - len(stops) for text, n in model.special_ids.items()}
+    lines += [f"{number} {text}" for text, number in specials.items()]
     if model.alphabet.first_id or header.config.get("specials_first") or header.fixed is not None:
         lost.append("ids: a .model file starts at 0 and puts special tokens last.")
-    words = [event for event in model.events if event.op is not Op.SUPERMERGE]
-    lines += ["words", json.dumps(config), *_operations(model, words)]
+    lines += ["words", json.dumps(config), *_operations(model, supers=False)]
     if encoder.has_superwords:
-        joined = [event for event in model.events if event.op is Op.SUPERMERGE]
         lines += ["superwords", json.dumps({**config, "tau": 1.1, "is_super": True, "superbpe_mode": superbpe})]
-        lines += _operations(model, joined)
+        lines += _operations(model, supers=True)
     return Made({path: ("\n".join(lines) + "\n").encode()}, lost)
 
 
-def _operations(model: Model, events: list[Event]) -> list[str]:
+def _operations(model: Model, supers: bool) -> list[str]:
     merges, deletions = [], []
+    events = (event for event in model.events if (event.op is Op.SUPERMERGE) is supers)
     for index, event in enumerate(events):
         if event.op is Op.DELETE:
             deletions.append(f"{index} {shown(model.content(event.id))}")

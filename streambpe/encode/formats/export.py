@@ -113,15 +113,13 @@ class ExportResult(Result):
             yield f"  exact: {c.spans:,} ids of {counted(c.documents, 'text')} are equal in {self.checked_by}"
         if self.joins is not None:
             yield f"  compared with the old file: {self.joins.told()}"
-        if c.exact:
-            return
-        share = 100 * c.spans_lost / max(c.spans, 1)
-        yield (
-            f"  not exact: {share:.2f} % of {counted(c.spans, 'token span')} are not found by {self.checked_by}; "
-            f"{c.documents_that_differ:,} of {counted(c.documents, 'text')} differ"
-        )
-        for example in c.examples:
-            yield f"    {example}"
+        if not c.exact:
+            share = 100 * c.spans_lost / max(c.spans, 1)
+            yield (
+                f"  not exact: {share:.2f} % of {counted(c.spans, 'token span')} are not found by {self.checked_by}; "
+                f"{c.documents_that_differ:,} of {counted(c.documents, 'text')} differ"
+            )
+            yield from (f"    {example}" for example in c.examples)
 
 
 def cut_log(log: EventLog, vocab_size: int) -> EventLog:
@@ -167,13 +165,13 @@ def export(
     path, given, sizes = Path(output), Roles(**roles), _sizes(vocab_size)
     path = path if path.name else path.absolute()  # "." has no name
     is_folder = to == "hf" and names_folder(output)
-    if given.given and not is_folder:
+    if given != Roles() and not is_folder:
         raise UsageError(
             "What special tokens are for, and a chat template, belong in a folder that transformers loads: give --to "
             f"hf and -o {path.with_suffix('')}/. Nothing was written."
         )
     old = None if onto is None else Old.of(onto, to, output)
-    if old is not None and given.given:
+    if old is not None and given != Roles():
         raise UsageError(
             f"--onto {onto} cannot be combined with options for special tokens' roles or chat templates: the old "
             "files keep theirs. Nothing was written. Leave those options out."

@@ -35,7 +35,7 @@ def tokenizer_json(encoder: Encoder) -> tuple[dict[str, Any], list[str]]:
     added = [{"id": number, "content": text, **plain, "special": True} for text, number in flat.specials.items()]
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
     steps: list[dict[str, Any]] = []
-    decoder: dict[str, Any] = byte_level
+    decoder: dict[str, Any] = {"type": "Fuse"} if flat.of_characters else byte_level
     if encoder.pattern.name == "whitespace":
         mark = {"type": "Metaspace", "replacement": WORD_MARK, "prepend_scheme": "always", "split": False}
         steps = [_split(r"[\s\x{1C}-\x{1F}]+", "Removed"), mark]  # WhitespaceSplit leaves those four in words
@@ -48,11 +48,7 @@ def tokenizer_json(encoder: Encoder) -> tuple[dict[str, Any], list[str]]:
         expression = flat.portable("oniguruma")
         drops = header.config.get("gaps") == "drop" and encoder.pattern.name == "regex"
         steps = [_split(expression, "Removed", invert=True) if drops else _split(expression, "Isolated")]
-    if flat.of_characters:
-        if encoder.pattern.name != "whitespace":
-            decoder = {"type": "Fuse"}
-    else:
-        steps.append(byte_level)
+    steps += [] if flat.of_characters else [byte_level]
     document = {
         "version": "1.0",
         "truncation": None,
@@ -185,11 +181,9 @@ def not_kept(document: dict[str, Any]) -> Iterator[str]:
             processors += processor["processors"]
         elif processor["type"] != "TemplateProcessing" or processor["special_tokens"]:
             yield f"post_processor ({processor['type']}): it puts special tokens around a text"
-    yield from (
-        f"{name}: texts are {what} there"
-        for name, what in (("truncation", "cut at a length"), ("padding", "padded to a length"))
-        if document.get(name)
-    )
+    for name, what in (("truncation", "cut at a length"), ("padding", "padded to a length")):
+        if document.get(name):
+            yield f"{name}: texts are {what} there"
 
 
 def one_merge_each(

@@ -42,11 +42,6 @@ class Roles:
     add_eos: bool = False
     chat_template: str | None = None  # a file
 
-    @property
-    def given(self) -> bool:
-        """Whether anything was asked for."""
-        return self != Roles()
-
     def chat_text(self) -> str | None:
         """The text of the chat template."""
         if self.chat_template is None:
@@ -69,11 +64,9 @@ class Roles:
                     f"--{role} {asked}: the model has no such special token; it has {', '.join(specials) or 'none'}. "
                     f"Nothing was written. Train with --special '{asked}', or leave it out."
                 )
-            text = asked or next((known[name] for name in usual if name in known), None)
-            if text is not None:
+            if text := asked or next((known[name] for name in usual if name in known), None):
                 found[role] = text
-        for role in ("bos", "eos"):
-            if getattr(self, f"add_{role}") and role not in found:
+            elif getattr(self, f"add_{role}", False):
                 raise UsageError(
                     f"--add-{role}: say which special token it is, with --{role} TOKEN. Nothing was written."
                 )
@@ -118,11 +111,9 @@ def _template(around: Mapping[str, str], ids: Mapping[str, int]) -> dict[str, An
     """The post-processor that puts the tokens around a text, and around each of two texts."""
 
     def wrapped(sequence: str, kind: int) -> list[dict[str, Any]]:
-        bos, eos = (
-            [{"SpecialToken": {"id": around[role], "type_id": kind}}] if role in around else []
-            for role in ("bos", "eos")
-        )
-        return [*bos, {"Sequence": {"id": sequence, "type_id": kind}}, *eos]
+        steps = {role: {"SpecialToken": {"id": text, "type_id": kind}} for role, text in around.items()}
+        steps["text"] = {"Sequence": {"id": sequence, "type_id": kind}}
+        return [steps[step] for step in ("bos", "text", "eos") if step in steps]
 
     tokens = {text: {"id": text, "ids": [ids[text]], "tokens": [text]} for text in around.values()}
     return {
