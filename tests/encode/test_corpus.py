@@ -43,13 +43,15 @@ def write_jsonl(path, documents):
 
 
 def lists_of(path):
-    """The ids of each document of a .npy file."""
-    ids, offsets = np.load(path), np.load(f"{path}.offsets.npy")
-    return [ids[a:b].tolist() for a, b in itertools.pairwise(offsets)]
+    """The ids of each document of a file of any kind."""
+    if path.suffix == ".parquet":
+        return pq.read_table(path)["ids"].to_pylist()
+    ids = np.load(path) if path.suffix == ".npy" else np.fromfile(path, "<u2")
+    return [ids[a:b].tolist() for a, b in itertools.pairwise(np.load(f"{path}.offsets.npy"))]
 
 
 def files_in(folder):
-    return {file.name: file.read_bytes() for file in folder.iterdir()}
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
 
 @pytest.mark.every(3)
@@ -143,6 +145,7 @@ def test_a_stopped_job_goes_on_to_the_same_bytes(tmp_path, small_blocks, monkeyp
     assert stops > 2
     assert all("Continue with the same command" in message for message in messages)
     assert result.resumed
+    assert not list(broken.parent.glob(UNFINISHED))
     assert files_in(broken.parent) == files_in(unbroken.parent)
 
 
@@ -176,6 +179,7 @@ def test_a_bit_that_flips_in_half_an_output_is_never_believed(tmp_path, small_bl
         (tried / file).write_bytes(data)
         try:
             encode_corpus(tokenizer, sources, tried / name, resources=RESOURCES, **more)
+            assert not list(tried.glob(UNFINISHED))
             assert files_in(tried) == files_in(whole)
         except StreambpeError as why:
             refused.append((file, str(why)))

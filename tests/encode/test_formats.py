@@ -202,15 +202,6 @@ def test_gguf_says_which_chunks_llama_cpp_takes_as_a_whole(tmp_path):
         assert ("tokens that are not what the merges make of their bytes" in "\n".join(result.lost)) == told
 
 
-def test_gguf_without_the_package_says_so(tmp_path, monkeypatch):
-    """One line that names the package."""
-    import sys
-
-    monkeypatch.setitem(sys.modules, "gguf", None)
-    with pytest.raises(ModelError, match="pip install gguf"):
-        export(trained("plain"), "gguf", tmp_path / "v.gguf")
-
-
 def test_tokens_that_tiktoken_would_make_otherwise_are_told(tmp_path):
     """An imported list may hold a token that its own merges never make: tiktoken does, and exact is not claimed."""
     a, b, c = b"abc"
@@ -549,16 +540,6 @@ def test_a_log_is_verified_by_its_ids_and_not_by_what_they_spell(tmp_path):
     for to, compares_content in (("events", False), ("parquet", False), ("boundless", True)):
         [result] = export(trained("boundless"), to, tmp_path / f"log.{to}")
         assert (loaded(to, result.files).content is not None) == compares_content
-
-
-def test_an_export_leaves_the_folders_of_others_alone(tmp_path):
-    """Also one that has the name that ours once had, and one that looks like ours."""
-    for name in (".export-t.json", ".streambpe-export-mine"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "precious").write_text("mine")
-    export(trained("plain"), "hf", tmp_path / "t.json")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".export-t.json", ".streambpe-export-mine", "t.json"]
-    assert all((path / "precious").read_text() == "mine" for path in tmp_path.iterdir() if path.is_dir())
 
 
 def test_a_log_is_extended_whatever_its_name(tmp_path):

@@ -232,16 +232,6 @@ def test_encoding_and_offsets_equal_tiktoken(text):
 _PLAIN = (Tokenizer(trained("plain")), as_tiktoken(Tokenizer(trained("plain"))))
 
 
-def test_byte_offsets_are_where_the_bytes_are():
-    """unit="bytes": each token's bytes stand at its offset."""
-    tokenizer = Tokenizer(trained("plain"))
-    ids = tokenizer.encode_ordinary(HOSTILE[4])
-    text, offsets = tokenizer.decode_with_offsets(ids, unit="bytes")
-    for number, at in zip(ids, offsets, strict=True):
-        content = tokenizer.decode_single_token_bytes(number)
-        assert text.encode()[at : at + len(content)] == content
-
-
 def test_lone_surrogates_become_what_tiktoken_makes_of_them():
     """A pair is the character it stands for, a lone one U+FFFD."""
     ours, theirs = _PLAIN
@@ -259,19 +249,6 @@ def test_pickles_and_copies_encode_alike():
     assert again.n_vocab == tokenizer.n_vocab == 500
     assert again.encode_ordinary(TEXT) == tokenizer.encode_ordinary(TEXT)
     assert copy.copy(tokenizer) is copy.deepcopy(tokenizer) is tokenizer
-
-
-@pytest.mark.long
-def test_batches_equal_one_by_one():
-    """A large batch goes another way than a small one; the ids are the same."""
-    for kind in KINDS:
-        tokenizer = Tokenizer(trained(kind))
-        texts = [*HOSTILE, TEXT, *DOCUMENTS] * (1 + (1 << 20) // len(TEXT) // 2)
-        one_by_one = {text: tokenizer.encode_ordinary(text) for text in set(texts)}
-        got = tokenizer.encode_ordinary_batch(texts, num_threads=2)
-        assert got == [one_by_one[text] for text in texts]
-    assert tokenizer.decode_batch(got[:50], num_threads=2) == [tokenizer.decode(ids) for ids in got[:50]]
-    assert tokenizer.decode_bytes_batch(got[:5]) == [tokenizer.decode_bytes(ids) for ids in got[:5]]
 
 
 def test_loading_finds_logs_runs_and_names(tmp_path):

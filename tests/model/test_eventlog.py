@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streambpe.errors import EventLogError
-from streambpe.model.alphabet import bytes_alphabet, chars_alphabet, script_alphabet
+from streambpe.model.alphabet import bytes_alphabet, chars_alphabet
 from streambpe.model.eventlog import (
     EventLog,
     Header,
@@ -259,15 +259,6 @@ def test_an_empty_file_is_not_a_log(tmp_path):
     """An empty file says so instead of being a model without events."""
     with pytest.raises(EventLogError, match="line 1: the file is empty"):
         read_event_log(damaged(tmp_path, []))
-
-
-def test_script_symbols_are_written_as_a_size(tmp_path):
-    """An alphabet of numbers is not listed symbol by symbol, and reads back the same."""
-    header = Header(script_alphabet("drop").to_header())
-    path = tmp_path / "script.jsonl"
-    write_event_log(path, EventLog(header, (merge_event(1537, 3, 1917, 5),)))
-    assert read_event_log(path).header == header
-    assert path.stat().st_size < 550
 
 
 def test_event_lines_are_what_the_document_says():
