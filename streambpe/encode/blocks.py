@@ -110,11 +110,11 @@ class BlockEncoder:
 
     def chunker(self) -> Chunker:
         """This thread's chunker."""
-        if not hasattr(self._local, "chunker"):
-            self._local.chunker = Chunker(self.pattern, beside=self._beside)
-            self._chunkers.append(self._local.chunker)
-        made: Chunker = self._local.chunker
-        return made
+        found: Chunker | None = getattr(self._local, "chunker", None)
+        if found is None:
+            found = self._local.chunker = Chunker(self.pattern, beside=self._beside)
+            self._chunkers.append(found)
+        return found
 
     def close(self) -> None:
         """End the processes that split by a pattern of the user's own."""

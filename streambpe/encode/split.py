@@ -83,10 +83,7 @@ class HashedBlock(msgspec.Struct, frozen=True):
     def of(cls, text: bytes) -> HashedBlock:
         """Of a counting buffer, in which each document ends with a mark."""
         first, *others = text.split(_MARK)
-        if not others:
-            return cls(first, False, (), b"")
-        *whole, last = others
-        return cls(first, True, tuple(_number(document) for document in whole), last)
+        return cls(first, bool(others), tuple(map(_number, others[:-1])), others[-1] if others else b"")
 
 
 def _number(document: bytes) -> int:

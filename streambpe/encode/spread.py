@@ -64,10 +64,11 @@ def encode_runner(
     largest = max(_cost([source], pattern).all / its for source, its in zip(sources, tasks, strict=True))
     if engine == "auto" and not processes_pay(cost, resources.threads, min(resources.threads, many), (largest,)):
         return None
-    needs = Needs(
-        resources, _held(encoder, resources), _LEAST_TASK_MEMORY, folder,
-        [(source.path, source.bytes) for source in sources if not source.is_remote], 2 * encoder.named_tables.bytes,
-    )  # fmt: skip
+    release_memory()
+    tables = encoder.named_tables.bytes
+    held = max(BASE_BYTES, tree_memory()) + tables + _JOINING_BYTES + resources.memory_bytes // 16  # by this process
+    files = [(source.path, source.bytes) for source in sources if not source.is_remote]
+    needs = Needs(resources, held, _LEAST_TASK_MEMORY, folder, files, 2 * tables)
     found = runner_for(needs, many, cost, "streambpe.encode.tasks", (largest,))
     if found is None and engine == "processes":
         raise LimitError(
@@ -76,12 +77,6 @@ def encode_runner(
             "--engine out."
         )
     return found
-
-
-def _held(encoder: Encoder, resources: Resources) -> int:
-    """What this process holds while others encode."""
-    release_memory()
-    return max(BASE_BYTES, tree_memory()) + encoder.named_tables.bytes + _JOINING_BYTES + resources.memory_bytes // 16
 
 
 def plan_tasks(sources: Sequence[Source], pattern: Pattern, place: Place, workers: int) -> Iterator[EncodeTask]:

@@ -107,6 +107,18 @@ class Header:
         """How many of the first events another model brought."""
         return 0 if self.fixed is None else self.fixed.inherited
 
+    @property
+    def symbols(self) -> range:
+        """The ids of the base symbols; behind them come those of stop words."""
+        alphabet = self.alphabet
+        size = alphabet["size"] if alphabet["kind"] == "script" else len(alphabet["symbols"])
+        return range(alphabet["first_id"], alphabet["first_id"] + size)
+
+    @property
+    def first_learned(self) -> int:
+        """The first id of a learned token."""
+        return self.symbols.stop + len(self.stop_words)
+
 
 @dataclass(frozen=True)
 class EventLog:
@@ -226,7 +238,7 @@ def _parse_header(line: bytes, where: str) -> tuple[Header, int, str]:
         reserved=read.reserved,
         fixed=_fixed_ids(where, read),
     )
-    base = header.alphabet["first_id"] + alphabet_size(header.alphabet)
+    base = header.symbols.stop
     if [word.id for word in header.stop_words] != list(range(base, base + len(header.stop_words))):
         raise EventLogError(f"{where}: stop words must be numbered from {base}, right after the alphabet")
     for name, texts in (
@@ -253,27 +265,22 @@ def _fixed_ids(where: str, read: HeaderLine) -> FixedIds | None:
     return FixedIds(read.inherited, tuple(read.free))
 
 
-def _check_fixed(where: str, header: Header, events: Sequence[Event], first_learned: int) -> None:
+def _check_fixed(where: str, header: Header, events: Sequence[Event]) -> None:
     """The fixed ids of version 2 lie among those of the inherited tokens, so that no id is left out."""
-    fixed, first = header.fixed, header.alphabet["first_id"]
+    fixed, first = header.fixed, header.symbols.start
     if fixed is None:
         return
     if fixed.inherited > len(events):
         raise EventLogError(f"{where}: {fixed.inherited} events are inherited, but the file has {len(events)}")
     if any(event.op is Op.DELETE for event in events):
         raise EventLogError(f"{where}: version 2 has fixed ids and cannot have deletions, but the file has some")
-    tokens = max((event.id + 1 for event in events[: fixed.inherited]), default=first_learned) - first
+    tokens = max((event.id + 1 for event in events[: fixed.inherited]), default=header.first_learned) - first
     end = first + tokens + len(header.specials) + header.reserved
     ids = [special.id for special in header.specials]
     ids += [number for low, many in fixed.free for number in (low, low + many - 1)]
     for number in ids:
         if not first <= number < end:
             raise EventLogError(f"{where}: id {number} is fixed, but the inherited ids are {first} to {end - 1}")
-
-
-def alphabet_size(alphabet: dict[str, Any]) -> int:
-    """How many symbols the alphabet of a header has."""
-    return alphabet["size"] if alphabet["kind"] == "script" else len(alphabet["symbols"])
 
 
 def _check_ids(name: str, events: Events, learnable: range, first_learned: int) -> None:
@@ -308,7 +315,7 @@ def _check_ids(name: str, events: Events, learnable: range, first_learned: int) 
 
 def check_sizes(name: str, header: Header, events: Events) -> None:
     """All tokens together may have so many base symbols: their sum is what a reader has to hold."""
-    first_learned = header.alphabet["first_id"] + alphabet_size(header.alphabet) + len(header.stop_words)
+    first_learned = header.first_learned
     left = most = MOST_SYMBOLS + MOST_SYMBOLS_A_LINE * (len(events) + 1)
     sizes: list[int] = []  # of the learned tokens
     columns = (events.column(column).tolist() for column in ("left", "right", "id"))
@@ -350,12 +357,10 @@ def read_event_lines(lines: Sequence[bytes], name: str) -> EventLog:
     """The log made of these lines, without their line feeds; `name` begins the message if one is damaged."""
     last = len(lines)
     header, count, sha256 = _parse_header(lines[0], f"{name}: line 1")
-    first_learned = header.alphabet["first_id"] + alphabet_size(header.alphabet) + len(header.stop_words)
-    learnable = range(header.alphabet["first_id"], first_learned - len(header.stop_words))
     with uncollected():
         read, damaged = _read_lines(lines, name)
         events = Events.of(read)
-    _check_ids(name, events, learnable, first_learned)
+    _check_ids(name, events, header.symbols, header.first_learned)
     check_sizes(name, header, events)
     if damaged is not None:
         raise damaged
@@ -369,7 +374,7 @@ def read_event_lines(lines: Sequence[bytes], name: str) -> EventLog:
             f"{name}: lines 2 to {last}: the events do not match the header's sha256 {sha256[:12]}...; "
             f"a line was changed after the log was written"
         )
-    _check_fixed(f"{name}: line 1", header, events, first_learned)
+    _check_fixed(f"{name}: line 1", header, events)
     return EventLog(header, events)
 
 
