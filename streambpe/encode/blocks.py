@@ -14,13 +14,7 @@ import msgspec
 import numpy as np
 from msgspec import structs
 
-from streambpe.core.encoding import (
-    HOLD_FIRST,
-    HOLD_LAST,
-    NO_LIMIT,
-    BlockIds,
-    Ids,
-)
+from streambpe.core.encoding import HOLD_FIRST, HOLD_LAST, NO_LIMIT, BlockIds, Ids
 from streambpe.encode.encoder import Encoder, as_utf8
 from streambpe.encode.split import HashedBlock
 from streambpe.resources import DOCUMENT_SECONDS

@@ -38,15 +38,7 @@ from streambpe.core.encoding import END_OF_TEXT, WHOLE, TokenDead
 from streambpe.encode import sidecar
 from streambpe.encode.blocks import EncodedBlock, Place
 from streambpe.encode.encoder import RunJoiner
-from streambpe.encode.shards import (
-    IdsFile,
-    Shards,
-    index_of,
-    index_path,
-    remove_shards,
-    shard_borders,
-    shard_paths,
-)
+from streambpe.encode.shards import IdsFile, Shards, index_of, index_path, remove_shards, shard_borders, shard_paths
 from streambpe.encode.sidecar import (
     GrowingFile,
     IdsRecord,

@@ -106,11 +106,7 @@ class Alphabet:
         """The alphabet as the event log's header writes it."""
         if self.kind == "script":
             return {"kind": self.kind, "first_id": self.first_id, "size": len(self), **self.table_facts}
-        return {
-            "kind": self.kind,
-            "first_id": self.first_id,
-            "symbols": [symbol.hex() for symbol in self.symbols],
-        }
+        return {"kind": self.kind, "first_id": self.first_id, "symbols": [symbol.hex() for symbol in self.symbols]}
 
     @classmethod
     def from_header(cls, header: dict[str, Any]) -> Alphabet:

@@ -254,17 +254,24 @@ def test_a_job_begun_otherwise_is_refused(tmp_path, small_blocks):
 
 
 def test_wrong_wishes_are_refused_with_the_way_out(tmp_path):
-    """A type too small, an unknown ending, a missing special token, no such folder, no such file."""
+    """A type too small, an unknown ending, a missing special token, no such folder, no such file, shares and shards
+    that are none."""
     tokenizer = Tokenizer(trained("superbpe"))
     source = write_jsonl(tmp_path / "a.jsonl", ["a"])
     for arguments, message in [
         ({"output": tmp_path / "ids.csv"}, r"\.npy \(numpy\), \.parquet"),
-        ({"output": tmp_path / "ids.npy", "eot": "<s>"}, "no special token '<s>'"),
+        ({"eot": "<s>"}, "no special token '<s>'"),
         ({"output": tmp_path / "no" / "ids.npy"}, "create it first"),
-        ({"output": tmp_path / "ids.npy", "dtype": "int8"}, "one of auto"),
+        ({"dtype": "int8"}, "one of auto"),
+        *(({"validation": share}, "between 0 and 1") for share in ("0", "1", "100%", "-1%", "x", "1/0", "nan")),
+        *(
+            ({"shards": shards}, "--shards .*Nothing was written")
+            for shards in ("100000", "0", "10B", "some", "8k", "1e3", "", "-3MB")
+        ),
     ]:
         with pytest.raises(UsageError, match=message):
-            encode_corpus(tokenizer, [source], **arguments)
+            encode_corpus(tokenizer, [source], **{"output": tmp_path / "ids.npy", **arguments})
+    assert [p.name for p in tmp_path.iterdir()] == ["a.jsonl"]
     with pytest.raises(SourceError, match="cannot be read"):
         encode_corpus(tokenizer, [str(tmp_path / "none.txt")], tmp_path / "ids.npy")
     with pytest.raises(UsageError, match="ids up to 99999"):
@@ -338,15 +345,6 @@ def test_validation_hashes_long_documents_across_blocks(tmp_path, small_blocks):
     result = encode_corpus(tokenizer, paths, tmp_path / "ids.bin", validation=0.5, resources=RESOURCES)
     wanted = [text.encode() for text in texts if text and is_validation(text, 0.5)]
     assert [text for text in decode_array(tokenizer, result.validation.path) if text] == wanted
-
-
-@pytest.mark.parametrize("share", ["0", "1", "100%", "-1%", "x", "1/0", "nan"])
-def test_shares_that_are_none_are_refused(tmp_path, share):
-    tokenizer = Tokenizer(trained("plain"))
-    source = write_jsonl(tmp_path / "a.jsonl", ["a"])
-    with pytest.raises(UsageError, match="between 0 and 1"):
-        encode_corpus(tokenizer, [source], tmp_path / "ids.npy", validation=share)
-    assert [p.name for p in tmp_path.iterdir()] == ["a.jsonl"]
 
 
 def test_a_side_without_documents_is_told(tmp_path):

@@ -10,15 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streambpe.model.alphabet import bytes_alphabet
-from streambpe.model.eventlog import (
-    EventLog,
-    Header,
-    Special,
-    StopWord,
-    delete_event,
-    merge_event,
-    supermerge_event,
-)
+from streambpe.model.eventlog import EventLog, Header, Special, StopWord, delete_event, merge_event, supermerge_event
 from streambpe.model.replay import Model, events_for_size, sizes, steps
 from tests.oracles import as_model, train_boundless, train_words
 from tests.oracles.replay import decode_bytes, encode_chunk, encode_chunks, to_model_ids
@@ -70,22 +62,14 @@ def test_superwords_join_only_whole_chunks():
 
 def test_supermerges_have_no_growing_rule():
     """A later supermerge may make room for an earlier one: smallest index first, again and again."""
-    m = model(
-        supermerge_event(A, B, 256, 9),
-        supermerge_event(256, 256, 257, 5),
-        supermerge_event(B, C, 258, 5),
-    )
+    m = model(supermerge_event(A, B, 256, 9), supermerge_event(256, 256, 257, 5), supermerge_event(B, C, 258, 5))
     assert spelled(m, encode_chunks(m, [b"a", b"b", b"c", b"a", b"b"])) == [b"ab", b"c", b"ab"]
     assert spelled(m, encode_chunks(m, [b"c", b"b", b"c", b"a", b"b", b"a", b"b"])) == [b"c", b"bc", b"abab"]
 
 
 def test_stop_words_are_their_id_and_a_wall():
     """A stop word is neither merged nor joined, even where its bytes could be."""
-    m = model(
-        merge_event(A, B, 257, 9),
-        supermerge_event(257, 257, 258, 5),
-        stop_words=(StopWord(256, b"abab"),),
-    )
+    m = model(merge_event(A, B, 257, 9), supermerge_event(257, 257, 258, 5), stop_words=(StopWord(256, b"abab"),))
     assert encode_chunks(m, [b"ab", b"abab", b"ab"]) == [257, 256, 257]
     assert encode_chunks(m, [b"ab", b"ab"]) == [258]
 

@@ -8,13 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambpe.model.alphabet import (
-    Alphabet,
-    bytes_alphabet,
-    gpt2_alphabet,
-    script_alphabet,
-    utf8_alphabet,
-)
+from streambpe.model.alphabet import Alphabet, bytes_alphabet, gpt2_alphabet, script_alphabet, utf8_alphabet
 from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS
 from streambpe.model.vocabulary import Token
 from streambpe.model.whole_characters import whole_characters
