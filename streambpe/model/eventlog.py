@@ -24,6 +24,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -44,12 +45,11 @@ from streambpe.model.events import supermerge_event as supermerge_event
 from streambpe.model.line_shapes import (
     FORMAT,
     VERSIONS,
+    ConfigShape,
     HeaderLine,
+    ListedAlphabet,
+    NumberedAlphabet,
     StopWordShape,
-    check_alphabet,
-    check_config,
-    read_format,
-    read_header,
 )
 from streambpe.model.line_shapes import Special as Special
 from streambpe.resources import uncollected
@@ -214,30 +214,29 @@ def _stop_word(word: StopWordShape) -> StopWord:
     return StopWord(word.id, content)
 
 
+_read_record = msgspec.json.Decoder(dict[str, Any]).decode
+
+
 def _parse_header(line: bytes, where: str) -> tuple[Header, int, str]:
-    found = _shaped(read_format.decode, line, where)
-    if found.format != FORMAT:
-        raise EventLogError(f"{where}: not a streambpe event log (format is {quoted(found.format)})")
-    if found.version not in VERSIONS or isinstance(found.version, bool):
+    found = _shaped(_read_record, line, where)
+    form, version = found.get("format"), found.get("version")
+    if form != FORMAT:
+        raise EventLogError(f"{where}: not a streambpe event log (format is {quoted(form)})")
+    if version not in VERSIONS or isinstance(version, bool):
         raise EventLogError(
-            f"{where}: version {quoted(found.version)} of the format; this streambpe reads versions "
+            f"{where}: version {quoted(version)} of the format; this streambpe reads versions "
             f"{' and '.join(map(str, VERSIONS))} only. Use the streambpe that wrote it, or a newer one."
         )
-    read = _shaped(read_header.decode, line, where)
-    _shaped(check_alphabet, read.alphabet, f"{where}: alphabet")
+    read = _shaped(partial(msgspec.convert, type=HeaderLine), found, where)
+    alphabet = NumberedAlphabet if read.alphabet.get("kind") == "script" else ListedAlphabet
+    _shaped(partial(msgspec.convert, type=alphabet), read.alphabet, f"{where}: alphabet")
     _shaped(Alphabet.from_header, read.alphabet, f"{where}: alphabet")
-    _shaped(check_config, read.config, f"{where}: config")
+    _shaped(partial(msgspec.convert, type=ConfigShape), read.config, f"{where}: config")
+    stop_words = tuple(_shaped(_stop_word, word, f"{where}: stop word {word.id}") for word in read.stop_words)
     header = Header(
-        alphabet=read.alphabet,
-        config=read.config,
-        unicode=read.unicode,
-        corpus=read.corpus,
-        unk=read.unk,
-        stop_words=tuple(_shaped(_stop_word, word, f"{where}: stop word {word.id}") for word in read.stop_words),
-        specials=read.specials,
-        reserved=read.reserved,
-        fixed=_fixed_ids(where, read),
-    )
+        read.alphabet, read.config, read.unicode, read.corpus, read.unk, stop_words, read.specials, read.reserved,
+        _fixed_ids(where, read),
+    )  # fmt: skip
     base = header.symbols.stop
     if [word.id for word in header.stop_words] != list(range(base, base + len(header.stop_words))):
         raise EventLogError(f"{where}: stop words must be numbered from {base}, right after the alphabet")

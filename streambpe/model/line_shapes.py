@@ -1,4 +1,4 @@
-"""What the first line of an event log may hold. msgspec reads it and holds it against its shape in one go."""
+"""What the first line of an event log may hold: msgspec holds it against these shapes."""
 
 from __future__ import annotations
 
@@ -93,24 +93,3 @@ class ConfigShape(msgspec.Struct):
     token_order: Literal["latest-birth", "first-birth"] = "latest-birth"
     specials_first: bool = False
     holes: Count = 0
-
-
-class FormatShape(msgspec.Struct):
-    """The fields of a first line that tell whether the rest of it can be read."""
-
-    format: Any = None
-    version: Any = None
-
-
-def check_alphabet(alphabet: dict[str, Any]) -> None:
-    """ValidationError if the alphabet has neither shape."""
-    msgspec.convert(alphabet, NumberedAlphabet if alphabet.get("kind") == "script" else ListedAlphabet)
-
-
-def check_config(config: dict[str, Any]) -> None:
-    """ValidationError if a field that is followed is of another kind."""
-    msgspec.convert(config, ConfigShape)
-
-
-read_format = msgspec.json.Decoder(FormatShape)
-read_header = msgspec.json.Decoder(HeaderLine)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -92,7 +92,7 @@ class ExportResult(Result):
             "exact": self.exact,
             "checked_by": self.checked_by or None,
             "comparison": structs.asdict(self.comparison) if self.comparison else None,
-            "joins": self.joins.as_json() if self.joins else None,
+            "joins": asdict(self.joins) if self.joins else None,
         }
 
     def lines(self) -> Iterator[str]:

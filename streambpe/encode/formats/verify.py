@@ -6,6 +6,7 @@ says how far the two drift.
 
 from __future__ import annotations
 
+import re
 import runpy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
@@ -30,6 +31,7 @@ from streambpe.text.patterns import PRESETS
 
 Encode = Callable[[str], Sequence[int]]
 _EXAMPLES = 5
+_PARAGRAPH = re.compile(rb"(?s).*?\n\n|.+")
 _LIBRARIES = {"hf": "tokenizers", "gpt2": "tokenizers", "tiktoken": "tiktoken", "sentencepiece": "sentencepiece"}
 
 
@@ -164,8 +166,5 @@ def documents(source: str, meter: Meter | None = None, how: SourceOptions = Sour
     for one in found:
         for block in reader.blocks(one):
             for document in block_text(block, "replace").text.split(b"\xff"):
-                parts = document.split(b"\n\n") if one.kind == "txt" else [document]
-                for i, part in enumerate(parts):
-                    text = part + b"\n\n" if i < len(parts) - 1 else part
-                    if text:
-                        yield text.decode()
+                parts = _PARAGRAPH.findall(document) if one.kind == "txt" else [document]
+                yield from (part.decode() for part in parts if part)
