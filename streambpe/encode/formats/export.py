@@ -178,9 +178,13 @@ def export(
         )
     write = old.extended if old is not None else partial(hf_folder, given) if is_folder else _WRITERS[to]
     targets = [path.with_name(f"{path.stem}-{n}{path.suffix}") for n in sizes] if len(sizes) > 1 else [path]
-    if not is_folder and to != "gpt2":
-        for target in targets:
+    for target in targets:
+        if not is_folder and to != "gpt2":
             refuse_existing(target, force, parents=True)
+        elif target.is_file():
+            raise UsageError(
+                f"{target} is a file, but a folder is to be written. Nothing was changed; give another name."
+            )
     log = model if isinstance(model, EventLog) else read_model(model)
     logs = [cut_log(log, size) for size in sizes] or [log]
     made = [write(Encoder(one), target) for one, target in zip(logs, targets, strict=True)]
