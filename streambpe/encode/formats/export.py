@@ -35,7 +35,7 @@ from streambpe.model.eventlog import EventLog, Special, log_lines
 from streambpe.model.parquet import parquet_of
 from streambpe.model.replay import Model, events_for_size
 from streambpe.options import several, whole_number
-from streambpe.outputs import not_written, parents_made, refuse_existing, whole_output
+from streambpe.outputs import not_written, parents_made, refuse_existing, refuse_no_place, whole_output
 from streambpe.plurals import counted
 from streambpe.progress import Meter, reported
 from streambpe.results import Result
@@ -181,10 +181,10 @@ def export(
     for target in targets:
         if not is_folder and to != "gpt2":
             refuse_existing(target, force, parents=True)
-        elif target.is_file():
-            raise UsageError(
-                f"{target} is a file, but a folder is to be written. Nothing was changed; give another name."
-            )
+            continue
+        refuse_no_place(target, parents=True)
+        if target.is_file():
+            raise UsageError(f"{target} is a file, not a folder. Nothing was changed; give another name.")
     log = model if isinstance(model, EventLog) else read_model(model)
     logs = [cut_log(log, size) for size in sizes] or [log]
     made = [write(Encoder(one), target) for one, target in zip(logs, targets, strict=True)]

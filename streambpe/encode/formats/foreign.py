@@ -188,7 +188,7 @@ def _with_fixed_ids(header: Header, contents: dict[bytes, int], specials: dict[s
     is given twice."""
     taken = {*contents.values(), *specials.values()}
     many = max(taken) + 1 - len(taken)
-    if len(taken) < len(contents) + len(specials) or not 0 <= many <= MOST_EMPTY_IDS:
+    if len(taken) < len(contents) + len(specials) or min(taken) < 0 or many > MOST_EMPTY_IDS:
         return header
     config = {key: value for key, value in header.config.items() if key != "specials_first"}
     free = set(range(max(taken) + 1)) - taken

@@ -80,7 +80,7 @@ def import_file(
             f"{name} looks like tiktoken ranks, which have no pattern. Say how text is split, for example with "
             "--pattern cl100k."
         )
-    return import_tiktoken(file, pattern, tuple(specials))
+    return _read(partial(import_tiktoken, pattern=pattern, specials=tuple(specials)), file, name)
 
 
 def takes_pattern(path: str | os.PathLike[str]) -> bool:
