@@ -121,13 +121,10 @@ def import_hf(path: str | os.PathLike[str], document: Any = None) -> EventLog:
         )
     single = one_merge_each(contents, merges, str(path))
     log = log_from_merges(contents, single or merges, added, config, str(path), drop_unknown=True, unk=unk)
-    if single is not None and (others := not_made_of_their_bytes(encoder := Encoder(log))):
-        raise ModelError(
-            f"{path} has several merges for one token, and some tokens are not what the merges make from their bytes "
-            f"({shown_tokens(encoder, others)}), so more than one of them may be used. Nothing was written."
-        )
+    if single is not None:
+        refuse_unreachable(Encoder(log), f"{path} has several merges for one token, of which an event log takes one")
     if model.get("ignore_merges"):
-        refuse_whole_chunks(Encoder(log), str(path))
+        refuse_unreachable(Encoder(log), f"{path} {WHOLE_CHUNKS}")
     return log
 
 
@@ -206,15 +203,16 @@ def one_merge_each(
     return used if set(used) <= set(merges) else None
 
 
-def refuse_whole_chunks(encoder: Encoder, name: str) -> None:
-    """For files that say ignore_merges (Llama 3's): chunks that are tokens are taken without merging. An event log has
-    no such rule, and needs none where the merges make every token of its own bytes; a ModelError if they do not."""
-    others = not_made_of_their_bytes(encoder)
-    if others:
+# Of Llama 3's files. An event log needs no such rule where the merges make every token of its own bytes.
+WHOLE_CHUNKS = "says ignore_merges: whole chunks that are tokens are not merged; an event log has no such rule"
+
+
+def refuse_unreachable(encoder: Encoder, what: str) -> None:
+    """A ModelError that begins with `what`, unless the merges make every token of its own bytes."""
+    if others := not_made_of_their_bytes(encoder):
         raise ModelError(
-            f"{name} says ignore_merges: whole chunks that are tokens are not merged. An event log has no such rule, "
-            f"and some tokens are not what the merges make of their bytes ({shown_tokens(encoder, others)}), so those "
-            "chunks would encode differently. Nothing was written."
+            f"{what}, and some tokens are not what the merges make of their bytes ({shown_tokens(encoder, others)}): "
+            "some texts would encode differently. Nothing was written."
         )
 
 

@@ -27,7 +27,7 @@ from streambpe.encode.formats.flat import Made, flatten
 from streambpe.encode.formats.foreign import read_text
 from streambpe.encode.formats.gpt2 import FILES as GPT2_FILES
 from streambpe.encode.formats.gpt2 import lost_in_gpt2, read_merges, read_vocabulary
-from streambpe.encode.formats.hf import import_hf, refuse_whole_chunks, tokenizer_json
+from streambpe.encode.formats.hf import WHOLE_CHUNKS, import_hf, refuse_unreachable, tokenizer_json
 from streambpe.encode.formats.hf_folder import CHAT_FILE, names_folder
 from streambpe.encode.formats.hf_folder import FILES as HF_FILES
 from streambpe.encode.formats.named import HF, find_tokenizer_json
@@ -100,7 +100,7 @@ class Old(msgspec.Struct, frozen=True):
         text = read_text(self.file)
         model = json.loads(text)["model"]
         if model.get("ignore_merges"):
-            refuse_whole_chunks(encoder, f"--onto {self.name}: the file")
+            refuse_unreachable(encoder, f"--onto {self.name} {WHOLE_CHUNKS}")
         content = _with_more(text, _beyond(model["vocab"], vocab), merges[len(old_merges) :]).encode()
         if not self.with_others:
             return Made({path: content})
