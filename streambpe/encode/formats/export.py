@@ -187,18 +187,20 @@ def export(
             raise UsageError(f"{target} is a file, not a folder. Nothing was changed; give another name.")
     log = model if isinstance(model, EventLog) else read_model(model)
     logs = [cut_log(log, size) for size in sizes] or [log]
-    made = [write(Encoder(one), target) for one, target in zip(logs, targets, strict=True)]
-    for file in [file for one in made for file in one.files]:
+    made = []
+    for one, target in zip(logs, targets, strict=True):
+        encoder = Encoder(one)
+        contents, lost = write(encoder, target)
+        runs_expression = to in ("hf", "tiktoken") and encoder.pattern.expression and not encoder.pattern.by_rules
+        characters = encoder.pattern.unicode if runs_expression else ""
+        made.append((contents, ExportResult([*contents], encoder.model.n_vocab, [*lost], characters)))
+    for file in [file for contents, _ in made for file in contents]:
         refuse_existing(file, force, parents=True)
     results = []
-    for one, (contents, lost) in zip(logs, made, strict=True):
+    for one, (contents, result) in zip(logs, made, strict=True):
         _write(contents)
-        tokenizer, files = Tokenizer(one), list(contents)
-        pattern = tokenizer.encoder.pattern
-        runs_expression = to in ("hf", "tiktoken") and pattern.expression and not pattern.by_rules
-        result = ExportResult(files, tokenizer.n_vocab, [*lost], pattern.unicode if runs_expression else "")
         if verify is not None:
-            found = verified_on(to, files, tokenizer, old, documents(verify, progress))
+            found = verified_on(to, result.files, Tokenizer(one), old, documents(verify, progress))
             result = replace(result, **found._asdict())
         results.append(result)
     return results
