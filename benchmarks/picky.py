@@ -46,7 +46,7 @@ def measure(run: str, sizes: list[int]) -> dict[str, dict[str, float]]:
         learned = [token.content for token in born if token.id in vocabulary.living]
         _, n, _ = count_tokens(parts, encoder)
         found[str(size)] = {
-            "deletions": sum(event.left is None for event in encoder.model.events),
+            "deletions": sum(event.left < 0 for event in encoder.model.events),
             "removed": len(born) - len(learned),
             "born": len(born),
             "tokens": int(n.sum()),

@@ -7,7 +7,8 @@ from typing import Any
 
 _HOMES = {
     "encode.corpus": ["encode_corpus", "EncodeResult"],
-    "encode.formats.export": ["export", "import_model", "ExportResult"],
+    "encode.formats.export": ["export", "ExportResult"],
+    "encode.formats.imports": ["import_model"],
     "encode.tokenizer": ["Tokenizer"],
     "errors": ["StreambpeError"],
     "inspect.check": ["check", "Checked", "Problem"],

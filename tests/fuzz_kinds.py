@@ -31,8 +31,9 @@ import tokenizers
 from streambpe.encode import blocks, corpus
 from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.formats.export import export, import_file
+from streambpe.encode.formats.export import export
 from streambpe.encode.formats.hf import tokenizer_json
+from streambpe.encode.formats.imports import import_file
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import EventLogError, NotKept, PatternError, PatternTooSlow, Stopped, StreambpeError
 from streambpe.files import sum_of, unfinished

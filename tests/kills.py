@@ -250,9 +250,7 @@ def _tried(prepared: Prepared, attempt: Attempt, folder: Path) -> tuple[str, str
         else:
             cli(*place.words(prepared.case.command))
         wrong = [] if place.output(prepared.case) == prepared.output else ["another output"]
-        wrong += place.unfinished(
-            (".new", ".tmp", ".wal", ".streambpe-export"), ("run/*pending*", "run/training/*", "run/tmp/*")
-        )
+        wrong += place.unfinished((".new", ".tmp", ".wal"), ("run/*pending*", "run/training/*", "run/tmp/*"))
         cli("check", place.folder / "run", *_RESOURCES)
     except (AssertionError, OSError, subprocess.TimeoutExpired):
         return "error", traceback.format_exc()[-1500:]

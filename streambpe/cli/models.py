@@ -103,8 +103,8 @@ def encode(
         streambpe encode runs/en corpus/*.jsonl.zst --count-only
         echo "Hello world" | streambpe encode runs/en
     """
-    from streambpe.encode.corpus import encode_corpus, encode_to_text
-    from streambpe.encode.streams import count_ids
+    from streambpe.encode.corpus import encode_corpus
+    from streambpe.encode.streams import count_ids, encode_to_text
     from streambpe.encode.tokenizer import Tokenizer
 
     reading = {name: of_file.pop(name) for name in ("lines", "text_column", "format")}
@@ -315,7 +315,7 @@ def import_(file: str, output: str, as_json: bool, **given: Any) -> None:
         streambpe import cl100k_base.tiktoken --pattern cl100k \\
             --special "<|endoftext|>" -o cl100k.events.jsonl
     """
-    from streambpe.encode.formats.export import import_model
+    from streambpe.encode.formats.imports import import_model
 
     tokenizer = import_model(file, output, **given)
     ids, events = tokenizer.n_vocab, len(tokenizer.event_log.events)

@@ -14,13 +14,7 @@ import msgspec
 import numpy as np
 from msgspec import structs
 
-from streambpe.core.encoding import (
-    HOLD_FIRST,
-    HOLD_LAST,
-    NO_LIMIT,
-    BlockIds,
-    Ids,
-)
+from streambpe.core.encoding import HOLD_FIRST, HOLD_LAST, NO_LIMIT, BlockIds, Ids
 from streambpe.encode.encoder import Encoder, as_utf8
 from streambpe.encode.split import HashedBlock
 from streambpe.resources import DOCUMENT_SECONDS
@@ -110,11 +104,11 @@ class BlockEncoder:
 
     def chunker(self) -> Chunker:
         """This thread's chunker."""
-        if not hasattr(self._local, "chunker"):
-            self._local.chunker = Chunker(self.pattern, beside=self._beside)
-            self._chunkers.append(self._local.chunker)
-        made: Chunker = self._local.chunker
-        return made
+        found: Chunker | None = getattr(self._local, "chunker", None)
+        if found is None:
+            found = self._local.chunker = Chunker(self.pattern, beside=self._beside)
+            self._chunkers.append(found)
+        return found
 
     def close(self) -> None:
         """End the processes that split by a pattern of the user's own."""

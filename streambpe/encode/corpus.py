@@ -5,8 +5,8 @@
 
 The output grows in a folder beside OUT, .OUT.streambpe.new. progress.json in it says how much is certain, of which
 inputs, and what its checksums are. A killed job goes on from there with the same command. The result never depends on
-where it was cut into blocks, or on threads and memory. With --validation one more file grows, a byte for each document,
-and only at the end the ids are divided by it; then, too, they are divided into --shards.
+where it was cut into blocks, or on threads and memory. Of a document for --validation the end is noted as a negative
+number (~end); only when all is encoded are the ids divided by that, and into --shards.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -35,24 +35,16 @@ import pyarrow.parquet as pq
 from streambpe.arguments import arguments
 from streambpe.arrays import save_array, slices
 from streambpe.core.encoding import END_OF_TEXT, WHOLE, TokenDead
-from streambpe.count_config import SourceOptions
 from streambpe.encode import sidecar
 from streambpe.encode.blocks import EncodedBlock, Place
 from streambpe.encode.encoder import RunJoiner
-from streambpe.encode.shards import (
-    IdsFile,
-    Shards,
-    index_of,
-    index_path,
-    remove_shards,
-    shard_borders,
-    shard_paths,
-)
+from streambpe.encode.shards import IdsFile, Shards, index_of, index_path, remove_shards, shard_borders, shard_paths
 from streambpe.encode.sidecar import (
     GrowingFile,
     IdsRecord,
     damaged_output,
     numbers_in,
+    offsets_of,
     sidecar_of,
     vocabulary_digest,
 )
@@ -70,10 +62,7 @@ from streambpe.plurals import counted
 from streambpe.progress import Meter, reported
 from streambpe.resources import Resources
 from streambpe.runners.attempts import remove_place
-from streambpe.sources.decode import block_text
-from streambpe.sources.find import Named, find_sources
-from streambpe.sources.not_text import TAKE_ANYWAY
-from streambpe.sources.read import Reader
+from streambpe.sources.find import Named
 from streambpe.sources.source import BadUtf8, Source
 from streambpe.sources.stretches import Stretch, bytes_between, refuse_engine
 from streambpe.system import remove_folder, sync
@@ -84,10 +73,6 @@ if TYPE_CHECKING:
 
 COMMIT_SECONDS = 5.0  # of work that a kill can lose
 _ROW_GROUP = 1 << 22  # ids in one row group of a Parquet file
-
-
-# ---------------------------------------------------------------------------------------------------------
-# files
 
 
 @dataclass(frozen=True)
@@ -105,12 +90,7 @@ class EncodeResult(IdsFile):
 
     def as_json(self) -> dict[str, Any]:
         """For --json."""
-        facts = asdict(self)
-        if self.validation is None:
-            del facts["validation"]
-        if not self.shards:
-            del facts["shards"]
-        return facts
+        return {name: value for name, value in asdict(self).items() if value or name not in ("validation", "shards")}
 
 
 class _State(msgspec.Struct):
@@ -215,15 +195,13 @@ def encode_corpus(
         )
     column = how.text_column or "text"
     facts: list[Any] = [chosen.str, eot, how.lines, column, how.kind, bad_utf8, output_kind(path)]
-    if share is not None:
-        facts.append(f"validation {share}")
-    if wanted is not None:
-        facts.append(f"shards {wanted.number or f'of {wanted.size_bytes} bytes'}")
+    facts += [] if share is None else [f"validation {share}, by the signs of the offsets"]
+    facts += [] if wanted is None else [f"shards {wanted.number or f'of {wanted.size_bytes} bytes'}"]
     _refuse_overwriting(path, force, share is not None, wanted)
     refuse_engine(found, resources)
     stop = stop or threading.Event()
     job = _Job(tokenizer, found, path, chosen, eot, facts, bad_utf8, share, wanted, resources, stop)
-    return job.run(tuple(warnings), progress)
+    return job.run(warnings, progress)
 
 
 def _refuse_overwriting(path: Path, force: bool, divided: bool, shards: Shards | None) -> None:
@@ -239,7 +217,7 @@ def _refuse_overwriting(path: Path, force: bool, divided: bool, shards: Shards |
         outputs = shards.in_the_way(path)
     for made in [*outputs, validation_path(path)] if divided else outputs:
         refuse_existing(made, force or finishing)
-        for beside in (made.with_name(made.name + ".offsets.npy"), sidecar_of(made)):
+        for beside in (offsets_of(made), sidecar_of(made)):
             refuse_existing(beside, force or begun is not None)
 
 
@@ -266,43 +244,36 @@ class _Job:
         self.blocks = block_encoder(self.encoder, self.bad_utf8, self.resources, hashed=share is not None)
         self.folder = unfinished(behind_links(path))
         self.progress_file = self.folder / "progress.json"
-        self.ids, self.offsets = GrowingFile(self.folder / "ids"), GrowingFile(self.folder / "offsets")
-        self.sides = GrowingFile(self.folder / "sides")  # of each document: 1 is for validation
-        self.parts = [self.ids, self.offsets] + ([] if share is None else [self.sides])
-        self.side = self.folder / "side"  # the ids of one file of several
+        self.parts = self.ids, self.offsets = [GrowingFile(self.folder / name) for name in ("ids", "offsets")]
         self.tasks = self.folder / "tasks"  # what processes encoded, until it is joined
         self.committed = 0.0
-        model = tokenizer.event_log
         events = self.encoder.model.events
-        digest = hashlib.sha256(header_line(model.header, len(events), events_digest(events)))
+        digest = hashlib.sha256(header_line(tokenizer.event_log.header, len(events), events_digest(events)))
         inputs = [[s.path, s.column, s.bytes, s.mtime_ns] for s in self.sources]
         facts = {"model": digest.hexdigest(), "n_vocab": tokenizer.n_vocab, "options": self.options, "inputs": inputs}
         self.state = _State(facts)
 
-    def run(self, warnings: tuple[str, ...], meter: Meter) -> EncodeResult:
+    def run(self, warnings: list[str], meter: Meter) -> EncodeResult:
         resumed = self._resume()
         begin_meter(meter, self.sources, self.state.place[0])
         if not self.state.finishing:
             self._encode(meter)
         meter.stage = "writing"
         training, validation, shards = self._finish()
-        empty = sum(not shard.documents for shard in shards)
-        if empty:
-            warnings += (
+        state = self.state
+        if empty := sum(not shard.documents for shard in shards):
+            warnings.append(
                 f"{empty:,} of {counted(len(shards), 'shard')} have no document: there "
                 f"{'is' if training.documents == 1 else 'are'} {counted(training.documents, 'document')}, and none is "
-                "cut. --lines makes each line of a text file a document.",
+                "cut. --lines makes each line of a text file a document."
             )
-        if validation is not None:
-            for made, other in ((training, "validation"), (validation, "training")):
-                if not made.documents:
-                    every = self.state.documents
-                    all_of_them = "the only one is" if every == 1 else f"all {every:,} are"
-                    warnings += (f"{made.path} has no document: {all_of_them} for {other}.",)
-        state = self.state
+        for made, other in ((training, "validation"), (validation, "training")):
+            if validation is not None and made is not None and not made.documents:
+                all_of_them = "the only one is" if state.documents == 1 else f"all {state.documents:,} are"
+                warnings.append(f"{made.path} has no document: {all_of_them} for {other}.")
         return EncodeResult(
             **vars(training), bytes=state.bytes, dtype=self.dtype.name, resumed=resumed, dropped=state.dropped,
-            warnings=warnings, validation=validation, shards=shards,
+            warnings=tuple(warnings), validation=validation, shards=shards,
         )  # fmt: skip
 
     def _encode(self, meter: Meter) -> None:
@@ -380,15 +351,17 @@ class _Job:
         5 6 END 7 END 8: ends 2 4, less those before them 2 3, so documents end behind 2 and 3 ids
         """
         state = self.state
-        if block.hashed is not None and self.share is not None:
-            self.sides.write(for_validation(numbers_of(block.hashed, state.hashed), self.share).data)
         stream = self.joiner.join(block.ids)
         ends = np.flatnonzero(stream == END_OF_TEXT)
         if self.eot is None:
             stream, behind = np.delete(stream, ends), ends - np.arange(len(ends))
         else:
             stream[ends], behind = self.eot, ends + 1
-        self.offsets.write((behind + state.ids).astype("<i8").data)
+        behind = (behind + state.ids).astype("<i8")
+        if block.hashed is not None and self.share is not None:
+            chosen = for_validation(numbers_of(block.hashed, state.hashed), self.share)
+            np.invert(behind, out=behind, where=chosen)
+        self.offsets.write(behind.data)
         self.ids.write(stream.astype(self.dtype).data)
         state.ids, state.documents = state.ids + len(stream), state.documents + len(ends)
         state.place, state.bytes, state.dropped = block.behind, state.bytes + block.bytes, state.dropped + block.dropped
@@ -418,11 +391,11 @@ class _Job:
             )
         if not all(0 <= chunk - WHOLE < self.encoder.n_log for chunk in saved.carry):
             raise damaged_output(self.progress_file, self.folder)
-        sizes = (saved.ids * self.dtype.itemsize, (saved.documents + 1) * 8, saved.documents)
-        for part, size in zip(self.parts, sizes, strict=False):
+        sizes = (saved.ids * self.dtype.itemsize, (saved.documents + 1) * 8)
+        for part, size in zip(self.parts, sizes, strict=True):
             made = part is self.ids and saved.finishing and not part.path.exists()  # a .bin is its part, renamed
             part.refuse_damage(saved.sums.get(part.path.name), size, self.path if made else part.path)
-        for part, size in zip(self.parts, sizes, strict=False):
+        for part, size in zip(self.parts, sizes, strict=True):
             if part.path.exists():
                 os.truncate(part.path, size)
         self.state = saved
@@ -434,20 +407,19 @@ class _Job:
         After a kill all of it is done again; each step gives the same, or finds that it was done.
         """
         offsets = np.fromfile(self.offsets.path, "<i8")
+        is_validation = offsets[1:] < 0
+        np.invert(offsets[1:], out=offsets[1:], where=is_validation)
         if offsets[0] or offsets[-1] != self.state.ids or (offsets[1:] < offsets[:-1]).any():
             raise damaged_output(self.offsets.path, self.folder)
-        sides = np.zeros(len(offsets) - 1, np.uint8)
-        if self.share is not None:
-            sides = np.fromfile(self.sides.path, np.uint8)
-        paths, borders = [self.path], [0, len(sides)]
+        paths, borders = [self.path], [0, len(is_validation)]
         if self.shards is not None:
             remove_shards(self.path)
-            sizes = np.where(sides == 0, np.diff(offsets), 0)
+            sizes = np.where(is_validation, 0, np.diff(offsets))
             many = self.shards.count(int(sizes.sum()), self.dtype.itemsize)
             paths, borders = shard_paths(self.path, many), shard_borders(np.cumsum(sizes), many)
         made = []
         for path, (low, high) in zip(paths, pairwise(borders), strict=True):
-            made.append(self._make(path, *self._side(sides[low:high] == 0, offsets[low : high + 1])))
+            made.append(self._make(path, ~is_validation[low:high], offsets[low : high + 1]))
             failpoint("encoded-shard")
         training, shards = made[0], tuple[IdsFile, ...]()
         if self.shards is not None:
@@ -458,53 +430,52 @@ class _Job:
         failpoint("encoded-training")
         validation = None
         if self.share is not None:
-            validation = self._make(validation_path(self.path), *self._side(sides == 1, offsets))
+            validation = self._make(validation_path(self.path), is_validation, offsets)
         failpoint("encoded")
         self.progress_file.unlink()
         remove_folder(self.folder)
         return training, validation, shards
 
-    def _side(
+    def _chosen(
         self, chosen: npt.NDArray[np.bool_], offsets: npt.NDArray[np.int64]
-    ) -> tuple[Path, bytes, npt.NDArray[np.int64]]:
-        """(a file of the ids of the chosen documents, its checksum, where each of these begins in it)."""
+    ) -> tuple[GrowingFile, npt.NDArray[np.int64]]:
+        """(a file of the ids of the chosen documents, where each of these begins in it)."""
         if self.share is None and self.shards is None:
-            return self.ids.path, self.ids.sum.digest(), offsets
+            return self.ids, offsets
         numbers = numbers_in(self.ids.path, self.dtype)
-        side = GrowingFile(self.side)
-        side.path.unlink(missing_ok=True)
+        some = GrowingFile(self.folder / "chosen")
+        some.path.unlink(missing_ok=True)
         # chosen 0 1 1 0 1: runs begin at documents 1 and 4, and end before 3 and 5
         borders = np.flatnonzero(np.diff(np.concatenate([[False], chosen, [False]]).astype(np.int8)))
-        with side.growing():
+        with some.growing():
             for begin, end in borders.reshape(-1, 2).tolist():
-                side.write(numbers[offsets[begin] : offsets[end]].data)
-        return side.path, side.sum.digest(), np.concatenate([[0], np.cumsum(np.diff(offsets)[chosen])]).astype("<i8")
+                some.write(numbers[offsets[begin] : offsets[end]].data)
+        return some, np.concatenate([[0], np.cumsum(np.diff(offsets)[chosen])]).astype("<i8")
 
-    def _make(self, path: Path, part: Path, checksum: bytes, offsets: npt.NDArray[np.int64]) -> IdsFile:
-        """One file of ids, with what stands beside it, of a part that holds nothing but its ids."""
-        whole = self.folder / "whole"
-        kind = output_kind(path)
+    def _make(self, path: Path, chosen: npt.NDArray[np.bool_], offsets: npt.NDArray[np.int64]) -> IdsFile:
+        """One file of the ids of the chosen documents, with what stands beside it."""
+        part, offsets = self._chosen(chosen, offsets)
+        whole, kind = self.folder / "whole", output_kind(path)
         made = IdsFile(path, int(offsets[-1]), len(offsets) - 1)
-        record = self._record(made, ids_mmh3=checksum.hex(), offsets_mmh3=mmh3.mmh3_x64_128_digest(offsets.data).hex())
+        sums = {"ids_mmh3": part.sum.digest().hex(), "offsets_mmh3": mmh3.mmh3_x64_128_digest(offsets.data).hex()}
+        record = self._record(made, **sums)
         if kind == "bin":
-            whole = part
-        elif kind == "npy":
-            with open(whole, "wb") as out, open(part, "rb") as ids:
+            whole = part.path
+        elif kind == "parquet":
+            self._write_parquet(whole, part.path, offsets, record)
+        else:
+            with open(whole, "wb") as out, open(part.path, "rb") as ids:
                 header = {"descr": self.dtype.str, "fortran_order": False, "shape": (made.ids,)}
                 np.lib.format.write_array_header_1_0(out, header)
                 shutil.copyfileobj(ids, out, 1 << 24)
-        else:
-            self._write_parquet(whole, part, offsets, record)
         if kind != "parquet":
-            with whole_output(path.with_name(path.name + ".offsets.npy")) as name:
+            with whole_output(offsets_of(path)) as name:
                 save_array(offsets, name)
             with whole_output(sidecar_of(path)) as name:
                 name.write_bytes(record)
         failpoint("encoded-beside")
         if whole.exists():  # a .bin may be in place already
             put_in_place(whole, path)
-        if part == self.side:
-            part.unlink(missing_ok=True)
         return made
 
     def _record(self, made: IdsFile, **sums: Any) -> bytes:
@@ -533,31 +504,3 @@ class _Job:
                     pa.array((offsets[at : stop + 1] - low).astype(np.int32)), pa.array(np.asarray(numbers[low:high]))
                 )
                 writer.write_table(pa.table([lists], schema=schema))
-
-
-# ---------------------------------------------------------------------------------------------------------
-# text out
-
-
-def encode_to_text(
-    tokenizer: Tokenizer,
-    sources: Sequence[str],
-    *,
-    how: SourceOptions = SourceOptions(),
-    as_json: bool = False,
-    bad_utf8: BadUtf8 | None = None,
-) -> Iterator[str]:
-    """A line for each document: its ids, or a JSON list of them."""
-    found, _ = find_sources(sources or ["-"], how)
-    reader = Reader(tokenizer.encoder.pattern, 1 << 20, 1 << 30, take_anyway=TAKE_ANYWAY)
-    for source in found:
-        held: list[bytes] = []
-        for block in reader.blocks(replace(source, any_bytes=bad_utf8 is not None)):
-            text = block_text(block, bad_utf8 or "replace").text
-            *whole, rest = text.split(b"\xff")
-            for document in whole:
-                ids = tokenizer.encode_ordinary((b"".join(held) + document).decode())
-                held = []
-                yield json.dumps(ids, separators=(",", ":")) if as_json else " ".join(map(str, ids))
-            if rest:
-                held.append(rest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import tokenize
 from collections.abc import Iterable, Iterator
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.encode.corpus import output_kind
-from streambpe.encode.sidecar import numbers_in, read_record, refuse_damage, settle_dtype
+from streambpe.encode.sidecar import numbers_in, offsets_of, read_record, refuse_damage, settle_dtype
 from streambpe.errors import SourceError, UsageError, quoted
 from streambpe.progress import Meter
 
@@ -56,30 +57,18 @@ def decode_array(tokenizer: Tokenizer, path: Path, dtype: str = "auto", meter: M
                         yield _decoded(tokenizer, ids.as_py(), path)
                         meter.advance(1)
             return
-        record = read_record(path)
-        if kind == "npy":
-            numbers = np.load(path, mmap_mode="r", allow_pickle=False)
-        else:
-            numbers = numbers_in(path, settle_dtype(path, dtype, record))
-        offsets_file = path.with_name(path.name + ".offsets.npy")
-        offsets = (
-            np.load(offsets_file, mmap_mode="r", allow_pickle=False)
-            if offsets_file.exists()
-            else np.array([0, len(numbers)])
-        )
+        record, load = read_record(path), functools.partial(np.load, mmap_mode="r", allow_pickle=False)
+        numbers = load(path) if kind == "npy" else numbers_in(path, settle_dtype(path, dtype, record))
+        offsets_file = offsets_of(path)
+        offsets = load(offsets_file) if offsets_file.exists() else np.array([0, len(numbers)])
     # numpy reads the header of an array as Python
     except (OSError, ValueError, OverflowError, SyntaxError, tokenize.TokenError, pa.ArrowException) as why:
         told = getattr(why, "strerror", None) or str(why).splitlines()[0]
         raise SourceError(f"{path} cannot be read: {told}.") from None
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
         raise SourceError(f"{path} is not a list of ids: it holds {numbers.dtype} in {numbers.ndim} dimensions.")
-    if (
-        offsets.ndim != 1
-        or not len(offsets)
-        or offsets[0]
-        or offsets[-1] != len(numbers)
-        or (np.diff(offsets) < 0).any()
-    ):
+    whole = offsets.ndim == 1 and len(offsets) and not offsets[0] and offsets[-1] == len(numbers)
+    if not whole or (np.diff(offsets) < 0).any():
         raise SourceError(
             f"{path} has another number of ids ({len(numbers):,} of {numbers.dtype}) than {offsets_file.name}. Give "
             f"another --dtype, or remove {offsets_file.name} to decode all ids as one document."

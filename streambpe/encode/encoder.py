@@ -192,30 +192,21 @@ class Encoder:
     @cached_property
     def borders(self) -> set[Pair]:
         """Pairs of whole chunks that some superword holds side by side; no other chunks are ever joined."""
-        supers = sorted((index, pair) for pair, index in self.model.supermerges.items())
-        events = self.model.events
+        events, alphabet = self.model.events, self.model.alphabet
         ids = events.column("id")
-        joins = [(pair, int(ids[index])) for index, pair in supers]
-        chunks = set(ids[events.column("op") == OPS.index(Op.MERGE)].tolist())
-        chunks.update(range(self.model.vocabulary.first_id, self.model.vocabulary.first_id + len(self.model.alphabet)))
-        ends: dict[int, tuple[set[int], set[int]]] = {}
-
-        def ends_of(number: int) -> tuple[set[int], set[int]]:
-            """(chunks the token may begin with, chunks it may end with)."""
-            if number not in ends:
-                own = {number} if number in chunks else set()
-                ends[number] = (set(own), set(own))
-            return ends[number]
-
+        joins = [(pair, int(ids[index])) for index, pair in sorted((i, p) for p, i in self.model.supermerges.items())]
+        chunks = {*ids[events.column("op") == OPS.index(Op.MERGE)].tolist(), *alphabet.id_of.values()}
+        tokens = {number for (left, right), new in joins for number in (left, right, new)}
+        first, last = ({number: {number} & chunks for number in tokens} for _ in range(2))  # chunks at a token's ends
         found: set[Pair] = set()
         # a token that two supermerges make may gain ends after it was used, so go on until nothing changes
         while True:
-            before = sum(len(a) + len(b) for a, b in ends.values()) + len(found)
+            before = len(found), *map(len, first.values()), *map(len, last.values())
             for (left, right), new in joins:
-                found.update((a, b) for a in ends_of(left)[1] for b in ends_of(right)[0])
-                ends_of(new)[0].update(ends_of(left)[0])
-                ends_of(new)[1].update(ends_of(right)[1])
-            if sum(len(a) + len(b) for a, b in ends.values()) + len(found) == before:
+                found.update((a, b) for a in last[left] for b in first[right])
+                first[new] |= first[left]
+                last[new] |= last[right]
+            if (len(found), *map(len, first.values()), *map(len, last.values())) == before:
                 return found
 
     # Text to model ids.
@@ -284,17 +275,9 @@ class Encoder:
     def to_model_ids(self, log_ids: Ids) -> Ids:
         """Log ids -> model ids; END_OF_TEXT stays."""
         found = self.model_ids[log_ids]
-        if len(found) and int(found.min()) < 0:
-            bad = log_ids[found < 0]
-            bad = bad[bad >= 0]
-            if len(bad):
-                raise self._dead(int(bad[0]))
+        if len(dead := log_ids[(found < 0) & (log_ids >= 0)]):
+            raise self._dead(int(dead[0]))
         return found
-
-    def named(self, log_ids: Sequence[int]) -> list[int]:
-        """The model ids of a few log ids."""
-        ids: list[int] = self.to_model_ids(np.array(log_ids, np.int32)).tolist()
-        return ids
 
     def _dead(self, log_id: int) -> ModelError:
         return ModelError(

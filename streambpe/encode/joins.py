@@ -7,7 +7,6 @@ after    kazi   ya    50257    77       two ids joined into one; every other is 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,10 +48,6 @@ class Joins:
         alone = np.diff(last, prepend=-1) == 1
         equal = np.array_equal(ends[last], np.cumsum(sizes[new])) and np.array_equal(old[last][alone], new[alone])
         self.otherwise += not equal
-
-    def as_json(self) -> dict[str, Any]:
-        """For --json."""
-        return dict(vars(self))
 
     def told(self) -> str:
         """In a sentence."""

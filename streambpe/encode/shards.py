@@ -15,13 +15,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streambpe.encode.sidecar import sidecar_of
+from streambpe.encode.sidecar import offsets_of, sidecar_of
 from streambpe.errors import UsageError
 from streambpe.resources import format_size, parse_size
 from streambpe.results import Result
@@ -105,19 +104,14 @@ def shard_borders(ends: npt.NDArray[np.int64], shards: int) -> list[int]:
 
 def index_of(record: bytes, made: Sequence[IdsFile]) -> bytes:
     """The index as it is written: the record of all ids, and what each shard holds of them."""
-    shards: list[dict[str, Any]] = []
+    shards: list[dict[str, object]] = []
     first_id = first_document = 0
-    for file in made:
-        shards.append(
-            {
-                "file": file.path.name,
-                "first_id": first_id,
-                "ids": file.ids,
-                "first_document": first_document,
-                "documents": file.documents,
-            }
-        )
-        first_id, first_document = first_id + file.ids, first_document + file.documents
+    for one in made:
+        shards.append({
+            "file": one.path.name, "first_id": first_id, "ids": one.ids, "first_document": first_document,
+            "documents": one.documents,
+        })  # fmt: skip
+        first_id, first_document = first_id + one.ids, first_document + one.documents
     return json.dumps({**json.loads(record), "format": FORMAT, "shards": shards}, indent=1).encode()
 
 
@@ -128,10 +122,8 @@ def remove_shards(path: Path) -> None:
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         held = json.loads(index.read_text(encoding="utf-8"))
         names = [shard["file"] for shard in held["shards"]] if held["format"] == FORMAT else []
-    ours = [one.name for one in shard_paths(path, len(names))] if names else []
-    for name in names:
-        if name in ours:
-            shard = path.with_name(name)
-            for file in (shard, shard.with_name(name + ".offsets.npy"), sidecar_of(shard)):
+    for shard in shard_paths(path, len(names)):
+        if shard.name in names:
+            for file in (shard, offsets_of(shard), sidecar_of(shard)):
                 file.unlink(missing_ok=True)
     index.unlink(missing_ok=True)

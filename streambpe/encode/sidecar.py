@@ -97,10 +97,7 @@ def vocabulary_digest(tokenizer: Tokenizer, n_vocab: int | None = None) -> str:
     first = tokenizer.encoder.model.alphabet.first_id
     digest = hashlib.sha256(tokenizer.encoder.pattern.name.encode() if tokenizer.encoder.pattern.word_mark else b"")
     for number in range(first, first + (tokenizer.n_vocab if n_vocab is None else n_vocab)):
-        try:
-            content = tokenizer.decode_single_token_bytes(number)
-        except KeyError:  # reserved
-            content = b""
+        content = tokenizer.id_to_token(number) or b""  # of a reserved one
         part = tokenizer.part_content(number) or b""
         digest.update(f"{number}:{len(content)}:{len(part)}:".encode() + content + part)
     return digest.hexdigest()
@@ -109,6 +106,11 @@ def vocabulary_digest(tokenizer: Tokenizer, n_vocab: int | None = None) -> str:
 def sidecar_of(path: Path) -> Path:
     """The file beside a .bin or .npy that holds its record."""
     return path.with_name(path.name + ".json")
+
+
+def offsets_of(path: Path) -> Path:
+    """The file beside a .bin or .npy that says where each document begins."""
+    return path.with_name(path.name + ".offsets.npy")
 
 
 def read_record(path: Path) -> IdsRecord | None:

@@ -83,10 +83,7 @@ class HashedBlock(msgspec.Struct, frozen=True):
     def of(cls, text: bytes) -> HashedBlock:
         """Of a counting buffer, in which each document ends with a mark."""
         first, *others = text.split(_MARK)
-        if not others:
-            return cls(first, False, (), b"")
-        *whole, last = others
-        return cls(first, True, tuple(_number(document) for document in whole), last)
+        return cls(first, bool(others), tuple(map(_number, others[:-1])), others[-1] if others else b"")
 
 
 def _number(document: bytes) -> int:
@@ -105,7 +102,7 @@ def numbers_of(block: HashedBlock, unfinished: DocumentHash) -> list[int]:
     return numbers
 
 
-def for_validation(numbers: Sequence[int], share: Fraction) -> npt.NDArray[np.uint8]:
-    """1 for each document that is for validation, else 0."""
+def for_validation(numbers: Sequence[int], share: Fraction) -> npt.NDArray[np.bool_]:
+    """Whether each document is for validation."""
     border = share.numerator * (1 << 64) // share.denominator
-    return np.array([number < border for number in numbers], np.uint8)
+    return np.array([number < border for number in numbers], np.bool_)

@@ -59,15 +59,16 @@ def encode_runner(
     engine, pattern = resources.engine, encoder.pattern
     if engine == "threads" or any(source.is_stream for source in sources) or not sources:
         return None
-    tasks = {source.path: tasks_of(source, pattern, _LEAST_TASK) for source in sources}
-    cost, many = _cost(sources, pattern), sum(tasks.values())
-    largest = max(_cost([source], pattern).all / tasks[source.path] for source in sources)
+    tasks = [tasks_of(source, pattern, _LEAST_TASK) for source in sources]
+    cost, many = _cost(sources, pattern), sum(tasks)
+    largest = max(_cost([source], pattern).all / its for source, its in zip(sources, tasks, strict=True))
     if engine == "auto" and not processes_pay(cost, resources.threads, min(resources.threads, many), (largest,)):
         return None
-    needs = Needs(
-        resources, _held(encoder, resources), _LEAST_TASK_MEMORY, folder,
-        [(source.path, source.bytes) for source in sources if not source.is_remote], 2 * encoder.named_tables.bytes,
-    )  # fmt: skip
+    release_memory()
+    tables = encoder.named_tables.bytes
+    held = max(BASE_BYTES, tree_memory()) + tables + _JOINING_BYTES + resources.memory_bytes // 16  # by this process
+    files = [(source.path, source.bytes) for source in sources if not source.is_remote]
+    needs = Needs(resources, held, _LEAST_TASK_MEMORY, folder, files, 2 * tables)
     found = runner_for(needs, many, cost, "streambpe.encode.tasks", (largest,))
     if found is None and engine == "processes":
         raise LimitError(
@@ -78,24 +79,14 @@ def encode_runner(
     return found
 
 
-def _held(encoder: Encoder, resources: Resources) -> int:
-    """What this process holds while others encode."""
-    release_memory()
-    return max(BASE_BYTES, tree_memory()) + encoder.named_tables.bytes + _JOINING_BYTES + resources.memory_bytes // 16
-
-
 def plan_tasks(sources: Sequence[Source], pattern: Pattern, place: Place, workers: int) -> Iterator[EncodeTask]:
     """The tasks of what is left from a place on, in the order of the sources."""
     first, first_at, inside = place
     wanted = sum(source.bytes for source in sources[first:]) // (_TASKS_A_WORKER * workers)
     size = min(max(wanted, _LEAST_TASK), _MOST_TASK)
-    done = ((0, first_at),) if first_at else ()
-    numbers = {id(source): at for at, source in enumerate(sources)}
-    stretches = (
-        stretch
-        for at, source in enumerate(sources[first:])
-        for stretch in cut(source, () if at else done, size, pattern)
-    )
+    done = {first: ((0, first_at),)} if first_at else {}
+    numbers = {id(source): number for number, source in enumerate(sources)}
+    stretches = (part for s in sources[first:] for part in cut(s, done.get(numbers[id(s)], ()), size, pattern))
     for number, some in enumerate(in_tasks(stretches, size)):
         yield EncodeTask(number, tuple((numbers[id(one.source)], one) for one in some), inside and not number)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from streambpe.core.encoding import HOLD_FIRST, HOLD_LAST
 from streambpe.encode.encoder import Encoder, RunJoiner, as_utf8
 from streambpe.model.codecs import ScriptCodec
+from streambpe.model.script import DecodeErrors
 from streambpe.sources.borders import find_border
 from streambpe.text.whitespace import WORD_MARK
 
@@ -41,10 +42,9 @@ class StreamEncoder:
         if not end:
             self._held, self._try_at = [held], 2 * self._size  # so that looking for borders takes linear time
             return []
-        ready, rest = data[:end].decode("utf-8", "surrogatepass"), data[end:].decode("utf-8", "surrogatepass")
-        self._held, self._size = [rest], len(rest)
-        self._try_at = len(rest) + _FIRST_TRY
-        return self._encode(ready, ends=False)
+        rest = data[end:].decode("utf-8", "surrogatepass")
+        self._held, self._size, self._try_at = [rest], len(rest), len(rest) + _FIRST_TRY
+        return self._encode(held[: len(held) - len(rest)], ends=False)
 
     def finish(self) -> list[int]:
         """The rest of the ids; the encoder is then ready for another text."""
@@ -75,30 +75,31 @@ class StreamDecoder:
 
     def feed(self, token: int) -> str:
         """The text that is complete with this id; empty while a character is not."""
+        return self._shown(self._utf8.decode(self.bytes_with(token)))
+
+    def bytes_with(self, token: int, errors: DecodeErrors = "replace") -> bytes:
+        """The bytes that are complete with this id: those of a SCRIPT character come with its last symbol."""
         part = self._part_content(token)
         if part is None or not isinstance(self._codec, ScriptCodec):
-            data = self._dropped_symbols() + self._bytes_of(token)
-        else:
-            data, self._symbols = self._codec.settled(self._symbols + part)
-        return self._shown(self._utf8.decode(data))
+            return self.rest(errors) + self._bytes_of(token)
+        data, self._symbols = self._codec.settled(self._symbols + part, errors)
+        return data
 
-    def _dropped_symbols(self) -> bytes:
-        """U+FFFD for each of the symbols that nothing will complete."""
+    def rest(self, errors: DecodeErrors = "replace") -> bytes:
+        """What becomes of symbols that nothing will complete: U+FFFD for each, or an error."""
         held, self._symbols = self._symbols, b""
-        return self._codec.text_bytes(held) if held else b""
+        return self._codec.text_bytes(held, errors)
 
     def finish(self) -> str:
         """U+FFFD if the ids ended inside a character, else nothing; ready for another text."""
-        text = self._shown(self._utf8.decode(self._dropped_symbols(), final=True))
+        text = self._shown(self._utf8.decode(self.rest(), final=True))
         self._utf8.reset()
         self._started = False
         return text
 
     def _shown(self, text: str) -> str:
-        if not self._marked:
-            return text
-        text = text.replace(WORD_MARK, " ")
-        if not self._started:
-            text = text.lstrip()
-        self._started = self._started or bool(text)
+        if self._marked:
+            text = text.replace(WORD_MARK, " ")
+            text = text if self._started else text.lstrip()
+            self._started = self._started or bool(text)
         return text

@@ -1,18 +1,19 @@
-"""The sources that are encoded, and how many ids they make."""
+"""The sources that are encoded, and their ids as a stream: counted, or as lines of text."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streambpe.core.encoding import END_OF_TEXT
+from streambpe.core.encoding import END_OF_TEXT, Ids
 from streambpe.count_config import SourceOptions
-from streambpe.encode.blocks import BlockEncoder
+from streambpe.encode.blocks import BlockEncoder, EncodedBlock
 from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.errors import Stopped, UsageError
 from streambpe.progress import Meter, reported
@@ -54,6 +55,20 @@ def begin_meter(meter: Meter, sources: Sequence[Source], done: int = 0) -> None:
         meter.done = meter.resumed_from = sum(source.bytes for source in sources[:done])
 
 
+def stream_ids(
+    encoder: Encoder,
+    sources: Sequence[Source],
+    bad_utf8: BadUtf8,
+    resources: Resources,
+    advance: Callable[[int], None] = lambda read: None,
+) -> Iterator[tuple[Ids, EncodedBlock]]:
+    """The ids of sources, END_OF_TEXT behind every document, as far as they are certain with each block."""
+    joiner, encode = RunJoiner(encoder), block_encoder(encoder, bad_utf8, resources)
+    with contextlib.closing(encode):
+        for block in encode.blocks(enumerate(map(Stretch, sources)), advance):
+            yield joiner.join(block.ids), block
+
+
 @dataclass(frozen=True)
 class IdCounts:
     """How many ids a corpus makes."""
@@ -85,15 +100,32 @@ def count_ids(
     assert isinstance(progress, Meter)
     found, warnings = found_sources(sources, how, bad_utf8)
     begin_meter(progress, found)
-    encode = block_encoder(tokenizer.encoder, bad_utf8 or "replace", resources or Resources.from_options())
-    joiner = RunJoiner(tokenizer.encoder)
+    resources = resources or Resources.from_options()
     ids = documents = size = dropped = 0
-    with contextlib.closing(encode):
-        for encoded in encode.blocks(enumerate(map(Stretch, found)), progress.advance):
-            stream = joiner.join(encoded.ids)
-            ends = int(np.count_nonzero(stream == END_OF_TEXT))
-            ids, documents = ids + len(stream) - ends, documents + ends
-            size, dropped = size + encoded.bytes, dropped + encoded.dropped
-            if stop is not None and stop.is_set():
-                raise Stopped("Stopped; nothing was counted. Give the same command again.", stopped_by(stop))
+    for stream, block in stream_ids(tokenizer.encoder, found, bad_utf8 or "replace", resources, progress.advance):
+        ends = int(np.count_nonzero(stream == END_OF_TEXT))
+        ids, documents = ids + len(stream) - ends, documents + ends
+        size, dropped = size + block.bytes, dropped + block.dropped
+        if stop is not None and stop.is_set():
+            raise Stopped("Stopped; nothing was counted. Give the same command again.", stopped_by(stop))
     return IdCounts(ids, documents, size, dropped, tuple(warnings))
+
+
+def encode_to_text(
+    tokenizer: Tokenizer,
+    sources: Sequence[str],
+    *,
+    how: SourceOptions = SourceOptions(),
+    as_json: bool = False,
+    bad_utf8: BadUtf8 | None = None,
+) -> Iterator[str]:
+    """A line for each document: its ids, or a JSON list of them."""
+    found, _ = found_sources(sources or ["-"], how, bad_utf8)
+    document: list[int] = []
+    for ids, _ in stream_ids(tokenizer.encoder, found, bad_utf8 or "replace", Resources.from_options(threads=1)):
+        for number in ids.tolist():
+            if number != END_OF_TEXT:
+                document.append(number)
+                continue
+            yield json.dumps(document, separators=(",", ":")) if as_json else " ".join(map(str, document))
+            document = []

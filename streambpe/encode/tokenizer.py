@@ -38,7 +38,6 @@ from streambpe.encode.encoder import Encoder, as_utf8
 from streambpe.encode.stream import StreamDecoder, StreamEncoder
 from streambpe.errors import TablesDiffer
 from streambpe.later import need
-from streambpe.model.codecs import ScriptCodec
 from streambpe.model.eventlog import EventLog
 from streambpe.model.script import DecodeErrors
 from streambpe.options import several, taken, whole_number
@@ -50,7 +49,7 @@ from streambpe.text.whitespace import WORD_MARK
 from streambpe.threads import in_order
 
 _SAMPLE = "In the beginning 1 234 words were counted;\n\tnaïve tokens — 中文, 👋🏽 — came after."
-_FORMATS = "streambpe.encode.formats.export"  # which imports this module
+_FORMATS = "streambpe.encode.formats"  # which import this module
 _MANY = 64  # from so many ids on the core decodes
 
 Specials = Literal["all"] | AbstractSet[str]
@@ -78,21 +77,16 @@ class Tokenizer:
         self._encoder = encoder = Encoder(log, size)
         learned = encoder.model
         self._specials: dict[str, int] = dict(learned.special_ids)
-        codec = encoder.codec
-        self._codec = codec
+        codec = self._codec = encoder.codec
         stops = set(encoder.stop_ids.values())
-        self._bytes_of: dict[int, bytes] = {}
+        self._bytes_of = {number: text.encode() for text, number in self._specials.items()}
         self._parts: dict[int, bytes] = {}  # contents of the tokens that say something only beside others
-        content_of = {token.id: token.content for token in learned.vocabulary.tokens}
         for number, log_id in learned.log_id.items():
-            content = content_of[log_id]
-            if log_id in stops:
-                self._bytes_of[number] = content
-            elif codec.is_text(content):
-                self._bytes_of[number] = codec.text_bytes(content)
-            else:
+            content = learned.content(log_id)
+            if log_id not in stops and not codec.is_text(content):
                 self._parts[number] = content
-        self._bytes_of.update((number, text.encode()) for text, number in self._specials.items())
+            else:
+                self._bytes_of[number] = content if log_id in stops else codec.text_bytes(content)
 
     # Making one.
 
@@ -102,7 +96,7 @@ class Tokenizer:
     ) -> Tokenizer:
         """The tokenizer of a vocabulary made elsewhere, as `streambpe import` reads it: tokenizer.json, GPT-2's files,
         tiktoken ranks (which need a pattern), a .model file, hf:NAME, tiktoken:NAME."""
-        return cls(import_module(_FORMATS).import_file(file, pattern=pattern, specials=several(special)))
+        return cls(import_module(f"{_FORMATS}.imports").import_file(file, pattern=pattern, specials=several(special)))
 
     @classmethod
     def from_pretrained(cls, name: str | os.PathLike[str]) -> Tokenizer:
@@ -142,7 +136,7 @@ class Tokenizer:
 
     def export(self, to: str, output: str | os.PathLike[str], **options: Any) -> list[Any]:
         """Write the model for another program, as `streambpe export` does: tok.export("hf", "my-tokenizer/")."""
-        results: list[Any] = import_module(_FORMATS).export(
+        results: list[Any] = import_module(f"{_FORMATS}.export").export(
             self._log, to, output, vocab_size=self._vocab_size or (), **options
         )
         return results
@@ -236,8 +230,7 @@ class Tokenizer:
 
     def token_byte_values(self) -> list[bytes]:
         """The bytes of all ordinary tokens, in id order; U+FFFD for SCRIPT symbols that make no character."""
-        ids = sorted({*self._bytes_of, *self._parts} - set(self._specials.values()))
-        return self.decode_tokens_bytes(ids)
+        return self.decode_tokens_bytes(sorted(self._encoder.model.log_id))
 
     # Encoding.
 
@@ -473,22 +466,14 @@ class Tokenizer:
     ) -> tuple[str, list[int]]:
         """(the text, where each token begins in it). A token that begins inside a character counts from that
         character's start. The ids must spell valid UTF-8."""
-        utf8, codec, held = codecs.getincrementaldecoder("utf-8")(), self._codec, b""
-        text: list[str] = []
-        offsets: list[int] = []
-        at = 0
+        utf8, stream = codecs.getincrementaldecoder("utf-8")(), self.stream_decoder()
+        text, offsets, at = "", [], 0
         for token in tokens:
             offsets.append(at)
-            part = self._parts.get(token)
-            # a SCRIPT symbol alone has no bytes: those of its character belong to the token that completes it
-            if part is not None and isinstance(codec, ScriptCodec):
-                data, held = codec.settled(held + part, "strict")
-            else:
-                data, held = codec.text_bytes(held, "strict") + self.decode_single_token_bytes(token), b""
-            text.append(utf8.decode(data))
-            at += len(data) if unit == "bytes" else len(text[-1])
-        text.append(utf8.decode(codec.text_bytes(held, "strict"), final=True))
-        return "".join(text), offsets
+            data = stream.bytes_with(token, "strict")
+            more = utf8.decode(data)
+            text, at = text + more, at + len(data if unit == "bytes" else more)
+        return text + utf8.decode(stream.rest("strict"), final=True), offsets
 
     def decode_batch(
         self, batch: Sequence[Iterable[int]], *, errors: str = "replace", num_threads: int | None = None

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TextIO
 
+import numpy as np
+
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
@@ -107,7 +109,7 @@ def explain_text(encoder: Encoder, text: str) -> Explanation:
         run = _apply(encoder, run, _next_across, _ACROSS, joined)
         ids += [*run, *sequence]
         run = []
-    named = encoder.named(ids)
+    named = encoder.to_model_ids(np.array(ids, np.int32)).tolist()
     about = f"{quoted(text.encode())}: {counted(len(chunks), 'chunk')}, {counted(len(named), 'token')}, ids {named}"
     return Explanation(about, [*rows, *joined])
 

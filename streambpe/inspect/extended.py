@@ -20,7 +20,7 @@ from msgspec import structs
 from streambpe.arguments import arguments
 from streambpe.arrays import Int64
 from streambpe.count_config import SourceOptions
-from streambpe.encode.formats.export import documents
+from streambpe.encode.formats.verify import documents
 from streambpe.encode.joins import Joins, symbols_of_ids
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError

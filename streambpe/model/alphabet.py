@@ -9,7 +9,7 @@ which order (order is id, so it decides ties under `--ties ids`), and cuts a chu
     utf8_alphabet()                          243 bytes that valid UTF-8 can hold
     seen_alphabet(chunks)                    gpt2 order, only the bytes that occur
     chars_alphabet("añ").split("ñ?".encode()) -> [1, -1]     characters; -1 = UNKNOWN
-    numbered_alphabet("script", 1916, 1)     symbols that are not text, written as 16-bit numbers
+    script_alphabet()                        symbols that are not text, written as 16-bit numbers
 
 A symbol's *content* is a byte string: the byte, the character in UTF-8, or the number in two
 bytes. Contents of one alphabet are prefix-free, so a token's content names its symbols and
@@ -68,12 +68,9 @@ class Alphabet:
         """
         if self.kind == "script":
             return self._split_script(chunk, unknown)
-        if self.kind in BYTE_KINDS:
-            pieces = [chunk[i : i + 1] for i in range(len(chunk))]
-        elif self.kind == "chars":
+        pieces = [chunk[i : i + 1] for i in range(len(chunk))]
+        if self.kind == "chars":
             pieces = [character.encode() for character in chunk.decode()]
-        else:
-            raise ValueError(f"alphabet {quoted(self.kind)} does not say how to cut text into its symbols")
         ids = []
         for piece in pieces:
             number = self.id_of.get(piece, UNKNOWN)
@@ -109,19 +106,13 @@ class Alphabet:
         """The alphabet as the event log's header writes it."""
         if self.kind == "script":
             return {"kind": self.kind, "first_id": self.first_id, "size": len(self), **self.table_facts}
-        return {
-            "kind": self.kind,
-            "first_id": self.first_id,
-            "symbols": [symbol.hex() for symbol in self.symbols],
-        }
+        return {"kind": self.kind, "first_id": self.first_id, "symbols": [symbol.hex() for symbol in self.symbols]}
 
     @classmethod
     def from_header(cls, header: dict[str, Any]) -> Alphabet:
         """The alphabet a header describes."""
         if header["kind"] == "script":
-            made = numbered_alphabet("script", header["size"], header["first_id"])
-            made.table_facts.update({k: v for k, v in header.items() if k not in ("kind", "first_id", "size")})
-            return made
+            return _script(header["size"], {k: v for k, v in header.items() if k not in ("kind", "first_id", "size")})
         symbols = tuple(bytes.fromhex(symbol) for symbol in header["symbols"])
         return cls(header["kind"], symbols, header["first_id"])
 
@@ -166,16 +157,12 @@ def chars_alphabet(characters: Iterable[str], in_given_order: bool = False) -> A
     return Alphabet("chars", tuple(character.encode() for character in listed))
 
 
-def numbered_alphabet(kind: str, size: int, first_id: int) -> Alphabet:
-    """Symbols that are only numbers (SCRIPT's block and index symbols); content = id in two bytes."""
-    if first_id + size > 1 << 16:
-        raise ValueError(f"{size} symbols from {first_id} do not fit the two bytes a symbol number has")
-    return Alphabet(kind, tuple(number.to_bytes(2, "big") for number in range(first_id, first_id + size)), first_id)
-
-
 def script_alphabet(unencodable: Unencodable = "bytes") -> Alphabet:
     """The base symbols 1 .. 1916, or .. 2172 with the escape symbols that `bytes` needs."""
     size = FIRST_ESCAPE - 1 + (ESCAPE_SYMBOLS if unencodable == "bytes" else 0)
-    made = numbered_alphabet("script", size, 1)
-    made.table_facts.update(symbol_table().facts(size))
-    return made
+    return _script(size, symbol_table().facts(size))
+
+
+def _script(size: int, table_facts: dict[str, str | int]) -> Alphabet:
+    """SCRIPT's block and index symbols, which are only numbers, from 1; content = id in two bytes."""
+    return Alphabet("script", tuple(number.to_bytes(2, "big") for number in range(1, size + 1)), 1, table_facts)

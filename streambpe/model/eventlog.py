@@ -24,6 +24,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -44,13 +45,11 @@ from streambpe.model.events import supermerge_event as supermerge_event
 from streambpe.model.line_shapes import (
     FORMAT,
     VERSIONS,
-    ExtendedHeaderLine,
+    ConfigShape,
     HeaderLine,
+    ListedAlphabet,
+    NumberedAlphabet,
     StopWordShape,
-    check_alphabet,
-    check_config,
-    read_format,
-    read_header,
 )
 from streambpe.model.line_shapes import Special as Special
 from streambpe.resources import uncollected
@@ -107,6 +106,18 @@ class Header:
     def inherited(self) -> int:
         """How many of the first events another model brought."""
         return 0 if self.fixed is None else self.fixed.inherited
+
+    @property
+    def symbols(self) -> range:
+        """The ids of the base symbols; behind them come those of stop words."""
+        alphabet = self.alphabet
+        size = alphabet["size"] if alphabet["kind"] == "script" else len(alphabet["symbols"])
+        return range(alphabet["first_id"], alphabet["first_id"] + size)
+
+    @property
+    def first_learned(self) -> int:
+        """The first id of a learned token."""
+        return self.symbols.stop + len(self.stop_words)
 
 
 @dataclass(frozen=True)
@@ -203,31 +214,30 @@ def _stop_word(word: StopWordShape) -> StopWord:
     return StopWord(word.id, content)
 
 
+_read_record = msgspec.json.Decoder(dict[str, Any]).decode
+
+
 def _parse_header(line: bytes, where: str) -> tuple[Header, int, str]:
-    found = _shaped(read_format.decode, line, where)
-    if found.format != FORMAT:
-        raise EventLogError(f"{where}: not a streambpe event log (format is {quoted(found.format)})")
-    if found.version not in VERSIONS or isinstance(found.version, bool):
+    found = _shaped(_read_record, line, where)
+    form, version = found.get("format"), found.get("version")
+    if form != FORMAT:
+        raise EventLogError(f"{where}: not a streambpe event log (format is {quoted(form)})")
+    if version not in VERSIONS or isinstance(version, bool):
         raise EventLogError(
-            f"{where}: version {quoted(found.version)} of the format; this streambpe reads versions "
+            f"{where}: version {quoted(version)} of the format; this streambpe reads versions "
             f"{' and '.join(map(str, VERSIONS))} only. Use the streambpe that wrote it, or a newer one."
         )
-    read = _shaped(read_header[found.version].decode, line, where)
-    _shaped(check_alphabet, read.alphabet, f"{where}: alphabet")
+    read = _shaped(partial(msgspec.convert, type=HeaderLine), found, where)
+    alphabet = NumberedAlphabet if read.alphabet.get("kind") == "script" else ListedAlphabet
+    _shaped(partial(msgspec.convert, type=alphabet), read.alphabet, f"{where}: alphabet")
     _shaped(Alphabet.from_header, read.alphabet, f"{where}: alphabet")
-    _shaped(check_config, read.config, f"{where}: config")
+    _shaped(partial(msgspec.convert, type=ConfigShape), read.config, f"{where}: config")
+    stop_words = tuple(_shaped(_stop_word, word, f"{where}: stop word {word.id}") for word in read.stop_words)
     header = Header(
-        alphabet=read.alphabet,
-        config=read.config,
-        unicode=read.unicode,
-        corpus=read.corpus,
-        unk=read.unk,
-        stop_words=tuple(_shaped(_stop_word, word, f"{where}: stop word {word.id}") for word in read.stop_words),
-        specials=read.specials,
-        reserved=read.reserved,
-        fixed=_fixed_ids(where, read),
-    )
-    base = header.alphabet["first_id"] + alphabet_size(header.alphabet)
+        read.alphabet, read.config, read.unicode, read.corpus, read.unk, stop_words, read.specials, read.reserved,
+        _fixed_ids(where, read),
+    )  # fmt: skip
+    base = header.symbols.stop
     if [word.id for word in header.stop_words] != list(range(base, base + len(header.stop_words))):
         raise EventLogError(f"{where}: stop words must be numbered from {base}, right after the alphabet")
     for name, texts in (
@@ -243,7 +253,7 @@ def _parse_header(line: bytes, where: str) -> tuple[Header, int, str]:
 
 def _fixed_ids(where: str, read: HeaderLine) -> FixedIds | None:
     """What version 2 says of ids; None in version 1."""
-    if not isinstance(read, ExtendedHeaderLine):
+    if read.inherited is None or read.free is None:
         return None
     if sum(many for _, many in read.free) != read.reserved:
         raise EventLogError(f"{where}: {read.reserved} ids are reserved, but another number of ids is free")
@@ -254,27 +264,22 @@ def _fixed_ids(where: str, read: HeaderLine) -> FixedIds | None:
     return FixedIds(read.inherited, tuple(read.free))
 
 
-def _check_fixed(where: str, header: Header, events: Sequence[Event], first_learned: int) -> None:
+def _check_fixed(where: str, header: Header, events: Sequence[Event]) -> None:
     """The fixed ids of version 2 lie among those of the inherited tokens, so that no id is left out."""
-    fixed, first = header.fixed, header.alphabet["first_id"]
+    fixed, first = header.fixed, header.symbols.start
     if fixed is None:
         return
     if fixed.inherited > len(events):
         raise EventLogError(f"{where}: {fixed.inherited} events are inherited, but the file has {len(events)}")
     if any(event.op is Op.DELETE for event in events):
         raise EventLogError(f"{where}: version 2 has fixed ids and cannot have deletions, but the file has some")
-    tokens = max((event.id + 1 for event in events[: fixed.inherited]), default=first_learned) - first
+    tokens = max((event.id + 1 for event in events[: fixed.inherited]), default=header.first_learned) - first
     end = first + tokens + len(header.specials) + header.reserved
     ids = [special.id for special in header.specials]
     ids += [number for low, many in fixed.free for number in (low, low + many - 1)]
     for number in ids:
         if not first <= number < end:
             raise EventLogError(f"{where}: id {number} is fixed, but the inherited ids are {first} to {end - 1}")
-
-
-def alphabet_size(alphabet: dict[str, Any]) -> int:
-    """How many symbols the alphabet of a header has."""
-    return alphabet["size"] if alphabet["kind"] == "script" else len(alphabet["symbols"])
 
 
 def _check_ids(name: str, events: Events, learnable: range, first_learned: int) -> None:
@@ -309,7 +314,7 @@ def _check_ids(name: str, events: Events, learnable: range, first_learned: int) 
 
 def check_sizes(name: str, header: Header, events: Events) -> None:
     """All tokens together may have so many base symbols: their sum is what a reader has to hold."""
-    first_learned = header.alphabet["first_id"] + alphabet_size(header.alphabet) + len(header.stop_words)
+    first_learned = header.first_learned
     left = most = MOST_SYMBOLS + MOST_SYMBOLS_A_LINE * (len(events) + 1)
     sizes: list[int] = []  # of the learned tokens
     columns = (events.column(column).tolist() for column in ("left", "right", "id"))
@@ -351,12 +356,10 @@ def read_event_lines(lines: Sequence[bytes], name: str) -> EventLog:
     """The log made of these lines, without their line feeds; `name` begins the message if one is damaged."""
     last = len(lines)
     header, count, sha256 = _parse_header(lines[0], f"{name}: line 1")
-    first_learned = header.alphabet["first_id"] + alphabet_size(header.alphabet) + len(header.stop_words)
-    learnable = range(header.alphabet["first_id"], first_learned - len(header.stop_words))
     with uncollected():
         read, damaged = _read_lines(lines, name)
         events = Events.of(read)
-    _check_ids(name, events, learnable, first_learned)
+    _check_ids(name, events, header.symbols, header.first_learned)
     check_sizes(name, header, events)
     if damaged is not None:
         raise damaged
@@ -370,7 +373,7 @@ def read_event_lines(lines: Sequence[bytes], name: str) -> EventLog:
             f"{name}: lines 2 to {last}: the events do not match the header's sha256 {sha256[:12]}...; "
             f"a line was changed after the log was written"
         )
-    _check_fixed(f"{name}: line 1", header, events, first_learned)
+    _check_fixed(f"{name}: line 1", header, events)
     return EventLog(header, events)
 
 

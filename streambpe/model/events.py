@@ -6,7 +6,7 @@ merge 101 32 -> 256, chosen by count 2359     {"op":"merge","left":101,"right":3
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import Annotated, ClassVar, overload
 
@@ -56,8 +56,8 @@ class DeleteEvent(msgspec.Struct, tag_field="op", tag="delete", frozen=True, for
     into: Annotated[tuple[Count, ...], msgspec.Meta(min_length=2)]
     n: Count
     op: ClassVar[Op] = Op.DELETE
-    left: ClassVar[None] = None
-    right: ClassVar[None] = None
+    left: ClassVar[int] = -1
+    right: ClassVar[int] = -1
 
     @property
     def pair(self) -> tuple[int, int]:
@@ -71,14 +71,8 @@ Event = MergeEvent | SupermergeEvent | DeleteEvent
 read_event: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 
 
-def merge_event(left: int, right: int, new: int, n: int) -> Event:
-    """left + right -> new inside chunks, chosen by count n."""
-    return MergeEvent(left, right, new, n)
-
-
-def supermerge_event(left: int, right: int, new: int, n: int) -> Event:
-    """left + right -> new across a chunk border, chosen by count n."""
-    return SupermergeEvent(left, right, new, n)
+merge_event: Callable[[int, int, int, int], Event] = MergeEvent
+supermerge_event: Callable[[int, int, int, int], Event] = SupermergeEvent
 
 
 def delete_event(number: int, into: Iterable[int], n: int) -> Event:
@@ -88,6 +82,7 @@ def delete_event(number: int, into: Iterable[int], n: int) -> Event:
 
 OPS = tuple(Op)  # a column of events holds their places in it
 DELETE = OPS.index(Op.DELETE)
+_COLUMNS = ("op", "left", "right", "id", "n")
 _JOINING = {op: f'{{"op":"{op}","left":%d,"right":%d,"id":%d,"n":%d}}\n' for op in (Op.MERGE, Op.SUPERMERGE)}
 
 
@@ -100,7 +95,7 @@ class Events(Sequence[Event]):
     """Events in order, 40 bytes each; an `Event` is made when one is looked at."""
 
     def __init__(self) -> None:
-        self._rows: npt.NDArray[np.int64] = np.empty((5, 1024), np.int64)  # op, left, right, id, n
+        self._rows: npt.NDArray[np.int64] = np.empty((len(_COLUMNS), 1024), np.int64)
         self._size = 0
         self.into: dict[int, tuple[int, ...]] = {}  # the parts of each deletion, by its place
 
@@ -110,15 +105,9 @@ class Events(Sequence[Event]):
         if isinstance(events, Events):
             return events
         made, listed = cls(), list(events)
-        left, right = (
-            [-1 if part is None else part for part in column]
-            for column in ([event.left for event in listed], [event.right for event in listed])
-        )
-        made._rows = np.array([
-            [OPS.index(event.op) for event in listed], left, right,
-            [event.id for event in listed], [event.n for event in listed],
-        ], np.int64)  # fmt: skip
-        made._size = len(listed)
+        ops = [OPS.index(event.op) for event in listed]
+        numbers = ([getattr(event, name) for event in listed] for name in _COLUMNS[1:])
+        made._rows, made._size = np.array([ops, *numbers], np.int64), len(listed)
         made.into = {at: event.into for at, event in enumerate(listed) if event.into}
         return made
 
@@ -127,8 +116,7 @@ class Events(Sequence[Event]):
         self._grow(1)
         if event.op is Op.DELETE:
             self.into[self._size] = event.into
-        left, right = (-1, -1) if event.op is Op.DELETE else event.pair
-        self._rows[:, self._size] = OPS.index(event.op), left, right, event.id, event.n
+        self._rows[:, self._size] = OPS.index(event.op), event.left, event.right, event.id, event.n
         self._size += 1
 
     def append_merges(
@@ -143,7 +131,7 @@ class Events(Sequence[Event]):
     def _grow(self, more: int) -> None:
         """Make room for more events: at least twice as much as before, if there is too little."""
         if self._size + more > self._rows.shape[1]:
-            rows = np.empty((5, max(2 * self._rows.shape[1], self._size + more)), np.int64)
+            rows = np.empty((len(_COLUMNS), max(2 * self._rows.shape[1], self._size + more)), np.int64)
             rows[:, : self._size] = self._rows[:, : self._size]
             self._rows = rows
 
@@ -154,7 +142,7 @@ class Events(Sequence[Event]):
 
     def column(self, name: str) -> npt.NDArray[np.int64]:
         """op (a place in OPS), left, right (-1 in a deletion), id or n of all events."""
-        return self._rows[("op", "left", "right", "id", "n").index(name), : self._size]
+        return self._rows[_COLUMNS.index(name), : self._size]
 
     def __len__(self) -> int:
         return self._size

@@ -1,4 +1,4 @@
-"""What the first line of an event log may hold. msgspec reads it and holds it against its shape in one go."""
+"""What the first line of an event log may hold: msgspec holds it against these shapes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class HeaderLine(msgspec.Struct, forbid_unknown_fields=True):
     """The first line."""
 
     format: Literal["streambpe-events"]
-    version: Literal[1]
+    version: Literal[1, 2]
     config: dict[str, Any]  # this and corpus: of whichever program wrote it, so any JSON
     unicode: str | None
     corpus: dict[str, Any]
@@ -52,14 +52,14 @@ class HeaderLine(msgspec.Struct, forbid_unknown_fields=True):
     specials: tuple[Special, ...]
     reserved: EmptyIds
     events: EventsShape
+    # of version 2 alone
+    inherited: Count | None = None
+    free: list[tuple[Count, Annotated[int, msgspec.Meta(ge=1, le=MOST_EMPTY_IDS)]]] | None = None
 
-
-class ExtendedHeaderLine(HeaderLine, forbid_unknown_fields=True):
-    """The first line of version 2."""
-
-    version: Literal[2]  # type: ignore[assignment]
-    inherited: Count
-    free: list[tuple[Count, Annotated[int, msgspec.Meta(ge=1, le=MOST_EMPTY_IDS)]]]
+    def __post_init__(self) -> None:
+        for name in ("inherited", "free"):
+            if (getattr(self, name) is None) is (self.version == 2):
+                raise ValueError(f"version {self.version} {'has' if self.version == 2 else 'does not have'} `{name}`")
 
 
 class ListedAlphabet(msgspec.Struct, forbid_unknown_fields=True):
@@ -93,27 +93,3 @@ class ConfigShape(msgspec.Struct):
     token_order: Literal["latest-birth", "first-birth"] = "latest-birth"
     specials_first: bool = False
     holes: Count = 0
-
-
-class FormatShape(msgspec.Struct):
-    """The fields of a first line that tell whether the rest of it can be read."""
-
-    format: Any = None
-    version: Any = None
-
-
-def check_alphabet(alphabet: dict[str, Any]) -> None:
-    """ValidationError if the alphabet has neither shape."""
-    msgspec.convert(alphabet, NumberedAlphabet if alphabet.get("kind") == "script" else ListedAlphabet)
-
-
-def check_config(config: dict[str, Any]) -> None:
-    """ValidationError if a field that is followed is of another kind."""
-    msgspec.convert(config, ConfigShape)
-
-
-read_format = msgspec.json.Decoder(FormatShape)
-read_header: dict[int, msgspec.json.Decoder[HeaderLine]] = {
-    1: msgspec.json.Decoder(HeaderLine),
-    2: msgspec.json.Decoder(ExtendedHeaderLine),
-}

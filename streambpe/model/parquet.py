@@ -8,14 +8,12 @@ For tools that read tables: DuckDB, Polars, pandas. Log -> Parquet -> log gives 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streambpe.errors import EventLogError
-from streambpe.files import whole_file
 from streambpe.model.eventlog import EventLog, events_digest, header_line, read_event_lines
 
 _KEY = b"streambpe-events"
@@ -31,13 +29,15 @@ _SCHEMA = pa.schema(
 )
 
 
-def write_parquet(path: str | os.PathLike[str], log: EventLog) -> None:
-    """Write the log as Parquet; the file appears under its name when it is complete."""
+def parquet_of(log: EventLog) -> bytes:
+    """The log as a Parquet file."""
     header = header_line(log.header, len(log.events), events_digest(log.events)).rstrip(b"\n")
     schema = _SCHEMA.with_metadata({_KEY: header})
     table = pa.Table.from_pylist([msgspec.to_builtins(event) for event in log.events], schema)
-    with whole_file(Path(path)) as temporary:
-        pq.write_table(table, temporary, compression="zstd")
+    out = pa.BufferOutputStream()
+    pq.write_table(table, out, compression="zstd")
+    content: bytes = out.getvalue().to_pybytes()
+    return content
 
 
 def read_parquet(path: str | os.PathLike[str]) -> EventLog:

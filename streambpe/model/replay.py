@@ -147,12 +147,7 @@ class Model:
         with uncollected():
             for index, (op, left, right, number) in enumerate(_replayed(self.vocabulary, events)):
                 if op == _MERGE:
-                    pair = left, right
-                    known = self.merges.get(pair)
-                    if isinstance(known, list):
-                        known.append(index)
-                    else:
-                        self.merges[pair] = (index,) if known is None else [*known, index]
+                    self.merges[left, right] = (*self.merges.get((left, right), ()), index)
                 elif op == DELETE:
                     self.deletions.setdefault(number, []).append(index)
                 else:

@@ -146,24 +146,35 @@ def read_characters(symbols: Sequence[int], ends: bool = True) -> Iterator[tuple
 
     With `ends` False more symbols may follow: reading stops before those that may be the front of a character.
     """
-    table = symbol_table()
-    size = len(symbols)
     at = 0
-    while at < size:
-        character: str | None
-        if FIRST_ESCAPE <= symbols[at] < FIRST_ESCAPE + ESCAPE_SYMBOLS:
-            character, used = _escaped(symbols, at)
-            wanted = _escapes_wanted(symbols[at])
-            open_end = at + wanted > size and all(s >= FIRST_ESCAPE for s in symbols[at:])
-        else:
-            character, used = table.character(symbols[at], symbols[at + 1] if at + 1 < size else 0), 2
-            open_end = at + 1 == size and FIRST_BLOCK <= symbols[at] < FIRST_ESCAPE
+    while at < len(symbols):
+        wanted = _symbols_wanted(symbols[at])
+        some = symbols[at : at + wanted]
+        character = _character(some)
         if character is None:
-            if open_end and not ends:
+            if not ends and len(some) < wanted and all(symbol >= FIRST_ESCAPE for symbol in some[1:]):
                 return
-            used = 1
-        yield character, used
-        at += used
+            wanted = 1
+        yield character, wanted
+        at += wanted
+
+
+def _symbols_wanted(symbol: int) -> int:
+    """How many symbols make a character that begins with this one; 1 for a symbol that begins none."""
+    lead = symbol - FIRST_ESCAPE
+    if not 0 <= lead < ESCAPE_SYMBOLS:
+        return 2 if FIRST_BLOCK <= symbol < FIRST_ESCAPE else 1
+    return 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+
+
+def _character(some: Sequence[int]) -> str | None:
+    """The character that these symbols make: a block and an index, or escapes that are its UTF-8."""
+    if some[0] < FIRST_ESCAPE:
+        return symbol_table().character(some[0], some[1]) if len(some) == 2 else None
+    try:
+        return bytes(symbol - FIRST_ESCAPE for symbol in some).decode()
+    except ValueError:  # no bytes, or no UTF-8
+        return None
 
 
 def decode_symbols(symbols: Iterable[int], errors: DecodeErrors = "replace") -> str:
@@ -185,21 +196,3 @@ def decode_symbols(symbols: Iterable[int], errors: DecodeErrors = "replace") -> 
         out.append(character)
         at += used
     return "".join(out)
-
-
-def _escapes_wanted(symbol: int) -> int:
-    """How many escapes make the character whose first byte is this one."""
-    lead = symbol - FIRST_ESCAPE
-    return 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
-
-
-def _escaped(listed: Sequence[int], at: int) -> tuple[str | None, int]:
-    """The character whose UTF-8 bytes stand as escapes from `at` on, and how many they are."""
-    size = _escapes_wanted(listed[at])
-    values = [symbol - FIRST_ESCAPE for symbol in listed[at : at + size]]
-    if all(0 <= value < ESCAPE_SYMBOLS for value in values):
-        try:
-            return bytes(values).decode(), size
-        except UnicodeDecodeError:
-            pass
-    return None, 1

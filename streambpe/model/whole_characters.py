@@ -38,7 +38,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streambpe.model.alphabet import BYTE_KINDS, Alphabet
+from streambpe.model.alphabet import Alphabet
 from streambpe.model.script import FIRST_BLOCK, FIRST_ESCAPE
 
 States = npt.NDArray[np.uint8]
@@ -74,8 +74,6 @@ def whole_characters(alphabet: Alphabet) -> WholeCharacters:
     if alphabet.kind == "chars":
         none = np.zeros((1, 1), np.uint8)
         return WholeCharacters(np.zeros(len(alphabet), np.uint8), np.ones((1, 1), np.bool_), none)
-    if alphabet.kind not in BYTE_KINDS:
-        raise ValueError(f"alphabet {alphabet.kind!r} has no rule for whole characters")
     allowed, merged, _ = _byte_tables()
     bytes_of = np.array([symbol[0] for symbol in alphabet.symbols], np.intp)
     return WholeCharacters(_states_of_bytes()[bytes_of], allowed, merged)

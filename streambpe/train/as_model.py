@@ -69,8 +69,8 @@ def with_options_as(
 def model_log(model: str | os.PathLike[str] | EventLog) -> EventLog:
     """A MODEL of our own, or else a file of another program or a name (encode/formats/named.py)."""
     # a tenth of all that a training loads, which learning from text alone does without
-    from streambpe.encode.formats.export import import_file
     from streambpe.encode.formats.gpt2 import gpt2_folder
+    from streambpe.encode.formats.imports import import_file
     from streambpe.encode.formats.named import HF, TIKTOKEN
 
     if isinstance(model, EventLog):

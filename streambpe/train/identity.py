@@ -14,7 +14,7 @@ from typing import Any, NotRequired, TypedDict
 from streambpe.config import TrainConfig
 from streambpe.errors import EventLogError, ResumeMismatch, RunError, typed
 from streambpe.model.corpus_facts import LeftOut
-from streambpe.model.eventlog import EventLog, Op, alphabet_size, events_digest, read_event_log
+from streambpe.model.eventlog import EventLog, Op, events_digest, read_event_log
 from streambpe.options import options_of
 from streambpe.store import job
 from streambpe.store.identity import accept, refuse_other_log
@@ -178,5 +178,5 @@ def _model_size(log: EventLog) -> int:
     living: set[int] = set()
     for event in log.events:
         (living.discard if event.op is Op.DELETE else living.add)(event.id)
-    symbols = alphabet_size(log.header.alphabet)
-    return symbols + len(log.header.stop_words) + len(living) + len(log.header.specials) + log.header.reserved
+    header = log.header
+    return len(header.symbols) + len(header.stop_words) + len(living) + len(header.specials) + header.reserved

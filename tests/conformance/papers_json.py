@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any  # files of other programs: dict[str, Any], checked where they are read
 
-from streambpe.encode.formats.hf import preset_of
+from streambpe.encode.formats.foreign import preset_of
 from streambpe.errors import ModelError, quoted
 from streambpe.model.alphabet import bytes_alphabet, chars_alphabet, script_alphabet
 from streambpe.model.eventlog import Event, EventLog, Header, Special, delete_event, merge_event

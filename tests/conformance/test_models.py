@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streambpe.encode.formats.export import import_file
+from streambpe.encode.formats.imports import import_file
 from streambpe.encode.tokenizer import Tokenizer
 from tests.conformance.golden import folder_of, names_in, read_packed
 from tests.conformance.papers_json import import_picky, import_script

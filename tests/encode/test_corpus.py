@@ -43,13 +43,15 @@ def write_jsonl(path, documents):
 
 
 def lists_of(path):
-    """The ids of each document of a .npy file."""
-    ids, offsets = np.load(path), np.load(f"{path}.offsets.npy")
-    return [ids[a:b].tolist() for a, b in itertools.pairwise(offsets)]
+    """The ids of each document of a file of any kind."""
+    if path.suffix == ".parquet":
+        return pq.read_table(path)["ids"].to_pylist()
+    ids = np.load(path) if path.suffix == ".npy" else np.fromfile(path, "<u2")
+    return [ids[a:b].tolist() for a, b in itertools.pairwise(np.load(f"{path}.offsets.npy"))]
 
 
 def files_in(folder):
-    return {file.name: file.read_bytes() for file in folder.iterdir()}
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
 
 @pytest.mark.every(3)
@@ -137,12 +139,13 @@ def test_a_stopped_job_goes_on_to_the_same_bytes(tmp_path, small_blocks, monkeyp
         except Stopped as stopped:
             stops += 1
             messages.append(str(stopped))
-            for part in ("ids", "sides") if options else ("ids",):
+            for part in ("ids", "offsets"):
                 with open(unfinished(broken) / part, "ab") as file:
                     file.write(b"torn")
     assert stops > 2
     assert all("Continue with the same command" in message for message in messages)
     assert result.resumed
+    assert not list(broken.parent.glob(UNFINISHED))
     assert files_in(broken.parent) == files_in(unbroken.parent)
 
 
@@ -176,6 +179,7 @@ def test_a_bit_that_flips_in_half_an_output_is_never_believed(tmp_path, small_bl
         (tried / file).write_bytes(data)
         try:
             encode_corpus(tokenizer, sources, tried / name, resources=RESOURCES, **more)
+            assert not list(tried.glob(UNFINISHED))
             assert files_in(tried) == files_in(whole)
         except StreambpeError as why:
             refused.append((file, str(why)))
@@ -250,17 +254,24 @@ def test_a_job_begun_otherwise_is_refused(tmp_path, small_blocks):
 
 
 def test_wrong_wishes_are_refused_with_the_way_out(tmp_path):
-    """A type too small, an unknown ending, a missing special token, no such folder, no such file."""
+    """A type too small, an unknown ending, a missing special token, no such folder, no such file, shares and shards
+    that are none."""
     tokenizer = Tokenizer(trained("superbpe"))
     source = write_jsonl(tmp_path / "a.jsonl", ["a"])
     for arguments, message in [
         ({"output": tmp_path / "ids.csv"}, r"\.npy \(numpy\), \.parquet"),
-        ({"output": tmp_path / "ids.npy", "eot": "<s>"}, "no special token '<s>'"),
+        ({"eot": "<s>"}, "no special token '<s>'"),
         ({"output": tmp_path / "no" / "ids.npy"}, "create it first"),
-        ({"output": tmp_path / "ids.npy", "dtype": "int8"}, "one of auto"),
+        ({"dtype": "int8"}, "one of auto"),
+        *(({"validation": share}, "between 0 and 1") for share in ("0", "1", "100%", "-1%", "x", "1/0", "nan")),
+        *(
+            ({"shards": shards}, "--shards .*Nothing was written")
+            for shards in ("100000", "0", "10B", "some", "8k", "1e3", "", "-3MB")
+        ),
     ]:
         with pytest.raises(UsageError, match=message):
-            encode_corpus(tokenizer, [source], **arguments)
+            encode_corpus(tokenizer, [source], **{"output": tmp_path / "ids.npy", **arguments})
+    assert [p.name for p in tmp_path.iterdir()] == ["a.jsonl"]
     with pytest.raises(SourceError, match="cannot be read"):
         encode_corpus(tokenizer, [str(tmp_path / "none.txt")], tmp_path / "ids.npy")
     with pytest.raises(UsageError, match="ids up to 99999"):
@@ -334,15 +345,6 @@ def test_validation_hashes_long_documents_across_blocks(tmp_path, small_blocks):
     result = encode_corpus(tokenizer, paths, tmp_path / "ids.bin", validation=0.5, resources=RESOURCES)
     wanted = [text.encode() for text in texts if text and is_validation(text, 0.5)]
     assert [text for text in decode_array(tokenizer, result.validation.path) if text] == wanted
-
-
-@pytest.mark.parametrize("share", ["0", "1", "100%", "-1%", "x", "1/0", "nan"])
-def test_shares_that_are_none_are_refused(tmp_path, share):
-    tokenizer = Tokenizer(trained("plain"))
-    source = write_jsonl(tmp_path / "a.jsonl", ["a"])
-    with pytest.raises(UsageError, match="between 0 and 1"):
-        encode_corpus(tokenizer, [source], tmp_path / "ids.npy", validation=share)
-    assert [p.name for p in tmp_path.iterdir()] == ["a.jsonl"]
 
 
 def test_a_side_without_documents_is_told(tmp_path):

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from streambpe.encode.formats.export import export, import_file
+from streambpe.encode.formats.export import export
+from streambpe.encode.formats.imports import import_file
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError
 from streambpe.train.as_model import model_log
 from streambpe.train.commands import train
-from tests.runs import SMALL, cli
+from tests.runs import SMALL
 from tests.samples import natural_text
 
 
@@ -45,18 +45,6 @@ def test_what_is_written_is_read(learned):
     assert import_file(learned / "old", pattern="gpt4").header.config["pattern"] == "gpt4"
     (learned / "old" / "added_tokens.json").write_text('{"<pad>": 300}')
     assert Tokenizer(model_log(learned / "old")).special_tokens == {"<|end|>": 299, "<pad>": 300}
-
-
-@pytest.mark.long
-def test_they_are_extended_and_written_again(learned):
-    """Old ids stay, and the old lines."""
-    more = ("--extend", learned / "old", "-s", 320, "--memory", "256MB", "--threads", 1)
-    cli("train", learned / "more", learned / "a.txt", *more)
-    cli("export", learned / "more", "--to", "gpt2", "-o", learned / "new", "--onto", learned / "old")
-    old, new = (json.loads((learned / name / "vocab.json").read_text()) for name in ("old", "new"))
-    assert new.items() > old.items()
-    lines = (learned / "old" / "merges.txt").read_text()
-    assert (learned / "new" / "merges.txt").read_text().startswith(lines)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streambpe.encode.formats.export import import_file
+from streambpe.encode.formats.imports import import_file
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError
 from tests.runs import cli

@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streambpe
-from streambpe.encode.formats import onto
-from streambpe.encode.formats.export import import_file
 from streambpe.encode.formats.flat import again_after_use
 from streambpe.encode.formats.hf import import_hf
+from streambpe.encode.formats.imports import import_file
 from streambpe.encode.joins import Joins, symbols_of_ids
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, UsageError
@@ -211,17 +210,6 @@ def test_what_is_not_the_old_one_is_refused(old, made, texts, tmp_path):
 def _bigger(made: Path, folder: Path) -> Path:
     streambpe.export(made, "hf", folder / "bigger.json")
     return folder / "bigger.json"
-
-
-def test_an_old_file_without_merges_or_tokens():
-    """Where there is no entry to copy the form of; and a form of its own."""
-    text = '{"model": {"merges": [], "vocab": {}}}'
-    assert onto._with_more(text, {"a": 0, "é": 1}, [("a", "b"), ("é", "d")]) == (
-        '{"model": {"merges": [["a", "b"], ["\\u00e9", "d"]], "vocab": {"a": 0, "\\u00e9": 1}}}'
-    )
-    assert onto._with_more('{\n "model":{\n  "vocab":{},\n  "merges":["é d"]\n }\n}\n', {"ü": 2}, [("ü", "x")]) == (
-        '{\n "model":{\n  "vocab":{\n   "ü":2\n  },\n  "merges":[\n   "é d",\n   "ü x"\n  ]\n }\n}\n'
-    )
 
 
 def test_joins_are_told_from_other_differences(made):

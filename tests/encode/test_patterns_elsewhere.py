@@ -12,8 +12,9 @@ import pytest
 import tiktoken
 from tokenizers import Tokenizer as HfTokenizer
 
-from streambpe.encode.formats.export import export, import_file
+from streambpe.encode.formats.export import export
 from streambpe.encode.formats.hf import tokenizer_json
+from streambpe.encode.formats.imports import import_file
 from streambpe.encode.formats.tiktoken_ranks import log_of_ranks, ranks_and_pattern, snippet_of
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError

@@ -7,6 +7,7 @@ import json
 import random
 import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,40 +44,24 @@ def strange_texts(count: int, seed: int = 5) -> list[str]:
     return [*HOSTILE, *DOCUMENTS[:30], *made, "▁", "a ▁ b▁", "  a  b  ", "´ a"]
 
 
-# What decides about ids: normalizer, spaces, unknown characters, pieces given by the user, or over spaces.
 OPTIONS: dict[str, dict[str, Any]] = {
-    "usual": {},
-    "bytes": {"byte_fallback": True, "split_digits": True},
-    "as it is": {
-        "normalization_rule_name": "identity", "remove_extra_whitespaces": False, "byte_fallback": True,
-        "allow_whitespace_only_pieces": True,
-    },
-    "no space before": {
-        "normalization_rule_name": "identity", "remove_extra_whitespaces": False, "add_dummy_prefix": False
-    },
-    "given": {"user_defined_symbols": ["<tool>", "日本", "the"], "byte_fallback": True},
-    "given with spaces": {"user_defined_symbols": ["▁of", "the"], "normalization_rule_name": "nfkc_cf"},
-    "over spaces": {"split_by_whitespace": False},
-    "rules that keep spaces": {"normalization_rule_name": "nmt_nfkc_cf", "remove_extra_whitespaces": False},
-}  # fmt: skip
+    "usual": {"model_type": "bpe"},
+    "bytes": {"model_type": "bpe", "byte_fallback": True, "split_digits": True},
+    "unigram": {"model_type": "unigram", "vocab_size": 300},
+}
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     """A function: the file that sentencepiece trains with some of OPTIONS."""
-    folder, made = tmp_path_factory.mktemp("pieces"), {}
+    folder = tmp_path_factory.mktemp("pieces")
 
+    @cache
     def train(name: str) -> Path:
-        if name not in made:
-            lines = [*natural_text(3, 30_000).splitlines(), *(" ".join(_PARTS) for _ in range(3)), "日本 語の テキスト"]
-            out = io.BytesIO()
-            sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(lines), model_writer=out, model_type="bpe", vocab_size=900, minloglevel=2,
-                character_coverage=0.98, **OPTIONS[name],
-            )  # fmt: skip
-            made[name] = folder / f"{len(made)}.model"
-            made[name].write_bytes(out.getvalue())
-        return made[name]
+        lines = [*natural_text(3, 30_000).splitlines(), *(" ".join(_PARTS) for _ in range(3)), "日本 語の テキスト"]
+        out, how = io.BytesIO(), {"vocab_size": 900, "character_coverage": 0.98, "minloglevel": 2} | OPTIONS[name]
+        sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=out, **how)
+        return written(folder / f"{name}.model", out.getvalue())
 
     return train
 
@@ -92,7 +77,6 @@ def counted(file: Path, documents: list[str]) -> list[int]:
     return count_pieces(SentencePiece(file), Source("text", "iterator", texts=documents)).n.tolist()
 
 
-@pytest.mark.every(4)
 @pytest.mark.parametrize("name", OPTIONS)
 def test_ids_are_those_of_the_package(model, name, monkeypatch):
     """Of documents that end within blocks, and go on over many."""
@@ -135,26 +119,15 @@ def test_a_document_that_is_too_long(model):
     assert count_pieces(SentencePiece(model("usual")), text).bytes == 700_000
 
 
-def test_a_unigram_model_is_measured_and_not_imported(tmp_path):
-    """Import refuses every .model."""
-    lines = natural_text(3, 20_000).splitlines()
-    out = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines), model_writer=out, model_type="unigram", vocab_size=100, minloglevel=2
-    )
-    path = written(tmp_path / "x.model", out.getvalue())
-    assert counted(path, lines) == counted_by_the_package(path, lines)
-    told = cli("import", path, "-o", tmp_path / "log", expect=1).stderr
-    assert f"evaluate --tokenizer {path}" in told
-
-
 def test_without_the_package_one_message_says_what_to_install(model, monkeypatch):
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
     with pytest.raises(ModelError, match=r"`pip install sentencepiece`\. Nothing was measured"):
         SentencePiece(model("usual"))
 
 
-def test_damage_is_one_message(model, tmp_path):
+def test_it_is_not_imported_and_damage_is_one_message(model, tmp_path):
+    told = cli("import", model("unigram"), "-o", tmp_path / "log", expect=1).stderr
+    assert f"evaluate --tokenizer {model('unigram')}" in told
     path = written(tmp_path / "x.model", model("usual").read_bytes()[:5000])
     told = cli("evaluate", "--tokenizer", path, "--text", path, expect=1).stderr
     assert told.strip() == f"streambpe: {path} is not a sentencepiece .model, or is damaged."

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,27 +18,16 @@ from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.files import UNFINISHED
 from streambpe.model.eventlog import write_event_log
-from streambpe.resources import Resources
+from tests.encode.test_corpus import RESOURCES, files_in, lists_of, write_jsonl
 from tests.runs import cli, cli_killed
 from tests.trained import DOCUMENTS, HOSTILE, trained
 
-RESOURCES = Resources(1 << 30, 2)
 MANY = [*HOSTILE, *DOCUMENTS, "", "last"]
-
-
-def lists_of(path: Path) -> list[list[int]]:
-    """The ids of each document of a file of any kind."""
-    if path.suffix == ".parquet":
-        return pq.read_table(path)["ids"].to_pylist()
-    ids = np.load(path) if path.suffix == ".npy" else np.fromfile(path, "<u2")
-    offsets = np.load(f"{path}.offsets.npy")
-    return [ids[a:b].tolist() for a, b in itertools.pairwise(offsets)]
 
 
 def corpus(folder: Path) -> str:
     """A file of many documents."""
-    (folder / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in MANY))
-    return str(folder / "a.jsonl")
+    return write_jsonl(folder / "a.jsonl", MANY)
 
 
 @pytest.mark.parametrize("validation", [None, "25%"])
@@ -103,14 +90,15 @@ def test_killed_while_shards_were_made(tmp_path, suffix, point):
     for name in ("unbroken", "broken"):
         (tmp_path / name).mkdir()
     cli(*encode, tmp_path / "unbroken" / f"ids.{suffix}")
-    unbroken = {file.name: file.read_bytes() for file in (tmp_path / "unbroken").iterdir()}
+    unbroken = files_in(tmp_path / "unbroken")
     cli_killed(point, *encode, tmp_path / "broken" / f"ids.{suffix}")
-    found = {file.name: file.read_bytes() for file in (tmp_path / "broken").iterdir() if file.is_file()}
+    found = files_in(tmp_path / "broken")
     assert ("ids.index.json" in found) == (point in ("encoded-training", "encoded"))
     for name, content in found.items():
         assert unbroken.get(name, content) == content
     cli(*encode, tmp_path / "broken" / f"ids.{suffix}")
-    assert {file.name: file.read_bytes() for file in (tmp_path / "broken").iterdir()} == unbroken
+    assert not list((tmp_path / "broken").glob(UNFINISHED))
+    assert files_in(tmp_path / "broken") == unbroken
 
 
 @pytest.mark.long
@@ -152,10 +140,3 @@ def test_shards_of_a_size_are_as_many_as_it_takes(tmp_path):
         encode_corpus(tokenizer, [source], tmp_path / "ids.bin", shards="1MB", resources=RESOURCES)
     (whole,) = encode_corpus(tokenizer, [source], tmp_path / "w.bin", shards="1.5MB", resources=RESOURCES).shards
     assert whole.path.read_bytes() == one.path.read_bytes()
-
-
-@pytest.mark.parametrize("asked", ["100000", "0", "10B", "some", "8k", "1e3", "", "-3MB"])
-def test_shards_that_are_no_number_and_no_size_are_refused(tmp_path, asked):
-    with pytest.raises(UsageError, match=r"--shards .*Nothing was written"):
-        encode_corpus(Tokenizer(trained("plain")), [corpus(tmp_path)], tmp_path / "ids.npy", shards=asked)
-    assert os.listdir(tmp_path) == ["a.jsonl"]

@@ -49,10 +49,3 @@ def test_many_chunks_are_cut_as_each_is(name, unknown, chunks):
     assert sizes.tolist() == [len(one) for one in wanted]
     assert symbols.tolist() == [number for one in wanted for number in one]
     assert name == "script without escapes" or unknown == "unk" or UNKNOWN not in symbols
-
-
-def test_an_alphabet_of_nothing():
-    """It has no symbols, and no text is refused that has none."""
-    symbols, sizes = codec_of(chars_alphabet(""), "error").split_many(np.zeros(1, np.int64), np.zeros(0, np.uint8))
-    assert not len(symbols)
-    assert not len(sizes)

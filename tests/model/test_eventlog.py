@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streambpe.errors import EventLogError
-from streambpe.model.alphabet import bytes_alphabet, chars_alphabet, script_alphabet
+from streambpe.model.alphabet import bytes_alphabet, chars_alphabet
 from streambpe.model.eventlog import (
     EventLog,
     Header,
@@ -181,24 +181,15 @@ def test_a_changed_count_is_found_by_the_digest(tmp_path, lines):
         (b"[1]", "line 3: .*Expected `object`, got `array`"),
         (b'{"op":"split","id":1,"into":[2,3],"n":4}', r"line 3: .*Invalid value 'split' - at `\$\.op`"),
         (b'{"op":"merge","left":257,"right":99,"id":258}', "line 3: .*missing required field `n`"),
-        (
-            b'{"op":"merge","left":257,"right":99,"id":258,"n":1.5}',
-            r"line 3: .*got `float` - at `\$\.n`",
-        ),
-        (
-            b'{"op":"merge","left":257,"right":99,"id":258,"n":true}',
-            r"line 3: .*got `bool` - at `\$\.n`",
-        ),
+        (b'{"op":"merge","left":257,"right":99,"id":258,"n":1.5}', r"line 3: .*got `float` - at `\$\.n`"),
+        (b'{"op":"merge","left":257,"right":99,"id":258,"n":true}', r"line 3: .*got `bool` - at `\$\.n`"),
         (
             b'{"op":"merge","left":257,"right":99,"id":258,"n":9223372036854775808}',
             r"line 3: .*<= 9223372036854775807 - at `\$\.n`",
         ),
         (b'{"op":"merge","left":259,"right":99,"id":258,"n":11}', "line 3: uses id 259"),
         (b'{"op":"merge","left":256,"right":99,"id":258,"n":11}', "line 3: uses id 256"),  # a stop word
-        (
-            b'{"op":"merge","left":257,"right":99,"id":260,"n":11}',
-            "line 3: makes id 260; the next new id is 258",
-        ),
+        (b'{"op":"merge","left":257,"right":99,"id":260,"n":11}', "line 3: makes id 260; the next new id is 258"),
         (b'{"op":"delete","id":97,"into":[1,2],"n":11}', "line 3: deletes id 97"),
         (b'{"op":"delete","id":257,"into":[97],"n":11}', r"line 3: .*length >= 2 - at `\$\.into`"),
     ],
@@ -259,15 +250,6 @@ def test_an_empty_file_is_not_a_log(tmp_path):
     """An empty file says so instead of being a model without events."""
     with pytest.raises(EventLogError, match="line 1: the file is empty"):
         read_event_log(damaged(tmp_path, []))
-
-
-def test_script_symbols_are_written_as_a_size(tmp_path):
-    """An alphabet of numbers is not listed symbol by symbol, and reads back the same."""
-    header = Header(script_alphabet("drop").to_header())
-    path = tmp_path / "script.jsonl"
-    write_event_log(path, EventLog(header, (merge_event(1537, 3, 1917, 5),)))
-    assert read_event_log(path).header == header
-    assert path.stat().st_size < 550
 
 
 def test_event_lines_are_what_the_document_says():

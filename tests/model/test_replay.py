@@ -9,19 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambpe.errors import UnknownSymbol
-from streambpe.model.alphabet import bytes_alphabet, chars_alphabet, seen_alphabet
-from streambpe.model.eventlog import (
-    EventLog,
-    Header,
-    Special,
-    StopWord,
-    delete_event,
-    merge_event,
-    supermerge_event,
-)
-from streambpe.model.replay import Model, events_for_size, merge, sizes, steps
-from tests.oracles import Deletions, as_model, train_boundless, train_words
+from streambpe.model.alphabet import bytes_alphabet
+from streambpe.model.eventlog import EventLog, Header, Special, StopWord, delete_event, merge_event, supermerge_event
+from streambpe.model.replay import Model, events_for_size, sizes, steps
+from tests.oracles import as_model, train_boundless, train_words
 from tests.oracles.replay import decode_bytes, encode_chunk, encode_chunks, to_model_ids
 from tests.samples import documents, word_counts
 from tests.tiers import examples
@@ -37,12 +28,6 @@ def model(*events: Any, **header: Any) -> Model:
 
 def spelled(of: Model, ids: list[int]) -> list[bytes]:
     return [of.content(number) for number in ids]
-
-
-def test_merges_go_left_to_right_without_overlap():
-    """aaaaa under (a, a) is aa aa a."""
-    assert merge([A] * 5, (A, A), 256) == [256, 256, A]
-    assert merge([A, B, A], (A, A), 256) == [A, B, A]
 
 
 def test_the_module_example_replays_as_told():
@@ -77,22 +62,14 @@ def test_superwords_join_only_whole_chunks():
 
 def test_supermerges_have_no_growing_rule():
     """A later supermerge may make room for an earlier one: smallest index first, again and again."""
-    m = model(
-        supermerge_event(A, B, 256, 9),
-        supermerge_event(256, 256, 257, 5),
-        supermerge_event(B, C, 258, 5),
-    )
+    m = model(supermerge_event(A, B, 256, 9), supermerge_event(256, 256, 257, 5), supermerge_event(B, C, 258, 5))
     assert spelled(m, encode_chunks(m, [b"a", b"b", b"c", b"a", b"b"])) == [b"ab", b"c", b"ab"]
     assert spelled(m, encode_chunks(m, [b"c", b"b", b"c", b"a", b"b", b"a", b"b"])) == [b"c", b"bc", b"abab"]
 
 
 def test_stop_words_are_their_id_and_a_wall():
     """A stop word is neither merged nor joined, even where its bytes could be."""
-    m = model(
-        merge_event(A, B, 257, 9),
-        supermerge_event(257, 257, 258, 5),
-        stop_words=(StopWord(256, b"abab"),),
-    )
+    m = model(merge_event(A, B, 257, 9), supermerge_event(257, 257, 258, 5), stop_words=(StopWord(256, b"abab"),))
     assert encode_chunks(m, [b"ab", b"abab", b"ab"]) == [257, 256, 257]
     assert encode_chunks(m, [b"ab", b"ab"]) == [258]
 
@@ -114,24 +91,6 @@ def test_encoding_a_training_word_gives_its_final_segmentation(words, tokens, ru
     m = as_model(training)
     trained = [word for word in words if word not in training.vocabulary.stop_ids]
     assert [encode_chunk(m, word) for word in trained] == training.corpus.sequences
-
-
-@given(word_counts, st.integers(1, 30), words_and_rules)
-def test_decoding_gives_back_the_bytes(words, tokens, rules):
-    """Model ids of any words decode to the words, also for words never trained on."""
-    m = as_model(train_words(words, BYTES, 256 + tokens, **{**rules, "deletions": Deletions.at(0.6)}))
-    chunks = [*words, b"abcabcabc", b"zebra", "né".encode()]
-    assert decode_bytes(m, to_model_ids(m, encode_chunks(m, chunks))) == b"".join(chunks)
-
-
-@given(documents, st.integers(1, 30), boundless_options)
-def test_superword_models_decode_what_they_encode(documents, tokens, options):
-    """Whole documents survive, and every id is one of the model's."""
-    m = as_model(train_boundless(documents, BYTES, 256 + tokens, **options))
-    for document in documents:
-        ids = to_model_ids(m, encode_chunks(m, document))
-        assert all(0 <= number < m.n_vocab for number in ids)
-        assert decode_bytes(m, ids) == b"".join(document)
 
 
 def test_model_ids_are_dense_and_follow_the_latest_birth():
@@ -208,18 +167,6 @@ def test_a_cut_superword_model_is_the_one_trained_at_that_size(documents, small,
     if stopped.target_reached:
         cut = events_for_size(longer.header, longer.events, size)
         assert list(longer.events[:cut]) == stopped.events
-
-
-def test_symbols_outside_the_alphabet_are_never_lost_silently():
-    """Unknown symbols are an error, or the model's unknown token, or dropped on demand."""
-    m = Model(EventLog(Header(seen_alphabet([b"ab"]).to_header()), ()))
-    with pytest.raises(UnknownSymbol, match="b'x' in b'axb'"):
-        encode_chunk(m, b"axb")
-    assert encode_chunk(m, b"axb", unknown="drop") == encode_chunk(m, b"ab")
-    header = Header(chars_alphabet("ab").to_header(), unk="<UNK>", specials=(Special("<UNK>", 2),))
-    with_unk = Model(EventLog(header, ()))
-    assert to_model_ids(with_unk, encode_chunk(with_unk, "añb".encode())) == [0, 2, 1]
-    assert decode_bytes(with_unk, [0, 2, 1]) == b"a<UNK>b"
 
 
 def test_events_that_contradict_the_alphabet_are_refused():

@@ -8,15 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambpe.model.alphabet import (
-    Alphabet,
-    bytes_alphabet,
-    chars_alphabet,
-    gpt2_alphabet,
-    numbered_alphabet,
-    script_alphabet,
-    utf8_alphabet,
-)
+from streambpe.model.alphabet import Alphabet, bytes_alphabet, gpt2_alphabet, script_alphabet, utf8_alphabet
 from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS
 from streambpe.model.vocabulary import Token
 from streambpe.model.whole_characters import whole_characters
@@ -86,15 +78,3 @@ def test_states_are_closed_under_merging(alphabet):
             at = rng.randrange(len(parts) - 1)
             parts[at : at + 2] = [int(rule.merged[parts[at], parts[at + 1]])]
         assert parts == [rule.state(base, alphabet.first_id)]
-
-
-def test_characters_are_whole():
-    """Any two of them may merge."""
-    characters = whole_characters(chars_alphabet("aé東"))
-    assert characters.allowed[characters.base_states[0], characters.base_states[2]]
-
-
-def test_an_alphabet_without_characters_has_no_rule():
-    """Numbers that are not SCRIPT's say nothing of characters: refused by name."""
-    with pytest.raises(ValueError, match="'numbers' has no rule"):
-        whole_characters(numbered_alphabet("numbers", 10, 0))

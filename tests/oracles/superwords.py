@@ -192,7 +192,7 @@ def replay_step(training: Training, words: Vocabulary, step: Sequence[Event]) ->
         return training.vocabulary.id_of[words[number].base]
 
     for event in step:
-        if event.left is None:
+        if event.left < 0:
             number = renumbered(event.id)
             training.vocabulary.delete(number)
             training.record(delete_event(number, map(renumbered, event.into), event.n))
@@ -245,7 +245,7 @@ def train_boundless(
     eligible = eligible_chunks(words, count_chunks(documents), _test(superword_pattern))
     runs = eligible_runs(documents, eligible)
     if greedy_split is not None:
-        merges = [event.n for event in words.events if event.left is not None]
+        merges = [event.n for event in words.events if event.left >= 0]
         least, longest = greedy_split
         runs = split_runs(runs, max(merges[-1] if merges else 0, least), longest)
     training = Training(Vocabulary(alphabet, stop_words), words.corpus, other_ids=other_ids)

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from streambpe.config import TrainConfig
-from streambpe.encode.encoder import Encoder
-from streambpe.encode.formats.hf import export_hf
+from streambpe.encode.formats.export import export
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import LimitError, UsageError
 from streambpe.model.eventlog import read_event_log
@@ -96,7 +95,7 @@ def test_it_encodes_decodes_and_exports(trained, mode, tmp_path):
     specials = [tokenizer.special_tokens[text] for text in sorted(tokenizer.special_tokens)]
     last = list(range(tokenizer.n_vocab - len(specials), tokenizer.n_vocab))
     assert sorted(specials) == (list(range(len(specials))) if mode == "picky" else last)
-    export_hf(Encoder(read_event_log(trained / "model.events.jsonl")), tmp_path / "tokenizer.json")
+    export(trained / "model.events.jsonl", "hf", tmp_path / "tokenizer.json")
     assert json.loads((tmp_path / "tokenizer.json").read_text())["model"]["unk_token"] == unk
 
 

@@ -48,7 +48,7 @@ from streambpe.model.eventlog import (
     supermerge_event,
     write_event_log,
 )
-from streambpe.model.parquet import read_parquet, write_parquet
+from streambpe.model.parquet import parquet_of, read_parquet
 from streambpe.model.replay import Model, merge
 from streambpe.model.vocabulary import Vocabulary
 from streambpe.text.patterns import find_pattern
@@ -340,7 +340,7 @@ def test_a_cut_never_goes_below_what_was_extended(made, tmp_path):
 def test_an_extended_model_is_extended_again(made, texts, tmp_path):
     """All ids of the extended model stay in their turn, and the Parquet twin says the same."""
     log = log_of(made)
-    write_parquet(tmp_path / "twin.parquet", log)
+    (tmp_path / "twin.parquet").write_bytes(parquet_of(log))
     assert read_parquet(tmp_path / "twin.parquet").header == log.header
     train(tmp_path / "run", [str(texts[0])], resources=SMALL, extend=tmp_path / "twin.parquet", vocab_size=400)
     again = log_of(tmp_path / "run")

@@ -9,37 +9,28 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import (
     Any,  # lines of a .model file are JSON of another program: dict[str, Any], checked where they are read
 )
 
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.formats.flat import lost_preparation, refuse_rules, shown, unshown
-from streambpe.encode.formats.hf import named_alphabet, preset_of
+from streambpe.encode.formats.flat import Made, lost_preparation, refuse_rules, shown, unshown
+from streambpe.encode.formats.foreign import EventBuilder, named_alphabet, preset_of, read_text
 from streambpe.errors import ModelError, quoted
-from streambpe.model.alphabet import Alphabet, bytes_alphabet, utf8_alphabet
-from streambpe.model.eventlog import (
-    Event,
-    EventLog,
-    Header,
-    Op,
-    Special,
-    delete_event,
-    merge_event,
-    supermerge_event,
-)
+from streambpe.model.alphabet import bytes_alphabet, utf8_alphabet
+from streambpe.model.eventlog import EventLog, Header, Op, Special
+from streambpe.model.events import MergeEvent, SupermergeEvent
 from streambpe.model.replay import Model
-from streambpe.model.vocabulary import Vocabulary
 from streambpe.text.patterns import SCRIPT_SPECIFIC, SCRIPT_SPECIFIC_GPT4O
 from streambpe.text.script_runs import SPACELESS
 
 _ELIGIBLE = {"improved": r"^(?=.+\p{L})(?:\p{L}\p{M}*|[ _'\u2019])+$", "simple": r"\p{L}", None: r"\p{L}"}
 
 
-def export_boundless(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
-    """Write a v2 file; (files, what is lost)."""
+def boundless_file(encoder: Encoder, path: Path) -> Made:
+    """A v2 file."""
     model, header = encoder.model, encoder.header
     if header.alphabet["kind"] not in ("gpt2", "bytes", "utf8", "seen"):
         raise ModelError(
@@ -57,24 +48,17 @@ def export_boundless(encoder: Encoder, path: Path) -> tuple[list[Path], list[str
         lost.append("text that the pattern does not match: readers of .model files drop it.")
     if not encoder.pattern.expression:
         raise ModelError("A .model file needs a pattern, and this model has --pattern none. Nothing was written.")
-    to_bytes, to_pair = True, True
-    for event in model.events:
-        if event.op is Op.DELETE:
-            to_bytes &= event.into == model.vocabulary[event.id].base
-            to_pair &= event.into == model.vocabulary.first_pair[event.id]
-    if not to_bytes and not to_pair:
+    deletions = [event for event in model.events if event.op is Op.DELETE]
+    to_bytes = all(event.into == model.vocabulary[event.id].base for event in deletions)
+    if not to_bytes and not all(event.into == model.vocabulary.first_pair[event.id] for event in deletions):
         lost.append("deletions: a .model file splits tokens into bytes or their first pair, not like this.")
-    superbpe = header.config.get("superwords") == "superbpe"
+    superbpe, pattern = header.config.get("superwords") == "superbpe", encoder.pattern
     config = {
-        "tau": float(header.config.get("tau") or 1.1),
-        "is_super": False,
-        "superbpe_mode": False,
-        "blowup": to_bytes,
-        "main_regex": encoder.pattern.expression,
-        "script_specific_regex": encoder.pattern.script_expression,
-        "script_specific_scripts": list(SPACELESS) if encoder.pattern.script_expression else None,
+        "tau": float(header.config.get("tau") or 1.1), "is_super": False, "superbpe_mode": False, "blowup": to_bytes,
+        "main_regex": pattern.expression, "script_specific_regex": pattern.script_expression,
+        "script_specific_scripts": list(SPACELESS) if pattern.script_expression else None,
         "merge_pattern": _ELIGIBLE.get(header.config.get("superword_pattern"), r"\p{L}"),
-    }
+    }  # fmt: skip
     kind = "word" if not encoder.has_superwords else "superbpe" if superbpe else "boundless"
     lines = [f"BoundlessBPE v2 {kind}", "vocabulary", str(len(model.model_id) - len(encoder.stop_ids))]
     supers = {event.id for event in model.events if event.op is Op.SUPERMERGE}
@@ -83,24 +67,21 @@ def export_boundless(encoder: Encoder, path: Path) -> tuple[list[Path], list[str
     listed = [log_id for log_id in model.model_id if log_id not in stops]
     lines += [f"{i} {shown(model.content(log_id))} 0 {int(log_id in supers)}" for i, log_id in enumerate(listed)]
     lines += ["special_tokens", str(len(model.special_ids))]
-    if header.fixed is None:
-        lines += [f"{number - len(stops)} {text}" for text, number in model.special_ids.items()]
-    else:
-        lines += [f"{number} {text}" for number, text in enumerate(model.special_ids, len(listed))]
+    behind = {text: number for number, text in enumerate(model.special_ids, len(listed))}
+    specials = behind if header.fixed else {text: n - len(stops) for text, n in model.special_ids.items()}
+    lines += [f"{number} {text}" for text, number in specials.items()]
     if model.alphabet.first_id or header.config.get("specials_first") or header.fixed is not None:
         lost.append("ids: a .model file starts at 0 and puts special tokens last.")
-    words = [event for event in model.events if event.op is not Op.SUPERMERGE]
-    lines += ["words", json.dumps(config), *_operations(model, words)]
+    lines += ["words", json.dumps(config), *_operations(model, supers=False)]
     if encoder.has_superwords:
-        joined = [event for event in model.events if event.op is Op.SUPERMERGE]
         lines += ["superwords", json.dumps({**config, "tau": 1.1, "is_super": True, "superbpe_mode": superbpe})]
-        lines += _operations(model, joined)
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return [path], lost
+        lines += _operations(model, supers=True)
+    return Made({path: ("\n".join(lines) + "\n").encode()}, lost)
 
 
-def _operations(model: Model, events: list[Event]) -> list[str]:
+def _operations(model: Model, supers: bool) -> list[str]:
     merges, deletions = [], []
+    events = (event for event in model.events if (event.op is Op.SUPERMERGE) is supers)
     for index, event in enumerate(events):
         if event.op is Op.DELETE:
             deletions.append(f"{index} {shown(model.content(event.id))}")
@@ -118,12 +99,8 @@ class _Lines:
     """The lines of a file, with the number of the last one read for messages."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = path
-        try:
-            self._lines = iter(Path(path).read_text(encoding="utf-8").split("\n"))
-        except (OSError, UnicodeDecodeError) as why:
-            raise ModelError(f"{path} cannot be read as a .model file: {why}.") from None
-        self.number = 0
+        self.path, self.number = path, 0
+        self._lines = iter(read_text(Path(path)).split("\n"))
 
     def next(self) -> str:
         """The next line."""
@@ -141,16 +118,13 @@ class _Lines:
 
     def table(self) -> Iterator[list[str]]:
         """Read a count, then as many lines, split at blanks."""
-        for _ in range(self.count()):
+        for _ in range(int(self.next())):
             yield self.next().split(" ")
 
-    def count(self) -> int:
-        """Read a line that has to be a number."""
-        line = self.next()
-        try:
-            return int(line)
-        except ValueError:
-            raise ModelError(f"{self.path} line {self.number} is {line!r:.60}, not a number.") from None
+    def specials(self) -> list[Special]:
+        """Read a count, then as many special tokens, each behind its id."""
+        numbered = (self.next().split(" ", 1) for _ in range(int(self.next())))
+        return [Special(text, int(number)) for number, text in numbered]
 
 
 def import_dot_model(path: str | os.PathLike[str]) -> EventLog:
@@ -172,36 +146,6 @@ def import_dot_model(path: str | os.PathLike[str]) -> EventLog:
     )
 
 
-class _Builder:
-    """Collects events by what they spell."""
-
-    def __init__(self, alphabet: Alphabet, path: object) -> None:
-        self.alphabet, self.path = alphabet, path
-        self.vocabulary = Vocabulary(alphabet)
-        self.events: list[Event] = []
-        self._number = {symbol: alphabet.first_id + i for i, symbol in enumerate(alphabet.symbols)}
-
-    def merge(self, left: bytes, right: bytes, n: int, above: bool) -> None:
-        """Add a merge, or with `above` a supermerge."""
-        for part in (left, right):
-            if part not in self._number:
-                raise ModelError(
-                    f"{self.path}: {quoted(left)} + {quoted(right)} comes before any merge that makes {quoted(part)}."
-                )
-        pair = (self._number[left], self._number[right])
-        number = self.vocabulary.learn(*pair)
-        self._number[left + right] = number
-        make = supermerge_event if above else merge_event
-        self.events.append(make(*pair, number, n))
-
-    def delete(self, content: bytes, to_bytes: bool) -> None:
-        """Add a deletion; the token is split into bytes or into the pair that first made it."""
-        number = self._number[content]
-        into = self.vocabulary[number].base if to_bytes else self.vocabulary.first_pair[number]
-        self.events.append(delete_event(number, into, 0))
-        self.vocabulary.delete(number)
-
-
 def _read_v2(lines: _Lines, kind: str) -> EventLog:
     lines.expect("vocabulary")
     listed: list[bytes] = []
@@ -210,7 +154,7 @@ def _read_v2(lines: _Lines, kind: str) -> EventLog:
             raise ModelError(f"{lines.path} line {lines.number}: id {number}, expected {len(listed)}.")
         listed.append(unshown(token))
     lines.expect("special_tokens")
-    specials = [lines.next().split(" ", 1) for _ in range(lines.count())]
+    specials = lines.specials()
     lines.expect("words")
     config = json.loads(lines.next())
     words = _read_operations(lines)
@@ -220,34 +164,27 @@ def _read_v2(lines: _Lines, kind: str) -> EventLog:
         lines.next()
         supers = [entry for entry in _read_operations(lines) if entry[2]]
     alphabet = named_alphabet(tuple(token for token in listed if len(token) == 1))
-    if alphabet.symbols == utf8_alphabet().symbols:
-        alphabet = utf8_alphabet()
-    build = _Builder(alphabet, lines.path)
-    at = 0
+    alphabet = utf8_alphabet() if alphabet.symbols == utf8_alphabet().symbols else alphabet
+    build = EventBuilder(alphabet, lines.path)
+    words.reverse()
 
     def words_while(n: int) -> None:
         """Build word operations up to the first merge with a count below n; deletions belong to the merge before."""
-        nonlocal at
-        while at < len(words):
-            _, left, right, count = words[at]
-            if right and count < n:
-                return
+        while words and not (words[-1][2] and words[-1][3] < n):
+            _, left, right, count = words.pop()
             if right:
-                build.merge(left, right, count, above=False)
+                build.merge(left, right, count)
             else:
                 build.delete(left, bool(config["blowup"]))
-            at += 1
 
     for _, left, right, n in supers:
         words_while(n if kind == "boundless" else 0)
-        build.merge(left, right, n, above=True)
+        build.merge(left, right, n, SupermergeEvent)
     words_while(0)
-    settings: dict[str, Any] = _pattern_settings(config, lines.path)
-    if kind != "word":
-        settings["superwords"] = kind
-    if config["tau"] <= 1:
-        settings["tau"] = str(config["tau"])
-    log = _log(alphabet, settings, specials, build.events)
+    settings = _pattern_settings(config, lines.path)
+    settings |= {"superwords": kind} if kind != "word" else {}
+    settings |= {"tau": str(config["tau"])} if config["tau"] <= 1 else {}
+    log = _log(build, settings, specials)
     model = Model(log)
     ours = [model.content(log_id) for log_id in model.model_id]
     for place, (mine, theirs) in enumerate(zip(ours, listed, strict=False)):
@@ -266,8 +203,7 @@ def _read_operations(lines: _Lines) -> list[tuple[int, bytes, bytes, int]]:
     lines.expect("merges")
     found = [(int(index), unshown(left), unshown(right), int(n)) for index, left, right, n, _flag in lines.table()]
     lines.expect("deletions")
-    found += [(int(index), unshown(token), b"", 0) for index, token in lines.table()]
-    return sorted(found)
+    return sorted(found + [(int(index), unshown(token), b"", 0) for index, token in lines.table()])
 
 
 def _pattern_settings(config: dict[str, Any], path: object) -> dict[str, Any]:
@@ -285,36 +221,32 @@ def _read_v1(lines: _Lines) -> EventLog:
     """The original form: one counter for all operations, and deleted tokens stay listed."""
     pattern = json.loads(lines.next())
     listed = [unshown(token) for _, token in lines.table()]
-    specials = [lines.next().split(" ", 1) for _ in range(lines.count())]
-    entries: list[tuple[int, str, bytes, bytes]] = []
-    entries += [(int(i), "merge", unshown(left), unshown(right)) for i, left, right in lines.table()]
-    entries += [(int(i), "delete", unshown(token), b"") for i, token in lines.table()]
-    entries += [(int(i), "super", unshown(left), unshown(right)) for i, left, right in lines.table()]
-    build = _Builder(bytes_alphabet(), lines.path)
-    for _, what, left, right in sorted(entries):
-        if what == "delete":
-            build.delete(left, True)
+    specials = lines.specials()
+    build = EventBuilder(bytes_alphabet(), lines.path)
+    kinds = ("merge", "delete", "super")
+    operations = [(int(index), kind, parts) for kind in kinds for index, *parts in lines.table()]
+    for _, kind, parts in sorted(operations):
+        if kind == "delete":
+            build.delete(unshown(parts[0]), to_bytes=True)
         else:
-            build.merge(left, right, 0, above=what == "super")
+            left, right = map(unshown, parts)
+            build.merge(left, right, 0, SupermergeEvent if kind == "super" else MergeEvent)
     if [token.content for token in build.vocabulary.tokens] != listed:
         raise ModelError(f"{lines.path}: its list of tokens differs from what its merges make.")
-    return _log(bytes_alphabet(), _splitting(pattern) | {"superwords": "boundless"}, specials, build.events)
+    return _log(build, _splitting(pattern) | {"superwords": "boundless"}, specials)
 
 
 def _read_minbpe(lines: _Lines) -> EventLog:
     """minbpe and BatchBPE: pattern, special tokens, merges by id from 256 on. BatchBPE files lack the stop words."""
     pattern = lines.next().strip()
-    specials = [lines.next().rsplit(" ", 1) for _ in range(lines.count())]
-    alphabet = bytes_alphabet()
-    vocabulary = Vocabulary(alphabet)
-    events: list[Event] = []
+    named = [lines.next().rsplit(" ", 1) for _ in range(int(lines.next()))]
+    build = EventBuilder(bytes_alphabet(), lines.path)
     while line := lines.next():
-        left, right = map(int, line.split())
-        number = vocabulary.learn(left, right)
-        if number != 256 + len(events):
+        left, right = (build.vocabulary[int(part)].content for part in line.split())
+        build.merge(left, right)
+        if build.events[-1].id != 255 + len(build.events):
             raise ModelError(f"{lines.path} line {lines.number} makes a token that exists; its ids cannot be kept.")
-        events.append(merge_event(left, right, number, 0))
-    return _log(alphabet, _splitting(pattern), [special[::-1] for special in specials], events)
+    return _log(build, _splitting(pattern), [Special(text, int(number)) for text, number in named])
 
 
 def _splitting(expression: str) -> dict[str, Any]:
@@ -323,9 +255,6 @@ def _splitting(expression: str) -> dict[str, Any]:
     return {"pattern": name, "gaps": "drop" if name == expression else "refuse"}
 
 
-def _log(
-    alphabet: Alphabet, settings: dict[str, Any], specials: Iterable[Sequence[str]], events: Sequence[Event]
-) -> EventLog:
-    """A log with special tokens given as (id, text)."""
-    named = tuple(Special(text, int(number)) for number, text in specials)
-    return EventLog(Header(alphabet.to_header(), settings, specials=named), tuple(events))
+def _log(build: EventBuilder, settings: dict[str, Any], specials: Sequence[Special]) -> EventLog:
+    header = Header(build.vocabulary.alphabet.to_header(), settings, specials=tuple(specials))
+    return EventLog(header, tuple(build.events))

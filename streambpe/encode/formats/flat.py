@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -83,6 +84,13 @@ class FlatModel(msgspec.Struct, frozen=True):
         return portable(self.expression, self.encoder.pattern.name != "regex", target)
 
 
+class Made(NamedTuple):
+    """What an export comes to, before it is written."""
+
+    files: dict[Path, bytes]
+    lost: Sequence[str] = ()  # what the format cannot hold, in sentences
+
+
 def flatten(encoder: Encoder, to: str) -> FlatModel:
     """The model as tokens, merges and a pattern. ModelError if its symbols are nothing `to` could read."""
     model, header = encoder.model, encoder.header
@@ -94,24 +102,14 @@ def flatten(encoder: Encoder, to: str) -> FlatModel:
         )
     refuse_rules(encoder, to)
     lost: list[str] = []
-    stops = set(encoder.stop_ids.values())
-    tokens: dict[int, bytes] = {}
-    taken = {chunk: model.model_id[number] for chunk, number in model.vocabulary.stop_ids.items()}
-    twice = 0
-    for log_id, number in model.model_id.items():
-        content = model.content(log_id)
-        if log_id not in stops and content in taken:
-            twice += 1
-            continue
-        tokens[number] = content
-    deletes = any(event.op is Op.DELETE for event in model.events)
-    ranked = _merges_of_the_living(encoder, set(tokens.values())) if deletes else _merges_in_order(encoder)
-    ignore_merges = False
-    if deletes:
-        ignore_merges = True
-        reachable = {left + right for left, right in ranked} | {*taken, *model.alphabet.symbols}
+    stops = model.vocabulary.stop_ids  # a token that spells one gives way to it
+    contents = {number: model.content(log_id) for number, log_id in model.log_id.items()}
+    tokens = {n: content for n, content in contents.items() if stops.get(content, model.log_id[n]) == model.log_id[n]}
+    deleted = sum(1 for event in model.events if event.op is Op.DELETE)
+    ranked = _merges_of_the_living(encoder, set(tokens.values())) if deleted else _merges_in_order(encoder)
+    if deleted:
+        reachable = {left + right for left, right in ranked} | {*stops, *model.alphabet.symbols}
         behind = sum(1 for content in tokens.values() if content not in reachable)
-        deleted = sum(1 for event in model.events if event.op is Op.DELETE)
         lost.append(
             f"deletions ({deleted}): merge lists cannot delete tokens. Deleted tokens are left out; living ones that "
             f"were made from them ({behind}) are only found as whole chunks."
@@ -122,7 +120,7 @@ def flatten(encoder: Encoder, to: str) -> FlatModel:
             "the earlier one always applies."
         )
     if stops:
-        ignore_merges = True
+        twice = len(contents) - len(tokens)
         lost.append(
             f"stop words ({len(stops)}): stored by taking whole chunks without merging, which then happens to every "
             "chunk that is a token."
@@ -139,7 +137,7 @@ def flatten(encoder: Encoder, to: str) -> FlatModel:
     if pattern.script_expression:
         lost.append("--split-scripts: other programs use one pattern for the whole text; the main one was written.")
     lost += lost_preparation(header.config, to == "hf")
-    return FlatModel(encoder, tokens, ranked, expression, ignore_merges, lost)
+    return FlatModel(encoder, tokens, ranked, expression, bool(deleted or stops), lost)
 
 
 def merged_by_rank(
@@ -267,22 +265,8 @@ def _merges_of_the_living(encoder: Encoder, alive: set[bytes]) -> list[tuple[byt
 
 # Chunks that a pattern's alternatives are tried on, to find those that match words.
 _WORDS = (
-    " the",
-    "the",
-    " The",
-    "The",
-    " THE",
-    "I",
-    " a",
-    "'s",
-    "don't",
-    " don't",
-    " d'été",
-    "_name",
-    "über",
-    "中文",
-    " 中",
-)
+    " the", "the", " The", "The", " THE", "I", " a", "'s", "don't", " don't", " d'été", "_name", "über", "中文", " 中"
+)  # fmt: skip
 
 
 def whole_runs(pattern: Pattern) -> str:

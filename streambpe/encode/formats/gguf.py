@@ -6,10 +6,11 @@ has no name there is refused. What llama.cpp itself makes of such files is compa
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.formats.flat import FlatModel, flatten, not_made_of_their_bytes, shown_tokens
+from streambpe.encode.formats.flat import FlatModel, Made, flatten, not_made_of_their_bytes, shown_tokens
 from streambpe.encode.formats.hf_folder import Roles
 from streambpe.errors import ModelError
 from streambpe.later import need
@@ -24,8 +25,8 @@ _LLAMA3 = (
 _NORMAL, _CONTROL, _UNUSED = 1, 3, 5
 
 
-def export_gguf(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
-    """Write a vocabulary-only GGUF file; (files, what is lost)."""
+def gguf_file(encoder: Encoder, path: Path) -> Made:
+    """A vocabulary-only GGUF file."""
     library = need("gguf", "--to gguf", " Nothing was written.")
     flat = flatten(encoder, "gguf")
     if flat.of_characters:
@@ -63,7 +64,7 @@ def export_gguf(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
     lost.append("not run in llama.cpp by this command: `streambpe docs encode` has what was compared there.")
     tokens, types = _tokens(flat)
     merges = [f"{flat.text(left)} {flat.text(right)}" for left, right in flat.merges]
-    writer = library.GGUFWriter(path, "llama")
+    writer = library.GGUFWriter(None, "llama")
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre(name)
     writer.add_token_list(tokens)
@@ -72,10 +73,11 @@ def export_gguf(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
     for role, number in roles.items():
         getattr(writer, f"add_{role}_token_id")(number)
     writer.add_add_bos_token(False)  # ids are those of `streambpe encode`
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.close()
-    return [path], lost
+    with tempfile.TemporaryDirectory(prefix="streambpe-gguf-") as folder:
+        writer.write_header_to_file(Path(folder) / "vocabulary")
+        writer.write_kv_data_to_file()
+        writer.close()
+        return Made({path: (Path(folder) / "vocabulary").read_bytes()}, lost)
 
 
 def _tokens(flat: FlatModel) -> tuple[list[str], list[int]]:

@@ -12,8 +12,8 @@ import json
 from pathlib import Path
 
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.formats.flat import FlatModel, flatten
-from streambpe.encode.formats.hf import in_bytes, log_from_merges, read_json
+from streambpe.encode.formats.flat import FlatModel, Made, flatten
+from streambpe.encode.formats.foreign import in_bytes, log_from_merges, read_json, read_text
 from streambpe.errors import ModelError, quoted, typed
 from streambpe.model.alphabet import byte_to_character
 from streambpe.model.eventlog import EventLog
@@ -55,12 +55,8 @@ def read_vocabulary(file: Path) -> dict[str, int]:
 
 def read_merges(file: Path) -> list[tuple[str, str]]:
     """The merges in their order."""
-    try:
-        lines = file.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as why:
-        raise ModelError(f"{file} cannot be read: {why}.") from None
     found = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_text(file).split("\n"), 1):
         if not line.strip() or (number == 1 and line.startswith("#version")):
             continue
         left, space, right = line.rstrip("\r").partition(" ")
@@ -92,17 +88,14 @@ def _refuse_class(folder: Path, pattern: str | None) -> None:
         )
 
 
-def export_gpt2(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
-    """Write PATH/vocab.json and PATH/merges.txt; (files, what is lost)."""
+def gpt2_files(encoder: Encoder, path: Path) -> Made:
+    """PATH/vocab.json and PATH/merges.txt."""
     flat = flatten(encoder, "gpt2")
     lost = lost_in_gpt2(encoder, flat)
     vocab, merges, names = flat.in_texts()
-    path.mkdir(parents=True, exist_ok=True)
-    vocab_file, merges_file = (path / name for name in FILES)
-    vocab_file.write_text(json.dumps(vocab, ensure_ascii=False), encoding="utf-8")
-    lines = [f"{left} {right}\n" for left, right in merges]
-    merges_file.write_text("#version: 0.2\n" + "".join(lines), encoding="utf-8")
-    return [vocab_file, merges_file], lost + names
+    lines = ["#version: 0.2\n", *(f"{left} {right}\n" for left, right in merges)]
+    texts = json.dumps(vocab, ensure_ascii=False), "".join(lines)
+    return Made({path / name: text.encode() for name, text in zip(FILES, texts, strict=True)}, lost + names)
 
 
 def lost_in_gpt2(encoder: Encoder, flat: FlatModel) -> list[str]:

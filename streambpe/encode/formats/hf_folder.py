@@ -8,7 +8,6 @@ chat_template.jinja       --chat-template FILE, as newer readers want it
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.formats.hf import tokenizer_json
+from streambpe.encode.formats.flat import Made
+from streambpe.encode.formats.hf import as_json, tokenizer_json
 from streambpe.errors import SourceError, UsageError
 
 # Names that special tokens usually have, by role; the first that the model has is taken, if none is given.
@@ -42,11 +42,6 @@ class Roles:
     add_eos: bool = False
     chat_template: str | None = None  # a file
 
-    @property
-    def given(self) -> bool:
-        """Whether anything was asked for."""
-        return self != Roles()
-
     def chat_text(self) -> str | None:
         """The text of the chat template."""
         if self.chat_template is None:
@@ -69,20 +64,13 @@ class Roles:
                     f"--{role} {asked}: the model has no such special token; it has {', '.join(specials) or 'none'}. "
                     f"Nothing was written. Train with --special '{asked}', or leave it out."
                 )
-            text = asked or next((known[name] for name in usual if name in known), None)
-            if text is not None:
+            if text := asked or next((known[name] for name in usual if name in known), None):
                 found[role] = text
-        for role in ("bos", "eos"):
-            if getattr(self, f"add_{role}") and role not in found:
+            elif getattr(self, f"add_{role}", False):
                 raise UsageError(
                     f"--add-{role}: say which special token it is, with --{role} TOKEN. Nothing was written."
                 )
         return found
-
-
-def folder_files(roles: Roles) -> tuple[str, ...]:
-    """The names of the files that are written."""
-    return (*FILES, CHAT_FILE) if roles.chat_template else FILES
 
 
 def names_folder(output: str | os.PathLike[str]) -> bool:
@@ -91,8 +79,8 @@ def names_folder(output: str | os.PathLike[str]) -> bool:
     return str(output).endswith(("/", os.sep)) or (os.path.isdir(path) and path.suffix != ".json")
 
 
-def export_folder(encoder: Encoder, folder: Path, roles: Roles) -> tuple[list[Path], list[str]]:
-    """Write the folder; (the files, what is lost)."""
+def hf_folder(roles: Roles, encoder: Encoder, folder: Path) -> Made:
+    """The files of the folder."""
     document, lost = tokenizer_json(encoder)
     ids = {token["content"]: token["id"] for token in document["added_tokens"]}
     found, chat = roles.settle(ids), roles.chat_text()
@@ -112,25 +100,20 @@ def export_folder(encoder: Encoder, folder: Path, roles: Roles) -> tuple[list[Pa
         "model_max_length": 10**30,  # what transformers takes for: no limit
         "tokenizer_class": "PreTrainedTokenizerFast",
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    texts = {FILES[0]: document, FILES[1]: config, FILES[2]: names}
     if chat is not None:
         config["chat_template"] = chat
-        (folder / CHAT_FILE).write_text(chat, encoding="utf-8")
-    for name, content in texts.items():
-        (folder / name).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    return [folder / name for name in folder_files(roles)], lost
+    documents = zip(FILES, (document, config, names), strict=True)
+    files = {folder / name: as_json(content) for name, content in documents}
+    return Made(files if chat is None else files | {folder / CHAT_FILE: chat.encode()}, lost)
 
 
 def _template(around: Mapping[str, str], ids: Mapping[str, int]) -> dict[str, Any]:
     """The post-processor that puts the tokens around a text, and around each of two texts."""
 
     def wrapped(sequence: str, kind: int) -> list[dict[str, Any]]:
-        bos, eos = (
-            [{"SpecialToken": {"id": around[role], "type_id": kind}}] if role in around else []
-            for role in ("bos", "eos")
-        )
-        return [*bos, {"Sequence": {"id": sequence, "type_id": kind}}, *eos]
+        steps = {role: {"SpecialToken": {"id": text, "type_id": kind}} for role, text in around.items()}
+        steps["text"] = {"Sequence": {"id": sequence, "type_id": kind}}
+        return [steps[step] for step in ("bos", "text", "eos") if step in steps]
 
     tokens = {text: {"id": text, "ids": [ids[text]], "tokens": [text]} for text in around.values()}
     return {

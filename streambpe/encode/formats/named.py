@@ -5,9 +5,7 @@ Nothing is downloaded: what is not on this machine is refused with the command t
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +48,17 @@ def log_of_encoding(name: str) -> EventLog:
     """An encoding of tiktoken, as `tiktoken:o200k_base`."""
     wanted = name.removeprefix(TIKTOKEN)
     tiktoken, load = need("tiktoken", name), need("tiktoken.load", name)
+    read = load.read_file
+
+    def read_here(path: str) -> Any:
+        """What is in the cache and in files, but at no address."""
+        if "://" in path:
+            raise _Absent
+        return read(path)
+
+    load.read_file = read_here
     try:
-        with _no_downloads(load):
-            encoding = tiktoken.get_encoding(wanted)
+        encoding = tiktoken.get_encoding(wanted)
     except _Absent:
         fetch = f"import tiktoken; tiktoken.get_encoding('{wanted}')"
         raise ModelError(
@@ -63,26 +69,10 @@ def log_of_encoding(name: str) -> EventLog:
         known = (TIKTOKEN + one for one in tiktoken.list_encoding_names())
         said = str(why).partition("\n")[0].rstrip(".")
         raise ModelError(f"{name}: tiktoken cannot load it: {said:.200}.{meant(name, known)}") from None
+    finally:
+        load.read_file = read
     return log_of_ranks(encoding._mergeable_ranks, encoding._pat_str, dict(encoding._special_tokens), name)
 
 
 class _Absent(Exception):
     pass
-
-
-@contextlib.contextmanager
-def _no_downloads(load: Any) -> Iterator[None]:
-    """tiktoken reads its cache and files, but no address, for the length of a block."""
-    read = load.read_file
-
-    def read_here(path: str) -> bytes:
-        if "://" in path:
-            raise _Absent
-        content: bytes = read(path)
-        return content
-
-    load.read_file = read_here
-    try:
-        yield
-    finally:
-        load.read_file = read

@@ -13,11 +13,9 @@ way to split text; and one that the format does not hold exactly.
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,21 +23,24 @@ from typing import Any, TypeVar
 import msgspec
 
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.formats.flat import flatten
+from streambpe.encode.formats.flat import Made, flatten
+from streambpe.encode.formats.foreign import read_text
 from streambpe.encode.formats.gpt2 import FILES as GPT2_FILES
 from streambpe.encode.formats.gpt2 import lost_in_gpt2, read_merges, read_vocabulary
-from streambpe.encode.formats.hf import import_hf, refuse_whole_chunks, tokenizer_json
+from streambpe.encode.formats.hf import WHOLE_CHUNKS, import_hf, refuse_unreachable, tokenizer_json
 from streambpe.encode.formats.hf_folder import CHAT_FILE, names_folder
 from streambpe.encode.formats.hf_folder import FILES as HF_FILES
 from streambpe.encode.formats.named import HF, find_tokenizer_json
-from streambpe.encode.formats.tiktoken_ranks import ranks_and_pattern, read_ranks, write_snippet
+from streambpe.encode.formats.tiktoken_ranks import rank_lines, ranks_and_pattern, read_ranks, snippet
 from streambpe.errors import ModelError, UsageError, quoted
 
 FORMATS = ("hf", "tiktoken", "gpt2")
 # What lies beside a tokenizer.json and speaks of the tokenizer, but has no list of its tokens.
 _BESIDE = (*HF_FILES[1:], CHAT_FILE, "added_tokens.json")
+_EXTEND = "Give the file that was extended: `streambpe train RUN SOURCE... --extend FILE` makes such a model."
 
 Key = TypeVar("Key", str, bytes)
+Merges = Sequence[tuple[str, str]]
 
 
 class Old(msgspec.Struct, frozen=True):
@@ -48,7 +49,7 @@ class Old(msgspec.Struct, frozen=True):
     name: str
     to: str
     file: Path  # tokenizer.json, the ranks, or the folder of gpt2
-    beside: tuple[str, ...] | None = None  # files that are copied into a folder; None: one file is written
+    with_others: bool = False  # a folder is written, with all that speaks of the tokenizer; else a file
 
     @classmethod
     def of(cls, name: str | os.PathLike[str], to: str, output: str | os.PathLike[str]) -> Old:
@@ -65,9 +66,7 @@ class Old(msgspec.Struct, frozen=True):
             return cls(text, to, path)
         if to == "hf" and (text.startswith(HF) or path.is_dir()):
             file = find_tokenizer_json(text)
-            if not wants_folder:
-                return cls(text, to, file)
-            return cls(text, to, file, tuple(other for other in _BESIDE if (file.parent / other).is_file()))
+            return cls(text, to, file, wants_folder)
         if not path.is_file():
             raise UsageError(f"--onto {text}: there is no such file. Nothing was written.")
         if wants_folder:
@@ -78,55 +77,39 @@ class Old(msgspec.Struct, frozen=True):
         return cls(text, to, path)
 
     @property
-    def read_from(self) -> list[Path]:
+    def files(self) -> list[Path]:
         """The files that say what it is."""
         return [self.file / name for name in GPT2_FILES] if self.to == "gpt2" else [self.file]
 
-    def files(self, output: Path) -> list[Path]:
-        """What is written, where a folder is."""
-        if self.beside is None:
-            return []
-        pair = [name for name in GPT2_FILES if (self.file.parent / name).is_file()]
-        return [output / name for name in (HF_FILES[0], *self.beside, *(pair if len(pair) == 2 else ()))]
-
-    def write(self, encoder: Encoder, path: Path) -> list[Path]:
-        """The old file plus what is new, at `path`; the files."""
+    def extended(self, encoder: Encoder, path: Path) -> Made:
+        """The old file plus what is new, at `path`."""
         if self.to == "tiktoken":
             return self._ranks(encoder, path)
         if self.to == "gpt2":
             self._refuse_lost(lost_in_gpt2(encoder, flatten(encoder, "gpt2")))
-        split, vocab, merges, lost = self._shown(encoder)
+        split, vocab, merges, lost = _shown(encoder)
         self._refuse_lost(lost)
         if self.to == "gpt2":
-            return self._gpt2(self.file, path, vocab, merges)
+            return Made(self._gpt2(self.file, path, vocab, merges))
         old = Encoder(import_hf(self.file))
-        then, old_vocab, old_merges, _ = self._shown(old)
+        then, old_vocab, old_merges, _ = _shown(old)
         if (then, old.model.special_ids) != (split, encoder.model.special_ids):
             what = "splits or prepares text differently" if then != split else "has other special tokens"
             raise ModelError(f"--onto {self.name}: the model {what}. Nothing was written. {_EXTEND}")
         self._refuse_other(old_vocab, vocab, old_merges, merges)
-        text = _read(self.file)
+        text = read_text(self.file)
         model = json.loads(text)["model"]
         if model.get("ignore_merges"):
-            refuse_whole_chunks(encoder, f"--onto {self.name}: the file")
-        new = _beyond(model["vocab"], vocab)
-        target = path if self.beside is None else path / HF_FILES[0]
-        target.parent.mkdir(exist_ok=True)
-        _write(target, _with_more(text, new, merges[len(old_merges) :]))
-        if self.beside is None:
-            return [target]
-        for name in self.beside:
-            shutil.copyfile(self.file.parent / name, path / name)
-        if all((self.file.parent / name).is_file() for name in GPT2_FILES):
-            self._gpt2(self.file.parent, path, vocab, merges)
-        return self.files(path)
-
-    def _shown(self, encoder: Encoder) -> tuple[tuple[Any, ...], dict[str, int], list[tuple[str, str]], list[str]]:
-        """(how text is split and prepared, ids, merges, what is lost), as a tokenizer.json has them."""
-        document, lost = tokenizer_json(encoder)
-        model = document["model"]
-        split = (encoder.pattern.expression, encoder.pattern.keep_gaps, encoder.normalize, model["ignore_merges"])
-        return split, model["vocab"], [(left, right) for left, right in model["merges"]], lost
+            refuse_unreachable(encoder, f"--onto {self.name} {WHOLE_CHUNKS}")
+        content = _with_more(text, _beyond(model["vocab"], vocab), merges[len(old_merges) :]).encode()
+        if not self.with_others:
+            return Made({path: content})
+        folder = self.file.parent
+        files = {path / HF_FILES[0]: content}
+        files |= {path / name: (folder / name).read_bytes() for name in _BESIDE if (folder / name).is_file()}
+        if all((folder / name).is_file() for name in GPT2_FILES):
+            files |= self._gpt2(folder, path, vocab, merges)
+        return Made(files)
 
     def _refuse_lost(self, lost: Sequence[str]) -> None:
         if lost:
@@ -136,7 +119,7 @@ class Old(msgspec.Struct, frozen=True):
             )
 
     def _refuse_other(
-        self, old: Mapping[Key, int], new: Mapping[Key, int], old_merges: Sequence[Any], merges: Sequence[Any]
+        self, old: Mapping[Key, int], new: Mapping[Key, int], old_merges: Merges = (), merges: Merges = ()
     ) -> None:
         """An error if the model lacks a token or merge of the old file, or has it in another place."""
         for token, number in old.items():
@@ -147,40 +130,38 @@ class Old(msgspec.Struct, frozen=True):
                     f"was written. {_EXTEND}"
                 )
         for rank, pair in enumerate(old_merges):
-            if rank >= len(merges) or merges[rank] != pair:
+            if merges[rank : rank + 1] != [pair]:
                 raise ModelError(
                     f"--onto {self.name}: its merge {rank} is {' + '.join(map(repr, pair))}, but the model's is "
                     f"different. Nothing was written. {_EXTEND}"
                 )
 
-    def _gpt2(
-        self,
-        folder: Path,
-        path: Path,
-        vocab: Mapping[str, int],
-        merges: Sequence[tuple[str, str]],
-    ) -> list[Path]:
-        texts = [_read(folder / name) for name in GPT2_FILES]
-        old, pairs = read_vocabulary(folder / GPT2_FILES[0]), read_merges(folder / GPT2_FILES[1])
+    def _gpt2(self, folder: Path, path: Path, vocab: Mapping[str, int], merges: Merges) -> dict[Path, bytes]:
+        """The two files of a folder, extended."""
+        vocab_file, merges_file = (folder / name for name in GPT2_FILES)
+        old, pairs = read_vocabulary(vocab_file), read_merges(merges_file)
         self._refuse_other(old, vocab, pairs, merges)
-        path.mkdir(parents=True, exist_ok=True)
-        _write(path / GPT2_FILES[0], _written_as(texts[0], old | _beyond(old, vocab)))
         more = [f"{left} {right}" for left, right in merges[len(pairs) :]]
-        _write(path / GPT2_FILES[1], _more_lines(texts[1], more))
-        return [path / name for name in GPT2_FILES]
+        return {
+            path / vocab_file.name: _written_as(read_text(vocab_file), old | _beyond(old, vocab)).encode(),
+            path / merges_file.name: _more_lines(read_text(merges_file), more),
+        }
 
-    def _ranks(self, encoder: Encoder, path: Path) -> list[Path]:
+    def _ranks(self, encoder: Encoder, path: Path) -> Made:
         ranks, expression, specials, lost = ranks_and_pattern(encoder)
         self._refuse_lost(lost)
         old = read_ranks(self.file)
-        self._refuse_other(old, ranks, [], [])
+        self._refuse_other(old, ranks)
         new = sorted((number, token) for token, number in ranks.items() if token not in old)
-        lines = [f"{base64.b64encode(token).decode()} {number}" for number, token in new]
-        _write(path, _more_lines(_read(self.file), lines))
-        return [path, write_snippet(path, expression, specials)]
+        return Made({path: _more_lines(read_text(self.file), rank_lines(new)), **snippet(path, expression, specials)})
 
 
-_EXTEND = "Give the file that was extended: `streambpe train RUN SOURCE... --extend FILE` makes such a model."
+def _shown(encoder: Encoder) -> tuple[tuple[Any, ...], dict[str, int], list[tuple[str, str]], list[str]]:
+    """(how text is split and prepared, ids, merges, what is lost), as a tokenizer.json has them."""
+    document, lost = tokenizer_json(encoder)
+    model = document["model"]
+    split = (encoder.pattern.expression, encoder.pattern.keep_gaps, encoder.normalize, model["ignore_merges"])
+    return split, model["vocab"], [(left, right) for left, right in model["merges"]], lost
 
 
 def _beyond(old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, int]:
@@ -189,18 +170,7 @@ def _beyond(old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(((t, number) for t, number in new.items() if t not in old), key=lambda item: item[1]))
 
 
-def _read(path: Path) -> str:
-    try:
-        return path.read_bytes().decode()
-    except (OSError, UnicodeDecodeError) as why:
-        raise ModelError(f"--onto {path} cannot be read: {why}. Nothing was written.") from None
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_bytes(text.encode())
-
-
-def _with_more(text: str, tokens: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> str:
+def _with_more(text: str, tokens: Mapping[str, int], merges: Merges) -> str:
     """A tokenizer.json with more entries behind those of model.vocab and model.merges."""
     document = json.loads(text)
     model = document["model"]
@@ -220,7 +190,8 @@ def _written_as(text: str, document: Any) -> str:
     return (written.replace("\n", "\r\n") if "\r\n" in text else written) + text[len(text.rstrip()) :]
 
 
-def _more_lines(text: str, lines: Sequence[str]) -> str:
+def _more_lines(text: str, lines: Sequence[str]) -> bytes:
     """A file of lines with more of them, ended as its own are."""
     end = "\r\n" if "\r\n" in text else "\n"
-    return text + ("" if not text or text.endswith("\n") else end) + "".join(line + end for line in lines)
+    text += "" if not text or text.endswith("\n") else end
+    return (text + "".join(line + end for line in lines)).encode()

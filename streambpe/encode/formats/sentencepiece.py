@@ -21,6 +21,7 @@ import struct
 from pathlib import Path
 
 from streambpe.encode.encoder import Encoder
+from streambpe.encode.formats.flat import Made
 from streambpe.encode.formats.tiktoken_ranks import made_otherwise
 from streambpe.errors import ModelError, quoted
 from streambpe.model.eventlog import Op
@@ -48,13 +49,12 @@ def is_sentencepiece(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-def export_sentencepiece(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
-    """Write the file; (files, what is lost: nothing). ModelError if its ids would differ."""
+def sentencepiece_file(encoder: Encoder, path: Path) -> Made:
+    """The file, in which nothing is lost. ModelError if its ids would differ."""
     why = why_not(encoder)
     if why is not None:
         raise ModelError(f"A sentencepiece .model cannot give the ids of this model: {why} Nothing was written.")
-    path.write_bytes(_file(encoder))
-    return [path], []
+    return Made({path: _file(encoder)})
 
 
 def why_not(encoder: Encoder) -> str | None:

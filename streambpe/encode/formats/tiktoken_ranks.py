@@ -15,15 +15,14 @@ import binascii
 import os
 import re
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.formats.flat import flatten, not_made_of_their_bytes
-from streambpe.encode.formats.hf import last_merge, log_from_merges, not_read, preset_of
+from streambpe.encode.formats.flat import Made, flatten, not_made_of_their_bytes
+from streambpe.encode.formats.foreign import last_merge, log_from_merges, split_config
 from streambpe.errors import ModelError
 from streambpe.model.eventlog import EventLog
-from streambpe.text.dialects import Unsayable
-from streambpe.text.patterns import PRESETS
 
 
 def ranks_and_pattern(encoder: Encoder) -> tuple[dict[bytes, int], str, dict[str, int], list[str]]:
@@ -61,12 +60,16 @@ def made_otherwise(encoder: Encoder) -> int:
     return len({number for number, many in makers.items() if many > 1}.union(not_made_of_their_bytes(encoder)))
 
 
-def export_tiktoken(encoder: Encoder, path: Path) -> tuple[list[Path], list[str]]:
-    """Write the ranks and, beside them, a Python file that makes the Encoding; (files, what is lost)."""
+def tiktoken_files(encoder: Encoder, path: Path) -> Made:
+    """The ranks and, beside them, a Python file that makes the Encoding."""
     ranks, expression, specials, lost = ranks_and_pattern(encoder)
-    ordered = sorted(ranks.items(), key=lambda item: item[1])
-    path.write_bytes(b"".join(base64.b64encode(content) + b" %d\n" % rank for content, rank in ordered))
-    return [path, write_snippet(path, expression, specials)], lost
+    lines = rank_lines(sorted((number, token) for token, number in ranks.items()))
+    return Made({path: "".join(f"{line}\n" for line in lines).encode(), **snippet(path, expression, specials)}, lost)
+
+
+def rank_lines(numbered: Iterable[tuple[int, bytes]]) -> list[str]:
+    """The lines of these tokens, each with its rank."""
+    return [f"{base64.b64encode(token).decode()} {number}" for number, token in numbered]
 
 
 def snippet_of(path: Path) -> Path:
@@ -75,11 +78,10 @@ def snippet_of(path: Path) -> Path:
     return path.with_name(f"{'_' * name[0].isdigit()}{name}.py")
 
 
-def write_snippet(path: Path, expression: str, specials: dict[str, int]) -> Path:
+def snippet(path: Path, expression: str, specials: dict[str, int]) -> dict[Path, bytes]:
     """Beside ranks: a Python file that makes the Encoding."""
-    snippet = snippet_of(path)
-    snippet.write_text(
-        f'''"""The ranks beside this file as a tiktoken Encoding: `from {snippet.stem} import encoding`."""
+    place = snippet_of(path)
+    text = f'''"""The ranks beside this file as a tiktoken Encoding: `from {place.stem} import encoding`."""
 
 import base64
 from pathlib import Path
@@ -94,10 +96,8 @@ encoding = tiktoken.Encoding(
     mergeable_ranks=ranks,
     special_tokens={specials!a},
 )
-''',
-        encoding="utf-8",
-    )
-    return snippet
+'''
+    return {place: text.encode()}
 
 
 def looks_like_ranks(head: bytes) -> bool:
@@ -130,13 +130,6 @@ def read_ranks(path: str | os.PathLike[str]) -> dict[bytes, int]:
 
 def log_of_ranks(ranks: dict[bytes, int], pattern: str, specials: dict[str, int], path: str) -> EventLog:
     """The event log of ranks that are in memory; `path` is for messages."""
-    merges = []
-    for content, rank in sorted(ranks.items(), key=lambda item: item[1]):
-        if len(content) > 1:
-            merges.append(last_merge(content, rank, ranks, path))
-    try:
-        name, _ = preset_of(pattern, "rust", drops=True)
-    except Unsayable as why:
-        raise ModelError(not_read(path, pattern, str(why))) from None
-    config = {"pattern": name, "gaps": "refuse" if name in PRESETS else "drop"}
-    return log_from_merges(ranks, merges, specials, config, path)
+    learned = sorted((rank, content) for content, rank in ranks.items() if len(content) > 1)
+    merges = [last_merge(content, rank, ranks, path) for rank, content in learned]
+    return log_from_merges(ranks, merges, specials, split_config(pattern, "rust", True, path), path)
