@@ -26,7 +26,7 @@ from streambpe.sources.source import Source
 from streambpe.sources.streams import look_at
 from streambpe.store.identity import read_identity
 from streambpe.store.run import Run
-from streambpe.store.spans import Spans
+from streambpe.store.spans import NO_SPANS
 
 if TYPE_CHECKING:
     from streambpe.store.parts import Parts
@@ -147,7 +147,7 @@ def unfinished(sources: Iterable[Wanted], parts: Parts) -> Iterator[Unfinished]:
     """The sources, wanted or counted in part, that are not counted to their end; sorted by path."""
     wanted, spans = {source.path: source for source in sources}, parts.by_path
     for path in sorted((wanted.keys() | spans.keys()) - spans.complete):
-        mine = spans.get(path, Spans.of(()))
+        mine = spans.get(path, NO_SPANS)
         asked = wanted.get(path)
         kind = mine[0].kind if mine else asked.kind if asked else ""
         unit = {"parquet": "rows", "counts": "rows", "iterator": "documents"}.get(kind, "bytes")

@@ -21,7 +21,6 @@ from msgspec import structs
 
 from streambpe.arrays import MAX_COUNT
 from streambpe.errors import (
-    DiskFull,
     LimitError,
     RunError,
     RunLocked,
@@ -34,7 +33,6 @@ from streambpe.errors import (
 )
 from streambpe.inspect.check import check
 from streambpe.resources import Resources
-from streambpe.sources.source import Source
 from streambpe.store.exchange import export_counts, merge_counts
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
@@ -256,15 +254,6 @@ def test_an_error_keeps_what_was_counted_and_going_on_is_exact(tmp_path, tiny_bl
         assert table_of(tmp_path / "run") == tallies(documents)
 
 
-def test_a_source_is_not_refused_for_an_error_of_something_else():
-    """Two threads fail, one of them while it commits: the other's source was noted with the error of the first."""
-    failure = worker.Failure()
-    failure.note(DiskFull("The disk is full."))
-    with pytest.raises(SourceError), failure.naming(Source("b.txt", "text")):
-        raise SourceError("b.txt has bytes that are not UTF-8.")
-    assert (str(failure.error), failure.source) == ("The disk is full.", None)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("policy", ["replace", "skip"])
 def test_invalid_bytes_are_counted_and_reported(tmp_path, policy):
@@ -482,7 +471,7 @@ def test_a_count_table_stopped_between_two_of_its_parts(tmp_path, small_table_pa
 
     with monkeypatch.context() as patch:
         patch.setattr("streambpe.store.parts.failpoint", stop_at_the_second)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(Stopped):
             count(tmp_path / "run", [str(tmp_path / "a.csv")], counts=True, resources=SMALL)
     assert len(list_parts(Run(tmp_path / "run"))) == 2
     count(tmp_path / "run", [str(tmp_path / "a.csv")], counts=True, resources=SMALL)
