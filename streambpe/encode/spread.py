@@ -114,7 +114,7 @@ def encode_by_tasks(
     done: dict[int, tuple[EncodeTask, int]] = {}  # behind one that is not done yet
     wanted = 0
 
-    def note(task: EncodeTask, many: int | None) -> list[EncodeTask]:
+    def note(task: EncodeTask, many: int | None) -> None:
         """Hand over what is done, as far as nothing before it is missing."""
         nonlocal wanted
         failpoint("encode-task-done")
@@ -125,7 +125,6 @@ def encode_by_tasks(
             for block in taken_blocks(shared.folder / task.name, many):
                 take(block)
             wanted += 1
-        return []
 
     with contextlib.closing(runner):
         shared.folder.mkdir(0o700, exist_ok=True)  # what lies there is unpickled: nobody else may put anything there

@@ -26,7 +26,7 @@ from streambpe.sources.source import Source
 from streambpe.sources.streams import look_at
 from streambpe.store.identity import read_identity
 from streambpe.store.run import Run
-from streambpe.store.spans import NO_SPANS
+from streambpe.store.spans import NO_SPANS, Spans
 
 if TYPE_CHECKING:
     from streambpe.store.parts import Parts
@@ -93,15 +93,19 @@ def write_record(run: Run, record: Record) -> None:
     run.change_identity(counting=msgspec.to_builtins(record) if record else {}, late=not record)
 
 
+def wanted_of(spans: Spans) -> list[Wanted]:
+    """The sources of these stretches, as a count was given them."""
+    return [
+        Wanted(one.path, one.kind, one.text_column or "text", one.group_name, _stream_of(one.path, one.kind))
+        for one in spans.firsts("path")
+    ]
+
+
 def sources_in_tables(run: Run, without: Collection[str] = frozenset()) -> list[Wanted]:
     """The inputs that the tables hold counts of."""
     tables = run.tables()
     run.refuse_other_tables(tables.facts)
-    return [
-        Wanted(one.path, one.kind, one.text_column or "text", one.group_name, _stream_of(one.path, one.kind))
-        for one in tables.stretches.firsts("path")
-        if one.path not in without
-    ]
+    return [source for source in wanted_of(tables.stretches) if source.path not in without]
 
 
 def lost_sources(run: Run, parts: Parts) -> list[Wanted]:

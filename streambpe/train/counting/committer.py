@@ -66,10 +66,9 @@ class Committer:
 
     def note(self, hashes: UInt64, bad_lines: int) -> None:
         """Note hashes of chunks that were committed, and how many lines were left out."""
-        self.sketch.add(hashes)
         with self._lock:
             self.bad_lines += bad_lines
-        self._tell(self.sketch.estimate(), self.bad_lines)
+            self._tell(self.sketch.add(hashes), self.bad_lines)
 
 
 class AttemptCommitter(Committer):

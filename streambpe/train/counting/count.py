@@ -37,7 +37,6 @@ from streambpe.store.job import left_to_count
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run, program_versions
 from streambpe.store.unfinished import (
-    Wanted,
     Watch,
     ending_command,
     listed,
@@ -45,6 +44,7 @@ from streambpe.store.unfinished import (
     read_record,
     refuse_leaving,
     sources_in_tables,
+    wanted_of,
 )
 from streambpe.text.patterns import Pattern
 from streambpe.text.unicode_tables import tables_fact
@@ -226,15 +226,9 @@ def resume_count(
         if not left and not runs:
             return result
     left, runs = left_to_count(folder)
-    wanted = {source.path: source for source in read_record(folder).sources}
-    known = list_parts(folder).by_path
-    wanted = {source.path: source for source in sources_in_tables(folder)} | wanted
-    sources = []
-    for path in (source.path for source in left if not source.stream):
-        if path not in wanted:  # from a version that kept no record
-            span = known[path][0]
-            wanted[path] = Wanted(path, span.kind, span.text_column or "text", span.group_name)
-        sources.append(wanted[path].source())
+    known = (*wanted_of(list_parts(folder).spans), *sources_in_tables(folder), *read_record(folder).sources)
+    wanted = {source.path: source for source in known}
+    sources = [wanted[source.path].source() for source in left if not source.stream]
     streams = [source for source in left if source.stream]
     if not sources and (streams or runs):
         raise RunError(

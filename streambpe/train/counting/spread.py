@@ -94,25 +94,19 @@ def count_by_tasks(
     meter.done += before
     meter.resumed_from += before
 
-    def advance(done: int) -> None:
-        meter.done += done
-        meter.tell_workers(calls.busy)
-
     def stretches() -> Iterator[Stretch]:
         for stretch in left:
             with naming(stretch.source):
                 yield from cut(stretch.source, stretch.done, size, pattern)
 
-    def note(task: CountTask, counted: tuple[UInt64, int]) -> Sequence[CountTask]:
+    def note(task: CountTask, counted: tuple[UInt64, int]) -> None:
         failpoint("task-done")
         committer.note(*counted)
-        return ()
 
     plan = (CountTask(some, committer.first_name()) for some in in_tasks(stretches(), size))
-    calls = Calls(count_stretches, plan, memory_bytes, note, advance, str, stop, shared)
+    calls = Calls(count_stretches, plan, memory_bytes, note, meter.advance, str, stop, shared, meter.tell_workers)
     with contextlib.closing(runner):
         try:
             runner.map(calls)
         finally:
-            meter.tell_workers(())
             remove_attempts(run)

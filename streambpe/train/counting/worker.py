@@ -90,7 +90,7 @@ class BlockSums:
         if giant:
             self._commit()
         with naming(block.source):
-            self._take(block)
+            self.take(block)
         block.data = b""  # whoever still has the block: its text is not to be held while its chunks are committed
         if giant or time.monotonic() - self._since > CHECKPOINT_SECONDS or self._counts.held > self._most:
             self._commit()
@@ -99,7 +99,8 @@ class BlockSums:
         """Whether nothing else should be held while it is counted."""
         return not isinstance(block.data, list) and len(block.data) > 2 * self._sizes.block
 
-    def _take(self, block: Block) -> None:
+    def take(self, block: Block) -> None:
+        """Add a block's chunks."""
         policy = self._config.bad_utf8
         read = sampled(block, block_text(block, policy, self._config.bad_lines), self._config.one_in, policy)
         made = prepared(block, read, self._config)
