@@ -185,6 +185,13 @@ def refuse_leaving(run: Run) -> None:
     refuse_unfinished(run, leaving, (), "")
 
 
+def not_counted_to_its_end(run: Run, left: Sequence[Unfinished], runs: Sequence[str]) -> list[str]:
+    """The sentences that say so, if anything is left."""
+    if not left and not runs:
+        return []
+    return [f"{run.path} is not counted to its end: {listed(left, runs)}. {ending_command(run, left, runs)}."]
+
+
 def listed(left: Sequence[Unfinished], runs: Sequence[str] = ()) -> str:
     """For a message: some of what is left, and how much more there is."""
     names = [str(source) for source in left[:_NAMED]]

@@ -38,14 +38,13 @@ from streambpe.store.run import Run
 from streambpe.train.commands import train
 from streambpe.train.counting import spread
 from streambpe.train.counting.count import count
-from streambpe.train.counting.tasks import attempts_folder
 from tests.runners import tasks
-from tests.runs import ROOT, cli, rows
+from tests.runs import ROOT, cli
 from tests.samples import sample_text, written
 from tests.tiers import LONG, long
+from tests.train.counting.counted import THREADS, counted, everything, write_lines
 
 MB = 10**6
-THREADS = Resources(800 * MB, 2, engine="threads")
 ON_RAY = Resources(800 * MB, 2, engine="ray")
 OWN = r"\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+|(?<!.)x"  # a look-behind: there are no sure cuts, and counting is slow
 real = pytest.mark.skipif(
@@ -84,13 +83,6 @@ def test_an_address_without_ray_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="run the command on a node of the cluster"):
         count(run, [str(tmp_path / "a.txt")], engine="ray", address="ray://host:10001")
     assert not run.exists()
-
-
-def test_resume_with_another_engine_leaves_the_address_out() -> None:
-    kept = Resources(800 * MB, 2, engine="ray", address="head:6379").as_facts()
-    assert Resources.from_facts(kept).address == "head:6379"
-    del kept["address"]
-    assert Resources.from_facts(kept).address is None
 
 
 @pytest.mark.parametrize(
@@ -224,35 +216,13 @@ def _wait_for(there: Callable[[], object], seconds: float = 120) -> None:
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
-    texts = [t for i in range(4) for t in sample_text(i, words=12_000).split("\n")]
-    lines = "".join(json.dumps({"text": t, "n": i}) + "\n" for i, t in enumerate(texts))
-    (folder / "a.jsonl").write_text(lines, encoding="utf-8")
-    (folder / "b.txt").write_text(sample_text(5, words=20_000), encoding="utf-8")
+    write_lines(folder)
     return folder
 
 
 @pytest.fixture(autouse=True)
 def _many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spread, "_LEAST_TASK", 50_000)
-
-
-def counted(run: Path, corpus: Path, resources: Resources, **more: Any) -> Any:
-    """Count; everything that must not depend on who counted."""
-    count(run, [str(corpus)], resources=resources, **more)
-    return everything(run)
-
-
-def everything(run: Path) -> Any:
-    stretches = "SELECT path, min(start_at), max(stop_at), sum(documents), sum(text_bytes), sum(nulls) FROM sources"
-    assert check(run, sources=True, resources=THREADS) == []
-    assert not attempts_folder(Run(run)).parent.exists()
-    status = Run(run).read_status()
-    assert status["done"] == status["total"], "progress is neither lost nor told twice"
-    return (
-        Run(run).facts()["corpus"],
-        rows(run, "SELECT chunk, n FROM chunk_counts ORDER BY chunk"),
-        rows(run, f"{stretches} GROUP BY path ORDER BY path"),
-    )
 
 
 @real
@@ -265,7 +235,7 @@ def test_tasks_on_a_ray_of_its_own(tmp_path: Path, short: Path) -> None:
 
     def results(task: Any, arguments: Any, **more: Any) -> list[Any]:
         found: list[Any] = []
-        runner.map(Calls(task, arguments, 1 << 27, lambda argument, result: found.append(result) or (), **more))
+        runner.map(Calls(task, arguments, 1 << 27, lambda argument, result: found.append(result), **more))
         return found
 
     try:

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from streambpe.arrays import UInt64
 from streambpe.core.strings import ChunkList
 from streambpe.errors import RunError
@@ -18,7 +20,6 @@ from streambpe.store.run import Run
 from streambpe.store.spans import Span, Spans
 from streambpe.system import rename, sync_folder
 from streambpe.text.chunker import Ids, Lengths
-from streambpe.train.counting.sketch import DistinctSketch
 
 NAMES = 1_000_000  # of parts, for each task: more than it can ever commit
 
@@ -26,6 +27,24 @@ NAMES = 1_000_000  # of parts, for each task: more than it can ever commit
 def part_name(number: int) -> str:
     """The name of a part and of its documents."""
     return f"part-{number:05d}"
+
+
+class DistinctSketch:
+    """About how many distinct chunks there are, from the smallest 4 096 hashes seen (within 2 %)."""
+
+    _KEPT = 4096
+
+    def __init__(self) -> None:
+        self.kept = np.zeros(0, np.uint64)  # the smallest hashes, sorted
+
+    def add(self, hashes: UInt64) -> int:
+        """Add hashes of chunks; about how many distinct ones there were so far."""
+        if len(self.kept) == self._KEPT:
+            hashes = hashes[hashes < self.kept[-1]]
+        self.kept = np.unique(np.append(self.kept, hashes))[: self._KEPT]
+        if len(self.kept) < self._KEPT:
+            return len(self.kept)
+        return int((self._KEPT - 1) / (float(self.kept[-1]) / 2.0**64))
 
 
 class Committer:

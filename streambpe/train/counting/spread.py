@@ -20,9 +20,9 @@ from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.runners.ray import Needs
 from streambpe.runners.runner import Calls, Runner
-from streambpe.runners.worth import Cost, runner_for
+from streambpe.runners.worth import runner_for
 from streambpe.sources.source import Source
-from streambpe.sources.stretches import Stretch, bytes_between, can_be_cut, cut, in_tasks, tasks_of, text_of
+from streambpe.sources.stretches import Stretch, bytes_between, can_be_cut, cost_of, cut, in_tasks
 from streambpe.text.chunker import core_split
 from streambpe.text.patterns import Pattern
 from streambpe.train.counting.committer import Committer
@@ -41,17 +41,6 @@ _READ = {"jsonl": (0.003, 0.0015), "parquet": (0.003, 0.0028), "csv": (0.012, 0.
 _SCAN = 0.0012  # of csv: looking for the ends of records, which one thread of this process does
 
 
-def _cost(sources: Sequence[Source], pattern: Pattern) -> Cost:
-    own = core_split(pattern) is None
-    total = alone = 0.0
-    for source in sources:
-        size, unpacking = text_of(source)
-        read, locked = _READ.get(source.kind, _READ[""])
-        total += size * (read + unpacking + (_SPLIT_OWN if own else _SPLIT))
-        alone += size * (locked + unpacking + (_OWN_LOCKED if own else 0))
-    return Cost(total, alone)
-
-
 def needs_of(resources: Resources, folder: Path | None, files: Sequence[Source]) -> Needs:
     """What a count of these files takes. `folder`: shared by all nodes of Ray."""
     listed = [(source.path, source.bytes) for source in files if not source.is_remote]
@@ -65,10 +54,15 @@ def count_runner(
     files = [source for source in sources if not source.is_stream]
     if not files:
         return None
-    tasks = sum(tasks_of(source, pattern, _LEAST_TASK) for source in files)
-    largest = max(_cost([source], pattern).all / tasks_of(source, pattern, _LEAST_TASK) for source in files)
+    own = core_split(pattern) is None
+
+    def seconds(source: Source) -> tuple[float, float]:
+        read, locked = _READ.get(source.kind, _READ[""])
+        return read + (_SPLIT_OWN if own else _SPLIT), locked + (_OWN_LOCKED if own else 0)
+
+    cost, tasks, largest = cost_of(files, pattern, _LEAST_TASK, seconds)
     scan = sum(s.bytes / 1e6 * _SCAN for s in files if s.kind == "csv" and can_be_cut(s, pattern))
-    needs, cost = needs_of(resources, folder, files), _cost(files, pattern)
+    needs = needs_of(resources, folder, files)
     return runner_for(needs, tasks, cost, "streambpe.train.counting.tasks", (largest, scan))
 
 

@@ -26,7 +26,7 @@ import pyarrow as pa
 from msgspec import structs
 
 from streambpe.arguments import arguments
-from streambpe.core.strings import ChunkList, merge
+from streambpe.core.strings import ChunkList
 from streambpe.count_config import CountConfig, Counting
 from streambpe.disk import disk_full_explained
 from streambpe.errors import RunError, SourceChanged, SourceError, Stopped, UsageError, typed
@@ -44,12 +44,19 @@ from streambpe.store.counted_as import refuse_other_counting
 from streambpe.store.database import waiting_for_tables
 from streambpe.store.job import left_to_count
 from streambpe.store.made_of import fingerprint
-from streambpe.store.merge import compact, lists_of_range, opened, ranges
+from streambpe.store.merge import compact, merged_lists
 from streambpe.store.parts import Part, list_parts, next_number, parts_by_group, write_part
 from streambpe.store.run import Run
 from streambpe.store.sequences import documents_without
 from streambpe.store.spans import Spans, SpansByPath
-from streambpe.store.unfinished import Leaving, ending_command, listed, read_record, write_record
+from streambpe.store.unfinished import (
+    Leaving,
+    ending_command,
+    listed,
+    not_counted_to_its_end,
+    read_record,
+    write_record,
+)
 from streambpe.system import remove_folder
 from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.threads import stopped_by
@@ -114,10 +121,7 @@ class _TakingBack:
         failpoint("take-back-noted")
         write_record(run, structs.replace(read_record(run), leaving=()))
         self._remove_again()
-        left, runs = left_to_count(run)
-        if left or runs:
-            more = ending_command(run, left, runs)
-            self._told.append(f"{run.path} is not counted to its end: {listed(left, runs)}. {more}.")
+        self._told += not_counted_to_its_end(run, *left_to_count(run))
         return CountResult(corpus, 0, 0, tuple(self._told), tuple(one.path for one in gone))
 
     def _taken_back(self) -> list[dict[str, Any]]:
@@ -285,17 +289,10 @@ class _TakingBack:
 
     def _differences(self, shared: Sequence[Part], again: Sequence[Part]) -> Iterator[ChunkList]:
         """The shared parts without what was counted again, range by range."""
-        with opened(shared) as files, opened(again) as others:
-            for low, high in ranges([*shared, *again], range_bytes(self._resources)):
-                kept = lists_of_range(shared, files, low, high)
-                gone = lists_of_range(again, others, low, high)
-                less = [ChunkList(rows.offsets, rows.data, -rows.n) for rows in gone if rows is not None]
-                less += [rows for rows in kept if rows is not None]
-                del kept, gone  # otherwise they would be held while they are merged
-                rows = merge(less)
-                if (rows.n < 0).any():
-                    raise self._not_the_same("One of the sources")
-                yield ChunkList.of_table(rows.table().filter(pa.array(rows.n > 0)))
+        for rows in merged_lists(shared, range_bytes(self._resources), again):
+            if (rows.n < 0).any():
+                raise self._not_the_same("One of the sources")
+            yield ChunkList.of_table(rows.table().filter(pa.array(rows.n > 0)))
 
     def _remove_again(self) -> None:
         remove_folder(_again_folder(self._run))

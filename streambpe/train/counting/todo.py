@@ -22,6 +22,8 @@ from streambpe.text.patterns import Pattern
 def left_of(stretches: Iterable[Stretch], counted: SpansByPath) -> Iterator[Stretch]:
     """What is left of stretches when these are counted."""
     for stretch in stretches:
+        if stretch.stop is None and stretch.source.path in counted.complete:  # as most are, and this is quick to see
+            continue
         spans = counted.get(stretch.source.path, NO_SPANS)
         rest = stretch.without(spans.stretches(joined=True))
         ended = spans.alike("state", "last") & (spans.column("stop_at") == rest.at)

@@ -42,7 +42,7 @@ from streambpe.train.counting import sizes, worker
 from streambpe.train.counting.count import count, count_from_iterator
 from tests.hostile import random_text
 from tests.oracles.splits import split_text
-from tests.runs import rows, small_blocks, stored_ids
+from tests.runs import rows, small_blocks
 from tests.samples import written
 from tests.sources.test_sources import expected_documents, write
 
@@ -118,53 +118,6 @@ def test_nothing_but_the_documents_decides(tmp_path, monkeypatch):
         digests.add(json.dumps(result.corpus, sort_keys=True))
         assert table_of(run) == tallies(documents)
     assert len(digests) == 1
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["boundless", "gpt4o", "none"])
-def test_sequences_are_the_documents(tmp_path, tiny_blocks, name):
-    """Documents put together again from their parts, across parts, are what the pattern splits each into, in order."""
-    paths, _ = corpus(tmp_path / "in", seed=7)
-    lines = write(tmp_path / "lines.txt", ["one two", "", "three " * 400, "", "end"], "lines")
-    run = tmp_path / "run"
-    count(run, [str(p) for p in paths], pattern=name, sequences=True, resources=SMALL)
-    count(run, [str(lines)], lines=True, resources=SMALL)
-    split = functools.partial(split_text, find_pattern(name))
-    rng = random.Random(7)
-    expected = {str(lines): [split(t) for t in ("one two", "three " * 400, "end")]}
-    for path in paths:
-        texts = [random_text(rng, rng.choice([0, 30, 200])).replace("\ufeff", "") for _ in range(6)]
-        texts.append("Plain words, more often: the cat and the dog. " * 20)
-        expected[str(path)] = [split(t) for t in expected_documents(texts, path.name.split(".")[0])]
-    for path, documents in expected.items():
-        assert reassembled(Run(run), path) == documents, path
-    assert check(run, resources=SMALL) == []
-
-
-def reassembled(run: Run, path: str) -> list[list[str]]:
-    spans = list_parts(run).by_path
-    first = sum(len(spans[other]) for other in spans if other < path)
-    documents: list[list[str]] = [[]]
-    for ids, text in stored_ids(run)[first : first + len(spans[path])]:
-        for i in ids:
-            if i < 0:
-                documents.append([])
-            else:
-                documents[-1].append(text[i])
-    assert documents.pop() == []
-    return documents
-
-
-def test_sources_are_added_and_skipped(tmp_path):
-    """What was counted is skipped, what is new is added, and the sum is that of one count of all."""
-    paths, documents = corpus(tmp_path / "in")
-    names = [str(p) for p in paths]
-    assert count(tmp_path / "a", names[:2], resources=SMALL).counted == 2
-    result = count(tmp_path / "a", names, resources=SMALL)
-    assert (result.counted, result.skipped) == (len(names) - 2, 2)
-    again = count(tmp_path / "a", names, resources=SMALL)
-    assert (again.counted, again.skipped, again.corpus) == (0, len(names), result.corpus)
-    assert table_of(tmp_path / "a") == tallies(documents)
 
 
 def test_changed_content_is_refused_and_a_touched_file_is_not(tmp_path):
@@ -257,16 +210,6 @@ def test_a_chunk_of_fifty_megabytes_is_counted_or_refused(tmp_path):
     assert table_of(tmp_path / "run") == {"x": 1, " " + "a" * 50_000_000: 1, " y": 10_000_000}
 
 
-@pytest.mark.long
-def test_a_line_of_200_megabytes_under_500_mb(tmp_path):
-    """One document of 200 MB without a line break is read in blocks and counted right."""
-    path = written(tmp_path / "a.txt", b"the cat sat on the mat, " * (200_000_000 // 24))
-    count(tmp_path / "run", [str(path)], lines=True, resources=Resources(500_000_000, 2))
-    n = 200_000_000 // 24
-    expected = {"the": 1, " the": 2 * n - 1, " cat": n, " sat": n, " on": n, " mat": n, ",": n, " ": 1}
-    assert table_of(tmp_path / "run") == expected
-
-
 # Iterators
 
 
@@ -299,13 +242,6 @@ def test_an_iterator_that_fails_keeps_what_it_gave(tmp_path, tiny_blocks):
         count_from_iterator(tmp_path / "run", failing(), resources=SMALL)
     assert count_from_iterator(tmp_path / "run", texts, resources=SMALL).corpus["documents"] == 30
     assert table_of(tmp_path / "run") == tallies(texts)
-
-
-def test_nulls_of_an_iterator_lose_nothing_behind_them(tmp_path):
-    """None is no document, and not the end either."""
-    result = count_from_iterator(tmp_path / "run", ["a b", None, "c"], resources=SMALL)
-    assert result.corpus["documents"] == 2
-    assert table_of(tmp_path / "run") == {"a": 1, " b": 1, "c": 1}
 
 
 # Two writers
@@ -344,8 +280,8 @@ def _large_table(path: Path) -> dict[str, int]:
 
 @pytest.mark.long
 def test_a_count_table_becomes_parts_of_a_bounded_size(tmp_path, small_table_parts, monkeypatch):
-    """Each covers rows of its own; only the last says that the table ends with it. Stopped between two of them, and when
-    one is lost, just its rows are counted again."""
+    """Each covers rows of its own; only the last says that the table ends with it. After a stop between two of them, or
+    when one is lost, just the missing rows are counted."""
     run, sources = Run(tmp_path / "run"), [str(tmp_path / "a.csv")]
     expected = _large_table(tmp_path / "a.csv")
     passed = iter(range(10))

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from streambpe.core.strings import ChunkList
-from streambpe.train.counting.sketch import DistinctSketch
+from streambpe.train.counting.committer import DistinctSketch
 
 
 def rows(chunks):
