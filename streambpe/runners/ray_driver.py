@@ -2,8 +2,9 @@
 
     python -m streambpe.runners.ray_driver
 
-It is sent (number, name of a method of Driver, its arguments), calls each in a thread of its own, and sends (number,
-what it gave, ""), or why it failed as the last of these. At the end of its input it ends, and its workers with it.
+It is sent (number, name of a method of Driver, its arguments), calls each but the first in a thread of its own, and
+sends (number, what it gave, ""), or why it failed as the last of these. At the end of its input it ends, and its
+workers with it.
 """
 
 from __future__ import annotations
@@ -166,6 +167,7 @@ def main() -> None:
             channel.send(message)
 
     with contextlib.suppress(EOFError, OSError):
+        answer(*channel.receive())  # to reach Ray: what it starts on this machine ends with the thread that started it
         while True:
             threading.Thread(target=answer, args=channel.receive(), daemon=True).start()
     driver.close()
