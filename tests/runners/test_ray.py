@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -436,19 +437,11 @@ def cluster(short: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
         made.close()
 
 
-def _counting(run: Path, corpus: Path, resources: Resources, **more: Any) -> tuple[threading.Thread, list[Any]]:
-    """A count in a thread, and its error."""
-    errors: list[Any] = []
-
-    def go() -> None:
-        try:
-            count(run, [str(corpus)], resources=resources, **more)
-        except Exception as why:
-            errors.append(why)
-
-    thread = threading.Thread(target=go)
-    thread.start()
-    return thread, errors
+@pytest.fixture
+def counting() -> Iterator[Callable[..., Future[Any]]]:
+    """Counts in a thread."""
+    with ThreadPoolExecutor(1) as pool:
+        yield lambda run, corpus, **more: pool.submit(count, run, [str(corpus)], **more)
 
 
 @pytest.fixture(scope="module")
@@ -461,7 +454,7 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextlib.contextmanager
-def _held(run: Path, wanted: int, counting: threading.Thread) -> Iterator[list[Any]]:
+def _held(run: Path, wanted: int, counting: Future[Any]) -> Iterator[list[Any]]:
     """So many workers, stopped in the middle of their tasks; they go on at the end.
 
     The status is behind what happens: a worker that was stopped between two tasks is no longer in it soon, and let go.
@@ -484,7 +477,7 @@ def _held(run: Path, wanted: int, counting: threading.Thread) -> Iterator[list[A
         return False
 
     try:
-        _wait_for(lambda: enough() or not counting.is_alive())
+        _wait_for(lambda: enough() or counting.done())
         yield found
     finally:
         for pid in held:
@@ -495,39 +488,36 @@ def _held(run: Path, wanted: int, counting: threading.Thread) -> Iterator[list[A
 @real
 @pytest.mark.long
 def test_a_node_is_killed_while_it_counts(
-    tmp_path: Path, slow: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, slow: Path, cluster: Cluster, counting: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spread, "_TASKS_A_WORKER", 2)  # long ones: workers are seen at them
     options = {"pattern": OWN}
     expected = counted(tmp_path / "threads", slow, THREADS, **options)
     run = tmp_path / "run"
-    thread, errors = _counting(run, slow, replace(ON_RAY, address=cluster.address), **options)
-    with _held(run, 2, thread) as workers:
-        assert len({one["node"] for one in workers}) == 2, f"both nodes count: {errors}"
+    ended = counting(run, slow, resources=replace(ON_RAY, address=cluster.address), **options)
+    with _held(run, 2, ended) as workers:
+        assert len({one["node"] for one in workers}) == 2, f"both nodes count: {ended}"
         assert {process.pid for process in cluster.tree(1)} & {one["pid"] for one in workers}
         cluster.kill(1)
-    thread.join(300)
-    assert errors == []
+    ended.result(300)
     assert everything(run) == expected
 
 
 @real
 @pytest.mark.long
 def test_a_cluster_that_goes_away_is_one_message_and_nothing_is_lost(
-    tmp_path: Path, slow: Path, cluster: Cluster
+    tmp_path: Path, slow: Path, cluster: Cluster, counting: Any
 ) -> None:
     options = {"pattern": OWN}
     expected = counted(tmp_path / "threads", slow, THREADS, **options)
     run = tmp_path / "run"
-    thread, errors = _counting(run, slow, replace(ON_RAY, address=cluster.address), **options)
-    _wait_for(lambda: len(list((run / "counts").glob("*.parquet"))) > 0 or not thread.is_alive())
-    with _held(run, 2, thread):  # a worker of the other node would go on for some seconds, and might finish
+    ended = counting(run, slow, resources=replace(ON_RAY, address=cluster.address), **options)
+    _wait_for(lambda: len(list((run / "counts").glob("*.parquet"))) > 0 or ended.done())
+    with _held(run, 2, ended):  # a worker of the other node would go on for some seconds, and might finish
         cluster.kill(0)
-        thread.join(300)
-    assert [type(error) for error in errors] == [WorkerLost]
-    assert str(errors[0]).startswith(f"The Ray cluster ({cluster.address}) was lost: ")
-    assert "Everything committed is kept" in str(errors[0])
-    assert "\n" not in str(errors[0])
+        told = rf"^The Ray cluster \({cluster.address}\) was lost: .*Everything committed is kept[^\n]*$"
+        with pytest.raises(WorkerLost, match=told):
+            ended.result(300)
     before = {part.name for part in (run / "counts").glob("*.parquet")}
     assert before
     assert counted(run, slow, THREADS, **options) == expected
