@@ -217,13 +217,11 @@ def resume_count(
     left.
     """
     folder = Run.open(run)
-    if leaving := read_record(folder).leaving:
-        paths = [one.path for one in leaving]
-        result = take_back(folder, paths, resources=resources, progress=progress, stop=stop)
-        left, runs = left_to_count(folder)
-        if not left and not runs:
-            return result
+    leaving = [one.path for one in read_record(folder).leaving]
+    taken_back = take_back(folder, leaving, resources=resources, progress=progress, stop=stop) if leaving else None
     left, runs = left_to_count(folder)
+    if taken_back is not None and not left and not runs:
+        return taken_back
     known = (*wanted_of(list_parts(folder).spans), *sources_in_tables(folder), *read_record(folder).sources)
     wanted = {source.path: source for source in known}
     sources = [wanted[source.path].source() for source in left if not source.stream]

@@ -51,10 +51,9 @@ from streambpe.store.sequences import documents_without
 from streambpe.store.spans import Spans, SpansByPath
 from streambpe.store.unfinished import (
     Leaving,
-    ending_command,
-    listed,
     not_counted_to_its_end,
     read_record,
+    refuse_unfinished,
     write_record,
 )
 from streambpe.system import remove_folder
@@ -160,9 +159,7 @@ class _TakingBack:
     def _refuse(self, paths: Sequence[str]) -> None:
         """What would not be exact."""
         run, record = self._run, read_record(self._run)
-        if record.runs:
-            _, runs = left_to_count(run)
-            raise RunError(f"{run.path}: {listed([], runs)}. Nothing was changed. {ending_command(run, [], runs)}.")
+        refuse_unfinished(run, [], record.runs, "")
         known = list_parts(run).by_path
         if not set(known) - set(paths):
             raise UsageError(
