@@ -155,8 +155,10 @@ class RayDriver:
         """Hand out answers until it fails at something or ends; whatever ends this thread, nobody waits then."""
         with contextlib.suppress(Exception):
             while not self.why_down:
-                number, answer, self.why_down = self._channel.receive()
-                if not self.why_down:
+                number, answer, why = self._channel.receive()
+                if why:
+                    self.why_down = why
+                else:
                     self._answers.pop(number).set_result(answer)
         self.why_down = self.why_down or "Ray ended the process that talked to it"
         self._give_up()

@@ -213,7 +213,7 @@ def test_a_stop_is_kept_and_gone_on_from(
 @pytest.mark.long
 def test_a_document_too_large_for_a_worker_is_counted_here(tmp_path: Path) -> None:
     source = tmp_path / "large.jsonl"
-    word = "abcdefgh " * 900_000
+    word = "abcdefgh " * 2_000_000
     source.write_text("".join(json.dumps({"text": t}) + "\n" for t in ("before", word, "behind")), encoding="utf-8")
     ones = counted(tmp_path / "threads", source, THREADS)
     assert counted(tmp_path / "tasks", source, BESIDE) == ones
