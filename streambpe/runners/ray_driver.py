@@ -100,12 +100,9 @@ class Driver:
         worker = self._ray.remote(be_worker).options(num_cpus=self._cpus, max_retries=0, scheduling_strategy="SPREAD")
         made = worker.remote(*given)
         self._at_work.add(made)
-        try:
-            return str(self._ray.get(made))
-        except Exception as why:
-            return told(why)
-        finally:
-            self._at_work.discard(made)
+        why = made.future().exception()  # no thread is in Ray's own waiting when it is shut down
+        self._at_work.discard(made)
+        return told(why)
 
     def watch(self) -> None:
         """An error if for long no node is there for the workers that are wanted; else it never ends."""
@@ -117,7 +114,7 @@ class Driver:
         raise RuntimeError(f"no node that could take a task was there for {_NOBODY_SECONDS:.0f} seconds")
 
 
-def told(why: BaseException) -> str:
+def told(why: BaseException | None) -> str:
     """An error of Ray in one line: its first sentence."""
     why = getattr(why, "cause", why)  # what went wrong in a task
     lines = [line.strip() for line in str(why).splitlines() if line.strip()]
