@@ -41,6 +41,7 @@ class StreambpeError(Exception):
     """A job cannot go on; what was committed before stays committed."""
 
     exit_code = 1
+    source: str | None = None  # the path of the source that it is about, where a count is to know it
 
     def __init__(self, *message: object) -> None:
         super().__init__(*(shortened(str(part)) for part in message))

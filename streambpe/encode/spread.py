@@ -22,9 +22,9 @@ from streambpe.resources import BASE_BYTES, Resources, format_size, release_memo
 from streambpe.runners.attempts import remove_place
 from streambpe.runners.ray import Needs
 from streambpe.runners.runner import Calls, Runner
-from streambpe.runners.worth import Cost, processes_pay, runner_for
+from streambpe.runners.worth import processes_pay, runner_for
 from streambpe.sources.source import Source
-from streambpe.sources.stretches import cut, in_tasks, tasks_of, text_of
+from streambpe.sources.stretches import cost_of, cut, in_tasks
 from streambpe.system import tree_memory
 from streambpe.text.chunker import core_split
 from streambpe.text.patterns import Pattern
@@ -41,16 +41,6 @@ _JOINING_BYTES = 16 << 20  # of this process, while workers are at work
 _ENCODE, _ENCODE_OWN = (0.026, 0.012), (0.15, 0.025)
 
 
-def _cost(sources: Sequence[Source], pattern: Pattern) -> Cost:
-    total = alone = 0.0
-    each, locked = _ENCODE_OWN if core_split(pattern) is None else _ENCODE
-    for source in sources:
-        size, unpacking = text_of(source)
-        total += size * (each + unpacking)
-        alone += size * (locked + unpacking)
-    return Cost(total, alone)
-
-
 def encode_runner(
     sources: Sequence[Source], encoder: Encoder, resources: Resources, folder: Path
 ) -> tuple[Runner, int] | None:
@@ -59,9 +49,8 @@ def encode_runner(
     engine, pattern = resources.engine, encoder.pattern
     if engine == "threads" or any(source.is_stream for source in sources) or not sources:
         return None
-    tasks = [tasks_of(source, pattern, _LEAST_TASK) for source in sources]
-    cost, many = _cost(sources, pattern), sum(tasks)
-    largest = max(_cost([source], pattern).all / its for source, its in zip(sources, tasks, strict=True))
+    each = _ENCODE_OWN if core_split(pattern) is None else _ENCODE
+    cost, many, largest = cost_of(sources, pattern, _LEAST_TASK, lambda source: each)
     if engine == "auto" and not processes_pay(cost, resources.threads, min(resources.threads, many), (largest,)):
         return None
     release_memory()
@@ -105,7 +94,7 @@ def encode_by_tasks(
     done: dict[int, tuple[EncodeTask, int]] = {}  # behind one that is not done yet
     wanted = 0
 
-    def note(task: EncodeTask, many: int | None) -> list[EncodeTask]:
+    def note(task: EncodeTask, many: int | None) -> None:
         """Hand over what is done, as far as nothing before it is missing."""
         nonlocal wanted
         failpoint("encode-task-done")
@@ -116,7 +105,6 @@ def encode_by_tasks(
             for block in taken_blocks(shared.folder / task.name, many):
                 take(block)
             wanted += 1
-        return []
 
     with contextlib.closing(runner):
         shared.folder.mkdir(0o700, exist_ok=True)  # what lies there is unpickled: nobody else may put anything there

@@ -10,7 +10,7 @@ import numpy as np
 from streambpe.inspect.rehearsal import Rehearsal
 from streambpe.inspect.sample import SUBSETS
 from streambpe.resources import LEFT_BEHIND_BYTES, SMALLEST_MEMORY_BYTES, Resources
-from streambpe.train.counting.sizes import table_bytes
+from streambpe.train.counting.sizes import Sizes
 from streambpe.train.counting.worker import CHECKPOINT_SECONDS
 from streambpe.train.engine.in_memory import BYTES_PER_PLACE
 from streambpe.train.opening import engine_room, fits_in_memory, memory_for
@@ -120,7 +120,7 @@ class Forecast:
         """(the parts that counting commits for so many times the sample, distinct chunks in each)."""
         speed = 1 / max(self._rehearsed.stages["counting"], 1e-3)
         size = min(samples, CHECKPOINT_SECONDS * speed) / self._resources.threads
-        most_chunks = table_bytes(self._resources) / max(self._grown.bytes_a_chunk, 1.0)
+        most_chunks = Sizes.of(self._resources).table / max(self._grown.bytes_a_chunk, 1.0)
         while size > 1 / SUBSETS and self._grown.distinct.at(size) > most_chunks:
             size *= 0.9
         return samples / size, self._grown.distinct.at(size)

@@ -49,19 +49,18 @@ class WorkerProcess(msgspec.Struct, eq=False):
 class Nursery(Protocol):
     """What starts workers."""
 
-    who: str  # they are, in messages
+    who: str = "A worker process"  # they are, in messages
 
     def start(self, wanted: Callable[[], bool]) -> WorkerProcess | None:
         """Start one; None: it was no longer wanted. OSError: it could not be started."""
 
     def close(self) -> None:
         """End all that was started beside the workers; `start` begins anew."""
+        return
 
 
-class Forking:
+class Forking(Nursery):
     """The nursery process, seen from here; it is started when it is first needed."""
-
-    who = "A worker process"
 
     def __init__(self, memory_bytes: int, preload: Sequence[str]) -> None:
         self._command = [sys.executable, "-m", "streambpe.runners.nursery", str(memory_bytes), *preload]
@@ -112,10 +111,8 @@ class Forking:
             self._process = None
 
 
-class Spawning:
+class Spawning(Nursery):
     """Starts each worker as a new interpreter."""
-
-    who = "A worker process"
 
     def __init__(self, memory_bytes: int) -> None:
         self._command = [sys.executable, "-m", "streambpe.runners.worker", str(memory_bytes)]
@@ -130,9 +127,6 @@ class Spawning:
             return how_it_ended(process.wait())
 
         return WorkerProcess(process.pid, channel_to(process), kill)
-
-    def close(self) -> None:
-        """See Nursery."""
 
 
 def _environment() -> dict[str, str]:

@@ -15,7 +15,6 @@ import contextlib
 import hmac
 import importlib.util
 import itertools
-import queue
 import secrets
 import socket
 import subprocess
@@ -32,7 +31,7 @@ import msgspec
 from streambpe.errors import LimitError, RunError, UsageError, WorkerLost
 from streambpe.resources import Resources, format_size
 from streambpe.runners.messages import Channel, channel_to
-from streambpe.runners.processes import WorkerProcess
+from streambpe.runners.processes import Nursery, WorkerProcess
 from streambpe.runners.ray_node import CONNECT_SECONDS, TOKEN_BYTES, SharedFolder, versions
 from streambpe.runners.runner import Lost
 from streambpe.system import leave_apart, remove_folder
@@ -103,9 +102,8 @@ class RayDriver:
     def __init__(self, resources: Resources) -> None:
         self.address = resources.address
         self.why_down = ""
-        self._workers: dict[int, Future[str]] = {}  # how each ended
-        self._numbers = itertools.count()  # of workers
-        self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._answers: dict[int, Future[Any]] = {}
+        self._numbers = itertools.count()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "streambpe.runners.ray_driver"],
             stdin=subprocess.PIPE,
@@ -122,19 +120,30 @@ class RayDriver:
         except BaseException:
             self.close()
             raise
+        self.call("watch")
 
     @property
     def name(self) -> str:
         """What it speaks with."""
         return f"The Ray cluster ({self.address})" if self.address else "Ray on this machine"
 
-    def ask(self, *message: Any) -> Any:
-        """Its answer to a question."""
-        self._send(message)
+    def call(self, name: str, *given: Any) -> Future[Any]:
+        """Have a method of it called; the future has what that gives, or None if there will be no answer."""
+        number, answer = next(self._numbers), Future[Any]()
+        self._answers[number] = answer
+        with contextlib.suppress(OSError, ValueError):
+            self._channel.send((number, name, *given))
+        if self.why_down:
+            self._give_up()
+        return answer
+
+    def ask(self, name: str, *given: Any) -> Any:
+        """The same, and its answer."""
+        answer = None
         try:
-            answer = None if self.why_down else self._answers.get(timeout=_ANSWER_SECONDS)
-        except queue.Empty:
-            answer, self.why_down = None, f"no answer within {_ANSWER_SECONDS:.0f} s"
+            answer = self.call(name, *given).result(_ANSWER_SECONDS)
+        except TimeoutError:
+            self.why_down = f"no answer within {_ANSWER_SECONDS:.0f} s"
         if answer is None:
             useless = f"{self.name} cannot be used: {self.why_down}. Nothing was started. "
             if self.address:
@@ -142,32 +151,23 @@ class RayDriver:
             raise WorkerLost(f"{useless}On a busy machine, try again; --engine processes works without Ray.")
         return answer
 
-    def start(self, *given: Any) -> Future[str]:
-        """Ask Ray for a worker; how it will end."""
-        number = next(self._numbers)
-        ended = self._workers[number] = Future[str]()
-        self._send(("start", number, *given))
-        return ended
-
-    def _send(self, message: Any) -> None:
-        with contextlib.suppress(OSError, ValueError):  # whoever waits for an answer is told that there is none
-            self._channel.send(message)
-
     def _read(self) -> None:
-        """Hand out what the driver says, until it ends; whatever ends this thread, nobody waits for an answer then."""
+        """Hand out answers until it fails at something or ends; whatever ends this thread, nobody waits then."""
         with contextlib.suppress(Exception):
             while not self.why_down:
-                kind, *message = self._channel.receive()
-                if kind == "down":
-                    self.why_down = message[0]
-                elif kind == "answer":
-                    self._answers.put(message[0])
+                number, answer, why = self._channel.receive()
+                if why:
+                    self.why_down = why
                 else:
-                    self._workers.pop(message[0]).set_result(message[1])
+                    self._answers.pop(number).set_result(answer)
         self.why_down = self.why_down or "Ray ended the process that talked to it"
-        self._answers.put(None)
-        for ended in list(self._workers.values()):
-            ended.set_result(self.why_down)
+        self._give_up()
+
+    def _give_up(self) -> None:
+        for number in list(self._answers):
+            answer = self._answers.pop(number, None)
+            if answer is not None:
+                answer.set_result(None)
 
     def close(self) -> None:
         """End it, with all that is at work there."""
@@ -198,8 +198,8 @@ def one_ray() -> Iterator[None]:
             driver.close()
 
 
-class OnRay:
-    """Starts workers on Ray, for one question. A Nursery."""
+class OnRay(Nursery):
+    """Starts workers on Ray, for one question."""
 
     def __init__(self, wanted: Needs) -> None:
         refuse_missing_engine("ray")
@@ -251,7 +251,7 @@ class OnRay:
         with socket.create_server((driver.host, 0), family=family) as server:
             server.settimeout(_LOOK_SECONDS)
             given = server.getsockname()[:2], token, self.room.memory_bytes, self._place, versions()
-            ended = driver.start(*given)
+            ended = driver.call("work", *given)  # its answer says how the worker ended
             made = None
             while made is None:
                 if not wanted():
@@ -273,7 +273,7 @@ class OnRay:
         def kill() -> str:
             _hang_up(made)
             with contextlib.suppress(TimeoutError):
-                return ended.result(_END_SECONDS)
+                return ended.result(_END_SECONDS) or driver.why_down
             return "no reason is known"
 
         return WorkerProcess(pid, channel, kill, self._name_of(node))

@@ -2,9 +2,9 @@
 
     python -m streambpe.runners.ray_driver
 
-It is asked ("reach", ...), ("nodes",), ("look", ...) and ("start", number, ...), and sends ("answer", value) to all but
-the last; ("ended", number, how) for each worker that was started; and ("down", why), after which it does nothing more.
-At the end of its input it ends, and its workers with it.
+It is sent (number, name of a method of Driver, its arguments), calls each but the first in a thread of its own, and
+sends (number, what it gave, ""), or why it failed as the last of these. At the end of its input it ends, and its
+workers with it.
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import queue
 import secrets
 import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
-from streambpe.runners.messages import Channel, own_channel
+from streambpe.runners.messages import own_channel
 from streambpe.runners.ray_node import SharedFolder, be_worker, look_around
 from streambpe.system import ignore_stop_signals
 
@@ -35,58 +33,22 @@ _LONGEST_FOLDER = 40  # Ray's sockets lie 67 characters below its folder, and th
 
 
 class Driver:
-    """Ray, as the coordinator sees it over a channel."""
+    """What a coordinator may ask of Ray."""
 
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-        self._asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    def __init__(self) -> None:
         self._ray: Any = None
-        self._workers: dict[int, Any] = {}  # those that did not end: what Ray gives for them
+        self._at_work: set[Any] = set()  # what Ray gives for a worker
         self._cpus = 1  # that a worker asks for
-        self._nobody_since = 0.0
         self._folder: str | None = None  # of a Ray that this process started
 
-    def main(self) -> None:
-        """Serve until the input ends."""
-        threading.Thread(target=self._read, name="streambpe-input", daemon=True).start()
-        try:
-            while True:
-                self._serve()
-        except BaseException as why:
-            self._send(("down", told(why)))
-        threading.Event().wait()  # until the input ends, and this process with it
-
-    def _serve(self) -> None:
-        try:
-            kind, *message = self._asked.get(timeout=_LOOK_SECONDS)
-        except queue.Empty:
-            if self._workers:
-                self._look_for_nodes()
-            return
-        answers: dict[str, Callable[..., Any]] = {
-            "reach": self._hear_reach, "nodes": self._hear_nodes, "look": self._hear_look, "start": self._hear_start
-        }  # fmt: skip
-        answer = answers[kind](*message)
-        if answer is not None:
-            self._send(("answer", answer))
-
-    def _read(self) -> None:
-        with contextlib.suppress(EOFError, OSError):
-            while True:
-                self._asked.put(self._channel.receive())
+    def close(self) -> None:
+        """End Ray, or what it has of this process."""
         with contextlib.suppress(Exception):
             self._ray.shutdown()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
-        os._exit(0)
 
-    def _send(self, message: Any) -> None:
-        with contextlib.suppress(OSError):
-            self._channel.send(message)
-
-    # ------------------------------------------------------------------ what the coordinator asks
-
-    def _hear_reach(self, address: str | None, cpus: int, folder: str | None) -> str:
+    def reach(self, address: str | None, cpus: int, folder: str | None) -> str:
         """Connect to Ray, or start one with so many CPUs and its temporary folder there; where workers reach this
         machine."""
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -102,7 +64,7 @@ class Driver:
         _start_own(self._ray, cpus, self._folder)
         return "127.0.0.1"
 
-    def _hear_nodes(self) -> dict[str, tuple[str, int]]:
+    def nodes(self) -> dict[str, tuple[str, int]]:
         """(name, CPUs) of those that are there, by Ray's names."""
         nodes = [node for node in self._ray.nodes() if node["Alive"]]
         hosts = [node["NodeManagerHostname"] for node in nodes]
@@ -114,13 +76,13 @@ class Driver:
             for node, host in zip(nodes, hosts, strict=True)
         }
 
-    def _hear_look(self, place: SharedFolder, wanted: dict[str, str], cpus: int) -> dict[str, str]:
+    def look(self, place: SharedFolder, wanted: dict[str, str], cpus: int) -> dict[str, str]:
         """What is wrong, by node, of those that have so many CPUs."""
         self._cpus = cpus
         asked, wrong = {}, {}
         look = self._ray.remote(look_around)
         strategies = importlib.import_module("ray.util.scheduling_strategies")
-        for key, (_, its_cpus) in self._hear_nodes().items():
+        for key, (_, its_cpus) in self.nodes().items():
             if its_cpus >= cpus:
                 there = strategies.NodeAffinitySchedulingStrategy(key, soft=False)
                 asked[key] = look.options(num_cpus=0, max_retries=1, scheduling_strategy=there).remote(
@@ -133,24 +95,23 @@ class Driver:
                 wrong[key] = f"cannot run a task of streambpe: {told(why)}"
         return wrong
 
-    def _hear_start(self, number: int, *given: Any) -> None:
+    def work(self, *given: Any) -> str:
+        """Have a worker started and wait until it ends; how it ended."""
         worker = self._ray.remote(be_worker).options(num_cpus=self._cpus, max_retries=0, scheduling_strategy="SPREAD")
-        self._workers[number] = made = worker.remote(*given)
-        made.future().add_done_callback(lambda future: self._note_end(number, future))
+        made = worker.remote(*given)
+        self._at_work.add(made)
+        why = made.future().exception()  # no thread is in Ray's own waiting when it is shut down
+        self._at_work.discard(made)
+        return told(why)
 
-    # ------------------------------------------------------------------ what Ray says
-
-    def _note_end(self, number: int, future: Any) -> None:
-        self._workers.pop(number, None)
-        self._send(("ended", number, told(future.exception())))
-
-    def _look_for_nodes(self) -> None:
-        if any(cpus >= self._cpus for _, cpus in self._hear_nodes().values()):
-            self._nobody_since = 0.0
-            return
-        self._nobody_since = self._nobody_since or time.monotonic()
-        if time.monotonic() - self._nobody_since > _NOBODY_SECONDS:
-            raise RuntimeError(f"no node that could take a task was there for {_NOBODY_SECONDS:.0f} seconds")
+    def watch(self) -> None:
+        """An error if for long no node is there for the workers that are wanted; else it never ends."""
+        seen = time.monotonic()
+        while time.monotonic() - seen < _NOBODY_SECONDS:
+            time.sleep(_LOOK_SECONDS)
+            if not self._at_work or any(cpus >= self._cpus for _, cpus in self.nodes().values()):
+                seen = time.monotonic()
+        raise RuntimeError(f"no node that could take a task was there for {_NOBODY_SECONDS:.0f} seconds")
 
 
 def told(why: BaseException | None) -> str:
@@ -192,7 +153,22 @@ def _short(folder: str | None) -> str:
 def main() -> None:
     """Serve on standard input and output; what Ray prints goes to standard error."""
     ignore_stop_signals()
-    Driver(own_channel()).main()
+    driver, channel = Driver(), own_channel()
+
+    def answer(number: int, name: str, *given: Any) -> None:
+        try:
+            message = number, getattr(driver, name)(*given), ""
+        except BaseException as why:
+            message = number, None, told(why)
+        with contextlib.suppress(OSError):
+            channel.send(message)
+
+    with contextlib.suppress(EOFError, OSError):
+        answer(*channel.receive())  # to reach Ray: what it starts on this machine ends with the thread that started it
+        while True:
+            threading.Thread(target=answer, args=channel.receive(), daemon=True).start()
+    driver.close()
+    os._exit(0)
 
 
 if __name__ == "__main__":

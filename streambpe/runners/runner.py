@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
@@ -74,13 +73,13 @@ class Calls(Generic[Argument, Result]):
     task: Task[Argument, Result]
     arguments: Iterable[Argument]
     memory_bytes: int  # for each task
-    # told of each argument and its result, one at a time; gives back arguments for what is left to do of it
-    on_done: Callable[[Argument, Result], Iterable[Argument]] = lambda argument, result: ()
+    on_done: Callable[[Argument, Result], object] = lambda argument, result: None  # told of one result at a time
     on_advance: Callable[[int], None] = lambda done: None
     describe: Callable[[Argument], str] = str  # names an argument in messages and in status.json
     stop: threading.Event = field(default_factory=threading.Event)  # set: tasks at work are told, others are not begun
     shared: object = None  # what all tasks have in common, handed over once to each worker
-    busy: list[Busy] = field(default_factory=list, init=False)  # what each worker is at, now
+    tell_workers: Callable[[Sequence[Busy]], None] = lambda busy: None  # told what each worker is at, now
+    _busy: list[Busy] = field(default_factory=list, init=False)
     _error: BaseException | None = field(default=None, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
@@ -94,6 +93,7 @@ class Calls(Generic[Argument, Result]):
         with self._lock:
             busy.done += done
             self.on_advance(done)
+            self.tell_workers(list(self._busy))
 
     def run(
         self,
@@ -105,36 +105,35 @@ class Calls(Generic[Argument, Result]):
         """Make all calls, so many at a time; the first error is raised when no task is at work any more.
 
         `once` makes one attempt. `on_halt` is called when the job is to stop while tasks are at work."""
-        left, again = iter(self.arguments), deque[Argument]()
-        at_work: set[Future[Iterable[Argument]]] = set()
-        told = False
+        arguments, told = iter(self.arguments), False
 
-        def call(argument: Argument) -> Iterable[Argument]:
-            result = self._tried(argument, once, who)
-            with self._lock:
-                return list(self.on_done(argument, result))
+        def serve() -> None:
+            try:
+                while not self.halted:
+                    with self._lock:
+                        taken = list(itertools.islice(arguments, 1))
+                    if not taken:
+                        return
+                    result = self._tried(taken[0], once, who)
+                    with self._lock:
+                        self.on_done(taken[0], result)
+            except Halted:
+                pass
+            except BaseException as why:
+                self._error = self._error or why
 
         with ThreadPoolExecutor(workers, "streambpe-task") as pool:
-            going = True
-            while going:
+            serving = [pool.submit(copy_context().run, serve) for _ in range(workers)]
+            while True:
                 try:
-                    while len(at_work) < workers and not self.halted:
-                        with self._lock:
-                            taken = [again.popleft()] if again else list(itertools.islice(left, 1))
-                        if not taken:
-                            break
-                        at_work.add(pool.submit(copy_context().run, call, taken[0]))
-                    going = bool(at_work)
-                    for future in wait(at_work, _LOOK_SECONDS, FIRST_COMPLETED).done:
-                        at_work.remove(future)
-                        again.extend(future.result())
                     if self.halted and not told:
                         told = True
                         on_halt()
-                except Halted:
-                    pass
-                except BaseException as why:  # Ctrl-C too, in a program that has no handler of its own
+                    if not wait(serving, _LOOK_SECONDS).not_done:
+                        break
+                except BaseException as why:  # Ctrl-C, in a program that has no handler of its own
                     self._error = self._error or why
+        self.tell_workers(())
         if self._error is not None:
             raise self._error
 
@@ -143,7 +142,7 @@ class Calls(Generic[Argument, Result]):
         how = ""
         for number in range(1 + RETRIES):
             busy = Busy(self.describe(argument))
-            self.busy.append(busy)
+            self._busy.append(busy)
             try:
                 return once(argument, number, busy)
             except Lost as why:
@@ -152,7 +151,7 @@ class Calls(Generic[Argument, Result]):
                     raise Halted from None
                 how = str(why)
             finally:
-                self.busy.remove(busy)
+                self._busy.remove(busy)
         raise WorkerLost(
             f"{who} ended {1 + RETRIES} times while it worked on {self.describe(argument)}, the last time: {how}. "
             "Everything committed is kept. If the machine ran out of memory, give the same command again with a "

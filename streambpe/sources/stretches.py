@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -20,6 +20,7 @@ import msgspec
 from streambpe.errors import UsageError
 from streambpe.resources import Resources
 from streambpe.runners.ray import refuse_missing_engine
+from streambpe.runners.worth import Cost
 from streambpe.sources.borders import find_border
 from streambpe.sources.csv_records import paired_record_end, read_header
 from streambpe.sources.not_text import SAMPLE_BYTES, TAKE_ANYWAY, refuse_if_not_text
@@ -70,6 +71,24 @@ def text_of(source: Source) -> tuple[float, float]:
     return source.bytes / 1e6 * (2.5 if source.kind == "parquet" else packed), seconds
 
 
+def cost_of(
+    sources: Sequence[Source], pattern: Pattern, least: int, seconds: Callable[[Source], tuple[float, float]]
+) -> tuple[Cost, int, float]:
+    """(what work on sources costs, into about how many tasks of `least` bytes or more it can be cut, seconds of the
+    largest task). `seconds`: of a processor for a MB of a source's text; those of which one thread at a time."""
+    total = alone = largest = 0.0
+    tasks = 0
+    for source in sources:
+        size, unpacking = text_of(source)
+        each, locked = seconds(source)
+        many = max(1, source.bytes // least) if can_be_cut(source, pattern) else 1
+        total += size * (each + unpacking)
+        alone += size * (locked + unpacking)
+        largest = max(largest, size * (each + unpacking) / many)
+        tasks += many
+    return Cost(total, alone), tasks, largest
+
+
 def title_of(stretches: Sequence[Stretch]) -> str:
     """Stretches in a few words, as `a.txt from 0 and 3 more`."""
     first = stretches[0]
@@ -114,11 +133,6 @@ def cut(source: Source, done: Done, size: int, pattern: Pattern) -> Iterator[Str
         if stretch.is_open:
             yield stretch
         begin = stop or 0
-
-
-def tasks_of(source: Source, pattern: Pattern, least: int) -> int:
-    """Into about how many tasks, each of `least` bytes or more, a source can be cut."""
-    return max(1, source.bytes // least) if can_be_cut(source, pattern) else 1
 
 
 def in_tasks(stretches: Iterable[Stretch], size: int) -> Iterator[tuple[Stretch, ...]]:

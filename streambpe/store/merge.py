@@ -26,14 +26,17 @@ MERGE_FILES = 64  # open at once in a merge
 _LEAST_FILES = 8
 
 
-def merged_lists(parts: Sequence[Part], range_bytes: int) -> Iterator[ChunkList]:
-    """The sum of several parts in pieces: disjoint, ascending, in byte order.
+def merged_lists(parts: Sequence[Part], range_bytes: int, minus: Sequence[Part] = ()) -> Iterator[ChunkList]:
+    """The sum of several parts in pieces: disjoint, ascending, in byte order. The counts of `minus` are subtracted.
 
     Cost: every row is read once, and a row at the border of two ranges twice.
     """
-    with opened(parts) as files:
-        for low, high in ranges(parts, range_bytes):
+    with opened(parts) as files, opened(minus) as others:
+        for low, high in ranges([*parts, *minus], range_bytes):
             rows = [each for each in lists_of_range(parts, files, low, high) if each is not None]
+            gone = [each for each in lists_of_range(minus, others, low, high) if each is not None]
+            rows += [ChunkList(each.offsets, each.data, -each.n) for each in gone]
+            del gone
             if rows:
                 yield rows[0] if len(rows) == 1 else merge(rows)
             del rows  # otherwise they would be held while the next range is read

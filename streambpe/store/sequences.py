@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
 from pathlib import Path
@@ -117,27 +117,27 @@ def copy_documents(source: Run, target: Run, old: Sequence[Span], new: Sequence[
     _write_ids(ids, [rows for _, rows in stretches], target.sequences / f"{name}.parquet", made_of)
 
 
-def documents_without(run: Run, spans: Spans, path: str, number: int) -> Spans:
-    """The stretches of all sources but one. Documents that lie in one file with its own are written again without
+def documents_without(run: Run, spans: Spans, paths: Collection[str], number: int) -> Spans:
+    """The stretches of all sources but these. Documents that lie in one file with theirs are written again without
     them, as parts of the numbers from `number` on, and their stretches name those. `spans`: in order.
 
     Memory: the chunks and ids of one part, as when it was counted.
     """
     kept = []
     for name, all_of_them in _by_part(spans).items():
-        mine = [span for span in all_of_them if span.path != path]
+        mine = [span for span in all_of_them if span.path not in paths]
         if mine and len(mine) < len(all_of_them):
-            kept += _write_some(run, name, all_of_them, path, f"part-{number:05d}")
+            kept += _write_some(run, name, all_of_them, paths, f"part-{number:05d}")
             number += 1
         else:
             kept += mine
     return Spans.of(kept).in_order()
 
 
-def _write_some(run: Run, name: str, spans: Sequence[Span], without: str, new_name: str) -> list[Span]:
-    """Write a part's documents again, without those of one source; the stretches as they are then."""
-    places = [place for span, place in zip(spans, _places_of(run, spans), strict=True) if span.path != without]
-    kept = [replace(span, part=new_name) for span in spans if span.path != without]
+def _write_some(run: Run, name: str, spans: Sequence[Span], without: Collection[str], new_name: str) -> list[Span]:
+    """Write a part's documents again, without those of some sources; the stretches as they are then."""
+    places = [place for span, place in zip(spans, _places_of(run, spans), strict=True) if span.path not in without]
+    kept = [replace(span, part=new_name) for span in spans if span.path not in without]
     chunks = read_chunks(run.sequences, name)
     ids = [read_ids(run.sequences, name, *place) for place in places]
     n = sum((np.bincount(some[some >= 0], minlength=len(chunks)) for some in ids), np.zeros(len(chunks), np.int64))

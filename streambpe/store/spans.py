@@ -305,6 +305,11 @@ class SpansByPath(Mapping[str, Spans]):
             raise KeyError(path)
         return self._spans[self._bounds[at] : self._bounds[at + 1]]
 
+    def totals(self, column: str) -> dict[str, int]:
+        """The sum of a column for each source."""
+        sums = np.add.reduceat(self._spans.column(column), self._bounds[:-1]) if len(self) else np.empty(0, np.int64)
+        return dict(zip(self._paths, sums.tolist(), strict=True))
+
     @cached_property
     def complete(self) -> frozenset[str]:
         """The sources of which the stretches are all: from 0 on, without a gap, to the last one."""
@@ -342,3 +347,6 @@ def _small(numbers: Int64) -> Column:
     low, high = int(numbers.min()), int(numbers.max())
     kind = next((kind for kind in _KINDS if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max), np.int64)
     return numbers.astype(kind)
+
+
+NO_SPANS = Spans.of(())

@@ -26,7 +26,7 @@ from streambpe.sources.source import Source
 from streambpe.sources.streams import look_at
 from streambpe.store.identity import read_identity
 from streambpe.store.run import Run
-from streambpe.store.spans import Spans
+from streambpe.store.spans import NO_SPANS, Spans
 
 if TYPE_CHECKING:
     from streambpe.store.parts import Parts
@@ -93,15 +93,19 @@ def write_record(run: Run, record: Record) -> None:
     run.change_identity(counting=msgspec.to_builtins(record) if record else {}, late=not record)
 
 
+def wanted_of(spans: Spans) -> list[Wanted]:
+    """The sources of these stretches, as a count was given them."""
+    return [
+        Wanted(one.path, one.kind, one.text_column or "text", one.group_name, _stream_of(one.path, one.kind))
+        for one in spans.firsts("path")
+    ]
+
+
 def sources_in_tables(run: Run, without: Collection[str] = frozenset()) -> list[Wanted]:
     """The inputs that the tables hold counts of."""
     tables = run.tables()
     run.refuse_other_tables(tables.facts)
-    return [
-        Wanted(one.path, one.kind, one.text_column or "text", one.group_name, _stream_of(one.path, one.kind))
-        for one in tables.stretches.firsts("path")
-        if one.path not in without
-    ]
+    return [source for source in wanted_of(tables.stretches) if source.path not in without]
 
 
 def lost_sources(run: Run, parts: Parts) -> list[Wanted]:
@@ -147,7 +151,7 @@ def unfinished(sources: Iterable[Wanted], parts: Parts) -> Iterator[Unfinished]:
     """The sources, wanted or counted in part, that are not counted to their end; sorted by path."""
     wanted, spans = {source.path: source for source in sources}, parts.by_path
     for path in sorted((wanted.keys() | spans.keys()) - spans.complete):
-        mine = spans.get(path, Spans.of(()))
+        mine = spans.get(path, NO_SPANS)
         asked = wanted.get(path)
         kind = mine[0].kind if mine else asked.kind if asked else ""
         unit = {"parquet": "rows", "counts": "rows", "iterator": "documents"}.get(kind, "bytes")
@@ -179,6 +183,13 @@ def refuse_leaving(run: Run) -> None:
     """An error if a stopped command left sources half taken back: nothing else is counted before that ends."""
     leaving = [Unfinished(one.path, 0, "", "", refused=False, leaving=True) for one in read_record(run).leaving]
     refuse_unfinished(run, leaving, (), "")
+
+
+def not_counted_to_its_end(run: Run, left: Sequence[Unfinished], runs: Sequence[str]) -> list[str]:
+    """The sentences that say so, if anything is left."""
+    if not left and not runs:
+        return []
+    return [f"{run.path} is not counted to its end: {listed(left, runs)}. {ending_command(run, left, runs)}."]
 
 
 def listed(left: Sequence[Unfinished], runs: Sequence[str] = ()) -> str:

@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,14 +39,13 @@ from streambpe.store.run import Run
 from streambpe.train.commands import train
 from streambpe.train.counting import spread
 from streambpe.train.counting.count import count
-from streambpe.train.counting.tasks import attempts_folder
 from tests.runners import tasks
-from tests.runs import ROOT, cli, rows
+from tests.runs import ROOT, cli
 from tests.samples import sample_text, written
 from tests.tiers import LONG, long
+from tests.train.counting.counted import THREADS, counted, everything, write_lines
 
 MB = 10**6
-THREADS = Resources(800 * MB, 2, engine="threads")
 ON_RAY = Resources(800 * MB, 2, engine="ray")
 OWN = r"\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+|(?<!.)x"  # a look-behind: there are no sure cuts, and counting is slow
 real = pytest.mark.skipif(
@@ -84,13 +84,6 @@ def test_an_address_without_ray_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="run the command on a node of the cluster"):
         count(run, [str(tmp_path / "a.txt")], engine="ray", address="ray://host:10001")
     assert not run.exists()
-
-
-def test_resume_with_another_engine_leaves_the_address_out() -> None:
-    kept = Resources(800 * MB, 2, engine="ray", address="head:6379").as_facts()
-    assert Resources.from_facts(kept).address == "head:6379"
-    del kept["address"]
-    assert Resources.from_facts(kept).address is None
 
 
 @pytest.mark.parametrize(
@@ -224,35 +217,13 @@ def _wait_for(there: Callable[[], object], seconds: float = 120) -> None:
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
-    texts = [t for i in range(4) for t in sample_text(i, words=12_000).split("\n")]
-    lines = "".join(json.dumps({"text": t, "n": i}) + "\n" for i, t in enumerate(texts))
-    (folder / "a.jsonl").write_text(lines, encoding="utf-8")
-    (folder / "b.txt").write_text(sample_text(5, words=20_000), encoding="utf-8")
+    write_lines(folder)
     return folder
 
 
 @pytest.fixture(autouse=True)
 def _many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spread, "_LEAST_TASK", 50_000)
-
-
-def counted(run: Path, corpus: Path, resources: Resources, **more: Any) -> Any:
-    """Count; everything that must not depend on who counted."""
-    count(run, [str(corpus)], resources=resources, **more)
-    return everything(run)
-
-
-def everything(run: Path) -> Any:
-    stretches = "SELECT path, min(start_at), max(stop_at), sum(documents), sum(text_bytes), sum(nulls) FROM sources"
-    assert check(run, sources=True, resources=THREADS) == []
-    assert not attempts_folder(Run(run)).parent.exists()
-    status = Run(run).read_status()
-    assert status["done"] == status["total"], "progress is neither lost nor told twice"
-    return (
-        Run(run).facts()["corpus"],
-        rows(run, "SELECT chunk, n FROM chunk_counts ORDER BY chunk"),
-        rows(run, f"{stretches} GROUP BY path ORDER BY path"),
-    )
 
 
 @real
@@ -265,7 +236,7 @@ def test_tasks_on_a_ray_of_its_own(tmp_path: Path, short: Path) -> None:
 
     def results(task: Any, arguments: Any, **more: Any) -> list[Any]:
         found: list[Any] = []
-        runner.map(Calls(task, arguments, 1 << 27, lambda argument, result: found.append(result) or (), **more))
+        runner.map(Calls(task, arguments, 1 << 27, lambda argument, result: found.append(result), **more))
         return found
 
     try:
@@ -466,19 +437,11 @@ def cluster(short: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
         made.close()
 
 
-def _counting(run: Path, corpus: Path, resources: Resources, **more: Any) -> tuple[threading.Thread, list[Any]]:
-    """A count in a thread, and its error."""
-    errors: list[Any] = []
-
-    def go() -> None:
-        try:
-            count(run, [str(corpus)], resources=resources, **more)
-        except Exception as why:
-            errors.append(why)
-
-    thread = threading.Thread(target=go)
-    thread.start()
-    return thread, errors
+@pytest.fixture
+def counting() -> Iterator[Callable[..., Future[Any]]]:
+    """Counts in a thread."""
+    with ThreadPoolExecutor(1) as pool:
+        yield lambda run, corpus, **more: pool.submit(count, run, [str(corpus)], **more)
 
 
 @pytest.fixture(scope="module")
@@ -491,7 +454,7 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextlib.contextmanager
-def _held(run: Path, wanted: int, counting: threading.Thread) -> Iterator[list[Any]]:
+def _held(run: Path, wanted: int, counting: Future[Any]) -> Iterator[list[Any]]:
     """So many workers, stopped in the middle of their tasks; they go on at the end.
 
     The status is behind what happens: a worker that was stopped between two tasks is no longer in it soon, and let go.
@@ -514,7 +477,7 @@ def _held(run: Path, wanted: int, counting: threading.Thread) -> Iterator[list[A
         return False
 
     try:
-        _wait_for(lambda: enough() or not counting.is_alive())
+        _wait_for(lambda: enough() or counting.done())
         yield found
     finally:
         for pid in held:
@@ -525,39 +488,36 @@ def _held(run: Path, wanted: int, counting: threading.Thread) -> Iterator[list[A
 @real
 @pytest.mark.long
 def test_a_node_is_killed_while_it_counts(
-    tmp_path: Path, slow: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, slow: Path, cluster: Cluster, counting: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spread, "_TASKS_A_WORKER", 2)  # long ones: workers are seen at them
     options = {"pattern": OWN}
     expected = counted(tmp_path / "threads", slow, THREADS, **options)
     run = tmp_path / "run"
-    thread, errors = _counting(run, slow, replace(ON_RAY, address=cluster.address), **options)
-    with _held(run, 2, thread) as workers:
-        assert len({one["node"] for one in workers}) == 2, f"both nodes count: {errors}"
+    ended = counting(run, slow, resources=replace(ON_RAY, address=cluster.address), **options)
+    with _held(run, 2, ended) as workers:
+        assert len({one["node"] for one in workers}) == 2, f"both nodes count: {ended}"
         assert {process.pid for process in cluster.tree(1)} & {one["pid"] for one in workers}
         cluster.kill(1)
-    thread.join(300)
-    assert errors == []
+    ended.result(300)
     assert everything(run) == expected
 
 
 @real
 @pytest.mark.long
 def test_a_cluster_that_goes_away_is_one_message_and_nothing_is_lost(
-    tmp_path: Path, slow: Path, cluster: Cluster
+    tmp_path: Path, slow: Path, cluster: Cluster, counting: Any
 ) -> None:
     options = {"pattern": OWN}
     expected = counted(tmp_path / "threads", slow, THREADS, **options)
     run = tmp_path / "run"
-    thread, errors = _counting(run, slow, replace(ON_RAY, address=cluster.address), **options)
-    _wait_for(lambda: len(list((run / "counts").glob("*.parquet"))) > 0 or not thread.is_alive())
-    with _held(run, 2, thread):  # a worker of the other node would go on for some seconds, and might finish
+    ended = counting(run, slow, resources=replace(ON_RAY, address=cluster.address), **options)
+    _wait_for(lambda: len(list((run / "counts").glob("*.parquet"))) > 0 or ended.done())
+    with _held(run, 2, ended):  # a worker of the other node would go on for some seconds, and might finish
         cluster.kill(0)
-        thread.join(300)
-    assert [type(error) for error in errors] == [WorkerLost]
-    assert str(errors[0]).startswith(f"The Ray cluster ({cluster.address}) was lost: ")
-    assert "Everything committed is kept" in str(errors[0])
-    assert "\n" not in str(errors[0])
+        told = rf"^The Ray cluster \({cluster.address}\) was lost: .*Everything committed is kept[^\n]*$"
+        with pytest.raises(WorkerLost, match=told):
+            ended.result(300)
     before = {part.name for part in (run / "counts").glob("*.parquet")}
     assert before
     assert counted(run, slow, THREADS, **options) == expected

@@ -1,22 +1,27 @@
-"""Parts committed by several threads: their numbers, and what they tell of the count so far."""
+"""Parts committed by threads, or by an attempt at a task: their names, and what they tell of the count so far."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
 
 from streambpe.arrays import UInt64
 from streambpe.core.strings import ChunkList
+from streambpe.errors import RunError
+from streambpe.failpoints import failpoint
 from streambpe.later import polars as pl
-from streambpe.progress import Meter
+from streambpe.runners.attempts import commit_first
 from streambpe.store import sequences
-from streambpe.store.parts import PartWriter, next_number, write_part
+from streambpe.store.parts import PartWriter, next_number, read_part, write_part
 from streambpe.store.run import Run
-from streambpe.store.spans import Span
+from streambpe.store.spans import Span, Spans
+from streambpe.system import rename, sync_folder
 from streambpe.text.chunker import Ids, Lengths
-from streambpe.train.counting.sketch import DistinctSketch
 
-NAMES = 1000  # parts that one task may commit
+NAMES = 1_000_000  # of parts, for each task: more than it can ever commit
 
 
 def part_name(number: int) -> str:
@@ -24,16 +29,36 @@ def part_name(number: int) -> str:
     return f"part-{number:05d}"
 
 
+class DistinctSketch:
+    """About how many distinct chunks there are, from the smallest 4 096 hashes seen (within 2 %)."""
+
+    _KEPT = 4096
+
+    def __init__(self) -> None:
+        self.kept = np.zeros(0, np.uint64)  # the smallest hashes, sorted
+
+    def add(self, hashes: UInt64) -> int:
+        """Add hashes of chunks; about how many distinct ones there were so far."""
+        if len(self.kept) == self._KEPT:
+            hashes = hashes[hashes < self.kept[-1]]
+        self.kept = np.unique(np.append(self.kept, hashes))[: self._KEPT]
+        if len(self.kept) < self._KEPT:
+            return len(self.kept)
+        return int((self._KEPT - 1) / (float(self.kept[-1]) / 2.0**64))
+
+
 class Committer:
     """Writes parts into RUN/counts; any thread may call it."""
 
-    def __init__(self, run: Run, meter: Meter) -> None:
-        self.run, self.meter = run, meter
-        self.dropped: dict[str, int] = {}  # characters by source, --unencodable drop
-        self.bad_utf8: dict[str, int] = {}  # sequences by source
-        self._next = next_number(run)
+    def __init__(
+        self, run: Run, tell: Callable[[int, int], None] = lambda distinct, bad_lines: None, first_name: int = 0
+    ) -> None:
+        """`tell` is told about how many distinct chunks there are so far, and how many lines were left out."""
+        self.run = run
+        self.sketch, self.bad_lines = DistinctSketch(), 0
+        self._tell = tell
+        self._next = first_name or next_number(run)
         self._lock = threading.Lock()
-        self._sketch = DistinctSketch()
 
     def first_name(self, many: int = NAMES) -> int:
         """The first of so many numbers for parts, which nobody else takes."""
@@ -45,27 +70,58 @@ class Committer:
         """The name of a part that nobody else writes."""
         return part_name(self.first_name(1))
 
-    def writer(self, name: str) -> PartWriter:
-        """A writer for a part of that name; nothing is visible until it commits."""
-        return PartWriter(self.run.counts / f"{name}.parquet", run=self.run.number)
+    def target(self, name: str) -> Path:
+        """The file of a part."""
+        return self.run.counts / f"{name}.parquet"
 
     def commit(self, name: str, rows: ChunkList, spans: Sequence[Span]) -> None:
         """Write and rename one part."""
-        write_part(self.run.counts / f"{name}.parquet", [rows], spans, run=self.run.number)
-        self.note(rows.hashes(), spans)
+        write_part(self.target(name), [rows], spans, run=self.run.number)
+        self.note(rows.hashes(), sum(span.bad_lines for span in spans))
 
     def write_sequence(self, name: str, chunks: pl.Series, stretches: Sequence[Ids], n: Lengths, made_of: str) -> None:
-        """Write the documents of a part that is committed next."""
+        """Write the documents of a part that is committed next, as store/sequences.py does."""
         sequences.write_sequence(self.run.sequences, name, chunks, stretches, n, made_of)
 
-    def note(self, hashes: UInt64, spans: Sequence[Span]) -> None:
-        """Note what hashes of chunks, and stretches of input, say of the whole count."""
-        self._sketch.add(hashes)
+    def note(self, hashes: UInt64, bad_lines: int) -> None:
+        """Note hashes of chunks that were committed, and how many lines were left out."""
         with self._lock:
-            for span in spans:
-                for totals, n in ((self.dropped, span.dropped), (self.bad_utf8, span.bad_utf8)):
-                    if n:
-                        totals[span.path] = totals.get(span.path, 0) + n
-            if bad := sum(span.bad_lines for span in spans):
-                self.meter.facts["bad_lines"] = self.meter.facts.get("bad_lines", 0) + bad
-        self.meter.facts["distinct_chunks"] = self._sketch.estimate()
+            self.bad_lines += bad_lines
+            self._tell(self.sketch.add(hashes), self.bad_lines)
+
+
+class AttemptCommitter(Committer):
+    """The same for one attempt at a task: it writes in a folder of its own, and commits by renames that the first
+    attempt wins."""
+
+    def __init__(self, run: Run, folder: Path, first_name: int, attempt: int) -> None:
+        super().__init__(run, first_name=first_name)
+        self._number, self._folder, self._attempt = run.number, folder, attempt
+
+    def skip_committed(self) -> Spans:
+        """Go on behind the parts that an earlier attempt committed; the stretches of these."""
+        found = []
+        while (part := self.target(part_name(self._next))).exists():
+            found.append(read_part(part))
+            self._next += 1
+        return Spans.of_parts(found)
+
+    def commit(self, name: str, rows: ChunkList, spans: Sequence[Span]) -> None:
+        """See Committer."""
+        target = self.target(name)
+        with PartWriter(self._folder / target.name, run=self._number) as writer:
+            writer.write(rows)
+            writer.close(spans)
+        failpoint(f"attempt-{self._attempt}-written")
+        if not commit_first(writer.temporary, target):
+            raise RunError(f"{target} was committed by another attempt; this one is abandoned.")
+        failpoint(f"attempt-{self._attempt}-committed")
+        self.note(rows.hashes(), sum(span.bad_lines for span in spans))
+
+    def write_sequence(self, name: str, chunks: pl.Series, stretches: Sequence[Ids], n: Lengths, made_of: str) -> None:
+        """See Committer."""
+        sequences.write_sequence(self._folder, name, chunks, stretches, n, made_of)
+        self.run.sequences.mkdir(exist_ok=True)
+        for file in (f"{name}.chunks.parquet", f"{name}.parquet"):  # without their part in counts/ they say nothing
+            rename(self._folder / file, self.run.sequences / file)
+        sync_folder(self.run.sequences)

@@ -37,14 +37,14 @@ from streambpe.store.job import left_to_count
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run, program_versions
 from streambpe.store.unfinished import (
-    Wanted,
     Watch,
-    ending_command,
-    listed,
+    not_counted_to_its_end,
     note_lost,
     read_record,
     refuse_leaving,
+    refuse_unfinished,
     sources_in_tables,
+    wanted_of,
 )
 from streambpe.text.patterns import Pattern
 from streambpe.text.unicode_tables import tables_fact
@@ -186,7 +186,7 @@ def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult
         edited = _is_edited(folder, resources)
         told = told_left_out(Watch(folder, (), None).end(list_parts(folder)))
         corpus = fold(folder, resources, again=True)
-        left, runs = left_to_count(folder)
+        unfinished = not_counted_to_its_end(folder, *left_to_count(folder))
     if lost:
         told.append(
             "run.json was lost and is made again, but it is not known which sources were not yet counted. Give all "
@@ -194,9 +194,7 @@ def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult
         )
     if edited:
         told.append("chunk_counts had been edited; it is filled again from counts/, without the edits.")
-    if left or runs:
-        told.append(f"it is not counted to its end: {listed(left, runs)}. {ending_command(folder, left, runs)}.")
-    return CountResult(corpus, 0, 0, tuple(told))
+    return CountResult(corpus, 0, 0, (*told, *unfinished))
 
 
 def _is_edited(folder: Run, resources: Resources) -> bool:
@@ -219,33 +217,19 @@ def resume_count(
     left.
     """
     folder = Run.open(run)
-    if leaving := read_record(folder).leaving:
-        paths = [one.path for one in leaving]
-        result = take_back(folder, paths, resources=resources, progress=progress, stop=stop)
-        left, runs = left_to_count(folder)
-        if not left and not runs:
-            return result
+    leaving = [one.path for one in read_record(folder).leaving]
+    taken_back = take_back(folder, leaving, resources=resources, progress=progress, stop=stop) if leaving else None
     left, runs = left_to_count(folder)
-    wanted = {source.path: source for source in read_record(folder).sources}
-    known = list_parts(folder).by_path
-    wanted = {source.path: source for source in sources_in_tables(folder)} | wanted
-    sources = []
-    for path in (source.path for source in left if not source.stream):
-        if path not in wanted:  # from a version that kept no record
-            span = known[path][0]
-            wanted[path] = Wanted(path, span.kind, span.text_column or "text", span.group_name)
-        sources.append(wanted[path].source())
+    if taken_back is not None and not left and not runs:
+        return taken_back
+    known = (*wanted_of(list_parts(folder).spans), *sources_in_tables(folder), *read_record(folder).sources)
+    wanted = {source.path: source for source in known}
+    sources = [wanted[source.path].source() for source in left if not source.stream]
     streams = [source for source in left if source.stream]
-    if not sources and (streams or runs):
-        raise RunError(
-            f"{folder.path} is not counted to its end: {listed(streams, runs)}. Nothing was changed. "
-            f"{ending_command(folder, streams, runs)}."
-        )
+    if not sources:
+        refuse_unfinished(folder, streams, runs, "")
     result = count(run, sources, resources=resources, progress=progress, stop=stop)
-    if streams or runs:
-        told = f"not everything is counted yet: {listed(streams, runs)}. {ending_command(folder, streams, runs)}."
-        result = replace(result, warnings=(*result.warnings, told))
-    return result
+    return replace(result, warnings=(*result.warnings, *not_counted_to_its_end(folder, streams, runs)))
 
 
 def count_from_iterator(

@@ -6,6 +6,7 @@ reader (this thread)  ->  blocks  ->  workers (counting/worker.py)  ->  parts in
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,23 +21,24 @@ from streambpe.resources import Resources, release_memory
 from streambpe.results import Result
 from streambpe.sources.not_text import TAKE_ANYWAY
 from streambpe.sources.read import Reader
-from streambpe.sources.source import Block, Source
+from streambpe.sources.source import Source
+from streambpe.sources.stretches import Stretch
 from streambpe.store.chunks import fold
 from streambpe.store.job import left_to_count
-from streambpe.store.parts import Parts, list_parts
+from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
-from streambpe.store.spans import Spans
+from streambpe.store.spans import SpansByPath
 from streambpe.store.unfinished import Watch, ending_command, note_lost
 from streambpe.text.patterns import Pattern
 from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.threads import ending_waits, stopped_by
 from streambpe.train.counting.committer import Committer
 from streambpe.train.counting.sizes import Sizes
-from streambpe.train.counting.spread import Texts, count_by_tasks, count_runner
+from streambpe.train.counting.spread import count_by_tasks, count_runner
 from streambpe.train.counting.tables import count_table
 from streambpe.train.counting.tasks import attempts_folder, remove_attempts
-from streambpe.train.counting.todo import Todo, find_todo
-from streambpe.train.counting.worker import BlockSums, Failure, counting_threads
+from streambpe.train.counting.todo import find_todo, left_of
+from streambpe.train.counting.worker import BlockSums, blocks_of, count_in_threads, naming
 from streambpe.train.disk_bound import within_disk
 
 _TOLD_SOURCES = 5  # by name, in a warning
@@ -57,190 +59,155 @@ class CountJob:
     """Counts sources into a locked run: what is left of them is read, split, committed and folded."""
 
     def __init__(
-        self,
-        run: Run,
-        config: CountConfig,
-        pattern: Pattern,
-        resources: Resources,
-        stop: threading.Event,
-        told_in: Run | None = None,
+        self, run: Run, config: CountConfig, pattern: Pattern, resources: Resources, stop: threading.Event
     ) -> None:
-        """`told_in`: the run that this is a part of, in which it is shown how far it is."""
-        self._run = run
-        self._shown = told_in or run
-        self._until: int | None = None  # where the sources are to end
-        self._config = config
-        self._pattern = pattern
-        self._resources = resources
-        self._stop = stop
-        self._failure = Failure()
-        self._sizes = Sizes.of(resources)
+        self._run, self._config, self._pattern = run, config, pattern
+        self._resources, self._stop = resources, stop
         self._meter = Meter("counting", memory_limit=resources.memory_bytes)
-        self._committer = Committer(run, self._meter)
-        self._told_before = False  # what was counted before, and by tasks, is in the meter
 
     def run(self, found: list[Source], warnings: list[str], progress: str, facts: dict[str, str]) -> CountResult:
         """Count what is left and fill the tables. `facts`: table run as it was before; empty for a new run."""
-        remove_attempts(self._run)  # first, so that what a dead command left cannot commit any more
-        self._run.tidy()
-        parts = list_parts(self._run, clean=True)
-        todo = find_todo(self._run, self._pattern, found, parts)
-        if facts and any(source.kind != "counts" for source, _ in todo):
-            refuse_other_tables(self._run.path, facts, self._pattern, "counting on")
-        self._open_meter(todo, found, parts)
-        note_lost(self._run, parts)
-        watch = Watch(self._run, found, self._resources.as_facts())
-        watch.begin([source for source, _ in todo])
+        run = self._run
+        remove_attempts(run)  # first, so that what a dead command left cannot commit any more
+        run.tidy()
+        parts = list_parts(run, clean=True)
+        todo = find_todo(run, self._pattern, found, parts)
+        if facts and any(left.source.kind != "counts" for left in todo):
+            refuse_other_tables(run.path, facts, self._pattern, "counting on")
+        note_lost(run, parts)
+        watch = Watch(run, found, self._resources.as_facts())
+        watch.begin([left.source for left in todo])
         failpoint("count-recorded")
-        with (
-            Reporter(self._meter, self._run.write_status, progress),
-            within_disk(self._run.path, None, self._resources, self._stop),
-        ):
-            self._count(todo, watch)
-            warnings += told_left_out(watch.end(list_parts(self._run)))
-            corpus = self._fold()
+        with self.shown_in(run, found, todo, progress):
+            self._count_watched(todo, watch)
+            warnings += told_left_out(watch.end(list_parts(run)))
+            self._meter.stage = "folding"
+            release_memory()
+            corpus = fold(run, self._resources)
+            self._meter.facts.update({"corpus": corpus, "distinct_chunks": corpus["distinct"]})
+            self._meter.stage = "counted"
         if not corpus["chunks"]:
             none = "hold no text" if self._config.one_in == 1 else f"have no text in --sample {self._config.sample}"
             raise NoText(
-                f"The sources {none}: {_named([source.path for source in found])}. {self._run.path} was created "
+                f"The sources {none}: {_named([source.path for source in found])}. {run.path} was created "
                 "without any counts. Count other sources into it, or remove it."
             )
-        if self._run.facts().get("edited"):
+        if run.facts().get("edited"):
             warnings.append("chunk_counts was edited; the edits are kept, and what was counted now is added to them.")
-        told = [
-            *self._told_empty(todo), *self._told_dropped(), *self._told_bad_utf8(found), *self._told_bad_lines(found)
-        ]  # fmt: skip
-        return CountResult(corpus, len(todo), len(found) - len(todo), (*warnings, *told))
+        warnings += self._told(found, [left.source.path for left in todo], parts.by_path)
+        return CountResult(corpus, len(todo), len(found) - len(todo), tuple(warnings))
 
-    def count_one(self, source: Source, done: Spans, until: int | None, progress: str) -> None:
-        """Count what is not done of one source, up to a place (None: to its end), into parts, without tables."""
-        self._until = until
-        self._meter.total = source.bytes
-        self._meter.facts.update({"run": str(self._shown.path), "sources": 1})
-        with (
-            Reporter(self._meter, self._shown.write_status, progress),
-            within_disk(self._shown.path, None, self._resources, self._stop),
-        ):
-            if source.kind == "counts":
-                self._count_tables([(source, done)])
-            elif until is None:
-                self._count_texts(self._count_beside([(source, done)]))
-            else:
-                self._count_texts([(source, done)])
-            if self._failure.error is not None:
-                raise self._failure.error
-            if self._stop.is_set():
-                raise Stopped("Stopped.", stopped_by(self._stop))
+    @contextlib.contextmanager
+    def shown_in(self, run: Run, found: Sequence[Source], todo: Sequence[Stretch], progress: str) -> Iterator[None]:
+        """Inside, it is shown in a run how far the count of all these sources is, and --max-disk bounds that run.
 
-    def _open_meter(self, todo: Todo, found: Sequence[Source], parts: Parts) -> None:
-        """Of all sources, so that the total is the same after a stop; what was counted to its end is done."""
-        total, left = (sum(source.bytes for source in some) for some in (found, [source for source, _ in todo]))
-        if not any(source.is_stream for source, _ in todo):
+        The total is that of all sources, so that it is the same after a stop; what was counted to its end is done."""
+        total, left = (sum(source.bytes for source in some) for some in (found, [each.source for each in todo]))
+        if not any(each.source.is_stream for each in todo):
             self._meter.total = total
             self._meter.done = self._meter.resumed_from = total - left
-        self._meter.facts.update({"run": str(self._run.path), "sources": len(found)})
-        if bad := parts.spans.total("bad_lines"):
-            self._meter.facts["bad_lines"] = bad
+        self._meter.facts.update({"run": str(run.path), "sources": len(found)})
+        with (
+            Reporter(self._meter, run.write_status, progress),
+            within_disk(run.path, None, self._resources, self._stop),
+        ):
+            yield
 
-    def _count(self, todo: Todo, watch: Watch) -> None:
-        """All that is left of the sources; a stop or an error is raised when everything finished is committed."""
+    def _count_watched(self, todo: Sequence[Stretch], watch: Watch) -> None:
         try:
-            with ending_waits(self._stop.is_set):
-                self._count_tables([entry for entry in todo if entry[0].kind == "counts"])
-                self._count_texts(self._count_beside([entry for entry in todo if entry[0].kind != "counts"]))
-            if self._failure.error is not None:
-                raise self._failure.error
-        except SourceUnreachable:
-            if not self._stop.is_set():
-                raise
+            self.count(todo)
         except StreambpeError as why:
-            if self._failure.source is not None:
-                watch.refuse(self._failure.source, list_parts(self._run), for_good=isinstance(why, UsageError))
+            if why.source is not None and not isinstance(why, SourceUnreachable):
+                watch.refuse(why.source, list_parts(self._run), for_good=isinstance(why, UsageError))
             raise
         if self._stop.is_set():
+            left, runs = left_to_count(self._run)
+            go_on = f"{ending_command(self._run, left, runs)}."
+            if not left:  # only the tables are behind
+                go_on = f"Continue with: streambpe count {typed(self._run.path)}"
             raise Stopped(
-                f"Stopped; everything counted so far is kept in {self._run.path}. {self._going_on()}",
-                stopped_by(self._stop),
+                f"Stopped; everything counted so far is kept in {self._run.path}. {go_on}", stopped_by(self._stop)
             )
-
-    def _fold(self) -> CorpusFacts:
-        self._meter.stage = "folding"
-        release_memory()
-        corpus = fold(self._run, self._resources)
-        self._meter.facts.update({"corpus": corpus, "distinct_chunks": corpus["distinct"]})
-        self._meter.stage = "counted"
-        return corpus
 
     # ------------------------------------------------------------------ reading and handing out
 
-    def _count_tables(self, tables: Sequence[tuple[Source, Spans]]) -> None:
-        for source, done in tables:
-            if self._stop.is_set():
-                return
-            with self._failure.naming(source):
-                count_table(source, done.stretches(), self._config, self._pattern, self._committer, self._sizes)
-            self._meter.done += source.bytes
+    def count(self, todo: Sequence[Stretch]) -> None:
+        """Count what is left of sources into parts, without tables. It ends before that when it is to stop. Then, and
+        after an error, everything finished is committed."""
+        facts, before = self._meter.facts, list_parts(self._run).spans.total("bad_lines")
 
-    def _count_beside(self, texts: Texts) -> Texts:
-        """Count on Ray, or in processes where that pays; gives back what is left for the threads of this one."""
-        sources = [source for source, _ in texts]
+        def tell(distinct: int, bad_lines: int) -> None:
+            facts["distinct_chunks"] = distinct
+            if before + bad_lines:
+                facts["bad_lines"] = before + bad_lines
+
+        committer, sizes = Committer(self._run, tell), Sizes.of(self._resources)
+        try:
+            with ending_waits(self._stop.is_set):
+                for left in todo:
+                    if left.source.kind == "counts" and not self._stop.is_set():
+                        with naming(left.source):
+                            count_table(left, self._config, self._pattern, committer, sizes)
+                        self._meter.done += left.source.bytes
+                texts = [left for left in todo if left.source.kind != "counts"]
+                if texts and not self._stop.is_set():
+                    self._count_texts(texts, committer, sizes)
+        except KeyboardInterrupt:
+            self._stop.set()
+        except SourceUnreachable:
+            if not self._stop.is_set():
+                raise
+
+    def _count_texts(self, texts: Sequence[Stretch], committer: Committer, sizes: Sizes) -> None:
+        """Count on Ray, or in processes where that pays, and what is left then in threads of this process."""
+        files, others = list[Stretch](), list[Stretch]()
+        for left in texts:
+            (others if left.source.is_stream or left.stop is not None else files).append(left)
         if self._resources.engine == "ray":
             self._meter.stage = "starting Ray"
-        found = count_runner(sources, self._pattern, self._resources, attempts_folder(self._run).absolute())
+        folder = attempts_folder(self._run).absolute()
+        found = count_runner([left.source for left in files], self._pattern, self._resources, folder)
         self._meter.stage = "counting"
-        if found is None:
-            return texts
-        count_by_tasks(*found, texts, self._config, self._pattern, self._committer, self._failure, self._stop)
-        self._told_before = True
-        spans = list_parts(self._run).by_path
-        nothing = Spans.of(())
-        return [(s, spans.get(s.path, nothing)) for s, _ in texts if s.path not in spans.complete]
-
-    def _count_texts(self, texts: Texts) -> None:
-        if not texts:
-            return
-
-        def sums() -> BlockSums:
-            return BlockSums(self._config, self._pattern, self._sizes, self._committer, beside=True)
-
-        with counting_threads(sums, self._resources.threads, self._failure) as hand_out:
-            for block in self._read(texts):
-                if self._stop.is_set() or self._failure.error is not None:
-                    break
-                hand_out(block)
-        if isinstance(self._failure.error, KeyboardInterrupt):
-            self._failure.error = None
-            self._stop.set()
-
-    def _read(self, texts: Texts) -> Iterator[Block]:
-        streams = {source.path: done for source, done in texts if source.is_stream}
+        if found is not None:
+            count_by_tasks(*found, files, self._config, self._pattern, committer, self._meter, self._stop)
+            texts = [*left_of(files, list_parts(self._run).by_path), *others]
+            if not texts or self._stop.is_set():
+                return
+        known = list_parts(self._run).by_path
 
         def verify(source: Source, start: int, stop: int, digest: str) -> None:
-            if streams[source.path].digest_of(start, stop) != digest:
+            if known[source.path].digest_of(start, stop) != digest:
                 raise SourceChanged(
                     f"{source.path} has changed: its content from {start} to {stop} is not what was counted. Nothing "
                     "was changed. Give it another name, or count into another RUN."
                 )
 
-        def advance(read: int) -> None:
-            self._meter.done += read
-
-        whole_lines = self._config.reads_whole_lines
         reader = Reader(
-            self._pattern, self._sizes.block, self._sizes.most, verify, advance, TAKE_ANYWAY, whole_lines,
-            not self._told_before,
+            self._pattern, sizes.block, sizes.most, verify, self._meter.advance, TAKE_ANYWAY,
+            self._config.reads_whole_lines, found is None,
         )  # fmt: skip
-        for source, done in texts:
-            with self._failure.naming(source):
-                # what a stream gives again is compared, stretch by stretch; a file was compared before
-                yield from reader.blocks(source, done.stretches(joined=not source.is_stream), self._until)
+        threads = range(self._resources.threads)
+        everyone = [BlockSums(self._config, self._pattern, sizes, committer, beside=True) for _ in threads]
+        count_in_threads(blocks_of(reader, texts, self._stop.is_set), everyone)
 
     # ------------------------------------------------------------------ what there is to tell
 
-    def _told_bad_utf8(self, found: Sequence[Source]) -> Iterator[str]:
-        """What became of bytes that are not UTF-8, unless the user said what is to become of them."""
-        asked = {source.path for source in found if source.any_bytes}
-        bad = [(path, n) for path, n in sorted(self._committer.bad_utf8.items()) if path not in asked]
+    def _told(self, found: Sequence[Source], paths: Sequence[str], before: SpansByPath) -> Iterator[str]:
+        """Of the sources that were counted now: those without text, and what was left out or replaced."""
+        now = list_parts(self._run).by_path
+        texts, lines = now.totals("text_bytes"), now.totals("bad_lines")
+        empty = [path for path in paths if not texts.get(path)]
+        if empty and self._config.one_in == 1:  # of text files, a sample leaves out most
+            yield f"no text is in {_named(empty)}."
+
+        def added(column: str) -> list[tuple[str, int]]:
+            old, new = before.totals(column), now.totals(column)
+            return [(path, n - old.get(path, 0)) for path, n in new.items() if n > old.get(path, 0)]
+
+        for path, n in added("dropped"):
+            yield f"{path}: dropped: {counted(n, 'character')} outside the SCRIPT table"
+        asked = {source.path for source in found if source.any_bytes}  # the user said what is to become of them
+        bad = [(path, n) for path, n in added("bad_utf8") if path not in asked]
         for path, n in bad[:_TOLD_SOURCES]:
             left_out = "was left out" if n == 1 else "were left out"
             became = {"replace": "became U+FFFD", "skip": left_out}.get(self._config.bad_utf8, "")
@@ -249,37 +216,13 @@ class CountJob:
         if len(bad) > _TOLD_SOURCES:
             more = sum(n for _, n in bad[_TOLD_SOURCES:])
             yield f"{counted(len(bad) - _TOLD_SOURCES, 'more source')} with {more:,} of them; table sources lists all."
-
-    def _told_bad_lines(self, found: Sequence[Source]) -> Iterator[str]:
-        """How many lines of these sources are left out, also by the counts before this one."""
-        spans = list_parts(self._run).by_path
-        bad = {source.path: spans[source.path].total("bad_lines") for source in found if source.path in spans}
-        most = sorted((path for path, n in bad.items() if n), key=lambda path: (-bad[path], path))
-        if most:
-            named = ", ".join(f"{path} ({bad[path]:,})" for path in most[:3])
-            more = f" and {counted(len(most) - 3, 'more source')}" if len(most) > 3 else ""
-            lines = "line that cannot be read is" if sum(bad.values()) == 1 else "lines that cannot be read are"
-            yield f"{sum(bad.values()):,} {lines} left out (--bad-lines skip): {named}{more}."
-
-    def _told_dropped(self) -> Iterator[str]:
-        for path, n in sorted(self._committer.dropped.items()):
-            yield f"{path}: dropped: {counted(n, 'character')} outside the SCRIPT table"
-
-    def _told_empty(self, todo: Todo) -> Iterator[str]:
-        """Name the sources without text among those that were counted now."""
-        if self._config.one_in > 1:  # of text files, a sample leaves out most
-            return
-        spans = list_parts(self._run).by_path
-        paths = [source.path for source, _ in todo]
-        empty = [path for path in paths if path not in spans or not spans[path].total("text_bytes")]
-        if empty:
-            yield f"no text is in {_named(empty)}."
-
-    def _going_on(self) -> str:
-        left, runs = left_to_count(self._run)
-        if not left:  # only the tables are behind
-            return f"Continue with: streambpe count {typed(self._run.path)}"
-        return f"{ending_command(self._run, left, runs)}."
+        most = sorted((source.path for source in found if lines.get(source.path)), key=lambda p: (-lines[p], p))
+        if most:  # also by the counts before this one
+            named = ", ".join(f"{path} ({lines[path]:,})" for path in most[:3])
+            more_sources = f" and {counted(len(most) - 3, 'more source')}" if len(most) > 3 else ""
+            many = sum(lines[path] for path in most)
+            them = "line that cannot be read is" if many == 1 else "lines that cannot be read are"
+            yield f"{many:,} {them} left out (--bad-lines skip): {named}{more_sources}."
 
 
 def told_left_out(paths: Sequence[str]) -> list[str]:

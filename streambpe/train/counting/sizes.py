@@ -33,10 +33,12 @@ class Sizes(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, resources: Resources) -> Sizes:
         """The sizes that the limits allow."""
-        block = int(min(MOST_BLOCK, max(LEAST_BLOCK, _share_bytes(resources) // BYTES_A_BYTE)))
-        most = int(max(block, (resources.memory_bytes - BASE_BYTES) // GIANT_COST))
-        ordered = min(MOST_ORDERED, _share_bytes(resources) // 6)
-        return cls(block, most, table_bytes(resources), ordered, _share_bytes(resources) * (resources.threads + 1) // 8)
+        memory = resources.memory_bytes - BASE_BYTES
+        share = memory // (resources.threads + 1)  # of the reader, and of each worker
+        block = int(min(MOST_BLOCK, max(LEAST_BLOCK, share // BYTES_A_BYTE)))
+        most = int(max(block, memory // GIANT_COST))
+        table = int(max(share // 8, LEAST_TABLE))
+        return cls(block, most, table, min(MOST_ORDERED, share // 6), memory // 8)
 
     @classmethod
     def of_task(cls, memory_bytes: int) -> Sizes:
@@ -44,13 +46,3 @@ class Sizes(msgspec.Struct, frozen=True):
         block = int(min(MOST_BLOCK, max(LEAST_BLOCK, memory_bytes // BYTES_A_BYTE)))
         most = max(block, memory_bytes // GIANT_COST)
         return cls(block, most, max(memory_bytes // 8, LEAST_TABLE), min(MOST_ORDERED, memory_bytes // 12), 0)
-
-
-def _share_bytes(resources: Resources) -> int:
-    """How much memory the reader or one worker gets."""
-    return (resources.memory_bytes - BASE_BYTES) // (resources.threads + 1)
-
-
-def table_bytes(resources: Resources) -> int:
-    """How large a worker's table of distinct chunks grows before it is committed."""
-    return int(max(_share_bytes(resources) // 8, LEAST_TABLE))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import contextlib
 
 import pyarrow as pa
 
@@ -13,30 +13,24 @@ from streambpe.errors import SourceError, StreambpeError, UsageError, quoted
 from streambpe.later import compute as pc
 from streambpe.sources.digests import digest_file
 from streambpe.sources.read import gaps_between
-from streambpe.sources.source import Source
+from streambpe.sources.source import Block, BlockText, Source
+from streambpe.sources.stretches import Stretch
 from streambpe.sources.tables import read_count_table
 from streambpe.store.parts import PartWriter, check_total, list_parts
-from streambpe.store.spans import Span
 from streambpe.text.chunker import ChunkSums
 from streambpe.text.patterns import Pattern
 from streambpe.text.prepare import UnencodableText, drop_unencodable
 from streambpe.train.counting.committer import Committer
 from streambpe.train.counting.sizes import Sizes
+from streambpe.train.counting.worker import span_of
 
 
-def count_table(
-    source: Source,
-    done: Sequence[tuple[int, int]],
-    config: CountConfig,
-    pattern: Pattern,
-    committer: Committer,
-    sizes: Sizes,
-) -> None:
-    """Add a table of chunks and counts: all of it, or nothing. `done`: the rows of it that are counted already, if a
-    kill came between two of its parts."""
-    parts = _TableParts(source, config, committer, sizes)
-    rows, documents = 0, 0
-    try:
+def count_table(left: Stretch, config: CountConfig, pattern: Pattern, committer: Committer, sizes: Sizes) -> None:
+    """Add what is left of a table of chunks and counts: all of it, or nothing. A kill between two of its parts leaves
+    the rows of the others."""
+    rows, documents, source = 0, 0, left.source
+    with contextlib.ExitStack() as writers:
+        parts = _TableParts(source, config, committer, sizes, writers)
         for table in read_count_table(source):
             if table.pattern is not None and table.pattern != pattern.expression:
                 raise UsageError(
@@ -44,44 +38,33 @@ def count_table(
                     f"counts with --pattern {config.pattern}. Nothing was changed. Give the pattern it was made with."
                 )
             documents += table.documents
-            for start, left in _rows_left(table.rows, rows, done):
-                parts.add(start, left)
-            rows += table.rows.num_rows
+            before, rows = rows, rows + table.rows.num_rows
+            for low, high in gaps_between(left.done, rows):
+                if high is not None and high > before:
+                    parts.add(max(low, before), table.rows.slice(max(low - before, 0), high - max(low, before)))
         parts.commit(rows, documents)
-    finally:
-        parts.abandon()
-
-
-def _rows_left(table: pa.Table, first: int, done: Sequence[tuple[int, int]]) -> Iterator[tuple[int, pa.Table]]:
-    """What is not counted of these rows, in stretches, each with the number of its first row in the source. `first`:
-    the number of the first of these rows."""
-    for low, high in gaps_between(list(done)):
-        start, stop = max(low - first, 0), table.num_rows if high is None else min(high - first, table.num_rows)
-        if start < stop:
-            yield first + start, table.slice(start, stop - start)
 
 
 class _TableParts:
     """The parts that a table becomes. None counts before all are written."""
 
-    def __init__(self, source: Source, config: CountConfig, committer: Committer, sizes: Sizes) -> None:
-        self._source = source
-        self._config = config
-        self._committer = committer
-        self._most = sizes.rows
+    def __init__(
+        self, source: Source, config: CountConfig, committer: Committer, sizes: Sizes, writers: contextlib.ExitStack
+    ) -> None:
+        self._source, self._config, self._committer, self._most = source, config, committer, sizes.rows
         self._digest = digest_file(source)
         self._sums = ChunkSums(sizes.table)
         self._start = self._stop = 0  # which rows the sums are of
-        self._chunks = 0  # of all parts
         self._dropped = 0  # characters, of these rows
-        self._text_bytes = 0  # of all parts
-        self._parts: list[PartWriter] = []  # closed, but for the last one while it is written
+        self._chunks = self._text_bytes = 0  # of all parts
+        self._writers = writers  # leave no file that is not in place
+        self._written: list[PartWriter] = []
 
     def add(self, start: int, rows: pa.Table) -> None:
         """Add the next rows; `start`: the number of the first."""
         if start != self._stop or self._sums.held > self._most:
             if self._stop > self._start:
-                self._close()
+                self._write()
             self._start = start
         self._stop = start + rows.num_rows
         rows = rows.filter(pc.greater(rows["n"], 0))
@@ -98,50 +81,26 @@ class _TableParts:
         self._sums.add_counted(*arrow_buffers(rows["chunk"].chunk(0)), n)
 
     def commit(self, rows: int, documents: int) -> None:
-        """Put all parts in place; `rows`: of the whole table."""
-        if self._stop > self._start or not self._parts:
-            self._close(rows, documents)
-        for part in self._parts:
-            part.put()
+        """Put all parts in place. `rows`, `documents`: of the whole table."""
+        if self._stop > self._start or not self._written:
+            self._write(rows, documents)
+        for writer in self._written:
+            writer.put()
 
-    def _close(self, rows: int = -1, documents: int = 0) -> None:
+    def _write(self, rows: int = -1, documents: int = 0) -> None:
         """Write what is added up as a part. `rows`, `documents`: of the whole table, where that is known."""
-        source, committer = self._source, self._committer
-        summed = self._sums.take()
+        source, committer, summed = self._source, self._committer, self._sums.take()
         size = text_bytes(summed)
         self._text_bytes += size
         check_total(list_parts(committer.run), self._chunks, self._text_bytes, source.path)
-        writer = committer.writer(committer.next_name())
-        self._parts.append(writer)
+        name, ended = committer.next_name(), self._stop == rows
+        writer = self._writers.enter_context(PartWriter(committer.target(name), run=committer.run.number))
         writer.write(summed)
-        last = self._stop == rows
-        span = Span(
-            path=source.path,
-            kind="counts",
-            text_column="",
-            start_at=self._start,
-            stop_at=self._stop,
-            documents=documents if last else 0,
-            text_bytes=size,
-            bad_utf8=0,
-            boms=0,
-            nulls=0,
-            digest=self._digest,
-            part=writer.target.stem,
-            file_bytes=source.bytes,
-            mtime_ns=source.mtime_ns,
-            state="last" if last else "part",
-            dropped=self._dropped,
-            group_name=source.group or "",
-        )
-        writer.close([span])
-        committer.note(summed.hashes(), [span])
+        made = BlockText(b"", documents if ended else 0, self._digest, dropped=self._dropped)
+        writer.close([span_of(Block(source, self._start, self._stop, b"", ended), made, size, name)])
+        self._written.append(writer)
+        committer.note(summed.hashes(), 0)
         self._start, self._dropped = self._stop, 0
-
-    def abandon(self) -> None:
-        """Leave no file that is not in place."""
-        for part in self._parts:
-            part.abandon()
 
 
 def _without_unencodable(rows: pa.Table, path: str, refuse: bool) -> tuple[pa.Table, int]:

@@ -1,9 +1,9 @@
 """`count RUN --take-back SOURCE`: the counts as if a source had never been counted.
 
-    verify       every stretch of the source has the digest that it had
+    verify       every stretch of the sources has the digest that it had
     count again  the stretches that share a part with other sources, into RUN/tmp/take-back
     record       in run.json: from here on only this command goes on
-    subtract     one part takes the place of all shared ones: their sum without what was counted again
+    subtract     one part takes the place of all shared ones of a source group: their sum without what was counted again
     remove       the parts that hold nothing else
     fold         the tables are filled again from the parts
 
@@ -16,16 +16,17 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+import numpy as np
 import pyarrow as pa
 from msgspec import structs
 
 from streambpe.arguments import arguments
-from streambpe.core.strings import ChunkList, merge
+from streambpe.core.strings import ChunkList
 from streambpe.count_config import CountConfig, Counting
 from streambpe.disk import disk_full_explained
 from streambpe.errors import RunError, SourceChanged, SourceError, Stopped, UsageError, typed
@@ -37,22 +38,30 @@ from streambpe.sources.read import gaps_between
 from streambpe.sources.remote.address import has_place
 from streambpe.sources.source import Source
 from streambpe.sources.streams import look_at
+from streambpe.sources.stretches import Stretch
 from streambpe.store.chunks import fold, range_bytes, read_totals
 from streambpe.store.counted_as import refuse_other_counting
 from streambpe.store.database import waiting_for_tables
 from streambpe.store.job import left_to_count
-from streambpe.store.merge import compact, lists_of_range, opened, ranges
-from streambpe.store.parts import Part, list_parts, next_number, write_part
+from streambpe.store.made_of import fingerprint
+from streambpe.store.merge import compact, merged_lists
+from streambpe.store.parts import Part, list_parts, next_number, parts_by_group, write_part
 from streambpe.store.run import Run
 from streambpe.store.sequences import documents_without
-from streambpe.store.spans import Spans
-from streambpe.store.unfinished import Leaving, ending_command, listed, read_record, write_record
+from streambpe.store.spans import Spans, SpansByPath
+from streambpe.store.unfinished import (
+    Leaving,
+    not_counted_to_its_end,
+    read_record,
+    refuse_unfinished,
+    write_record,
+)
 from streambpe.system import remove_folder
 from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.threads import stopped_by
 from streambpe.train.counting.job import CountJob, CountResult
 from streambpe.train.counting.tasks import pattern_for, remove_attempts
-from streambpe.train.counting.todo import has_digests
+from streambpe.train.counting.todo import has_digests, left_of
 
 if TYPE_CHECKING:
     from streambpe.keywords import CountKeywords
@@ -92,51 +101,38 @@ class _TakingBack:
         self._config = replace(CountConfig(**config), sequences=False)  # the documents are taken out by their ids
         self._keeps_documents = bool(config.get("sequences"))
         self._pattern = pattern_for(self._config, resources.document_seconds)
-        self._again = Run(run.path / "tmp" / "take-back")
         self._told: list[str] = []
 
     def run(self, asked: Sequence[str], how: Counting) -> CountResult:
-        """Take them out, one after another; the tables are filled at the end."""
-        remove_attempts(self._run)
-        self._run.tidy()
-        list_parts(self._run, clean=True)
+        """Take them out of the parts, and fill the tables."""
+        run = self._run
+        remove_attempts(run)
+        run.tidy()
+        known = list_parts(run, clean=True).by_path
         paths = self._named(asked, how)
         self._refuse(paths)
-        for path in paths:
-            known = list_parts(self._run).by_path.get(path)
-            if known is not None:
-                self._take_out(path, known)
-        corpus = fold(self._run, self._resources)
-        gone = read_record(self._run).leaving
-        self._note(gone)
+        self._take_out({path: known[path] for path in paths if path in known})
+        corpus = fold(run, self._resources)
+        gone = read_record(run).leaving
+        before = self._taken_back()
+        if new := [one for one in map(structs.asdict, gone) if one not in before]:
+            run.put_facts({"taken_back": json.dumps([*before, *new])})
         failpoint("take-back-noted")
-        write_record(self._run, structs.replace(read_record(self._run), leaving=()))
+        write_record(run, structs.replace(read_record(run), leaving=()))
         self._remove_again()
-        told = self._told
-        left, runs = left_to_count(self._run)
-        if left or runs:
-            told.append(f"{self._run.path} is not counted to its end: {listed(left, runs)}. "
-                        f"{ending_command(self._run, left, runs)}.")  # fmt: skip
-        return CountResult(corpus, 0, 0, tuple(told), tuple(one.path for one in gone))
+        self._told += not_counted_to_its_end(run, *left_to_count(run))
+        return CountResult(corpus, 0, 0, tuple(self._told), tuple(one.path for one in gone))
 
     def _taken_back(self) -> list[dict[str, Any]]:
-        """What table run says of it."""
+        """What table run says of what was taken back."""
         found: list[dict[str, Any]] = json.loads(self._run.facts().get("taken_back", "[]"))
         return found
-
-    def _note(self, gone: Sequence[Leaving]) -> None:
-        """Say in table run what was taken back."""
-        known = self._taken_back()
-        new = [structs.asdict(one) for one in gone if structs.asdict(one) not in known]
-        if new:
-            self._run.put_facts({"taken_back": json.dumps([*known, *new])})
 
     # ------------------------------------------------------------------ which, and whether
 
     def _named(self, asked: Sequence[str], how: Counting) -> list[str]:
         """The counted sources that are meant, and those that a stopped call left half taken back."""
-        record = read_record(self._run)
-        leaving = [one.path for one in record.leaving]
+        leaving = [one.path for one in read_record(self._run).leaving]
         known = {*list_parts(self._run).by_path, *leaving}
         gone = {one["path"] for one in self._taken_back()} - known
         found: list[str] = []
@@ -144,15 +140,13 @@ class _TakingBack:
             mine = [name]
             if name not in known | gone:
                 mine = [one.path for one in find_sources([name], how, in_part=True)[0]]
-            self._told += [f"{path} was taken back before." for path in mine if path in gone]
-            there = not gone.isdisjoint(mine)
-            mine = [path for path in mine if path in known]
-            if not mine and not there:
+            if (known | gone).isdisjoint(mine):
                 raise UsageError(
                     f"--take-back {name}: {self._run.path} has not counted it. Nothing was changed. `streambpe "
                     f'sql {typed(self._run.path)} "FROM source_files"` shows what it has counted.'
                 )
-            found += mine
+            self._told += [f"{path} was taken back before." for path in mine if path in gone]
+            found += [path for path in mine if path in known]
         missing = [path for path in leaving if path not in found]
         if missing:
             also = " ".join(f"--take-back {typed(path)}" for path in missing)
@@ -165,22 +159,21 @@ class _TakingBack:
     def _refuse(self, paths: Sequence[str]) -> None:
         """What would not be exact."""
         run, record = self._run, read_record(self._run)
-        if record.runs:
-            _, runs = left_to_count(run)
-            raise RunError(f"{run.path}: {listed([], runs)}. Nothing was changed. {ending_command(run, [], runs)}.")
+        refuse_unfinished(run, [], record.runs, "")
         known = list_parts(run).by_path
         if not set(known) - set(paths):
             raise UsageError(
                 f"{run.path} has counted nothing else. Nothing was changed. Remove {run.path}, and count the sources "
                 "that you want into a new one."
             )
-        for path in paths:
-            if path in known and (known[path][0].kind == "iterator" or not has_place(path)):
+        kinds = {path: known[path][0].kind for path in paths if path in known}
+        for path, kind in kinds.items():
+            if kind == "iterator" or not has_place(path):
                 raise UsageError(
                     f"--take-back {path}: it was a stream, or came from another RUN under that name, so it cannot be "
                     "read again. Nothing was changed. Count the others into another RUN."
                 )
-        if any(known[path][0].kind != "counts" for path in paths if path in known):
+        if any(kind != "counts" for kind in kinds.values()):
             refuse_other_tables(run.path, run.facts(), self._pattern, "taking back")
         if not record.leaving and "corpus" in run.facts() and read_totals(run, self._resources)[1]:
             raise RunError(
@@ -188,32 +181,41 @@ class _TakingBack:
                 f"Nothing was changed. `streambpe count {typed(run.path)}` fills them again, without the edits."
             )
 
-    def _take_out(self, path: str, known: Spans) -> None:
-        """Take one source out of the parts."""
-        source = self._source(path, known)
-        self._refuse_changed(source, known)
-        parts = [part for part in list_parts(self._run) if path in part.spans.values("path")]
-        shared = [part for part in parts if part.spans.values("path") != [path]]
-        again = self._count_again(source, shared) if shared else []
-        if self._source(path, known) != source:
-            raise _changed(path)
+    def _take_out(self, known: dict[str, Spans]) -> None:
+        """Take sources out of the parts."""
+        run, sources = self._run, [self._source(path, spans) for path, spans in known.items()]
+        for source in sources:  # all that is counted of it is read and compared, whatever its time stamp says
+            spans = known[source.path]
+            if source.bytes != spans[0].file_bytes or not has_digests(source, spans, self._pattern):
+                raise _changed(source.path)
+        alone, shared = list[Part](), list[Part]()
+        for part in list_parts(run):
+            paths = set(part.spans.values("path"))
+            if paths & known.keys():
+                (shared if paths - known.keys() else alone).append(part)
+        again = self._count_again(sources, shared) if shared else []
+        for source in sources:
+            if self._source(source.path, known[source.path]) != source:
+                raise _changed(source.path)
         failpoint("take-back-counted")
-        self._record(path, known)
+        record = read_record(run)  # from now on the run is known to be half without them
+        before = {one.path for one in record.leaving}
+        leaving = [
+            Leaving(path, spans.total("documents"), spans.total("text_bytes"))
+            for path, spans in known.items()
+            if path not in before
+        ]
+        left = tuple(source for source in record.sources if source.path not in known)
+        write_record(run, structs.replace(record, sources=left, leaving=(*record.leaving, *leaving)))
         failpoint("take-back-recorded")
-        if shared:
-            self._subtract(path, shared, again)
+        recounted = parts_by_group(again)
+        for group, parts in parts_by_group(shared).items():
+            self._subtract(known, parts, recounted.get(group, []))
             failpoint("take-back-committed")
-        for part in parts:
-            if part not in shared:
-                part.path.unlink()
-                failpoint("take-back-removed")
-        list_parts(self._run, clean=True)
-        self._remove_again()
-
-    def _refuse_changed(self, source: Source, known: Spans) -> None:
-        """All that is counted of it is read and compared, whatever its time stamp says."""
-        if source.bytes != known[0].file_bytes or not has_digests(source, known, self._pattern):
-            raise _changed(source.path)
+        for part in alone:
+            part.path.unlink()
+            failpoint("take-back-removed")
+        list_parts(run, clean=True)
 
     def _source(self, path: str, known: Spans) -> Source:
         """The file as it is now; it is taken as text whatever its bytes are, as it was."""
@@ -230,100 +232,77 @@ class _TakingBack:
             group=first.group_name, any_bytes=True,
         )  # fmt: skip
 
-    def _record(self, path: str, known: Spans) -> None:
-        """From now on the run is known to be half without this source."""
-        record = read_record(self._run)
-        if path not in {one.path for one in record.leaving}:
-            leaving = Leaving(path, known.total("documents"), known.total("text_bytes"))
-            record = structs.replace(record, leaving=(*record.leaving, leaving))
-        left = tuple(source for source in record.sources if source.path != path)
-        write_record(self._run, structs.replace(record, sources=left))
-
     # ------------------------------------------------------------------ counting again
 
-    def _count_again(self, source: Source, shared: Sequence[Part]) -> list[Part]:
-        """The parts of RUN/tmp/take-back: what the source added to the shared parts, and nothing else."""
-        mine = Spans.of_parts(shared)
-        mine = mine.where(mine.alike("path", source.path)).in_order()
-        gaps = gaps_between(mine.stretches())
-        end = gaps.pop()[0]
-        whole = not gaps and source.path in list_parts(self._run).by_path.complete
-        self._again.counts.mkdir(parents=True, exist_ok=True)
-        with self._again.lock():
-            before = list_parts(self._again, clean=True)
-            if not _is_of(before.spans, source, gaps, end):  # a call that took back something else left it
-                for part in before:
-                    part.path.unlink()
-            elsewhere = [replace(mine[0], start_at=low, stop_at=high or 0, state="part") for low, high in gaps]
-            done = Spans.joined([list_parts(self._again).spans, Spans.of(elsewhere)]).in_order()
-            job = CountJob(self._again, self._config, self._pattern, self._resources, self._stop, told_in=self._run)
-            try:
-                job.count_one(source, done, None if whole else end, self._progress)
-            except Stopped:
-                raise Stopped(
-                    f"Stopped; {self._run.path} is as it was before. The same command continues with what it has "
-                    f"recounted of {source.path}.",
-                    stopped_by(self._stop),
-                ) from None
-            counted = list_parts(self._again)
-            for what in ("text_bytes", "bad_utf8", "nulls", "dropped", "bad_lines"):
-                if counted.spans.total(what) != mine.total(what):
-                    raise self._not_the_same(source.path)
-            at_once = range_bytes(self._resources)
-            return compact(self._again, list(counted), at_once, self._resources.threads)
+    def _count_again(self, sources: Sequence[Source], shared: Sequence[Part]) -> list[Part]:
+        """Parts of what these sources added to the shared parts, and of nothing else."""
+        mine, complete = SpansByPath(Spans.of_parts(shared)), list_parts(self._run).by_path.complete
+        todo = []
+        for source in sources:
+            if source.path in mine:
+                *gaps, (end, _) = gaps_between(mine[source.path].stretches())
+                whole = not gaps and source.path in complete
+                todo.append(Stretch(source, tuple((low, high or 0) for low, high in gaps), None if whole else end))
+        what = fingerprint(*((left.source.path, left.source.mtime_ns, left.done, left.stop) for left in todo))
+        again = Run(_again_folder(self._run) / what)  # a call that was stopped left what it had recounted there
+        again.counts.mkdir(parents=True, exist_ok=True)
+        job = CountJob(again, self._config, self._pattern, self._resources, self._stop)
+        with again.lock():
+            remove_attempts(again)
+            left = list(left_of(todo, list_parts(again, clean=True).by_path))
+            with job.shown_in(self._run, [each.source for each in todo], left, self._progress):
+                job.count(left)
+                if self._stop.is_set():
+                    raise Stopped(
+                        f"Stopped; {self._run.path} is as it was before. The same command continues with what it has "
+                        "recounted.",
+                        stopped_by(self._stop),
+                    )
+            counted = list_parts(again)
+            for column in ("text_bytes", "bad_utf8", "nulls", "dropped", "bad_lines"):
+                sums, same = (by_path.totals(column) for by_path in (mine, counted.by_path))
+                for path in (each.source.path for each in todo):
+                    if sums[path] != same.get(path, 0):
+                        raise self._not_the_same(path)
+            return compact(again, list(counted), range_bytes(self._resources), self._resources.threads)
 
-    def _not_the_same(self, path: str) -> SourceChanged:
+    def _not_the_same(self, what: str) -> SourceChanged:
         return SourceChanged(
-            f"{path} does not have the same counts as before, so it cannot be taken back exactly. Nothing was "
+            f"{what} does not have the same counts as before, so it cannot be taken back exactly. Nothing was "
             f"changed. Was {self._run.path} counted by another version of streambpe? Count the others into another "
             "RUN."
         )
 
-    def _subtract(self, path: str, shared: Sequence[Part], again: Sequence[Part]) -> None:
+    def _subtract(self, paths: Collection[str], shared: Sequence[Part], again: Sequence[Part]) -> None:
         """Commit the sum of the shared parts without what was counted again; it takes their place."""
         spans = Spans.of_parts(shared).in_order()
-        kept = spans.where(~spans.alike("path", path))
+        kept = spans.where(np.logical_and.reduce([~spans.alike("path", path) for path in paths]))
         number = next_number(self._run)
         if self._keeps_documents:
-            kept = documents_without(self._run, spans, path, number + 1)
+            kept = documents_without(self._run, spans, paths, number + 1)
         target = self._run.counts / f"merged-{number:05d}.parquet"
         level, names = max(part.level for part in shared), [part.path.name for part in shared]
-        write_part(target, self._differences(path, shared, again), kept, level, names, run=self._run.number)
+        write_part(target, self._differences(shared, again), kept, level, names, run=self._run.number)
 
-    def _differences(self, path: str, shared: Sequence[Part], again: Sequence[Part]) -> Iterator[ChunkList]:
+    def _differences(self, shared: Sequence[Part], again: Sequence[Part]) -> Iterator[ChunkList]:
         """The shared parts without what was counted again, range by range."""
-        with opened(shared) as files, opened(again) as others:
-            for low, high in ranges([*shared, *again], range_bytes(self._resources)):
-                kept = lists_of_range(shared, files, low, high)
-                gone = lists_of_range(again, others, low, high)
-                less = [ChunkList(rows.offsets, rows.data, -rows.n) for rows in gone if rows is not None]
-                less += [rows for rows in kept if rows is not None]
-                del kept, gone  # otherwise they would be held while they are merged
-                rows = merge(less)
-                if (rows.n < 0).any():
-                    raise self._not_the_same(path)
-                yield ChunkList.of_table(rows.table().filter(pa.array(rows.n > 0)))
-
-    # ------------------------------------------------------------------ the end
+        for rows in merged_lists(shared, range_bytes(self._resources), again):
+            if (rows.n < 0).any():
+                raise self._not_the_same("One of the sources")
+            yield ChunkList.of_table(rows.table().filter(pa.array(rows.n > 0)))
 
     def _remove_again(self) -> None:
-        remove_folder(self._again.path)
+        remove_folder(_again_folder(self._run))
         with contextlib.suppress(OSError):  # something else is in it, or it is not there
-            self._again.path.parent.rmdir()
+            _again_folder(self._run).parent.rmdir()
+
+
+def _again_folder(run: Run) -> Path:
+    return run.path / "tmp" / "take-back"
 
 
 def _changed(path: str) -> SourceChanged:
     return SourceChanged(
         f"--take-back {path}: its content is no longer what was counted, so it cannot be taken back exactly. Nothing "
         f"was changed. Put the old file back, or count the other sources into another RUN."
-    )
-
-
-def _is_of(spans: Spans, source: Source, gaps: Sequence[tuple[int, int | None]], end: int) -> bool:
-    """Whether all of these are stretches of this file as it is now, up to `end` and outside of `gaps`."""
-    return all(
-        (span.path, span.file_bytes, span.mtime_ns) == (source.path, source.bytes, source.mtime_ns)
-        and span.stop_at <= end
-        and not any(span.start_at < (high or 0) and low < span.stop_at for low, high in gaps)
-        for span in spans
     )

@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
 from streambpe.errors import SourceChanged, UsageError, typed
 from streambpe.sources.digests import digest_stretches
 from streambpe.sources.source import Source
+from streambpe.sources.stretches import Stretch
 from streambpe.store.groups import MOST_GROUPS
 from streambpe.store.parts import Parts
 from streambpe.store.run import Run
-from streambpe.store.spans import WITH_FIELDS, Span, Spans
+from streambpe.store.spans import NO_SPANS, WITH_FIELDS, Span, Spans, SpansByPath
 from streambpe.store.unfinished import read_record
 from streambpe.system import compose_name
 from streambpe.text.patterns import Pattern
 
-Todo = list[tuple[Source, Spans]]  # sources that are not counted to their end, with what is counted of each, in order
+
+def left_of(stretches: Iterable[Stretch], counted: SpansByPath) -> Iterator[Stretch]:
+    """What is left of stretches when these are counted."""
+    for stretch in stretches:
+        if stretch.stop is None and stretch.source.path in counted.complete:  # as most are, and this is quick to see
+            continue
+        spans = counted.get(stretch.source.path, NO_SPANS)
+        rest = stretch.without(spans.stretches(joined=True))
+        ended = spans.alike("state", "last") & (spans.column("stop_at") == rest.at)
+        if rest.is_open and not ended.any():
+            yield rest
 
 
-def find_todo(run: Run, pattern: Pattern, found: Sequence[Source], parts: Parts) -> Todo:
-    """Compare the sources with what is committed; refuse one whose content changed."""
+def find_todo(run: Run, pattern: Pattern, found: Sequence[Source], parts: Parts) -> list[Stretch]:
+    """What is left of the sources when all that is committed is counted; refuse one whose content changed."""
     spans = parts.by_path
-    todo: Todo = []
-    none = Spans.of(())
+    todo = []
     for source in found:
-        known = spans.get(source.path, none)
-        if known:
-            source = replace(source, group=known[0].group_name)
-            if not source.is_stream:
-                _refuse_changed(run, source, known, pattern)
-        else:
-            source = replace(source, group=source.group or "")
+        known = spans.get(source.path, NO_SPANS)
+        source = replace(source, group=known[0].group_name if known else source.group or "")
+        if known and not source.is_stream:
+            _refuse_changed(run, source, known, pattern)
         complete = source.path in spans.complete
         if complete and source.is_stdin:
             raise UsageError(
@@ -40,11 +47,12 @@ def find_todo(run: Run, pattern: Pattern, found: Sequence[Source], parts: Parts)
                 "--stdin-name NAME. Nothing was changed."
             )
         if not complete or source.texts is not None:
-            todo.append((source, known))
+            # what a stream gives again is compared, stretch by stretch; a file was compared before
+            todo.append(Stretch(source, tuple(known.stretches(joined=not source.is_stream))))
     refused = {source.path for source in read_record(run).sources if source.refused}
     # what was refused before comes last, to hold up nothing; by group, since a part holds one: few changes, few parts
-    todo.sort(key=lambda entry: (entry[0].path in refused, entry[0].group or ""))
-    names = {source.group for source, _ in todo} | {part.group_name for part in parts}
+    todo.sort(key=lambda left: (left.source.path in refused, left.source.group or ""))
+    names = {left.source.group for left in todo} | {part.group_name for part in parts}
     if len(names) > MOST_GROUPS:
         raise UsageError(
             f"{len(names)} source groups, but a RUN can have at most {MOST_GROUPS}. Nothing was changed. Name larger "

@@ -13,13 +13,10 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Protocol
 
-import msgspec
 import numpy as np
 from msgspec import structs
 
@@ -27,64 +24,48 @@ from streambpe.core.strings import ChunkList, as_buffers
 from streambpe.count_config import CountConfig
 from streambpe.errors import SourceError, StreambpeError
 from streambpe.failpoints import failpoint
-from streambpe.later import polars as pl
 from streambpe.resources import release_memory
 from streambpe.sources.decode import block_text, naming_documents
+from streambpe.sources.read import Reader
 from streambpe.sources.samples import sampled
 from streambpe.sources.source import Block, BlockText, Source
-from streambpe.store.run import Run
+from streambpe.sources.stretches import Stretch
 from streambpe.store.sequences import by_place, sequence_made_of
 from streambpe.store.spans import WITH_FIELDS, Span
-from streambpe.text.chunker import ChunkCounts, Chunker, Ids, Lengths, NumberedTexts
+from streambpe.text.chunker import ChunkCounts, Chunker, NumberedTexts
 from streambpe.text.patterns import Pattern
 from streambpe.text.prepare import UnencodableText, prepare
+from streambpe.train.counting.committer import Committer
 from streambpe.train.counting.sizes import Sizes
 
 CHECKPOINT_SECONDS = 5.0  # of each worker's work that a kill can lose
 
 
-class Failure(msgspec.Struct):
-    """The first error of any thread, and which source it was about."""
-
-    error: BaseException | None = None
-    source: str | None = None
-    _lock: threading.Lock = msgspec.field(default_factory=threading.Lock)
-
-    @contextlib.contextmanager
-    def naming(self, source: Source) -> Iterator[None]:
-        """Note an error inside as one about this source."""
-        try:
-            yield
-        except StreambpeError as why:
-            self.note(why, source.path)
-            raise
-
-    def note(self, error: BaseException, source: str | None = None) -> None:
-        """Note an error; only the first is kept."""
-        with self._lock:
-            if self.error is None:
-                self.error, self.source = error, source
+@contextlib.contextmanager
+def naming(source: Source) -> Iterator[None]:
+    """Note in an error inside that it is about this source."""
+    try:
+        yield
+    except StreambpeError as why:
+        why.source = why.source or source.path
+        raise
 
 
-class PartStore(Protocol):
-    """Where parts are committed."""
-
-    run: Run
-
-    def next_name(self) -> str:
-        """The name of a part that nobody else writes."""
-
-    def commit(self, name: str, rows: ChunkList, spans: Sequence[Span]) -> None:
-        """Write and rename one part."""
-
-    def write_sequence(self, name: str, chunks: pl.Series, stretches: Sequence[Ids], n: Lengths, made_of: str) -> None:
-        """Write the documents of a part that is committed next, as store/sequences.py does."""
+def blocks_of(reader: Reader, left: Iterable[Stretch], is_stopping: Callable[[], bool]) -> Iterator[Block]:
+    """The blocks of stretches, one stretch after another, until a stop comes."""
+    for stretch in left:
+        with naming(stretch.source):
+            for block in reader.blocks(stretch.source, stretch.done, stretch.stop):
+                if is_stopping():
+                    return
+                yield block
 
 
 class BlockSums:
-    """Adds up the chunks of blocks and commits them as parts; used by one thread. `close` it."""
+    """Adds up the chunks of blocks and commits them as parts; used by one thread. At the end of a `with` it commits the
+    rest, whatever ends that."""
 
-    def __init__(self, config: CountConfig, pattern: Pattern, sizes: Sizes, parts: PartStore, beside: bool) -> None:
+    def __init__(self, config: CountConfig, pattern: Pattern, sizes: Sizes, parts: Committer, beside: bool) -> None:
         """`beside`: run a pattern of the user's own in a process beside this one."""
         self._config, self._sizes, self._parts = config, sizes, parts
         self._chunker = Chunker(pattern, beside=beside)
@@ -96,16 +77,23 @@ class BlockSums:
         self._spans: list[Span] = []
         self._since = time.monotonic()
 
-    def count(self, block: Block, taking: AbstractContextManager[None]) -> None:
-        """Add a block's chunks, inside `taking`, and commit if it is time."""
+    def __enter__(self) -> BlockSums:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.closing(self._chunker):
+            self._commit()
+
+    def count(self, block: Block) -> None:
+        """Add a block's chunks, and commit if it is time."""
         giant = self.is_giant(block)
         if giant:
-            self.commit()
-        with taking:
+            self._commit()
+        with naming(block.source):
             self.take(block)
         block.data = b""  # whoever still has the block: its text is not to be held while its chunks are committed
         if giant or time.monotonic() - self._since > CHECKPOINT_SECONDS or self._counts.held > self._most:
-            self.commit()
+            self._commit()
 
     def is_giant(self, block: Block) -> bool:
         """Whether nothing else should be held while it is counted."""
@@ -117,16 +105,14 @@ class BlockSums:
         read = sampled(block, block_text(block, policy, self._config.bad_lines), self._config.one_in, policy)
         made = prepared(block, read, self._config)
         del read
-        span = _span(block, made, "")
-        if self._spans and self._spans[0].group_name != span.group_name:
-            self.commit()
+        if self._spans and self._spans[0].group_name != (block.source.group or ""):
+            self._commit()
         with naming_documents(block, policy, made.chosen):
             self._counts.add(made.text)
         # the text itself is not kept: only its chunks, and what its span says of it
-        self._spans.append(span)
+        self._spans.append(span_of(block, made, len(made.text) - made.documents))  # each document is ended by a mark
 
-    def commit(self) -> None:
-        """Commit the chunks added up so far."""
+    def _commit(self) -> None:
         self._since = time.monotonic()
         if not self._spans:
             return
@@ -149,57 +135,48 @@ class BlockSums:
         failpoint("sequence-written")
         return ChunkList(*as_buffers(chunks), n)
 
-    def close(self) -> None:
-        """End the process that splits, if there is one."""
-        self._chunker.close()
 
+def count_in_threads(blocks: Iterable[Block], everyone: Sequence[BlockSums]) -> None:
+    """Count blocks, a thread for each of these sums; one block may wait while all are at work. What they added up is
+    committed in the end, whatever ends it; then the first error is raised."""
+    places = len(everyone) + 1
+    free, waiting = threading.Semaphore(places), queue.SimpleQueue[tuple[Block, int] | None]()
+    errors: list[BaseException] = []
 
-@contextlib.contextmanager
-def counting_threads(
-    make: Callable[[], BlockSums], threads: int, failure: Failure
-) -> Iterator[Callable[[Block], None]]:
-    """Gives what hands out a block to be counted by one of so many threads; it waits while all are at work and a block
-    is waiting. What they added up is committed in the end, whatever ends it; errors are noted."""
-    everyone = [make() for _ in range(threads)]
-    places = threads + 1
-    free, idle = threading.Semaphore(places), queue.SimpleQueue[BlockSums]()
-    for sums in everyone:
-        idle.put(sums)
-
-    def hand_out(block: Block) -> None:
-        alone = places if everyone[0].is_giant(block) else 1  # nothing else is held while a giant one is counted
-        for _ in range(alone):
-            free.acquire()
-        pool.submit(count, block, alone)
-
-    def count(block: Block, alone: int) -> None:
-        sums = idle.get()
+    @contextlib.contextmanager
+    def kept() -> Iterator[None]:
         try:
-            if failure.error is None:
-                sums.count(block, failure.naming(block.source))
-        except BaseException as why:  # told to the thread that reads, which raises it
-            failure.note(why)
-        finally:
-            idle.put(sums)
-            free.release(alone)
+            yield
+        except BaseException as why:  # for the thread that reads, which raises it
+            errors.append(why)
 
-    def end(sums: BlockSums) -> None:
-        try:
-            with contextlib.closing(sums):
-                sums.commit()
-        except BaseException as why:
-            failure.note(why)
+    def serve(sums: BlockSums) -> None:
+        with kept(), sums:
+            while (taken := waiting.get()) is not None:
+                with kept():
+                    if not errors:
+                        sums.count(taken[0])
+                free.release(taken[1])
 
-    try:
-        with ThreadPoolExecutor(threads, "streambpe-count") as pool:
-            yield hand_out
-    except BaseException as why:
-        failure.note(why)
-    with ThreadPoolExecutor(threads, "streambpe-count") as pool:
-        pool.map(end, everyone)
+    with ThreadPoolExecutor(len(everyone), "streambpe-count") as pool:
+        for sums in everyone:
+            pool.submit(serve, sums)
+        with kept():
+            for block in blocks:
+                alone = places if everyone[0].is_giant(block) else 1  # nothing else is held while it is counted
+                for _ in range(alone):
+                    free.acquire()
+                waiting.put((block, alone))
+                if errors:
+                    break
+        for _ in everyone:
+            waiting.put(None)
+    if errors:
+        raise errors[0]
 
 
-def _span(block: Block, made: BlockText, part: str) -> Span:
+def span_of(block: Block, made: BlockText, text_bytes: int, part: str = "") -> Span:
+    """What a part records of a block."""
     source = block.source
     return Span(
         path=source.path,
@@ -208,7 +185,7 @@ def _span(block: Block, made: BlockText, part: str) -> Span:
         start_at=block.start_at,
         stop_at=block.stop_at,
         documents=made.documents,
-        text_bytes=len(made.text) - made.documents,  # each ended by a mark
+        text_bytes=text_bytes,
         bad_utf8=made.bad_utf8,
         boms=made.boms,
         nulls=made.nulls,

@@ -46,15 +46,14 @@ class Crew(msgspec.Struct, frozen=True):
         """Call a task with all arguments; `shared` is handed over once to each worker. `describe`: names an argument in
         messages and in status.json."""
 
-        def told(places: int) -> None:
-            self.tell_workers(list(calls.busy))
-            advance(places)
-
-        calls = Calls(task, arguments, self.memory_bytes, on_advance=told, describe=describe, shared=shared)
         try:
-            self.runner.map(calls)
+            self.runner.map(
+                Calls(
+                    task, arguments, self.memory_bytes, on_advance=advance, describe=describe, shared=shared,
+                    tell_workers=self.tell_workers,
+                )
+            )  # fmt: skip
         finally:
-            self.tell_workers(())
             self.runner.close()
 
 

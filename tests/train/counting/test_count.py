@@ -21,7 +21,6 @@ from msgspec import structs
 
 from streambpe.arrays import MAX_COUNT
 from streambpe.errors import (
-    DiskFull,
     LimitError,
     RunError,
     RunLocked,
@@ -34,7 +33,6 @@ from streambpe.errors import (
 )
 from streambpe.inspect.check import check
 from streambpe.resources import Resources
-from streambpe.sources.source import Source
 from streambpe.store.exchange import export_counts, merge_counts
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
@@ -44,7 +42,7 @@ from streambpe.train.counting import sizes, worker
 from streambpe.train.counting.count import count, count_from_iterator
 from tests.hostile import random_text
 from tests.oracles.splits import split_text
-from tests.runs import rows, small_blocks, stored_ids
+from tests.runs import rows, small_blocks
 from tests.samples import written
 from tests.sources.test_sources import expected_documents, write
 
@@ -75,41 +73,30 @@ def corpus(folder: Path, seed: int = 1) -> tuple[list[Path], list[str]]:
     return paths, documents
 
 
+WAYS = [
+    *({"pattern": name} for name in PRESETS),
+    {"pattern": "gpt4o", "split_scripts": True},
+    {"pattern": "word-level", "split_scripts": True},
+    {"pattern": r"(\w+)|(?s:.)"},
+    {"pattern": r"\d+|[A-Z]", "gaps": "keep"},
+]
+
+
 @pytest.mark.every(7)
-@pytest.mark.parametrize("name", list(PRESETS))
-def test_counts_are_a_counter_of_find_all(tmp_path, tiny_blocks, name):
-    """Every preset over every format, in many blocks and parts: the table is Python's Counter."""
+@pytest.mark.parametrize("options", WAYS, ids=str)
+def test_counts_are_a_counter_of_find_all(tmp_path, tiny_blocks, options):
+    """Presets and regular expressions over every format, in many blocks and parts: the table is Python's Counter."""
     paths, documents = corpus(tmp_path / "in")
-    result = count(tmp_path / "run", [str(p) for p in paths], pattern=name, resources=SMALL)
-    expected = tallies(documents, name)
+    result = count(tmp_path / "run", [str(p) for p in paths], **options, resources=SMALL)
+    expected = tallies(documents, **options)
     assert table_of(tmp_path / "run") == expected
     assert result.corpus["documents"] == len(documents)
     assert result.corpus["chunks"] == sum(expected.values())
     assert result.corpus["distinct"] == len(expected)
-    if not PRESETS[name].word_mark:  # its chunks are words with a mark, not stretches of the text
+    preset = PRESETS.get(options["pattern"])
+    if preset is None or not preset.word_mark:  # its chunks are words with a mark, not stretches of the text
         assert result.corpus["bytes"] == sum(len(text.encode()) for text in documents)
     assert check(tmp_path / "run", sources=True, resources=SMALL) == []
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["gpt4o", "word-level"])
-def test_script_mode_counts(tmp_path, tiny_blocks, name):
-    """The same with script runs cut first."""
-    paths, documents = corpus(tmp_path / "in")
-    options = {"pattern": name, "split_scripts": True}
-    count(tmp_path / "run", [str(p) for p in paths], **options, resources=SMALL)
-    assert table_of(tmp_path / "run") == tallies(documents, name, split_scripts=True)
-
-
-@pytest.mark.long
-def test_a_users_own_pattern_counts(tmp_path):
-    """A regular expression with groups, and one whose gaps are kept."""
-    paths, documents = corpus(tmp_path / "in")
-    for i, options in enumerate([{"pattern": r"(\w+)|(?s:.)"}, {"pattern": r"\d+|[A-Z]", "gaps": "keep"}]):
-        count(tmp_path / f"run{i}", [str(p) for p in paths], **options, resources=SMALL)
-        assert table_of(tmp_path / f"run{i}") == tallies(
-            documents, options["pattern"], gaps=options.get("gaps", "refuse")
-        )
 
 
 @pytest.mark.long
@@ -131,53 +118,6 @@ def test_nothing_but_the_documents_decides(tmp_path, monkeypatch):
         digests.add(json.dumps(result.corpus, sort_keys=True))
         assert table_of(run) == tallies(documents)
     assert len(digests) == 1
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["boundless", "gpt4o", "none"])
-def test_sequences_are_the_documents(tmp_path, tiny_blocks, name):
-    """Documents put together again from their parts, across parts, are what the pattern splits each into, in order."""
-    paths, _ = corpus(tmp_path / "in", seed=7)
-    lines = write(tmp_path / "lines.txt", ["one two", "", "three " * 400, "", "end"], "lines")
-    run = tmp_path / "run"
-    count(run, [str(p) for p in paths], pattern=name, sequences=True, resources=SMALL)
-    count(run, [str(lines)], lines=True, resources=SMALL)
-    split = functools.partial(split_text, find_pattern(name))
-    rng = random.Random(7)
-    expected = {str(lines): [split(t) for t in ("one two", "three " * 400, "end")]}
-    for path in paths:
-        texts = [random_text(rng, rng.choice([0, 30, 200])).replace("\ufeff", "") for _ in range(6)]
-        texts.append("Plain words, more often: the cat and the dog. " * 20)
-        expected[str(path)] = [split(t) for t in expected_documents(texts, path.name.split(".")[0])]
-    for path, documents in expected.items():
-        assert reassembled(Run(run), path) == documents, path
-    assert check(run, resources=SMALL) == []
-
-
-def reassembled(run: Run, path: str) -> list[list[str]]:
-    spans = list_parts(run).by_path
-    first = sum(len(spans[other]) for other in spans if other < path)
-    documents: list[list[str]] = [[]]
-    for ids, text in stored_ids(run)[first : first + len(spans[path])]:
-        for i in ids:
-            if i < 0:
-                documents.append([])
-            else:
-                documents[-1].append(text[i])
-    assert documents.pop() == []
-    return documents
-
-
-def test_sources_are_added_and_skipped(tmp_path):
-    """What was counted is skipped, what is new is added, and the sum is that of one count of all."""
-    paths, documents = corpus(tmp_path / "in")
-    names = [str(p) for p in paths]
-    assert count(tmp_path / "a", names[:2], resources=SMALL).counted == 2
-    result = count(tmp_path / "a", names, resources=SMALL)
-    assert (result.counted, result.skipped) == (len(names) - 2, 2)
-    again = count(tmp_path / "a", names, resources=SMALL)
-    assert (again.counted, again.skipped, again.corpus) == (0, len(names), result.corpus)
-    assert table_of(tmp_path / "a") == tallies(documents)
 
 
 def test_changed_content_is_refused_and_a_touched_file_is_not(tmp_path):
@@ -214,24 +154,6 @@ def test_a_source_keeps_its_format_and_field(tmp_path):
         count(run, [f"{path}:body"], resources=SMALL)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "changed",
-    [{"pattern": "gpt2"}, {"gaps": "keep"}, {"split_scripts": True}, {"bad_utf8": "skip"}, {"sequences": True}],
-    ids=str,
-)
-def test_options_of_an_existing_run_do_not_change(tmp_path, changed):
-    """Another option than the run's own is refused by its name; left out or equal, it is the run's."""
-    path = str(write(tmp_path / "a.txt", ["x"], "txt"))
-    more = str(write(tmp_path / "b.txt", ["x"], "txt"))
-    count(tmp_path / "run", [path], pattern="gpt4", resources=SMALL)
-    flag = "--" + next(iter(changed)).replace("_", "-")
-    with pytest.raises(RunMismatch, match=flag):
-        count(tmp_path / "run", [more], **changed, resources=SMALL)
-    assert table_of(tmp_path / "run") == {"x": 1}
-    assert count(tmp_path / "run", [more], pattern=None, resources=SMALL).corpus["chunks"] == 2
-
-
 # Bad input
 
 
@@ -254,35 +176,6 @@ def test_an_error_keeps_what_was_counted_and_going_on_is_exact(tmp_path, tiny_bl
         mended.rename(bad)
         count(tmp_path / "run", names, resources=SMALL)
         assert table_of(tmp_path / "run") == tallies(documents)
-
-
-def test_a_source_is_not_refused_for_an_error_of_something_else():
-    """Two threads fail, one of them while it commits: the other's source was noted with the error of the first."""
-    failure = worker.Failure()
-    failure.note(DiskFull("The disk is full."))
-    with pytest.raises(SourceError), failure.naming(Source("b.txt", "text")):
-        raise SourceError("b.txt has bytes that are not UTF-8.")
-    assert (str(failure.error), failure.source) == ("The disk is full.", None)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("policy", ["replace", "skip"])
-def test_invalid_bytes_are_counted_and_reported(tmp_path, policy):
-    """Replaced or left out, they are told for each source."""
-    (tmp_path / "a.txt").write_bytes(b"one \xff\xfe two \xe2\x82 three")
-    count(tmp_path / "run", [str(tmp_path / "a.txt")], bad_utf8=policy, resources=SMALL)
-    text = b"one \xff\xfe two \xe2\x82 three".decode("utf-8", "replace" if policy == "replace" else "ignore")
-    assert table_of(tmp_path / "run") == tallies([text])
-    assert rows(tmp_path / "run", "SELECT bad_utf8 FROM source_files") == [(3,)]
-
-
-def test_bad_utf8_error_ends_the_count(tmp_path):
-    """Under `error` the count ends with file and byte, and a good file beside it stays counted."""
-    (tmp_path / "a.txt").write_bytes(b"fine")
-    (tmp_path / "b.txt").write_bytes(b"one \xff")
-    with pytest.raises(SourceError, match=r"b\.txt is not UTF-8: byte 4 is 0xFF"):
-        count(tmp_path / "run", [str(tmp_path)], bad_utf8="error", resources=Resources(256 << 20, 1))
-    assert count(tmp_path / "run", [str(tmp_path / "a.txt")], resources=SMALL).skipped == 1
 
 
 def test_a_corpus_without_text_is_refused(tmp_path):
@@ -308,16 +201,6 @@ def test_a_corpus_without_text_is_refused(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("suffix", ["txt", "jsonl"])
-def test_chunks_of_many_megabytes(tmp_path, suffix):
-    """A chunk of 5 MB, and lines of many, count right under the smallest memory."""
-    text = "a" * 5_000_000 + " " + "b" * 3_000_000 + " c" * 100_000
-    path = written(tmp_path / f"a.{suffix}", text if suffix == "txt" else json.dumps({"text": text}) + "\n")
-    count(tmp_path / "run", [str(path)], resources=Resources(400 << 20, 1))
-    assert table_of(tmp_path / "run") == {"a" * 5_000_000: 1, " " + "b" * 3_000_000: 1, " c": 100_000}
-
-
-@pytest.mark.long
 def test_a_chunk_of_fifty_megabytes_is_counted_or_refused(tmp_path):
     """One chunk of 50 MB among ordinary text is counted right; with less memory it is refused by name."""
     path = written(tmp_path / "a.txt", b"x " + b"a" * 50_000_000 + b" y" * 10_000_000)
@@ -325,16 +208,6 @@ def test_a_chunk_of_fifty_megabytes_is_counted_or_refused(tmp_path):
         count(tmp_path / "run", [str(path)], resources=Resources(500_000_000, 2))
     count(tmp_path / "run", [str(path)], resources=Resources(1_320_000_000, 2))
     assert table_of(tmp_path / "run") == {"x": 1, " " + "a" * 50_000_000: 1, " y": 10_000_000}
-
-
-@pytest.mark.long
-def test_a_line_of_200_megabytes_under_500_mb(tmp_path):
-    """One document of 200 MB without a line break is read in blocks and counted right."""
-    path = written(tmp_path / "a.txt", b"the cat sat on the mat, " * (200_000_000 // 24))
-    count(tmp_path / "run", [str(path)], lines=True, resources=Resources(500_000_000, 2))
-    n = 200_000_000 // 24
-    expected = {"the": 1, " the": 2 * n - 1, " cat": n, " sat": n, " on": n, " mat": n, ",": n, " ": 1}
-    assert table_of(tmp_path / "run") == expected
 
 
 # Iterators
@@ -371,13 +244,6 @@ def test_an_iterator_that_fails_keeps_what_it_gave(tmp_path, tiny_blocks):
     assert table_of(tmp_path / "run") == tallies(texts)
 
 
-def test_nulls_of_an_iterator_lose_nothing_behind_them(tmp_path):
-    """None is no document, and not the end either."""
-    result = count_from_iterator(tmp_path / "run", ["a b", None, "c"], resources=SMALL)
-    assert result.corpus["documents"] == 2
-    assert table_of(tmp_path / "run") == {"a": 1, " b": 1, "c": 1}
-
-
 # Two writers
 
 
@@ -390,49 +256,6 @@ def test_two_writers_get_a_clear_error(tmp_path):
             count(tmp_path / "run", [path], resources=SMALL)
         assert not run.state.exists()
     assert count(tmp_path / "run", [path], resources=SMALL).counted == 1
-
-
-@pytest.mark.long
-def test_the_lock_of_a_killed_writer_is_free(tmp_path):
-    """A lock file left by a process that was killed holds nobody up."""
-    code = "import sys, time; from streambpe.store.run import Run\n"
-    code += "with Run(sys.argv[1]).lock(): print(1, flush=True); time.sleep(60)"
-    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "run")], stdout=subprocess.PIPE) as other:
-        assert other.stdout is not None
-        other.stdout.readline()
-        path = str(write(tmp_path / "a.txt", ["x"], "txt"))
-        with pytest.raises(RunLocked, match=f"process {other.pid} on"):
-            count(tmp_path / "run", [path], resources=SMALL)
-        other.kill()
-        other.wait()
-    assert json.loads((tmp_path / "run/lock").read_text())["pid"] == other.pid, "it left its name behind"
-    assert count(tmp_path / "run", [path], resources=SMALL).counted == 1
-
-
-@pytest.mark.long
-def test_a_reader_of_the_database_is_waited_for_or_named(tmp_path, monkeypatch):
-    """While another process holds state.duckdb open, counting keeps its parts and says who holds it."""
-    path = str(write(tmp_path / "a.txt", ["x y"], "txt"))
-    run = tmp_path / "run"
-    count(run, [path], resources=SMALL)
-    code = (
-        "import sys, duckdb; con = duckdb.connect(sys.argv[1], read_only=True); print(1, flush=True); sys.stdin.read()"
-    )
-    more = str(write(tmp_path / "b.txt", ["z"], "txt"))
-    monkeypatch.setattr(
-        "streambpe.store.database.open_store.__kwdefaults__",
-        {**__import__("streambpe.store.database", fromlist=["x"]).open_store.__kwdefaults__, "wait_seconds": 0.2},
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(run / "state.duckdb")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as reader:
-        assert reader.stdout is not None
-        reader.stdout.readline()
-        with pytest.raises(RunError, match=f"is open in process {reader.pid}"):
-            count(run, [more], resources=SMALL)
-        reader.communicate()
-    assert count(run, [more], resources=SMALL).skipped == 1, "its part was committed before"
-    assert table_of(run) == {"x": 1, " y": 1, "z": 1}
 
 
 # Count tables, export, merge
@@ -456,23 +279,10 @@ def _large_table(path: Path) -> dict[str, int]:
 
 
 @pytest.mark.long
-def test_a_count_table_becomes_parts_of_a_bounded_size(tmp_path, small_table_parts):
-    """Each covers rows of its own; only the last says that the table ends with it. The counts are the table's."""
-    expected = _large_table(tmp_path / "a.csv")
-    count(tmp_path / "run", [str(tmp_path / "a.csv")], counts=True, resources=SMALL)
-    assert table_of(tmp_path / "run") == expected
-    spans = [span for part in list_parts(Run(tmp_path / "run")) for span in part.spans]
-    assert [(span.start_at, span.stop_at, span.state) for span in spans] == [
-        (0, 16_384, "part"),
-        (16_384, 32_768, "part"),
-        (32_768, 40_000, "last"),
-    ]
-    assert check(tmp_path / "run") == []
-
-
-@pytest.mark.long
-def test_a_count_table_stopped_between_two_of_its_parts(tmp_path, small_table_parts, monkeypatch):
-    """What is in place is not counted again; the sum is that of a count that nothing ended."""
+def test_a_count_table_becomes_parts_of_a_bounded_size(tmp_path, small_table_parts, monkeypatch):
+    """Each covers rows of its own; only the last says that the table ends with it. After a stop between two of them, or
+    when one is lost, just the missing rows are counted."""
+    run, sources = Run(tmp_path / "run"), [str(tmp_path / "a.csv")]
     expected = _large_table(tmp_path / "a.csv")
     passed = iter(range(10))
 
@@ -482,23 +292,16 @@ def test_a_count_table_stopped_between_two_of_its_parts(tmp_path, small_table_pa
 
     with monkeypatch.context() as patch:
         patch.setattr("streambpe.store.parts.failpoint", stop_at_the_second)
-        with pytest.raises(KeyboardInterrupt):
-            count(tmp_path / "run", [str(tmp_path / "a.csv")], counts=True, resources=SMALL)
-    assert len(list_parts(Run(tmp_path / "run"))) == 2
-    count(tmp_path / "run", [str(tmp_path / "a.csv")], counts=True, resources=SMALL)
-    assert table_of(tmp_path / "run") == expected
-
-
-@pytest.mark.long
-def test_a_lost_part_of_a_count_table_is_counted_again(tmp_path, small_table_parts):
-    """Its rows alone."""
-    expected = _large_table(tmp_path / "a.csv")
-    run = Run(tmp_path / "run")
-    count(run.path, [str(tmp_path / "a.csv")], counts=True, resources=SMALL)
-    list_parts(run)[1].path.unlink()
-    count(run.path, [str(tmp_path / "a.csv")], counts=True, resources=SMALL)
-    assert table_of(run.path) == expected
-    assert sorted(span.start_at for part in list_parts(run) for span in part.spans) == [0, 16_384, 32_768]
+        with pytest.raises(Stopped):
+            count(run.path, sources, counts=True, resources=SMALL)
+    assert len(list_parts(run)) == 2
+    for _ in range(2):
+        count(run.path, sources, counts=True, resources=SMALL)
+        assert table_of(run.path) == expected
+        assert check(run.path) == []
+        spans = sorted((s.start_at, s.stop_at, s.state) for s in list_parts(run).spans)
+        assert spans == [(0, 16_384, "part"), (16_384, 32_768, "part"), (32_768, 40_000, "last")]
+        list_parts(run)[1].path.unlink()
 
 
 @pytest.mark.long

@@ -5,10 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import os
 import random
-import subprocess
-import sys
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
@@ -44,7 +41,7 @@ from tests.hostile import random_text
 from tests.oracles.splits import split_text
 from tests.oracles.tables import check
 from tests.runs import SMALL, by_keyword, change, cli, cli_killed, counted_run, log_of, plain_events, rows
-from tests.tiers import examples, long
+from tests.tiers import examples
 
 ROOT = Path(__file__).parents[3]
 SPLIT = functools.partial(split_text, find_pattern("gpt4o"))
@@ -172,38 +169,26 @@ def test_what_is_no_rule_is_refused(given):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("threads", [long(1), 3])
-def test_counts_of_groups(tmp_path, tiny_blocks, threads):
-    """Each group's counts are those of its files, the total is that of a run without groups."""
+def test_counts_of_groups(tmp_path, tiny_blocks):
+    """Each group's counts are those of its files, the total is that of a run without groups; in any order, by any
+    options."""
     expected = corpus(tmp_path / "in")
-    run = tmp_path / "run"
-    result = count(run, [str(tmp_path / "in")], group_by="folder", resources=Resources(256 << 20, threads))
-    plain = count(tmp_path / "plain", [str(tmp_path / "in")], resources=SMALL)
-    assert result.corpus == plain.corpus
-    assert group_tables(run, tmp_path) == expected
-    assert total(run) == sum(expected.values(), Counter())
-    assert groups_of(run) == {
-        str(p.resolve()): p.parent.name for p in (tmp_path / "in").rglob("*.txt")
-    }  # fmt: skip
-    assert check(run, resources=SMALL, sources=True) == []
-    found = rows(run, 'SELECT group_name, documents, chunks, "distinct" FROM source_groups ORDER BY 1')
-    assert found == [(name, 3, n.total(), len(n)) for name, n in sorted(expected.items())]
-    assert {part.group_name for part in list_parts(Run(run))} == set(expected)
-    assert rows(tmp_path / "plain", "FROM source_groups") == []
-
-
-@pytest.mark.long
-def test_any_order_any_command(tmp_path, tiny_blocks):
-    """Sources added later, named by globs, in another order: the same groups."""
-    expected = corpus(tmp_path / "in")
-    run = tmp_path / "run"
+    run, plain, later = tmp_path / "run", tmp_path / "plain", tmp_path / "later"
+    result = count(run, [str(tmp_path / "in")], group_by="folder", resources=Resources(256 << 20, 3))
+    assert count(plain, [str(tmp_path / "in")], resources=SMALL).corpus == result.corpus
     for group in ("fr", "de", "en"):
         for path in sorted((tmp_path / "in" / group).iterdir(), reverse=True):
-            count(run, [str(path)], group=[f"{group}={tmp_path}/in/{group}"], resources=SMALL)
-    count(tmp_path / "once", [str(tmp_path / "in")], group_by="folder", resources=SMALL)
-    query = "FROM source_groups ORDER BY ALL"
-    assert rows(run, query) == rows(tmp_path / "once", query)
-    assert group_tables(run, tmp_path) == expected
+            count(later, [str(path)], group=[f"{group}={tmp_path}/in/{group}"], resources=Resources(256 << 20, 1))
+    for counted in (run, later):
+        assert group_tables(counted, tmp_path) == expected
+        assert total(counted) == sum(expected.values(), Counter())
+        assert groups_of(counted) == {
+            str(p.resolve()): p.parent.name for p in (tmp_path / "in").rglob("*.txt")
+        }  # fmt: skip
+        found = rows(counted, 'SELECT group_name, documents, chunks, "distinct" FROM source_groups ORDER BY 1')
+        assert found == [(name, 3, n.total(), len(n)) for name, n in sorted(expected.items())]
+        assert {part.group_name for part in list_parts(Run(counted))} == set(expected)
+    assert rows(plain, "FROM source_groups") == []
     again = count(run, [str(tmp_path / "in")], resources=SMALL)  # no group option: they keep theirs
     assert (again.counted, again.skipped) == (0, 9)
     with pytest.raises(UsageError, match="source group 'de', not 'all'"):
@@ -212,25 +197,7 @@ def test_any_order_any_command(tmp_path, tiny_blocks):
     count(run, [str(tmp_path / "more.txt")], resources=SMALL)
     assert groups_of(run)[str(tmp_path / "more.txt")] == ""
     assert group_tables(run, tmp_path)[""] == {"more": 1, " text": 1}
-    assert check(run, resources=SMALL) == []
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("place", ["part-committed:4", "merge-committed:2", "fold-filled:1"])
-def test_killed_and_resumed(tmp_path, place):
-    """A kill between parts, between the merges of two groups, inside the fold: the same tables in the end."""
-    expected = corpus(tmp_path / "in")
-    driver = (
-        "import sys; from streambpe.train.counting import count as c, sizes, worker; "
-        "sizes.MOST_BLOCK = sizes.LEAST_BLOCK = 500; worker.CHECKPOINT_SECONDS = -1.0; "
-        "c.count(sys.argv[1], [sys.argv[2]], group_by='folder', resources=c.Resources(256 << 20, 2))"
-    )
-    command = [sys.executable, "-c", driver, str(tmp_path / "run"), str(tmp_path / "in")]
-    env = {**os.environ, "STREAMBPE_FAILPOINT": place}
-    assert subprocess.run(command, env=env, cwd=ROOT, check=False).returncode == -9
-    assert subprocess.run(command, cwd=ROOT, check=False).returncode == 0
-    assert group_tables(tmp_path / "run", tmp_path) == expected
-    assert check(tmp_path / "run", resources=SMALL) == []
+    assert check(run, resources=SMALL, sources=True) == []
 
 
 @pytest.mark.long

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from streambpe.errors import CountUnfinished, RunError, SourceChanged, SourceError, UsageError
+from streambpe.errors import CountUnfinished, RunError, SourceChanged, SourceError, Stopped, UsageError
 from streambpe.inspect.check import check
 from streambpe.resources import Resources
 from streambpe.store.exchange import export_counts, merge_counts
@@ -24,7 +24,7 @@ from streambpe.store.unfinished import read_record
 from streambpe.train.commands import resume, train
 from streambpe.train.counting.count import count, count_from_iterator, resume_count
 from streambpe.train.counting.take_back import take_back
-from tests.runs import SMALL, cli, cli_killed, killed_at, rows, small_blocks
+from tests.runs import SMALL, StopAfter, cli, cli_killed, killed_at, rows, small_blocks
 from tests.samples import natural_text, written
 from tests.tiers import long, seeds
 
@@ -174,17 +174,17 @@ def test_killed_and_given_again(tmp_path, corpus, place):
 @pytest.mark.long
 def test_killed_at_any_boundary(tmp_path, corpus):
     """In a process of its own, before any fsync, rename or commit; documents too."""
-    kept, gone = str(corpus["f.txt"]), str(corpus["a.txt"])
+    kept, *gone = (str(corpus[name]) for name in ("f.txt", "a.txt", "d.csv"))
     run, copy = tmp_path / "run", tmp_path / "copy"
     how = {"pattern": "boundless", "sequences": True, "resources": ONE}
-    count(copy, [kept, gone], **how)
+    count(copy, [kept, *gone], **how)
     count(tmp_path / "without", [kept], **how)
-    command = ["count", run, "--take-back", gone, "--memory", "400MB"]
+    command = ["count", run, "--take-back", gone[0], "--take-back", gone[1], "--memory", "400MB"]
     for boundary in random.Random(0).sample(range(1, 40), BOUNDARIES):
         shutil.rmtree(run, ignore_errors=True)
         shutil.copytree(copy, run)
         cli_killed(f"boundary:{boundary}", *command, expect=None)
-        cli(*command)
+        assert "taken back" in cli(*command).stderr
         assert exported(run) == exported(tmp_path / "without"), boundary
         assert check(run, resources=ONE) == [], boundary
 
@@ -227,7 +227,9 @@ def test_what_is_refused(tmp_path, corpus):
     with pytest.raises(UsageError, match="cannot be read again"):
         take_back(run, ["texts"], resources=ONE)
     with pytest.raises(UsageError, match="counted nothing else"):
-        take_back(run, [str(gone), str(kept), "texts"], resources=ONE)
+        take_back(run, [str(gone.parent), "texts"], resources=ONE)
+    with pytest.raises(Stopped, match="is as it was before"):
+        take_back(run, [str(gone)], resources=ONE, stop=StopAfter(4))
     cli("count", run, kept, "--take-back", gone, expect=2)
     assert exported(run) == before
     with Run(run).lock(), Run(run).writing() as con:
@@ -235,17 +237,3 @@ def test_what_is_refused(tmp_path, corpus):
         con.execute("INSERT INTO chunk_counts VALUES ('new', 7)")
     with pytest.raises(RunError, match="was edited"):
         take_back(run, [str(gone)], resources=ONE)
-
-
-@pytest.mark.long
-def test_the_command(tmp_path, corpus):
-    """A folder means what is counted in it; the last line says what left."""
-    run = tmp_path / "run"
-    count(run, list(map(str, corpus.values())), resources=ONE)
-    done = cli("count", run, "--take-back", corpus["c.jsonl"], "--take-back", corpus["d.csv"], "--memory", "400MB")
-    assert f"taken back: {corpus['c.jsonl']}, {corpus['d.csv']}" in done.stderr
-    others = [str(corpus[name]) for name in corpus if name not in ("c.jsonl", "d.csv")]
-    count(tmp_path / "without", others, resources=ONE)
-    assert exported(run) == exported(tmp_path / "without")
-    done = cli("count", run, "--take-back", corpus["a.txt"].parent, "--memory", "400MB", expect=2)
-    assert "counted nothing else" in done.stderr
