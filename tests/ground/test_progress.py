@@ -216,15 +216,13 @@ def test_watch_waits_for_a_run_that_has_not_begun(corpus, tmp_path):
     assert re.search(r"stages .*learning \d:\d\d", shown)
 
 
-def test_no_time_is_left_where_all_is_done():
+def test_no_time_is_left_where_all_is_done(monkeypatch):
     """What comes behind the last byte, such as adding up, is in no estimate: the time since the start is shown."""
+    now = [0.0]
+    monkeypatch.setattr("streambpe.progress.time.monotonic", lambda: now[0])
     meter = Meter("counting", total=100)
-    meter._first = ("counting", meter.started - 60, 0)
-    meter.started -= 60
-    meter.done = 50
-    assert meter.snapshot("running")["eta_range_seconds"] is not None
-    meter.done = 100
-    assert meter.snapshot("running")["eta_range_seconds"] is None
+    for now[0], meter.done, knows in ((0, 0, False), (60, 50, True), (61, 100, False)):
+        assert (meter.snapshot("running")["eta_range_seconds"] is not None) == knows
 
 
 def test_a_stage_begins_anew():
