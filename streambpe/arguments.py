@@ -78,7 +78,9 @@ def arguments(
         if names and same is not None:
             raise UsageError(f"{', '.join(names)} and {what}: both say the same. Leave one of the two out.")
     how = {**reading, "options": splitting} if counting is None else counting
-    return Arguments(learning, Counting.of(how), Resources.resumed(before, limits) if resources is None else resources)
+    return Arguments(
+        learning, Counting.of(how), Resources.from_options(before, **limits) if resources is None else resources
+    )
 
 
 _NAMES = {"-o": "output", "--as": "as_model", "--no-playground": "playground=False"} | {

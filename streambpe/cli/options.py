@@ -116,7 +116,7 @@ def open_resources(before: ResourceFacts | None = None, **limits: Any) -> Resour
     `before`: what a job had until now; options that are not given are taken from it.
     """
     given = {name: value for name, value in limits.items() if value is not None}
-    resources = Resources.resumed(before, given)
+    resources = Resources.from_options(before, **given)
     if before and "memory" not in given and resources.memory_bytes < before["memory_bytes"]:
         say(
             f"it had --memory {format_size(before['memory_bytes'])}, which this machine does not have: continuing "

@@ -220,7 +220,7 @@ def test_no_time_is_left_where_all_is_done(monkeypatch):
     """What comes behind the last byte, such as adding up, is in no estimate: the time since the start is shown."""
     now = [0.0]
     monkeypatch.setattr("streambpe.progress.time.monotonic", lambda: now[0])
-    meter = Meter("counting", total=100)
+    meter = Meter("counting", total=100, started=0.0)
     for now[0], meter.done, knows in ((0, 0, False), (60, 50, True), (61, 100, False)):
         assert (meter.snapshot("running")["eta_range_seconds"] is not None) == knows
 
