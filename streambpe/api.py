@@ -21,7 +21,7 @@ _HOMES = {
     "inspect.prune": ["prune", "Pruned"],
     "inspect.query": ["sql"],
     "inspect.status": ["status"],
-    "store.exchange": ["export_counts", "merge_counts"],
+    "store.exchange": ["export_counts", "merge_counts", "MergeResult"],
     "train.commands": ["resume", "train", "train_from_iterator"],
     "train.counting.count": ["count", "count_from_iterator"],
     "train.counting.job": ["CountResult"],

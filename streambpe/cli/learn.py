@@ -38,7 +38,6 @@ from streambpe.plurals import counted
 from streambpe.resources import JOB_OPTIONS
 
 if TYPE_CHECKING:
-    from streambpe.resources import Resources
     from streambpe.train.request import Request
 
 
@@ -296,7 +295,7 @@ def export_counts(run: str, output: str, group: str | None, as_json: bool, **giv
 @resource_options
 @progress_option
 @json_option
-def merge_counts(run: str, runs: tuple[str, ...], resources: Resources, progress: str, as_json: bool) -> None:
+def merge_counts(run: str, runs: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Add the counts of OTHER runs to RUN, which is created if it does not exist. The sums are exact.
 
     All runs must have been counted with the same pattern, and no source may be in two of them. Documents (--sequences)
@@ -307,15 +306,13 @@ def merge_counts(run: str, runs: tuple[str, ...], resources: Resources, progress
         streambpe merge-counts runs/all runs/node1 runs/node2 runs/node3
     """
     from streambpe.store.exchange import merge_counts as add_up
-    from streambpe.store.exchange import without_documents
 
-    target, others = whole_run(run), [whole_run(other) for other in runs]
-    corpus = add_up(target, others, resources=resources, progress=progress)
-    if without := without_documents(target, others):
+    made = add_up(whole_run(run), list(map(whole_run, runs)), **given)
+    if without := made.without_documents:
         keep = "keeps" if len(without) == 1 else "keep"
         say(f"{', '.join(without)} {keep} no documents, so {run} holds counts alone: no superwords.")
-    sentence = f"{corpus_told(run, corpus)}. sha256 {corpus['sha256'][:16]}"
-    tell(as_json, {"run": run, "merged": runs, **corpus}, sentence)
+    sentence = f"{corpus_told(run, made.corpus)}. sha256 {made.corpus['sha256'][:16]}"
+    tell(as_json, {"run": run, "merged": made.merged, **made.corpus}, sentence)
 
 
 @click.command(cls=PanelCommand)

@@ -28,7 +28,7 @@ from streambpe.resources import (
     keeper,
     prepare_allocators,
 )
-from streambpe.text.aliases import told_of
+from streambpe.text.aliases import remark_on_alias
 
 
 class Amount(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
@@ -159,7 +159,7 @@ def count_options(command: F) -> F:
 
     @functools.wraps(command)
     def telling(**given: Any) -> Any:
-        if told := told_of(given["pattern"] or ""):
+        if told := remark_on_alias(given["pattern"] or ""):
             say(told)
         return command(**given)
 

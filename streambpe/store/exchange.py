@@ -7,7 +7,7 @@ import itertools
 import json
 import os
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -25,6 +25,7 @@ from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.outputs import refuse_existing, whole_output
 from streambpe.progress import Meter, Reporter, reported
 from streambpe.resources import Resources
+from streambpe.results import Result
 from streambpe.store.chunks import fold
 from streambpe.store.counted_as import may_skip_from_now_on
 from streambpe.store.groups import MOST_GROUPS, group_parts
@@ -41,6 +42,15 @@ if TYPE_CHECKING:
     from streambpe.keywords import LimitKeywords
 
 _RANGE_BYTES = 32 << 20
+
+
+@dataclass(frozen=True)
+class MergeResult(Result):
+    """What `merge_counts` added up."""
+
+    corpus: CorpusFacts
+    merged: tuple[str, ...]
+    without_documents: tuple[str, ...]  # those of them for which the sum keeps no documents, though others have some
 
 
 @reported("exporting")
@@ -108,7 +118,7 @@ def merge_counts(
     resources: Resources | None = None,
     progress: str = "none",
     **limits: Unpack[LimitKeywords],
-) -> CorpusFacts:
+) -> MergeResult:
     """Add the counts of other runs to a run, and their documents: a new run keeps them if all others have them. Each
     source group of a run is added whole or not at all. A run that was added before is refused; one that a kill left
     half added is completed. After a kill the same call goes on."""
@@ -175,15 +185,8 @@ def merge_counts(
         except OSError as why:
             if not says_disk_full(why) or set(read_record(target).runs) & set(asked):
                 raise
-        return corpus
-
-
-def without_documents(run: Path | str, others: Sequence[Path | str]) -> list[str]:
-    """Those of the runs that were merged for which the sum keeps no documents, though others of them have some."""
-    kept = {str(other): bool(json.loads(Run.open(other).facts()["config"]).get("sequences")) for other in others}
-    if json.loads(Run.open(run).facts()["config"]).get("sequences") or not any(kept.values()):
-        return []
-    return [other for other, has in kept.items() if not has]
+        lacking = () if mine.sequences or len(without) == len(opened) else tuple(without)
+        return MergeResult(corpus, tuple(map(str, others)), lacking)
 
 
 def _common_tables(others: Sequence[Run], target: Run) -> dict[str, str]:
