@@ -212,47 +212,6 @@ def test_completion_as_documented(shell):
     assert "train" in done.stdout
 
 
-WRONG = [
-    (["sql", "SELECT 1", "RUN"], 2, "Did you mean `streambpe sql {run} 'SELECT 1'`?"),
-    (["explain", "the cat", "RUN:main"], 2, "Did you mean `streambpe explain {run}:main 'the cat'`?"),
-    (["count", "NEW", "a.txt", "--memory", "1"], 3, "--memory 1 is too small"),
-    (["watch", "RUN", "--port", "abc"], 2, "'abc' is not a whole number"),
-    (["watch", "RUN", "--every", "soon"], 2, "'soon' is not a number of seconds"),
-    (["watch", "RUN", "--every", "0"], 2, "at least 0.1"),
-    (["converge", "RUN", "--steps", "21"], 2, "21 is too large: at most 6"),
-    (["train", "NEW", "a.txt", "--special", "x", "--special", "x"], 2, "--special x: it is given twice"),
-    (["sql", "RUN", "DROP TABLE events"], 1, "this one is DROP (DROP TABLE events;). Nothing was run."),
-    (["decode", "RUN", "none.npy"], 1, "none.npy cannot be read: No such file or directory."),
-    (["import", "cut.json", "-o", "new.events.jsonl"], 1, "cut.json is not JSON: line 1, column 2"),
-    (["count", "NEW", "b.jsonl:"], 2, "b.jsonl: has no field after its colon. Nothing was read. Write FILE:FIELD"),
-    (["count", "NEW", "a.txt:text"], 1, "FILE:FIELD is for jsonl, csv and parquet, but a.txt is none of these."),
-    (["count", "NEW", "a.txt", "--shard", "1/2"], 2, "there is 1 source, and shares are whole files"),
-    (["trian"], 2, "There is no command trian. Is train meant? `streambpe --help` lists them."),
-    (["train"], 2, "RUN is missing. Nothing was done. `streambpe train --help all` explains the command."),
-    (["train", "NEW", "-s"], 2, "-s requires an argument. Nothing was done. `streambpe train --help` explains"),
-    (["train", "NEW", "--vocab-sise", "3"], 2, "There is no option --vocab-sise. Is --vocab-size meant?"),
-    (["train", "NEW", "--no-balanse"], 2, "There is no option --no-balanse. Is --no-balance meant?"),
-    (["train", "NEW", "--eot", "x"], 2, "There is no option --eot. Is --special meant?"),
-    (["train", "NEW", "--like", "tokenizers"], 2, "script, batch, picky. Is hf meant? Nothing was done."),
-    (["converge", "RUN", "--by", "docs"], 2, "--by: docs is none of documents, share. Is documents meant?"),
-    (["explain", "RUN", "a", "b"], 2, "Got unexpected extra argument (b). Nothing was done."),
-    (["encode", "run:small", "a.txt", "--eot", "<endd>", "-o", "e.npy"], 2, "it has <end>. Is <end> meant?"),
-    (["docs", "trainign"], 2, "There is no page trainign. Is training meant?"),
-]
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "told"), WRONG, ids=lambda value: value[0] if isinstance(value, list) else ""
-)
-def test_wrong_commands_are_told_what_is_wrong(words, code, told, learned, monkeypatch):
-    """What was tried by hand and answered badly once."""
-    monkeypatch.chdir(learned)
-    Path("cut.json").write_text("{")
-    places = {"RUN": str(learned / "run"), "RUN:main": f"{learned}/run:main", "NEW": str(learned / "new")}
-    done = cli(*[places.get(word, word) for word in words], expect=code, folder=Path())
-    assert told.format(run=learned / "run") in done.stdout + done.stderr
-
-
 def test_a_place_that_may_not_be_read_is_no_defect(learned, monkeypatch):
     """Root may read everything, so the system's answer is made here."""
 
