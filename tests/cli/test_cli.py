@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from streambpe.encode.tokenizer import Tokenizer
-from tests.runs import EVERY_COMMAND, change, cli
+from tests.runs import EVERY_COMMAND, cli
+from tests.samples import natural_text, written
 
 MEMORY = ["--memory", "300MB"]
 
@@ -66,31 +67,6 @@ def test_sql_prints_tables_json_and_csv(run):
     kinds = "SELECT 'x'::BLOB AS b, DATE '2024-01-02' AS d, [1, 2] AS l, 1.5::DECIMAL(4,2) AS m, 'nan'::DOUBLE AS f"
     (row,) = json.loads(cli("sql", run, kinds, "--json").stdout, parse_constant=lambda name: pytest.fail(name))
     assert (row["b"], row["d"], row["l"]) == ("78", "2024-01-02", [1, 2])
-
-
-def test_data_goes_to_stdout_and_the_rest_to_stderr(tmp_path, run):
-    """Counting says what it did on stderr; its stdout is empty, so are those of export, merge and check."""
-    (tmp_path / "b.txt").write_text("more")
-    for arguments in (
-        ["count", run, str(tmp_path / "b.txt"), *MEMORY, "--progress", "jsonl"],
-        ["export-counts", run, "-o", str(tmp_path / "x.csv")],
-        ["merge-counts", str(tmp_path / "merged"), run, *MEMORY],
-        ["check", run, "--sources", *MEMORY],
-    ):
-        result = cli(*arguments)
-        assert result.stdout == ""
-        assert result.stderr.strip()
-
-
-def test_check_prints_differences_and_the_way_out(run):
-    """Exit 1, a line for each row on stdout; the command it names mends it."""
-
-    change(Path(run), "DELETE FROM chunk_counts WHERE chunk = ' cat'")
-    result = cli("check", run, *MEMORY, expect=1)
-    assert " cat" in result.stdout
-    assert f"streambpe count {run}" in result.stderr
-    cli("count", run, *MEMORY)
-    cli("check", run, *MEMORY)
 
 
 @pytest.mark.long
@@ -188,22 +164,3 @@ def test_progress_lines_parse(source, tmp_path):
     for status in statuses:
         assert status["memory_bytes"] > 0
         assert {"state", "unit", "per_second", "pid", "updated"} <= status.keys()
-
-
-def table(run: Path, query: str, *arguments: str) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = json.loads(cli("sql", run, query, "--json", *arguments).stdout)
-    return rows
-
-
-def test_views_show_the_training_that_is_named(trained):
-    """vocabulary, top_pairs, merge_curve, progress: of main, of --name, and, with --files, by SET VARIABLE."""
-    assert table(trained, "SELECT count(*) AS n FROM vocabulary") == [{"n": 400}]
-    assert table(trained, "SELECT count(*) AS n FROM vocabulary", "--name", "other") == [{"n": 300}]
-    by_hand = "SET VARIABLE training = 'other'; SELECT count(*) AS n FROM vocabulary"
-    assert table(trained, by_hand, "--files") == [{"n": 300}]
-    for view in ("top_pairs", "merge_curve", "progress"):
-        main_rows, other_rows = table(trained, f"FROM {view}"), table(trained, f"FROM {view}", "--name", "other")
-        assert main_rows, view
-        assert other_rows, view
-        assert main_rows != other_rows, view
-    assert len(table(trained, "FROM events", "--name", "other")) == 300 - 243

@@ -126,31 +126,32 @@ def test_options_in_a_sentence_become_arguments(told, wanted):
     assert in_python(told) == wanted
 
 
-def test_a_tokenizer_names_what_it_cannot_take(run):
+NO_TEXT, NO_TEXTS = (None, b"bytes", 5, 1.5, ["the"]), (None, "the", b"the", 5)
+
+
+@pytest.mark.parametrize(
+    ("methods", "given", "told"),
+    [
+        ("encode encode_ordinary encode_to_numpy show encode_with_offsets", NO_TEXT, "text=.*: a str is expected"),
+        ("encode_batch encode_batch_to_numpy encode_ordinary_batch", [[one, one] for one in NO_TEXT], "text="),
+        ("encode_batch encode_batch_to_numpy", NO_TEXTS, "text=.*: a list of texts is expected"),
+        ("decode decode_bytes", NO_TEXTS, "tokens=.*: a list of ids is expected"),
+        ("decode", ([[1, 2]], [[1]] * 99), "tokens=.*: each id is a whole number"),
+        ("token_to_id", (None,), "token=None: a str or bytes"),
+        ("id_to_token", ("a",), "number='a': a whole number"),
+    ],
+)
+def test_a_tokenizer_names_what_it_cannot_take(run, methods, given, told):
     """None, bytes, numbers and lists where a text is expected; texts and numbers where ids are."""
     tokenizer = streambpe.Tokenizer(run)
-    for wrong in (None, b"bytes", 5, 1.5, ["the"]):
-        for call in (tokenizer.encode, tokenizer.encode_ordinary, tokenizer.encode_to_numpy, tokenizer.show,
-                     tokenizer.encode_with_offsets):  # fmt: skip
-            with pytest.raises(TypeError, match=re.escape(f"text={wrong!r}: a str is expected")):
-                call(wrong)
-        for call in (tokenizer.encode_batch, tokenizer.encode_batch_to_numpy, tokenizer.encode_ordinary_batch):
-            with pytest.raises(TypeError, match=r"text="):
-                call([wrong, wrong])
-    for wrong in (None, "the", b"the", 5):
-        for call in (tokenizer.encode_batch, tokenizer.encode_batch_to_numpy):
-            with pytest.raises(TypeError, match=r"text=.*: a list of texts is expected"):
-                call(wrong)
-        for call in (tokenizer.decode, tokenizer.decode_bytes):
-            with pytest.raises(TypeError, match=r"tokens=.*: a list of ids is expected"):
-                call(wrong)
-    for wrong in ([[1, 2]], [[1]] * 99):
-        with pytest.raises(TypeError, match=r"tokens=.*: each id is a whole number"):
-            tokenizer.decode(wrong)
-    with pytest.raises(TypeError, match=r"token=None: a str or bytes"):
-        tokenizer.token_to_id(None)
-    with pytest.raises(TypeError, match=r"number='a': a whole number"):
-        tokenizer.id_to_token("a")
+    for method in methods.split():
+        for wrong in given:
+            with pytest.raises(TypeError, match=told):
+                getattr(tokenizer, method)(wrong)
+
+
+def test_what_is_no_model_is_named(run):
+    """And what is no size of one."""
     for wrong in (None, b"x", 5, ["x"]):
         with pytest.raises(TypeError, match=r"model=.*: give the path of a MODEL"):
             streambpe.Tokenizer(wrong)
