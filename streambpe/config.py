@@ -124,11 +124,11 @@ _CONFLICTS = (
     ("whole_characters", "encoding chars", "every symbol is a character"),
     ("extends", "tau", "a deleted token loses its id, but all ids of the extended model have to stay"),
     ("extends", "batch paper", "the batches of BatchBPE depend on where learning begins"),
-    ("extends", "superwords", "superwords of whole chunks compete with the merges of words, which come from another "
-                              "text; only uw can extend a model"),
+    ("extends", "superwords", "whole chunks are chosen in competition with merges of words, but these come from "
+                              "another text; --superwords uw can extend a model"),
     ("superwords", "encoding", "superwords are learned over bytes only"),
-    ("superwords", "weights", "superwords are chosen by how often chunks are neighbours in documents, which have no "
-                              "weights"),
+    ("superwords", "weights", "superwords are chosen by how often chunks are neighbours in documents, and documents "
+                              "have no weights"),
     ("superwords", "batch paper", f"superwords are placed among merges by their counts, but {_BATCHED}"),
     ("superwords uw", "stop_list", "stop words are whole chunks of --pattern, and uw models encode chunks of "
                                    "--stage2-pattern"),

@@ -15,6 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, NotRequired, ParamSpec, TypedDict, TypeVar
@@ -340,18 +341,29 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+_present: ContextVar[Meter] = ContextVar("present")
+
+
+def present_meter() -> Meter:
+    """The meter that `reported` has made for the function that runs."""
+    return _present.get()
+
+
 def reported(stage: str, unit: str = "bytes") -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """For functions that have `progress: str | Meter`, the way of showing it: they get a meter, which is shown so."""
+    """For functions that have `progress`, the way of showing how far they are: `present_meter` is shown so."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
         def with_meter(*args: P.args, **given: P.kwargs) -> R:
-            mode = given.pop("progress", "none")
-            limit = getattr(given.get("resources"), "memory_bytes", 0)
-            meter = Meter(stage, unit=unit, memory_limit=limit)
-            refuse_mode(str(mode))
-            with contextlib.nullcontext() if mode == "none" else reporting(meter, str(mode)):
-                return function(*args, **given, progress=meter)  # type: ignore[arg-type]
+            mode = str(given.get("progress", "none"))
+            refuse_mode(mode)
+            meter = Meter(stage, unit=unit, memory_limit=getattr(given.get("resources"), "memory_bytes", 0))
+            before = _present.set(meter)
+            try:
+                with contextlib.nullcontext() if mode == "none" else reporting(meter, mode):
+                    return function(*args, **given)
+            finally:
+                _present.reset(before)
 
         return with_meter
 

@@ -15,7 +15,7 @@ from streambpe.count_config import SourceOptions
 from streambpe.encode.blocks import BlockEncoder
 from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.errors import Stopped, UsageError
-from streambpe.progress import Meter, reported
+from streambpe.progress import Meter, present_meter, reported
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.sources.find import Named, as_given, find_sources, refuse_idle
 from streambpe.sources.source import BadUtf8, Source
@@ -79,17 +79,17 @@ def count_ids(
     bad_utf8: BadUtf8 | None = None,
     resources: Resources | None = None,
     stop: threading.Event | None = None,
-    progress: str | Meter = "none",
+    progress: str = "none",
 ) -> IdCounts:
     """What `encode_corpus` would write of these sources, counted; nothing is kept."""
-    assert isinstance(progress, Meter)
+    meter = present_meter()
     found, warnings = found_sources(sources, how, bad_utf8)
-    begin_meter(progress, found)
+    begin_meter(meter, found)
     encode = block_encoder(tokenizer.encoder, bad_utf8 or "replace", resources or Resources.from_options())
     joiner = RunJoiner(tokenizer.encoder)
     ids = documents = size = dropped = 0
     with contextlib.closing(encode):
-        for encoded in encode.blocks(enumerate(map(Stretch, found)), progress.advance):
+        for encoded in encode.blocks(enumerate(map(Stretch, found)), meter.advance):
             stream = joiner.join(encoded.ids)
             ends = int(np.count_nonzero(stream == END_OF_TEXT))
             ids, documents = ids + len(stream) - ends, documents + ends

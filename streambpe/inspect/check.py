@@ -24,7 +24,7 @@ from streambpe.inspect.asked import spill_folder
 from streambpe.inspect.check_training import MOST_PROBLEMS, check_trainings
 from streambpe.inspect.learned_again import copy_run, learn_again
 from streambpe.inspect.repeats import Repeats, find_repeats
-from streambpe.progress import Meter, reported
+from streambpe.progress import Meter, present_meter, reported
 from streambpe.resources import Resources, release_memory
 from streambpe.sources.decode import block_text
 from streambpe.sources.digests import digest_stretches
@@ -70,7 +70,7 @@ def check(
     replay: bool = False,
     repeats: Callable[[Repeats], None] | None = None,
     resources: Resources | None = None,
-    progress: str | Meter = "none",
+    progress: str = "none",
     told: list[str] | None = None,
     **limits: Unpack[LimitKeywords],
 ) -> list[Problem]:
@@ -81,9 +81,8 @@ def check(
     training again, in a folder that is gone afterwards. `repeats`: read the sources again too, and tell it which of
     their documents repeat one before. `told` gets what was looked at in part only, or not.
     """
-    assert isinstance(progress, Meter)
     resources = arguments("check", limits, None, resources).resources
-    told, meter = [] if told is None else told, progress
+    told, meter = [] if told is None else told, present_meter()
     folder = Run.open(run)
     try:
         config = CountConfig(**json.loads(folder.facts()["config"]))

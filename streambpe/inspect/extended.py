@@ -27,7 +27,7 @@ from streambpe.inspect.curves import measuring_on, refuse_reading_nothing
 from streambpe.model.eventlog import EventLog
 from streambpe.model.replay import Model
 from streambpe.options import several
-from streambpe.progress import Meter, reported
+from streambpe.progress import Meter, present_meter, reported
 from streambpe.resources import Resources
 from streambpe.results import Result
 from streambpe.store.models import read_model, run_of
@@ -78,11 +78,11 @@ def extend_report(
     *,
     text: str | Sequence[str] = (),
     resources: Resources | None = None,
-    progress: str | Meter = "none",
+    progress: str = "none",
     **options: Unpack[ReadKeywords],
 ) -> Extended:
     """Look at what an extended model gained, on texts, or on what its RUN has counted."""
-    assert isinstance(progress, Meter)
+    meter = present_meter()
     _, how, resources = arguments("extend_report", options, None, resources)
     texts = several(text)
     refuse_reading_nothing(texts, how)
@@ -100,12 +100,12 @@ def extend_report(
         config = {**log.header.config, "pattern": first_pattern, "gaps": "keep"}
         old = EventLog(replace(log.header, config=config), old.events)
     run = run_of(model)
-    uses_of, _ = measuring_on(Run.open(run) if run else None, log, texts, how, resources, progress, 2)
+    uses_of, _ = measuring_on(Run.open(run) if run else None, log, texts, how, resources, meter, 2)
     before, after = (uses_of(Tokenizer(one)) for one in (old, log))
     new = _new_ids(log, after.n)
     made = Extended(Model(log).n_vocab, Model(old).n_vocab, after.bytes_per_token, before.bytes_per_token, new)
     if texts:
-        made = replace(made, joins=_joins(old, log, texts, how, progress))
+        made = replace(made, joins=_joins(old, log, texts, how, meter))
     return made
 
 

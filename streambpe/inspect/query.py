@@ -137,7 +137,7 @@ def sql(
     name: str = "main",
     files: bool = False,
     resources: Resources | None = None,
-    progress: str | Meter = "none",
+    progress: str = "none",
     **limits: Unpack[LimitKeywords],
 ) -> pl.DataFrame:
     """The rows of a query as a frame of Polars; `query`, `name` and `files` as for print_query.

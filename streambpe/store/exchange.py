@@ -23,7 +23,7 @@ from streambpe.errors import RunMismatch, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.outputs import refuse_existing, whole_output
-from streambpe.progress import Meter, Reporter, reported
+from streambpe.progress import Meter, Reporter, present_meter, reported
 from streambpe.resources import Resources
 from streambpe.results import Result
 from streambpe.store.chunks import fold
@@ -61,15 +61,14 @@ def export_counts(
     *,
     allow_partial: bool = False,
     force: bool = False,
-    progress: str | Meter = "none",
+    progress: str = "none",
 ) -> int:
     """Write a run's committed counts to a .parquet or .csv file, streaming in byte order; how many rows.
 
     `group`: only those of one source group. `allow_partial`: also export a run that is not counted to its
     end; a .parquet file says what was left out. `force`: overwrite a file that is there.
     """
-    assert isinstance(progress, Meter)
-    folder, target, meter = Run.open(run), Path(output), progress
+    folder, target, meter = Run.open(run), Path(output), present_meter()
     left, runs = left_to_count(folder)
     if not allow_partial:
         refuse_unfinished(folder, left, runs, ", or write what has been counted with --allow-partial")

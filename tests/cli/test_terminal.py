@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
@@ -24,7 +23,7 @@ from streambpe.plurals import counted
 from streambpe.text.aliases import ALIASES
 from streambpe.text.patterns import PRESETS, find_pattern
 from tests.oracles.splits import split_text
-from tests.runs import EVERY_COMMAND, cli
+from tests.runs import EVERY_COMMAND, cli, on_a_terminal
 from tests.samples import natural_text
 
 ROOT = Path(__file__).parents[2]
@@ -272,26 +271,10 @@ LOOKS = [
 @pytest.mark.parametrize("words", LOOKS, ids=" ".join)
 def test_no_line_is_wider_than_a_terminal_of_80_columns(words, learned):
     """Of what commands print, on stdout and on stderr."""
-    import termios
-
     (learned / "b.jsonl").write_text('{"text": "the cat"}\n')
     places = {"RUN": "run", "RUN:small": "run:small", "NEW": "new"}
-    command = [places.get(word, word) for word in words]
     code = "from streambpe.cli.main import main; main(prog_name='streambpe')"
-    ours, theirs = os.openpty()
-    termios.tcsetwinsize(theirs, (24, 80))
-    environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
-    with subprocess.Popen(
-        [sys.executable, "-c", code, *command], stdin=theirs, stdout=theirs, stderr=theirs, cwd=learned,
-        env={**environment, "TERM": "xterm", "PYTHONPATH": str(ROOT)},
-    ):  # fmt: skip
-        os.close(theirs)
-        seen = b""
-        with contextlib.suppress(OSError):  # what the system says at the end
-            while piece := os.read(ours, 1 << 16):
-                seen += piece
-    os.close(ours)
-    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode()).replace("\r\n", "\n").replace("\r", "\n")
+    _, shown = on_a_terminal(code, *(places.get(word, word) for word in words), folder=learned)
     assert shown.strip()
     assert "Traceback" not in shown
-    assert widest(shown) <= 80
+    assert widest(shown.replace("\r\n", "\n").replace("\r", "\n")) <= 80

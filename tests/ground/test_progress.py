@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +14,7 @@ import pytest
 
 from streambpe.progress import Meter, progress_line
 from streambpe.train import commands
-from tests.runs import EVERY_COMMAND, cli, text_run
+from tests.runs import EVERY_COMMAND, cli, on_a_terminal, text_run
 from tests.samples import natural_text, written
 
 ROOT = Path(__file__).parents[2]
@@ -120,33 +119,10 @@ COMMANDS = {
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_line_on_a_terminal_of_80_columns(corpus, tmp_path, name):
     """Every command that may last draws one line, never wider than the terminal, never wrapped."""
-    import fcntl
-    import struct
-    import termios
-
     places = {"RUN": tmp_path / "run", "TEXT": corpus / "texts/0.txt", "MODEL": corpus / "model"}
     command = [str(places.get(word, word)).replace("OUT", str(tmp_path / "out")) for word in COMMANDS[name]]
-    ours, theirs = os.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLOW, *command],
-        stdout=subprocess.DEVNULL, stderr=theirs, cwd=ROOT, env={**environment, "TERM": "xterm"},
-    )  # fmt: skip
-    os.close(theirs)
-    seen = b""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        try:
-            piece = os.read(ours, 4096)
-        except OSError:
-            break
-        if not piece:
-            break
-        seen += piece
-    os.close(ours)
-    text = ESCAPES.sub("\n", seen.decode())
-    assert process.wait(timeout=30) == 0, text
+    code, text = on_a_terminal(SLOW, *command, stdout=subprocess.DEVNULL)
+    assert code == 0, text
     drawn = [line for line in re.split(r"[\r\n]+", text) if re.search(r"\d:\d\d|[━─]{10}", line) and " MB" in line]
     assert drawn, text
     assert all(len(line) <= 80 for line in drawn)

@@ -51,7 +51,7 @@ from streambpe.model.replay import Model, events_for_size
 from streambpe.options import several, whole_number
 from streambpe.outputs import not_written, parents_made, refuse_existing, refuse_no_place
 from streambpe.plurals import counted
-from streambpe.progress import Meter, reported
+from streambpe.progress import Meter, present_meter, reported
 from streambpe.results import Result
 from streambpe.sources.decode import block_text
 from streambpe.sources.find import find_sources
@@ -223,7 +223,7 @@ def export(
     verify: str | None = None,
     force: bool = False,
     onto: str | os.PathLike[str] | None = None,
-    progress: str | Meter = "none",
+    progress: str = "none",
     **roles: Unpack[RoleKeywords],
 ) -> list[ExportResult]:
     """Write a model in one format, once for each size (none: as it is); verify: a source to compare on.
@@ -235,7 +235,7 @@ def export(
     """
     if to not in FORMATS:
         raise UsageError(f"--to {to}: choose one of {', '.join(FORMATS)}.")
-    assert isinstance(progress, Meter)
+    meter = present_meter()
     path, given, sizes = Path(output), Roles(**roles), _sizes(vocab_size)
     path = path if path.name else path.absolute()  # "." has no name
     folder = given if to == "hf" and names_folder(output) else None
@@ -262,9 +262,7 @@ def export(
     if folder is not None:
         folder.settle({special.text: special.id for special in log.header.specials})
         folder.chat_text()
-    return [
-        _export_one(one, to, target, verify, folder, old, progress) for one, target in zip(logs, targets, strict=True)
-    ]
+    return [_export_one(one, to, target, verify, folder, old, meter) for one, target in zip(logs, targets, strict=True)]
 
 
 def _sizes(given: int | str | Sequence[int | str]) -> list[int]:
@@ -489,7 +487,7 @@ def import_model(
     pattern: str | None = None,
     special: str | Sequence[str] = (),
     force: bool = False,
-    progress: str | Meter = "none",
+    progress: str = "none",
 ) -> Tokenizer:
     """Read a vocabulary made elsewhere, as `import_file` does, and write its event log; returns its tokenizer."""
     refuse_existing(Path(output), force)
