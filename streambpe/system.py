@@ -143,8 +143,10 @@ def _tree(top: psutil.Process) -> list[psutil.Process]:
 
 
 def _process_memory(process: psutil.Process) -> int:
-    held = process.memory_full_info() if psutil.LINUX else process.memory_info()
-    return int(getattr(held, "pss", held.rss))
+    if psutil.LINUX:
+        with contextlib.suppress(psutil.Error, AttributeError):  # it may be somebody else's, or there is no smaps
+            return int(process.memory_full_info().pss)
+    return int(process.memory_info().rss)
 
 
 _process = functools.lru_cache(psutil.Process)  # it takes longer to make one than to ask it

@@ -148,19 +148,3 @@ def test_the_end_is_told(source, trained, tmp_path):
         "train", trained, "--name", "blocked", "--vocab-size", 300, "--block-token", "an", "--block-token", "in"
     )
     assert "pairs vetoed" in blocked.stderr
-
-
-def test_progress_lines_parse(source, tmp_path):
-    """--progress jsonl: every line of stderr but the last is JSON; stages follow each other to the end."""
-    done = cli("train", tmp_path / "run", source, "--vocab-size", 1000, "--progress", "jsonl")
-    *lines, last = done.stderr.splitlines()
-    assert last.startswith(str(tmp_path / "run" / "model.events.jsonl"))
-    statuses = [json.loads(line) for line in lines]
-    stages = [status["stage"] for status in statuses]
-    assert {"counting", "preparing"} & set(stages)
-    assert stages[-1] == "trained"
-    assert statuses[-1]["state"] == "done"
-    assert statuses[-1]["done"] == statuses[-1]["total"] == 1000 - 256
-    for status in statuses:
-        assert status["memory_bytes"] > 0
-        assert {"state", "unit", "per_second", "pid", "updated"} <= status.keys()

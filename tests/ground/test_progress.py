@@ -221,6 +221,7 @@ def test_commands_that_may_last_tell_how_far_they_are(tmp_path):
         ("decode", run, tmp_path / "ids.parquet"): ("decoding", 2, "documents"),
         ("decode", run, ids): ("decoding", ids.stat().st_size, "bytes"),
         ("import", tmp_path / "tokenizer.json", "-o", tmp_path / "m.events.jsonl"): ("importing", 0, "bytes"),
+        ("train", tmp_path / "other", text, "-s", 260): ("trained", None, ""),
         ("report", run, "-o", tmp_path / "page.html"): ("measuring", None, ""),
         ("check", run, "--sources"): ("reading sources", None, ""),
         ("check", run, "--repeats"): ("comparing documents", None, ""),
