@@ -27,8 +27,10 @@ from streambpe.inspect.plan import plan as plan
 from streambpe.inspect.prune import Pruned as Pruned
 from streambpe.inspect.prune import prune as prune
 from streambpe.inspect.query import sql as sql
+from streambpe.inspect.repeats import Repeats as Repeats
 from streambpe.inspect.status import RunStatus as RunStatus
 from streambpe.inspect.status import status as status
+from streambpe.store.exchange import MergeResult as MergeResult
 from streambpe.store.exchange import export_counts as export_counts
 from streambpe.store.exchange import merge_counts as merge_counts
 from streambpe.train.commands import resume as resume

@@ -23,7 +23,7 @@ _HOMES = {
     "inspect.query": ["sql"],
     "inspect.repeats": ["Repeats"],
     "inspect.status": ["status", "RunStatus"],
-    "store.exchange": ["export_counts", "merge_counts"],
+    "store.exchange": ["export_counts", "merge_counts", "MergeResult"],
     "train.commands": ["resume", "train", "train_from_iterator"],
     "train.counting.count": ["count", "count_from_iterator"],
     "train.counting.job": ["CountResult"],

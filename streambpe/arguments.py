@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from streambpe.config import LIKE_OPTION, TrainConfig
+from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig, Counting, SourceOptions
 from streambpe.errors import StreambpeError, UsageError, meant
 from streambpe.options import Option, fitting, options_of, taken
@@ -78,48 +78,31 @@ def arguments(
         if names and same is not None:
             raise UsageError(f"{', '.join(names)} and {what}: both say the same. Leave one of the two out.")
     how = {**reading, "options": splitting} if counting is None else counting
-    return Arguments(learning, Counting.of(how), Resources.resumed(before, limits) if resources is None else resources)
+    return Arguments(
+        learning, Counting.of(how), Resources.from_options(before, **limits) if resources is None else resources
+    )
 
 
-_KNOWN = {option.key: option for option in (*_LEARNING, *_SPLITTING, *_SOURCES, *RESOURCE_OPTIONS, LIKE_OPTION)}
-_OFF = {option.off: f"{option.keyword}={option.default is not False}" for option in _KNOWN.values() if option.off}
-_OFF["--no-playground"] = "playground=False"
-_SWITCHES = {key for key, option in _KNOWN.items() if option.switch} | {
-    "add-bos", "add-eos", "allow-partial", "files", "force", "keep-ids", "playground", "replay", "sources"
-}  # fmt: skip
-_VALUE = r"""'[^']*'|"[^"]*"|[^\s'",;()]*[^\s'",;:().]"""
-_FLAG = re.compile(
-    rf"`[^`]*`|streambpe [a-z]+ .*$|(?<![\w-])(--[a-z][a-z0-9-]*|-o\b)(?: ({_VALUE})(?=(:| is )?))?", re.M
-)
-_SURELY = re.compile(r"""['"].*|[\d.,]+\w*|1/\w+|[A-Z=]+""")  # a value, whatever the option
-_WORDS = {"and", "are", "for", "has", "in", "is", "none", "of", "or", "out", "says", "so", "that", "to", "with"}
+_NAMES = {"-o": "output", "--as": "as_model", "--no-playground": "playground=False"} | {
+    option.off: f"{option.keyword}={option.default is not False}" for option in (*_LEARNING, *_SPLITTING, *_SOURCES)
+}
+_FLAG = re.compile(r"`[^`]*`|streambpe [a-z]+ .*$|(?<![\w-])(--[a-z][a-z0-9-]*|-o\b)(?: (\S+):)?", re.M)
 
 
 def in_python(message: str) -> str:
-    """A message about options as it is said in Python: `superwords='uww'` for --superwords uww.
+    """A message about options with the names of arguments: `superwords='uww': one of` for --superwords uww: one of.
 
-    What stands in backticks, and a command to be typed, stay as they are.
+    A word between an option and a colon is its value. What stands in backticks, and a command to be typed, stay.
     """
-    return _FLAG.sub(_in_python, message)
 
+    def named(found: re.Match[str]) -> str:
+        flag, value = found.groups()
+        if flag is None:
+            return found[0]
+        name = _NAMES.get(flag, flag.strip("-").replace("-", "_"))
+        return f"{name}={value if re.fullmatch('-?[0-9.]+', value) else repr(value)}:" if value else name
 
-def _in_python(found: re.Match[str]) -> str:
-    flag, value, then = found.groups()
-    if flag is None:
-        return found.group()
-    key = flag.removeprefix("--")
-    name = {"-o": "output", "as": "as_model"}.get(key) or key.replace("-", "_")
-    rest = f" {value}" if value else ""
-    if flag in _OFF or key in _SWITCHES:
-        return _OFF.get(flag, f"{name}=True") + rest
-    if value is None or value in _WORDS:
-        return name + rest
-    begins = found.start() == 0 and then  # `--threads 0: from 1 to ...`
-    of_words = key in ("by", "pattern", "to") or (key in _KNOWN and value in _KNOWN[key].choices)
-    if not (begins or of_words or _SURELY.fullmatch(value)):
-        return name + rest
-    said = value if re.fullmatch("[A-Z]+|-?[0-9.]+", value) else repr(value.strip("'\""))
-    return f"{name}={said}"
+    return _FLAG.sub(named, message)
 
 
 def spoken(function: Callable[P, R]) -> Callable[P, R]:
@@ -130,7 +113,7 @@ def spoken(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **given)
         except StreambpeError as error:
-            error.args = tuple(in_python(part) if isinstance(part, str) else part for part in error.args)
+            error.args = tuple(map(in_python, error.args))
             raise
 
     called.__module__ = "streambpe.api"  # where pickle finds it

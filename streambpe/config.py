@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal, InvalidOperation
-from fractions import Fraction
 from typing import Any, Literal
 
 from streambpe.errors import UsageError
@@ -110,18 +109,42 @@ _BELONGING: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {
 }
 
 
-_MOST_PLACES = 18  # of a share: its numerator and its denominator fit 64 bits
-
-
-def _share(option: str, share: str | float, idle: str) -> Decimal:
-    """A share as an exact decimal."""
-    value = parse_decimal(share, 1, _MOST_PLACES)
-    if not value:
-        raise UsageError(
-            f"{option} {share}: give a decimal number above 0 and at most 1, with at most {_MOST_PLACES} places, such "
-            f"as 0.9; {idle}."
-        )
-    return value
+# Options that are decimal numbers: the largest, how many places it may have (of a share, numerator and denominator fit
+# 64 bits), an example.
+_DECIMALS = {
+    "coverage": (1, 18, "0.9999"),
+    "tau": (1, 18, "0.9"),
+    "balance_alpha": (_LARGEST_WEIGHT, _MOST_DECIMALS, "1.5"),
+}
+_BATCHED = "BatchBPE makes many merges in a round, which has no order within it"
+# Options that cannot be combined, and why. NAME VALUE is an option with that value, NAME one with any but its default.
+_CONFLICTS = (
+    ("tau", "batch paper", f"a token is deleted after a single merge, and {_BATCHED}"),
+    ("batch paper", "ties bytes", "BatchBPE orders the pairs of a round by ids"),
+    ("whole_characters", "encoding chars", "every symbol is a character"),
+    ("extends", "tau", "a deleted token loses its id, but all ids of the extended model have to stay"),
+    ("extends", "batch paper", "the batches of BatchBPE depend on where learning begins"),
+    ("extends", "superwords", "whole chunks are chosen in competition with merges of words, but these come from "
+                              "another text; --superwords uw can extend a model"),
+    ("superwords", "encoding", "superwords are learned over bytes only"),
+    ("superwords", "weights", "superwords are chosen by how often chunks are neighbours in documents, and documents "
+                              "have no weights"),
+    ("superwords", "batch paper", f"superwords are placed among merges by their counts, but {_BATCHED}"),
+    ("superwords uw", "stop_list", "stop words are whole chunks of --pattern, and uw models encode chunks of "
+                                   "--stage2-pattern"),
+    ("superwords uw", "tau", "its second stage makes the merges of the first one again, and has no deletions"),
+    ("balance", "extends", "the existing merges were not chosen by groups"),
+    ("balance", "weights", "each group chooses by its own counts, which weights would not change"),
+    ("balance", "superwords", "superwords are counted in documents, which have no groups"),
+    ("balance", "tau", "a token is deleted by the counts of all groups together"),
+    ("balance", "batch paper", f"a group is chosen for a single merge, and {_BATCHED}"),
+    ("balance", "stop_list", "stop words are the most frequent chunks of all groups together"),
+    ("balance", "freq_cutoff", "it cuts by the counts of all groups together"),
+    ("balance", "block_tokens", "a veto is reported with the count of all groups together"),
+    ("balance", "whole_characters", "its rule does not work by groups"),
+    ("balance", "encoding", "groups are compared by bytes per token"),
+    ("balanced_on", "alphabet seen", "uncounted text may have bytes that are not symbols"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -191,7 +214,7 @@ class TrainConfig:
         metavar="TOKEN",
         many=True,
     )
-    reserve: int = option(0, "Keep this many ids free at the end.", panel="Vocabulary", least=0)
+    reserve: int = option(0, "Keep this many ids free at the end.", panel="Vocabulary", least=0, most=MOST_EMPTY_IDS)
     count_specials: bool = option(
         True,
         "Whether --vocab-size includes special and reserved ids. It does by default.",
@@ -314,21 +337,12 @@ class TrainConfig:
             chosen["alphabet"] = given.get("alphabet", encoding)
         if encoding == "chars" and not any(text.lower() == UNK for text in chosen["specials"]):
             chosen["specials"] = (*chosen["specials"], UNK)
-        if "coverage" in chosen:
-            coverage = _share("--coverage", chosen["coverage"], "with 1, no character is unknown")
-            chosen["coverage"] = format(coverage, "f") if coverage < 1 else None
-        if "tau" in chosen:
-            chosen["tau"] = format(_share("--tau", chosen["tau"], "without --tau, no token is deleted"), "f")
+        for name in _DECIMALS.keys() & chosen.keys():
+            chosen[name] = _decimal(name, chosen[name])
+        if chosen.get("coverage") == "1":
+            chosen["coverage"] = None  # no character is unknown
         chosen["weights"] = parse_weights(chosen.get("weights", ()))
         chosen["balance_ratios"] = parse_weights(chosen.get("balance_ratios", ()), "--balance-ratio")
-        if "balance_alpha" in chosen:
-            alpha = parse_decimal(chosen["balance_alpha"], _LARGEST_WEIGHT, _MOST_DECIMALS)
-            if not alpha:
-                raise UsageError(
-                    f"--balance-alpha {chosen['balance_alpha']}: give a decimal number above 0 and at most "
-                    f"{_LARGEST_WEIGHT}, with at most {_MOST_DECIMALS} places, such as 1.5."
-                )
-            chosen["balance_alpha"] = format(alpha, "f")
         config = cls(**chosen)
         if config.superwords in STAGED and config.transition is None:
             config = replace(config, transition=config._usual_transition())
@@ -361,54 +375,32 @@ class TrainConfig:
         self._check_values()
         for name, owner in self.idle.items():
             if getattr(self, name) != _DEFAULTS[name]:
-                flag = _OPTIONS[name].flag if name in _OPTIONS else "--balance-text"
-                raise UsageError(f"{flag} belongs to {owner}. Nothing was changed. Leave it out.")
-        if self.extends is not None:
-            self._check_extension()
-        if self.tau is not None and self.batch == "paper":
-            raise UsageError(
-                "--tau decides after every single merge, and --batch paper has no single merges. Use --batch exact."
-            )
-        if self.batch == "paper" and self.ties == "bytes":
-            raise UsageError(
-                "--batch paper orders the pairs of a round by ids, so it cannot be combined with --ties bytes."
-            )
-        if self.whole_characters and self.encoding == "chars":
-            raise UsageError("--whole-characters with --encoding chars: every symbol is a character. Leave it out.")
-        least = {"gpt2": 256, "bytes": 256, "bytes1": 256, "utf8": 243, "seen": 0, "chars": 0, "script": 1916}[
-            self.alphabet
-        ]
+                raise UsageError(f"{_flag(name)} belongs to {owner}. Nothing was changed. Leave it out.")
+        for one, other, why in _CONFLICTS:
+            if (first := self._stated(one)) and (second := self._stated(other)):
+                raise UsageError(f"{first} with {second}: {why}. Leave one of the two out.")
+        least = {"gpt2": 256, "bytes": 256, "bytes1": 256, "utf8": 243, "script": 1916}.get(self.alphabet, 0)
         least += self.extra_ids if self.count_specials else 0
         if self.vocab_size < least:
             raise UsageError(
                 f"--vocab-size {self.vocab_size} is less than the {least} ids that exist before anything is learned: "
                 "base symbols, special and reserved ids."
             )
-        if self.reserve > MOST_EMPTY_IDS:
-            raise UsageError(f"--reserve {self.reserve}: give at most {MOST_EMPTY_IDS}.")
-        self._check_superwords()
-        self._check_balance()
+        if zero := [name for name, ratio in self.balance_ratios.items() if not Decimal(ratio)]:
+            raise UsageError(f"--balance-ratio {zero[0]}=0: a group's ratio must be above 0.")
         if "" in self.specials:
             raise UsageError("--special '': a special token needs at least one character.")
         if twice := [text for text in self.specials if self.specials.count(text) > 1]:
             raise UsageError(f"--special {twice[0]}: it is given twice. Give each special token once.")
+        self._check_superwords()
 
-    def _check_extension(self) -> None:
-        if self.tau is not None:
-            raise UsageError(
-                "--tau with --extend: a deleted token loses its id, but all ids of the extended model have to stay. "
-                "Leave one of the two out."
-            )
-        if self.batch == "paper":
-            raise UsageError(
-                "--batch paper with --extend: the batches of BatchBPE depend on where learning begins, so extending "
-                "a vocabulary is not defined for it. Use --batch exact."
-            )
-        if self.superwords != "none":
-            raise UsageError(
-                f"--superwords {self.superwords} with --extend: superwords of whole chunks are chosen in competition "
-                "with the merges of words, but those come from another text. Give --superwords uw, or leave it out."
-            )
+    def _stated(self, option: str) -> str:
+        """One of _CONFLICTS as it is typed, if it is said here; else nothing."""
+        name, _, wanted = option.partition(" ")
+        value = getattr(self, name)
+        if not value or value == _DEFAULTS[name] or wanted not in ("", value):
+            return ""
+        return f"{_flag(name)} {value}" if name in _OPTIONS and _OPTIONS[name].choices else _flag(name)
 
     def _check_values(self) -> None:
         refuse_values(TrainConfig, vars(self))
@@ -419,36 +411,6 @@ class TrainConfig:
                 f"Leave --alphabet out."
             )
 
-    def _check_balance(self) -> None:
-        if not self.balance:
-            return
-        zero = next((name for name, ratio in self.balance_ratios.items() if not Fraction(ratio)), None)
-        if zero is not None:
-            raise UsageError(f"--balance-ratio {zero}=0: a group's ratio must be above 0.")
-        for there, what, why in (
-            (self.extends is not None, "--extend", "the existing merges were not chosen by groups"),
-            (self.weights, "--weight", "each group chooses by its own counts, which weights would not change"),
-            (self.superwords != "none", "--superwords", "superwords are counted in documents, which have no groups"),
-            (self.tau is not None, "--tau", "a token is deleted by the counts of all groups together"),
-            (
-                self.batch == "paper",
-                "--batch paper",
-                "a round of BatchBPE has no single merge to choose a group for",
-            ),
-            (self.stop_list, "--stop-list", "stop words are the most frequent chunks of all groups together"),
-            (self.freq_cutoff > 1, "--freq-cutoff", "it cuts by the counts of all groups together"),
-            (self.block_tokens, "--block-token", "a veto is reported with the count of all groups together"),
-            (self.whole_characters, "--whole-characters", "its rule does not work by groups"),
-            (
-                self.balanced_on and self.alphabet == "seen",
-                "--balance-text and --alphabet seen",
-                "uncounted text may have bytes that are not symbols",
-            ),
-            (self.encoding != "bytes", f"--encoding {self.encoding}", "groups are compared by bytes per token"),
-        ):
-            if there:
-                raise UsageError(f"--balance with {what}: {why}. Leave one of the two out.")
-
     def _check_superwords(self) -> None:
         if self.superwords == "none":
             return
@@ -456,30 +418,16 @@ class TrainConfig:
             raise UsageError(
                 f"--superwords {self.superwords} needs --transition N, the number of tokens at which superwords begin."
             )
-        if self.encoding != "bytes":
-            raise UsageError(
-                f"--superwords {self.superwords} with --encoding {self.encoding}: superwords are learned over bytes "
-                f"only. Leave one of the two out."
-            )
-        if self.weights:
-            raise UsageError(
-                f"--weight with --superwords {self.superwords}: superwords are chosen by how often chunks are "
-                "neighbours in the documents, and documents have no weights. Leave one of the two out."
-            )
-        if self.batch == "paper":
-            raise UsageError(
-                "--batch paper with --superwords: BatchBPE's rounds have no order by count, so supermerges cannot be "
-                "placed among them. Use --batch exact."
-            )
-        if self.superwords == "uw":
-            self._check_uw()
         if self.transition is not None and self.transition > self._room:
             raise UsageError(
                 f"--transition {self.transition} is more than the {self._room} tokens of --vocab-size "
                 f"{self.vocab_size} (special and reserved ids not counted)."
             )
-        from streambpe.text.eligible import text_test  # not above: it loads `regex`, and --help reads this module
+        from streambpe.text.eligible import text_test  # not above: they load `regex`, and --help reads this module
+        from streambpe.text.patterns import find_pattern
 
+        if self.superwords == "uw":
+            find_pattern(self.stage2_pattern, gaps="keep")
         text_test(self.superword_pattern, "--superword-pattern")
         if self.forbid is not None:
             text_test(self.forbid, "--forbid")
@@ -534,6 +482,24 @@ class TrainConfig:
         if self.encoding != "bytes":
             del options["alphabet"]
         return {name: value for name, value in options.items() if value not in (None, (), [], {})}
+
+
+def _decimal(name: str, given: object) -> str:
+    """An option that is a decimal number, in its shortest form."""
+    most, places, example = _DECIMALS[name]
+    number = parse_decimal(given, most, places)
+    if not number:
+        raise UsageError(
+            f"{_flag(name)} {given}: give a decimal number above 0 and at most {most}, with at most {places} places, "
+            f"such as {example}."
+        )
+    return format(number, "f")
+
+
+def _flag(name: str) -> str:
+    """The option that sets a field."""
+    flags = {"extends": "--extend", "balanced_on": "--balance-text"}
+    return flags[name] if name in flags else _OPTIONS[name].flag
 
 
 _OPTIONS = options_of(TrainConfig)

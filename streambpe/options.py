@@ -91,10 +91,8 @@ def option(
     """The field of a dataclass that is an option. `more`: the other fields of Option."""
     if "least" in more:
         more.setdefault("metavar", "N")
-    known = {"option": Option("", flag, help, panel, **more)}
-    if default_factory is not MISSING:
-        return field(default_factory=default_factory, metadata=known)
-    return field(default=default, metadata=known)
+    known = Option("", flag, help, panel, **more)
+    return field(default=default, default_factory=default_factory, metadata={"option": known})
 
 
 @functools.cache

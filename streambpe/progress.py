@@ -15,6 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, NotRequired, ParamSpec, TypedDict, TypeVar
@@ -126,7 +127,6 @@ class Meter:
     memory_limit: int = 0  # what --memory says, for people to compare with; 0: not known
     _seen: deque[tuple[str, float, int]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     _stages: list[tuple[str, float]] = field(default_factory=list)  # (stage, when it began)
-    _first: tuple[str, float, int] | None = None  # the first snapshot of this stage: (stage, when, done)
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -169,11 +169,18 @@ class Meter:
 
     def snapshot(self, state: str) -> Status:
         """How far the job is now."""
-        seconds = time.monotonic() - self.started
-        rate = (self.done - self.resumed_from) / seconds if seconds > 0 else 0.0
+        now = time.monotonic()
+        seconds = now - self.started
+        if self._seen and (self._seen[-1][0] != self.stage or self._seen[-1][2] > self.done):
+            self._seen.clear()  # another stage, or this one begins anew
+        self._seen.append((self.stage, now, self.done))
+        rates = [(self.done - self.resumed_from) / seconds if seconds > 0 else 0.0]
+        for span in (60.0, 30.0, 10.0):  # the last so many seconds
+            window = [(at, done) for _, at, done in self._seen if now - at <= span]
+            (first, before), (last, after) = window[0], window[-1]
+            rates.append((after - before) / (last - first) if last - first > span / 4 else rates[-1])
         memory = keeper.look()
         self.peak_memory = max(self.peak_memory, keeper.peak)
-        rates = self._rates(rate)
         knows = state == "running" and self._knows_its_speed() and self.done < self.total
         eta = eta_range(self.total - self.done, rates) if knows else None
         return {
@@ -184,7 +191,7 @@ class Meter:
             "unit": self.unit,
             "seconds": round(seconds, 2),
             "stage_seconds": self.stage_seconds(),
-            "per_second": round(rate, 1),
+            "per_second": round(rates[0], 1),
             "recent_per_second": round(rates[-1], 1),
             "eta_seconds": eta and round(eta[1], 1),
             "eta_range_seconds": eta and (round(eta[0], 1), round(eta[1], 1)),
@@ -198,25 +205,10 @@ class Meter:
 
     def _knows_its_speed(self) -> bool:
         """Whether this stage has gone on for long enough to say when it will end."""
-        now, done = time.monotonic(), self.done
-        if self._first is None or self._first[0] != self.stage or self._first[2] > done:
-            self._first = (self.stage, now, done)
-        _, began, before = self._first
-        if not self.total:
-            return False
-        seconds, share = now - min(began, self._stages[-1][1]), (done - before) / max(self.total - before, 1)
-        return seconds >= _ESTIMATE_SECONDS and (share >= _ESTIMATE_SHARE or seconds >= _SURELY_SECONDS)
-
-    def _rates(self, overall: float) -> list[float]:
-        """How fast the job is: since the start, and over the last 60, 30 and 10 seconds."""
-        now = time.monotonic()
-        self._seen.append((self.stage, now, self.done))
-        rates = [overall]
-        for seconds in (60.0, 30.0, 10.0):
-            window = [(at, done) for stage, at, done in self._seen if stage == self.stage and now - at <= seconds]
-            (first, before), (last, after) = window[0], window[-1]
-            rates.append((after - before) / (last - first) if last - first > seconds / 4 else rates[-1])
-        return rates
+        _, now, done = self._seen[-1]
+        seconds, before = now - self._stages[-1][1], self._seen[0][2]
+        is_enough = done - before >= _ESTIMATE_SHARE * max(self.total - before, 1) or seconds >= _SURELY_SECONDS
+        return self.total > 0 and seconds >= _ESTIMATE_SECONDS and is_enough
 
 
 def _facts_of(busy: Busy) -> WorkerFacts:
@@ -256,25 +248,22 @@ class Reporter:
         self.meter, self._write_status = meter, write_status
         self._after_seconds, self._transient = after_seconds, transient  # of the bar: when it is shown, if it is wiped
         self.mode = _found_mode() if mode == "auto" else mode
-        self._watching = keeper.watching(meter.memory_limit)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="streambpe-progress", daemon=True)
-        self._show: Callable[[Status], None] = lambda status: None
-        self._close: Callable[[], None] = lambda: None
+        self._show: Callable[[Status], object] = lambda status: None
+        self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Reporter:
-        if self.mode == "bar":
-            self._open_bar()
-        elif self.mode == "notebook":
-            self._open_cell()
-        elif self.mode == "jsonl":
-            self._show = lambda status: print(json.dumps(status), file=sys.stderr, flush=True)
-        self._watching.__enter__()
-        try:
+        with self._open:  # it is left if the first report fails
+            self._open.enter_context(keeper.watching(self.meter.memory_limit))
+            if self.mode == "bar":
+                self._open_bar()
+            elif self.mode == "notebook":
+                self._open_cell()
+            elif self.mode == "jsonl":
+                self._show = lambda status: print(json.dumps(status), file=sys.stderr, flush=True)
             self.report("running")
-        except BaseException:
-            self._watching.__exit__(None, None, None)
-            raise
+            self._open = self._open.pop_all()
         self._thread.start()
         return self
 
@@ -286,9 +275,8 @@ class Reporter:
         if error is not None:
             self.meter.facts["message"] = str(error)
         self.report("done" if kind is None else "stopped")
-        self._watching.__exit__(None, None, None)
         with contextlib.suppress(OSError):
-            self._close()
+            self._open.close()
 
     def _loop(self) -> None:
         while not self._stop.wait(_STATUS_SECONDS):
@@ -313,19 +301,19 @@ class Reporter:
         console = Console(stderr=True)
         to_terminal = sys.stdout.isatty()  # data that goes to a file or a pipe is not to pass through the terminal
         live = Live(console=console, auto_refresh=False, transient=self._transient, redirect_stdout=to_terminal)
-        began = time.monotonic()
+        begins = time.monotonic() + self._after_seconds
 
         def show(status: Status) -> None:
-            if not live.is_started:
-                if time.monotonic() - began < self._after_seconds:
-                    return
-                live.start()
+            if not live.is_started and time.monotonic() < begins:
+                return
+            live.start()  # nothing, if it is
             line = progress_line(status, console.width - 1)
             if not console.encoding.startswith("utf"):
                 line = line.replace("━", "#").replace("─", "-")
             live.update(Text(line, no_wrap=True, overflow="crop"), refresh=True)
 
-        self._show, self._close = show, live.stop
+        self._show = show
+        self._open.callback(live.stop)
 
     def _open_cell(self) -> None:
         from IPython.display import display
@@ -353,18 +341,29 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+_present: ContextVar[Meter] = ContextVar("present")
+
+
+def present_meter() -> Meter:
+    """The meter that `reported` has made for the function that runs."""
+    return _present.get()
+
+
 def reported(stage: str, unit: str = "bytes") -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """For functions that have `progress: str | Meter`, the way of showing it: they get a meter, which is shown so."""
+    """For functions that have `progress`, the way of showing how far they are: `present_meter` is shown so."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
         def with_meter(*args: P.args, **given: P.kwargs) -> R:
-            mode = given.pop("progress", "none")
-            limit = getattr(given.get("resources"), "memory_bytes", 0)
-            meter = Meter(stage, unit=unit, memory_limit=limit)
-            refuse_mode(str(mode))
-            with contextlib.nullcontext() if mode == "none" else reporting(meter, str(mode)):
-                return function(*args, **given, progress=meter)  # type: ignore[arg-type]
+            mode = str(given.get("progress", "none"))
+            refuse_mode(mode)
+            meter = Meter(stage, unit=unit, memory_limit=getattr(given.get("resources"), "memory_bytes", 0))
+            before = _present.set(meter)
+            try:
+                with contextlib.nullcontext() if mode == "none" else reporting(meter, mode):
+                    return function(*args, **given)
+            finally:
+                _present.reset(before)
 
         return with_meter
 

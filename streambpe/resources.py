@@ -16,15 +16,15 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import structs
 
-from streambpe.errors import LimitError, UsageError
+from streambpe.errors import LimitError, UsageError, shortened
 from streambpe.files import folder_for_tables
 from streambpe.options import option, options_of, refuse_values
 from streambpe.system import (
@@ -135,40 +135,44 @@ class Resources:
             )
 
     @classmethod
-    def from_options(
-        cls,
-        memory: str | None = None,
-        threads: int | None = None,
-        temp_dir: str | None = None,
-        max_disk: str | None = None,
-        **more: Any,
-    ) -> Resources:
-        """Of options as people write them; `more`: fields by name. Defaults: a quarter of the memory that this process
-        may use, and all its cores."""
-        machine = available_memory()
-        memory_bytes = max(machine // 4, SMALLEST_MEMORY_BYTES) if memory is None else parse_size(memory)
-        if memory_bytes < SMALLEST_MEMORY_BYTES:
-            raise LimitError(_too_small(memory_bytes, SMALLEST_MEMORY_BYTES, "the least that works"))
-        if memory is not None and memory_bytes > max(machine, SMALLEST_MEMORY_BYTES):
+    def from_options(cls, before: ResourceFacts | None = None, **options: Any) -> Resources:
+        """Of options as people write them, by keyword; None is not given.
+
+        What is not given is what the job had `before`, if it had any, and else a quarter of the memory that this
+        process may use, and all its cores.
+        """
+        given = {name: value for name, value in options.items() if value is not None}
+        machine, cores = available_memory(), usable_cores()
+        held: dict[str, Any] = {"memory_bytes": max(machine // 4, SMALLEST_MEMORY_BYTES), "threads": cores}
+        if before:
+            held = dict(vars(cls.from_facts(before)))
+        if (size := given.pop("memory", None)) is not None:
+            held["memory_bytes"] = memory_bytes = parse_size(size)
+            if memory_bytes < SMALLEST_MEMORY_BYTES:
+                raise LimitError(_too_small(memory_bytes, SMALLEST_MEMORY_BYTES, "the least that works"))
+            if memory_bytes > max(machine, SMALLEST_MEMORY_BYTES):
+                raise UsageError(
+                    f"--memory {shortened(size, 100)} is more than the {format_size(machine)} that this machine has. "
+                    "Nothing was changed; give less, or leave it out for a quarter of that."
+                )
+        if not 1 <= given.get("threads", 1) <= most_threads():
             raise UsageError(
-                f"--memory {_short(memory)} is more than the {format_size(machine)} that this machine has. Nothing "
-                "was changed; give less, or leave it out for a quarter of that."
-            )
-        count = usable_cores() if threads is None else threads
-        if not 1 <= count <= most_threads():
-            raise UsageError(
-                f"--threads {threads}: give 1 to {most_threads()} on this machine, which has {usable_cores()} cores. "
+                f"--threads {given['threads']}: give 1 to {most_threads()} on this machine, which has {cores} cores. "
                 "Nothing was changed."
             )
-        folder = folder_for_tables(temp_dir, "--temp-dir") if temp_dir else None
-        if folder is not None and os.path.lexists(folder) and not folder.is_dir():
-            raise UsageError(
-                f"--temp-dir {folder} is not a folder. Nothing was changed. Give the name of a folder; "
-                "it need not exist."
-            )
-        given = {name: value for name, value in more.items() if value is not None}
-        max_disk_bytes = None if max_disk is None else parse_size(max_disk, "--max-disk")
-        return cls(memory_bytes, count, temp_dir=folder, max_disk_bytes=max_disk_bytes, **given)
+        if place := given.pop("temp_dir", None):
+            held["temp_dir"] = folder = folder_for_tables(place, "--temp-dir")
+            if os.path.lexists(folder) and not folder.is_dir():
+                raise UsageError(
+                    f"--temp-dir {folder} is not a folder. Nothing was changed. Give the name of a folder; it need not "
+                    "exist."
+                )
+        if (size := given.pop("max_disk", None)) is not None:
+            held["max_disk_bytes"] = parse_size(size, "--max-disk")
+        held |= given
+        if "address" not in given and held.get("engine") != "ray":
+            held["address"] = None
+        return cls(**held)
 
     def as_facts(self) -> ResourceFacts:
         """As run.json holds them, so that `resume` goes on with the same."""
@@ -182,16 +186,6 @@ class Resources:
         threads = min(facts["threads"], most_threads())
         temp_dir = Path(facts["temp_dir"]) if facts["temp_dir"] else None
         return cls(**{**facts, "memory_bytes": memory_bytes, "threads": threads, "temp_dir": temp_dir})
-
-    @classmethod
-    def resumed(cls, before: ResourceFacts | None, given: Mapping[str, Any]) -> Resources:
-        """Of options as people write them; those that are not given are what the job had `before`, if it had any."""
-        if not before:
-            return cls.from_options(**given)
-        asked = cls.from_options(**{"engine": before["engine"], **given})
-        fields = zip(options_of(Resources), RESOURCE_OPTIONS, strict=True)
-        taken = [name for name, option in fields if option.name in given] + ["address"] * (asked.engine != "ray")
-        return replace(cls.from_facts(before), **{name: getattr(asked, name) for name in taken})
 
     def check_superwords(self, superwords: str) -> None:
         """Refuse superwords where they would not fit, before anything is read."""
@@ -211,10 +205,6 @@ PLANNING_OPTIONS = [option for option in JOB_OPTIONS if option.name != "max_disk
 def most_threads() -> int:
     """The most threads allowed: more would only wait for each other, and each takes memory."""
     return max(64, 4 * usable_cores())
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 30 else text[:27] + "..."
 
 
 def _too_small(memory_bytes: int, least: int, what: str) -> str:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import gc
 import importlib
 import io
@@ -37,7 +38,7 @@ import time
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 import psutil
@@ -46,8 +47,7 @@ from streambpe.failpoints import failpoint
 
 T = TypeVar("T")
 
-_PROC = Path("/proc")  # Linux; elsewhere there is no such folder
-_PAGE_BYTES = mmap.PAGESIZE
+_PROC, _CONTROL_GROUPS = Path("/proc"), Path("/sys/fs/cgroup")  # Linux; elsewhere there are no such folders
 # the first line of smaps for a mapping; it ends in the path if that is a package's library (these are never unloaded)
 _MAPPED = re.compile(rb"([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ (\d+) +(?:/.*-packages/.*\.so\b)?")
 
@@ -143,11 +143,13 @@ def _tree(top: psutil.Process) -> list[psutil.Process]:
 
 
 def _process_memory(process: psutil.Process) -> int:
-    with contextlib.suppress(OSError):
-        found = re.search(rb"^Pss:\s*(\d+) kB", (_PROC / str(process.pid) / "smaps_rollup").read_bytes(), re.MULTILINE)
-        if found:
-            return int(found[1]) << 10
+    if psutil.LINUX:
+        with contextlib.suppress(psutil.Error, AttributeError):  # it may be somebody else's, or there is no smaps
+            return int(process.memory_full_info().pss)
     return int(process.memory_info().rss)
+
+
+_process = functools.lru_cache(psutil.Process)  # it takes longer to make one than to ask it
 
 
 def bound_allocator(arenas: int, mapped_bytes: int, kept_bytes: int) -> None:
@@ -188,11 +190,17 @@ def release_pages(mapped: mmap.mmap) -> None:
 
 
 def resident_bytes(pid: int) -> int:
-    """Bytes one process has resident, including pages it shares; 0 once it is gone. Takes a few microseconds."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        return int((_PROC / str(pid) / "statm").read_bytes().split()[1]) * _PAGE_BYTES
+    """Bytes one process has resident, including pages it shares; 0 once it is gone."""
     with contextlib.suppress(psutil.Error):
-        return int(psutil.Process(pid).memory_info().rss)
+        return int(_process(pid).memory_info().rss)
+    return 0
+
+
+def anonymous_bytes(pid: int) -> int:
+    """The same without pages of files, where the system tells them apart."""
+    with contextlib.suppress(psutil.Error):
+        held = _process(pid).memory_info()
+        return int(held.rss - getattr(held, "shared", 0))
     return 0
 
 
@@ -203,14 +211,6 @@ def began_at(pid: int) -> float | None:
     with contextlib.suppress(psutil.Error):
         return float(psutil.Process(pid).create_time())
     return None
-
-
-def anonymous_bytes(pid: int) -> int:
-    """The same without pages of files, where the system tells them apart."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        fields = (_PROC / str(pid) / "statm").read_bytes().split()
-        return (int(fields[1]) - int(fields[2])) * _PAGE_BYTES
-    return resident_bytes(pid)
 
 
 def tree_pids() -> list[int]:
@@ -256,60 +256,41 @@ def _control_groups(controller: str) -> Iterator[Path]:
 
     /proc/self/cgroup names the group, in the hierarchy of its controller (v1) or in the common one (v2, no name):
         4:memory:/jobs/17        0::/user.slice/jobs-17.scope
-    mountinfo tells where a hierarchy is mounted, and which of its groups is at the top (a container sees its own part):
-        35 31 0:32 /jobs /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory   ->   /sys/fs/cgroup/memory/17
+    A container sees only a part of a hierarchy: the groups on that path may be missing, but not the one at the top.
     """
-    try:
-        groups = (_PROC / "self/cgroup").read_text(encoding="utf-8").splitlines()
-        mounts = (_PROC / "self/mountinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return
-    own = {name: path for _, names, path in (line.split(":", 2) for line in groups) for name in names.split(",")}
-    for line in mounts:
-        place, _, kind = line.partition(" - ")
-        root, mount = (_unescaped(field) for field in place.split(" ")[3:5])
-        system, _, options = kind.split(" ", 2)
-        if system == "cgroup2":
-            path = own.get("")
-        else:
-            path = own.get(controller) if system == "cgroup" and controller in options.split(",") else None
-        if path is not None:
-            yield from _upwards(Path(mount), root, path)
-
-
-def _upwards(mount: Path, root: str, path: str) -> Iterator[Path]:
-    try:
-        below = PurePosixPath(path).relative_to(root)
-    except ValueError:  # this group is not in the mounted part
-        below = PurePosixPath()
-    if ".." in below.parts:  # a namespace whose top lies below this process's group
-        below = PurePosixPath()
-    folder = mount / below
-    yield folder
-    while folder != mount:
-        folder = folder.parent
-        yield folder
-
-
-def _unescaped(field: str) -> str:
-    """A path as mountinfo writes it: blanks and the like as \\040."""
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), field)
+    with contextlib.suppress(OSError):
+        for line in (_PROC / "self/cgroup").read_text(encoding="utf-8").splitlines():
+            _, names, path = line.split(":", 2)
+            if not names or controller in names.split(","):
+                top = _CONTROL_GROUPS / (controller if names else "")
+                parts = [part for part in path.split("/") if part not in ("", "..")]
+                yield from (top.joinpath(*parts[:depth]) for depth in range(len(parts), -1, -1))
 
 
 # ---------------------------------------------------------------------------------------------------------
 # files that survive a power cut
 
 
+_CANNOT = (errno.EINVAL, errno.ENOTSUP, errno.ENOTTY)
+
+
+@contextlib.contextmanager
+def _where_possible() -> Iterator[None]:
+    """Inside, it is no error that a file system, such as that of a network or of another system, cannot do this."""
+    try:
+        yield
+    except OSError as why:
+        if why.errno not in _CANNOT:
+            raise
+
+
 def sync(handle: int) -> None:
     """Return when the bytes of an open file are on the disk itself. fsync on macOS only asks the disk for it."""
     failpoint("boundary")
-    if _fcntl is not None and hasattr(_fcntl, "F_FULLFSYNC"):
-        try:
+    if hasattr(_fcntl, "F_FULLFSYNC"):
+        with _where_possible():
             _fcntl.fcntl(handle, _fcntl.F_FULLFSYNC)
             return
-        except OSError as why:  # a file system without it, such as that of a network or of another system
-            if why.errno not in _CANNOT:
-                raise
     os.fsync(handle)
 
 
@@ -325,15 +306,10 @@ def sync_folder(folder: Path) -> None:
         return
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        sync(handle)
-    except OSError as why:  # some network file systems sync no folders
-        if why.errno not in _CANNOT:
-            raise
+        with _where_possible():
+            sync(handle)
     finally:
         os.close(handle)
-
-
-_CANNOT = (errno.EINVAL, errno.ENOTSUP, errno.ENOTTY)
 
 
 def rename(source: Path, target: Path) -> None:
@@ -419,17 +395,14 @@ class NamesOnDisk:
     """
 
     def __init__(self) -> None:
-        self._listed: dict[Path, dict[str, list[str]]] = {}  # folder: its names, by what they fold to
-        self._folders: dict[Path, Path] = {}
+        self._names = functools.cache(_folded_names)
+        self._folder = functools.cache(self._named)
 
     def __call__(self, path: Path) -> Path:
-        path = path.resolve()
-        return self._folder(path.parent) / self._spelled(path) if path.name else path
+        return self._named(path.resolve())
 
-    def _folder(self, folder: Path) -> Path:
-        if folder not in self._folders:
-            self._folders[folder] = self._folder(folder.parent) / self._spelled(folder) if folder.name else folder
-        return self._folders[folder]
+    def _named(self, path: Path) -> Path:
+        return self._folder(path.parent) / self._spelled(path) if path.name else path
 
     def _spelled(self, path: Path) -> str:
         alike = self._names(path.parent).get(fold_name(path.name), [])
@@ -440,14 +413,14 @@ class NamesOnDisk:
                         return name
         return path.name
 
-    def _names(self, folder: Path) -> dict[str, list[str]]:
-        if folder not in self._listed:
-            found: dict[str, list[str]] = {}
-            with contextlib.suppress(OSError):  # a folder may be one that can be entered but not listed
-                for name in sorted(os.listdir(folder)):
-                    found.setdefault(fold_name(name), []).append(name)
-            self._listed[folder] = found
-        return self._listed[folder]
+
+def _folded_names(folder: Path) -> dict[str, list[str]]:
+    """What a folder lists, by what it folds to."""
+    found: dict[str, list[str]] = {}
+    with contextlib.suppress(OSError):  # a folder may be one that can be entered but not listed
+        for name in sorted(os.listdir(folder)):
+            found.setdefault(fold_name(name), []).append(name)
+    return found
 
 
 def compose_name(name: str) -> str:

@@ -42,7 +42,7 @@ from streambpe.model.alphabet import script_alphabet
 from streambpe.model.eventlog import Event, EventLog, Header, merge_event, read_event_log, write_event_log
 from streambpe.model.script import encode_text
 from streambpe.resources import Resources
-from streambpe.text.aliases import told_of
+from streambpe.text.aliases import remark_on_alias
 from streambpe.text.patterns import PRESETS, Pattern, find_pattern
 from streambpe.train.counting import sizes
 from streambpe.train.engine.rules import EngineTuning
@@ -203,7 +203,7 @@ def _count(run: Path, path: Path, kind: str, pattern: str, rng: random.Random) -
         done = cli("count", run, path, "--pattern", pattern, "--memory", "400MB", *more, expect=None)
     if done.returncode:
         assert done.returncode in (1, 2, 3), done
-        told = done.stderr.removeprefix(f"{told_of(pattern)}\n")
+        told = done.stderr.removeprefix(f"{remark_on_alias(pattern)}\n")
         assert told.startswith(("streambpe: ", "warning: ")), done.stderr
         return told
     return dict(rows(run, "FROM chunk_counts"))

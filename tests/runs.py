@@ -7,6 +7,7 @@ import csv
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -186,6 +187,26 @@ def cli_process(
     if expect is not None or done.returncode == UNFORESEEN:
         assert done.returncode == expect, (command, done.returncode, done.stdout, done.stderr)
     return done
+
+
+def on_a_terminal(code: str, *words: object, folder: Path = ROOT, stdout: int | None = None) -> tuple[int, str]:
+    """How Python code with these arguments ends on a terminal of 80 columns, and what it draws there."""
+    import termios
+
+    ours, theirs = os.openpty()
+    termios.tcsetwinsize(theirs, (24, 80))
+    environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, words)], stdin=theirs, stdout=stdout or theirs, stderr=theirs,
+        cwd=folder, env={**environment, "TERM": "xterm", "PYTHONPATH": str(ROOT)},
+    ) as process:  # fmt: skip
+        os.close(theirs)
+        seen = b""
+        with contextlib.suppress(OSError):  # what the system says at the end
+            while piece := os.read(ours, 1 << 16):
+                seen += piece
+    os.close(ours)
+    return process.returncode, re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n" if stdout else "", seen.decode())
 
 
 def cli_killed(place: str, *arguments: Any, expect: int | None = -signal.SIGKILL, **options: Any) -> None:

@@ -38,7 +38,6 @@ from streambpe.plurals import counted
 from streambpe.resources import JOB_OPTIONS
 
 if TYPE_CHECKING:
-    from streambpe.resources import Resources
     from streambpe.train.request import Request
 
 
@@ -137,10 +136,6 @@ def train(
     run: str,
     sources: tuple[str, ...],
     name: str | None,
-    learning: dict[str, Any],
-    as_model: str | None,
-    extend: str | None,
-    balance_text: tuple[str, ...],
     save_config: str | None,
     force: bool,
     as_json: bool,
@@ -158,13 +153,12 @@ def train(
         streambpe train runs/sw corpus/*.jsonl.zst -s 128k --superwords uw
     """
     run, name = named_run(run, name)
-    name = name or "main"
-    given |= {"extend": extend, "balance_text": balance_text}
-    _refuse_together({"--as": as_model, "--extend": extend, "--like": learning["like"]}, "each sets what is not given")
-    models = {"--extend": extend, "--balance-text": " ".join(balance_text) or None}
-    for flag, value in models.items():
-        why = "an option file cannot hold a model or a text; RUN/train.toml has the options when the training is done"
-        _refuse_together({flag: value, "--save-config": save_config}, why)
+    for flag, value in {"--extend": given["extend"], "--balance-text": " ".join(given["balance_text"])}.items():
+        if value and save_config is not None:
+            raise UsageError(
+                f"{flag} {value} and --save-config {save_config}: an option file cannot hold a model or a text; "
+                "RUN/train.toml has the options when the training is done. Leave one of the two out."
+            )
     from streambpe.outputs import refuse_existing, whole_output
     from streambpe.train.commands import train as learn
     from streambpe.train.made_with import describe_options
@@ -178,19 +172,15 @@ def train(
         if save_config is not None:
             with whole_output(Path(save_config)) as file:
                 file.write_text(describe_options(request.run, request.config, request.counting), encoding="utf-8")
-        if request.chosen and extend is None:
+        if request.stood_for:
+            say(request.stood_for)
+        if request.chosen and request.extension is None:
             superwords = request.config.superwords
             say(f"--superwords {superwords} takes {request.chosen} (`streambpe docs superwords`)")
 
     with stop_on_signals() as stop:
-        result = learn(run, sources, name=name, stop=stop, on_request=tell_request, **given, **learning)
+        result = learn(run, sources, name=name or "main", stop=stop, on_request=tell_request, **given)
     tell_training(result, as_json)
-
-
-def _refuse_together(options: dict[str, str | None], why: str) -> None:
-    given = [f"{flag} {value}" for flag, value in options.items() if value is not None]
-    if len(given) > 1:
-        raise UsageError(f"{given[0]} and {given[1]}: {why}. Leave one of the two out.")
 
 
 @click.command(cls=PanelCommand)
@@ -208,13 +198,7 @@ def _refuse_together(options: dict[str, str | None], why: str) -> None:
 )
 @panel_option("Most used", "--json", "as_json", is_flag=True, help="Print all figures as JSON.")
 @line_option
-def plan(
-    sources: tuple[str, ...],
-    learning: dict[str, Any],
-    as_model: str | None,
-    as_json: bool,
-    **given: Any,
-) -> None:
+def plan(sources: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Forecast what training on SOURCEs will cost: time, memory, disk, and which --memory to give.
 
     The options are those of train. It trains on a part of the files, on this machine and with these options, and
@@ -224,13 +208,11 @@ def plan(
     example:
         streambpe plan corpus/*.jsonl.zst --vocab-size 131072 --memory 2GB
     """
-    _refuse_together({"--as": as_model, "--like": learning["like"]}, "each sets what is not given")
-    learning["like"] = learning["like"] or "hf"
     from streambpe.inspect.plan import plan as make_plan
     from streambpe.inspect.plan import print_plan
 
     with stop_on_signals() as stop:
-        made = make_plan(sources, stop=stop, tell=say, **given, **learning)
+        made = make_plan(sources, stop=stop, tell=say, **given)
     if as_json:
         tell_json(made, indent=1)
     else:
@@ -296,7 +278,7 @@ def export_counts(run: str, output: str, group: str | None, as_json: bool, **giv
 @resource_options
 @progress_option
 @json_option
-def merge_counts(run: str, runs: tuple[str, ...], resources: Resources, progress: str, as_json: bool) -> None:
+def merge_counts(run: str, runs: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Add the counts of OTHER runs to RUN, which is created if it does not exist. The sums are exact.
 
     All runs must have been counted with the same pattern, and no source may be in two of them. Documents (--sequences)
@@ -307,15 +289,13 @@ def merge_counts(run: str, runs: tuple[str, ...], resources: Resources, progress
         streambpe merge-counts runs/all runs/node1 runs/node2 runs/node3
     """
     from streambpe.store.exchange import merge_counts as add_up
-    from streambpe.store.exchange import without_documents
 
-    target, others = whole_run(run), [whole_run(other) for other in runs]
-    corpus = add_up(target, others, resources=resources, progress=progress)
-    if without := without_documents(target, others):
+    made = add_up(whole_run(run), list(map(whole_run, runs)), **given)
+    if without := made.without_documents:
         keep = "keeps" if len(without) == 1 else "keep"
         say(f"{', '.join(without)} {keep} no documents, so {run} holds counts alone: no superwords.")
-    sentence = f"{corpus_told(run, corpus)}. sha256 {corpus['sha256'][:16]}"
-    tell(as_json, {"run": run, "merged": runs, **corpus}, sentence)
+    sentence = f"{corpus_told(run, made.corpus)}. sha256 {made.corpus['sha256'][:16]}"
+    tell(as_json, {"run": run, "merged": made.merged, **made.corpus}, sentence)
 
 
 @click.command(cls=PanelCommand)
@@ -356,7 +336,7 @@ def merge_counts(run: str, runs: tuple[str, ...], resources: Resources, progress
 @partial_option
 @resource_options
 @line_option
-def converge(run: str, learning: dict[str, Any], as_json: bool, **given: Any) -> None:
+def converge(run: str, as_json: bool, **given: Any) -> None:
     """Find out when more text stops helping: learn from growing parts of RUN's counts and compare.
 
     Each line shows how much of the vocabulary is the same as with all the text, and bytes per token on held-out text:
@@ -372,9 +352,9 @@ def converge(run: str, learning: dict[str, Any], as_json: bool, **given: Any) ->
     from streambpe.inspect.converge import converge as compare
     from streambpe.inspect.converge import print_convergence
 
-    learning["like"] = learning["like"] or "hf"
+    given["like"] = given["like"] or "hf"
     with stop_on_signals() as stop:
-        found = compare(whole_run(run), stop=stop, on_step=say, **learning, **given)
+        found = compare(whole_run(run), stop=stop, on_step=say, **given)
     if as_json:
         tell_json(found.as_json(), indent=1)
     else:

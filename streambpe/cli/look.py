@@ -23,7 +23,7 @@ from streambpe.cli.options import (
     text_only,
     text_option,
 )
-from streambpe.cli.told import beside_data, json_option, one_form, say, tell, tell_json
+from streambpe.cli.told import beside_data, form_options, json_option, say, tell, tell_json
 from streambpe.cli.wrong import OneOf
 from streambpe.errors import StreambpeError, UsageError
 from streambpe.plurals import counted
@@ -111,9 +111,11 @@ def watch(run: str, name: str | None, every: float | None, once: bool, as_page: 
 @click.argument("query", required=False, callback=text_only)
 @click.option("--list", "listing", is_flag=True, help="List the views and tables, and exit.")
 @click.option("--file", "file", metavar="F", help="Read the query from a file; - is standard input.")
-@click.option("--json", "as_json", is_flag=True, help="Print the rows as one JSON list.")
-@click.option("--jsonl", "as_jsonl", is_flag=True, help="Print one JSON object per line.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values, with a header.")
+@form_options(
+    json="Print the rows as one JSON list.",
+    jsonl="Print one JSON object per line.",
+    csv="Print comma-separated values, with a header.",
+)
 @click.option("--name", metavar="NAME", help="The training to look at; RUN:NAME says the same. [default: main]")
 @click.option("-o", "--output", metavar="OUT", help="Write the rows to a .csv, .json, .jsonl or .parquet file.")
 @force_option
@@ -125,9 +127,7 @@ def sql(
     query: str | None,
     listing: bool,
     file: str | None,
-    as_json: bool,
-    as_jsonl: bool,
-    as_csv: bool,
+    form: str | None,
     name: str | None,
     output: str | None,
     force: bool,
@@ -150,7 +150,6 @@ def sql(
         streambpe sql runs/en "SELECT chunk, n FROM chunk_frequencies LIMIT 10"
         streambpe sql runs/en "FROM vocabulary WHERE length > 10" -o long.parquet
     """
-    form = one_form(json=as_json, jsonl=as_jsonl, csv=as_csv)
     from streambpe.inspect.query import Query, print_names
 
     if output is None and force:
@@ -263,13 +262,7 @@ def check(run: str, as_json: bool, **given: Any) -> None:
 @resource_options
 @line_option
 @json_option
-def report(
-    runs: tuple[str, ...],
-    output: str,
-    name: str | None,
-    as_json: bool,
-    **given: Any,
-) -> None:
+def report(runs: tuple[str, ...], output: str, name: str | None, as_json: bool, **given: Any) -> None:
     """Write one page about RUN: how good its vocabulary is, what to change, its tokens, and how they are used.
 
     The page is one file that loads nothing else. The curves over vocabulary size are measured on --text, or else on
@@ -310,17 +303,10 @@ def report(
     help="For a --tokenizer without a pattern: tiktoken ranks, GPT-2's files.",
 )
 @reading_options("lines", "text_column")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON list.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values, with a header.")
+@form_options(json="Print the result as one JSON list.", csv="Print comma-separated values, with a header.")
 @resource_options
 @line_option
-def evaluate(
-    models: tuple[str, ...],
-    by: str | None,
-    as_json: bool,
-    as_csv: bool,
-    **given: Any,
-) -> None:
+def evaluate(models: tuple[str, ...], by: str | None, form: str | None, **given: Any) -> None:
     """Measure MODELs on texts: bytes per token, Renyi efficiency, vocabulary used, and more.
 
     \b
@@ -339,7 +325,6 @@ def evaluate(
         streambpe evaluate runs/multi --text 'flores/*/*.txt' --by group \\
             --group-by folder
     """
-    form = one_form(json=as_json, csv=as_csv)
     from streambpe.inspect.evaluate import evaluate as evaluate_models
     from streambpe.inspect.evaluate import parity_told, print_evaluations
 
@@ -383,11 +368,11 @@ def explain(model: str, what: str, as_token: bool | None, as_json: bool) -> None
 @click.command()
 @click.argument("here", metavar="MODEL")
 @click.argument("there", metavar="OTHER")
-@click.option(
-    "--csv", "as_csv", is_flag=True, help="Print every token that differs as comma-separated values, with a header."
+@form_options(
+    csv="Print every token that differs as comma-separated values, with a header.",
+    json="Print the result as one JSON object.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
-def diff(here: str, there: str, as_csv: bool, as_json: bool) -> None:
+def diff(here: str, there: str, form: str | None) -> None:
     """Compare two vocabularies: tokens only in MODEL, only in OTHER, and those with different ids.
 
     \b
@@ -398,7 +383,6 @@ def diff(here: str, there: str, as_csv: bool, as_json: bool) -> None:
     from streambpe.inspect.difference import diff as compare
     from streambpe.inspect.difference import print_difference
 
-    form = one_form(json=as_json, csv=as_csv)
     found = compare(here, there)
     if form == "json":
         tell_json(found)

@@ -237,15 +237,7 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
 @force_option
 @line_option
 @json_option
-def export(
-    model: str,
-    to: str,
-    output: str,
-    vocab_size: str | None,
-    strict: bool,
-    as_json: bool,
-    **given: Any,
-) -> None:
+def export(model: str, to: str, output: str, vocab_size: str | None, strict: bool, as_json: bool, **given: Any) -> None:
     """Write MODEL for other programs, and report what they cannot represent.
 
     \b

@@ -28,7 +28,7 @@ from streambpe.resources import (
     keeper,
     prepare_allocators,
 )
-from streambpe.text.aliases import told_of
+from streambpe.text.aliases import remark_on_alias
 
 
 class Amount(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
@@ -89,14 +89,14 @@ TRAIN_OPTIONS, COUNT_OPTIONS, SOURCE_OPTIONS = (  # by the names that the functi
 _BY_NAME = {option.name: option for option in (*RESOURCE_OPTIONS, *COUNT_OPTIONS, *SOURCE_OPTIONS)}
 
 
-def handed_over(name: str, make: Callable[..., Any], options: Sequence[Option]) -> Callable[[F], F]:
-    """Options that reach a command as one argument of this name: what is made of them."""
+def making_resources(options: Sequence[Option], make: Callable[..., Resources]) -> Callable[[F], F]:
+    """Options that reach a command as one argument, `resources`: what is made of them."""
 
     def decorate(command: F) -> F:
         @functools.wraps(command)
         def with_one_argument(**given: Any) -> Any:
             taken = {option.name: given.pop(option.name) for option in options}
-            return command(**{name: make(**taken)}, **given)
+            return command(resources=make(**taken), **given)
 
         return with_options(cast(F, with_one_argument), options)
 
@@ -116,7 +116,7 @@ def open_resources(before: ResourceFacts | None = None, **limits: Any) -> Resour
     `before`: what a job had until now; options that are not given are taken from it.
     """
     given = {name: value for name, value in limits.items() if value is not None}
-    resources = Resources.resumed(before, given)
+    resources = Resources.from_options(before, **given)
     if before and "memory" not in given and resources.memory_bytes < before["memory_bytes"]:
         say(
             f"it had --memory {format_size(before['memory_bytes'])}, which this machine does not have: continuing "
@@ -129,29 +129,26 @@ def open_resources(before: ResourceFacts | None = None, **limits: Any) -> Resour
     return resources
 
 
-def _open_for_query(**limits: Any) -> Resources:
-    given = {name: value for name, value in limits.items() if value is not None}
-    return open_resources(**{"memory": "256MB", "threads": 2, **given})
-
-
-resource_options = handed_over("resources", open_resources, LIMIT_OPTIONS)
-# For a command that reads sources and leaves no RUN, one whose RUN may grow large, and one that learns in it:
-planning_options = handed_over("resources", open_resources, PLANNING_OPTIONS)
-job_options = handed_over("resources", open_resources, JOB_OPTIONS)
-learning_job_options = handed_over("resources", open_resources, RESOURCE_OPTIONS)
-query_options = handed_over(
-    "resources",
-    _open_for_query,
+# For a command that only looks, one that reads sources and leaves no RUN, one whose RUN may grow large, and one that
+# learns in it:
+resource_options, planning_options, job_options, learning_job_options = (
+    making_resources(options, open_resources)
+    for options in (LIMIT_OPTIONS, PLANNING_OPTIONS, JOB_OPTIONS, RESOURCE_OPTIONS)
+)
+query_options = making_resources(
     [
         _BY_NAME["temp_dir"],
         structs.replace(_BY_NAME["threads"], help="Of the query.", told_default="2"),
         structs.replace(_BY_NAME["memory"], help="Of the query; beyond it, it spills.", told_default="256MB"),
     ],
+    lambda memory, threads, temp_dir: open_resources(
+        memory="256MB" if memory is None else memory, threads=2 if threads is None else threads, temp_dir=temp_dir
+    ),
 )
 
 
 # What is not given is what --like sets, or what the run has:
-train_options = handed_over("learning", dict, [TRAIN_OPTIONS[0], LIKE_OPTION, *TRAIN_OPTIONS[1:]])
+train_options = functools.partial(with_options, options=[TRAIN_OPTIONS[0], LIKE_OPTION, *TRAIN_OPTIONS[1:]])
 
 
 def count_options(command: F) -> F:
@@ -159,7 +156,7 @@ def count_options(command: F) -> F:
 
     @functools.wraps(command)
     def telling(**given: Any) -> Any:
-        if told := told_of(given["pattern"] or ""):
+        if told := remark_on_alias(given["pattern"] or ""):
             say(told)
         return command(**given)
 
@@ -209,26 +206,12 @@ config_option = panel_option(
 )
 
 
-def _take_as(ctx: click.Context, _param: click.Parameter, model: str | None) -> str | None:
-    """Options from a model; those of the command line and of --config override them."""
-    if model is not None:
-        refuse_no_text("--as", model)
-        from streambpe.train.as_model import flag_of, options_as, told_options
-
-        options = options_as(model)
-        names = {option.flag: option.name for option in (*TRAIN_OPTIONS, *COUNT_OPTIONS)}
-        ctx.default_map = {names[flag_of(name)]: options[name] for name in options} | {**(ctx.default_map or {})}
-        say(f"--as {model} stands for {told_options(options)}")
-    return model
-
-
 as_option = panel_option(
     "Compatibility",
     "--as",
     "as_model",
     metavar="MODEL",
-    is_eager=True,
-    callback=_take_as,
+    callback=text_only,
     help="Learn new merges with everything else taken from an existing tokenizer: size, pattern, special tokens and "
     "their ids. MODEL is a model of streambpe, tokenizer.json, a folder with vocab.json and merges.txt, hf:NAME or "
     "tiktoken:NAME.",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from streambpe.cli.help import panel_option
+from streambpe.cli.help import F, panel_option
 from streambpe.errors import UsageError, shortened
 from streambpe.plurals import counted
 from streambpe.terminal import columns_of, wrapped
@@ -25,12 +27,25 @@ json_option = panel_option(
 )
 
 
-def one_form(**asked: bool) -> str | None:
-    """Which of --json, --jsonl and --csv is given; None for a table. An error if more than one is."""
-    chosen = [name for name, is_given in asked.items() if is_given]
-    if len(chosen) > 1:
-        raise UsageError(f"--{chosen[0]} and --{chosen[1]}: rows are written in one form. Leave one of the two out.")
-    return chosen[0] if chosen else None
+def form_options(**helps: str) -> Callable[[F], F]:
+    """--json, --csv and so on, with their help: which one is given reaches a command as `form`; None is a table."""
+
+    def decorate(command: F) -> F:
+        @functools.wraps(command)
+        def with_form(**given: Any) -> Any:
+            chosen = [name for name in helps if given.pop(name)]
+            if len(chosen) > 1:
+                raise UsageError(
+                    f"--{chosen[0]} and --{chosen[1]}: rows are written in one form. Leave one of the two out."
+                )
+            return command(form=chosen[0] if chosen else None, **given)
+
+        made = cast(F, with_form)
+        for name, help in reversed(helps.items()):
+            made = click.option(f"--{name}", is_flag=True, help=help)(made)
+        return made
+
+    return decorate
 
 
 def say(sentence: str, *, on_stdout: bool = False, hang: int = 0) -> None:

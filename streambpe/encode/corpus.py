@@ -59,7 +59,7 @@ from streambpe.files import behind_links, put_in_place, replace_file, unfinished
 from streambpe.model.eventlog import events_digest, header_line
 from streambpe.outputs import not_written, refuse_existing, whole_output
 from streambpe.plurals import counted
-from streambpe.progress import Meter, reported
+from streambpe.progress import Meter, present_meter, reported
 from streambpe.resources import Resources
 from streambpe.runners.attempts import remove_place
 from streambpe.sources.find import Named
@@ -163,7 +163,7 @@ def encode_corpus(
     shards: int | str | None = None,
     resources: Resources | None = None,
     stop: threading.Event | None = None,
-    progress: str | Meter = "none",
+    progress: str = "none",
     force: bool = False,
     **options: Unpack[EncodeKeywords],
 ) -> EncodeResult:
@@ -179,7 +179,6 @@ def encode_corpus(
     many ids instead of one, or files of about that size ("500MB"), and an index (encode/shards.py); validation stays
     one file.
     """
-    assert isinstance(progress, Meter)
     path, (_, how, resources) = Path(output), arguments("encode_corpus", options, None, resources)
     tokenizer = model if isinstance(model, Tokenizer) else Tokenizer(model)
     share = None if validation is None else parse_share(validation)
@@ -201,7 +200,7 @@ def encode_corpus(
     refuse_engine(found, resources)
     stop = stop or threading.Event()
     job = _Job(tokenizer, found, path, chosen, eot, facts, bad_utf8, share, wanted, resources, stop)
-    return job.run(warnings, progress)
+    return job.run(warnings, present_meter())
 
 
 def _refuse_overwriting(path: Path, force: bool, divided: bool, shards: Shards | None) -> None:

@@ -16,7 +16,7 @@ from streambpe.count_config import SourceOptions
 from streambpe.encode.blocks import BlockEncoder, EncodedBlock
 from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.errors import Stopped, UsageError
-from streambpe.progress import Meter, reported
+from streambpe.progress import Meter, present_meter, reported
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.sources.find import Named, as_given, find_sources, refuse_idle
 from streambpe.sources.source import BadUtf8, Source
@@ -94,15 +94,16 @@ def count_ids(
     bad_utf8: BadUtf8 | None = None,
     resources: Resources | None = None,
     stop: threading.Event | None = None,
-    progress: str | Meter = "none",
+    progress: str = "none",
 ) -> IdCounts:
     """What `encode_corpus` would write of these sources, counted; nothing is kept."""
-    assert isinstance(progress, Meter)
+    meter = present_meter()
     found, warnings = found_sources(sources, how, bad_utf8)
-    begin_meter(progress, found)
+    meter = present_meter()
+    begin_meter(meter, found)
     resources = resources or Resources.from_options()
     ids = documents = size = dropped = 0
-    for stream, block in stream_ids(tokenizer.encoder, found, bad_utf8 or "replace", resources, progress.advance):
+    for stream, block in stream_ids(tokenizer.encoder, found, bad_utf8 or "replace", resources, meter.advance):
         ends = int(np.count_nonzero(stream == END_OF_TEXT))
         ids, documents = ids + len(stream) - ends, documents + ends
         size, dropped = size + block.bytes, dropped + block.dropped

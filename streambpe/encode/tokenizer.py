@@ -44,7 +44,7 @@ from streambpe.options import several, taken, whole_number
 from streambpe.resources import uncollected
 from streambpe.store.models import read_model
 from streambpe.system import usable_cores
-from streambpe.text.unicode_tables import told_of_model
+from streambpe.text.unicode_tables import remark_on_tables
 from streambpe.text.whitespace import WORD_MARK
 from streambpe.threads import in_order
 
@@ -70,7 +70,7 @@ class Tokenizer:
             raise TypeError(f"Tokenizer(model={model!r:.80}): give the path of a MODEL.")
         log = model if isinstance(model, EventLog) else read_model(model)
         size = None if vocab_size is None else taken("vocab_size", vocab_size, whole_number)
-        told = "" if log is model else told_of_model(str(model), log.header.config, log.header.unicode)
+        told = "" if log is model else remark_on_tables(str(model), log.header.config, log.header.unicode)
         if told:
             warnings.warn(told, TablesDiffer, stacklevel=2)
         self._log, self._vocab_size = log, size

@@ -25,7 +25,7 @@ from streambpe.inspect.asked import spill_folder
 from streambpe.inspect.check_training import MOST_PROBLEMS, Row, check_trainings
 from streambpe.inspect.learned_again import copy_run, learn_again
 from streambpe.inspect.repeats import Repeats, find_repeats
-from streambpe.progress import Meter, reported
+from streambpe.progress import Meter, present_meter, reported
 from streambpe.resources import Resources, release_memory
 from streambpe.sources.decode import block_text
 from streambpe.sources.digests import digest_stretches
@@ -80,7 +80,7 @@ def check(
     replay: bool = False,
     repeats: bool = False,
     resources: Resources | None = None,
-    progress: str | Meter = "none",
+    progress: str = "none",
     **limits: Unpack[LimitKeywords],
 ) -> Checked:
     """Recount everything that is committed; returns the rows that differ, at most 1 000 per table. Writes nothing.
@@ -90,9 +90,8 @@ def check(
     training again, in a folder that is gone afterwards. `repeats`: read the sources again too, and find the documents
     that repeat one before.
     """
-    assert isinstance(progress, Meter)
     resources = arguments("check", limits, None, resources).resources
-    checked, meter = Checked(), progress
+    checked, meter = Checked(), present_meter()
     folder = Run.open(run)
     rows: Counter[str] = Counter()
     try:

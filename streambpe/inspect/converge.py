@@ -42,7 +42,7 @@ from streambpe.inspect.columns import print_columns
 from streambpe.inspect.curves import uses_in_parts
 from streambpe.model.eventlog import EventLog, read_event_log
 from streambpe.options import several, taken, whole_number
-from streambpe.progress import Meter, clock, reported
+from streambpe.progress import clock, present_meter, reported
 from streambpe.resources import Resources
 from streambpe.results import Result
 from streambpe.store.chunks import fold
@@ -122,7 +122,7 @@ def converge(
     on_step: Callable[[str], None] = lambda what: None,
     allow_partial: bool = False,
     like: str = "hf",
-    progress: str | Meter = "none",
+    progress: str = "none",
     **options: Unpack[LearnKeywords],
 ) -> Convergence:
     """Learn from growing prefixes of a run's counts and compare. The run itself is only read, once its tables hold all
@@ -132,9 +132,12 @@ def converge(
     step. `allow_partial`: allow a run that is not counted to its end. `like`: the options of counting that it sets must
     be those of the run. `draws`: 3 by documents, 1 by share.
     """
-    assert isinstance(progress, Meter)
     learning, _, resources = arguments("converge", options, None, resources)
-    config, meter, steps = TrainConfig.from_options(like, **learning), progress, taken("steps", steps, whole_number)
+    config, meter, steps = (
+        TrainConfig.from_options(like, **learning),
+        present_meter(),
+        taken("steps", steps, whole_number),
+    )
     if by not in ("documents", "share"):
         raise UsageError(f"--by {by}: choose documents or share.")
     if draws is None:

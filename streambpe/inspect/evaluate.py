@@ -32,7 +32,7 @@ from streambpe.inspect.columns import print_columns, write_rows
 from streambpe.inspect.measures import APART, MEASURES, Tokens, Uses, gini, measure
 from streambpe.inspect.pieces import SentencePiece, count_pieces
 from streambpe.options import several
-from streambpe.progress import Meter, reported
+from streambpe.progress import Meter, present_meter, reported
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.results import Result
 from streambpe.sources.find import Named, as_given, find_sources
@@ -74,7 +74,7 @@ def evaluate(
     pattern: str | None = None,
     special: str | Sequence[str] = (),
     resources: Resources | None = None,
-    progress: str | Meter = "none",
+    progress: str = "none",
     **options: Unpack[ReadKeywords],
 ) -> list[Evaluation]:
     """Every model on all texts together; before that, with `by` "source", on each text alone, and with "group", on each
@@ -84,9 +84,8 @@ def evaluate(
     `tokenizer`: vocabularies made elsewhere, as `import` reads them; `pattern` and `special` are for those that carry
     neither.
     """
-    assert isinstance(progress, Meter)
     _, how, resources = arguments("evaluate", options, None, resources)
-    models, rivals, meter = several(models), several(tokenizer), progress
+    models, rivals, meter = several(models), several(tokenizer), present_meter()
     names = [one if isinstance(one, str) else one.path for one in as_given(text)]
     sources, _ = find_sources(names, how)
     if not sources:

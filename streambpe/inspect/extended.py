@@ -28,7 +28,7 @@ from streambpe.inspect.curves import measuring_on
 from streambpe.model.eventlog import EventLog
 from streambpe.model.replay import Model
 from streambpe.options import several
-from streambpe.progress import Meter, reported
+from streambpe.progress import Meter, present_meter, reported
 from streambpe.resources import Resources
 from streambpe.results import Result
 from streambpe.store.models import read_model, run_of
@@ -79,11 +79,11 @@ def extend_report(
     *,
     text: str | Sequence[str] = (),
     resources: Resources | None = None,
-    progress: str | Meter = "none",
+    progress: str = "none",
     **options: Unpack[ReadKeywords],
 ) -> Extended:
     """Look at what an extended model gained, on texts, or on what its RUN has counted."""
-    assert isinstance(progress, Meter)
+    meter = present_meter()
     _, how, resources = arguments("extend_report", options, None, resources)
     texts = several(text)
     log = read_model(model)
@@ -100,9 +100,9 @@ def extend_report(
         config = {**log.header.config, "pattern": first_pattern, "gaps": "keep"}
         old = EventLog(replace(log.header, config=config), old.events)
     run = run_of(model)
-    uses_of, _ = measuring_on(Run.open(run) if run else None, log, texts, how, resources, progress, 2)
+    uses_of, _ = measuring_on(Run.open(run) if run else None, log, texts, how, resources, meter, 2)
     before, after = (uses_of(Tokenizer(one)) for one in (old, log))  # one at a time, for the memory
-    new, joins = _new_ids(log, after.n), _joins(old, log, texts, how, progress) if texts else None
+    new, joins = _new_ids(log, after.n), _joins(old, log, texts, how, meter) if texts else None
     ids, ids_before = (Model(one).n_vocab for one in (log, old))
     return Extended(ids, ids_before, after.bytes_per_token, before.bytes_per_token, new, joins)
 

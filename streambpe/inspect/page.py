@@ -32,7 +32,7 @@ from streambpe.inspect.verdict import verdict
 from streambpe.options import several
 from streambpe.outputs import refuse_existing, whole_output
 from streambpe.plurals import counted
-from streambpe.progress import Meter, reported
+from streambpe.progress import present_meter, reported
 from streambpe.resources import Resources, format_size
 from streambpe.results import Result
 from streambpe.store.run import Run
@@ -70,7 +70,7 @@ def report(
     beside: str | None = None,
     others: Sequence[tuple[Path | str, str]] = (),
     playground: bool = True,
-    progress: str | Meter = "none",
+    progress: str = "none",
     **options: Unpack[ReadKeywords],
 ) -> Report:
     """Write the page of a training to `output`.
@@ -81,9 +81,8 @@ def report(
     that is compared with this one. `others`: (RUN, training) of those drawn on the same axes. `playground`: also a box
     to type into, which splits text in the browser, while the page stays below 5 MB.
     """
-    assert isinstance(progress, Meter)
     _, how, resources = arguments("report", options, None, resources)
-    meter, texts = progress, several(text)
+    meter, texts = present_meter(), several(text)
     if len(others) >= MOST_RUNS:
         raise UsageError(f"{len(others) + 1} RUNs on the same axes: at most {MOST_RUNS} can be told apart.")
     path = Path(output)

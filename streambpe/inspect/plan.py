@@ -12,6 +12,7 @@ All that is known of the machine is what the rehearsal measured on it. docs/plan
 from __future__ import annotations
 
 import itertools
+import os
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -29,8 +30,9 @@ from streambpe.inspect.forecast import Forecast, Grown, Growth
 from streambpe.inspect.rehearsal import Rehearsal
 from streambpe.inspect.rehearsal import rehearse as train_on_it
 from streambpe.inspect.sample import SUBSETS, draw_windows, sample_path, writing_sample
+from streambpe.model.eventlog import EventLog
 from streambpe.plurals import counted
-from streambpe.progress import Meter, clock, reported
+from streambpe.progress import Meter, clock, present_meter, reported
 from streambpe.resources import (
     SMALLEST_MEMORY_BYTES,
     SMALLEST_SUPERWORDS_BYTES,
@@ -49,6 +51,7 @@ from streambpe.system import available_memory
 from streambpe.terminal import columns_of, wrapped
 from streambpe.text.chunker import ChunkCounts, Chunker
 from streambpe.text.patterns import Pattern
+from streambpe.train.as_model import refuse_together, with_options_as
 from streambpe.train.counting.spread import count_runner, needs_of
 from streambpe.train.counting.tasks import pattern_for
 from streambpe.train.counting.worker import prepared
@@ -91,13 +94,14 @@ class Plan(Result):
 def plan(
     sources: Named | Sequence[Named],
     *,
-    like: str = "hf",
+    like: str | None = None,
+    as_model: str | os.PathLike[str] | EventLog | None = None,
     counting: Counting | Mapping[str, Any] | None = None,
     resources: Resources | None = None,
     rehearse: str | None = None,
     stop: threading.Event | None = None,
     tell: Callable[[str], None] = lambda sentence: None,
-    progress: str | Meter = "none",
+    progress: str = "none",
     **given: Unpack[TrainKeywords],
 ) -> Plan:
     """Forecast a training of these sources; writes only to a temporary folder.
@@ -105,10 +109,14 @@ def plan(
     `rehearse`: how much to train on; None: an eighth of the sources, 32 MB at most. `tell` is told beforehand how much
     that is.
     """
-    assert isinstance(progress, Meter)
     learning, asked, resources = arguments("plan", given, counting, resources)
+    refuse_together({"--as": as_model, "--like": like})
+    if as_model is not None:
+        learning, asked, told = with_options_as(as_model, learning, asked)
+        tell(told)
+    like = like or "hf"
     config = TrainConfig.from_options(like, **learning)
-    stop, meter = stop or threading.Event(), progress
+    stop, meter = stop or threading.Event(), present_meter()
     size = None if rehearse is None else parse_size(rehearse, "--rehearse")
     resources.check_superwords(config.superwords)
     refuse_missing_engine(resources.engine)

@@ -21,7 +21,7 @@ from streambpe.model.pruned import prune_log
 from streambpe.model.replay import Model
 from streambpe.options import several, taken, whole_number
 from streambpe.outputs import refuse_existing, whole_output
-from streambpe.progress import Meter, reported
+from streambpe.progress import present_meter, reported
 from streambpe.resources import Resources
 from streambpe.results import Result
 from streambpe.store.models import read_model, run_of
@@ -53,7 +53,7 @@ def prune(
     keep_ids: bool = False,
     force: bool = False,
     resources: Resources | None = None,
-    progress: str | Meter = "none",
+    progress: str = "none",
     **options: Unpack[ReadKeywords],
 ) -> Pruned:
     """Write the log of a model with `to` ids in use, made of the tokens of `model` that are used most.
@@ -61,7 +61,7 @@ def prune(
     text: what the uses are counted in; none: what the RUN of the model has counted. map: a JSON file to write, from
     old ids to new ones. keep_ids: every id stays, and those of tokens that leave are free.
     """
-    assert isinstance(progress, Meter)
+    meter = present_meter()
     _, how, resources = arguments("prune", options, None, resources)
     texts, size = several(text), taken("to", to, whole_number)
     for path in (output, map):
@@ -71,7 +71,7 @@ def prune(
         raise UsageError(f"-o and --map both name {output}. Nothing was written. Give the map a name of its own.")
     log = read_model(model)
     run = run_of(model)
-    uses_of, measured_on = measuring_on(Run.open(run) if run else None, log, texts, how, resources, progress, 2)
+    uses_of, measured_on = measuring_on(Run.open(run) if run else None, log, texts, how, resources, meter, 2)
     before = uses_of(Tokenizer(log))
     if not before.bytes:
         raise UsageError(

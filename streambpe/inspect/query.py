@@ -190,7 +190,7 @@ def sql(
     name: str = "main",
     files: bool = False,
     resources: Resources | None = None,
-    progress: str | Meter = "none",
+    progress: str = "none",
     **limits: Unpack[LimitKeywords],
 ) -> pl.DataFrame:
     """The rows of a query as a frame of Polars. `query`: SQL, or nothing but the name of a view or table. `name`: the

@@ -7,7 +7,7 @@ import itertools
 import json
 import os
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -23,8 +23,9 @@ from streambpe.errors import RunMismatch, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.outputs import refuse_existing, whole_output
-from streambpe.progress import Meter, Reporter, reported
+from streambpe.progress import Meter, Reporter, present_meter, reported
 from streambpe.resources import Resources
+from streambpe.results import Result
 from streambpe.store.chunks import fold
 from streambpe.store.counted_as import may_skip_from_now_on
 from streambpe.store.groups import MOST_GROUPS, group_parts
@@ -43,6 +44,15 @@ if TYPE_CHECKING:
 _RANGE_BYTES = 32 << 20
 
 
+@dataclass(frozen=True)
+class MergeResult(Result):
+    """What `merge_counts` added up."""
+
+    corpus: CorpusFacts
+    merged: tuple[str, ...]
+    without_documents: tuple[str, ...]  # those of them for which the sum keeps no documents, though others have some
+
+
 @reported("exporting")
 def export_counts(
     run: Path | str,
@@ -51,15 +61,14 @@ def export_counts(
     *,
     allow_partial: bool = False,
     force: bool = False,
-    progress: str | Meter = "none",
+    progress: str = "none",
 ) -> int:
     """Write a run's committed counts to a .parquet or .csv file, streaming in byte order; how many rows.
 
     `group`: only those of one source group. `allow_partial`: also export a run that is not counted to its
     end; a .parquet file says what was left out. `force`: overwrite a file that is there.
     """
-    assert isinstance(progress, Meter)
-    folder, target, meter = Run.open(run), Path(output), progress
+    folder, target, meter = Run.open(run), Path(output), present_meter()
     left, runs = left_to_count(folder)
     if not allow_partial:
         refuse_unfinished(folder, left, runs, ", or write what has been counted with --allow-partial")
@@ -108,7 +117,7 @@ def merge_counts(
     resources: Resources | None = None,
     progress: str = "none",
     **limits: Unpack[LimitKeywords],
-) -> CorpusFacts:
+) -> MergeResult:
     """Add the counts of other runs to a run, and their documents: a new run keeps them if all others have them. Each
     source group of a run is added whole or not at all. A run that was added before is refused; one that a kill left
     half added is completed. After a kill the same call goes on."""
@@ -175,15 +184,8 @@ def merge_counts(
         except OSError as why:
             if not says_disk_full(why) or set(read_record(target).runs) & set(asked):
                 raise
-        return corpus
-
-
-def without_documents(run: Path | str, others: Sequence[Path | str]) -> list[str]:
-    """Those of the runs that were merged for which the sum keeps no documents, though others of them have some."""
-    kept = {str(other): bool(json.loads(Run.open(other).facts()["config"]).get("sequences")) for other in others}
-    if json.loads(Run.open(run).facts()["config"]).get("sequences") or not any(kept.values()):
-        return []
-    return [other for other, has in kept.items() if not has]
+        lacking = () if mine.sequences or len(without) == len(opened) else tuple(without)
+        return MergeResult(corpus, tuple(map(str, others)), lacking)
 
 
 def _common_tables(others: Sequence[Run], target: Run) -> dict[str, str]:

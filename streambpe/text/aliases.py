@@ -21,7 +21,7 @@ _TWO = (
 )
 
 
-def told_of(pattern: str) -> str | None:
+def remark_on_alias(pattern: str) -> str | None:
     """A sentence about an alias, or about a name that other programs use for another pattern; None for other names."""
     preset = canonical(pattern)
     if pattern.lower() in ("gpt4", "gpt-4"):

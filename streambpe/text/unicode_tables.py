@@ -99,7 +99,7 @@ def refuse_other_tables(run: Path, facts: Mapping[str, str], pattern: Pattern, w
     )
 
 
-def told_of_model(name: str, config: Mapping[str, Any], unicode: str | None) -> str | None:
+def remark_on_tables(name: str, config: Mapping[str, Any], unicode: str | None) -> str | None:
     """A warning if a model was learned with tables of another Unicode version than those installed; else None."""
     pattern = PRESETS.get(config.get("pattern", "none"))
     if unicode is None or (pattern is not None and not asks_tables(pattern)):

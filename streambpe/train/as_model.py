@@ -58,12 +58,20 @@ def options_as(model: str | os.PathLike[str] | EventLog) -> dict[str, Any]:
 
 def with_options_as(
     model: str | os.PathLike[str] | EventLog, learning: Mapping[str, Any], counting: Counting
-) -> tuple[dict[str, Any], Counting]:
-    """(options of learning, how to count): the model's, where they are not given."""
+) -> tuple[dict[str, Any], Counting, str]:
+    """(options of learning, how to count, a sentence about it): the model's, where they are not given."""
     options = options_as(model)
     learned = {name: value for name, value in options.items() if name not in SPLITTING}
     splitting = {name: value for name, value in options.items() if name in SPLITTING}
-    return learned | dict(learning), replace(counting, options=splitting | dict(counting.options))
+    told = f"--as {model} stands for {told_options(options)}"
+    return learned | dict(learning), replace(counting, options=splitting | dict(counting.options)), told
+
+
+def refuse_together(given: Mapping[str, object]) -> None:
+    """Refuse two of the options that set what is not given."""
+    words = [f"{flag} {value}" if isinstance(value, str | Path) else flag for flag, value in given.items() if value]
+    if len(words) > 1:
+        raise UsageError(f"{words[0]} and {words[1]}: each sets what is not given. Leave one of the two out.")
 
 
 def model_log(model: str | os.PathLike[str] | EventLog) -> EventLog:

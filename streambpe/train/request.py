@@ -32,7 +32,7 @@ from streambpe.store.run import Run
 from streambpe.store.training_files import check_name, journal_path, log_path
 from streambpe.store.weights import check_weights
 from streambpe.text.patterns import find_pattern
-from streambpe.train.as_model import with_options_as
+from streambpe.train.as_model import refuse_together, with_options_as
 from streambpe.train.counting.count import CountRequest, ListedSources, decide_count, list_sources
 from streambpe.train.disk_bound import refuse_too_little_disk, source_bytes
 from streambpe.train.extension import Extension, refuse_too_little_memory
@@ -59,6 +59,7 @@ class Request:
     found: ListedSources
     resources: Resources
     extension: Extension | None
+    stood_for: str  # what --as sets, as a sentence
     chosen: str  # what --superwords sets by itself, as options to be given
 
     def measured_on(self, texts: BalanceTexts) -> Request:
@@ -101,14 +102,12 @@ def resolve(
 ) -> Request:
     """The arguments of `train`; an error if they contradict each other, or the sources."""
     learning, asked, resources = arguments("train", options, counting, resources)
+    refuse_together({"--as": as_model, "--extend": extend, "--like": like})
+    stood_for = ""
     if as_model is not None:
-        if like is not None:
-            raise UsageError("as_model and like both set what is not given. Leave one of the two out.")
-        learning, asked = with_options_as(as_model, learning, asked)
+        learning, asked, stood_for = with_options_as(as_model, learning, asked)
     extension = None
     if extend is not None:
-        if like is not None or as_model is not None:
-            raise UsageError("extend sets everything that like and as_model set. Leave the other out.")
         extension = Extension.of(extend)
         learning, asked = extension.options(learning, asked)
     before = taken_over(run, name, like)
@@ -141,7 +140,9 @@ def resolve(
         chosen.append(f"--pattern {UW_PATTERN}")
     if config.transition is not None and "transition" not in before | learning:
         chosen.append(f"--transition {config.transition}")
-    return Request(run, name, like, config, asked, how, given, found, resources, extension, " ".join(chosen))
+    return Request(
+        run, name, like, config, asked, how, given, found, resources, extension, stood_for, " ".join(chosen)
+    )  # fmt: skip
 
 
 def taken_over(run: Run, name: str, like: str | None) -> dict[str, Any]:

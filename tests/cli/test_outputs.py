@@ -182,24 +182,6 @@ def test_an_output_that_is_there_is_kept_without_force(learned, tmp_path, name):
         assert (folder / file).read_bytes() != b"mine"
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("export-sizes", "export-folder")])
-def test_names_that_cannot_be_written_are_one_message(learned, tmp_path, name):
-    """A folder in its place, a folder that is not there (`export` makes it), a name that is too long."""
-    arguments = arguments_of(name, learned, tmp_path)
-    output = Path(arguments[arguments.index("-o") + 1])
-    place = arguments.index("-o") + 1
-    if name != "export-gpt2":
-        output.mkdir()
-        assert "is a folder" in cli(*arguments, expect=2).stderr
-    missing = [] if arguments[0] == "export" else [tmp_path / "none" / output.name]
-    for wrong in (*missing, tmp_path / ("x" * 300 + output.name)):
-        arguments[place] = str(wrong)
-        result = cli(*arguments, expect=None)
-        assert result.returncode in (1, 2)
-        assert str(wrong if wrong.parent == tmp_path else wrong.parent) in result.stderr
-    assert sorted(os.listdir(tmp_path)) == ([] if name == "export-gpt2" else [output.name])
-
-
 def test_gpt2_files_are_not_put_over_a_file(learned, tmp_path):
     """Its output is a folder."""
     (tmp_path / "out").write_text("mine")

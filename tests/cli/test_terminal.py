@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
@@ -24,7 +23,7 @@ from streambpe.plurals import counted
 from streambpe.text.aliases import ALIASES
 from streambpe.text.patterns import PRESETS, find_pattern
 from tests.oracles.splits import split_text
-from tests.runs import EVERY_COMMAND, cli
+from tests.runs import EVERY_COMMAND, cli, on_a_terminal
 from tests.samples import natural_text
 
 ROOT = Path(__file__).parents[2]
@@ -195,62 +194,15 @@ def test_the_table_of_environment_variables():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_as_documented(shell):
+@pytest.mark.parametrize(("shell", "typed"), [("zsh", "1"), ("fish", "tr")])  # click asks bash for its version
+def test_completion_as_documented(shell, typed):
     """The line for each shell prints a script, and Tab finds a command."""
     assert f"_STREAMBPE_COMPLETE={shell}_source streambpe" in CLI
-    if shell == "bash":
-        return  # click asks the installed bash for its version
     code = "from streambpe.cli.main import main; main(prog_name='streambpe')"
-    environment = {**os.environ, "_STREAMBPE_COMPLETE": f"{shell}_source"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, cwd=ROOT)
-    assert "streambpe" in done.stdout
-    environment |= {"_STREAMBPE_COMPLETE": f"{shell}_complete", "COMP_WORDS": "streambpe tr", "COMP_CWORD": "1"}
-    if shell == "fish":
-        environment["COMP_CWORD"] = "tr"
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, cwd=ROOT)
-    assert "train" in done.stdout
-
-
-WRONG = [
-    (["sql", "SELECT 1", "RUN"], 2, "Did you mean `streambpe sql {run} 'SELECT 1'`?"),
-    (["explain", "the cat", "RUN:main"], 2, "Did you mean `streambpe explain {run}:main 'the cat'`?"),
-    (["count", "NEW", "a.txt", "--memory", "1"], 3, "--memory 1 is too small"),
-    (["watch", "RUN", "--port", "abc"], 2, "'abc' is not a whole number"),
-    (["watch", "RUN", "--every", "soon"], 2, "'soon' is not a number of seconds"),
-    (["watch", "RUN", "--every", "0"], 2, "at least 0.1"),
-    (["converge", "RUN", "--steps", "21"], 2, "21 is too large: at most 6"),
-    (["train", "NEW", "a.txt", "--special", "x", "--special", "x"], 2, "--special x: it is given twice"),
-    (["sql", "RUN", "DROP TABLE events"], 1, "this one is DROP (DROP TABLE events;). Nothing was run."),
-    (["decode", "RUN", "none.npy"], 1, "none.npy cannot be read: No such file or directory."),
-    (["import", "cut.json", "-o", "new.events.jsonl"], 1, "cut.json is not JSON: line 1, column 2"),
-    (["count", "NEW", "b.jsonl:"], 2, "b.jsonl: has no field after its colon. Nothing was read. Write FILE:FIELD"),
-    (["count", "NEW", "a.txt:text"], 1, "FILE:FIELD is for jsonl, csv and parquet, but a.txt is none of these."),
-    (["count", "NEW", "a.txt", "--shard", "1/2"], 2, "there is 1 source, and shares are whole files"),
-    (["trian"], 2, "There is no command trian. Is train meant? `streambpe --help` lists them."),
-    (["train"], 2, "RUN is missing. Nothing was done. `streambpe train --help all` explains the command."),
-    (["train", "NEW", "-s"], 2, "-s requires an argument. Nothing was done. `streambpe train --help` explains"),
-    (["train", "NEW", "--vocab-sise", "3"], 2, "There is no option --vocab-sise. Is --vocab-size meant?"),
-    (["train", "NEW", "--no-balanse"], 2, "There is no option --no-balanse. Is --no-balance meant?"),
-    (["train", "NEW", "--eot", "x"], 2, "There is no option --eot. Is --special meant?"),
-    (["train", "NEW", "--like", "tokenizers"], 2, "script, batch, picky. Is hf meant? Nothing was done."),
-    (["converge", "RUN", "--by", "docs"], 2, "--by: docs is none of documents, share. Is documents meant?"),
-    (["explain", "RUN", "a", "b"], 2, "Got unexpected extra argument (b). Nothing was done."),
-    (["encode", "run:small", "a.txt", "--eot", "<endd>", "-o", "e.npy"], 2, "it has <end>. Is <end> meant?"),
-    (["docs", "trainign"], 2, "There is no page trainign. Is training meant?"),
-]
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "told"), WRONG, ids=lambda value: value[0] if isinstance(value, list) else ""
-)
-def test_wrong_commands_are_told_what_is_wrong(words, code, told, learned, monkeypatch):
-    """What was tried by hand and answered badly once."""
-    monkeypatch.chdir(learned)
-    Path("cut.json").write_text("{")
-    places = {"RUN": str(learned / "run"), "RUN:main": f"{learned}/run:main", "NEW": str(learned / "new")}
-    done = cli(*[places.get(word, word) for word in words], expect=code, folder=Path())
-    assert told.format(run=learned / "run") in done.stdout + done.stderr
+    for what, told in (("source", "streambpe"), ("complete", "train")):
+        variables = {"_STREAMBPE_COMPLETE": f"{shell}_{what}", "COMP_WORDS": "streambpe tr", "COMP_CWORD": typed}
+        done = subprocess.run([sys.executable, "-c", code], env=os.environ | variables, capture_output=True, text=True)
+        assert told in done.stdout
 
 
 def test_a_place_that_may_not_be_read_is_no_defect(learned, monkeypatch):
@@ -313,26 +265,10 @@ LOOKS = [
 @pytest.mark.parametrize("words", LOOKS, ids=" ".join)
 def test_no_line_is_wider_than_a_terminal_of_80_columns(words, learned):
     """Of what commands print, on stdout and on stderr."""
-    import termios
-
     (learned / "b.jsonl").write_text('{"text": "the cat"}\n')
     places = {"RUN": "run", "RUN:small": "run:small", "NEW": "new"}
-    command = [places.get(word, word) for word in words]
     code = "from streambpe.cli.main import main; main(prog_name='streambpe')"
-    ours, theirs = os.openpty()
-    termios.tcsetwinsize(theirs, (24, 80))
-    environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
-    with subprocess.Popen(
-        [sys.executable, "-c", code, *command], stdin=theirs, stdout=theirs, stderr=theirs, cwd=learned,
-        env={**environment, "TERM": "xterm", "PYTHONPATH": str(ROOT)},
-    ):  # fmt: skip
-        os.close(theirs)
-        seen = b""
-        with contextlib.suppress(OSError):  # what the system says at the end
-            while piece := os.read(ours, 1 << 16):
-                seen += piece
-    os.close(ours)
-    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode()).replace("\r\n", "\n").replace("\r", "\n")
+    _, shown = on_a_terminal(code, *(places.get(word, word) for word in words), folder=learned)
     assert shown.strip()
     assert "Traceback" not in shown
-    assert widest(shown) <= 80
+    assert widest(shown.replace("\r\n", "\n").replace("\r", "\n")) <= 80

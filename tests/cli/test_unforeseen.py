@@ -76,12 +76,13 @@ def test_a_bound_on_the_address_space_ends_in_one_message(tmp_path):
     assert done.stderr.count(b"\n") == 1
 
 
-def test_encode_writes_nothing_into_the_run_that_it_reads(broken, monkeypatch, tmp_path):
-    """`encode RUN text.txt` counts nothing: no word of counts that are kept, and no file in RUN."""
+@pytest.mark.parametrize("command", ["encode", "import"])
+def test_without_a_run_it_goes_into_the_temporary_folder(broken, monkeypatch, tmp_path, command):
+    """Also of `encode RUN text.txt`, which counts nothing: no word of counts that are kept, and no file in RUN."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     run = text_run(tmp_path / "run", TEXT)
     before = sorted(run.iterdir())
-    done = cli("encode", run, tmp_path / "text.txt", "-o", tmp_path / "ids.bin", expect=70)
+    done = cli(command, run, "-o", tmp_path / "out", expect=70)
     assert "No RUN was being written." in done.stderr
     assert sorted(run.iterdir()) == before
     (file,) = tmp_path.glob("traceback-*.txt")
@@ -97,13 +98,3 @@ def test_a_broken_pipe_that_is_not_stdout_is_told(monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(main.commands["sql"], "callback", fail)
     assert "BrokenPipeError" in cli("sql", tmp_path / "none", "FROM run", expect=70).stderr
-
-
-def test_without_a_run_it_goes_into_the_temporary_folder(broken, monkeypatch, tmp_path):
-    """It does so too where RUN cannot be written."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    (tmp_path / "log.json").write_text("{}")
-    done = cli("import", tmp_path / "log.json", "-o", tmp_path / "out.jsonl", expect=70)
-    (file,) = tmp_path.glob("traceback-*.txt")
-    assert str(file) in done.stderr
-    assert "No RUN was being written." in done.stderr

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -25,10 +27,12 @@ TOO_LARGE = ["10000000000000000000", "99999999999999999999", str(2**63 - 1)]
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory) -> Path:
-    """A RUN, a text, a model, ids; and what is no file: a folder, a link to itself."""
+    """A RUN of two trainings, a text, a model, ids; and what is no file: a folder, a link to itself."""
     folder = tmp_path_factory.mktemp("wrong")
     train(text_run(folder / "run", TEXT), resources=SMALL, vocab_size=262)
+    train(folder / "run", resources=SMALL, vocab_size=261, name="small", special="<end>")
     (folder / "a.txt").write_text(TEXT)
+    (folder / "cut.json").write_text("{")
     (folder / "a.events.jsonl").write_bytes((folder / "run/model.events.jsonl").read_bytes())
     for suffix in ("", ".npy", ".bin", ".parquet"):
         (folder / f"folder{suffix}").mkdir()
@@ -41,13 +45,101 @@ def place(tmp_path_factory) -> Path:
 def refused(place):
     """Gives a command, which must end with one message; what it says."""
 
-    def refuse(*words: str) -> str:
-        result = cli(*words, expect=None, folder=place, input="")
+    def refuse(*words: str, code: int | None = None) -> str:
+        shutil.rmtree(place / "new", ignore_errors=True)
+        result = cli(*words, expect=code, folder=place, input="")
         assert result.returncode != 0, (words, result.stderr)
         assert len(result.stderr) < 1500, words
+        assert result.stdout == ""
+        assert not (place / "new").exists() or result.returncode == 1
         return result.stderr
 
     return refuse
+
+
+WRONG = [
+    ("nothing", 2, "There is no command nothing"),
+    ("trian", 2, "There is no command trian. Is train meant? `streambpe --help` lists them."),
+    ("train", 2, "RUN is missing. Nothing was done. `streambpe train --help all` explains the command."),
+    ("train new -s", 2, "-s requires an argument. Nothing was done. `streambpe train --help` explains"),
+    ("train new --vocab-sise 3", 2, "There is no option --vocab-sise. Is --vocab-size meant?"),
+    ("train new --no-balanse", 2, "There is no option --no-balanse. Is --no-balance meant?"),
+    ("train new --eot x", 2, "There is no option --eot. Is --special meant?"),
+    ("train new a.txt --like tokenizers", 2, "script, batch, picky. Is hf meant? Nothing was done."),
+    ("train new a.txt --special x --special x", 2, "--special x: it is given twice"),
+    ("train new a.txt --vocab-size 0", 2, "--vocab-size: 0 is too small: at least 1"),
+    ("train new a.txt --vocab-size 255", 2, "less than the 256 ids"),
+    ("train new a.txt --ties first", 2, "--ties: first is none of ids, bytes"),
+    ("train new a.txt --batch 2", 2, "--batch"),
+    ("train new a.txt --batch paper --ties bytes", 2, "--batch paper with --ties bytes: "),
+    ("train new a.txt --max-token-length 0", 2, "--max-token-length"),
+    ("train new a.txt --name Big", 2, "--name Big"),
+    ("train new a.txt --name ../x", 2, "--name ../x"),
+    ("train new a.txt --checkpoint-seconds -1", 2, "--checkpoint-seconds"),
+    ("train new a.txt --progress loud", 2, "--progress"),
+    ("train new", 1, "is not a RUN"),
+    ("resume new", 1, "its first command again"),
+    ("count", 2, "RUN is missing"),
+    ("count new", 2, "SOURCE"),
+    ("count new missing.txt", 1, "missing.txt"),
+    ("count new *.nothing", 1, "*.nothing"),
+    ("count a.txt a.txt", 1, "a.txt"),
+    ("count new a.txt --memory 1", 3, "--memory 1 is too small"),
+    ("count new a.txt --pattern gpt5", 2, "gpt5"),
+    ("count new a.txt --pattern (", 2, "The pattern '(' does not compile"),
+    (r"count new a.txt --pattern \\w+", 2, "--gaps"),
+    ("count new a.txt --gaps drop", 2, "--gaps"),
+    ("count new a.txt --bad-utf8 maybe", 2, "--bad-utf8: maybe is none of"),
+    ("count new a.txt --format xml", 2, "--format: xml is none of"),
+    ("count new a.txt --pattern none --split-scripts", 2, "--split-scripts"),
+    ("count new a.txt --counts --sequences", 2, "--sequences"),
+    ("count new a.txt --format parquet", 1, "a.txt"),
+    ("count new a.txt --format jsonl", 1, "a.txt"),
+    ("count new a.txt --format csv", 1, "a.txt"),
+    ("count new a.txt --counts", 1, "a.txt"),
+    ("count new b.jsonl:", 2, "b.jsonl: has no field after its colon. Nothing was read. Write FILE:FIELD"),
+    ("count new a.txt:text", 1, "FILE:FIELD is for jsonl, csv and parquet, but a.txt is none of these."),
+    ("count new a.txt --shard 1/2", 2, "there is 1 source, and shares are whole files"),
+    ("count /proc/nothing a.txt", 1, "/proc/nothing"),
+    ("status new", 1, "new"),
+    ("status a.txt", 1, "`streambpe train RUN a.txt` counts it and learns"),
+    ("watch a.txt", 1, "`streambpe train RUN a.txt` counts it and learns"),
+    ("watch run --port abc", 2, "'abc' is not a whole number"),
+    ("watch run --every soon", 2, "'soon' is not a number of seconds"),
+    ("watch run --every 0", 2, "at least 0.1"),
+    ("check new", 1, "new"),
+    ("check folder", 1, "folder"),
+    ("converge run --steps 21", 2, "21 is too large: at most 6"),
+    ("converge run --by docs", 2, "--by: docs is none of documents, share. Is documents meant?"),
+    ("sql new 'SELECT 1'", 1, "new"),
+    ("sql run", 2, "Give one query in quotes"),
+    ("sql run 'DROP TABLE events'", 1, "this one is DROP (DROP TABLE events;). Nothing was run."),
+    ("sql run 'FROM events' --name none", 1, "main, small"),
+    ("sql run vocabluary", 2, "There is no view or table vocabluary. Is vocabulary meant?"),
+    ("sql run zzzz", 2, "--list"),
+    ("sql 'SELECT 1' run", 2, "Did you mean `streambpe sql run 'SELECT 1'`?"),
+    ("explain 'the cat' run:main", 2, "Did you mean `streambpe explain run:main 'the cat'`?"),
+    ("explain run a b", 2, "Got unexpected extra argument (b). Nothing was done."),
+    ("explain a.txt the", 1, "a.txt is not a model: neither an event log nor a RUN"),
+    ("encode run:small a.txt --eot '<endd>' -o e.npy", 2, "it has <end>. Is <end> meant?"),
+    ("encode a.txt", 1, "a.txt is not a model: neither an event log nor a RUN"),
+    ("encode a.txt run", 2, "Did you mean `streambpe encode run a.txt`?"),
+    ("decode a.txt", 1, "a.txt is not a model: neither an event log nor a RUN"),
+    ("decode run none.npy", 1, "none.npy cannot be read: No such file or directory."),
+    ("resume a.txt", 1, "RUN is a folder and comes first"),
+    ("import cut.json -o new.events.jsonl", 1, "cut.json is not JSON: line 1, column 2"),
+    ("export-counts run", 2, "--output is missing"),
+    ("export-counts new -o x.csv", 1, "new"),
+    ("merge-counts run", 2, "OTHER is missing"),
+    ("merge-counts new folder", 1, "folder"),
+    ("docs trainign", 2, "There is no page trainign. Is training meant?"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "told"), WRONG, ids=lambda value: value if isinstance(value, str) else "")
+def test_wrong_commands_are_told_what_is_wrong(refused, words, code, told):
+    """The documented exit code and a message; nothing on stdout, nothing is made."""
+    assert told in refused(*shlex.split(words), code=code)
 
 
 # FILE: a folder, a link to itself, a name that is too long, something below a file

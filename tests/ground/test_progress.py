@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import re
 import subprocess
-import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-import streambpe
 from streambpe.progress import Meter, progress_line
 from streambpe.train import commands
-from tests.runs import EVERY_COMMAND, cli, text_run
-from tests.samples import natural_text
+from tests.runs import EVERY_COMMAND, cli, on_a_terminal, text_run
+from tests.samples import natural_text, written
 
 ROOT = Path(__file__).parents[2]
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -40,35 +37,6 @@ def test_a_line_fits_and_cuts_nothing(status, width):
         assert amount in line
         assert len(re.findall("[━─]", line)) >= 7
         assert "RAM 912.3 MB" in line
-
-
-class Noted(Meter):
-    """A meter that keeps how far each stage was."""
-
-    def advance(self, n: int) -> None:
-        super().advance(n)
-        self.__dict__.setdefault("told", []).append((self.stage, self.done, self.total))
-
-
-def test_the_bars_of_check_and_report_move(tmp_path):
-    """Through every file that is read again, and every size that is measured; at the end of each all is done."""
-    text = tmp_path / "a.txt"
-    text.write_text(natural_text(5, 3_000_000), encoding="utf-8")
-    cli("train", tmp_path / "run", text, "-s", "500", "--memory", "300MB", "--sequences")
-    size = text.stat().st_size
-    check, report = inspect.unwrap(streambpe.check), inspect.unwrap(streambpe.report)  # which take a meter
-    looks = {
-        "reading sources": lambda meter: check(tmp_path / "run", sources=True, progress=meter),
-        "measuring": lambda meter: report(tmp_path / "run", tmp_path / "a.html", progress=meter),
-        "measuring ": lambda meter: report(tmp_path / "run", tmp_path / "b.html", text=[str(text)], progress=meter),
-    }
-    for stage, look in looks.items():
-        look(meter := Noted("before"))
-        done = [now for name, now, _ in meter.told if name == stage.strip()]
-        total = meter.told[-1][2]
-        assert len({now for now in done if now < total}) > 1
-        assert (meter.done, done) == (total, sorted(done))
-        assert total == {"reading sources": size}.get(stage, total)
 
 
 def test_an_estimate_is_told_when_it_means_something(monkeypatch):
@@ -151,33 +119,10 @@ COMMANDS = {
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_line_on_a_terminal_of_80_columns(corpus, tmp_path, name):
     """Every command that may last draws one line, never wider than the terminal, never wrapped."""
-    import fcntl
-    import struct
-    import termios
-
     places = {"RUN": tmp_path / "run", "TEXT": corpus / "texts/0.txt", "MODEL": corpus / "model"}
     command = [str(places.get(word, word)).replace("OUT", str(tmp_path / "out")) for word in COMMANDS[name]]
-    ours, theirs = os.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLOW, *command],
-        stdout=subprocess.DEVNULL, stderr=theirs, cwd=ROOT, env={**environment, "TERM": "xterm"},
-    )  # fmt: skip
-    os.close(theirs)
-    seen = b""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        try:
-            piece = os.read(ours, 4096)
-        except OSError:
-            break
-        if not piece:
-            break
-        seen += piece
-    os.close(ours)
-    text = ESCAPES.sub("\n", seen.decode())
-    assert process.wait(timeout=30) == 0, text
+    code, text = on_a_terminal(SLOW, *command, stdout=subprocess.DEVNULL)
+    assert code == 0, text
     drawn = [line for line in re.split(r"[\r\n]+", text) if re.search(r"\d:\d\d|[━─]{10}", line) and " MB" in line]
     assert drawn, text
     assert all(len(line) <= 80 for line in drawn)
@@ -216,15 +161,13 @@ def test_watch_waits_for_a_run_that_has_not_begun(corpus, tmp_path):
     assert re.search(r"stages .*learning \d:\d\d", shown)
 
 
-def test_no_time_is_left_where_all_is_done():
+def test_no_time_is_left_where_all_is_done(monkeypatch):
     """What comes behind the last byte, such as adding up, is in no estimate: the time since the start is shown."""
-    meter = Meter("counting", total=100)
-    meter._first = ("counting", meter.started - 60, 0)
-    meter.started -= 60
-    meter.done = 50
-    assert meter.snapshot("running")["eta_range_seconds"] is not None
-    meter.done = 100
-    assert meter.snapshot("running")["eta_range_seconds"] is None
+    now = [0.0]
+    monkeypatch.setattr("streambpe.progress.time.monotonic", lambda: now[0])
+    meter = Meter("counting", total=100, started=0.0)
+    for now[0], meter.done, knows in ((0, 0, False), (60, 50, True), (61, 100, False)):
+        assert (meter.snapshot("running")["eta_range_seconds"] is not None) == knows
 
 
 def test_a_stage_begins_anew():
@@ -260,54 +203,41 @@ def test_counting_is_no_stage_of_learning(tmp_path, monkeypatch):
 
 @pytest.mark.long
 def test_commands_that_may_last_tell_how_far_they_are(tmp_path):
-    """Each says what it is at, and at its end as much is done as there was to do."""
-    run = text_run(tmp_path / "run", "the cat sat on the mat\n" * 20)
-    cli("train", run, "--vocab-size", 270)
-    text = str(run.with_suffix(".txt"))
-    lasting = {
-        "measuring": ["report", run, "-o", tmp_path / "page.html"],
-        "reading sources": ["check", run, "--sources"],
-        "comparing documents": ["check", run, "--repeats"],
-        "verifying": ["export", run, "--to", "hf", "-o", tmp_path / "t.json", "--verify", text],
-        "exporting": ["export-counts", run, "-o", tmp_path / "counts.csv"],
-        "learning": ["converge", run, "--vocab-size", 260, "--by", "share", "--steps", 2],
-        "evaluating": ["evaluate", run, "--text", text],
-        "merging": ["merge-counts", tmp_path / "all", run],
-    }
-    for stage, command in lasting.items():
-        lines = [line for line in cli(*command, "--progress", "jsonl").stderr.splitlines() if line.startswith("{")]
-        last = json.loads(lines[-1])
-        assert (last["stage"], last["state"]) == (stage, "done")
-        assert last["done"] == last["total"] > 0, command
-
-
-@pytest.mark.long
-def test_what_asks_decodes_and_imports_tells_how_far_it_is(tmp_path):
-    """On stderr, with what is done at the end; the data on stdout are those of a command without a line."""
-    run = text_run(tmp_path / "run", natural_text(5, 5_000))
+    """Each says what it is at, and at its end as much is done as there was to do; stdout is that without a line."""
+    run, text = text_run(tmp_path / "run", natural_text(5, 5_000)), tmp_path / "a.txt"
     cli("train", run, "-s", "300")
-    (tmp_path / "a.txt").write_text("the cat sat on the mat\nand so on\n")
-    cli("encode", run, tmp_path / "a.txt", "--lines", "-o", tmp_path / "ids.npy")
-    cli("encode", run, tmp_path / "a.txt", "--lines", "-o", tmp_path / "ids.parquet")
-    (tmp_path / "ids.txt").write_text(cli("encode", run, tmp_path / "a.txt", "--lines").stdout)
+    text.write_text("the cat sat on the mat\nand so on\n")
+    for suffix in ("npy", "parquet"):
+        cli("encode", run, text, "--lines", "-o", tmp_path / f"ids.{suffix}")
+    ids = written(tmp_path / "ids.txt", cli("encode", run, text, "--lines").stdout)
     cli("export", run, "--to", "hf", "-o", tmp_path / "tokenizer.json")
     query = "SELECT n FROM chunk_counts ORDER BY chunk LIMIT 7"
-    size = (tmp_path / "ids.txt").stat().st_size
-    ids = len((tmp_path / "ids.txt").read_text().split())
-    commands = {
+    commands = {  # how much is done of which unit; None: all there was to do
         ("sql", run, query, "--csv"): ("asking", 7, "rows"),
         ("sql", run, query): ("asking", 0, "rows"),
         ("sql", run, query, "-o", tmp_path / "rows.csv"): ("asking", 7, "rows"),
         ("sql", run, query, "-o", tmp_path / "rows.parquet"): ("asking", 7, "rows"),
-        ("decode", run, tmp_path / "ids.npy"): ("decoding", ids, "ids"),
+        ("decode", run, tmp_path / "ids.npy"): ("decoding", len(ids.read_text().split()), "ids"),
         ("decode", run, tmp_path / "ids.parquet"): ("decoding", 2, "documents"),
-        ("decode", run, tmp_path / "ids.txt"): ("decoding", size, "bytes"),
+        ("decode", run, ids): ("decoding", ids.stat().st_size, "bytes"),
         ("import", tmp_path / "tokenizer.json", "-o", tmp_path / "m.events.jsonl"): ("importing", 0, "bytes"),
+        ("train", tmp_path / "other", text, "-s", 260): ("trained", None, ""),
+        ("report", run, "-o", tmp_path / "page.html"): ("measuring", None, ""),
+        ("check", run, "--sources"): ("reading sources", None, ""),
+        ("check", run, "--repeats"): ("comparing documents", None, ""),
+        ("export", run, "--to", "hf", "-o", tmp_path / "t.json", "--verify", text): ("verifying", None, ""),
+        ("export-counts", run, "-o", tmp_path / "counts.csv"): ("exporting", None, ""),
+        ("converge", run, "-s", 260, "--by", "share", "--steps", 2): ("learning", None, ""),
+        ("evaluate", run, "--text", text): ("evaluating", None, ""),
+        ("merge-counts", tmp_path / "all", run): ("merging", None, ""),
     }
-    for command, wanted in commands.items():
-        again = ["--force"] if "-o" in command else []
-        plain = cli(*command).stdout
-        told = cli(*command, *again, "--progress", "jsonl")
-        assert told.stdout == plain
+    for command, (stage, done, unit) in commands.items():
+        plain = "" if done is None else cli(*command).stdout
+        told = cli(*command, *(["--force"] if "-o" in command and done is not None else []), "--progress", "jsonl")
+        assert told.stdout == plain or done is None
         last = json.loads([line for line in told.stderr.splitlines() if line.startswith("{")][-1])
-        assert (last["stage"], last["done"], last["unit"], last["state"]) == (*wanted, "done"), command
+        assert (last["stage"], last["state"]) == (stage, "done"), command
+        if done is None:
+            assert last["done"] == last["total"] > 0, command
+        else:
+            assert (last["done"], last["unit"]) == (done, unit), command

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from streambpe import resources as memory
-from streambpe.cli import options as cli_options
 from streambpe.errors import Stopped
 from streambpe.resources import Resources, most_threads, parse_size
 from streambpe.store.database import open_store
@@ -143,24 +142,6 @@ def noting(make, seen: list[Resources]):
         make(self, *arguments, **options)
 
     return noted
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        name
-        for name in COMMANDS
-        if name not in ("resume", "count", "merge-counts", "plan", "converge", "encode to stdout")
-    ],
-)
-def test_every_command_with_memory_prepares_the_allocators(learned, tmp_path, monkeypatch, name):
-    """`encode` set Polars' threads and nothing else, so what was freed was kept."""
-    prepared: list[int] = []
-    monkeypatch.setattr(cli_options, "prepare_allocators", prepared.append)
-    names = {"RUN": learned / "run", "TEXT": learned / "a.txt"}
-    command = [str(names.get(word, word)).replace("NEW", str(tmp_path / "new")) for word in COMMANDS[name]]
-    cli(*command, "--memory", "300MB")
-    assert prepared == [300 * 10**6]
 
 
 @pytest.mark.long

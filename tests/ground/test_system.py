@@ -1,9 +1,9 @@
 """What differs by system, asked for where it is missing: cores, control groups, memory, files, names, locks."""
 
 import ast
+import contextlib
 import errno
 import os
-import re
 import subprocess
 import sys
 import types
@@ -13,7 +13,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-import streambpe
 from streambpe import system
 from streambpe.errors import UsageError
 from streambpe.sources.find import find_sources
@@ -25,85 +24,66 @@ PACKAGE = Path(system.__file__).parent
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """A system whose /proc and control groups are files under tmp_path; says what to put into them."""
+    """A system whose /proc and control groups are files; says which group this process is in, and what files hold."""
     monkeypatch.setattr(system, "_PROC", tmp_path / "proc")
+    monkeypatch.setattr(system, "_CONTROL_GROUPS", tmp_path)
 
-    def put(**files: str) -> None:
-        for name, text in files.items():
-            path = tmp_path / name.replace("__", "/").replace("_DOT_", ".")
+    def put(group: str, files: dict[str, object]) -> None:
+        for name, text in {"proc/self/cgroup": group, **files}.items():
+            path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text.replace("TMP", str(tmp_path)))
+            path.write_text(f"{text}\n")
 
     return put
 
 
-V2 = "35 31 0:32 / TMP/group rw,relatime - cgroup2 cgroup2 rw\n"
+V1 = "5:devices:/\n4:cpu,memory:/jobs/17\n0::/"
 
 
-def test_memory_of_a_nested_control_group_of_version_2(machine):
-    """A laptop's user slice, a container in a container: the tightest limit on the way up binds."""
-    machine(proc__self__cgroup="0::/user.slice/job.scope\n", proc__self__mountinfo=V2)
-    machine(
-        **{
-            "group__user.slice__job.scope__memory.max": "max\n",
-            "group__user.slice__memory.max": "700000000\n",
-            "group__user.slice__job.scope__memory.high": "900000000\n",
-        }
-    )
-    assert system.available_memory() == 700_000_000
+@pytest.mark.parametrize(
+    ("group", "files"),
+    [
+        (
+            "0::/user.slice/job",
+            {"user.slice/job/memory.max": "max", "user.slice/memory.max": 700, "user.slice/job/memory.high": 900},
+        ),
+        (V1, {"memory/jobs/17/memory.limit_in_bytes": 2**63 - 4096, "memory/jobs/memory.limit_in_bytes": 700}),
+        (V1, {"memory/memory.limit_in_bytes": 700, "devices/memory.limit_in_bytes": 1}),
+        ("0::/../../outside", {"memory.max": 700}),
+    ],
+    ids=["version 2", "version 1", "a container of version 1", "a container of version 2"],
+)
+def test_the_tightest_limit_of_nested_control_groups_binds(machine, group, files):
+    """A laptop's user slice, a container in a container, a group that is seen from a namespace."""
+    machine(group, files)
+    assert system.available_memory() == 700
 
 
-def test_memory_of_a_nested_control_group_of_version_1(machine):
-    """The memory controller has a hierarchy of its own, mounted from one of its groups on."""
-    machine(
-        proc__self__cgroup="5:devices:/\n4:cpu,memory:/jobs/17\n0::/\n",
-        proc__self__mountinfo="35 31 0:32 /jobs TMP/gr\\040oup rw shared:2 - cgroup cgroup rw,memory\n"
-        "36 31 0:33 / TMP/other rw - cgroup cgroup rw,devices\n" + V2.replace("group", "unified"),
-    )
-    machine(
-        **{
-            "gr oup__17__memory.limit_in_bytes": "9223372036854771712\n",
-            "gr oup__memory.limit_in_bytes": "800000000\n",
-            "other__memory.limit_in_bytes": "1\n",
-        }
-    )
-    assert system.available_memory() == 800_000_000
-
-
-@pytest.mark.parametrize("path", ["/../../outside", "/elsewhere"])
-def test_a_group_that_the_mount_does_not_show(machine, path):
-    """Seen from a namespace: what is mounted is the nearest that can be asked."""
-    machine(proc__self__cgroup=f"0::{path}\n", proc__self__mountinfo=V2.replace(" / ", " /here "))
-    machine(**{"group__memory.max": "600000000\n", "memory.max": "1\n"})
-    assert system.available_memory() == 600_000_000
-
-
-def test_without_control_groups_all_memory_is_available(machine):
+def test_without_control_groups_all_memory_is_available(tmp_path, monkeypatch):
+    monkeypatch.setattr(system, "_PROC", tmp_path)
     assert system.available_memory() == psutil.virtual_memory().total
 
 
-def test_cores_that_the_control_group_pays_for(machine, monkeypatch):
+@pytest.mark.parametrize(
+    ("group", "files", "cores"),
+    [
+        ("0::/a/b", {"a/b/cpu.max": "max 100000", "a/cpu.max": "150000 100000"}, 2),
+        ("0::/a/b", {"a/b/cpu.max": "5000 100000"}, 1),
+        ("3:cpu,cpuacct:/x", {"cpu/x/cpu.cfs_quota_us": -1, "cpu/x/cpu.cfs_period_us": 100000}, 64),
+        ("3:cpu,cpuacct:/x", {"cpu/x/cpu.cfs_quota_us": 300000, "cpu/x/cpu.cfs_period_us": 100000}, 3),
+    ],
+)
+def test_cores_that_the_control_group_pays_for(machine, monkeypatch, group, files, cores):
     """docker --cpus 1.5 on a machine of 64 cores: two threads, not 64."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)), raising=False)
     monkeypatch.delattr(os, "process_cpu_count", raising=False)
-    assert system.usable_cores() == 64
-    machine(proc__self__cgroup="0::/a/b\n", proc__self__mountinfo=V2)
-    machine(**{"group__a__b__cpu.max": "max 100000\n", "group__a__cpu.max": "150000 100000\n"})
-    assert system.usable_cores() == 2
-    machine(**{"group__a__b__cpu.max": "5000 100000\n"})
-    assert system.usable_cores() == 1
-    machine(
-        proc__self__cgroup="3:cpu,cpuacct:/x\n",
-        proc__self__mountinfo="35 31 0:32 / TMP/v1 rw - cgroup cgroup rw,cpu,cpuacct\n",
-    )
-    machine(**{"v1__x__cpu.cfs_quota_us": "-1\n", "v1__x__cpu.cfs_period_us": "100000\n"})
-    assert system.usable_cores() == 64
-    machine(**{"v1__x__cpu.cfs_quota_us": "300000\n"})
-    assert system.usable_cores() == 3
+    machine(group, files)
+    assert system.usable_cores() == cores
 
 
-def test_cores_where_the_system_cannot_say_which(machine, monkeypatch):
+def test_cores_where_the_system_cannot_say_which(monkeypatch, tmp_path):
     """macOS and Windows have no sched_getaffinity; Python 3.13 has a function for it."""
+    monkeypatch.setattr(system, "_PROC", tmp_path)
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.delattr(os, "process_cpu_count", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 5)
@@ -125,12 +105,12 @@ def family():
         process.stdin.close()
 
 
-def test_memory_of_a_tree_counts_children_and_shared_pages_once(family, monkeypatch, tmp_path):
+def test_memory_of_a_tree_counts_children_and_shared_pages_once(family, monkeypatch):
     whole = system.tree_memory(family)
     assert whole > 30_000_000, "the child's bytes are in it"
     rss = sum(p.memory_info().rss for p in [psutil.Process(family), *psutil.Process(family).children(recursive=True)])
     assert whole <= rss
-    monkeypatch.setattr(system, "_PROC", tmp_path)  # no smaps_rollup: macOS, Windows
+    monkeypatch.setattr(psutil, "LINUX", False)  # macOS, Windows
     assert system.tree_memory(family) == pytest.approx(rss, rel=0.02)
     assert whole < rss or not os.path.exists("/proc/self/smaps_rollup")
 
@@ -145,33 +125,20 @@ def test_memory_of_a_process_that_is_gone_is_nothing():
 # files
 
 
-class Synced:
-    """Stands in for a system's ways to sync; remembers what was asked, answers with an error if told to."""
+@pytest.mark.parametrize("error", [errno.ENOTSUP, errno.EIO])
+def test_a_disk_that_knows_no_full_sync_gets_the_plain_one(tmp_path, monkeypatch, error):
+    """A network disk or a USB stick on macOS; any other error is told."""
+    asked: list[str] = []
 
-    def __init__(self, monkeypatch, full_sync_fails: int = 0) -> None:
-        self.asked: list[str] = []
-        self.fails = full_sync_fails
-        monkeypatch.setattr(system, "_fcntl", types.SimpleNamespace(F_FULLFSYNC=51, fcntl=self.full))
-        monkeypatch.setattr(os, "fsync", lambda handle: self.asked.append("fsync"))
+    def full_sync(handle: int, command: int) -> None:
+        asked.append(f"full {command}")
+        raise OSError(error, os.strerror(error))
 
-    def full(self, handle: int, command: int) -> None:
-        self.asked.append(f"full {command}")
-        if self.fails:
-            raise OSError(self.fails, os.strerror(self.fails))
-
-
-def test_a_disk_that_knows_no_full_sync_gets_the_plain_one(tmp_path, monkeypatch):
-    """A network disk or a USB stick on macOS."""
-    synced = Synced(monkeypatch, errno.ENOTSUP)
-    system.sync_folder(tmp_path)
-    assert synced.asked == ["full 51", "fsync"]
-
-
-def test_a_full_sync_that_fails_is_told(tmp_path, monkeypatch):
-    synced = Synced(monkeypatch, errno.EIO)
-    with pytest.raises(OSError, match="Input/output error"):
+    monkeypatch.setattr(system, "_fcntl", types.SimpleNamespace(F_FULLFSYNC=51, fcntl=full_sync))
+    monkeypatch.setattr(os, "fsync", lambda handle: asked.append("fsync"))
+    with pytest.raises(OSError, match="Input/output") if error == errno.EIO else contextlib.nullcontext():
         system.sync_folder(tmp_path)
-    assert synced.asked == ["full 51"]
+    assert asked == ["full 51", "fsync"][: 1 if error == errno.EIO else 2]
 
 
 def test_a_file_that_another_has_open_is_replaced_when_it_is_closed(tmp_path, monkeypatch):
@@ -269,17 +236,14 @@ def test_windows_paths_are_grouped_with_slashes(monkeypatch):
     assert GroupRules.from_options(["de=de/*"]).group_of(r"C:\corpus\de\a.txt") == "de"
 
 
-@pytest.mark.parametrize("name", ["Main", "MAIN", "model", "caf\u00e9"])
-def test_no_training_has_a_name_that_some_file_system_takes_for_another(name):
+@pytest.mark.parametrize("name", ["Main", "MAIN", "model", "caf\u00e9", "aux"])
+def test_no_training_has_a_name_that_some_file_system_takes_for_another(name, monkeypatch):
+    """Nor, on Windows, that of a device."""
+    if name == "aux":
+        check_name(name)
+        monkeypatch.setattr(system, "_DEVICES_HAVE_NAMES", True)
     with pytest.raises(UsageError, match=f"--name {name}"):
         check_name(name)
-
-
-def test_no_training_on_windows_is_called_like_a_device(monkeypatch):
-    check_name("aux")
-    monkeypatch.setattr(system, "_DEVICES_HAVE_NAMES", True)
-    with pytest.raises(UsageError, match="Windows"):
-        check_name("aux")
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -368,18 +332,3 @@ def test_a_lock_is_freed_though_a_forked_process_has_the_file(tmp_path):
     assert system.lock_handle(again)
     for one in (again, forked):
         os.close(one)
-
-
-@pytest.mark.long
-def test_no_file_is_read_in_the_encoding_of_the_locale(tmp_path: Path) -> None:
-    """What was asked for was: under another locale `resume` went on with other paths, or called it damaged."""
-    (tmp_path / "a.txt").write_text("the cat sat on the mat\n" * 200)
-    told = ""
-    for command in (["train", "run", "a.txt", "-s", "270"], ["resume", "run"], ["check", "run"], ["status", "run"]):
-        python = [sys.executable, "-X", "warn_default_encoding", "-W", "always::EncodingWarning"]
-        done = subprocess.run([*python, "-m", "streambpe", *command], cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        told += done.stderr
-    assert "EncodingWarning" in told  # of a package that we use
-    package = re.escape(str(Path(streambpe.__file__).parent))
-    assert re.findall(rf"^{package}.*EncodingWarning.*", told, re.M) == []

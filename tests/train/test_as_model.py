@@ -82,7 +82,7 @@ def test_what_cannot_be_taken_is_named(text, tmp_path):
     for arguments in (["--as", tmp_path / "none"], ["--as", text], ["--as", tmp_path, "--like", "hf"]):
         done = cli("train", tmp_path / "run", text, *arguments, expect=None)
         assert done.returncode in (1, 2)
-    with pytest.raises(UsageError, match="as_model and like"):
+    with pytest.raises(UsageError, match=f"as_model {tmp_path} and like=.hf.: each sets"):
         streambpe.train(tmp_path / "run", [str(text)], as_model=tmp_path, like="hf")
     with pytest.raises(ModelError):
         streambpe.train(tmp_path / "run", [str(text)], as_model=tmp_path / "none")

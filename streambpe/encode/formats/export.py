@@ -37,7 +37,7 @@ from streambpe.model.replay import Model, events_for_size
 from streambpe.options import several, whole_number
 from streambpe.outputs import not_written, parents_made, refuse_existing, refuse_no_place, whole_output
 from streambpe.plurals import counted
-from streambpe.progress import Meter, reported
+from streambpe.progress import present_meter, reported
 from streambpe.results import Result
 from streambpe.store.models import read_model
 
@@ -149,7 +149,7 @@ def export(
     verify: str | None = None,
     force: bool = False,
     onto: str | os.PathLike[str] | None = None,
-    progress: str | Meter = "none",
+    progress: str = "none",
     **roles: Unpack[RoleKeywords],
 ) -> list[ExportResult]:
     """Write a model in one format, once for each size (none: as it is); verify: a source to compare on.
@@ -161,7 +161,6 @@ def export(
     """
     if to not in FORMATS:
         raise UsageError(f"--to {to}: choose one of {', '.join(FORMATS)}.")
-    assert isinstance(progress, Meter)
     path, given, sizes = Path(output), Roles(**roles), _sizes(vocab_size)
     path = path if path.name else path.absolute()  # "." has no name
     is_folder = to == "hf" and names_folder(output)
@@ -200,7 +199,7 @@ def export(
     for one, (contents, result) in zip(logs, made, strict=True):
         _write(contents)
         if verify is not None:
-            found = verified_on(to, result.files, Tokenizer(one), old, documents(verify, progress))
+            found = verified_on(to, result.files, Tokenizer(one), old, documents(verify, present_meter()))
             result = replace(result, **found._asdict())
         results.append(result)
     return results

@@ -23,7 +23,7 @@ from streambpe.model.line_shapes import HEAD
 from streambpe.model.parquet import read_parquet
 from streambpe.options import several
 from streambpe.outputs import refuse_existing
-from streambpe.progress import Meter, reported
+from streambpe.progress import reported
 
 _DOT_MODELS = (b"BoundlessBPE v2", b"word v1", b"minbpe v1", b"BatchBPE v1")
 
@@ -36,7 +36,7 @@ def import_model(
     pattern: str | None = None,
     special: str | Sequence[str] = (),
     force: bool = False,
-    progress: str | Meter = "none",
+    progress: str = "none",
 ) -> Tokenizer:
     """Read a vocabulary made elsewhere, as `import_file` does, and write its event log; returns its tokenizer."""
     refuse_existing(Path(output), force)
