@@ -318,20 +318,21 @@ class EncoderCore:
         if size * self._ids_a_byte + _SPARE > _USUAL:
             return self.block(text, 0).body.tolist()  # type: ignore[no-any-return]
         made = self._encode_text(self._handle, text, size, 0, self._place, None)
-        while made < 0:
-            self._mend(made, text)
-            made = self._encode_text(self._handle, text, size, 0, self._place, None)
+        if made < 0:
+            made = self._call(self._encode_text, text, size, 0, self._place, None)
         return self._room[:made].tolist()  # type: ignore[no-any-return]
+
+    def _call(self, function: Any, *arguments: Any) -> int:
+        """What a function of the core gives, once the classes are learned that a text needs."""
+        while (made := function(self._handle, *arguments)) < 0:
+            self._mend(made, arguments[0])
+        return int(made)
 
     def block(self, text: bytes, hold: int) -> BlockIds:
         """The ids of a buffer: documents, each ended by FF, or one alone. `hold`: which of its first and last run."""
         out = np.empty(len(text) * self._ids_a_byte + _SPARE, np.int32)
         parts = np.zeros(3, np.int64)
-        places = out.ctypes.data, parts.ctypes.data
-        made = self._encode_text(self._handle, text, len(text), hold, *places)
-        while made < 0:
-            self._mend(made, text)
-            made = self._encode_text(self._handle, text, len(text), hold, *places)
+        made = self._call(self._encode_text, text, len(text), hold, out.ctypes.data, parts.ctypes.data)
         return _parted(out[:made], parts)
 
     def block_of_rows(self, offsets: Longs, data: Bytes, rows: Ids, hold: int) -> BlockIds:
@@ -351,9 +352,7 @@ class EncoderCore:
         out = np.empty(len(data) * self._ids_a_byte + _SPARE, np.int32)
         counts = np.empty(len(offsets) - 1, np.int64)
         offsets = np.ascontiguousarray(offsets)
-        made = self._library.encode_chunks(self._handle, offsets, data, len(counts), out, counts)
-        if made < 0:
-            self._mend(made, b"")
+        made = self._call(self._library.encode_chunks, offsets, data, len(counts), out, counts)
         return out[:made].copy(), counts
 
     def replayed(self, symbols: Ids, counts: Longs, tally: Tally | None = None) -> tuple[Ids, Longs]:
@@ -369,9 +368,7 @@ class EncoderCore:
             weights = np.ascontiguousarray(tally.weights, np.int64)
             events = _Tally(tally.n.ctypes.data, tally.stood.ctypes.data, 0, tally.disjoint, 0)
             asked = [ctypes.addressof(events), weights]
-        made = self._library.encode_symbols(self._handle, ids, counts, len(counts), *asked)
-        if made < 0:
-            self._mend(made, b"")
+        made = self._call(self._library.encode_symbols, ids, counts, len(counts), *asked)
         return ids[:made], counts
 
     def joined(self, stream: Ids) -> Ids:
@@ -383,9 +380,7 @@ class EncoderCore:
 
     def _joined(self, stream: Ids, hold: int) -> BlockIds:
         out, parts = np.empty(len(stream) + _SPARE, np.int32), np.zeros(3, np.int64)
-        made = self._library.encode_joined(self._handle, stream, len(stream), hold, out, parts)
-        if made < 0:
-            self._mend(made, b"")
+        made = self._call(self._library.encode_joined, stream, len(stream), hold, out, parts)
         return _parted(out[:made], parts)
 
     def certain(self, run: Ids) -> int:
@@ -419,7 +414,7 @@ class EncoderCore:
                 return 0
             behind *= 4
 
-    def _mend(self, code: int, text: bytes) -> None:
+    def _mend(self, code: int, text: Any) -> None:
         """Learn the classes that a text needs, so that it can be tried again; raise what any other code stands for."""
         split = self._tables.split
         if code == _CLASS and split is not None:

@@ -82,7 +82,7 @@ def _engine(
     options = _engine_options(training, corpus, symbols, tuning)
     # the bytes of the ids before those of the stop words, and how many symbols each has; of a model that is extended,
     # those of all its ids
-    tokens, lengths = [b""] * symbols.alphabet.first_id + list(symbols.alphabet.symbols), None
+    tokens, lengths = [b""] * symbols.alphabet.first_id + list(symbols.alphabet.symbols), list[int]()
     if symbols.inherited is not None:
         tokens, lengths = symbols.inherited.base_tokens()
     if training.config.balance:

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streambpe.errors import ReplayMismatch
-from streambpe.model.alphabet import bytes_alphabet
 from streambpe.model.eventlog import Op
 from streambpe.train.engine.deletion import Deletions
 from tests import oracles
 from tests.sequential import (
     BASE,
+    BYTES,
     engine_options,
     engine_words,
     gone_on_with,
@@ -44,9 +44,8 @@ WAYS = {
 def slowly(words, size, tau, to, test, **options):
     """Events of the slow trainer as (op, left, right, id, n, into) up to so many living learned tokens."""
     deletions = oracles.Deletions.at(tau, delete_to=to, picky=test == "after")
-    training = oracles.train_words(
-        [(list(word), n) for word, n in words], bytes_alphabet(), 256 + size, deletions=deletions, **options
-    )
+    words = [(list(word), n) for word, n in words]
+    training = oracles.train_words(words, BYTES, 256 + size, deletions=deletions, **options)
     return [
         ("delete", None, None, e.id, e.n, e.into) if e.op is Op.DELETE else ("merge", *e.pair, e.id, e.n, ())
         for e in training.events
@@ -58,8 +57,7 @@ def told(batches):
     events = []
     for batch in batches:
         deleted = list(batch.deleted)
-        merges = zip(batch.left.tolist(), batch.right.tolist(), batch.id.tolist(), batch.n.tolist(), strict=True)
-        for done, merge in enumerate(merges, 1):
+        for done, merge in enumerate(batch.merges, 1):
             events.append(("merge", *merge, ()))
             while deleted and deleted[0].after == done:
                 gone = deleted.pop(0)
@@ -153,7 +151,7 @@ def as_given(batches):
     merges, deleted = [], []
     for batch in batches:
         deleted += [gone._replace(after=gone.after + len(merges)) for gone in batch.deleted]
-        merges += zip(batch.left.tolist(), batch.right.tolist(), batch.id.tolist(), batch.n.tolist(), strict=True)
+        merges += batch.merges
     return merges, deleted
 
 

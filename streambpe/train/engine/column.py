@@ -5,12 +5,13 @@ words  hello x3 · he x9      column  -1 h e l l o -1 h e -1      weights 3 9
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from streambpe.arrays import Bool, Int32, Int64
+from streambpe.arrays import Bool, Int32, Int64, slices
 
 SEPARATOR = -1
 
@@ -38,6 +39,13 @@ def write_column(
     inside[np.append(0, np.cumsum(length + 1))] = False
     column[inside] = flat
     return column, np.ascontiguousarray(weights, dtype=np.int64)
+
+
+def columns(parts: Iterable[tuple[Int32, Int64, Int64]], most: int, shortest: int) -> Iterator[tuple[Int32, Int64]]:
+    """Words as columns of at most so many tokens; a larger word is a column of its own."""
+    for symbols, offsets, weights in parts:
+        for at, stop in slices(offsets, most):
+            yield write_column(symbols, offsets[at : stop + 1], weights[at:stop], shortest)
 
 
 def read_column(column: Int32, weights: Int64) -> tuple[Int32, Int64, Int64]:

@@ -2,7 +2,7 @@
 
     engine = Engine(Words(symbols, offsets, weights), State([bytes([b]) for b in range(256)], options))
     for batch in engine.batches(merges=50_000):
-        ...  batch.left, batch.right, batch.id, batch.n: events in their order; batch.record: what it took
+        ...  batch.merges: events in their order; batch.record: what it took
 
 The events depend on the words and on the options that define the rule. They do not depend on memory, threads, the
 choice of batch mode `exact` or `1`, whether words are in memory or on disk, or where a run is cut: `relearn` learns
@@ -33,16 +33,13 @@ from streambpe.store.passes import PassRow
 from streambpe.train.engine.from_disk import DiskLearning
 from streambpe.train.engine.in_memory import BYTES_PER_PLACE, MemoryLearning, measured
 from streambpe.train.engine.in_tables import TableLearning
-from streambpe.train.engine.learning import Given, Learning, Parts
-from streambpe.train.engine.rules import ANY, Batch, Bounds, Words, release_maps
+from streambpe.train.engine.learning import HotPairs, Learning, Parts
+from streambpe.train.engine.rules import ANY, Batch, Bounds, Merge, Words, release_maps
 from streambpe.train.engine.state import Known, State
 
 LEAST_BYTES = 24 << 20  # with less, a stage of a scan proves only a few merges, and a run never ends
 _WORDS = 1 << 18  # words looked at together
 _PLACES = 1 << 20  # places looked at together
-
-
-HotPairs = tuple[Int64, Int64, Int64, int]  # left, right, count, floor
 
 
 class Engine:
@@ -53,7 +50,7 @@ class Engine:
         self.state, self.options = state, state.options
         self._check_sums(words)
         if knows is not None:
-            self.state.take_known(knows)
+            self.state.take((merge[:3] for merge in knows.merges), knows.deleted, knows.vetoed)
             if self.state.lives is not None and knows.merges:
                 total, _ = self._count_tokens(word_slices(words))
                 self.state.lives.count = total[self.state.first_id :].tolist()
@@ -151,7 +148,7 @@ class Engine:
             record.mode, record.memory_bytes = learning.kind, learning.nbytes
             return batch
 
-    def relearn(self, merges: Sequence[Given], deleted: Sequence[Deletion] = (), wanted: int = 0) -> None:
+    def relearn(self, merges: Sequence[Merge], deleted: Sequence[Deletion] = (), wanted: int = 0) -> None:
         """Learn these merges (left, right, id, n) and deletions again; ReplayMismatch where something else is learned.
 
         `deleted[i].after`: how many of `merges` stand before that deletion. `wanted`: how many tokens shall be alive
@@ -162,9 +159,7 @@ class Engine:
             batch = self.step(wanted - self.learned if self.options.batch == "paper" else len(merges) - at)
             if batch is None:
                 raise _mismatch(merges[at], "nothing")
-            for found in zip(
-                *(column.tolist() for column in (batch.left, batch.right, batch.id, batch.n)), strict=True
-            ):
+            for found in batch.merges:
                 if at == len(merges) or found != tuple(merges[at]):
                     raise _mismatch(merges[min(at, len(merges) - 1)], found)
                 at += 1
@@ -180,29 +175,17 @@ class Engine:
         """The words as they are now, in parts; learning can go on."""
         return self.learning.words()
 
-    @property
-    def in_memory(self) -> bool:
-        """Whether the words are in memory, so that pairs are told at once."""
-        return self.learning.kind != "scan"
-
     def hot_pairs(self) -> HotPairs:
-        """(left, right, count, floor): every pair that may merge and counts at least the floor, which is at least 1."""
+        """The best pairs of the words as they are now."""
         try:
             return self.learning.hot_pairs()
         except NoRoom:
             self._to_disk()
             return self.learning.hot_pairs()
 
-    def next_at_most(self) -> int:
-        """No pair counts more than this."""
-        return self.learning.next_at_most()
-
     def pairs_from(self, least: int) -> HotPairs:
         """`hot_pairs` that count at least so much, and at least --min-frequency; their floor is that, or higher."""
-        left, right, n, floor = self.hot_pairs()
-        floor = max(floor, least, self.options.min_frequency)
-        keep = np.flatnonzero(n >= floor)
-        return left[keep], right[keep], n[keep], floor
+        return self.hot_pairs().at_least(max(least, self.options.min_frequency))
 
     def token_counts(self) -> tuple[Int64, Int64, Int64]:
         """(id, n, alone): how often each token stands in the words held, and how often as a whole word. One pass.
@@ -217,16 +200,13 @@ class Engine:
         """Of every token, (how often it stands in these words, how often as a whole word)."""
         total, alone = np.zeros((2, self.state.next_id), np.int64)
         for symbols, offsets, weights in words:
-            for start in range(0, len(weights), _WORDS):
-                ends = offsets[start : start + _WORDS + 1]
-                n = weights[start : start + _WORDS]
-                whole = np.diff(ends) == 1
-                if self.state.lives is None:
-                    n = np.where(whole, 0, n)
-                else:
-                    np.add.at(alone, symbols[ends[:-1][whole]], n[whole])
-                for first, stop, own in _stretches(ends, n):
-                    np.add.at(total, symbols[first:stop], own)
+            whole = np.diff(offsets) == 1
+            if self.state.lives is None:
+                weights = np.where(whole, 0, weights)
+            else:
+                np.add.at(alone, symbols[offsets[:-1][whole]], weights[whole])
+            for first, stop, n in _stretches(offsets, weights):
+                np.add.at(total, symbols[first:stop], n)
         return total, alone
 
     def close(self) -> None:

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from streambpe.arrays import MAX_COUNT, Int32, Int64
-from streambpe.core.learner import ASK, DONE, FULL, LIVING, NONE_LEFT, UNFIT, Figures, Learned, NoRoom
+from streambpe.arrays import Int32, Int64
+from streambpe.core.learner import ASK, DONE, FULL, LIVING, NONE_LEFT, UNFIT, Learned, NoRoom
 from streambpe.store.passes import PassRow
-from streambpe.train.engine import batch as rounds
 from streambpe.train.engine.column import Rewrite, read_column, write_column
-from streambpe.train.engine.learning import Learning, Parts
-from streambpe.train.engine.rules import ANY, Batch, Bounds
+from streambpe.train.engine.learning import HotPairs, Learning, Parts
+from streambpe.train.engine.rules import ANY, Batch, Bounds, Veto, safe_pairs
 from streambpe.train.engine.state import State
 
 BYTES_PER_PLACE = 14  # when learning begins: 8 for the words, the rest for where pairs stand and their table
@@ -66,7 +65,6 @@ class MemoryLearning(Learning):
         shortest = 1 if self.stage or state.lives is not None else 2
         for part in parts():
             self.learner.add_words(*part, shortest)
-        self._before = self.learner.figures
 
     # ------------------------------------------------------------------ learning
 
@@ -78,11 +76,10 @@ class MemoryLearning(Learning):
         if options.batch == "paper":
             return self._round(remaining, record)
         merges = 1 if options.batch == "1" else min(self._merges, options.candidates, remaining)
-        vetoed: list[tuple[int, int, int]] = []
+        vetoed: list[Veto] = []
         while True:
-            learned = self.learner.learn(
-                merges, self.state.learned + remaining, _WORK, first=bounds.first, least=bounds.least
-            )
+            enough = self.state.learned + remaining
+            learned = self.learner.learn(merges, enough, _WORK, first=bounds.first, least=bounds.least)
             batch = self._take(learned, record)
             batch.vetoed[:0] = vetoed
             vetoed = batch.vetoed
@@ -102,17 +99,7 @@ class MemoryLearning(Learning):
 
     def _take(self, learned: Learned, record: PassRow) -> Batch:
         """What the learner did, as a batch."""
-        figures = self.learner.figures
-        self.state.take(learned, figures.dead)
-        self._record(learned, figures, record)
-        if self.stage:
-            self.ended = learned.why if learned.why in (NONE_LEFT, LIVING, UNFIT) else DONE
-        elif learned.why == UNFIT:
-            self._unsplit = [Rewrite(gone.id, gone.into) for gone in learned.deleted if gone.n][-figures.pending :]
-        return Batch(learned.left, learned.right, learned.id, learned.n, record, learned.vetoed, learned.deleted)
-
-    def _record(self, learned: Learned, now: Figures, record: PassRow) -> None:
-        before = self._before
+        before, now = self._before, self.learner.figures
         record.candidates = len(learned.id)
         record.positions = record.occurrences = now.looked - before.looked
         record.executed = now.executed - before.executed
@@ -120,6 +107,14 @@ class MemoryLearning(Learning):
         record.rounds += 1
         record.stopped_by = {NONE_LEFT: "none", LIVING: "living", UNFIT: "deletion"}.get(learned.why, "limit")
         record.hot_pairs, record.pair_floor = now.hot, now.floor
+        batch = Batch(learned.left, learned.right, learned.id, learned.n, record, learned.vetoed, learned.deleted)
+        self.state.take((merge[:3] for merge in batch.merges), batch.deleted, batch.vetoed)
+        self.state.ties.placed(batch.id, batch.n)
+        if self.stage:
+            self.ended = learned.why if learned.why in (NONE_LEFT, LIVING, UNFIT) else DONE
+        elif learned.why == UNFIT:
+            self._unsplit = [Rewrite(gone.id, gone.into) for gone in learned.deleted if gone.n][-now.pending :]
+        return batch
 
     def _answer(self, many: int) -> None:
         """Tell the learner which of the best pairs may merge."""
@@ -133,13 +128,11 @@ class MemoryLearning(Learning):
     # ------------------------------------------------------------------ BatchBPE's rounds
 
     def _round(self, remaining: int, record: PassRow) -> Batch | None:
-        state, options = self.state, self.state.options
-        most = rounds.paper_batch_size(remaining, state.next_id, options.cap_divisor, options.max_batch or MAX_COUNT)
-        vetoed: list[tuple[int, int, int]] = []
+        state = self.state
+        most = state.options.round_size(remaining, state.next_id)
+        vetoed: list[Veto] = []
         while True:
             left, right, n, known = self.learner.best(most, force=True)
-            if not len(left):
-                break
             if self.learner.rule.asks and not known.all():
                 self._answer(most)
                 continue
@@ -148,11 +141,11 @@ class MemoryLearning(Learning):
             if blocked is None:
                 break
             vetoed.append((*pairs[blocked], int(n[blocked])))
-            state.veto(*vetoed[-1])
+            state.banned.add(pairs[blocked])
             self.learner.answer(*pairs[blocked], allowed=False)
-        if not len(left) and not vetoed:
+        if not pairs and not vetoed:
             return None
-        safe = rounds.paper_safe(left.tolist(), right.tolist())[:remaining]
+        safe = safe_pairs(pairs)[:remaining]
         learned = self.learner.round(np.stack((left, right), axis=1)[safe], int(n.min()) if len(n) else 1)
         if learned.why == FULL:
             raise NoRoom
@@ -193,17 +186,16 @@ class MemoryLearning(Learning):
         _, _, n, _ = self.learner.best(1, force=False)
         return int(max([self.learner.figures.floor - 1, *n.tolist()]))
 
-    def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
-        """(left, right, count, floor): every pair that may merge and counts at least the floor."""
+    def hot_pairs(self) -> HotPairs:
+        """The best pairs of the words as they are now."""
         self._refuse_unsplit()
         left, right, n = self.learner.hot()
-        floor = max(1, self.learner.figures.floor)
         if self.state.filters:
             good = self.state.allowed(left, right)
             left, right, n = left[good], right[good], n[good]
-        return left, right, n, floor
+        return HotPairs(left, right, n, max(1, self.learner.figures.floor))
 
     def close(self) -> None:
         """Give the memory back; lives go to the state."""
-        self.state.take_lives(self.learner)
+        self.state.take_counts(self.learner)
         self.learner.close()

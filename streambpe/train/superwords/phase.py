@@ -49,7 +49,8 @@ from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint, is_sealed
 from streambpe.store.trainings import TokenTable
 from streambpe.text.eligible import text_test
-from streambpe.train.engine.engine import LEAST_BYTES, Engine, HotPairs
+from streambpe.train.engine.engine import LEAST_BYTES, Engine
+from streambpe.train.engine.learning import HotPairs
 from streambpe.train.engine.rules import Batch, Bounds, EngineOptions, EngineTuning
 from streambpe.train.engine.state import State
 from streambpe.train.engine.ties import TieOrder
@@ -361,7 +362,7 @@ class SuperwordPhase:
             room, least = pass_bounds(self.counts[word : word + room], room, next_n)
             bounds = Bounds(wanted, least)
         batch = self.engine.step(max(1, room), bounds)
-        self.next_at_most = self.engine.next_at_most()
+        self.next_at_most = self.engine.learning.next_at_most()
         if batch is None:
             return False
         if not len(batch.id):  # the next supermerge counts less
@@ -369,10 +370,8 @@ class SuperwordPhase:
             return True
         first = len(self.journal.events)
         opened = False
-        for left, right, new, n in zip(
-            batch.left.tolist(), batch.right.tolist(), batch.id.tolist(), batch.n.tolist(), strict=True
-        ):
-            event = supermerge_event(left, right, new, n)
+        for merge in batch.merges:
+            event = supermerge_event(*merge)
             self.journal.add_event(event)
             opened |= self.spellings.add(event)
             self.queue.append(event)
@@ -438,7 +437,7 @@ class SuperwordPhase:
         state = State(base, options, None, list(map(len, base)), rule, self._tie_order())
         self.engine = Engine(words.open(), state)
         self.engine.relearn([(*event.pair, event.id, event.n) for event in events])
-        self.next_at_most = self.engine.next_at_most()
+        self.next_at_most = self.engine.learning.next_at_most()
 
     def _tie_order(self) -> TieOrder | None:
         if self.config.ties == "bytes" or self.config.superwords != "boundless":
