@@ -12,14 +12,16 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from streambpe.model.alphabet import bytes_alphabet
+from streambpe.model.events import Event, merge_event
 from streambpe.train.engine.engine import Engine
-from streambpe.train.engine.rules import Batch, EngineOptions, Merge, Words
-from streambpe.train.engine.state import Known, State
+from streambpe.train.engine.rules import Batch, EngineOptions, Words
+from streambpe.train.engine.state import State
 from streambpe.train.words import WordFiles
 from tests import oracles
 
 BYTES = bytes_alphabet()
 BASE = list(BYTES.symbols)
+Merge = tuple[int, int, int, int]
 _WORK, _NUMBERS = TemporaryDirectory(prefix="streambpe-engine-"), itertools.count()
 
 
@@ -28,12 +30,12 @@ def engine_options(**given) -> EngineOptions:
     return EngineOptions(**{"work_dir": Path(_WORK.name) / str(next(_NUMBERS)), **given})
 
 
-def new_engine(words, base=BASE, options=None, knows=None, **more) -> Engine:
+def new_engine(words, base=BASE, options=None, known=(), vetoed=(), **more) -> Engine:
     """An engine that shares no work folder with another one of the same options."""
     options = options or engine_options()
     if options.work_dir.parent == Path(_WORK.name):
         options = replace(options, work_dir=engine_options().work_dir)
-    return Engine(words, State(base, options, **more), knows)
+    return Engine(words, State(base, options, **more), known, vetoed)
 
 
 def engine_words(words) -> Words:
@@ -85,7 +87,12 @@ def text_words(seed: int, size: int):
 
 def events_of(batches: list[Batch]) -> list[Merge]:
     """All events of these batches, in order."""
-    return [event for batch in batches for event in batch.merges]
+    return [(*event.pair, event.id, event.n) for batch in batches for event in batch.events]
+
+
+def as_events(merges: list[Merge]) -> list[Event]:
+    """Merges as events of a log."""
+    return [merge_event(*merge) for merge in merges]
 
 
 def wrong_pairs(engine: Engine) -> list[str]:
@@ -107,10 +114,10 @@ def wrong_pairs(engine: Engine) -> list[str]:
     ]
 
 
-def gone_on_with(engine: Engine, folder, events, deleted=(), **options) -> Engine:
+def gone_on_with(engine: Engine, folder, events, **options) -> Engine:
     """An engine with the words that another one has after these events, written and read back."""
     files = WordFiles.write(folder, engine.words())
-    return new_engine(files.open(), BASE, engine_options(**options), knows=Known(events, deleted))
+    return new_engine(files.open(), BASE, engine_options(**options), events)
 
 
 def run(words, merges, *, check=False, rule=None, base=BASE, **options):

@@ -31,7 +31,7 @@ from streambpe.disk import disk_full_explained
 from streambpe.errors import EventLogError, LimitError, Stopped
 from streambpe.failpoints import failpoint
 from streambpe.model.corpus_facts import LeftOut
-from streambpe.model.eventlog import EventLog, check_sizes, delete_event, log_lines, write_log_lines
+from streambpe.model.eventlog import EventLog, check_sizes, log_lines, write_log_lines
 from streambpe.progress import Meter, Reporter
 from streambpe.resources import Resources, release_memory
 from streambpe.store.database import waiting_for_tables
@@ -214,7 +214,7 @@ class Trainer:
             {
                 "events": len(journal.events),
                 "passes": len(journal.batches),
-                "batch_events": len(batch.id),
+                "batch_events": len(batch.events),
                 "mode": batch.record.mode,
             }
         )
@@ -273,13 +273,7 @@ def _record(batch: Batch, journal: Journal, book: TokenTable) -> None:
     """Add a pass to the journal: its vetoes, its events, then the pass itself."""
     for left, right, n in batch.vetoed:
         journal.add_veto(left, right, n)
-    first, done = len(journal.events), 0
-    columns = (batch.left, batch.right, batch.id, batch.n)
-    for gone in batch.deleted:
-        journal.add_merges(*(column[done : gone.after] for column in columns))
-        journal.add_event(delete_event(gone.id, gone.into, gone.n))
-        done = gone.after
-    journal.add_merges(*(column[done:] for column in columns))
-    book.add(journal.events[first:], first)
-    events = len(journal.events) - first
-    journal.add_batch(replace(batch.record, batch=len(journal.batches), first_seq=first, events=events))
+    first = len(journal.events)
+    journal.add_events(batch.events)
+    book.add(batch.events, first)
+    journal.add_batch(replace(batch.record, batch=len(journal.batches), first_seq=first, events=len(batch.events)))

@@ -36,7 +36,7 @@ from tests.oracles.tables import check
 from tests.peers import merges_of
 from tests.runs import SMALL, log_of, plain_events
 from tests.samples import natural_text
-from tests.sequential import engine_options, engine_words, events_of, wrong_pairs
+from tests.sequential import as_events, engine_options, engine_words, events_of, wrong_pairs
 from tests.tiers import seeds
 
 Grouped = Mapping[str, Sequence[tuple[bytes, int]]]
@@ -100,7 +100,7 @@ def test_equals_the_slow_loop_and_is_replayed():
         cut = rng.randint(0, len(found))
         tuning = {"threads": rng.randint(1, 2), "force_scan": rng.random() < 0.5, "batch": rng.choice(["exact", "1"])}
         again = engine_of(groups, memory=rng.choice([24, 90]) << 20, tuning=tuning, **how)
-        again.relearn(found[:cut])
+        again.relearn(as_events(found[:cut]))
         assert found[:cut] + learned(again, tokens - again.learned) == found, seed
 
 

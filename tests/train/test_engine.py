@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from streambpe.errors import CountOverflow, ReplayMismatch
 from streambpe.train.engine import engine as engine_module
 from streambpe.train.engine.rules import Words
-from streambpe.train.engine.state import Known
 from streambpe.train.words import WordFiles
 from tests import oracles
 from tests.sequential import (
     BASE,
     BYTES,
+    as_events,
     engine_options,
     engine_words,
     events_of,
@@ -101,7 +101,7 @@ def test_events_are_those_of_one_merge_at_a_time(way, many):
         limits, options = rng.choice(LIMITS), {key: rng.choice(some) for key, some in WAYS[way].items()}
         events, batches = run(words, merges, check=seed % 4 == 0, **rule, **for_engine(limits), **options)
         assert events == learn(words, merges, **rule, **limits), f"seed {seed}, {options}"
-        together += sum(len(batch.id) > 1 for batch in batches)
+        together += sum(len(batch.events) > 1 for batch in batches)
         refills += sum(batch.record.refills for batch in batches)
         spills += sum(batch.record.spills for batch in batches)
         switches += sum(batch.record.switched for batch in batches)
@@ -209,10 +209,10 @@ def test_snapshot_and_restore_go_on_with_the_same_events(tmp_path, stop):
     engine = new_engine(engine_words(words), BASE, engine_options(ties="bytes"))
     done = events_of(list(engine.batches(stop)))
     options = {"ties": "bytes", "force_scan": True, "block_places": 4000, "index_below": 9000}
-    again = gone_on_with(engine, tmp_path / "snap", done, **options)
+    again = gone_on_with(engine, tmp_path / "snap", as_events(done), **options)
     here = events_of(list(engine.batches(600 - stop)))
     assert done + here == want
-    twice = gone_on_with(again, tmp_path / "second", done, ties="bytes")
+    twice = gone_on_with(again, tmp_path / "second", as_events(done), ties="bytes")
     rest = events_of(list(again.batches(600 - stop)))
     again.close()
     assert done + rest == want
@@ -252,11 +252,11 @@ def test_going_on_behind_known_events(ties, overlaps, tmp_path):
         how |= TINY_TABLES if seed % 4 == 1 else {"hot_pairs": 4, "force_scan": seed % 4 == 0}
         options = engine_options(**how, candidates=rng.choice([3, 2048]))
         vetoed = [veto for batch in batches for veto in batch.vetoed] if cut == len(want) else []
-        engine = new_engine(engine_words(words), BASE, options, knows=Known(vetoed=vetoed))
-        engine.relearn(want[:cut])
+        engine = new_engine(engine_words(words), BASE, options, vetoed=vetoed)
+        engine.relearn(as_events(want[:cut]))
         assert wrong_pairs(engine) == []
         if seed % 4 == 1 and not vetoed:
-            again = gone_on_with(engine, tmp_path / str(seed), want[:cut], **how)
+            again = gone_on_with(engine, tmp_path / str(seed), as_events(want[:cut]), **how)
             assert events_of(list(again.batches(40 - cut))) == want[cut:], f"seed {seed}"
             again.close()
         assert events_of(list(engine.batches(40 - cut))) == want[cut:], f"seed {seed}"
@@ -270,7 +270,7 @@ def test_going_on_with_rounds():
         want, batches = run(words, 40, batch="paper")
         done = events_of(batches[: len(batches) // 2])
         engine = new_engine(engine_words(words), BASE, engine_options(batch="paper"))
-        engine.relearn(done, wanted=40)
+        engine.relearn(as_events(done), wanted=40)
         assert done + events_of(list(engine.batches(40 - len(done)))) == want
 
 
@@ -284,11 +284,11 @@ def test_events_of_other_words_or_of_another_rule_are_noticed(learner):
     for known in others:
         engine = new_engine(engine_words(words), BASE, engine_options(learner=learner))
         with pytest.raises(ReplayMismatch, match=r"in place of .*: these events come from other words"):
-            engine.relearn(known)
+            engine.relearn(as_events(known))
         engine.close()
     engine = new_engine(engine_words([(b"ab", 3)]), BASE, engine_options(learner=learner))
     with pytest.raises(ReplayMismatch, match="it learned nothing in place of"):
-        engine.relearn([(97, 98, 256, 3), (256, 97, 257, 1)])
+        engine.relearn(as_events([(97, 98, 256, 3), (256, 97, 257, 1)]))
 
 
 def test_sums_beyond_64_bits_are_refused_and_just_below_are_exact():
@@ -314,7 +314,7 @@ def test_a_merge_onto_a_living_token_takes_its_id():
         engine = new_engine(engine_words(words), base, engine_options(**options))
         events = []
         for batch in engine.batches(3):
-            events += batch.merges
+            events += events_of([batch])
             assert wrong_pairs(engine) == []
         engine.close()
         # (a, b) 13 is the token ab already: id 2, no new token; then (ab, c) 14 and (ab, b) 5.

@@ -31,6 +31,7 @@ from tests.sequential import (
     count_pairs,
     engine_options,
     engine_words,
+    events_of,
     hard_words,
     learn,
     new_engine,
@@ -76,7 +77,7 @@ def test_pairs_that_tie_stay_in_the_table():
         engine = new_engine(engine_words(words), BASE, engine_options(learner="tables", hot_pairs=60, ties=ties))
         events = []
         for batch in engine.batches(240):
-            events += batch.merges
+            events += events_of([batch])
             assert isinstance(engine.learning, TableLearning)
             assert len(engine.learning.best.key) <= 120
         engine.close()
@@ -107,7 +108,7 @@ def test_between_passes_everything_is_in_the_tables(tmp_path):
             engine_options(work_dir=tmp_path / str(seed), **rng.choice([TINY, {**TINY, "candidates": 3}])),
         )
         for _ in range(rng.randint(0, 4)):
-            for left, right, new, _ in batch.merges if (batch := engine.step(50)) else ():
+            for left, right, new, _ in events_of([batch] if (batch := engine.step(50)) else []):
                 words = [(merge(word, (left, right), new), n) for word, n in words]
         engine.hot_pairs()
         engine.close()

@@ -12,7 +12,7 @@ import pytest
 
 from streambpe.config import LIKE, TrainConfig
 from streambpe.core.strings import ChunkList
-from streambpe.errors import ResumeMismatch, RunError, StreambpeError, UsageError
+from streambpe.errors import ResumeMismatch, StreambpeError, UsageError
 from streambpe.inspect.query import print_query
 from streambpe.model.alphabet import (
     Alphabet,
@@ -24,13 +24,14 @@ from streambpe.model.alphabet import (
     utf8_alphabet,
 )
 from streambpe.model.codecs import codec_of
+from streambpe.model.eventlog import Event
 from streambpe.model.replay import Model
 from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS
 from streambpe.resources import Resources
 from streambpe.store.parts import PartWriter
 from streambpe.store.run import Run
 from streambpe.text.patterns import find_pattern
-from streambpe.train.commands import resume, train, train_from_iterator
+from streambpe.train.commands import resume, train
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.trainer import Trainer
 from tests import oracles
@@ -244,16 +245,6 @@ def test_a_size_below_the_base_is_refused(tmp_path, options, missing):
 # Counts near 2^62
 
 
-def test_counts_near_2_62_are_exact(tmp_path):
-    """Pair counts near the limit are added and compared exactly, where a float would tie them."""
-    big = 2**60
-    counts = {"ab": big, "cd": big + 1, "ef": big - 1}
-    run = counted_run(tmp_path / "run", counts)
-    train(run, vocab_size=260, resources=SMALL)
-    assert [event[3] for event in plain_events(run)] == [big + 1, big, big - 1]
-    assert check(run, resources=SMALL) == []
-
-
 def test_sums_that_could_pass_2_63_are_refused(tmp_path):
     """More pairs than 2^63 - 1 is an error that says so, before anything is learned, and leaves nothing behind."""
     run = counted_run(tmp_path / "run", {"ab": 5})
@@ -298,13 +289,6 @@ def test_wrong_options_are_refused_before_anything_is_read(tmp_path, options, me
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_without_counts_is_an_error(tmp_path):
-    """train RUN without sources needs a counted run."""
-    with pytest.raises(RunError, match="is not a RUN"):
-        train(tmp_path / "run", resources=SMALL)
-    assert not (tmp_path / "run").exists()
-
-
 @pytest.mark.long
 def test_blocked_tokens_are_vetoed_with_their_counts(tmp_path):
     """--block-token: the pairs that would have made it stand in table vetoed with the count they were best by."""
@@ -317,30 +301,13 @@ def test_blocked_tokens_are_vetoed_with_their_counts(tmp_path):
     assert check(run, resources=SMALL) == []
 
 
-# The Python calls
-
-
-@pytest.mark.long
-def test_train_from_iterator_equals_a_file(tmp_path):
-    """Strings from a generator give the events that a file of them gives; done once, it is not learned again."""
-    text = natural_text(3, 20_000)
-    documents = [line for line in text.split("\n") if line]
-    run = text_run(tmp_path / "file", text, "gpt4")
-    train(run, vocab_size=500, resources=SMALL)
-    arguments = {"counting": {"options": {"pattern": "gpt4"}}, "vocab_size": 500, "resources": SMALL}
-    result = train_from_iterator(tmp_path / "it", (d for d in documents), **arguments)
-    assert (tmp_path / "it" / "model.events.jsonl").read_bytes() == (run / "model.events.jsonl").read_bytes()
-    assert resume(tmp_path / "it", resources=SMALL).skipped
-    assert train_from_iterator(tmp_path / "it", documents, **arguments).sha256 == result.sha256
-
-
 @pytest.mark.long
 def test_on_batch_sees_every_event_once(tmp_path):
     """The callback is given the passes in order; together they are the event log."""
     run = text_run(tmp_path / "run", natural_text(4, 20_000))
-    seen: list[tuple[int, int, int, int]] = []
-    Trainer(run, TrainConfig(vocab_size=600), resources=SMALL, on_batch=lambda b: seen.extend(b.merges)).run()
-    assert seen == plain_events(run)
+    seen: list[Event] = []
+    Trainer(run, TrainConfig(vocab_size=600), resources=SMALL, on_batch=lambda batch: seen.extend(batch.events)).run()
+    assert seen == list(log_of(run).events)
     assert len(seen) == 600 - 256
 
 

@@ -33,7 +33,7 @@ from streambpe.train.engine.column import write_column
 from streambpe.train.engine.engine import Engine, word_slices
 from streambpe.train.engine.learning import HotPairs, Learning
 from streambpe.train.engine.pair_counter import PairCounter
-from streambpe.train.engine.rules import ANY, Batch, Bounds, EngineOptions, Merge, Words
+from streambpe.train.engine.rules import ANY, Batch, Bounds, EngineOptions, Words
 from streambpe.train.engine.state import State
 
 _BATCH_SECONDS = 0.1
@@ -144,7 +144,7 @@ class BalancedLearning(Learning):
         assert bounds == ANY, "each group counts for itself"
         began = time.perf_counter()
         most = min(remaining, self.state.options.candidates)
-        rows: list[Merge] = []
+        rows: list[tuple[int, int, int, int]] = []
         try:
             while len(rows) < most and (not rows or time.perf_counter() - began < _BATCH_SECONDS):
                 row = self._next()
@@ -153,9 +153,15 @@ class BalancedLearning(Learning):
                 rows.append(row)
         except NoRoom:
             raise self._too_small() from None
-        return self._batch(rows, record) if rows else None
+        if not rows:
+            return None
+        record.candidates = record.rounds = len(rows)
+        record.stopped_by, record.pair_floor = "limit", 1
+        record.hot_pairs = sum(learner.figures.hot for learner in self._learners)
+        left, right, new, n = np.array(rows, np.int64).T
+        return Batch.of((left, right, new, n), record)
 
-    def _next(self) -> Merge | None:
+    def _next(self) -> tuple[int, int, int, int] | None:
         """One merge: left, right, id, and its count in the group that chose it."""
         while (group := self._choice.next_group()) is not None:
             learner = self._learners[group]
@@ -181,12 +187,6 @@ class BalancedLearning(Learning):
             learner.name(left, right)
         for i, learner in enumerate(self._measured):
             self._choice.tokens[i] -= learner.figures.made - made[i]
-
-    def _batch(self, rows: list[Merge], record: PassRow) -> Batch:
-        record.candidates = record.rounds = len(rows)
-        record.stopped_by, record.pair_floor = "limit", 1
-        record.hot_pairs = sum(learner.figures.hot for learner in self._learners)
-        return Batch.of(rows, record)
 
     # ------------------------------------------------------------------ what there is
 
@@ -237,7 +237,7 @@ class BalancedEngine(Engine):
         if not self._by_group and self.learned < self._balance.start:
             batch = super().step(min(remaining, self._balance.start - self.learned), bounds)
             if batch is not None:
-                self._known += (merge[:2] for merge in batch.merges)
+                self._known += (event.pair for event in batch.events)
             return batch
         if not self._by_group:  # from now on the groups choose
             self.learning.close()

@@ -2,12 +2,12 @@
 
     engine = Engine(Words(symbols, offsets, weights), State([bytes([b]) for b in range(256)], options))
     for batch in engine.batches(merges=50_000):
-        ...  batch.merges: events in their order; batch.record: what it took
+        ...  batch.events, in their order; batch.record: what it took
 
 The events depend on the words and on the options that define the rule. They do not depend on memory, threads, the
 choice of batch mode `exact` or `1`, whether words are in memory or on disk, or where a run is cut: `relearn` learns
-known merges again and compares, and an engine may be given the words as they are after some events, with these as what
-it `knows`.
+known events again and compares, and an engine may be given the words as they are after some events, with these as
+`known`.
 
 Symbols are any integers below len(base_tokens): bytes, characters, SCRIPT symbols, or whole chunks (superwords).
 
@@ -21,21 +21,21 @@ in slices and may be memory maps.
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from streambpe.arrays import MAX_COUNT, Int32, Int64
-from streambpe.core.learner import Deletion, NoRoom
+from streambpe.core.learner import NoRoom
 from streambpe.errors import CountOverflow, ReplayMismatch
+from streambpe.model.events import Event, Op, event_line
 from streambpe.store.passes import PassRow
 from streambpe.train.engine.from_disk import DiskLearning
-from streambpe.train.engine.in_memory import BYTES_PER_PLACE, MemoryLearning, measured
+from streambpe.train.engine.in_memory import BYTES_PER_PLACE, MemoryLearning
 from streambpe.train.engine.in_tables import TableLearning
 from streambpe.train.engine.learning import HotPairs, Learning, Parts
-from streambpe.train.engine.rules import ANY, Batch, Bounds, Merge, Words, release_maps
-from streambpe.train.engine.state import Known, State
+from streambpe.train.engine.rules import ANY, Batch, Bounds, Veto, Words, release_maps
+from streambpe.train.engine.state import State
 
 LEAST_BYTES = 24 << 20  # with less, a stage of a scan proves only a few merges, and a run never ends
 _WORDS = 1 << 18  # words looked at together
@@ -45,15 +45,15 @@ _PLACES = 1 << 20  # places looked at together
 class Engine:
     """Learns merges over a set of words. See the module's docstring; `close` removes its files."""
 
-    def __init__(self, words: Words, state: State, knows: Known | None = None) -> None:
-        """`state`: before any merge. `knows`: the events that made the words what they are."""
+    def __init__(self, words: Words, state: State, known: Sequence[Event] = (), vetoed: Sequence[Veto] = ()) -> None:
+        """`state`: before any merge. `known`: the events that made the words what they are; `vetoed`: pairs that were
+        vetoed meanwhile."""
         self.state, self.options = state, state.options
         self._check_sums(words)
-        if knows is not None:
-            self.state.take((merge[:3] for merge in knows.merges), knows.deleted, knows.vetoed)
-            if self.state.lives is not None and knows.merges:
-                total, _ = self._count_tokens(word_slices(words))
-                self.state.lives.count = total[self.state.first_id :].tolist()
+        self.state.take(known, vetoed)
+        if self.state.lives is not None and known:
+            total, _ = self._count_tokens(word_slices(words))
+            self.state.lives.count = total[self.state.first_id :].tolist()
         self._load(words)
 
     def _check_sums(self, words: Words) -> None:
@@ -93,10 +93,8 @@ class Engine:
 
     def _to_memory(self, parts: Callable[[], Parts]) -> bool:
         """Learn from these words in memory, if they fit."""
-        if sum(measured(self.state.sizes(), parts())) + 1 > self._fitting:
-            return False
         try:
-            self.learning = MemoryLearning(self.state, parts, self.options.memory_bytes)
+            self.learning = MemoryLearning(self.state, parts, self.options.memory_bytes, most=self._fitting)
         except NoRoom:
             return False
         return True
@@ -148,26 +146,19 @@ class Engine:
             record.mode, record.memory_bytes = learning.kind, learning.nbytes
             return batch
 
-    def relearn(self, merges: Sequence[Merge], deleted: Sequence[Deletion] = (), wanted: int = 0) -> None:
-        """Learn these merges (left, right, id, n) and deletions again; ReplayMismatch where something else is learned.
-
-        `deleted[i].after`: how many of `merges` stand before that deletion. `wanted`: how many tokens shall be alive
-        in the end, since the rounds of BatchBPE depend on that.
-        """
-        at, afters = 0, [deletion.after for deletion in deleted]
-        while at < len(merges):
-            batch = self.step(wanted - self.learned if self.options.batch == "paper" else len(merges) - at)
-            if batch is None:
-                raise _mismatch(merges[at], "nothing")
-            for found in batch.merges:
-                if at == len(merges) or found != tuple(merges[at]):
-                    raise _mismatch(merges[min(at, len(merges) - 1)], found)
-                at += 1
-            done = at - len(batch.id)
-            known = deleted[bisect_right(afters, done) : bisect_right(afters, at)]
-            gone = [deletion._replace(after=deletion.after + done) for deletion in batch.deleted]
-            if list(known) != gone:
-                raise _mismatch(known, gone)
+    def relearn(self, events: Sequence[Event], wanted: int = 0) -> None:
+        """Learn these events again; ReplayMismatch where something else is learned. `wanted`: how many tokens shall be
+        alive in the end, since the rounds of BatchBPE depend on that."""
+        known, left = iter(events), sum(event.op is not Op.DELETE for event in events)
+        while left > 0:
+            batch = self.step(wanted - self.learned if self.options.batch == "paper" else left)
+            for learned in [None] if batch is None else batch.events:
+                event = next(known, None)
+                if learned is None or learned != event:
+                    raise _mismatch(event, learned)
+                left -= learned.op is not Op.DELETE
+        if (event := next(known, None)) is not None:
+            raise _mismatch(event, None)
 
     # ------------------------------------------------------------------ what there is
 
@@ -236,7 +227,8 @@ def _stretches(offsets: Int64, n: Int64) -> Iterator[tuple[int, int, Int64]]:
         yield first, stop, np.repeat(n[word:end], ends[1:] - ends[:-1])
 
 
-def _mismatch(known: object, learned: object) -> ReplayMismatch:
+def _mismatch(*known_and_learned: Event | None) -> ReplayMismatch:
+    known, learned = ("nothing" if event is None else event_line(event).decode().strip() for event in known_and_learned)
     return ReplayMismatch(
         f"it learned {learned} in place of {known}: these events come from other words or another rule."
     )

@@ -8,13 +8,13 @@ tables (in_tables.py), which makes them from disk.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from streambpe.arrays import Int32, Int64
-from streambpe.core.learner import LIVING, NONE_LEFT, UNFIT, Deletion, NoRoom
+from streambpe.core.learner import LIVING, NONE_LEFT, UNFIT, NoRoom
 from streambpe.store.passes import PassRow
 from streambpe.train.engine.column import Rewrite, columns, read_column, write_column
 from streambpe.train.engine.in_memory import MemoryLearning
@@ -67,13 +67,13 @@ class DiskLearning(Learning):
             hot = self._count(record)
             if not hot.n.any():
                 if hot.floor <= self.state.options.at_least:
-                    return Batch.of([], record, vetoed) if vetoed else None
+                    return Batch.without_merge(record, vetoed) if vetoed else None
                 self.hot = None  # all hot pairs were vetoed
                 continue
             best = self._best(hot)
             left, right, n = (int(column[best]) for column in hot[:3])
             if n < bounds.first:
-                batch = Batch.of([], record)
+                batch = Batch.without_merge(record)
             elif self.state.is_blocked(left, right):
                 vetoed.append((left, right, n))
                 self.state.banned.add((left, right))
@@ -152,7 +152,7 @@ class DiskLearning(Learning):
         if batch is None:
             self.end_stage()
         elif stage.ended in (LIVING, UNFIT):
-            self.end_stage(batch.deleted)
+            self.end_stage(batch)
         return batch
 
     def is_ready_to_move(self) -> bool:
@@ -161,21 +161,21 @@ class DiskLearning(Learning):
             self.end_stage()
         return self.stage is None
 
-    def end_stage(self, deleted: Sequence[Deletion] = ()) -> None:
-        """Make the stage's merges in the column on disk; its pairs are counted again when they are needed. `deleted`:
-        tokens that may still stand in the words."""
+    def end_stage(self, last: Batch | None = None) -> None:
+        """Make the stage's merges in the column on disk; its pairs are counted again when they are needed. `last`: may
+        have deleted tokens that still stand in the words."""
         stage, digest, self.stage, self.digest = self.stage, self.digest, None, None
         if stage is None or digest is None:
             return
         parts = [write_column(*part, 1)[0] for part in stage.words()]
         stage.close()
         self.column.rewrite(digest, np.concatenate([part[:-1] for part in parts] + [parts[-1][-1:]]))
-        self._words_changed(deleted)
+        self._words_changed(last)
 
-    def _words_changed(self, deleted: Sequence[Deletion]) -> None:
+    def _words_changed(self, last: Batch | None) -> None:
         """The counts of pairs are out of date, and deleted tokens have to be split."""
         self.hot = None
-        rewrites = [Rewrite(gone.id, gone.into) for gone in deleted if gone.n]
+        rewrites = [Rewrite(event.id, event.into) for event in (last.events if last else ()) if event.into and event.n]
         if rewrites:
             self.column.split(rewrites)
 
@@ -187,10 +187,10 @@ class DiskLearning(Learning):
         record.positions += self.column.places
         counted, made = self.column.merge(left, right, state.known.get(state.spelled(left, right), state.next_id))
         ids, deleted = state.commit([(left, right)], [made])
-        batch = Batch.of([(left, right, int(ids[0]), counted)], record)
-        batch.deleted = deleted
-        state.ties.placed(ids, batch.n)
-        self._words_changed(deleted)
+        n = np.array([counted])
+        batch = Batch.of((np.array([left]), np.array([right]), ids, n), record, deleted=deleted)
+        state.ties.placed(ids, n)
+        self._words_changed(batch)
         record.candidates = record.rounds = 1
         record.stopped_by = "all"
         return batch

@@ -33,6 +33,7 @@ import msgspec
 import numpy as np
 
 from streambpe.arrays import MAX_COUNT, Bool, Int32, Int64
+from streambpe.core.learner import Deletion
 from streambpe.later import polars as pl
 from streambpe.store.database import feed, incoming, open_store
 from streambpe.store.passes import PassRow
@@ -115,8 +116,7 @@ class TableLearning(Learning):
         while True:
             chosen = self._choose(remaining, record)
             if not chosen or chosen[0][2] < bounds.first:
-                self._record(record, uncertain=False)
-                return Batch.of([], record, vetoed) if chosen or vetoed else None
+                return Batch.without_merge(record, vetoed) if chosen or vetoed else None
             blocked = next((i for i, (left, right, _) in enumerate(chosen) if state.is_blocked(left, right)), None)
             if blocked is None or (blocked and not self._paper):
                 break
@@ -132,12 +132,8 @@ class TableLearning(Learning):
             chosen = self._together(chosen[:blocked], remaining, bounds)
         batch = self._merge(chosen, record)
         batch.vetoed[:0] = vetoed
-        self._record(record, uncertain=len(batch.id) < len(chosen))
-        return batch
-
-    def _record(self, record: PassRow, *, uncertain: bool) -> None:
-        record.stopped_by = "uncertain" if uncertain else "all"
         record.hot_pairs, record.pair_floor = len(self.best.key), self.best.floor
+        return batch
 
     def _choose(self, remaining: int, record: PassRow) -> list[Pair]:
         """The best pairs, best first; empty where none is left."""
@@ -236,18 +232,23 @@ class TableLearning(Learning):
         chosen, n = chosen[: len(ids)], (made if state.disjoint else counted)[: len(ids)]
         wrong = np.flatnonzero(n != [pair[2] for pair in chosen])
         assert not len(wrong), f"{chosen[wrong[0]]} stands {n[wrong[0]]} times in the words"
-        batch = Batch.of([(left, right, *one) for (left, right, _), *one in zip(chosen, ids, n, strict=True)], record)
-        batch.deleted = deleted
         state.ties.placed(ids, n)
-        self._take_changes(_summed(self._changes(pairs, found, batch)), first_new)
+        self._take_changes(_summed(self._changes(pairs, found, ids, deleted, record)), first_new)
         if self.best.last is not None and ids.min() < first_new:
             self._refill(1, record)  # the place of a known token among those that tie may be another now
         record.candidates, record.rounds = len(made), 1
         record.positions += self.places
-        return batch
+        record.stopped_by = "uncertain" if len(ids) < len(made) else "all"
+        left, right = np.array([pair[:2] for pair in chosen], np.int64).T
+        return Batch.of((left, right, ids, n), record, deleted=deleted)
 
     def _changes(
-        self, pairs: Pairs, found: Sequence[tuple[Int64, Int64] | None], batch: Batch
+        self,
+        pairs: Pairs,
+        found: Sequence[tuple[Int64, Int64] | None],
+        ids: Int64,
+        deleted: Sequence[Deletion],
+        record: PassRow,
     ) -> Iterator[pl.DataFrame]:
         """Put one token in the place of two where one of the first pairs begins, and its parts in the place of a
         deleted token; gives what this changes in the counts of pairs."""
@@ -255,16 +256,16 @@ class TableLearning(Learning):
         for block, places in zip(self.blocks, found, strict=True):
             rows = block.rows()
             at, which = places or pairs.find(rows)
-            good = (which < len(batch.id)) & (True if places else leftmost(at, which))
+            good = (which < len(ids)) & (True if places else leftmost(at, which))
             at, which = at[good], which[good]
             if len(at):
                 where = rows.words_at(at)
                 before = pairs_of(rows.at(where), disjoint)
-                rows.merge(at, batch.id[which], where)
+                rows.merge(at, ids[which], where)
                 yield from (_less(before), pairs_of(rows.at(where), disjoint))
                 self._put(block, rows)
-                batch.record.executed += len(at)
-        for gone in batch.deleted:
+                record.executed += len(at)
+        for gone in deleted:
             for block in self.blocks if gone.n else ():
                 rows = block.rows()
                 at = np.flatnonzero(rows.token == gone.id)

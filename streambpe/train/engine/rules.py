@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
@@ -13,11 +13,11 @@ import numpy as np
 
 from streambpe.arrays import MAX_COUNT, Bool, Int32, Int64
 from streambpe.core.learner import Deletion
+from streambpe.model.events import Events, delete_event
 from streambpe.store.passes import PassRow
 from streambpe.system import release_pages
 from streambpe.train.engine.deletion import Deletions
 
-Merge = tuple[int, int, int, int]  # left, right, id, n
 Veto = tuple[int, int, int]  # left, right, count when it was the best
 
 
@@ -112,29 +112,29 @@ ANY = Bounds()
 
 
 class Batch(msgspec.Struct):
-    """Events in their order, and what was vetoed on the way.
+    """Events in their order, and what was vetoed on the way."""
 
-    `deleted[i].after`: how many merges of this batch stand before that deletion.
-    """
-
-    left: Int64
-    right: Int64
-    id: Int64
-    n: Int64
+    events: Events
     record: PassRow
-    vetoed: list[Veto] = msgspec.field(default_factory=list)
-    deleted: list[Deletion] = msgspec.field(default_factory=list)
+    vetoed: list[Veto]
 
     @classmethod
-    def of(cls, merges: Sequence[Merge], record: PassRow, vetoed: list[Veto] | None = None) -> Batch:
-        """These merges as a batch; there may be none."""
-        left, right, new, n = np.array(merges, np.int64).reshape(-1, 4).T
-        return cls(left, right, new, n, record, vetoed or [])
+    def of(
+        cls, merges: Sequence[Int64], record: PassRow, vetoed: Sequence[Veto] = (), deleted: Sequence[Deletion] = ()
+    ) -> Batch:
+        """`merges`: columns left, right, id, n. `deleted[i].after`: how many of them stand before that deletion."""
+        events, done = Events(), 0
+        for gone in deleted:
+            events.append_merges(*(column[done : gone.after] for column in merges))
+            events.append(delete_event(gone.id, gone.into, gone.n))
+            done = gone.after
+        events.append_merges(*(column[done:] for column in merges))
+        return cls(events, record, list(vetoed))
 
-    @property
-    def merges(self) -> Iterator[Merge]:
-        """The merges one by one."""
-        return zip(*(column.tolist() for column in (self.left, self.right, self.id, self.n)), strict=True)
+    @classmethod
+    def without_merge(cls, record: PassRow, vetoed: Sequence[Veto] = ()) -> Batch:
+        """A pass that learned nothing."""
+        return cls(Events(), record, list(vetoed))
 
 
 class Words(msgspec.Struct, frozen=True):

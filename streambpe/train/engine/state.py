@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 from array import array
-from collections import deque
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 from msgspec import structs
 
 from streambpe.arrays import Bool, Int64
 from streambpe.core.learner import FLOOR_RATIO, MOST_HOT, Deletion, Learner
+from streambpe.model.events import Event, Op
 from streambpe.train.engine.deletion import LivingTokens
-from streambpe.train.engine.rules import EngineOptions, Merge, PairRule, Veto
+from streambpe.train.engine.rules import EngineOptions, PairRule, Veto
 from streambpe.train.engine.ties import TieOrder
 from streambpe.train.engine.whole_characters import WholeCharacterRule
-
-
-class Known(NamedTuple):
-    """What was learned before. `deleted[i].after`: how many of the merges stand before that deletion."""
-
-    merges: Sequence[Merge] = ()
-    deleted: Sequence[Deletion] = ()
-    vetoed: Sequence[Veto] = ()
 
 
 class State:
@@ -134,20 +125,15 @@ class State:
         if self.rule is not None:
             self.rule.born(left, right, number)
 
-    def take(
-        self,
-        merges: Iterable[tuple[int, int, int]],
-        deleted: Sequence[Deletion] = (),
-        vetoed: Iterable[Veto] = (),
-    ) -> None:
-        """Take over events that were learned elsewhere, each merge as left, right, id. How often tokens stand then is
-        told by the words, or by the learner (`take_counts`)."""
+    def take(self, events: Iterable[Event], vetoed: Iterable[Veto] = ()) -> None:
+        """Take over what was learned elsewhere. How often tokens stand then is told by the words, or by the learner
+        (`take_counts`)."""
         self.banned.update((left, right) for left, right, _ in vetoed)
-        waiting = deque(deleted)
-        for done, merge in enumerate(merges, 1):
-            self._take_merge(*merge)
-            while self.lives is not None and waiting and waiting[0].after == done:
-                self.lives.dies(waiting.popleft().id)
+        for event in events:
+            if event.op is not Op.DELETE:
+                self._take_merge(*event.pair, event.id)
+            elif self.lives is not None:
+                self.lives.dies(event.id)
 
     # ------------------------------------------------------------------ the learner in memory
 
