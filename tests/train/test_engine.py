@@ -200,25 +200,6 @@ def test_vetoes_are_the_same_in_every_batch_mode():
             assert vetoes[0][0] == (*first[0][:2], first[0][3])
 
 
-@pytest.mark.parametrize("stop", [1, 7, 150, 599])
-def test_snapshot_and_restore_go_on_with_the_same_events(tmp_path, stop):
-    """Stopped after any merge, written and read back with another budget, the rest is what it would have
-    been."""
-    words = text_words(3, 1500)
-    want, _ = run(words, 600, ties="bytes")
-    engine = new_engine(engine_words(words), BASE, engine_options(ties="bytes"))
-    done = events_of(list(engine.batches(stop)))
-    options = {"ties": "bytes", "force_scan": True, "block_places": 4000, "index_below": 9000}
-    again = gone_on_with(engine, tmp_path / "snap", as_events(done), **options)
-    here = events_of(list(engine.batches(600 - stop)))
-    assert done + here == want
-    twice = gone_on_with(again, tmp_path / "second", as_events(done), ties="bytes")
-    rest = events_of(list(again.batches(600 - stop)))
-    again.close()
-    assert done + rest == want
-    assert done + events_of(list(twice.batches(600 - stop))) == want
-
-
 @pytest.mark.parametrize("force_scan", [False, True])
 def test_going_on_from_a_snapshot_holds_no_copy_of_it(tmp_path, force_scan):
     """A snapshot of many words goes slice by slice into memory or to disk: in Python a slice's worth is held."""
@@ -255,7 +236,7 @@ def test_going_on_behind_known_events(ties, overlaps, tmp_path):
         engine = new_engine(engine_words(words), BASE, options, vetoed=vetoed)
         engine.relearn(as_events(want[:cut]))
         assert wrong_pairs(engine) == []
-        if seed % 4 == 1 and not vetoed:
+        if not vetoed:
             again = gone_on_with(engine, tmp_path / str(seed), as_events(want[:cut]), **how)
             assert events_of(list(again.batches(40 - cut))) == want[cut:], f"seed {seed}"
             again.close()
