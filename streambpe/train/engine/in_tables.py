@@ -172,7 +172,7 @@ class TableLearning(Learning):
         most = max(self._most_best, fewest)
         with incoming(self._con, pl.DataFrame({"id": np.arange(len(label)), "label": label})):
             frame = query_frame(self._con, "learning/best_pairs", at_least=options.at_least, most=most)
-        key, n = _keys_of(frame), frame["n"].to_numpy()
+        key, n = frame["key"].to_numpy(), frame["n"].to_numpy()
         good = int(np.count_nonzero(n > n[0] // (options.floor_ratio or _FLOOR_RATIO))) if len(n) else 0
         cut = max(good, fewest)  # those that count much less would change often until they are wanted
         is_all = len(n) < most and len(n) <= cut
@@ -202,7 +202,7 @@ class TableLearning(Learning):
         changes = _summed(self._waiting)
         self._waiting = []
         if len(changes):
-            feed(self._con, "learning/change_pairs", _by_ids(changes))
+            feed(self._con, "learning/change_pairs", changes)
 
     # ------------------------------------------------------------------ merging
 
@@ -285,9 +285,9 @@ class TableLearning(Learning):
         total, raised = change.copy(), (left < first_new) & (right < first_new) & (change > 0)
         if raised.any():
             frame = changes.filter(pl.Series(raised)).select("key")
-            with incoming(self._con, _by_ids(frame)):
+            with incoming(self._con, frame):
                 found = query_frame(self._con, "learning/look_up_pairs")
-            known = _summed([pl.DataFrame({"key": _keys_of(found), "n": found["n"]}), *self._waiting])
+            known = _summed([found, *self._waiting])
             total[raised] = frame.join(known, on="key", how="left", maintain_order="left")["n"].fill_null(0).to_numpy()
         self.best.change(key, change, total)
 
@@ -328,7 +328,8 @@ class TableLearning(Learning):
         if self.best.last is not None and self.best.most > floor:  # in memory are only some of those that tie for it
             floor += 1
         frame = query_frame(self._con, "learning/pairs_from", floor=floor)
-        return HotPairs(*unpack(_keys_of(frame)), frame["n"].to_numpy(), floor)
+        left, right, n = (frame[name].to_numpy() for name in ("left_id", "right_id", "n"))
+        return HotPairs(left, right, n, floor)
 
     def close(self) -> None:
         """Leave the tables to other programs, up to date."""
@@ -416,14 +417,3 @@ def _added(changes: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 def _less(pairs: pl.DataFrame) -> pl.DataFrame:
     return pairs.with_columns(-pl.col("n"))
-
-
-def _keys_of(frame: pl.DataFrame) -> Int64:
-    left, right = (frame[name].to_numpy().astype(np.int64) for name in ("left_id", "right_id"))
-    return left << ID_BITS | right
-
-
-def _by_ids(changes: pl.DataFrame) -> pl.DataFrame:
-    """The same rows with the two ids in columns of their own, in front of the others."""
-    left, right = unpack(changes["key"].to_numpy())
-    return changes.select(pl.Series("left_id", left), pl.Series("right_id", right), pl.exclude("key"))
