@@ -107,8 +107,7 @@ def _in_model(phase: SuperwordPhase, book: TokenTable) -> HotPairs:
     number_of = np.array([id_of.get(content, -1) for content in phase.spellings.contents], np.int64)
     left, right, n, floor = phase.next_pairs
     left, right = number_of[left], number_of[right]
-    keep = np.flatnonzero((left >= 0) & (right >= 0))
-    return HotPairs(left[keep], right[keep], n[keep], floor)
+    return HotPairs(left, right, n, floor).only((left >= 0) & (right >= 0))
 
 
 class _InOrderLearned:

@@ -136,10 +136,9 @@ class DiskLearning(Learning):
         some = hot.at_least(hot.floor).best(self._links)
         if not 0 < len(some.n) <= MOST_LINKS:
             return None
-        order = np.argsort(-some.n, kind="stable")
+        left, right, n, floor = some.only(np.argsort(-some.n, kind="stable"))
         refused = None if self.state.rule is None else self.state.rule.allows
-        left, right, n = (column[order] for column in some[:3])
-        return Links(left, right, n, some.floor - 1, sorted(self.state.banned), refused)
+        return Links(left, right, n, floor - 1, sorted(self.state.banned), refused)
 
     def _step_of_stage(self, stage: MemoryLearning, remaining: int, record: PassRow, bounds: Bounds) -> Batch | None:
         """Events of the stage; None where it has come to its end without any."""

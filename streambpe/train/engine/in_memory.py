@@ -182,11 +182,8 @@ class MemoryLearning(Learning):
     def hot_pairs(self) -> HotPairs:
         """The best pairs of the words as they are now."""
         self._refuse_unsplit()
-        left, right, n = self.learner.hot()
-        if self.state.filters:
-            good = self.state.allowed(left, right)
-            left, right, n = left[good], right[good], n[good]
-        return HotPairs(left, right, n, max(1, self.learner.figures.floor))
+        hot = HotPairs(*self.learner.hot(), max(1, self.learner.figures.floor))
+        return hot.only(self.state.allowed(hot.left, hot.right)) if self.state.filters else hot
 
     def close(self) -> None:
         """Give the memory back; lives go to the state."""

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from streambpe.arrays import MAX_COUNT, Int32, Int64
+from streambpe.arrays import MAX_COUNT, Bool, Int32, Int64
 from streambpe.store.passes import PassRow
 from streambpe.train.engine.rules import ANY, Batch, Bounds
 
@@ -26,11 +26,14 @@ class HotPairs(NamedTuple):
     n: Int64
     floor: int
 
+    def only(self, these: Bool | Int64) -> HotPairs:
+        """Some of them."""
+        return HotPairs(self.left[these], self.right[these], self.n[these], self.floor)
+
     def at_least(self, floor: int) -> HotPairs:
         """Those that count at least so much."""
         floor = max(floor, self.floor)
-        keep = np.flatnonzero(self.n >= floor)
-        return HotPairs(self.left[keep], self.right[keep], self.n[keep], floor)
+        return self._replace(floor=floor).only(self.n >= floor)
 
     def best(self, most: int) -> HotPairs:
         """If they are more than so many, the best of them: of pairs that tie all are taken or none, but for the very

@@ -114,13 +114,12 @@ class PairCounter:
         none = np.empty(0, np.int64)
         found = HotPairs(none, none, none, at_least)
         for table in self.tables():
-            keys, n = table.parted(1, found.floor)[0].T
-            left, right = keys >> 32, keys & 0xFFFFFFFF
+            keys, counts = table.parted(1, found.floor)[0].T
+            more = HotPairs(keys >> 32, keys & 0xFFFFFFFF, counts, found.floor)
             if allowed is not None:
-                good = allowed(left, right)
-                left, right, n = left[good], right[good], n[good]
+                more = more.only(allowed(more.left, more.right))
             # more pairs only raise the floor, so what falls out now would fall out later
-            left, right, n = (np.concatenate(both) for both in zip(found[:3], (left, right, n), strict=True))
+            left, right, n = (np.concatenate(both) for both in zip(found[:3], more[:3], strict=True))
             found = HotPairs(left, right, n, found.floor).best(most)
         return found
 
