@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streambpe.errors import CountOverflow, ReplayMismatch
-from streambpe.train.engine import engine as engine_module
+from streambpe.train.engine import column
 from streambpe.train.engine.rules import Words
 from streambpe.train.words import WordFiles
 from tests import oracles
@@ -320,8 +320,8 @@ def test_nothing_to_learn_is_not_an_error():
 
 def test_tokens_of_a_large_word_are_counted_some_places_at_a_time(monkeypatch):
     """Three places at a time, or as many as there are: the same counts, and no array is larger than that."""
-    monkeypatch.setattr(engine_module, "_PLACES", 3)
+    monkeypatch.setattr(column, "_PLACES", 3)
     offsets, n = np.array([4, 4, 6, 7, 15]), np.array([2, 5, 9, 3])
-    found = list(engine_module._stretches(offsets, n))
+    found = list(column._stretches(offsets, n))
     assert [(first, stop) for first, stop, _ in found] == [(4, 7), (7, 10), (10, 13), (13, 15)]
     assert np.concatenate([own for *_, own in found]).tolist() == np.repeat(n, np.diff(offsets)).tolist()

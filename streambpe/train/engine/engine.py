@@ -30,6 +30,7 @@ from streambpe.core.learner import NoRoom
 from streambpe.errors import CountOverflow, ReplayMismatch
 from streambpe.model.events import Event, Op, event_line
 from streambpe.store.passes import PassRow
+from streambpe.train.engine.column import count_tokens
 from streambpe.train.engine.from_disk import DiskLearning
 from streambpe.train.engine.in_memory import BYTES_PER_PLACE, MemoryLearning
 from streambpe.train.engine.in_tables import TableLearning
@@ -39,7 +40,6 @@ from streambpe.train.engine.state import State
 
 LEAST_BYTES = 24 << 20  # with less, a stage of a scan proves only a few merges, and a run never ends
 _WORDS = 1 << 18  # words looked at together
-_PLACES = 1 << 20  # places looked at together
 
 
 class Engine:
@@ -52,7 +52,7 @@ class Engine:
         self._check_sums(words)
         self.state.take(known, vetoed)
         if self.state.lives is not None and known:
-            total, _ = self._count_tokens(word_slices(words))
+            total, _ = count_tokens(word_slices(words), self.state.next_id)
             self.state.lives.count = total[self.state.first_id :].tolist()
         self._load(words)
 
@@ -183,22 +183,9 @@ class Engine:
 
         Without deletions, words that have become one token are no longer held, and `alone` is 0.
         """
-        total, alone = self._count_tokens(self.words())
+        total, alone = count_tokens(self.words(), self.state.next_id, whole=self.state.lives is not None)
         ids = np.flatnonzero(total)
         return ids, total[ids], alone[ids]
-
-    def _count_tokens(self, words: Parts) -> tuple[Int64, Int64]:
-        """Of every token, (how often it stands in these words, how often as a whole word)."""
-        total, alone = np.zeros((2, self.state.next_id), np.int64)
-        for symbols, offsets, weights in words:
-            whole = np.diff(offsets) == 1
-            if self.state.lives is None:
-                weights = np.where(whole, 0, weights)
-            else:
-                np.add.at(alone, symbols[offsets[:-1][whole]], weights[whole])
-            for first, stop, n in _stretches(offsets, weights):
-                np.add.at(total, symbols[first:stop], n)
-        return total, alone
 
     def close(self) -> None:
         """Give memory and files back."""
@@ -211,20 +198,6 @@ def word_slices(words: Words) -> Iterator[tuple[Int32, Int64, Int64]]:
         yield words.symbols, words.offsets[at : stop + 1], words.weights[at:stop]
         for array in (words.symbols, words.offsets, words.weights):
             release_maps(array)
-
-
-def _stretches(offsets: Int64, n: Int64) -> Iterator[tuple[int, int, Int64]]:
-    """The places of words, some at a time, and for each place the n of its word; a word may be so large that memory
-    cannot hold eight bytes for each of its places.
-
-    offsets 0 2 7, n 5 9, three at a time:   0 3 (5 5 9)   3 6 (9 9 9)   6 7 (9)
-    """
-    for first in range(int(offsets[0]), int(offsets[-1]), _PLACES):
-        stop = min(first + _PLACES, int(offsets[-1]))
-        word = int(np.searchsorted(offsets, first, side="right")) - 1
-        end = int(np.searchsorted(offsets, stop, side="left"))
-        ends: Int64 = np.clip(offsets[word : end + 1], first, stop)
-        yield first, stop, np.repeat(n[word:end], ends[1:] - ends[:-1])
 
 
 def _mismatch(*known_and_learned: Event | None) -> ReplayMismatch:
