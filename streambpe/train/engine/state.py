@@ -141,12 +141,13 @@ class State:
         """A learner that knows all this. `stage`: its words are chains, which stay in their order, and splitting tokens
         is left to the caller."""
         ties, order, falling = self.ties.for_learner()
-        options, lives, by_kind = self.options, self.lives, isinstance(self.rule, WholeCharacterRule)
+        options, lives = self.options, self.lives
+        by_kind = self.rule if isinstance(self.rule, WholeCharacterRule) else None
         tau = Fraction(0) if lives is None else lives.rule.tau
         rule = structs.replace(
             ties,
             disjoint=self.disjoint,
-            asks=self.rule is not None and not by_kind,
+            asks=self.rule is not None and by_kind is None,
             lives=lives is not None,
             walk=lives is not None and lives.rule.to == "walk",
             after=lives is not None and lives.rule.test == "after",
@@ -161,8 +162,8 @@ class State:
             ratio=options.floor_ratio or FLOOR_RATIO,
         )
         tables = kinds = None
-        if isinstance(self.rule, WholeCharacterRule):
-            tables, kinds = (self.rule.tables.allowed, self.rule.tables.merged), self.rule.kinds(self.next_id)
+        if by_kind is not None:
+            tables, kinds = (by_kind.tables.allowed, by_kind.tables.merged), by_kind.kinds(self.next_id)
         learner = Learner(rule, limit, tables, falling)
         learned = None if lives is None else (lives.count, lives.first_pair, lives.alive)
         learner.add_tokens(self.tokens, np.array(self._lengths), order, learned, kinds)
