@@ -318,6 +318,7 @@ class EncoderCore:
             return self.block(text, 0).body.tolist()  # type: ignore[no-any-return]
         made = self._encode_text(self._handle, text, size, 0, self._place, None)
         if made < 0:
+            self._mend(made, text)
             made = self._call(self._encode_text, text, size, 0, self._place, None)
         return self._room[:made].tolist()  # type: ignore[no-any-return]
 
