@@ -1,22 +1,27 @@
-"""Plain BPE one merge at a time, and corpora that are hard for it: the judge of the engine in these tests."""
+"""Engines of words, what they must learn, and corpora that are hard for them."""
 
 from __future__ import annotations
 
 import itertools
 import random
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from streambpe.model.alphabet import bytes_alphabet
+from streambpe.model.events import Event, merge_event
 from streambpe.train.engine.engine import Engine
 from streambpe.train.engine.rules import Batch, EngineOptions, Words
-from streambpe.train.engine.state import Known, State
+from streambpe.train.engine.state import State
 from streambpe.train.words import WordFiles
+from tests import oracles
 
-BASE = [bytes([i]) for i in range(256)]
-Event = tuple[int, int, int, int]
+BYTES = bytes_alphabet()
+BASE = list(BYTES.symbols)
+Merge = tuple[int, int, int, int]
 _WORK, _NUMBERS = TemporaryDirectory(prefix="streambpe-engine-"), itertools.count()
 
 
@@ -25,12 +30,12 @@ def engine_options(**given) -> EngineOptions:
     return EngineOptions(**{"work_dir": Path(_WORK.name) / str(next(_NUMBERS)), **given})
 
 
-def new_engine(words, base=BASE, options=None, knows=None, **more) -> Engine:
+def new_engine(words, base=BASE, options=None, known=(), vetoed=(), **more) -> Engine:
     """An engine that shares no work folder with another one of the same options."""
     options = options or engine_options()
     if options.work_dir.parent == Path(_WORK.name):
         options = replace(options, work_dir=engine_options().work_dir)
-    return Engine(words, State(base, options, **more), knows)
+    return Engine(words, State(base, options, **more), known, vetoed)
 
 
 def engine_words(words) -> Words:
@@ -41,80 +46,19 @@ def engine_words(words) -> Words:
     return Words(np.array(flat, np.int32), offsets, np.array([n for _, n in pairs], np.int64))
 
 
-def count_pairs(words, overlaps):
-    """Pair counts over (symbols, n) words; disjoint: a run of k equal symbols holds k // 2 pairs."""
-    count = {}
+def count_pairs(words, overlaps="all"):
+    """Pair counts over (symbols, n) words."""
+    count = Counter()
     for symbols, n in words:
-        i = 0
-        while i + 1 < len(symbols):
-            pair = (symbols[i], symbols[i + 1])
-            count[pair] = count.get(pair, 0) + n
-            run = overlaps == "disjoint" and pair[0] == pair[1]
-            i += 2 if run and i + 2 < len(symbols) and symbols[i + 2] == pair[0] else 1
+        for pair in oracles.count_pairs(symbols, overlaps):
+            count[pair] += n
     return count
 
 
-def merge(symbols, pair, new):
-    """MERGE: left to right, without overlap."""
-    out, i = [], 0
-    while i < len(symbols):
-        if tuple(symbols[i : i + 2]) == pair:
-            out.append(new)
-            i += 2
-        else:
-            out.append(symbols[i])
-            i += 1
-    return out
-
-
-def learn(words, merges, *, ties="ids", overlaps="all", min_frequency=1, most=None, blocked=(), allows=None, base=BASE):
+def learn(words, merges, alphabet=BYTES, **rule):
     """The events (left, right, id, n) of one-at-a-time BPE."""
-    words = [(list(symbols), n) for symbols, n in words]
-    tokens = list(base)
-    events = []
-    while len(events) < merges:
-        count = count_pairs(words, overlaps)
-        good = [
-            pair
-            for pair, n in count.items()
-            if n >= min_frequency
-            and (most is None or len(tokens[pair[0]] + tokens[pair[1]]) <= most)
-            and tokens[pair[0]] + tokens[pair[1]] not in blocked
-            and (allows is None or allows(tokens[pair[0]], tokens[pair[1]]))
-        ]
-        if not good:
-            break
-        if ties == "ids":
-            best = min(good, key=lambda pair: (-count[pair], pair))
-        else:
-            best = min(good, key=lambda pair: (-count[pair], tokens[pair[0]], tokens[pair[1]]))
-        new = len(tokens)
-        tokens.append(tokens[best[0]] + tokens[best[1]])
-        events.append((*best, new, count[best]))
-        words = [(merge(symbols, best, new), n) for symbols, n in words]
-    return events
-
-
-def paper_learn(words, merges, *, cap_divisor=2, max_batch=None, overlaps="disjoint"):
-    """BatchBPE's rounds with ties by ids: safe pairs of the best k, counts of the round's start."""
-    words = [(list(symbols), n) for symbols, n in words]
-    events, ids = [], 256
-    while len(events) < merges:
-        count = count_pairs(words, overlaps)
-        if not count:
-            break
-        k = max(1, min((merges - len(events)) // cap_divisor, ids, max_batch or merges))
-        first, last, batch = set(), set(), []
-        for pair in sorted(count, key=lambda pair: (-count[pair], pair))[:k]:
-            if pair[0] not in last and pair[1] not in first:
-                batch.append(pair)
-            first.add(pair[0])
-            last.add(pair[1])
-        for pair in batch:
-            events.append((*pair, ids, count[pair]))
-            words = [(merge(symbols, pair, ids), n) for symbols, n in words]
-            ids += 1
-    return events
+    words, size = [(list(symbols), n) for symbols, n in words], len(alphabet) + merges
+    return [(*event.pair, event.id, event.n) for event in oracles.train_words(words, alphabet, size, **rule).events]
 
 
 def hard_words(rng: random.Random, most_words: int = 25):
@@ -141,13 +85,14 @@ def text_words(seed: int, size: int):
     return list(words.items())
 
 
-def events_of(batches: list[Batch]) -> list[Event]:
+def events_of(batches: list[Batch]) -> list[Merge]:
     """All events of these batches, in order."""
-    return [
-        event
-        for b in batches
-        for event in zip(b.left.tolist(), b.right.tolist(), b.id.tolist(), b.n.tolist(), strict=True)
-    ]
+    return [(*event.pair, event.id, event.n) for batch in batches for event in batch.events]
+
+
+def as_events(merges: list[Merge]) -> list[Event]:
+    """Merges as events of a log."""
+    return [merge_event(*merge) for merge in merges]
 
 
 def wrong_pairs(engine: Engine) -> list[str]:
@@ -159,21 +104,20 @@ def wrong_pairs(engine: Engine) -> list[str]:
         for symbols, offsets, weights in engine.words()
         for first, last, n in zip(offsets[:-1].tolist(), offsets[1:].tolist(), weights.tolist(), strict=True)
     ]
-    wrong = []
-    for pair, n_now in count_pairs(words, engine.options.overlaps).items():
-        if pair in hot:
-            if hot[pair] != n_now:
-                wrong.append(f"hot pair {pair} is kept as {hot[pair]} but counts {n_now}")
-            hot[pair] = 0
-        elif n_now >= floor and engine.state.allowed(*(np.array([part]) for part in pair))[0]:
-            wrong.append(f"cold pair {pair} counts {n_now}, the floor is {floor}")
-    return wrong + [f"hot pair {pair} is kept as {n_now} but has no occurrence" for pair, n_now in hot.items() if n_now]
+    counted = count_pairs(words, engine.options.overlaps)
+    wrong = [f"hot pair {pair} is kept as {hot[pair]} but counts {counted[pair]}"
+             for pair in hot if hot[pair] != counted[pair]]  # fmt: skip
+    return wrong + [
+        f"cold pair {pair} counts {n}, the floor is {floor}"
+        for pair, n in counted.items()
+        if n >= floor and pair not in hot and engine.state.allowed(*(np.array([part]) for part in pair))[0]
+    ]
 
 
-def gone_on_with(engine: Engine, folder, events, deleted=(), **options) -> Engine:
+def gone_on_with(engine: Engine, folder, events, **options) -> Engine:
     """An engine with the words that another one has after these events, written and read back."""
     files = WordFiles.write(folder, engine.words())
-    return new_engine(files.open(), BASE, engine_options(**options), knows=Known(events, deleted))
+    return new_engine(files.open(), BASE, engine_options(**options), events)
 
 
 def run(words, merges, *, check=False, rule=None, base=BASE, **options):

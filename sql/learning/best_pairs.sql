@@ -1,8 +1,8 @@
 -- best_pairs: the best pairs, in order: by falling count, and pairs with equal counts by the labels of their tokens.
 -- inputs:  at_least BIGINT, most BIGINT
 -- reads:   pair_counts, incoming (columns id and label, which orders tokens as the rule for ties does)
--- returns: left_id, right_id, n
-SELECT pairs.left_id, pairs.right_id, pairs.n
+-- returns: key (left << 32 | right), n
+SELECT pairs.left_id::BIGINT << 32 | pairs.right_id AS key, pairs.n
 FROM pair_counts AS pairs
 JOIN incoming AS a ON pairs.left_id = a.id
 JOIN incoming AS b ON pairs.right_id = b.id

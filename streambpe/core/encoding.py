@@ -118,18 +118,17 @@ class ModelTables:
         self.has_superwords = bool(events.supermerges)
         self.ids_a_byte = 2 if symbols.alphabet == SCRIPT else 1  # the most ids that a byte of text may become
         self.sizes = np.ascontiguousarray(events.sizes, np.int32)  # of every log id, in base symbols
-        self._arrays: dict[tuple[str, str], npt.NDArray[Any]] = {}  # by their places in the structure
-        self._numbers: dict[tuple[str, str], int] = {
-            ("", "alphabet"): symbols.alphabet, ("", "unknown"): symbols.unknown, ("", "escape"): symbols.escape,
-            ("", "unknown_name"): unknown_name, ("", "window"): window,
-            ("super", "events"): len(events.made), ("super", "backwards"): backwards,
+        self._fields: dict[str, Any] = {  # numbers and arrays, by their places in the structure
+            "alphabet": symbols.alphabet, "unknown": symbols.unknown, "escape": symbols.escape,
+            "unknown_name": unknown_name, "window": window,
+            "super.events": len(events.made), "super.backwards": backwards,
         }  # fmt: skip
         self._fill_chunk_rules(events)
         numbers = list(events.supermerges.values())
         self._fill_pairs("super", list(events.supermerges), numbers)
         made = np.array([events.made[number] for number in numbers], np.int32)
         self._supermerges = np.column_stack([np.array(list(events.supermerges), np.int32).reshape(-1, 2), made])
-        self._arrays["super", "made"] = self._arrays["chunk", "made"]
+        self._fields["super.made"] = self._fields["chunk.made"]
         beside = list(borders)
         self._fill_pairs("borders", beside, [0] * len(beside))
         if self.has_superwords:
@@ -137,12 +136,12 @@ class ModelTables:
             ends = np.array(beside, np.int64).reshape(-1, 2)
             side[ends[:, 0]] |= 1
             side[ends[:, 1]] |= 2
-            self._keep("", "side", side, np.uint8)
-        self._keep("", "symbols", symbols.symbols)
+            self._keep("side", side, np.uint8)
+        self._keep("symbols", symbols.symbols)
         if symbols.indices is not None:
-            self._keep("", "indices", symbols.indices)
+            self._keep("indices", symbols.indices)
         if names is not None:
-            self._keep("", "names", names)
+            self._keep("names", names)
         if contents and symbols.alphabet == BYTES and symbols.unknown != DROP and not stop_words:
             self._fill_spanned(np.cumsum([0, *map(len, contents)]), np.frombuffer(b"".join(contents), np.uint8))
         self.stop_words = {word: number for word, number in stop_words.items() if word}
@@ -167,8 +166,9 @@ class ModelTables:
     def model(self) -> _Model:
         """The structure that the core reads."""
         model = _Model(preset=-1, special=-1)
-        addresses = {place: array.ctypes.data for place, array in self._arrays.items()}
-        for (part, name), value in {**self._numbers, **addresses}.items():
+        for place, value in self._fields.items():
+            part, _, name = place.rpartition(".")
+            value = value.ctypes.data if isinstance(value, np.ndarray) else value
             setattr(getattr(model, part) if part else model, name, value)
         if self.split is not None:
             model.preset, model.special = self.split.preset, self.split.special
@@ -187,11 +187,11 @@ class ModelTables:
     @property
     def bytes(self) -> int:
         """What the arrays take."""
-        return sum(array.nbytes for array in self._arrays.values())
+        return sum(value.nbytes for value in self._fields.values() if isinstance(value, np.ndarray))
 
-    def _keep(self, part: str, name: str, values: Any, kind: Any = np.int32) -> None:
+    def _keep(self, place: str, values: Any, kind: Any = np.int32) -> None:
         """Keep an array in the form in which the core reads it."""
-        self._arrays[part, name] = np.ascontiguousarray(values, kind)
+        self._fields[place] = np.ascontiguousarray(values, kind)
 
     def _fill_pairs(self, part: str, pairs: Sequence[Pair], events: Sequence[int]) -> None:
         size = 1 << max(4, (2 * len(pairs)).bit_length())
@@ -200,32 +200,31 @@ class ModelTables:
         columns = [np.ascontiguousarray(column, np.int32) for column in (both[:, 0], both[:, 1], events)]
         if library().rules_fill(slots, present, size, *columns, len(pairs)):
             raise CoreError("A pair occurs twice among the events' pairs.")
-        self._arrays[part, "slots"], self._arrays[part, "present"] = slots, present
-        self._numbers[part, "mask"] = size - 1
+        self._fields |= {f"{part}.slots": slots, f"{part}.present": present, f"{part}.mask": size - 1}
 
     def _fill_spanned(self, offsets: Longs, data: Bytes) -> None:
         bits = np.zeros(1 << max(10, len(offsets).bit_length() - 1), np.uint8)
         model = _Model(spanned_mask=8 * len(bits) - 1)
         library().spanned_fill(ctypes.addressof(model), offsets, data, len(offsets) - 1, bits)
-        self._arrays["", "spanned"], self._numbers["", "spanned_mask"] = bits, model.spanned_mask
+        self._fields |= {"spanned": bits, "spanned_mask": model.spanned_mask}
 
     def _fill_chunk_rules(self, events: NumberedEvents) -> None:
         many = len(events.made)
         first = [numbers[0] for numbers in events.merges.values()]
         self._fill_pairs("chunk", list(events.merges), first)
-        self._numbers["chunk", "events"] = many
-        self._keep("chunk", "made", [*events.made, 0])
+        self._fields["chunk.events"] = many
+        self._keep("chunk.made", [*events.made, 0])
         if not events.deletions and len(first) == sum(map(len, events.merges.values())):
             return
         later = np.full(many + 1, NEVER, np.int32)
         for numbers in itertools.chain(events.merges.values(), events.deletions.values()):
             later[list(numbers[:-1])] = numbers[1:]
-        self._keep("chunk", "later", later)
+        self._keep("chunk.later", later)
         if not events.deletions:
             return
         deletion = np.full(self.n_ids, NEVER, np.int32)
         deletion[list(events.deletions)] = [numbers[0] for numbers in events.deletions.values()]
-        self._keep("chunk", "deletion", deletion)
+        self._keep("chunk.deletion", deletion)
         parts = [events.into.get(number, ()) for number in range(many)]
         for token, numbers in events.deletions.items():
             for number in numbers:  # else more would stand in a chunk than there is room for
@@ -233,9 +232,9 @@ class ModelTables:
                     raise ModelError(
                         f"Event {number} splits token {token} into {parts[number]}, which is not what it was made of."
                     )
-        self._keep("chunk", "into_at", np.cumsum([0, *map(len, parts)]), np.int64)
-        self._keep("chunk", "into", [*itertools.chain.from_iterable(parts), 0])
-        self._keep("chunk", "sizes", events.sizes)
+        self._keep("chunk.into_at", np.cumsum([0, *map(len, parts)]), np.int64)
+        self._keep("chunk.into", [*itertools.chain.from_iterable(parts), 0])
+        self._keep("chunk.sizes", events.sizes)
 
 
 class BlockIds(NamedTuple):
@@ -318,20 +317,22 @@ class EncoderCore:
         if size * self._ids_a_byte + _SPARE > _USUAL:
             return self.block(text, 0).body.tolist()  # type: ignore[no-any-return]
         made = self._encode_text(self._handle, text, size, 0, self._place, None)
-        while made < 0:
+        if made < 0:
             self._mend(made, text)
-            made = self._encode_text(self._handle, text, size, 0, self._place, None)
+            made = self._call(self._encode_text, text, size, 0, self._place, None)
         return self._room[:made].tolist()  # type: ignore[no-any-return]
+
+    def _call(self, function: Any, *arguments: Any) -> int:
+        """What a function of the core gives, once the classes are learned that a text needs."""
+        while (made := function(self._handle, *arguments)) < 0:
+            self._mend(made, arguments[0])
+        return int(made)
 
     def block(self, text: bytes, hold: int) -> BlockIds:
         """The ids of a buffer: documents, each ended by FF, or one alone. `hold`: which of its first and last run."""
         out = np.empty(len(text) * self._ids_a_byte + _SPARE, np.int32)
         parts = np.zeros(3, np.int64)
-        places = out.ctypes.data, parts.ctypes.data
-        made = self._encode_text(self._handle, text, len(text), hold, *places)
-        while made < 0:
-            self._mend(made, text)
-            made = self._encode_text(self._handle, text, len(text), hold, *places)
+        made = self._call(self._encode_text, text, len(text), hold, out.ctypes.data, parts.ctypes.data)
         return _parted(out[:made], parts)
 
     def block_of_rows(self, offsets: Longs, data: Bytes, rows: Ids, hold: int) -> BlockIds:
@@ -351,9 +352,7 @@ class EncoderCore:
         out = np.empty(len(data) * self._ids_a_byte + _SPARE, np.int32)
         counts = np.empty(len(offsets) - 1, np.int64)
         offsets = np.ascontiguousarray(offsets)
-        made = self._library.encode_chunks(self._handle, offsets, data, len(counts), out, counts)
-        if made < 0:
-            self._mend(made, b"")
+        made = self._call(self._library.encode_chunks, offsets, data, len(counts), out, counts)
         return out[:made].copy(), counts
 
     def replayed(self, symbols: Ids, counts: Longs, tally: Tally | None = None) -> tuple[Ids, Longs]:
@@ -369,9 +368,7 @@ class EncoderCore:
             weights = np.ascontiguousarray(tally.weights, np.int64)
             events = _Tally(tally.n.ctypes.data, tally.stood.ctypes.data, 0, tally.disjoint, 0)
             asked = [ctypes.addressof(events), weights]
-        made = self._library.encode_symbols(self._handle, ids, counts, len(counts), *asked)
-        if made < 0:
-            self._mend(made, b"")
+        made = self._call(self._library.encode_symbols, ids, counts, len(counts), *asked)
         return ids[:made], counts
 
     def joined(self, stream: Ids) -> Ids:
@@ -383,9 +380,7 @@ class EncoderCore:
 
     def _joined(self, stream: Ids, hold: int) -> BlockIds:
         out, parts = np.empty(len(stream) + _SPARE, np.int32), np.zeros(3, np.int64)
-        made = self._library.encode_joined(self._handle, stream, len(stream), hold, out, parts)
-        if made < 0:
-            self._mend(made, b"")
+        made = self._call(self._library.encode_joined, stream, len(stream), hold, out, parts)
         return _parted(out[:made], parts)
 
     def certain(self, run: Ids) -> int:
@@ -419,7 +414,7 @@ class EncoderCore:
                 return 0
             behind *= 4
 
-    def _mend(self, code: int, text: bytes) -> None:
+    def _mend(self, code: int, text: Any) -> None:
         """Learn the classes that a text needs, so that it can be tried again; raise what any other code stands for."""
         split = self._tables.split
         if code == _CLASS and split is not None:

@@ -157,12 +157,8 @@ EXPORT int64_t learner_take(const learner *all, int64_t from, int64_t room, int6
     return 0;
 }
 
-/* With deletions: how often each learned token stands, the pair that first made it, whether it is alive. */
-EXPORT void learner_lives(const learner *all, int64_t *count, int64_t *first_pair, uint8_t *alive) {
-    for (int64_t i = 0, id = all->rule.first_id; id < all->told.next_id; i++, id++) {
-        count[i] = all->tokens[id].count;
-        first_pair[2 * i] = left_of(all->tokens[id].first_pair);
-        first_pair[2 * i + 1] = right_of(all->tokens[id].first_pair);
-        alive[i] = all->tokens[id].alive;
-    }
+/* With deletions: how often each learned token stands. */
+EXPORT void learner_token_counts(const learner *all, int64_t *count) {
+    for (int64_t id = all->rule.first_id; id < all->told.next_id; id++)
+        count[id - all->rule.first_id] = all->tokens[id].count;
 }

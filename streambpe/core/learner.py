@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import structs
 
 from streambpe.arrays import Int32, Int64
 from streambpe.core.binding import library
@@ -33,11 +34,12 @@ Kinds = tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint8]]
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """What decides the next merge. numerator / denominator is tau, each below 2^63; numerator 0: no deletions."""
+    """What decides the next merge, as learn_rule in learn.h has it. numerator / denominator is tau, each below 2^63."""
 
     ties: int = TIES_IDS
     disjoint: bool = False
     asks: bool = False  # the caller says which pairs may merge
+    lives: bool = False  # tokens may be deleted
     walk: bool = False
     after: bool = False
     numerator: int = 0
@@ -47,7 +49,7 @@ class Rule(msgspec.Struct, frozen=True):
     first_id: int = 0  # of the first learned token
     place: int = 0  # TIES_PLACES: word steps taken so far
     born: int = 0  # TIES_PLACES: superwords made so far
-    splits: bool = True  # deleted tokens are split here, not by the caller
+    splits: bool = False  # deleted tokens are split here, not by the caller
     keeps: bool = False  # words are chains of a stage: none is dropped, and a merge that makes a living token ends the
     # call even with deletions
     most_hot: int = 0  # pairs in the index, about; 0: by how many tokens are wanted
@@ -122,12 +124,8 @@ class Learner:
         self._arrays = *tables, steps  # the core reads them where they are
         joins, becomes = (table.ctypes.data for table in tables) if tables else (0, 0)
         self._handle: int | None = None
-        numbers = _longs([
-            rule.ties, rule.disjoint, rule.asks, rule.numerator > 0, rule.walk, rule.after, rule.numerator,
-            rule.denominator, rule.longest, rule.at_least, rule.first_id, rule.place, rule.born,
-            rule.splits and rule.numerator > 0, rule.keeps, rule.most_hot, rule.ratio,
-            len(tables[0]) if tables else 0, joins, becomes, len(steps), steps.ctypes.data,
-        ])  # fmt: skip
+        kinds_known = len(tables[0]) if tables else 0
+        numbers = _longs([*structs.astuple(rule), kinds_known, joins, becomes, len(steps), steps.ctypes.data])
         self._handle = library().learner_new(limit, numbers)
         if not self._handle:
             raise MemoryError("a learner")
@@ -275,12 +273,11 @@ class Learner:
                 return out[:found, 0], out[:found, 1], out[:found, 2]
             room = found
 
-    def lives(self) -> tuple[list[int], list[tuple[int, int]], list[bool]]:
-        """`lives` as `add_tokens` takes it."""
-        many = self.figures.next_id - self.rule.first_id
-        count, first, alive = np.empty(many, np.int64), np.empty((many, 2), np.int64), np.empty(many, np.uint8)
-        library().learner_lives(self._handle, count, first, alive)
-        return count.tolist(), [(a, b) for a, b in first.tolist()], [bool(one) for one in alive.tolist()]
+    def token_counts(self) -> list[int]:
+        """How often each learned token stands, with deletions."""
+        count = np.empty(self.figures.next_id - self.rule.first_id, np.int64)
+        library().learner_token_counts(self._handle, count)
+        return count.tolist()
 
     def words(self) -> Iterator[tuple[Int32, Int64, Int64]]:
         """The words as they are now, about a million symbols at a time: (symbols, offsets, weights)."""

@@ -117,7 +117,7 @@ def _learn(run: Run, name: str, again: str, config: TrainConfig, resources: Reso
         meter.done = Inherited.read(run, name, config.extends).events
 
     def on_batch(batch: Batch) -> None:
-        meter.advance(len(batch.id) + len(batch.deleted))
+        meter.advance(len(batch.events))
 
     resources = replace(resources, learner="core" if config.balance else "tables")
     tuning = EngineTuning(floor_ratio=_ALL_PAIRS)

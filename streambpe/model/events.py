@@ -128,6 +128,13 @@ class Events(Sequence[Event]):
             self._rows[row, self._size : self._size + len(n)] = column
         self._size += len(n)
 
+    def extend(self, other: Events) -> None:
+        """Add the events of others."""
+        self._grow(len(other))
+        self._rows[:, self._size : self._size + len(other)] = other._rows[:, : len(other)]
+        self.into |= {self._size + at: into for at, into in other.into.items()}
+        self._size += len(other)
+
     def _grow(self, more: int) -> None:
         """Make room for more events: at least twice as much as before, if there is too little."""
         if self._size + more > self._rows.shape[1]:

@@ -26,8 +26,6 @@ from typing import Any
 
 import mmh3
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
 from streambpe.errors import RunError
 from streambpe.failpoints import failpoint
@@ -128,17 +126,10 @@ class Journal(msgspec.Struct):
         self.events.append(event)
         self._unwritten.append(event_line(event))
 
-    def add_merges(
-        self,
-        left: npt.NDArray[np.int64],
-        right: npt.NDArray[np.int64],
-        new: npt.NDArray[np.int64],
-        n: npt.NDArray[np.int64],
-    ) -> None:
-        """As `add_event`, for every merge in these columns."""
-        first = len(self.events)
-        self.events.append_merges(left, right, new, n)
-        self._unwritten.extend(self.events.lines(first))
+    def add_events(self, events: Events) -> None:
+        """As `add_event`, for each of these."""
+        self.events.extend(events)
+        self._unwritten.extend(events.lines())
 
     def add_batch(self, record: PassRow) -> None:
         """Remember a pass; it covers the events added since the last one."""

@@ -28,7 +28,8 @@ from streambpe.store.trainings import TokenTable
 from streambpe.system import tree_memory
 from streambpe.text.patterns import find_pattern
 from streambpe.text.unicode_tables import refuse_other_tables
-from streambpe.train.engine.engine import Engine, HotPairs
+from streambpe.train.engine.engine import Engine
+from streambpe.train.engine.learning import HotPairs
 from streambpe.train.engine.rules import pass_carried_over
 from streambpe.train.superwords.documents import Documents
 from streambpe.train.superwords.interleave import Interleaved
@@ -106,8 +107,7 @@ def _in_model(phase: SuperwordPhase, book: TokenTable) -> HotPairs:
     number_of = np.array([id_of.get(content, -1) for content in phase.spellings.contents], np.int64)
     left, right, n, floor = phase.next_pairs
     left, right = number_of[left], number_of[right]
-    keep = np.flatnonzero((left >= 0) & (right >= 0))
-    return left[keep], right[keep], n[keep], floor
+    return HotPairs(left, right, n, floor).only((left >= 0) & (right >= 0))
 
 
 class _InOrderLearned:

@@ -7,9 +7,8 @@ from dataclasses import asdict
 from fractions import Fraction
 
 from streambpe.config import TrainConfig
-from streambpe.core.learner import Deletion
 from streambpe.errors import CountOverflow, ReplayMismatch, RunError, StreambpeError
-from streambpe.model.eventlog import Event, Op
+from streambpe.model.events import Events
 from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, LEFT_BEHIND_BYTES, TRANSIENT_SHARE, release_memory, room_for_arrays
 from streambpe.store.journal import Journal
@@ -17,8 +16,8 @@ from streambpe.system import remove_folder
 from streambpe.train.engine.deletion import Deletions
 from streambpe.train.engine.engine import LEAST_BYTES, Engine
 from streambpe.train.engine.in_memory import BYTES_PER_PLACE
-from streambpe.train.engine.rules import EngineOptions, EngineTuning
-from streambpe.train.engine.state import Known, State
+from streambpe.train.engine.rules import EngineOptions, EngineTuning, Veto
+from streambpe.train.engine.state import State
 from streambpe.train.engine.whole_characters import WholeCharacterRule
 from streambpe.train.extension import TOKEN_BYTES, encoded_chunks
 from streambpe.train.snapshots import find_snapshot
@@ -33,27 +32,24 @@ def open_engine(
     """An engine for the words of the last snapshot, or of the counts; what was learned since then is learned again."""
     remove_folder(training.blocks)
     training.blocks.mkdir(0o700, parents=True, exist_ok=True)
-    merges, deleted = merges_and_deletions(journal.events[symbols.brought :])
+    events, known = journal.events[symbols.brought :], 0
     vetoed = [(veto["left"], veto["right"], veto["n"]) for veto in journal.vetoes]
-    found, at = find_snapshot(training.private, journal), 0
+    found = find_snapshot(training.private, journal)
     if found is None:
         meter.stage = "words"
         files = _write_words(training, corpus, symbols)
     else:
-        files, events = found
-        at = sum(event.op is not Op.DELETE for event in journal.events[symbols.brought : events])
-    known = Known(merges[:at], [gone for gone in deleted if gone.after <= at], vetoed)
+        files, known = found[0], found[1] - symbols.brought
     try:
-        engine = _engine(training, corpus, symbols, tuning, files, known)
+        engine = _engine(training, corpus, symbols, tuning, files, events[:known], vetoed)
     except CountOverflow as why:
         raise StreambpeError(str(why)) from None
-    if at == len(merges):
+    if known == len(events):
         return engine
     meter.stage = "learning again"
     try:
-        later = [gone._replace(after=gone.after - at) for gone in deleted if gone.after > at]
         goal = Goal.of(training.config, len(symbols.alphabet), len(symbols.stop_words))
-        engine.relearn(merges[at:], later, goal.words)
+        engine.relearn(events[known:], goal.words)
     except ReplayMismatch as why:
         engine.close()
         raise RunError(
@@ -76,13 +72,19 @@ def _write_words(training: Training, corpus: Corpus, symbols: Symbols) -> WordFi
 
 
 def _engine(
-    training: Training, corpus: Corpus, symbols: Symbols, tuning: EngineTuning, files: WordFiles, known: Known
+    training: Training,
+    corpus: Corpus,
+    symbols: Symbols,
+    tuning: EngineTuning,
+    files: WordFiles,
+    known: Events,
+    vetoed: Sequence[Veto],
 ) -> Engine:
     """The engine for these words, which these events made what they are."""
     options = _engine_options(training, corpus, symbols, tuning)
     # the bytes of the ids before those of the stop words, and how many symbols each has; of a model that is extended,
     # those of all its ids
-    tokens, lengths = [b""] * symbols.alphabet.first_id + list(symbols.alphabet.symbols), None
+    tokens, lengths = [b""] * symbols.alphabet.first_id + list(symbols.alphabet.symbols), list[int]()
     if symbols.inherited is not None:
         tokens, lengths = symbols.inherited.base_tokens()
     if training.config.balance:
@@ -91,19 +93,7 @@ def _engine(
         return balanced_engine(training, corpus, symbols, files, tokens, options)
     first_id = len(tokens) if symbols.inherited is not None else symbols.first_learned
     state = State(tokens, options, first_id, lengths, _rule(training.config, symbols))
-    return Engine(files.open(), state, known)
-
-
-def merges_and_deletions(events: Sequence[Event]) -> tuple[list[tuple[int, int, int, int]], list[Deletion]]:
-    """Events as the engine takes them: merges, and deletions by how many merges stand before them."""
-    merges: list[tuple[int, int, int, int]] = []
-    deleted: list[Deletion] = []
-    for event in events:
-        if event.op is Op.DELETE:
-            deleted.append(Deletion(len(merges), event.id, event.into, event.n))
-        else:
-            merges.append((*event.pair, event.id, event.n))
-    return merges, deleted
+    return Engine(files.open(), state, known, vetoed)
 
 
 def _rule(config: TrainConfig, symbols: Symbols) -> WholeCharacterRule | None:

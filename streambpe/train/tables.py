@@ -35,7 +35,8 @@ from streambpe.store.trainings import (
     fold_training,
     read_facts,
 )
-from streambpe.train.engine.engine import Engine, HotPairs
+from streambpe.train.engine.engine import Engine
+from streambpe.train.engine.learning import HotPairs
 from streambpe.train.extension import TOKEN_BYTES
 from streambpe.train.pace import Pace
 from streambpe.train.superwords.runs import RunTable
@@ -68,15 +69,6 @@ class Joined(msgspec.Struct, frozen=True):
     documents_sum: str  # for the log's header
 
 
-def _best(left: Int64, right: Int64, n: Int64, floor: int) -> HotPairs:
-    """The pairs, or only the best if they are more than _MOST_PAIRS; and their floor."""
-    if len(n) > _MOST_PAIRS:
-        next_one = int(np.partition(n, -_MOST_PAIRS - 1)[-_MOST_PAIRS - 1])  # the best of those left out
-        floor = max(floor, min(next_one + 1, int(n.max())))
-    keep = np.flatnonzero(n >= floor)
-    return left[keep], right[keep], n[keep], floor
-
-
 class Tables:
     """Fills the tables of one training, while it learns and at its end."""
 
@@ -90,10 +82,10 @@ class Tables:
 
     def publish(self, engine: Engine, journal: Journal, book: TokenTable) -> None:
         """Bring the tables as far as the journal is, without waiting for another process."""
-        standing, pace = None, self._from_memory if engine.in_memory else self._from_disk
+        standing, pace = None, self._from_disk if engine.learning.kind == "scan" else self._from_memory
         if pace.is_due() or self.stop.is_set():
             with pace.timed():
-                standing = Standing(_best(*engine.pairs_from(1)), None)
+                standing = Standing(engine.pairs_from(1).best(_MOST_PAIRS), None)
         self.try_fill(journal, book, standing, wait_seconds=0.0)
 
     def try_fill(

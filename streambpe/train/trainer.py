@@ -31,7 +31,7 @@ from streambpe.disk import disk_full_explained
 from streambpe.errors import EventLogError, LimitError, Stopped
 from streambpe.failpoints import failpoint
 from streambpe.model.corpus_facts import LeftOut
-from streambpe.model.eventlog import EventLog, check_sizes, delete_event, log_lines, write_log_lines
+from streambpe.model.eventlog import EventLog, check_sizes, log_lines, write_log_lines
 from streambpe.progress import Meter, Reporter
 from streambpe.resources import Resources, release_memory
 from streambpe.store.database import waiting_for_tables
@@ -144,43 +144,47 @@ class Trainer:
         book.add(journal.events, 0)
         with contextlib.ExitStack() as cleaning:
             cleaning.push(self._remove_blocks)
-            words = cleaning.enter_context(contextlib.ExitStack())  # closed before the superwords are learned
-            engine, standing, joined = None, None, None
+            standing, joined = None, None
             if documents is None or not superwords_folder(training, goal, journal).exists():
-                engine = words.enter_context(
-                    contextlib.closing(open_engine(training, corpus, symbols, journal, self.tuning, self.meter))
-                )
-            if not journal.saved:  # saved only now: words that are refused leave no journal behind
-                journal.save()
-            if engine is not None:
-                self._learn_words(engine, journal, book, tables, goal)
+                engine = open_engine(training, corpus, symbols, journal, self.tuning, self.meter)
+                with contextlib.closing(engine):
+                    self._save(journal)
+                    self._learn_words(engine, journal, book, tables, goal)
+                    if documents is None or self.stop.is_set():
+                        standing = Standing(engine.hot_pairs(), engine.token_counts())
+                    else:
+                        tables.publish(engine, journal, book)
+                del engine
+            self._save(journal)
             if self.stop.is_set() and not (book.learned >= goal.words and documents is None):
-                standing = None if engine is None else Standing(engine.hot_pairs(), engine.token_counts())
                 tables.try_fill(journal, book, standing, wait_seconds=1.0)
                 raise training.stopped(len(journal.events), self.stop)
             if documents is not None:
-                if engine is not None:
-                    tables.publish(engine, journal, book)
-                    engine = None
-                    words.close()
-                    release_memory()
+                release_memory()
                 phase = SuperwordPhase(
                     training, symbols, goal, documents, journal, book, self.meter, self.stop,
                     checkpoint_seconds=self.checkpoint_seconds, tuning=self.tuning, on_batch=self.on_batch,
                 )  # fmt: skip
                 joined = join_superwords(phase, tables)
                 journal, book, standing = joined.journal, joined.book, joined.standing
-            elif engine is not None:
-                standing, engine = Standing(engine.hot_pairs(), engine.token_counts()), None
-                words.close()
             result = self._write_log(corpus, symbols, goal, journal, book, joined)
             release_memory()
             folded = tables.try_fill(
                 journal, book, standing, wait_seconds=_LAST_FOLD_SECONDS, finished=result, joined=joined
             )
-        return self._clean_up(replace(result, folded=folded))
+        if folded:  # without tables the journal stays: the next command fills them
+            training.journal.unlink()
+            failpoint("journal-removed")
+            training.remove_work()
+            self.meter.stage = "trained"
+        return replace(result, folded=folded)
 
     # ------------------------------------------------------------------ words
+
+    def _save(self, journal: Journal) -> None:
+        """Put a new journal on disk; not before the engine is there, so that words that are refused leave none."""
+        if not journal.saved:
+            journal.save()
 
     def _learn_words(self, engine: Engine, journal: Journal, book: TokenTable, tables: Tables, goal: Goal) -> None:
         """Learn pass after pass, with a checkpoint every few seconds."""
@@ -210,7 +214,7 @@ class Trainer:
             {
                 "events": len(journal.events),
                 "passes": len(journal.batches),
-                "batch_events": len(batch.id),
+                "batch_events": len(batch.events),
                 "mode": batch.record.mode,
             }
         )
@@ -264,28 +268,12 @@ class Trainer:
         if self.training.resources.learner != "tables" or why is not Stopped:
             shutil.rmtree(self.training.blocks, ignore_errors=True)
 
-    def _clean_up(self, result: TrainResult) -> TrainResult:
-        """Remove what only an unfinished training needs. Without tables the journal stays: the next command fills
-        them."""
-        if result.folded:
-            self.training.journal.unlink()
-            failpoint("journal-removed")
-            self.training.remove_work()
-            self.meter.stage = "trained"
-        return result
-
 
 def _record(batch: Batch, journal: Journal, book: TokenTable) -> None:
     """Add a pass to the journal: its vetoes, its events, then the pass itself."""
     for left, right, n in batch.vetoed:
         journal.add_veto(left, right, n)
-    first, done = len(journal.events), 0
-    columns = (batch.left, batch.right, batch.id, batch.n)
-    for gone in batch.deleted:
-        journal.add_merges(*(column[done : gone.after] for column in columns))
-        journal.add_event(delete_event(gone.id, gone.into, gone.n))
-        done = gone.after
-    journal.add_merges(*(column[done:] for column in columns))
-    book.add(journal.events[first:], first)
-    events = len(journal.events) - first
-    journal.add_batch(replace(batch.record, batch=len(journal.batches), first_seq=first, events=events))
+    first = len(journal.events)
+    journal.add_events(batch.events)
+    book.add(batch.events, first)
+    journal.add_batch(replace(batch.record, batch=len(journal.batches), first_seq=first, events=len(batch.events)))

@@ -41,6 +41,7 @@ from streambpe.store.merge import merged_lists
 from streambpe.store.parts import Part
 from streambpe.text.script_blocks import Unencodable
 from streambpe.text.script_runs import decode_code_points
+from streambpe.train.engine import column
 from streambpe.train.engine.rules import Words
 
 _RANGE_BYTES = 4 << 20
@@ -141,15 +142,13 @@ def choose_alphabet(
 
 def count_tokens(parts: Sequence[Part], encoder: Encoder) -> tuple[Int64, Int64, Int64]:
     """(id, n, alone): how often each token stands in the chunks, and how often as a whole chunk. One pass."""
-    total, alone = np.zeros((2, encoder.n_log), np.int64)
-    for rows in _slices(parts):
-        ids, sizes = encoder.encode_distinct(as_strings(rows.offsets, rows.data))
-        ids = np.where(ids >= WHOLE, ids & ~WHOLE, ids)
-        n = np.repeat(rows.n, sizes)
-        known = ids >= 0
-        np.add.at(total, ids[known], n[known])
-        single = known & np.repeat(sizes == 1, sizes)
-        np.add.at(alone, ids[single], n[single])
+
+    def words() -> Iterator[tuple[Int32, Int64, Int64]]:
+        for rows in _slices(parts):
+            ids, sizes = encoder.encode_distinct(as_strings(rows.offsets, rows.data))
+            yield np.where(ids >= WHOLE, ids & ~WHOLE, ids), np.append(0, np.cumsum(sizes)), rows.n
+
+    total, alone = column.count_tokens(words(), encoder.n_log)
     found = np.flatnonzero(total)
     return found, total[found], alone[found]
 

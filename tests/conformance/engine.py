@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.model.alphabet import Alphabet, bytes_alphabet, utf8_alphabet
-from streambpe.model.eventlog import EventLog, Header, Op, StopWord, read_event_log
+from streambpe.model.eventlog import EventLog, Op, read_event_log
 from streambpe.model.replay import Model
 from streambpe.resources import Resources
 from streambpe.sources.source import Source
@@ -28,9 +28,19 @@ from streambpe.train.commands import train
 from streambpe.train.counting.count import count
 from tests import oracles
 from tests.conformance.golden import Params, Vector, find_chunks, pretokenizer_chunks
-from tests.conformance.judges import ALL_BYTES, kensho_deletions
+from tests.conformance.judges import ALL_BYTES, hf_verdict, kensho_deletions, superword_verdict, uw_verdict
 from tests.conformance.script_judges import NO_SPLIT, Pretokenizer
-from tests.conformance.verdicts import Claim, Judge, Verdict, encoder, equal_until, greedy_split, inherited_first
+from tests.conformance.verdicts import (
+    Claim,
+    Judge,
+    Verdict,
+    encoder,
+    equal_until,
+    greedy_split,
+    model_of,
+    named_events,
+    superword_flags,
+)
 from tests.oracles.picky import SPECIALS
 
 RESOURCES = Resources(400 * 10**6, 2)
@@ -66,35 +76,17 @@ def learn_from_counts(counts: dict[bytes, int], **options: Any) -> EventLog:
         return read_event_log(train(run, resources=RESOURCES, **options).log)
 
 
-def log_of(training: oracles.Training) -> EventLog:
-    """A training of the reference as a log."""
-    vocabulary = training.vocabulary
-    stop_words = tuple(StopWord(number, chunk) for chunk, number in vocabulary.stop_ids.items())
-    return EventLog(Header(vocabulary.alphabet.to_header(), stop_words=stop_words), tuple(training.events))
-
-
-def named_events(model: Model) -> list[list[Any]]:
-    """[left, right, n] of every event, tokens in hex."""
-    return [[*(model.content(number).hex() for number in event.pair), event.n] for event in model.events]
-
-
 def judge_hf(vector: Vector) -> Verdict:
     """Merges, counts, vocabulary and encodings of Hugging Face's trainer."""
     params = vector.params
-    pattern = params["pattern"]
-    alphabet = "gpt2" if ALL_BYTES[params["initial_alphabet"]] else "seen"
     log, _ = learn_from_text(
         vector.documents,
-        {"pattern": preset(pattern), "gaps": "keep"},
-        alphabet=alphabet,
+        {"pattern": preset(params["pattern"]), "gaps": "keep"},
+        alphabet="gpt2" if ALL_BYTES[params["initial_alphabet"]] else "seen",
         vocab_size=params["vocab_size"],
         min_frequency=params["min_frequency"],
     )
-    model = Model(log)
-    verdict = Verdict(encode=encoder(model, lambda text: find_chunks(pattern, text, True), alphabet == "seen"))
-    verdict.claim(vector, "events", [["m", *event] for event in named_events(model)])
-    verdict.claim(vector, "vocab", [model.content(number).hex() for number in model.vocabulary.living])
-    return verdict
+    return hf_verdict(vector, Model(log))
 
 
 def merges_before_a_tie(vector: Vector) -> int:
@@ -144,7 +136,7 @@ def judge_batchbpe(vector: Vector) -> Verdict:
         )
         for ties, stop_words in (("first-seen", published), ("ids", ours))
     ]  # fmt: skip
-    batches = [in_batches(named_events(Model(log_of(t))), t.batch_sizes) for t in trainings]
+    batches = [in_batches(named_events(model_of(t)), t.batch_sizes) for t in trainings]
     clear = equal_until(*batches)
     log, _ = learn_from_text(
         vector.documents, {"pattern": preset(params["pattern"]), "gaps": "drop"}, "batch",
@@ -233,7 +225,7 @@ def judge_kensho_deletions(vector: Vector) -> Verdict:
     verdict = Verdict(
         [Claim("events", word_steps(model), theirs)], encoder(model, lambda text: pretokenizer_chunks(config, text))
     )
-    verdict.claim(vector, "vocab", [[model.content(number).hex(), 0] for number in model.vocabulary.living])
+    verdict.claim(vector, "vocab", superword_flags(model))
     return verdict
 
 
@@ -296,7 +288,7 @@ def characters_decide(vector: Vector, alphabet: Alphabet) -> int:
             words, known, params["vocab_size"], ties="bytes", other_ids=len(SPECIALS),
             deletions=oracles.Deletions.at(params["threshold"], delete_to="walk", picky=True),
         )  # fmt: skip
-        told.append(word_steps(Model(log_of(training))))
+        told.append(word_steps(model_of(training)))
     return equal_until(*told)
 
 
@@ -382,29 +374,13 @@ def judge_kensho_superwords(vector: Vector) -> Verdict:
         superword_pattern=end_of_text(config["merge_pattern"]),
         **options,
     )
-    model = Model(log)
-    kinds = {Op.MERGE: "m", Op.SUPERMERGE: "s"}
-    events = [
-        ["d", model.content(event.id).hex()]
-        if event.op is Op.DELETE
-        else [kinds[event.op], *(model.content(number).hex() for number in event.pair), event.n]
-        for event in model.events
-        if event.op is Op.SUPERMERGE or not supers
-    ]
+    verdict = superword_verdict(vector, Model(log))
     # whatever is equal as a whole needs no excuse, and the slow trainings are not made
+    events = verdict.claims[0].ours
     clear = None if events == vector.data["events"] else published_until(vector, split)
     if clear is not None:
         named = Claim(f"events[:{clear}]", events[:clear], vector.data["events"][:clear])
         return Verdict([named], not_judged=only_until(clear, vector, "greedy_split or its early end decides"))
-    born = {event.id: event.op for event in reversed(model.events)}
-    verdict = Verdict(encode=encoder(model, lambda text: pretokenizer_chunks(config, text)))
-    verdict.claim(vector, "events", events)
-    verdict.claim(vector, "word_ops_kept", sum(event.op is not Op.SUPERMERGE for event in model.events))
-    verdict.claim(
-        vector,
-        "vocab",
-        [[model.content(i).hex(), int(born.get(i) is Op.SUPERMERGE)] for i in model.vocabulary.living],
-    )
     return verdict
 
 
@@ -473,14 +449,7 @@ def judge_uw(vector: Vector) -> Verdict:
         transition=len(seen) + merges, stage2_pattern=preset(second), vocab_size=params["vocab_size"],
         min_frequency=max(1, params.get("min_frequency", 0)),
     )  # fmt: skip
-    model = Model(log)
-    ours = named_events(model)
-    kept = len(inherited_first(vector.data["stage1_merges"][:merges], [event[:2] for event in ours]))
-    verdict = Verdict(encode=encoder(model, lambda text: find_chunks(second, text, True), drop_unknown=True))
-    verdict.claim(vector, "events", [["i" if i < kept else "n", *event] for i, event in enumerate(ours)])
-    verdict.claim(vector, "skipped_inherited", merges - kept)
-    verdict.claim(vector, "vocab", [model.content(number).hex() for number in model.vocabulary.living])
-    return verdict
+    return uw_verdict(vector, Model(log), vector.data["stage1_merges"][:merges])
 
 
 def words_in_pairs(vector: Vector) -> str | None:

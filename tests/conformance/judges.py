@@ -6,6 +6,7 @@ from typing import Any
 
 from streambpe.model.alphabet import bytes_alphabet, gpt2_alphabet, seen_alphabet, utf8_alphabet
 from streambpe.model.eventlog import Op, Special
+from streambpe.model.replay import Model
 from tests import oracles
 from tests.conformance.golden import Params, Vector, find_chunks, pretokenizer_chunks
 from tests.conformance.script_judges import (
@@ -25,6 +26,7 @@ from tests.conformance.verdicts import (
     inherited_first,
     living,
     model_of,
+    named_events,
     superword_flags,
     tokens_hex,
 )
@@ -52,22 +54,21 @@ ALL_BYTES = {"all 256 bytes": True, "only bytes seen": False}  # Hugging Face's 
 
 def judge_hf(vector: Vector) -> Verdict:
     params = vector.params
-
-    def cut(text: str) -> list[bytes]:
-        return find_chunks(params["pattern"], text, keep_gaps=True)  # "isolated": what lies between matches stays
-
-    chunks = oracles.count_chunks([cut(document) for document in vector.documents])
-    all_bytes = ALL_BYTES[params["initial_alphabet"]]
-    training = oracles.train_words(
-        chunks,
-        gpt2_alphabet() if all_bytes else seen_alphabet(chunks),
-        params["vocab_size"],
-        min_frequency=max(1, params["min_frequency"]),
+    chunks = oracles.count_chunks([find_chunks(params["pattern"], document, True) for document in vector.documents])
+    alphabet = gpt2_alphabet() if ALL_BYTES[params["initial_alphabet"]] else seen_alphabet(chunks)
+    least = max(1, params["min_frequency"])
+    return hf_verdict(
+        vector, model_of(oracles.train_words(chunks, alphabet, params["vocab_size"], min_frequency=least))
     )
-    model = model_of(training)
-    verdict = Verdict(encode=encoder(model, cut, not all_bytes))
-    verdict.claim(vector, "events", [["m", *contents(training, *e.pair), e.n] for e in training.events])
-    verdict.claim(vector, "vocab", living(training))
+
+
+def hf_verdict(vector: Vector, model: Model) -> Verdict:
+    """Merges, counts, vocabulary and encodings of Hugging Face's trainer."""
+    pattern, all_bytes = vector.params["pattern"], ALL_BYTES[vector.params["initial_alphabet"]]
+    # "isolated": what lies between matches stays
+    verdict = Verdict(encode=encoder(model, lambda text: find_chunks(pattern, text, True), not all_bytes))
+    verdict.claim(vector, "events", [["m", *event] for event in named_events(model)])
+    verdict.claim(vector, "vocab", living(model))
     return verdict
 
 
@@ -173,7 +174,7 @@ def judge_kensho_words(vector: Vector) -> Verdict:
     params["pretokenizer"].asked_elsewhere("merge_pattern")  # of superwords, of which there are none
     verdict = Verdict(encode=encoder(model, lambda text: pretokenizer_chunks(params["pretokenizer"], text)))
     verdict.claim(vector, "events", word_events(training))
-    verdict.claim(vector, "vocab", superword_flags(training))
+    verdict.claim(vector, "vocab", superword_flags(model))
     return verdict
 
 
@@ -207,19 +208,27 @@ def judge_kensho_superwords(vector: Vector) -> Verdict:
         overlaps="disjoint",
         deletions=kensho_deletions(word_phase),
     )
-    events: list[list[Any]] = []
-    for event in training.events:
-        if event.op is Op.DELETE:
-            events.append(["d", *contents(training, event.id)])
-        else:
-            kind = "m" if event.op is Op.MERGE else "s"
-            events.append([kind, *contents(training, *event.pair), event.n])
-    verdict = Verdict(encode=encoder(model_of(training), lambda text: pretokenizer_chunks(config, text)))
-    verdict.claim(vector, "events", [event for event in events if not superbpe or event[0] == "s"])
+    verdict = superword_verdict(vector, model_of(training))
     verdict.claim(vector, "word_events", word_events(words))
     verdict.claim(vector, "word_ops_total", len(words.events))
-    verdict.claim(vector, "word_ops_kept", sum(event[0] != "s" for event in events))
-    verdict.claim(vector, "vocab", superword_flags(training))
+    return verdict
+
+
+def superword_verdict(vector: Vector, model: Model) -> Verdict:
+    """Every event of both phases, the vocabulary, and the encodings."""
+    superbpe, config = "SuperBpeTrainer" in vector.system, vector.params["pretokenizer"]
+    kinds = {Op.MERGE: "m", Op.SUPERMERGE: "s"}
+    events = [
+        ["d", model.content(event.id).hex()]
+        if event.op is Op.DELETE
+        else [kinds[event.op], *(model.content(number).hex() for number in event.pair), event.n]
+        for event in model.events
+        if event.op is Op.SUPERMERGE or not superbpe
+    ]
+    verdict = Verdict(encode=encoder(model, lambda text: pretokenizer_chunks(config, text)))
+    verdict.claim(vector, "events", events)
+    verdict.claim(vector, "word_ops_kept", sum(event.op is not Op.SUPERMERGE for event in model.events))
+    verdict.claim(vector, "vocab", superword_flags(model))
     return verdict
 
 
@@ -276,17 +285,19 @@ def judge_superbpe_hf(vector: Vector) -> Verdict:
     inherited = merges[: params["num_inherit_merges"] - 1]
     second = oracles.count_chunks([stage2(document) for document in vector.documents])
     training = oracles.train_uw(inherited, second, seen_alphabet(second), params["vocab_size"], min_frequency=least)
-    pairs = [contents(training, *event.pair) for event in training.events]
-    kept = len(inherited_first([[left.hex(), right.hex()] for left, right in inherited], pairs))
-    events = [
-        ["i" if place < kept else "n", *pair, event.n]
-        for place, (pair, event) in enumerate(zip(pairs, training.events, strict=True))
-    ]
-    verdict = Verdict(encode=encoder(model_of(training), stage2, drop_unknown=True))
-    verdict.claim(vector, "skipped_inherited", len(inherited) - kept)
+    verdict = uw_verdict(vector, model_of(training), [[left.hex(), right.hex()] for left, right in inherited])
     verdict.claim(vector, "stage1_merges", [[left.hex(), right.hex()] for left, right in merges])
-    verdict.claim(vector, "events", events)
-    verdict.claim(vector, "vocab", living(training))
+    return verdict
+
+
+def uw_verdict(vector: Vector, model: Model, inherited: list[list[str]]) -> Verdict:
+    """Every event with its count of stage 2, and the encodings."""
+    second, events = vector.params["stage2_pattern"], named_events(model)
+    kept = len(inherited_first(inherited, [event[:2] for event in events]))
+    verdict = Verdict(encode=encoder(model, lambda text: find_chunks(second, text, True), drop_unknown=True))
+    verdict.claim(vector, "events", [["i" if i < kept else "n", *event] for i, event in enumerate(events)])
+    verdict.claim(vector, "skipped_inherited", len(inherited) - kept)
+    verdict.claim(vector, "vocab", living(model))
     return verdict
 
 

@@ -101,20 +101,24 @@ def contents(training: oracles.Training, *numbers: int) -> list[str]:
     return [training.vocabulary[number].content.hex() for number in numbers]
 
 
-def living(training: oracles.Training) -> list[str]:
-    return contents(training, *training.vocabulary.living)
+def named_events(model: Model) -> list[list[Any]]:
+    """[left, right, n] of every event, tokens in hex."""
+    return [[*(model.content(number).hex() for number in event.pair), event.n] for event in model.events]
 
 
-def superword_flags(training: oracles.Training) -> list[list[Any]]:
+def living(model: Model) -> list[str]:
+    return [model.content(number).hex() for number in model.vocabulary.living]
+
+
+def superword_flags(model: Model) -> list[list[Any]]:
     """[content, 1 if the token's latest birth was a supermerge] in model id order."""
     flags: dict[int, int] = {}
-    for event in training.events:
+    for event in model.events:
         if event.op is Op.DELETE:
             flags.pop(event.id, None)
         else:
             flags.setdefault(event.id, int(event.op is Op.SUPERMERGE))
-    vocabulary = training.vocabulary
-    return [[vocabulary[number].content.hex(), flags.get(number, 0)] for number in vocabulary.living]
+    return [[model.content(number).hex(), flags.get(number, 0)] for number in model.vocabulary.living]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from streambpe.core import binding, encoding
-from streambpe.core.learner import Figures
+from streambpe.core.learner import Figures, Rule
 
 ROOT = Path(__file__).parents[2]
 SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
@@ -95,6 +95,7 @@ def test_a_structure_in_python_was_not_the_one_in_c():
     assert [name for name, _ in encoding._Model._fields_] == fields_in_c("encode_model")
     assert [name for name, _ in encoding._PairRules._fields_[3:]] == fields_in_c("pair_rules")[1:]
     assert list(Figures._fields) == fields_in_c("learn_figures")
+    assert list(Rule.__struct_fields__) == fields_in_c("learn_rule")[: len(Rule.__struct_fields__)]
 
 
 def test_a_build_that_fails_says_what_the_compiler_said(tmp_path):

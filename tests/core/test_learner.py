@@ -27,7 +27,7 @@ from tests.sequential import (
 )
 from tests.tiers import seeds
 from tests.train.test_deletions import RULES, TAUS, rule_of, slowly, told
-from tests.train.test_engine import LETTER_PAIRS, SameKind
+from tests.train.test_engine import LIMITS, for_engine
 
 
 def made(words, limit=1 << 24, **rule):
@@ -79,15 +79,9 @@ def test_every_rule_at_once_equals_one_merge_at_a_time():
         rng = random.Random(seed)
         words, few = words_for(rng), small_index(rng)
         rule = {"ties": rng.choice(["ids", "bytes"]), "overlaps": rng.choice(["all", "disjoint"])}
-        limits, judge = rng.choice(
-            [
-                ({"min_frequency": 4}, {"min_frequency": 4}),
-                ({"blocked": LETTER_PAIRS}, {"blocked": LETTER_PAIRS}),
-                ({"max_token_length": 3}, {"most": 3}),
-                ({"rule": SameKind()}, {"allows": lambda a, b: (a[0] in b"aeiou") == (b[0] in b"aeiou")}),
-            ]
-        )
-        assert run(words, 40, check=seed % 3 == 0, **rule, **few, **limits)[0] == learn(words, 40, **rule, **judge)
+        limits = rng.choice(LIMITS)
+        events, _ = run(words, 40, check=seed % 3 == 0, **rule, **few, **for_engine(limits))
+        assert events == learn(words, 40, **rule, **limits)
         tau, (to, test), size = rng.choice(TAUS), rng.choice(RULES), rng.choice([5, 20, 60])
         engine = new_engine(engine_words(words), BASE, engine_options(deletions=rule_of(tau, to, test), **rule, **few))
         assert told(engine.batches(size)) == slowly(words, size, tau, to, test, **rule), f"seed {seed}"
@@ -188,25 +182,19 @@ def test_tables_of_tokens_grow_where_twice_as_much_is_too_much():
 
 def learned_with_deletions(words, limit, enough=400):
     """The merges and deletions of a learner at tau 0.5 in one call, and its figures."""
-    learner = made(words, limit, numerator=1, denominator=2)
+    learner = made(words, limit, lives=True, splits=True, numerator=1, denominator=2)
     learned = learner.learn(10**6, enough)
     assert learned.why == DONE
     return events(learned), learned.deleted, learner.figures
 
 
-def test_a_merge_onto_a_living_token_does_not_end_a_call():
-    """Deletions leave tokens that other pairs spell too: thousands of merges."""
+def test_a_call_goes_on_where_deletions_raise_pairs():
+    """Deletions leave tokens that other pairs spell too: thousands of merges. Splits give pairs of two base symbols
+    more places again and again; all places are looked at when all pairs are counted (twice each time), not for such a
+    pair."""
     merged, gone, figures = learned_with_deletions(text_words(7, 4000), 1 << 24)
-    fresh = figures.next_id - 256
-    back = len(gone) - figures.dead
-    assert len(merged) > fresh + back
-
-
-def test_pairs_that_rose_are_counted_where_their_tokens_stand():
-    """Splits give pairs of two base symbols more places again and again; all places are looked at when all pairs are
-    counted (twice each time), not for such a pair."""
-    merged, gone, figures = learned_with_deletions(text_words(7, 4000), 1 << 24)
-    assert len(merged) > 400
+    fresh, back = figures.next_id - 256, len(gone) - figures.dead
+    assert len(merged) > max(fresh + back, 400)
     assert len(gone) > 100
     assert figures.looked < 4 * figures.refills * figures.places
 

@@ -17,53 +17,24 @@ Plain Python throughout, counts are Python integers, nothing here is fast: a few
 on a few hundred kilobytes take seconds.
 """
 
-from tests.oracles.balanced import learn_balanced
-from tests.oracles.batch import BatchTraining, choose_stop_words, cut_off, train_batches
-from tests.oracles.original import train_boundless_original
-from tests.oracles.picky import covering_alphabet, marked_words
-from tests.oracles.plain import learn_plain
-from tests.oracles.primitives import Corpus, Detail, Training, count_pairs
-from tests.oracles.superwords import (
-    as_model,
-    count_chunks,
-    text_matches,
-    train_boundless,
-    train_boundless_one_pass,
-    train_superbpe,
-    train_uw,
-)
-from tests.oracles.words import (
-    Deletions,
-    WordTrainer,
-    train_words,
-    whole_characters_bytes,
-    whole_characters_script,
-)
-
-__all__ = [
-    "BatchTraining",
-    "Corpus",
-    "Deletions",
-    "Detail",
-    "Training",
-    "WordTrainer",
-    "as_model",
-    "choose_stop_words",
-    "count_chunks",
-    "count_pairs",
-    "covering_alphabet",
-    "cut_off",
-    "learn_balanced",
-    "learn_plain",
-    "marked_words",
-    "text_matches",
-    "train_batches",
-    "train_boundless",
-    "train_boundless_one_pass",
-    "train_boundless_original",
-    "train_superbpe",
-    "train_uw",
-    "train_words",
-    "whole_characters_bytes",
-    "whole_characters_script",
-]
+from tests.oracles.batch import choose_stop_words as choose_stop_words
+from tests.oracles.batch import cut_off as cut_off
+from tests.oracles.batch import train_batches as train_batches
+from tests.oracles.original import train_boundless_original as train_boundless_original
+from tests.oracles.picky import covering_alphabet as covering_alphabet
+from tests.oracles.picky import marked_words as marked_words
+from tests.oracles.plain import learn_plain as learn_plain
+from tests.oracles.primitives import Training as Training
+from tests.oracles.primitives import count_pairs as count_pairs
+from tests.oracles.superwords import as_model as as_model
+from tests.oracles.superwords import count_chunks as count_chunks
+from tests.oracles.superwords import text_matches as text_matches
+from tests.oracles.superwords import train_boundless as train_boundless
+from tests.oracles.superwords import train_boundless_one_pass as train_boundless_one_pass
+from tests.oracles.superwords import train_superbpe as train_superbpe
+from tests.oracles.superwords import train_uw as train_uw
+from tests.oracles.words import Deletions as Deletions
+from tests.oracles.words import WordTrainer as WordTrainer
+from tests.oracles.words import train_words as train_words
+from tests.oracles.words import whole_characters_bytes as whole_characters_bytes
+from tests.oracles.words import whole_characters_script as whole_characters_script

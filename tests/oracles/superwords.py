@@ -230,18 +230,9 @@ def train_boundless(
     word_options: deletions, max_token_length, may_merge, as for train_words.
     """
     counts = {chunk: n for chunk, n in count_chunks(documents).items() if n >= freq_cutoff}
-    words = train_words(
-        counts,
-        alphabet,
-        vocab_size if transition is None else transition + other_ids,
-        ties=ties,
-        overlaps=overlaps,
-        min_frequency=min_frequency,
-        blocked=blocked,
-        stop_words=stop_words,
-        other_ids=other_ids,
-        **word_options,
-    )
+    rule = {"ties": ties, "overlaps": overlaps, "blocked": blocked, "stop_words": stop_words, "other_ids": other_ids}
+    size = vocab_size if transition is None else transition + other_ids
+    words = train_words(counts, alphabet, size, min_frequency=min_frequency, **rule, **word_options)
     eligible = eligible_chunks(words, count_chunks(documents), _test(superword_pattern))
     runs = eligible_runs(documents, eligible)
     if greedy_split is not None:
@@ -249,16 +240,8 @@ def train_boundless(
         least, longest = greedy_split
         runs = split_runs(runs, max(merges[-1] if merges else 0, least), longest)
     training = Training(Vocabulary(alphabet, stop_words), words.corpus, other_ids=other_ids)
-    supers = Superwords(
-        runs,
-        eligible.values(),
-        training.vocabulary,
-        ties,
-        overlaps,
-        max_words,
-        blocked,
-        None if forbid is None else text_matches(forbid),
-    )
+    forbidden = None if forbid is None else text_matches(forbid)
+    supers = Superwords(runs, eligible.values(), training.vocabulary, ties, overlaps, max_words, blocked, forbidden)
     waiting = list(steps(words.events))[::-1]
     while training.size < vocab_size or (transition is not None and waiting):
         best = supers.best()
@@ -341,14 +324,8 @@ def train_boundless_one_pass(
     the events of `train_boundless`.
     """
     counts = {chunk: n for chunk, n in count_chunks(documents).items() if n >= freq_cutoff}
-    options: dict[str, Any] = dict(
-        word_options,
-        ties=ties,
-        overlaps=overlaps,
-        blocked=blocked,
-        stop_words=stop_words,
-        other_ids=other_ids,
-    )
+    rule = {"ties": ties, "overlaps": overlaps, "blocked": blocked, "stop_words": stop_words, "other_ids": other_ids}
+    options: dict[str, Any] = {**word_options, **rule}
 
     # Which chunks end as one token can only be known by learning the words to the end once.
     ahead = WordTrainer(counts, alphabet, **options)

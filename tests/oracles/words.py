@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import delete_event, merge_event
@@ -57,15 +57,9 @@ class Deletions:
     ask_twice: bool = False
 
     @classmethod
-    def at(
-        cls,
-        tau: str | float,
-        delete_to: Literal["bytes", "walk", "pair"] = "bytes",
-        picky: bool = False,
-        ask_twice: bool = False,
-    ) -> Deletions:
+    def at(cls, tau: str | float, *more: Any, **named: Any) -> Deletions:
         """tau as a decimal: 0.9 means exactly 9/10, whatever the float nearest to it is."""
-        return cls(Fraction(str(tau)), delete_to, picky, ask_twice)
+        return cls(Fraction(str(tau)), *more, **named)
 
 
 class WordTrainer:
@@ -166,25 +160,12 @@ def parts(vocabulary: Vocabulary, number: int, delete_to: str) -> tuple[int, ...
     return walk(number)
 
 
-def train_words(
-    words: Words,
-    alphabet: Alphabet,
-    vocab_size: int,
-    *,
-    ties: Ties = "ids",
-    overlaps: Overlaps = "all",
-    min_frequency: int = 1,
-    max_token_length: int | None = None,
-    blocked: Collection[bytes] = (),
-    may_merge: TokenTest | None = None,
-    deletions: Deletions | None = None,
-    stop_words: Sequence[bytes] = (),
-    other_ids: int = 0,
-) -> Training:
+def train_words(words: Words, alphabet: Alphabet, vocab_size: int, *, min_frequency: int = 1, **rule: Any) -> Training:
     """Learn until vocab_size model ids are alive, or no allowed pair occurs min_frequency times.
 
     words            chunk -> count, or (base symbol ids, count) pairs; order matters only for
                      ties "first-seen"
+    rule             the options of WordTrainer, among them:
     ties             between equal counts: lowest (left id, right id), or contents, or first in the words
     max_token_length most base symbols a token may have
     blocked          contents never to be learned
@@ -192,18 +173,7 @@ def train_words(
     stop_words       chunks that get an id of their own and stay out of the training
     other_ids        special tokens and reserved places, counted in vocab_size
     """
-    trainer = WordTrainer(
-        words,
-        alphabet,
-        ties=ties,
-        overlaps=overlaps,
-        max_token_length=max_token_length,
-        blocked=blocked,
-        may_merge=may_merge,
-        deletions=deletions,
-        stop_words=stop_words,
-        other_ids=other_ids,
-    )
+    trainer = WordTrainer(words, alphabet, **rule)
     learn(trainer, vocab_size, min_frequency)
     return trainer.training
 

@@ -11,7 +11,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from msgspec import structs
 
@@ -37,7 +36,7 @@ from tests.oracles.tables import check
 from tests.peers import merges_of
 from tests.runs import SMALL, log_of, plain_events
 from tests.samples import natural_text
-from tests.sequential import engine_options, engine_words, wrong_pairs
+from tests.sequential import as_events, engine_options, engine_words, events_of, wrong_pairs
 from tests.tiers import seeds
 
 Grouped = Mapping[str, Sequence[tuple[bytes, int]]]
@@ -67,11 +66,7 @@ def engine_of(
 
 def learned(engine: BalancedEngine, tokens: int) -> list[tuple[int, int, int, int]]:
     """(left, right, id, n) of each merge."""
-    return [
-        row
-        for batch in engine.batches(tokens)
-        for row in zip(*(column.tolist() for column in (batch.left, batch.right, batch.id, batch.n)), strict=True)
-    ]
+    return events_of(list(engine.batches(tokens)))
 
 
 def drawn(rng: random.Random) -> dict[str, list[tuple[bytes, int]]]:
@@ -105,7 +100,7 @@ def test_equals_the_slow_loop_and_is_replayed():
         cut = rng.randint(0, len(found))
         tuning = {"threads": rng.randint(1, 2), "force_scan": rng.random() < 0.5, "batch": rng.choice(["exact", "1"])}
         again = engine_of(groups, memory=rng.choice([24, 90]) << 20, tuning=tuning, **how)
-        again.relearn(found[:cut])
+        again.relearn(as_events(found[:cut]))
         assert found[:cut] + learned(again, tokens - again.learned) == found, seed
 
 
@@ -421,10 +416,9 @@ def test_tokenizers_makes_no_other_choice_on_a_large_text(window):
         a, b, n, _ = learner.best(1, force=False)
         if (int(a[0]), int(b[0])) != pair:
             assert int(n[0]) in [m for *other, m in zip(*learner.hot(), strict=True) if tuple(other) == pair], seq
-        if left + right not in spelled:
-            spelled[left + right] = learning.state.create_token(left + right, *pair)
+        ids, _ = learning.state.commit([pair], [0])
+        spelled[left + right] = int(ids[0])
         learning._merge(*pair)
-        learning.state.placed(np.array([spelled[left + right]]), n)
     assert len(chose) == 5
 
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streambpe.errors import ReplayMismatch
-from streambpe.model.alphabet import bytes_alphabet
 from streambpe.model.eventlog import Op
 from streambpe.train.engine.deletion import Deletions
 from tests import oracles
 from tests.sequential import (
     BASE,
+    BYTES,
     engine_options,
     engine_words,
     gone_on_with,
@@ -42,30 +42,15 @@ WAYS = {
 
 
 def slowly(words, size, tau, to, test, **options):
-    """Events of the slow trainer as (op, left, right, id, n, into) up to so many living learned tokens."""
+    """Events of the slow trainer up to so many living learned tokens."""
     deletions = oracles.Deletions.at(tau, delete_to=to, picky=test == "after")
-    training = oracles.train_words(
-        [(list(word), n) for word, n in words], bytes_alphabet(), 256 + size, deletions=deletions, **options
-    )
-    return [
-        ("delete", None, None, e.id, e.n, e.into) if e.op is Op.DELETE else ("merge", *e.pair, e.id, e.n, ())
-        for e in training.events
-    ]
+    words = [(list(word), n) for word, n in words]
+    return oracles.train_words(words, BYTES, 256 + size, deletions=deletions, **options).events
 
 
 def told(batches):
     """The same of the engine's batches."""
-    events = []
-    for batch in batches:
-        deleted = list(batch.deleted)
-        merges = zip(batch.left.tolist(), batch.right.tolist(), batch.id.tolist(), batch.n.tolist(), strict=True)
-        for done, merge in enumerate(merges, 1):
-            events.append(("merge", *merge, ()))
-            while deleted and deleted[0].after == done:
-                gone = deleted.pop(0)
-                events.append(("delete", None, None, gone.id, gone.n, gone.into))
-        assert not deleted
-    return events
+    return [event for batch in batches for event in batch.events]
 
 
 def rule_of(tau, to, test):
@@ -97,10 +82,10 @@ def test_deletions_equal_the_slow_trainer(way):
         want = slowly(words, size, tau, to, test, **rule)
         events, batches = learn(words, size, tau, to, test, check=seed % 5 == 0, **rule, **WAYS[way])
         assert events == want, f"seed {seed} {tau} {to} {test} {rule}"
-        deleted += sum(event[0] == "delete" for event in events)
-        made = [event[3] for event in events if event[0] == "merge"]
+        deleted += sum(event.op is Op.DELETE for event in events)
+        made = [event.id for event in events if event.op is Op.MERGE]
         back += len(made) - len(set(made))
-        together += sum(len(batch.id) > 1 for batch in batches)
+        together += sum(len(batch.events) > 1 for batch in batches)
     assert deleted > 10
     assert back > 0
     assert together > 3 or way == "one"
@@ -137,24 +122,15 @@ def test_snapshots_and_replays_go_on_the_same():
         if len(batches) < 3:
             continue
         cut = rng.randrange(1, len(batches))
-        merges, deleted = as_given(batches[:cut])
+        done = told(batches[:cut])
         again = new_engine(engine_words(words), BASE, options)
-        again.relearn(merges, deleted)
+        again.relearn(done)
         assert wrong_pairs(again) == []
         live = 30 - again.learned
         assert told(again.batches(live)) == told(batches[cut:]), f"seed {seed}"
         again.close()
-        cuts += bool(deleted)
+        cuts += any(event.op is Op.DELETE for event in done)
     assert cuts > share(5)
-
-
-def as_given(batches):
-    """Batches as `relearn` takes them."""
-    merges, deleted = [], []
-    for batch in batches:
-        deleted += [gone._replace(after=gone.after + len(merges)) for gone in batch.deleted]
-        merges += zip(batch.left.tolist(), batch.right.tolist(), batch.id.tolist(), batch.n.tolist(), strict=True)
-    return merges, deleted
 
 
 @pytest.mark.long
@@ -169,13 +145,13 @@ def test_a_snapshot_knows_which_tokens_are_dead(tmp_path, way):
     want = told(engine.batches(300))
     engine.close()
     half = new_engine(engine_words(words), BASE, engine_options(**options))
-    batches = list(half.batches(150))
-    rest = gone_on_with(half, tmp_path / "half", *as_given(batches), **options)
+    done = told(half.batches(150))
+    rest = gone_on_with(half, tmp_path / "half", done, **options)
     half.close()
     assert rest.learned == 150
-    assert told(batches) + told(rest.batches(150)) == want
+    assert done + told(rest.batches(150)) == want
     rest.close()
-    assert sum(event[0] == "delete" for event in want) > 20
+    assert sum(event.op is Op.DELETE for event in want) > 20
 
 
 def test_other_words_are_noticed_by_their_deletions():
@@ -183,6 +159,7 @@ def test_other_words_are_noticed_by_their_deletions():
     words = text_words(4, 200)
     options = engine_options(deletions=rule_of("0.6", "bytes", "before"))
     engine = new_engine(engine_words(words), BASE, options)
-    merges, deleted = as_given(list(engine.batches(100)))
-    with pytest.raises(ReplayMismatch, match="Deletion"):
-        new_engine(engine_words(words), BASE, options).relearn(merges, deleted[:3] + deleted[4:])
+    events = told(engine.batches(100))
+    gone = [at for at, event in enumerate(events) if event.op is Op.DELETE][3]
+    with pytest.raises(ReplayMismatch, match=r"it learned .*delete.* in place of"):
+        new_engine(engine_words(words), BASE, options).relearn(events[:gone] + events[gone + 1 :])

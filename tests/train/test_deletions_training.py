@@ -17,7 +17,6 @@ from streambpe.model.replay import Model
 from streambpe.store.database import open_store, use_training
 from streambpe.store.trainings import TokenTable, fold_training
 from streambpe.train.commands import train
-from tests.oracles.replay import encode_chunk
 from tests.oracles.tables import check
 from tests.runs import SMALL, by_keyword, change, cli, rows, text_run
 from tests.samples import natural_text
@@ -67,22 +66,6 @@ def test_the_view_tells_of_every_deletion(trained):
     assert living == SIZE
     model = Model(read_event_log(trained / "model.events.jsonl"))
     assert [number for (number,) in rows(trained, "SELECT id FROM vocabulary")] == sorted(model.vocabulary.living)
-
-
-def test_token_counts_are_those_of_the_encoded_chunks(trained):
-    """Each chunk encoded by the slow replay: how often every token stands, and how often alone."""
-    model = Model(read_event_log(trained / "model.events.jsonl"))
-    total, alone = {}, {}
-    for chunk, n in rows(trained, "SELECT chunk, n FROM chunk_counts"):
-        if n < 2 and chunk.encode() not in model.vocabulary.stop_ids:
-            continue
-        ids = encode_chunk(model, chunk.encode())
-        for number in ids:
-            total[number] = total.get(number, 0) + n
-        if len(ids) == 1:
-            alone[ids[0]] = alone.get(ids[0], 0) + n
-    want = sorted((number, n, alone.get(number, 0)) for number, n in total.items())
-    assert rows(trained, "SELECT id, n, alone FROM token_counts ORDER BY id") == want
 
 
 def test_a_token_that_comes_back_is_alive_in_the_tables(counted, tmp_path):

@@ -189,7 +189,7 @@ def fast_extension(log: EventLog, chunks: dict[str, int], tokens: int, tuning: E
         new_engine(words, contents, options, first_id=len(contents), base_lengths=lengths)
     ) as engine:
         made = list(engine.batches(tokens))
-    return [merge_event(*map(int, row)) for one in made for row in zip(one.left, one.right, one.id, one.n, strict=True)]
+    return [event for batch in made for event in batch.events]
 
 
 @examples(240)

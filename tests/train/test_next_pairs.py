@@ -213,12 +213,3 @@ def test_what_a_pass_may_learn_finds_its_place(seed):
         passes += 1
         large += len(learned) >= min(room, len(supers)) / 4
     assert large > passes / 3
-
-
-def test_bounds_of_a_pass_by_hand():
-    """Half of the room; less where many word steps count as much."""
-    counts = np.array([9, 9, 5, 5, 5, 5], np.int64)
-    assert pass_bounds(counts, 4, 7) == (2, 6)
-    assert pass_bounds(counts, 8, 5) == (2, 5)
-    assert pass_bounds(counts[:0], 100, 5) == (50, 0)
-    assert pass_bounds(counts, 1, 10) == (1, 10)

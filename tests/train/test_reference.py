@@ -8,18 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambpe.model.alphabet import (
-    bytes_alphabet,
-    gpt2_alphabet,
-    seen_alphabet,
-)
+from streambpe.model.alphabet import bytes_alphabet
 from streambpe.model.eventlog import Op, merge_event
 from tests import oracles
 from tests.oracles import Deletions, train_boundless, train_words
 from tests.oracles.primitives import Corpus
 from tests.oracles.superwords import IMPROVED, SIMPLE
-from tests.peers import by_tokenizers, merges_of
-from tests.samples import WORD, chunks_of, documents, sample_text, word_counts
+from tests.samples import chunks_of, documents, sample_text, word_counts
 from tests.tiers import examples
 
 BYTES = bytes_alphabet()
@@ -127,9 +122,6 @@ def test_whole_characters_grow_left_to_right():
     assert len(training.events) == 400 - 256
 
 
-# BatchBPE
-
-
 # Superwords
 
 
@@ -156,33 +148,3 @@ def test_two_phases_give_the_one_pass_result(documents, tokens, options):
     one = oracles.train_boundless_one_pass(documents, BYTES, 256 + tokens, **options)
     assert two.events == one.events
     assert list(two.vocabulary.living) == list(one.vocabulary.living)
-
-
-# Published trainers
-
-
-@pytest.mark.parametrize("all_bytes", [True, False])
-@pytest.mark.parametrize("min_frequency", [1, 9])
-def test_plain_bpe_equals_hugging_face(all_bytes, min_frequency):
-    """Under the default rules the merge list is Hugging Face's, ties included."""
-    text = sample_text(4)
-    counts = Counter(chunks_of(text))
-    alphabet = gpt2_alphabet() if all_bytes else seen_alphabet(counts)
-    training = train_words(counts, alphabet, 600, min_frequency=min_frequency)
-    content = training.vocabulary
-    ours = [(content[left].content, content[right].content) for left, right in (e.pair for e in training.events)]
-    assert len(ours) > 100
-    theirs = by_tokenizers([text], 600, pattern=WORD, all_bytes=all_bytes, min_frequency=min_frequency)
-    assert ours == merges_of(theirs)
-
-
-def test_plain_bpe_equals_rustbpe():
-    """With ids = bytes the merge list is rustbpe's."""
-    import rustbpe
-
-    text = sample_text(5)
-    tokenizer = rustbpe.Tokenizer()
-    tokenizer.train_from_iterator(iter([text]), vocab_size=600, pattern=WORD)
-    theirs = [bytes(content) for content, rank in sorted(tokenizer.get_mergeable_ranks(), key=lambda r: r[1])]
-    training = train_words(Counter(chunks_of(text)), BYTES, 600)
-    assert [token.content for token in training.vocabulary.tokens] == theirs

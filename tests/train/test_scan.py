@@ -9,10 +9,11 @@ import numpy as np
 
 from streambpe.arrays import Int32
 from streambpe.core.learner import Learner, Rule
+from streambpe.model.replay import merge
 from streambpe.train.engine import scan as scan_module
 from streambpe.train.engine.column import read_column, write_column
 from streambpe.train.engine.scan import Links, ScanColumn
-from tests.sequential import count_pairs, engine_words, hard_words, merge
+from tests.sequential import count_pairs, engine_words, hard_words
 from tests.tiers import seeds
 
 

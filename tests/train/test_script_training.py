@@ -89,7 +89,7 @@ def test_the_engine_equals_the_reference(alphabet, constrained):
             for batch in engine.batches(size - len(alphabet)):
                 assert seed % 8 or wrong_pairs(engine) == []
                 found.append(batch)
-                batched += len(batch.id) > 1
+                batched += len(batch.events) > 1
                 staged += batch.record.mode == "scan"
             engine.close()
             assert events_of(found) == wanted, (seed, way)

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from streambpe.model.alphabet import chars_alphabet
 from streambpe.train.commands import train
 from tests.oracles.tables import check
 from tests.runs import SMALL, counted_run
@@ -15,7 +16,7 @@ from tests.sequential import (
     run,
 )
 from tests.tiers import seeds
-from tests.train.test_trainer import assert_equal_to_reference, hard_counts
+from tests.train.test_trainer import assert_equal_to_reference
 
 # Thirty words, most of them the first letters of one row of letters: half the tokens are born beside each other.
 BEGIN_ALIKE = (
@@ -44,7 +45,8 @@ def test_large_alphabets_and_long_runs():
     for seed in seeds(25):
         rng = random.Random(7000 + seed)
         letters = rng.sample([*range(97, 123), *range(0x3B1, 0x3CA), *range(0x4E00, 0x4E00 + 600), 0x1F600], 400)
-        base = [chr(letter).encode() for letter in sorted(letters)]
+        alphabet = chars_alphabet(map(chr, letters))
+        base = alphabet.symbols
         words = []
         for _ in range(30):
             start, length = rng.randrange(len(base)), rng.randint(2, 70)
@@ -57,19 +59,6 @@ def test_large_alphabets_and_long_runs():
                 word = rng.choices(range(len(base)), k=rng.randint(1, 8))
             words.append((word, rng.choice([1, 1, 1, 2, 3])))
         overlaps = rng.choice(["all", "disjoint"])
-        want = learn(words, 150, ties="bytes", overlaps=overlaps, base=base)
+        want = learn(words, 150, ties="bytes", overlaps=overlaps, alphabet=alphabet)
         some = {"candidates": rng.choice([3, 16, 2048])}
         assert run(words, 150, ties="bytes", overlaps=overlaps, base=base, **some)[0] == want, f"seed {seed}"
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("like", ["kensho", "picky"])
-@pytest.mark.parametrize("tau", [None, "0.7"])
-def test_every_name_with_ties_by_bytes(tmp_path, like, tau):
-    """--like kensho and --like picky, with deletions and without, until no pair is left: the reference's events."""
-    for seed in range(3):
-        counts = hard_counts(random.Random(seed))
-        given = counted_run(tmp_path / f"{seed}", counts)
-        options = {"tau": tau, "delete_to": "bytes", "delete_test": "before"} if like == "picky" else {"tau": tau}
-        assert_equal_to_reference(given, counts, "x", like=like, vocab_size=400, **options)
-        assert check(given, resources=SMALL) == []

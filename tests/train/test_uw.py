@@ -285,7 +285,7 @@ def test_stopped_among_superwords_of_whole_characters_it_adds_up(tmp_path, monke
     options = {"vocab_size": 400, "superwords": "uw", "transition": 256, "whole_characters": True, "batch": "1"}
 
     def on_batch(batch):
-        if 260 in batch.id:
+        if any(event.id == 260 for event in batch.events):
             stop.set()
 
     config, roomy = TrainConfig.from_options(**options), Resources(8 * 10**9, 2)  # pairs are told where there is room

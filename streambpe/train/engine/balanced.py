@@ -31,8 +31,7 @@ from streambpe.errors import LimitError
 from streambpe.store.passes import PassRow
 from streambpe.train.engine.column import write_column
 from streambpe.train.engine.engine import Engine, word_slices
-from streambpe.train.engine.frontier import Frontier
-from streambpe.train.engine.learning import Given, Learning
+from streambpe.train.engine.learning import HotPairs, Learning
 from streambpe.train.engine.pair_counter import PairCounter
 from streambpe.train.engine.rules import ANY, Batch, Bounds, EngineOptions, Words
 from streambpe.train.engine.state import State
@@ -145,7 +144,7 @@ class BalancedLearning(Learning):
         assert bounds == ANY, "each group counts for itself"
         began = time.perf_counter()
         most = min(remaining, self.state.options.candidates)
-        rows: list[Given] = []
+        rows: list[tuple[int, int, int, int]] = []
         try:
             while len(rows) < most and (not rows or time.perf_counter() - began < _BATCH_SECONDS):
                 row = self._next()
@@ -154,21 +153,24 @@ class BalancedLearning(Learning):
                 rows.append(row)
         except NoRoom:
             raise self._too_small() from None
-        return self._batch(rows, record) if rows else None
+        if not rows:
+            return None
+        record.candidates = record.rounds = len(rows)
+        record.stopped_by, record.pair_floor = "limit", 1
+        record.hot_pairs = sum(learner.figures.hot for learner in self._learners)
+        left, right, new, n = np.array(rows, np.int64).T
+        return Batch.of((left, right, new, n), record)
 
-    def _next(self) -> Given | None:
+    def _next(self) -> tuple[int, int, int, int] | None:
         """One merge: left, right, id, and its count in the group that chose it."""
         while (group := self._choice.next_group()) is not None:
             learner = self._learners[group]
             left, right, n, _ = learner.best(1, force=False)
             if len(n) and n[0] >= self.state.options.at_least:
                 a, b = int(left[0]), int(right[0])
-                state = self.state
-                known = state.known.get(state.spelled(a, b))
-                number = state.create_token(state.spelled(a, b), a, b) if known is None else known
+                ids, _ = self.state.commit([(a, b)], [0])
                 self._merge(a, b)
-                state.placed(np.array([number]), n)
-                return a, b, number, int(n[0])
+                return a, b, int(ids[0]), int(n[0])
             self._choice.done.add(group)
         return None
 
@@ -185,13 +187,6 @@ class BalancedLearning(Learning):
             learner.name(left, right)
         for i, learner in enumerate(self._measured):
             self._choice.tokens[i] -= learner.figures.made - made[i]
-
-    def _batch(self, rows: list[Given], record: PassRow) -> Batch:
-        columns = np.array(rows, np.int64).reshape(-1, 4)
-        record.candidates = record.rounds = len(rows)
-        record.stopped_by, record.pair_floor = "limit", 1
-        record.hot_pairs = sum(learner.figures.hot for learner in self._learners)
-        return Batch(columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3], record)
 
     # ------------------------------------------------------------------ what there is
 
@@ -210,14 +205,13 @@ class BalancedLearning(Learning):
         for learner in self._learners:
             yield from learner.words()
 
-    def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
-        """(left, right, count, floor): the pairs that count most in all groups together, counted anew."""
+    def hot_pairs(self) -> HotPairs:
+        """The pairs that count most in all groups together, counted anew."""
         options = self.state.options
         counter = PairCounter(int((1 - _SHARE) / 2 * options.memory_bytes), options.work_dir)
         for some in self.words():
             counter.count(*write_column(*some), self.state.disjoint)
-        hot = Frontier.of(counter, 1, _MOST_HOT)
-        return hot.left, hot.right, hot.count, hot.floor
+        return counter.hot_pairs(1, _MOST_HOT)
 
     def close(self) -> None:
         """Give the memory back."""
@@ -243,7 +237,7 @@ class BalancedEngine(Engine):
         if not self._by_group and self.learned < self._balance.start:
             batch = super().step(min(remaining, self._balance.start - self.learned), bounds)
             if batch is not None:
-                self._known += zip(batch.left.tolist(), batch.right.tolist(), strict=True)
+                self._known += (event.pair for event in batch.events)
             return batch
         if not self._by_group:  # from now on the groups choose
             self.learning.close()

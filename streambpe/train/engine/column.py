@@ -5,14 +5,16 @@ words  hello x3 · he x9      column  -1 h e l l o -1 h e -1      weights 3 9
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from streambpe.arrays import Bool, Int32, Int64
+from streambpe.arrays import Bool, Int32, Int64, slices
 
 SEPARATOR = -1
+_PLACES = 1 << 20  # looked at together
 
 
 def write_column(
@@ -40,6 +42,13 @@ def write_column(
     return column, np.ascontiguousarray(weights, dtype=np.int64)
 
 
+def columns(parts: Iterable[tuple[Int32, Int64, Int64]], most: int, shortest: int) -> Iterator[tuple[Int32, Int64]]:
+    """Words as columns of at most so many tokens; a larger word is a column of its own."""
+    for symbols, offsets, weights in parts:
+        for at, stop in slices(offsets, most):
+            yield write_column(symbols, offsets[at : stop + 1], weights[at:stop], shortest)
+
+
 def read_column(column: Int32, weights: Int64) -> tuple[Int32, Int64, Int64]:
     """The words that a compact column holds: symbols, offsets, weights.
 
@@ -60,6 +69,35 @@ def leftmost(at: Int64, which: Int64 | Int32) -> Bool:
     in_run = np.arange(len(at)) - np.repeat(first, np.diff(np.append(first, len(at))))
     merged: Bool = in_run % 2 == 0
     return merged
+
+
+def count_tokens(words: Iterable[tuple[Int32, Int64, Int64]], many: int, *, whole: bool = True) -> tuple[Int64, Int64]:
+    """Of each of so many tokens, (how often it stands in these words, how often as a whole word); -1 is no token.
+    `whole`: words of one token count, too."""
+    total, alone = np.zeros((2, many + 1), np.int64)  # the last one for -1
+    for symbols, offsets, weights in words:
+        single = np.diff(offsets) == 1
+        if whole:
+            np.add.at(alone, symbols[offsets[:-1][single]], weights[single])
+        else:
+            weights = np.where(single, 0, weights)
+        for first, stop, n in _stretches(offsets, weights):
+            np.add.at(total, symbols[first:stop], n)
+    return total[:-1], alone[:-1]
+
+
+def _stretches(offsets: Int64, n: Int64) -> Iterator[tuple[int, int, Int64]]:
+    """The places of words, some at a time, and for each place the n of its word; a word may be so large that memory
+    cannot hold eight bytes for each of its places.
+
+    offsets 0 2 7, n 5 9, three at a time:   0 3 (5 5 9)   3 6 (9 9 9)   6 7 (9)
+    """
+    for first in range(int(offsets[0]), int(offsets[-1]), _PLACES):
+        stop = min(first + _PLACES, int(offsets[-1]))
+        word = int(np.searchsorted(offsets, first, side="right")) - 1
+        end = int(np.searchsorted(offsets, stop, side="left"))
+        ends: Int64 = np.clip(offsets[word : end + 1], first, stop)
+        yield first, stop, np.repeat(n[word:end], ends[1:] - ends[:-1])
 
 
 class Rewrite(NamedTuple):

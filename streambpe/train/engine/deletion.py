@@ -47,6 +47,7 @@ class LivingTokens:
         self.count: list[int] = []
         self.first_pair: list[tuple[int, int]] = []
         self.alive: list[bool] = []
+        self.dead = 0  # how many are not
 
     def born(self, left: int, right: int) -> None:
         """A new token, the next id."""
@@ -55,12 +56,15 @@ class LivingTokens:
         self.alive.append(True)
 
     def returns(self, number: int) -> None:
-        """A deleted token is learned again, under its old id."""
-        self.alive[number - self.first_id] = True
+        """A token is learned again, under its old id; it may have been deleted."""
+        if number >= self.first_id and not self.alive[number - self.first_id]:
+            self.alive[number - self.first_id] = True
+            self.dead -= 1
 
     def dies(self, number: int) -> None:
         """A learned token is deleted."""
         self.alive[number - self.first_id] = False
+        self.dead += 1
 
     def merge(self, left: int, right: int, new: int, merged: int, after: int) -> list[Deletion]:
         """Count a merge that was made `merged` times; returns the deletions it causes, in their order."""

@@ -2,12 +2,12 @@
 
     engine = Engine(Words(symbols, offsets, weights), State([bytes([b]) for b in range(256)], options))
     for batch in engine.batches(merges=50_000):
-        ...  batch.left, batch.right, batch.id, batch.n: events in their order; batch.record: what it took
+        ...  batch.events, in their order; batch.record: what it took
 
 The events depend on the words and on the options that define the rule. They do not depend on memory, threads, the
 choice of batch mode `exact` or `1`, whether words are in memory or on disk, or where a run is cut: `relearn` learns
-known merges again and compares, and an engine may be given the words as they are after some events, with these as what
-it `knows`.
+known events again and compares, and an engine may be given the words as they are after some events, with these as
+`known`.
 
 Symbols are any integers below len(base_tokens): bytes, characters, SCRIPT symbols, or whole chunks (superwords).
 
@@ -21,42 +21,39 @@ in slices and may be memory maps.
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from streambpe.arrays import MAX_COUNT, Int32, Int64
-from streambpe.core.learner import Deletion, NoRoom
+from streambpe.core.learner import NoRoom
 from streambpe.errors import CountOverflow, ReplayMismatch
+from streambpe.model.events import Event, Op, event_line
 from streambpe.store.passes import PassRow
+from streambpe.train.engine.column import count_tokens
 from streambpe.train.engine.from_disk import DiskLearning
-from streambpe.train.engine.in_memory import BYTES_PER_PLACE, MemoryLearning, measured
+from streambpe.train.engine.in_memory import BYTES_PER_PLACE, MemoryLearning
 from streambpe.train.engine.in_tables import TableLearning
-from streambpe.train.engine.learning import Given, Learning, Parts
-from streambpe.train.engine.rules import ANY, Batch, Bounds, Words, release_maps
-from streambpe.train.engine.state import Known, State
+from streambpe.train.engine.learning import HotPairs, Learning, Parts
+from streambpe.train.engine.rules import ANY, Batch, Bounds, Veto, Words, release_maps
+from streambpe.train.engine.state import State
 
 LEAST_BYTES = 24 << 20  # with less, a stage of a scan proves only a few merges, and a run never ends
 _WORDS = 1 << 18  # words looked at together
-_PLACES = 1 << 20  # places looked at together
-
-
-HotPairs = tuple[Int64, Int64, Int64, int]  # left, right, count, floor
 
 
 class Engine:
     """Learns merges over a set of words. See the module's docstring; `close` removes its files."""
 
-    def __init__(self, words: Words, state: State, knows: Known | None = None) -> None:
-        """`state`: before any merge. `knows`: the events that made the words what they are."""
+    def __init__(self, words: Words, state: State, known: Sequence[Event] = (), vetoed: Sequence[Veto] = ()) -> None:
+        """`state`: before any merge. `known`: the events that made the words what they are; `vetoed`: pairs that were
+        vetoed meanwhile."""
         self.state, self.options = state, state.options
         self._check_sums(words)
-        if knows is not None:
-            self.state.take_known(knows)
-            if self.state.lives is not None and knows.merges:
-                total, _ = self._count_tokens(word_slices(words))
-                self.state.lives.count = total[self.state.first_id :].tolist()
+        self.state.take(known, vetoed)
+        if self.state.lives is not None and known:
+            total, _ = count_tokens(word_slices(words), self.state.next_id)
+            self.state.lives.count = total[self.state.first_id :].tolist()
         self._load(words)
 
     def _check_sums(self, words: Words) -> None:
@@ -96,10 +93,8 @@ class Engine:
 
     def _to_memory(self, parts: Callable[[], Parts]) -> bool:
         """Learn from these words in memory, if they fit."""
-        if sum(measured(self.state.sizes(), parts())) + 1 > self._fitting:
-            return False
         try:
-            self.learning = MemoryLearning(self.state, parts, self.options.memory_bytes)
+            self.learning = MemoryLearning(self.state, parts, self.options.memory_bytes, most=self._fitting)
         except NoRoom:
             return False
         return True
@@ -151,28 +146,19 @@ class Engine:
             record.mode, record.memory_bytes = learning.kind, learning.nbytes
             return batch
 
-    def relearn(self, merges: Sequence[Given], deleted: Sequence[Deletion] = (), wanted: int = 0) -> None:
-        """Learn these merges (left, right, id, n) and deletions again; ReplayMismatch where something else is learned.
-
-        `deleted[i].after`: how many of `merges` stand before that deletion. `wanted`: how many tokens shall be alive
-        in the end, since the rounds of BatchBPE depend on that.
-        """
-        at, afters = 0, [deletion.after for deletion in deleted]
-        while at < len(merges):
-            batch = self.step(wanted - self.learned if self.options.batch == "paper" else len(merges) - at)
-            if batch is None:
-                raise _mismatch(merges[at], "nothing")
-            for found in zip(
-                *(column.tolist() for column in (batch.left, batch.right, batch.id, batch.n)), strict=True
-            ):
-                if at == len(merges) or found != tuple(merges[at]):
-                    raise _mismatch(merges[min(at, len(merges) - 1)], found)
-                at += 1
-            done = at - len(batch.id)
-            known = deleted[bisect_right(afters, done) : bisect_right(afters, at)]
-            gone = [deletion._replace(after=deletion.after + done) for deletion in batch.deleted]
-            if list(known) != gone:
-                raise _mismatch(known, gone)
+    def relearn(self, events: Sequence[Event], wanted: int = 0) -> None:
+        """Learn these events again; ReplayMismatch where something else is learned. `wanted`: how many tokens shall be
+        alive in the end, since the rounds of BatchBPE depend on that."""
+        known, left = iter(events), sum(event.op is not Op.DELETE for event in events)
+        while left > 0:
+            batch = self.step(wanted - self.learned if self.options.batch == "paper" else left)
+            for learned in [None] if batch is None else batch.events:
+                event = next(known, None)
+                if learned is None or learned != event:
+                    raise _mismatch(event, learned)
+                left -= learned.op is not Op.DELETE
+        if (event := next(known, None)) is not None:
+            raise _mismatch(event, None)
 
     # ------------------------------------------------------------------ what there is
 
@@ -180,54 +166,26 @@ class Engine:
         """The words as they are now, in parts; learning can go on."""
         return self.learning.words()
 
-    @property
-    def in_memory(self) -> bool:
-        """Whether the words are in memory, so that pairs are told at once."""
-        return self.learning.kind != "scan"
-
     def hot_pairs(self) -> HotPairs:
-        """(left, right, count, floor): every pair that may merge and counts at least the floor, which is at least 1."""
+        """The best pairs of the words as they are now."""
         try:
             return self.learning.hot_pairs()
         except NoRoom:
             self._to_disk()
             return self.learning.hot_pairs()
 
-    def next_at_most(self) -> int:
-        """No pair counts more than this."""
-        return self.learning.next_at_most()
-
     def pairs_from(self, least: int) -> HotPairs:
         """`hot_pairs` that count at least so much, and at least --min-frequency; their floor is that, or higher."""
-        left, right, n, floor = self.hot_pairs()
-        floor = max(floor, least, self.options.min_frequency)
-        keep = np.flatnonzero(n >= floor)
-        return left[keep], right[keep], n[keep], floor
+        return self.hot_pairs().at_least(max(least, self.options.min_frequency))
 
     def token_counts(self) -> tuple[Int64, Int64, Int64]:
         """(id, n, alone): how often each token stands in the words held, and how often as a whole word. One pass.
 
         Without deletions, words that have become one token are no longer held, and `alone` is 0.
         """
-        total, alone = self._count_tokens(self.words())
+        total, alone = count_tokens(self.words(), self.state.next_id, whole=self.state.lives is not None)
         ids = np.flatnonzero(total)
         return ids, total[ids], alone[ids]
-
-    def _count_tokens(self, words: Parts) -> tuple[Int64, Int64]:
-        """Of every token, (how often it stands in these words, how often as a whole word)."""
-        total, alone = np.zeros((2, self.state.next_id), np.int64)
-        for symbols, offsets, weights in words:
-            for start in range(0, len(weights), _WORDS):
-                ends = offsets[start : start + _WORDS + 1]
-                n = weights[start : start + _WORDS]
-                whole = np.diff(ends) == 1
-                if self.state.lives is None:
-                    n = np.where(whole, 0, n)
-                else:
-                    np.add.at(alone, symbols[ends[:-1][whole]], n[whole])
-                for first, stop, own in _stretches(ends, n):
-                    np.add.at(total, symbols[first:stop], own)
-        return total, alone
 
     def close(self) -> None:
         """Give memory and files back."""
@@ -242,21 +200,8 @@ def word_slices(words: Words) -> Iterator[tuple[Int32, Int64, Int64]]:
             release_maps(array)
 
 
-def _stretches(offsets: Int64, n: Int64) -> Iterator[tuple[int, int, Int64]]:
-    """The places of words, some at a time, and for each place the n of its word; a word may be so large that memory
-    cannot hold eight bytes for each of its places.
-
-    offsets 0 2 7, n 5 9, three at a time:   0 3 (5 5 9)   3 6 (9 9 9)   6 7 (9)
-    """
-    for first in range(int(offsets[0]), int(offsets[-1]), _PLACES):
-        stop = min(first + _PLACES, int(offsets[-1]))
-        word = int(np.searchsorted(offsets, first, side="right")) - 1
-        end = int(np.searchsorted(offsets, stop, side="left"))
-        ends: Int64 = np.clip(offsets[word : end + 1], first, stop)
-        yield first, stop, np.repeat(n[word:end], ends[1:] - ends[:-1])
-
-
-def _mismatch(known: object, learned: object) -> ReplayMismatch:
+def _mismatch(*known_and_learned: Event | None) -> ReplayMismatch:
+    known, learned = ("nothing" if event is None else event_line(event).decode().strip() for event in known_and_learned)
     return ReplayMismatch(
         f"it learned {learned} in place of {known}: these events come from other words or another rule."
     )

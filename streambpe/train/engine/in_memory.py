@@ -7,17 +7,16 @@ learner cannot split what it deleted, the words are split on their way out, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from streambpe.arrays import MAX_COUNT, Int32, Int64
-from streambpe.core.learner import ASK, DONE, FULL, LIVING, NONE_LEFT, UNFIT, Figures, Learned, NoRoom
+from streambpe.core.learner import ASK, DONE, FULL, LIVING, NONE_LEFT, UNFIT, Learned, NoRoom
 from streambpe.store.passes import PassRow
-from streambpe.train.engine import batch as rounds
 from streambpe.train.engine.column import Rewrite, read_column, write_column
-from streambpe.train.engine.learning import Learning, Parts
-from streambpe.train.engine.rules import ANY, Batch, Bounds
+from streambpe.train.engine.learning import HotPairs, Learning, Parts
+from streambpe.train.engine.rules import ANY, Batch, Bounds, Veto, safe_pairs
 from streambpe.train.engine.state import State
 
 BYTES_PER_PLACE = 14  # when learning begins: 8 for the words, the rest for where pairs stand and their table
@@ -27,46 +26,43 @@ _FIRST_MERGES = 16  # in the first batch, which is told soon; each later batch h
 _LEAST_BYTES = 1 << 21
 
 
-def measured(sizes: Int64 | None, parts: Parts) -> tuple[int, int]:
-    """(places, words) that these words take in memory, without the separators between words; `sizes`: of each token in
-    places, None: one each."""
-    places = words = 0
-    for symbols, offsets, weights in parts:
-        inside = symbols[int(offsets[0]) : int(offsets[-1])]
-        places += len(inside) if sizes is None else int(sizes[inside].sum())
-        words += len(weights)
-    return places, words
-
-
 class MemoryLearning(Learning):
     """Words in memory. NoRoom says that they are there, unharmed, but that there is no room to learn from them."""
 
     kind = "index"
 
     def __init__(
-        self, state: State, parts: Callable[[], Parts], memory_bytes: int, *, chains_least: int | None = None
+        self,
+        state: State,
+        parts: Callable[[], Parts],
+        memory_bytes: int,
+        *,
+        most: int = MAX_COUNT,
+        chains_least: int | None = None,
     ) -> None:
-        """`parts`: gives the words, as often as it is asked. chains_least: the words are the chains of a stage, which
-        all stay in their order; nothing is split, and pairs that count less than this are of no use."""
+        """`parts`: gives the words, as often as it is asked. `most`: places that may be taken. chains_least: the words
+        are the chains of a stage, which all stay in their order; nothing is split, and pairs that count less than this
+        are of no use."""
         self.state = state
-        self.limit = max(memory_bytes, _LEAST_BYTES)
         self.stage = chains_least is not None
-        self.at_least = max(state.options.at_least, chains_least or 1)
         self.ended = DONE  # NONE_LEFT, LIVING or UNFIT: the stage ends behind the last batch
         self._merges = _FIRST_MERGES  # in the next batch
         self._unsplit: list[Rewrite] = []  # of tokens that are deleted but still in the learner's words
-        self._load(parts)
-
-    def _load(self, parts: Callable[[], Parts]) -> None:
-        state = self.state
-        self.learner = state.learner(self.limit, self.at_least, stage=self.stage)
-        places, words = measured(None if self.stage else state.sizes(), parts())
+        places = words = 0
+        sizes = None if self.stage else state.sizes()  # of each token in places; None: one each
+        for symbols, offsets, weights in parts():
+            inside = symbols[int(offsets[0]) : int(offsets[-1])]
+            places += len(inside) if sizes is None else int(sizes[inside].sum())
+            words += len(weights)
+        if places + words + 1 > most:
+            raise NoRoom
+        at_least = max(state.options.at_least, chains_least or 1)
+        self.learner = state.learner(max(memory_bytes, _LEAST_BYTES), at_least, stage=self.stage)
         self.learner.make_room(places, words)
         # a deletion may split a word that has become one token
         shortest = 1 if self.stage or state.lives is not None else 2
         for part in parts():
             self.learner.add_words(*part, shortest)
-        self._before = self.learner.figures
 
     # ------------------------------------------------------------------ learning
 
@@ -78,41 +74,27 @@ class MemoryLearning(Learning):
         if options.batch == "paper":
             return self._round(remaining, record)
         merges = 1 if options.batch == "1" else min(self._merges, options.candidates, remaining)
-        vetoed: list[tuple[int, int, int]] = []
+        vetoed: list[Veto] = []
         while True:
-            learned = self.learner.learn(
-                merges, self.state.learned + remaining, _WORK, first=bounds.first, least=bounds.least
-            )
-            batch = self._take(learned, record)
-            batch.vetoed[:0] = vetoed
-            vetoed = batch.vetoed
-            if len(batch.id):
-                self._merges = len(batch.id) * 17 // 16 + 2
+            enough = self.state.learned + remaining
+            learned = self.learner.learn(merges, enough, _WORK, first=bounds.first, least=bounds.least)
+            vetoed += learned.vetoed
+            batch = self._take(learned, record, vetoed)
+            if len(learned.id):
+                self._merges = len(learned.id) * 17 // 16 + 2
                 return batch
             if learned.why == DONE and not learned.vetoed:  # the best pair is out of bounds
                 return batch
             if learned.why == ASK:
                 self._answer(_ASKED)
             elif learned.why in (NONE_LEFT, FULL):
-                if vetoed:
-                    return batch
-                if learned.why == FULL:
+                if learned.why == FULL and not vetoed:
                     raise NoRoom
-                return None
+                return batch if vetoed else None
 
-    def _take(self, learned: Learned, record: PassRow) -> Batch:
+    def _take(self, learned: Learned, record: PassRow, vetoed: Sequence[Veto]) -> Batch:
         """What the learner did, as a batch."""
-        figures = self.learner.figures
-        self.state.take(learned, figures.dead)
-        self._record(learned, figures, record)
-        if self.stage:
-            self.ended = learned.why if learned.why in (NONE_LEFT, LIVING, UNFIT) else DONE
-        elif learned.why == UNFIT:
-            self._unsplit = [Rewrite(gone.id, gone.into) for gone in learned.deleted if gone.n][-figures.pending :]
-        return Batch(learned.left, learned.right, learned.id, learned.n, record, learned.vetoed, learned.deleted)
-
-    def _record(self, learned: Learned, now: Figures, record: PassRow) -> None:
-        before = self._before
+        before, now = self._before, self.learner.figures
         record.candidates = len(learned.id)
         record.positions = record.occurrences = now.looked - before.looked
         record.executed = now.executed - before.executed
@@ -120,6 +102,15 @@ class MemoryLearning(Learning):
         record.rounds += 1
         record.stopped_by = {NONE_LEFT: "none", LIVING: "living", UNFIT: "deletion"}.get(learned.why, "limit")
         record.hot_pairs, record.pair_floor = now.hot, now.floor
+        merges = learned.left, learned.right, learned.id, learned.n
+        batch = Batch.of(merges, record, vetoed, learned.deleted)
+        self.state.take(batch.events, vetoed)
+        self.state.ties.placed(learned.id, learned.n)
+        if self.stage:
+            self.ended = learned.why if learned.why in (NONE_LEFT, LIVING, UNFIT) else DONE
+        elif learned.why == UNFIT:
+            self._unsplit = [Rewrite(gone.id, gone.into) for gone in learned.deleted if gone.n][-now.pending :]
+        return batch
 
     def _answer(self, many: int) -> None:
         """Tell the learner which of the best pairs may merge."""
@@ -133,13 +124,11 @@ class MemoryLearning(Learning):
     # ------------------------------------------------------------------ BatchBPE's rounds
 
     def _round(self, remaining: int, record: PassRow) -> Batch | None:
-        state, options = self.state, self.state.options
-        most = rounds.paper_batch_size(remaining, state.next_id, options.cap_divisor, options.max_batch or MAX_COUNT)
-        vetoed: list[tuple[int, int, int]] = []
+        state = self.state
+        most = state.options.round_size(remaining, state.next_id)
+        vetoed: list[Veto] = []
         while True:
             left, right, n, known = self.learner.best(most, force=True)
-            if not len(left):
-                break
             if self.learner.rule.asks and not known.all():
                 self._answer(most)
                 continue
@@ -148,17 +137,14 @@ class MemoryLearning(Learning):
             if blocked is None:
                 break
             vetoed.append((*pairs[blocked], int(n[blocked])))
-            state.veto(*vetoed[-1])
             self.learner.answer(*pairs[blocked], allowed=False)
-        if not len(left) and not vetoed:
+        if not pairs and not vetoed:
             return None
-        safe = rounds.paper_safe(left.tolist(), right.tolist())[:remaining]
+        safe = safe_pairs(pairs)[:remaining]
         learned = self.learner.round(np.stack((left, right), axis=1)[safe], int(n.min()) if len(n) else 1)
         if learned.why == FULL:
             raise NoRoom
-        batch = self._take(learned, record)
-        batch.vetoed = vetoed
-        return batch
+        return self._take(learned, record, vetoed)
 
     # ------------------------------------------------------------------ what there is
 
@@ -193,17 +179,13 @@ class MemoryLearning(Learning):
         _, _, n, _ = self.learner.best(1, force=False)
         return int(max([self.learner.figures.floor - 1, *n.tolist()]))
 
-    def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
-        """(left, right, count, floor): every pair that may merge and counts at least the floor."""
+    def hot_pairs(self) -> HotPairs:
+        """The best pairs of the words as they are now."""
         self._refuse_unsplit()
-        left, right, n = self.learner.hot()
-        floor = max(1, self.learner.figures.floor)
-        if self.state.filters:
-            good = self.state.allowed(left, right)
-            left, right, n = left[good], right[good], n[good]
-        return left, right, n, floor
+        hot = HotPairs(*self.learner.hot(), max(1, self.learner.figures.floor))
+        return hot.only(self.state.allowed(hot.left, hot.right)) if self.state.filters else hot
 
     def close(self) -> None:
         """Give the memory back; lives go to the state."""
-        self.state.take_lives(self.learner)
+        self.state.take_counts(self.learner)
         self.learner.close()

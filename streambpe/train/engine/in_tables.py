@@ -27,23 +27,20 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, takewhile
 from pathlib import Path
 
 import msgspec
 import numpy as np
-from sortedcontainers import SortedList
 
-from streambpe.arrays import MAX_COUNT, Int32, Int64, slices
+from streambpe.arrays import MAX_COUNT, Bool, Int32, Int64
 from streambpe.core.learner import Deletion
 from streambpe.later import polars as pl
 from streambpe.store.database import feed, incoming, open_store
 from streambpe.store.passes import PassRow
 from streambpe.store.sqlfiles import query_frame, run_sql
-from streambpe.train.engine import batch as rounds
-from streambpe.train.engine.column import leftmost
-from streambpe.train.engine.learning import Learning, Parts
-from streambpe.train.engine.rules import ANY, Batch, Bounds
+from streambpe.train.engine.column import columns, leftmost
+from streambpe.train.engine.learning import HotPairs, Learning, Parts
+from streambpe.train.engine.rules import ANY, Batch, Bounds, Veto, safe_pairs
 from streambpe.train.engine.state import State
 from streambpe.train.engine.table_words import (
     ID_BITS,
@@ -63,7 +60,7 @@ _CACHE_SHARE = 3  # of the memory: blocks that need not be read again take one p
 _DUCKDB_SHARE = 4
 _MOST_BEST = 1 << 16  # pairs in memory after they were read from the table; twice as many are too many
 _FLOOR_RATIO = 32  # of those, the ones that count less than the best count over this are left out
-_PAIR_BYTES = 250  # of one in memory
+_PAIR_BYTES = 50  # of one in memory
 _MOST_WAITING = 1 << 17  # changes of pairs until they are added up, or merged into the table
 _EMPTY_SHARE = 4  # a block is written without its empty rows when one in so many is empty
 _LOOKED_AT = 512  # of the best pairs, for one pass
@@ -77,6 +74,7 @@ class TableLearning(Learning):
     def __init__(self, state: State, parts: Parts, folder: Path) -> None:
         self.state, self.folder = state, folder / "tables"
         self.memory_bytes = state.options.memory_bytes
+        self._paper = state.options.batch == "paper"
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         self.blocks: list[WordBlock] = []
@@ -91,74 +89,63 @@ class TableLearning(Learning):
             temp_dir=self.folder / "spill",
         )
         rows = min(max(self.memory_bytes // _BLOCK_SHARE // ROW_BYTES, _LEAST_BLOCK), _MOST_BLOCK)
-        for symbols, offsets, weights in parts:
-            self._add_blocks(symbols, offsets, weights, state.options.block_places or rows)
-
-    def _add_blocks(self, symbols: Int32, offsets: Int64, weights: Int64, most: int) -> None:
-        for at, stop in slices(offsets, most):
-            sizes = np.diff(offsets[at : stop + 1])
-            keep = sizes > (1 if self.state.lives is None else 0)  # nothing is left to merge in words of one token
-            token = symbols[int(offsets[at]) : int(offsets[stop])][np.repeat(keep, sizes)]
-            sizes, n = sizes[keep], weights[at:stop][keep]
-            rows = Rows(np.repeat(np.arange(len(n), dtype=np.int32), sizes), token, np.repeat(n, sizes))
-            block = WordBlock(self.folder / f"words-{len(self.blocks):05d}.parquet")
-            self.blocks.append(block)
-            self._put(block, rows)
+        # nothing is left to merge in words of one token
+        for words in columns(parts, state.options.block_places or rows, 2 if state.lives is None else 1):
+            self.blocks.append(WordBlock(self.folder / f"words-{len(self.blocks):05d}.parquet"))
+            self._put(self.blocks[-1], Rows.of(*words))
 
     def _put(self, block: WordBlock, rows: Rows) -> None:
         """Replace the rows of a block, which stays in memory where there is room."""
         block.size = int(np.count_nonzero(rows.token >= 0))
         if len(rows.token) - block.size > len(rows.token) // _EMPTY_SHARE:
-            rows = rows.at(np.flatnonzero(rows.token >= 0))
-        held = sum(len(other.held.word) for other in self.blocks if other.held is not None and other is not block)
+            rows = rows.tokens
         block.held, block.is_written = rows, False
-        if (held + len(rows.word)) * ROW_BYTES > self.memory_bytes // _CACHE_SHARE:
+        if self._held_bytes() > self.memory_bytes // _CACHE_SHARE:
             block.write()
             block.held = None
+
+    def _held_bytes(self) -> int:
+        return ROW_BYTES * sum(len(block.held.word) for block in self.blocks if block.held is not None)
 
     # ------------------------------------------------------------------ choosing
 
     def step(self, remaining: int, record: PassRow, bounds: Bounds = ANY) -> Batch | None:
         """See Learning.step."""
-        vetoed: list[Pair] = []
+        state = self.state
+        vetoed: list[Veto] = []
         while True:
             chosen = self._choose(remaining, record)
             if not chosen or chosen[0][2] < bounds.first:
-                none = np.empty(0, np.int64)
-                self._finish(record, 0)
-                return Batch(none, none, none, none, record, vetoed) if chosen or vetoed else None
-            blocked = [self.state.is_blocked(left, right) for left, right, _ in chosen]
-            if self.state.options.batch == "paper" and any(blocked):
-                chosen, blocked = [chosen[blocked.index(True)]], [True]
-            if not blocked[0]:
+                return Batch.without_merge(record, vetoed) if chosen or vetoed else None
+            blocked = next((i for i, (left, right, _) in enumerate(chosen) if state.is_blocked(left, right)), None)
+            if blocked is None or (blocked and not self._paper):
                 break
-            left, right, n = chosen[0]
-            vetoed.append(chosen[0])
-            self.state.veto(left, right, n)
-            self.best.set(left << ID_BITS | right, 0)
-            self._waiting.append(pl.DataFrame({"key": [left << ID_BITS | right], "n": [-n]}))
-        if self.state.options.batch == "paper":
-            safe = rounds.paper_safe([left for left, _, _ in chosen], [right for _, right, _ in chosen])
-            chosen = [chosen[at] for at in safe][:remaining]
+            left, right, n = chosen[blocked]
+            vetoed.append(chosen[blocked])
+            state.banned.add((left, right))
+            gone = np.array([left << ID_BITS | right])
+            self.best.change(gone, np.array([-n]), np.zeros(1, np.int64))
+            self._waiting.append(pl.DataFrame({"key": gone, "n": [-n]}))
+        if self._paper:
+            chosen = [chosen[at] for at in safe_pairs(chosen)][:remaining]
         else:
-            chosen = self._together(chosen[: blocked.index(True) if True in blocked else None], remaining, bounds)
+            chosen = self._together(chosen[:blocked], remaining, bounds)
         batch = self._merge(chosen, record)
         batch.vetoed[:0] = vetoed
-        self._finish(record, len(chosen) - len(batch.id))
+        record.hot_pairs, record.pair_floor = len(self.best.key), self.best.floor
         return batch
 
     def _choose(self, remaining: int, record: PassRow) -> list[Pair]:
         """The best pairs, best first; empty where none is left."""
-        options, wanted, looked_at = self.state.options, 1, _LOOKED_AT
-        if options.batch == "paper":
-            most = options.max_batch or MAX_COUNT
-            wanted = looked_at = rounds.paper_batch_size(remaining, self.state.next_id, options.cap_divisor, most)
-        if not self._counted or len(self.best) > 2 * max(self._most_best, wanted):
+        wanted, looked_at = 1, _LOOKED_AT
+        if self._paper:
+            wanted = looked_at = self.state.options.round_size(remaining, self.state.next_id)
+        if not self._counted or len(self.best.key) > 2 * max(self._most_best, wanted):
             self._refill(wanted, record)
-        best = self.best.first(looked_at, self.state.ties.labels())
+        best = self.best.first(looked_at, self.state.labels())
         if len(best) < wanted and self.best.last is not None:
             self._refill(wanted, record)
-            best = self.best.first(looked_at, self.state.ties.labels())
+            best = self.best.first(looked_at, self.state.labels())
         return best
 
     def _together(self, best: Sequence[Pair], remaining: int, bounds: Bounds) -> list[Pair]:
@@ -181,14 +168,15 @@ class TableLearning(Learning):
     def _refill(self, fewest: int, record: PassRow) -> None:
         """Take the best pairs of the table into memory, after all pairs were counted where they are not."""
         self._bring_up_to_date()
+        options, label = self.state.options, self.state.labels()
         most = max(self._most_best, fewest)
-        label = self.state.ties.labels()[: self.state.next_id]
         with incoming(self._con, pl.DataFrame({"id": np.arange(len(label)), "label": label})):
-            frame = query_frame(self._con, "learning/best_pairs", at_least=self.state.options.at_least, most=most)
-        key, n = _keys_of(frame), frame["n"].to_numpy()
-        good = int(np.count_nonzero(n > n[0] // (self.state.options.floor_ratio or _FLOOR_RATIO))) if len(n) else 0
+            frame = query_frame(self._con, "learning/best_pairs", at_least=options.at_least, most=most)
+        key, n = frame["key"].to_numpy(), frame["n"].to_numpy()
+        good = int(np.count_nonzero(n > n[0] // (options.floor_ratio or _FLOOR_RATIO))) if len(n) else 0
         cut = max(good, fewest)  # those that count much less would change often until they are wanted
-        self.best.fill(key[:cut], n[:cut], self.state.options.at_least, is_all=len(n) < most and len(n) <= cut)
+        is_all = len(n) < most and len(n) <= cut
+        self.best = _BestPairs.of(key[:cut], n[:cut], options.at_least if is_all else None)
         record.refills += 1
 
     def _bring_up_to_date(self) -> None:
@@ -214,13 +202,13 @@ class TableLearning(Learning):
         changes = _summed(self._waiting)
         self._waiting = []
         if len(changes):
-            feed(self._con, "learning/change_pairs", _by_ids(changes))
+            feed(self._con, "learning/change_pairs", changes)
 
     # ------------------------------------------------------------------ merging
 
     def _merge(self, chosen: Sequence[Pair], record: PassRow) -> Batch:
         """Merge these pairs, or as many of them as are certain."""
-        state, paper = self.state, self.state.options.batch == "paper"
+        state = self.state
         pairs = Pairs(chosen, state.next_id)
         counted, made = np.zeros((2, len(chosen)), np.int64)
         beside: list[pl.DataFrame] = []
@@ -232,7 +220,7 @@ class TableLearning(Learning):
             places = at[first], which[first]
             np.add.at(counted, which, rows.n[at])
             np.add.at(made, places[1], rows.n[places[0]])
-            if len(chosen) > 1 and not paper:
+            if len(chosen) > 1 and not self._paper:
                 beside.append(neighbours(rows, *places))
                 if sum(map(len, beside)) > max(_MOST_WAITING, 2 * len(beside[0])):
                     beside = [_summed(beside)]
@@ -240,20 +228,19 @@ class TableLearning(Learning):
             record.occurrences += len(at)
         certain = _certain(chosen, beside) if beside else len(chosen)
         first_new = state.next_id
-        ids, deleted = state.commit([pair[:2] for pair in chosen[:certain]], made.tolist(), whole_round=paper)
-        committed = len(ids)
-        left, right = (np.array([pair[side] for pair in chosen[:committed]], np.int64) for side in (0, 1))
-        n = (made if state.disjoint else counted)[:committed]
-        wrong = np.flatnonzero(n != [pair[2] for pair in chosen[:committed]])
+        ids, deleted = state.commit([pair[:2] for pair in chosen[:certain]], made.tolist(), whole_round=self._paper)
+        chosen, n = chosen[: len(ids)], (made if state.disjoint else counted)[: len(ids)]
+        wrong = np.flatnonzero(n != [pair[2] for pair in chosen])
         assert not len(wrong), f"{chosen[wrong[0]]} stands {n[wrong[0]]} times in the words"
-        changes = _summed(self._changes(pairs, found, ids, deleted, record))
-        state.placed(ids, n)
-        self._take_changes(changes, first_new)
+        state.ties.placed(ids, n)
+        self._take_changes(_summed(self._changes(pairs, found, ids, deleted, record)), first_new)
         if self.best.last is not None and ids.min() < first_new:
             self._refill(1, record)  # the place of a known token among those that tie may be another now
-        record.candidates, record.rounds = len(chosen), 1
+        record.candidates, record.rounds = len(made), 1
         record.positions += self.places
-        return Batch(left, right, ids, n, record, [], deleted)
+        record.stopped_by = "uncertain" if len(ids) < len(made) else "all"
+        left, right = np.array([pair[:2] for pair in chosen], np.int64).T
+        return Batch.of((left, right, ids, n), record, deleted=deleted)
 
     def _changes(
         self,
@@ -265,57 +252,44 @@ class TableLearning(Learning):
     ) -> Iterator[pl.DataFrame]:
         """Put one token in the place of two where one of the first pairs begins, and its parts in the place of a
         deleted token; gives what this changes in the counts of pairs."""
-        for block, known in zip(self.blocks, found, strict=True):
+        disjoint = self.state.disjoint
+        for block, places in zip(self.blocks, found, strict=True):
             rows = block.rows()
-            at, which = known or pairs.find_merged(rows)
-            at, which = at[which < len(ids)], which[which < len(ids)]
+            at, which = places or pairs.find(rows)
+            good = (which < len(ids)) & (True if places else leftmost(at, which))
+            at, which = at[good], which[good]
             if len(at):
                 where = rows.words_at(at)
-                before = pairs_of(rows.at(where), self.state.disjoint)
-                word, token = rows.word[where], rows.token[where]
-                place = np.searchsorted(where, at)
-                token[place], token[place + 1] = ids[which], -1
-                rows.place(where, word[token >= 0], token[token >= 0])
-                yield self._rewritten(block, before, rows, where)
+                before = pairs_of(rows.at(where), disjoint)
+                rows.merge(at, ids[which], where)
+                yield from (_less(before), pairs_of(rows.at(where), disjoint))
+                self._put(block, rows)
                 record.executed += len(at)
         for gone in deleted:
             for block in self.blocks if gone.n else ():
                 rows = block.rows()
                 at = np.flatnonzero(rows.token == gone.id)
                 if len(at):
-                    before = pairs_of(rows.at(rows.words_at(at)), self.state.disjoint)
-                    live = rows.at(np.flatnonzero(rows.token >= 0))
-                    sizes = np.where(live.token == gone.id, len(gone.into), 1)
-                    split = Rows(np.repeat(live.word, sizes), np.repeat(live.token, sizes), np.repeat(live.n, sizes))
-                    split.token[split.token == gone.id] = np.tile(gone.into, len(at))
-                    where = np.flatnonzero(np.isin(split.word, rows.word[at]))
-                    yield self._rewritten(block, before, split, where)
-
-    def _rewritten(self, block: WordBlock, before: pl.DataFrame, rows: Rows, where: Int64) -> pl.DataFrame:
-        """Replace a block's rows; returns what that changes in the counts of pairs, which stand in these rows now."""
-        after = pairs_of(rows.at(where), self.state.disjoint)
-        self._put(block, rows)
-        return pl.concat([before.with_columns(-pl.col("n")), after])
+                    words = np.unique(rows.word[at])
+                    split = rows.tokens.split(gone.id, gone.into)
+                    yield _less(pairs_of(rows.at(rows.words_at(at)), disjoint))
+                    yield pairs_of(split.at(np.flatnonzero(np.isin(split.word, words))), disjoint)
+                    self._put(block, split)
 
     def _take_changes(self, changes: pl.DataFrame, first_new: int) -> None:
         """Bring the counts of pairs up to date. A pair of two old tokens counts more only where a token came back or
         was split; then the table knows how much."""
         changes = self._wait_with(changes)
-        key = changes["key"].to_numpy()
+        key, change = changes["key"].to_numpy(), changes["n"].to_numpy()
         left, right = unpack(key)
-        raised = changes.filter(pl.Series((left < first_new) & (right < first_new) & (changes["n"].to_numpy() > 0)))
-        totals: dict[int, int] = {}
-        if len(raised):
-            with incoming(self._con, _by_ids(raised)):
+        total, raised = change.copy(), (left < first_new) & (right < first_new) & (change > 0)
+        if raised.any():
+            frame = changes.filter(pl.Series(raised)).select("key")
+            with incoming(self._con, frame):
                 found = query_frame(self._con, "learning/look_up_pairs")
-            in_table = pl.DataFrame({"key": _keys_of(found), "n": found["n"]})
-            waiting = pl.concat(self._waiting).join(raised, on="key", how="semi") if self._waiting else in_table.clear()
-            totals = dict(_summed([in_table, waiting]).iter_rows())
-        self.best.change(key.tolist(), changes["n"].to_list(), totals)
-
-    def _finish(self, record: PassRow, uncertain: int) -> None:
-        record.stopped_by = "uncertain" if uncertain else "all"
-        record.hot_pairs, record.pair_floor = len(self.best), self.best.floor
+            known = _summed([found, *self._waiting])
+            total[raised] = frame.join(known, on="key", how="left", maintain_order="left")["n"].fill_null(0).to_numpy()
+        self.best.change(key, change, total)
 
     # ------------------------------------------------------------------ what there is
 
@@ -327,14 +301,12 @@ class TableLearning(Learning):
     @property
     def nbytes(self) -> int:
         """Bytes in memory between two passes, about."""
-        held = sum(len(block.held.word) for block in self.blocks if block.held is not None)
-        return ROW_BYTES * held + _PAIR_BYTES * len(self.best)
+        return self._held_bytes() + _PAIR_BYTES * len(self.best.key)
 
     def words(self) -> Iterator[tuple[Int32, Int64, Int64]]:
         """See Learning.words; block by block."""
         for block in self.blocks:
-            rows = block.rows()
-            word, token, n = rows.at(np.flatnonzero(rows.token >= 0))
+            word, token, n = block.rows().tokens
             begins = np.flatnonzero(np.diff(word, prepend=-1))
             yield token, np.append(begins, len(word)).astype(np.int64), n[begins]
 
@@ -342,7 +314,7 @@ class TableLearning(Learning):
         """See Learning.next_at_most."""
         return self.best.most if self._counted else MAX_COUNT
 
-    def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
+    def hot_pairs(self) -> HotPairs:
         """See Learning.hot_pairs. All tables are brought up to date."""
         if self._counted:
             self._write_waiting()
@@ -356,7 +328,8 @@ class TableLearning(Learning):
         if self.best.last is not None and self.best.most > floor:  # in memory are only some of those that tie for it
             floor += 1
         frame = query_frame(self._con, "learning/pairs_from", floor=floor)
-        return (*unpack(_keys_of(frame)), frame["n"].to_numpy(), floor)
+        left, right, n = (frame[name].to_numpy() for name in ("left_id", "right_id", "n"))
+        return HotPairs(left, right, n, floor)
 
     def close(self) -> None:
         """Leave the tables to other programs, up to date."""
@@ -366,65 +339,54 @@ class TableLearning(Learning):
 
 
 class _BestPairs(msgspec.Struct):
-    """The best pairs, in order: first the one that counts most. All that count more than `floor` are here, and of those
-    that count `floor` all up to `last` in the order of ties."""
+    """The best pairs by their keys, ascending. All that count more than `floor` are here, and of those that count
+    `floor` all up to `last` in the order of ties."""
 
+    key: Int64 = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
+    n: Int64 = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
     floor: int = 0
     last: int | None = None  # None: all that count `floor`
-    _count: dict[int, int] = msgspec.field(default_factory=dict)  # by key
-    _order: SortedList = msgspec.field(default_factory=SortedList)  # (-n, key)
 
-    def __len__(self) -> int:
-        return len(self._count)
+    @classmethod
+    def of(cls, key: Int64, n: Int64, at_least: int | None) -> _BestPairs:
+        """The best pairs, in their order; `at_least`: they are all that count so much."""
+        order = np.argsort(key)
+        floor, last = (int(n[-1]), int(key[-1])) if at_least is None else (at_least, None)
+        return cls(key[order], n[order], floor, last)
 
     @property
     def most(self) -> int:
         """No pair counts more than this."""
-        return -self._order[0][0] if self._order else self.floor
+        return int(self.n.max()) if len(self.n) else self.floor
 
-    def fill(self, keys: Int64, n: Int64, at_least: int, *, is_all: bool) -> None:
-        """Replace everything by the best pairs, in their order, or all that count so much."""
-        self.floor, self.last = (at_least, None) if is_all else (int(n[-1]), int(keys[-1]))
-        self._count = dict(zip(keys.tolist(), n.tolist(), strict=True))
-        self._order = SortedList((-n, key) for key, n in self._count.items())
-
-    def set(self, key: int, n: int) -> None:
-        """Give a pair another count; below the floor it is forgotten."""
-        before = self._count.pop(key, None)
-        if before is not None:
-            self._order.remove((-before, key))
-        if n >= max(self.floor, 1):
-            self._count[key] = n
-            self._order.add((-n, key))
-
-    def change(self, keys: Sequence[int], n: Sequence[int], totals: dict[int, int]) -> None:
-        """Raise or lower counts; `totals` has those of pairs that may count enough now and are not here."""
-        for key, more in zip(keys, n, strict=True):
-            known = self._count.get(key)
-            total = totals.get(key, more) if known is None else known + more
-            if known is not None or total >= self.floor:
-                self.set(key, total)
+    def change(self, key: Int64, change: Int64, total: Int64) -> None:
+        """Raise or lower counts; `total`: what a pair counts now that is not here, if that may be enough. A pair that
+        counts less than the floor is forgotten."""
+        at = np.searchsorted(self.key, key)
+        known = np.zeros(len(key), bool)
+        inside = at < len(self.key)
+        known[inside] = self.key[at[inside]] == key[inside]
+        self.n[at[known]] += change[known]
+        least = max(self.floor, 1)
+        new = np.flatnonzero(~known & (total >= least))
+        new = new[np.argsort(key[new])]
+        stay: Bool = np.insert(self.n, at[new], total[new]) >= least
+        self.key, self.n = np.insert(self.key, at[new], key[new])[stay], np.insert(self.n, at[new], total[new])[stay]
 
     def first(self, k: int, label: Int64) -> list[Pair]:
         """The k best, in order, or as many as are certain; `label[token]` sorts tokens as the tie rule does."""
-        best = list(islice(self._order, k))
-        if len(best) == k:  # all that tie with the last of them, since keys are not in the order of ties
-            last = best[-1][0]
-            best += list(takewhile(lambda entry: entry[0] == last, islice(self._order, k, None)))
-        if not best:
-            return []
-        less, key = np.array(best, np.int64).T
+        key, n = self.key, self.n
+        if len(n) > k:  # and all that tie with the last of them
+            some = np.flatnonzero(n >= np.partition(n, -k)[-k])
+            key, n = key[some], n[some]
         left, right = unpack(key)
-        by = np.lexsort((label[right], label[left], less))[:k]
-        pairs = list(zip(left[by].tolist(), right[by].tolist(), (-less[by]).tolist(), strict=True))
-        if self.last is None or pairs[-1][2] > self.floor:
-            return pairs
-        last_left, last_right = (label[token] for token in unpack(self.last))
-        return [
-            (left, right, n)
-            for left, right, n in pairs
-            if n > self.floor or (label[left], label[right]) <= (last_left, last_right)
-        ]
+        if self.last is not None:
+            tie, (last_left, last_right) = label[left], (label[token] for token in unpack(self.last))
+            behind = (tie > last_left) | ((tie == last_left) & (label[right] > last_right))
+            good = np.flatnonzero((n > self.floor) | ~behind)
+            left, right, n = left[good], right[good], n[good]
+        by = np.lexsort((label[right], label[left], -n))[:k]
+        return list(zip(left[by].tolist(), right[by].tolist(), n[by].tolist(), strict=True))
 
 
 def _certain(chosen: Sequence[Pair], beside: Sequence[pl.DataFrame]) -> int:
@@ -453,12 +415,5 @@ def _added(changes: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(changes).group_by("key").agg(pl.col("n").sum()).filter(pl.col("n") != 0)
 
 
-def _keys_of(frame: pl.DataFrame) -> Int64:
-    left, right = (frame[name].to_numpy().astype(np.int64) for name in ("left_id", "right_id"))
-    return left << ID_BITS | right
-
-
-def _by_ids(changes: pl.DataFrame) -> pl.DataFrame:
-    """The same rows with the two ids in columns of their own."""
-    left, right = unpack(changes["key"].to_numpy())
-    return pl.DataFrame({"left_id": left, "right_id": right, "n": changes["n"]})
+def _less(pairs: pl.DataFrame) -> pl.DataFrame:
+    return pairs.with_columns(-pl.col("n"))

@@ -4,14 +4,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from streambpe.arrays import MAX_COUNT, Int32, Int64
+import numpy as np
+
+from streambpe.arrays import MAX_COUNT, Bool, Int32, Int64
 from streambpe.store.passes import PassRow
 from streambpe.train.engine.rules import ANY, Batch, Bounds
 
-Given = tuple[int, int, int, int]  # a known merge: left, right, id, n
 Parts = Iterable[tuple[Int32, Int64, Int64]]  # symbols, offsets, weights of some words
+
+
+class HotPairs(NamedTuple):
+    """Every pair that may merge and counts at least the floor, which is at least 1:
+
+    floor 100     (t,h) 900 · (i,n) 400 · (o,n) 120          all others count 99 or less
+    """
+
+    left: Int64
+    right: Int64
+    n: Int64
+    floor: int
+
+    def only(self, these: Bool | Int64) -> HotPairs:
+        """Some of them."""
+        return HotPairs(self.left[these], self.right[these], self.n[these], self.floor)
+
+    def at_least(self, floor: int) -> HotPairs:
+        """Those that count at least so much."""
+        floor = max(floor, self.floor)
+        return self._replace(floor=floor).only(self.n >= floor)
+
+    def best(self, most: int) -> HotPairs:
+        """If they are more than so many, the best of them: of pairs that tie all are taken or none, but for the very
+        best, which are always taken."""
+        if len(self.n) <= most:
+            return self
+        next_one = int(np.partition(self.n, -most - 1)[-most - 1])  # the best of those left out
+        return self.at_least(min(next_one + 1, int(self.n.max())))
 
 
 class Learning(Protocol):
@@ -45,8 +75,8 @@ class Learning(Protocol):
         """No pair counts more than this; to know better may take a look at all words."""
         return MAX_COUNT
 
-    def hot_pairs(self) -> tuple[Int64, Int64, Int64, int]:
-        """(left, right, count, floor): every pair that may merge and counts at least the floor, which is at least 1."""
+    def hot_pairs(self) -> HotPairs:
+        """The best pairs of the words as they are now."""
 
     def close(self) -> None:
         """Give memory and files back; lives go to the state."""

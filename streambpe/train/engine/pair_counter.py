@@ -12,16 +12,18 @@ Parts are added up one after the other in a table of the whole limit; a part too
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 
 import numpy as np
 
-from streambpe.arrays import Int32, Int64, write_array
+from streambpe.arrays import Bool, Int32, Int64, write_array
 from streambpe.core.pairs import PairTable, count_from_here
+from streambpe.train.engine.learning import HotPairs
 
+PairFilter = Callable[[Int64, Int64], Bool]
 PARTS = 16
 LEAST_BYTES = 1 << 9  # of a table
 _ROW = 16  # bytes
@@ -105,6 +107,21 @@ class PairCounter:
         size = int(ends[part % PARTS]) - begin
         rows = np.fromfile(path, np.int64, 2 * size, offset=begin * _ROW).reshape(-1, 2)
         return table.add_rows(rows, part, parts) == size
+
+    def hot_pairs(self, at_least: int, most: int, allowed: PairFilter | None = None) -> HotPairs:
+        """The pairs that count `at_least`, or if they are more than `most`, the best of them. The counter is used
+        up."""
+        none = np.empty(0, np.int64)
+        found = HotPairs(none, none, none, at_least)
+        for table in self.tables():
+            keys, counts = table.parted(1, found.floor)[0].T
+            more = HotPairs(keys >> 32, keys & 0xFFFFFFFF, counts, found.floor)
+            if allowed is not None:
+                more = more.only(allowed(more.left, more.right))
+            # more pairs only raise the floor, so what falls out now would fall out later
+            left, right, n = (np.concatenate(both) for both in zip(found[:3], more[:3], strict=True))
+            found = HotPairs(left, right, n, found.floor).best(most)
+        return found
 
     def close(self) -> None:
         """Forget all, and remove the files."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
@@ -10,11 +11,14 @@ from typing import Literal, NamedTuple, Protocol
 import msgspec
 import numpy as np
 
-from streambpe.arrays import Bool, Int32, Int64
+from streambpe.arrays import MAX_COUNT, Bool, Int32, Int64
 from streambpe.core.learner import Deletion
+from streambpe.model.events import Events, delete_event
 from streambpe.store.passes import PassRow
 from streambpe.system import release_pages
 from streambpe.train.engine.deletion import Deletions
+
+Veto = tuple[int, int, int]  # left, right, count when it was the best
 
 
 class PairRule(Protocol):
@@ -67,6 +71,30 @@ class EngineOptions(EngineTuning):
         """What a pair counts that may be learned."""
         return max(1, self.min_frequency)
 
+    def round_size(self, remaining: int, vocabulary: int) -> int:
+        """How many pairs BatchBPE looks at in one round."""
+        return max(1, min(remaining // self.cap_divisor, vocabulary, self.max_batch or MAX_COUNT))
+
+
+def safe_pairs(pairs: Sequence[tuple[int, ...]]) -> list[int]:
+    """BatchBPE's rule: which pairs of a round, best first, are merged together.
+
+    A pair is left out if its left token was already seen on the right, or its right token on the left, of any
+    pair before it, merged or not. The pairs that remain never overlap each other; only a pair of equal tokens overlaps
+    itself.
+
+        (t,h) (h,e) (i,n) (a,t)  ->  (t,h), (i,n): h was seen on the right, t on the left
+    """
+    first: set[int] = set()
+    last: set[int] = set()
+    safe = []
+    for i, (left, right, *_) in enumerate(pairs):
+        if left not in last and right not in first:
+            safe.append(i)
+        first.add(left)
+        last.add(right)
+    return safe
+
 
 def pass_carried_over(events: int, mode: str = "unknown") -> PassRow:
     """A pass that stands for all events of a log whose own passes are not known."""
@@ -84,18 +112,29 @@ ANY = Bounds()
 
 
 class Batch(msgspec.Struct):
-    """Events in their order, and what was vetoed on the way (left, right, count when it was the best).
+    """Events in their order, and what was vetoed on the way."""
 
-    `deleted[i].after`: how many merges of this batch stand before that deletion.
-    """
-
-    left: Int64
-    right: Int64
-    id: Int64
-    n: Int64
+    events: Events
     record: PassRow
-    vetoed: list[tuple[int, int, int]] = msgspec.field(default_factory=list)
-    deleted: list[Deletion] = msgspec.field(default_factory=list)
+    vetoed: list[Veto]
+
+    @classmethod
+    def of(
+        cls, merges: Sequence[Int64], record: PassRow, vetoed: Sequence[Veto] = (), deleted: Sequence[Deletion] = ()
+    ) -> Batch:
+        """`merges`: columns left, right, id, n. `deleted[i].after`: how many of them stand before that deletion."""
+        events, done = Events(), 0
+        for gone in deleted:
+            events.append_merges(*(column[done : gone.after] for column in merges))
+            events.append(delete_event(gone.id, gone.into, gone.n))
+            done = gone.after
+        events.append_merges(*(column[done:] for column in merges))
+        return cls(events, record, list(vetoed))
+
+    @classmethod
+    def without_merge(cls, record: PassRow, vetoed: Sequence[Veto] = ()) -> Batch:
+        """A pass that learned nothing."""
+        return cls(Events(), record, list(vetoed))
 
 
 class Words(msgspec.Struct, frozen=True):

@@ -22,8 +22,7 @@ from streambpe.core.scan import ChainFinder, numbered
 from streambpe.core.strings import ChunkList, merge
 from streambpe.threads import in_order
 from streambpe.train.engine.column import SEPARATOR, Rewrite, leftmost, read_column, write_column
-from streambpe.train.engine.frontier import PairFilter
-from streambpe.train.engine.pair_counter import PairCounter
+from streambpe.train.engine.pair_counter import PairCounter, PairFilter
 
 T = TypeVar("T")
 
@@ -90,7 +89,6 @@ class ScanColumn:
         self.drop_finished = drop_finished
         self.threads = max(1, threads)
         self.lengths: list[int] = []
-        self.touched = 0  # places looked at
         folder.mkdir(parents=True, exist_ok=True)
 
     def append(self, column: Int32, weights: Int64) -> None:
@@ -129,23 +127,19 @@ class ScanColumn:
     def split(self, rewrites: Sequence[Rewrite]) -> None:
         """Tokens become their parts, in this order: one sweep that reads each block and writes those it changes."""
 
-        def one(number: int) -> None:
-            column, weights = self._read(number)
+        def one(number: int, column: Int32, weights: Int64) -> None:
             if np.isin(column, [rewrite.number for rewrite in rewrites]).any():
                 for rewrite in rewrites:
                     column = rewrite.apply(column)
                 self._write(number, column, weights)
 
-        self._sweep(one)
+        list(self._each(one))
 
     def count_pairs(self, limit: int, folder: Path) -> PairCounter:
         """Every pair with its count, from scratch, in about so many bytes and files under the folder."""
         counter = PairCounter(limit, folder, self.threads)
 
-        def one(number: int) -> None:
-            counter.count(*self._read(number), self.disjoint)
-
-        self._sweep(one)
+        list(self._each(lambda _, column, weights: counter.count(column, weights, self.disjoint)))
         return counter
 
     def digest(self, links: Links, ids: int, room: int) -> Digest | None:
@@ -173,8 +167,7 @@ class ScanColumn:
         size = len(links.left)
         finder = links.finder(size, ids)
 
-        def one(number: int) -> ChunkList:
-            column, weights = self._read(number)
+        def one(_: int, column: Int32, weights: Int64) -> ChunkList:
             return finder.count(column, weights, links.refused(column))
 
         lists: list[ChunkList] = []
@@ -193,7 +186,6 @@ class ScanColumn:
                 lists = [_chains_again(lists.pop(), finder, shorter, links)]
                 finder = shorter
             folded = tokens
-        self.touched += self.places
         chains = merge(lists)
         if size < len(links.left):  # some blocks were under way when the chains were cut
             chains = _chains_again(chains, finder, finder, links)
@@ -208,20 +200,18 @@ class ScanColumn:
         """
         first = np.flatnonzero(column == SEPARATOR) + 1
 
-        def one(number: int) -> None:
-            block, weights = self._read(number)
+        def one(number: int, block: Int32, weights: Int64) -> None:
             size = len(block)
             block = digest.finder.rewrite(digest.numbers, block, digest.links.refused(block), column, first)
             if len(block) < size:
                 self._write(number, block, weights, shorter=True)
 
-        self._sweep(one)
+        list(self._each(one))
 
     def merge(self, left: int, right: int, new: int) -> tuple[int, int]:
         """Make a pair the id `new`, in one sweep: (what it counted, how often it was made)."""
 
-        def one(number: int) -> tuple[int, int]:
-            column, weights = self._read(number)
+        def one(number: int, column: Int32, weights: Int64) -> tuple[int, int]:
             at = np.flatnonzero((column[:-1] == left) & (column[1:] == right))
             if not len(at):
                 return 0, 0
@@ -232,17 +222,12 @@ class ScanColumn:
             self._write(number, np.delete(column, at[first] + 1), weights, shorter=True)
             return made if self.disjoint else int(n.sum()), made
 
-        counted, made = zip(*self._sweep(one), strict=True)
+        counted, made = zip(*self._each(one), strict=True)
         return sum(counted), sum(made)
 
-    def _sweep(self, one: Callable[[int], T]) -> list[T]:
-        """`one` of every block, which looks at all places."""
-        self.touched += self.places
-        return list(self._each(one))
-
-    def _each(self, one: Callable[[int], T]) -> Iterator[T]:
-        """`one` of every block, in order, by all threads."""
-        return in_order(one, range(len(self.lengths)), self.threads)
+    def _each(self, one: Callable[[int, Int32, Int64], T]) -> Iterator[T]:
+        """`one` of every block's number and content, in order, by all threads."""
+        return in_order(lambda number: one(number, *self._read(number)), range(len(self.lengths)), self.threads)
 
     def current_words(self) -> Iterator[tuple[Int32, Int64, Int64]]:
         """The words as they are now, block by block."""

@@ -19,7 +19,7 @@ from streambpe.arrays import Int32, Int64
 from streambpe.errors import RunError
 from streambpe.later import polars as pl
 from streambpe.store.checksums import add_checksum, refuse_damaged
-from streambpe.train.engine.column import leftmost
+from streambpe.train.engine.column import SEPARATOR, leftmost
 
 ROW_BYTES = 16  # word, token, n
 ID_BITS, _ID_MASK = 32, 0xFFFFFFFF
@@ -41,26 +41,47 @@ class Rows(NamedTuple):
     token: Int32
     n: Int64
 
+    @classmethod
+    def of(cls, column: Int32, weights: Int64) -> Rows:
+        """The words of a column (column.py)."""
+        inside = column != SEPARATOR
+        word = (np.cumsum(~inside, dtype=np.int32) - 1)[inside]
+        return cls(word, column[inside], weights[word])
+
     def at(self, rows: Int64) -> Rows:
         """Those of these numbers."""
         return Rows(self.word[rows], self.token[rows], self.n[rows])
+
+    @property
+    def tokens(self) -> Rows:
+        """Those that are tokens."""
+        return self.at(np.flatnonzero(self.token >= 0))
 
     def words_at(self, rows: Int64) -> Int64:
         """The numbers of all rows of the words that these rows, in order, belong to."""
         word = self.word[rows]
         word = word[np.flatnonzero(np.diff(word, prepend=-1))]
         first, stop = (np.searchsorted(self.word, word, side=side) for side in ("left", "right"))
-        return _each_from(first, stop - first)
+        sizes = stop - first
+        where: Int64 = np.repeat(first - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))
+        return where
 
-    def place(self, where: Int64, word: Int32, token: Int32) -> None:
-        """Let the words in these rows have these tokens, a word's as its first, and no others. Each word has some.
+    def merge(self, at: Int64, ids: Int64, where: Int64) -> None:
+        """Put one token in the place of the two that begin at each of these rows, which are of the words `where`.
 
-        where 5 6 7 8   of words 3 3 3 4      word 3 3 4   token 300 33 104   ->   rows 5 to 8: 300 33 -1 104
+        at 5   ids 300   where 5 6 7 8 of words 3 3 3 4      token 1 2 33 104   ->   300 33 -1 104
         """
-        first = where[np.flatnonzero(np.diff(self.word[where], prepend=-1))]
-        begins = np.flatnonzero(np.diff(word, prepend=-1))
-        self.token[where] = -1
-        self.token[_each_from(first, np.diff(np.append(begins, len(word))))] = token
+        self.token[at], self.token[at + 1] = ids, -1
+        token = self.token[where]
+        self.token[where] = token[np.argsort(2 * self.word[where] + (token < 0), kind="stable")]
+
+    def split(self, number: int, into: Sequence[int]) -> Rows:
+        """With the parts of a token in its place everywhere."""
+        hit = self.token == number
+        sizes = np.where(hit, len(into), 1)
+        token = np.repeat(self.token, sizes)
+        token[token == number] = np.tile(into, int(hit.sum()))
+        return Rows(np.repeat(self.word, sizes), token, np.repeat(self.n, sizes))
 
 
 @dataclass
@@ -107,12 +128,6 @@ class Pairs:
         self._begins = np.zeros(tokens + 1, bool)  # the last one for -1
         self._begins[keys >> ID_BITS] = True
 
-    def find_merged(self, rows: Rows) -> tuple[Int64, Int64]:
-        """(row, number of the pair) where one of them begins and is merged."""
-        at, which = self.find(rows)
-        first = leftmost(at, which)
-        return at[first], which[first]
-
     def find(self, rows: Rows) -> tuple[Int64, Int64]:
         """(row, number of the pair) of every place where one of them begins."""
         word, token, _ = rows
@@ -147,10 +162,3 @@ def neighbours(rows: Rows, at: Int64, which: Int64) -> pl.DataFrame:
         keys.append(((which[good] << 1 | side) << ID_BITS) | token[beside[good]])
         counts.append(n[at[good]])
     return pl.DataFrame({"key": np.concatenate(keys), "n": np.concatenate(counts)})
-
-
-def _each_from(first: Int64, sizes: Int64) -> Int64:
-    """So many numbers from each of these on: 5 9, 2 3 -> 5 6 9 10 11."""
-    before = np.cumsum(sizes) - sizes
-    each: Int64 = np.repeat(first - before, sizes) + np.arange(int(sizes.sum()))
-    return each

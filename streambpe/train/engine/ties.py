@@ -15,30 +15,18 @@ class TieOrder:
 
     def __init__(self, rule: str) -> None:
         self.by_bytes = rule == "bytes"
-        self._label = np.empty(0, np.int64)
-        self._sorted: list[tuple[bytes, int]] = []
-        self._new: list[tuple[bytes, int]] = []
+        self._order: list[int] = []  # of the first tokens, by their bytes
+        self._known = 0  # how many these are
 
-    def start(self, tokens: Sequence[bytes | None]) -> None:
-        """Begin with these tokens."""
-        self._label = np.arange(max(1024, 2 * len(tokens)), dtype=np.int64)
-        self._new = [(token, i) for i, token in enumerate(tokens) if token is not None]
-
-    def labels(self) -> Int64:
+    def labels(self, tokens: Sequence[bytes | None]) -> Int64:
         """A label for each token; labels from two moments cannot be compared."""
-        if self.by_bytes and self._new:
-            self._sorted = sorted(self._sorted + self._new)
-            self._new = []
-            self._label[[number for _, number in self._sorted]] = np.arange(len(self._sorted))
-        return self._label
-
-    def add(self, token: bytes, new: int) -> None:
-        """A token was born."""
-        if new >= len(self._label):
-            more = np.arange(len(self._label), 2 * max(new + 1, len(self._label)), dtype=np.int64)
-            self._label = np.concatenate((self._label, more))
+        label = np.arange(len(tokens))
         if self.by_bytes:
-            self._new.append((token, new))
+            self._order += [number for number in range(self._known, len(tokens)) if tokens[number] is not None]
+            self._order.sort(key=tokens.__getitem__)  # type: ignore[arg-type]
+            self._known = len(tokens)
+            label[self._order] = np.arange(len(self._order))
+        return label
 
     def placed(self, ids: Int64, count: Int64) -> None:
         """Note that these merges were committed with these counts; only orders that depend on counts do."""

@@ -21,12 +21,13 @@ class WholeCharacterRule:
 
     def __init__(self, alphabet: Alphabet, first_id: int) -> None:
         self.tables = whole_characters(alphabet)
-        self._state = np.zeros(2 * first_id, np.uint8)
-        self._state[alphabet.first_id : alphabet.first_id + len(alphabet)] = self.tables.base_states
+        state = np.zeros(first_id, np.uint8)
+        state[alphabet.first_id : alphabet.first_id + len(alphabet)] = self.tables.base_states
+        self._state = bytearray(state)
 
     def kinds(self, tokens: int) -> States:
         """The state of each of so many tokens."""
-        return np.concatenate((self._state, np.zeros(max(0, tokens - len(self._state)), np.uint8)))[:tokens]
+        return np.array(self._state.ljust(tokens, b"\0"))[:tokens]
 
     @classmethod
     def of_words(cls, alphabet: Alphabet, first_id: int, words: Sequence[Event]) -> WholeCharacterRule:
@@ -38,11 +39,11 @@ class WholeCharacterRule:
 
     def allows(self, left: Int64, right: Int64) -> Bool:
         """See PairRule."""
-        allowed: Bool = self.tables.allowed[self._state[left], self._state[right]]
+        state = np.array(self._state)
+        allowed: Bool = self.tables.allowed[state[left], state[right]]
         return allowed
 
     def born(self, left: int, right: int, new: int) -> None:
         """See PairRule."""
-        if new >= len(self._state):
-            self._state = np.concatenate((self._state, np.zeros(new + 1, np.uint8)))
+        self._state.extend(bytes(max(0, new + 1 - len(self._state))))
         self._state[new] = self.tables.merged[self._state[left], self._state[right]]

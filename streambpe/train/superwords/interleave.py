@@ -15,6 +15,7 @@ n stands behind all word steps that count at least n, and behind the superwords 
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -43,37 +44,27 @@ class InterleavedTies(TieOrder):
     def __init__(self, born: Sequence[int], word_counts: Sequence[int]) -> None:
         super().__init__("ids")
         steps = np.array(born, np.int64)
-        self._label = np.where(steps < 0, np.arange(len(steps)), (steps + 1) << _STEP)
-        self._known = len(steps)
+        self._label = array("q", np.where(steps < 0, np.arange(len(steps)), (steps + 1) << _STEP).tobytes())
         self._place = 0  # word steps taken before the last supermerge
         self._born = 0  # superwords so far
         # the first step that counts less than n is the first whose running minimum does
         self._falling = -np.minimum.accumulate(np.array(word_counts, np.int64))
 
-    def start(self, tokens: Sequence[bytes | None]) -> None:
-        """Make room for more labels; those of these tokens are known already."""
-        self._label = np.concatenate((self._label, np.zeros(max(1024, len(tokens)), np.int64)))
-
-    def _places(self, count: Int64) -> Int64:
-        return np.maximum(self._place, np.searchsorted(self._falling, -count, side="right"))
+    def labels(self, tokens: Sequence[bytes | None]) -> Int64:
+        """See TieOrder."""
+        return np.array(self._label)
 
     def for_learner(self) -> tuple[Rule, Int64 | None, Int64 | None]:
         """The order as it stands now."""
-        return Rule(ties=TIES_PLACES, place=self._place, born=self._born), self._label, -self._falling
-
-    def add(self, token: bytes, new: int) -> None:
-        """Room for a new symbol; `placed` gives it its label."""
-        if new >= len(self._label):
-            self._label = np.concatenate((self._label, np.zeros(len(self._label), np.int64)))
+        return Rule(ties=TIES_PLACES, place=self._place, born=self._born), np.array(self._label), -self._falling
 
     def placed(self, ids: Int64, count: Int64) -> None:
         """Note that these were chosen, in this order, with these counts."""
-        places = np.maximum.accumulate(self._places(count)).tolist()
-        for number, self._place in zip(ids.tolist(), places, strict=True):
+        steps = np.maximum(self._place, np.searchsorted(self._falling, -count, side="right"))
+        for number, self._place in zip(ids.tolist(), np.maximum.accumulate(steps).tolist(), strict=True):
             label = (self._place << _STEP) + _SUPER + self._born
-            if number >= self._known:
-                self._known = number + 1
-                self._label[number] = label
+            if number == len(self._label):
+                self._label.append(label)
                 self._born += 1
             elif label < self._label[number]:  # it spells a chunk whose word step is still to come
                 self._label[number] = label

@@ -49,7 +49,8 @@ from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint, is_sealed
 from streambpe.store.trainings import TokenTable
 from streambpe.text.eligible import text_test
-from streambpe.train.engine.engine import LEAST_BYTES, Engine, HotPairs
+from streambpe.train.engine.engine import LEAST_BYTES, Engine
+from streambpe.train.engine.learning import HotPairs
 from streambpe.train.engine.rules import Batch, Bounds, EngineOptions, EngineTuning
 from streambpe.train.engine.state import State
 from streambpe.train.engine.ties import TieOrder
@@ -361,18 +362,16 @@ class SuperwordPhase:
             room, least = pass_bounds(self.counts[word : word + room], room, next_n)
             bounds = Bounds(wanted, least)
         batch = self.engine.step(max(1, room), bounds)
-        self.next_at_most = self.engine.next_at_most()
+        self.next_at_most = self.engine.learning.next_at_most()
         if batch is None:
             return False
-        if not len(batch.id):  # the next supermerge counts less
+        if not batch.events:  # the next supermerge counts less
             self.next_at_most = wanted - 1
             return True
         first = len(self.journal.events)
         opened = False
-        for left, right, new, n in zip(
-            batch.left.tolist(), batch.right.tolist(), batch.id.tolist(), batch.n.tolist(), strict=True
-        ):
-            event = supermerge_event(left, right, new, n)
+        for merge in batch.events:
+            event = supermerge_event(*merge.pair, merge.id, merge.n)
             self.journal.add_event(event)
             opened |= self.spellings.add(event)
             self.queue.append(event)
@@ -380,7 +379,7 @@ class SuperwordPhase:
         self.journal.add_batch(replace(batch.record, batch=len(self.journal.batches), first_seq=first, events=events))
         if self.on_batch:
             self.on_batch(batch)
-        done = len(self.journal.events) + self._words_before(int(batch.n[-1]) if len(batch.n) else 0)
+        done = len(self.journal.events) + self._words_before(batch.events[-1].n)
         self.meter.done = min(done, self.goal.tokens)  # a pass learns more than there may be room for
         if opened and self.threshold > 1:
             # All that was learned is right, this batch too: it ends with the merge that spells what exists.
@@ -437,8 +436,8 @@ class SuperwordPhase:
         rule = join_rule(config, self.alphabet, learned, base, self.eligible, self.documents.word_pattern)
         state = State(base, options, None, list(map(len, base)), rule, self._tie_order())
         self.engine = Engine(words.open(), state)
-        self.engine.relearn([(*event.pair, event.id, event.n) for event in events])
-        self.next_at_most = self.engine.next_at_most()
+        self.engine.relearn([merge_event(*event.pair, event.id, event.n) for event in events])
+        self.next_at_most = self.engine.learning.next_at_most()
 
     def _tie_order(self) -> TieOrder | None:
         if self.config.ties == "bytes" or self.config.superwords != "boundless":
