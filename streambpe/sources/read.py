@@ -15,9 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from streambpe.core.binding import csv_records_end
 from streambpe.errors import LimitError, SourceError
 from streambpe.sources.borders import find_border
-from streambpe.sources.csv_records import last_record_end, read_header, refuse_column
+from streambpe.sources.csv_records import read_header, refuse_column
 from streambpe.sources.decode import digest_values
 from streambpe.sources.not_text import SAMPLE_BYTES, refuse_if_not_text
 from streambpe.sources.source import Block, Source, Stream, name_of
@@ -178,7 +179,7 @@ class Reader(msgspec.Struct):
             if end or source.kind == "jsonl" or self.whole_lines:
                 return end
         if source.kind == "csv":
-            return last_record_end(held)
+            return csv_records_end(held)
         return find_border(held, self.pattern)
 
     def _rows_at_once(self, file: pq.ParquetFile, source: Source, group: int) -> int:

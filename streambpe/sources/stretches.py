@@ -17,11 +17,12 @@ from pathlib import Path
 
 import msgspec
 
+from streambpe.core.binding import csv_records_end
 from streambpe.errors import UsageError
 from streambpe.resources import Resources
 from streambpe.runners.ray import refuse_missing_engine
 from streambpe.sources.borders import find_border
-from streambpe.sources.csv_records import paired_record_end, read_header
+from streambpe.sources.csv_records import read_header
 from streambpe.sources.not_text import SAMPLE_BYTES, TAKE_ANYWAY, refuse_if_not_text
 from streambpe.sources.read import gaps_between, open_parquet, row_group_starts
 from streambpe.sources.source import Source, Stream, name_of
@@ -162,7 +163,7 @@ def _text_cuts(stream: Stream, source: Source, size: int, pattern: Pattern) -> I
 
 
 def _record_cuts(stream: Stream, source: Source, done: Done, size: int) -> Iterator[int]:
-    """Places right behind a record of a csv, as far as its quotes pair up. What is counted already is not read."""
+    """Places right behind a record of a csv. What is counted already is not read."""
     stream.seek(0)
     _, header = read_header(stream, name_of(source), source.column)
     at = before = gaps_between(done)[0][0] or len(header)
@@ -170,8 +171,8 @@ def _record_cuts(stream: Stream, source: Source, done: Done, size: int) -> Itera
     held = b""
     while more := read_exactly(stream, min(_SCANNED, size), source, at + len(held)):
         held += more
-        end = paired_record_end(held)
-        if end is None or len(held) > _MOST_RECORD:
+        end = csv_records_end(held)
+        if not end and len(held) > _MOST_RECORD:
             return
         at, held = at + end, held[end:]
         if at - before >= size and at < source.bytes:
