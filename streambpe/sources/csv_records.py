@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from streambpe.errors import SourceError
-from streambpe.sources.source import Stream
-from streambpe.sources.streams import DAMAGE
+from streambpe.sources.source import Source, name_of
+from streambpe.sources.streams import BOM, SourceBytes
 
 _LONGEST_FIELD = 2**31 - 1  # a C long on every system
 _LONGEST_HEADER = 1 << 24
@@ -33,14 +33,11 @@ def listed_names(names: Sequence[str]) -> str:
     return ", ".join(some + more) or "nothing"
 
 
-def read_header(stream: Stream, name: str, column: str) -> tuple[tuple[str, ...], bytes]:
-    """The column names in a csv's first record, and its bytes."""
-    line = b""
+def read_header(stream: SourceBytes, source: Source) -> tuple[tuple[str, ...], int]:
+    """The column names in a csv's first record, which is read again, and its size."""
+    name, line = name_of(source), b""
     while not line.endswith(b"\n") or line.count(b'"') % 2:
-        try:
-            more = stream.readline(1 << 20)  # type: ignore[attr-defined]
-        except DAMAGE as why:
-            raise SourceError(f"{name} is cut off or damaged in its first line ({why}).") from None
+        more = stream.readline(1 << 20)
         line += more
         if not more:
             break
@@ -49,13 +46,13 @@ def read_header(stream: Stream, name: str, column: str) -> tuple[tuple[str, ...]
                 f"{name} has a first line of more than {_LONGEST_HEADER >> 20} MB, which cannot be column names. If "
                 "it is not csv, say what it is with --format."
             )
-    text = line.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+    text = stream.unread(line).removeprefix(BOM).decode("utf-8", "replace")
     try:
         names = tuple(next(csv_reader(io.StringIO(text, newline="")), []))
     except csv.Error as why:
         raise SourceError(f"{name}: its first line, the names of the columns, cannot be read: {why}.") from None
-    refuse_column(name, names, column, " in its first line")
-    return names, line
+    refuse_column(name, names, source.column, " in its first line")
+    return names, len(line)
 
 
 def refuse_column(name: str, names: Sequence[str], column: str, where: str = "") -> None:

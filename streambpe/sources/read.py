@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -21,8 +20,8 @@ from streambpe.sources.borders import find_border
 from streambpe.sources.csv_records import read_header, refuse_column
 from streambpe.sources.decode import digest_values
 from streambpe.sources.not_text import SAMPLE_BYTES, refuse_if_not_text
-from streambpe.sources.source import Block, Source, Stream, name_of
-from streambpe.sources.streams import Prefixed, compression_of, open_bytes, open_file, read_exactly
+from streambpe.sources.source import Block, Source, name_of
+from streambpe.sources.streams import SourceBytes, compression_of, open_file
 from streambpe.text.patterns import Pattern
 
 Gap = tuple[int, int | None]
@@ -83,76 +82,61 @@ class Reader(msgspec.Struct):
             yield from self._from_bytes(source, done, stop)
 
     def _from_bytes(self, source: Source, done: Sequence[tuple[int, int]], end: int | None) -> Iterator[Block]:
-        stream, told = open_bytes(source)
-        told_before, by_place = 0, not (self.tells_skipped or compression_of(source.path))
-        try:
-            at = 0
+        told, by_place = 0, not (self.tells_skipped or compression_of(source.path))
+        with SourceBytes(source) as stream:
             header: tuple[str, ...] = ()
             if not done and not source.any_bytes:
-                head = read_exactly(stream, SAMPLE_BYTES, source, 0)  # as much for every block size
+                head = stream.unread(stream.read(SAMPLE_BYTES))  # as much for every block size
                 refuse_if_not_text(head, name_of(source), self.take_anyway)
-                stream = Prefixed(head, stream)
             if source.kind == "csv":
-                header, first_record = read_header(stream, name_of(source), source.column)
-                stream = Prefixed(first_record, stream)
+                header, _ = read_header(stream, source)
             covered = sorted(done)
             for start, stop in gaps_between(covered, end):
-                self._skip(stream, source, at, start, covered)
-                told_before = start if by_place else told_before
-                at = start
+                self._skip(stream, source, start, covered)
+                told = start if by_place else told
                 for block in self._gap(stream, source, start, stop, header):
-                    at = block.stop_at
                     if self.on_read:
-                        now = at if by_place else told()
-                        self.on_read(now - told_before)
-                        told_before = now
+                        now = block.stop_at if by_place else stream.on_disk
+                        self.on_read(now - told)
+                        told = now
                     yield block
-            if self.on_read and self.tells_skipped and covered and end is None and not source.is_stream:
-                self.on_read(source.bytes - told_before)  # what was done before, up to the end
-        finally:
-            if not source.is_stdin:
-                with contextlib.suppress(OSError):
-                    stream.close()
+            if self.on_read and self.tells_skipped and covered and end is None and not source.is_stdin:
+                self.on_read(source.bytes - told)  # what was done before, up to the end
 
-    def _skip(self, stream: Stream, source: Source, at: int, to: int, covered: Sequence[tuple[int, int]]) -> None:
-        """Go forward to `to`; a stream has to be read up to there, and `verify` is told what was passed."""
-        if to == at:
-            return
-        if not source.is_stream and not compression_of(source.path):
-            stream.seek(to)
+    def _skip(self, stream: SourceBytes, source: Source, to: int, covered: Sequence[tuple[int, int]]) -> None:
+        """Go forward to `to`; standard input has to be read up to there, and `verify` is told what was passed."""
+        if not source.is_stdin:
+            if to != stream.at:
+                stream.seek(to)
             return
         for start, stop in covered:
-            if start < at or stop > to:
+            if start < stream.at or stop > to:
                 continue
-            digest = hashlib.sha256()
-            while at < stop:
-                data = read_exactly(stream, min(1 << 20, stop - at), source, at)
-                if not data:
-                    raise SourceError(
-                        f"{name_of(source)} ends at byte {at}, but bytes up to {stop} of it were counted before, so "
-                        "it has changed. Nothing was changed."
-                    )
-                digest.update(data)
-                at += len(data)
-            if self.verify and source.is_stream:
-                self.verify(source, start, stop, digest.hexdigest())
+            digest = stream.digest(stop - start)
+            if digest is None:
+                raise SourceError(
+                    f"{name_of(source)} ends at byte {stream.at}, but bytes up to {stop} of it were counted before, so "
+                    "it has changed. Nothing was changed."
+                )
+            if self.verify:
+                self.verify(source, start, stop, digest)
 
     def _gap(
-        self, stream: Stream, source: Source, start: int, stop: int | None, header: tuple[str, ...]
+        self, stream: SourceBytes, source: Source, start: int, stop: int | None, header: tuple[str, ...]
     ) -> Iterator[Block]:
         at, held, inside = start, b"", False
         while True:
             want = self.block_bytes if len(held) < self.block_bytes else len(held)
             if stop is not None:
                 want = min(want, stop - at - len(held))
-            data = read_exactly(stream, want, source, at + len(held)) if want else b""
+            data = stream.read(want) if want else b""
             held = held + data if held else data
             finished = len(data) < want or (stop is not None and at + len(held) == stop)
             end = 0 if finished else self._border(held, source)
             if end and end == len(held):
                 # look whether anything follows: the last block of a source is never empty, so that
                 # a source whose bytes are all committed is known to be complete
-                data = read_exactly(stream, 1, source, at + end)
+                data = stream.read(1)
                 held, finished = held + data, not data
             if finished:
                 end = len(held)
