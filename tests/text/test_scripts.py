@@ -15,9 +15,9 @@ from streambpe.text.script_runs import (
     decode_code_points,
     mark_script_runs,
     script_table,
-    split_script_runs,
 )
 from tests.hostile import buffer_of, hostile_text, random_text
+from tests.oracles.splits import split_script_runs
 
 
 def runs_of_buffer(buffer: bytes) -> list[tuple[str, bool]]:
