@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -58,6 +59,12 @@ def open_parquet(source: Source) -> Iterator[pq.ParquetFile]:
 def row_group_starts(file: pq.ParquetFile) -> npt.NDArray[np.int64]:
     """The first row of each row group, and behind them the number of rows."""
     return np.cumsum([0, *(file.metadata.row_group(i).num_rows for i in range(file.num_row_groups))])
+
+
+def group_bytes(file: pq.ParquetFile, group: int) -> int:
+    """The bytes of a row group in the file."""
+    columns = file.metadata.row_group(group)
+    return sum(columns.column(number).total_compressed_size for number in range(columns.num_columns))
 
 
 class Reader(msgspec.Struct):
@@ -204,64 +211,48 @@ class Reader(msgspec.Struct):
                     f"{source.path}: column {source.column!r} holds {kind}, not strings. Choose another with "
                     "--text-column."
                 )
-            yield from self._row_groups(file, source, done, end)
-
-    def _row_groups(
-        self, file: pq.ParquetFile, source: Source, done: Sequence[tuple[int, int]], end: int | None
-    ) -> Iterator[Block]:
-        starts = row_group_starts(file)
-        last = int(starts[-1])
-        if last == 0 and not done:
-            yield Block(source, 0, 0, [], True)
-        for start, stop_open in gaps_between(done, end):
-            stop = last if stop_open is None else stop_open
-            for group in range(file.num_row_groups):
-                low, high = max(start, int(starts[group])), min(stop, int(starts[group + 1]))
-                if low >= high:
-                    continue
-                yield from self._rows(file, source, group, int(starts[group]), low, high, last)
-                if self.on_read and high == int(starts[group + 1]):
-                    columns = file.metadata.row_group(group)
-                    self.on_read(sum(columns.column(c).total_compressed_size for c in range(columns.num_columns)))
+            starts = row_group_starts(file)
+            last = int(starts[-1])
+            if last == 0 and not done:
+                yield Block(source, 0, 0, [], True)
+            gaps = gaps_between(done, last if end is None else end)
+            for (start, stop), group in itertools.product(gaps, range(file.num_row_groups)):
+                low, high = max(start, int(starts[group])), min(stop or last, int(starts[group + 1]))
+                if low < high:
+                    values = self._rows(file, source, group, int(starts[group]), low, high)
+                    yield from self._of_values(source, values, low, high == last)
+                    if self.on_read and high == int(starts[group + 1]):
+                        self.on_read(group_bytes(file, group))
 
     def _rows(
-        self, file: pq.ParquetFile, source: Source, group: int, at: int, low: int, high: int, last: int
-    ) -> Iterator[Block]:
-        values: list[str | None] = []
-        size, begin = 0, low
+        self, file: pq.ParquetFile, source: Source, group: int, at: int, low: int, high: int
+    ) -> Iterator[str | None]:
+        """The values of some rows of a row group, which begins at row `at`."""
         try:
             at_once = self._rows_at_once(file, source, group)
             for batch in file.iter_batches(at_once, row_groups=[group], columns=[source.column], use_threads=False):
-                batch_start, at = at, at + len(batch)
-                if at <= low or batch_start >= high:
-                    continue
-                rows = batch.column(0).slice(max(low - batch_start, 0), min(high, at) - max(low, batch_start))
-                for text in _strings(rows):
-                    values.append(text)
-                    size += len(text) if text else 0
+                first, at = max(low, at), at + len(batch)
+                rows = batch.column(0)[first - at + len(batch) :][: max(min(high, at) - first, 0)]
+                for row, text in enumerate(_strings(rows), first):
                     if text and len(text) > self.most_bytes:
-                        self._refuse(source, begin + len(values) - 1, len(text), "row")
-                    if size >= self.block_bytes:
-                        yield Block(source, begin, begin + len(values), values, begin + len(values) == last)
-                        begin, values, size = begin + len(values), [], 0
+                        self._refuse(source, row, len(text), "row")
+                    yield text
         except (OSError, pa.ArrowException, UnicodeDecodeError) as why:
             raise SourceError(
                 f"{source.path} is damaged in row group {group}, near row {at}: {str(why).splitlines()[0]}. "
                 f"Everything before it is kept."
             ) from None
-        if values:
-            yield Block(source, begin, begin + len(values), values, begin + len(values) == last)
 
     def _from_texts(self, source: Source, done: Sequence[tuple[int, int]]) -> Iterator[Block]:
         """Positions are documents; those counted before are skipped, and verified."""
         assert source.texts is not None
-        texts = iter(source.texts)
+        texts = (_checked_text(source, number, text) for number, text in enumerate(source.texts))
         covered = sorted(done)
         at = 0
         for start, stop in gaps_between(covered):
             for low, high in covered:
                 if at <= low and high <= start:
-                    passed = [_checked_text(source, at + i, t) for i, t in enumerate(islice(texts, high - at))]
+                    passed = list(islice(texts, high - at))
                     if len(passed) < high - at:
                         raise SourceError(
                             f"{source.path} gave {at + len(passed)} documents, but {high} were counted before. "
@@ -270,23 +261,24 @@ class Reader(msgspec.Struct):
                     if self.verify:
                         self.verify(source, low, high, digest_values(passed))
                     at = high
-            values: list[str | None] = []
-            size = 0
-            for text in texts:
-                if size >= self.block_bytes:
-                    # given only now that more follows: the last block of a source is never empty
-                    yield Block(source, at, at + len(values), values, False)
-                    at, values, size = at + len(values), [], 0
-                values.append(_checked_text(source, at + len(values), text))
-                size += len(text or "")
-                if stop is not None and at + len(values) == stop:
-                    break
-            else:
-                if values or not covered:
-                    yield Block(source, at, at + len(values), values, True)
-                return
-            yield Block(source, at, at + len(values), values, False)
-            at += len(values)
+            values = texts if stop is None else islice(texts, stop - start)
+            yield from self._of_values(source, values, start, stop is None, even_empty=not covered)
+            at = stop or at
+
+    def _of_values(
+        self, source: Source, texts: Iterable[str | None], at: int, ends_source: bool, even_empty: bool = False
+    ) -> Iterator[Block]:
+        """Values in blocks. The last one of a source is never empty, but of one that has no values, if `even_empty`."""
+        values: list[str | None] = []
+        size = 0
+        for text in texts:
+            if size >= self.block_bytes:  # given only now that more follows
+                yield Block(source, at, at + len(values), values, False)
+                at, values, size = at + len(values), [], 0
+            values.append(text)
+            size += len(text or "")
+        if values or even_empty:
+            yield Block(source, at, at + len(values), values, ends_source)
 
 
 def not_parquet(path: str, why: Exception) -> SourceError:

@@ -23,7 +23,7 @@ from streambpe.runners.ray import refuse_missing_engine
 from streambpe.sources.borders import find_border
 from streambpe.sources.csv_records import read_header
 from streambpe.sources.not_text import SAMPLE_BYTES, TAKE_ANYWAY, refuse_if_not_text
-from streambpe.sources.read import gaps_between, open_parquet, row_group_starts
+from streambpe.sources.read import gaps_between, group_bytes, open_parquet, row_group_starts
 from streambpe.sources.source import Source, name_of
 from streambpe.sources.streams import SourceBytes, compression_of
 from streambpe.text.patterns import Pattern
@@ -183,8 +183,7 @@ def _row_cuts(source: Source, size: int) -> list[int]:
         starts = row_group_starts(file)
         cuts, held = [], 0
         for group in range(file.num_row_groups - 1):
-            columns = file.metadata.row_group(group)
-            held += sum(columns.column(c).total_compressed_size for c in range(columns.num_columns))
+            held += group_bytes(file, group)
             if held >= size and int(starts[group + 1]):
                 cuts.append(int(starts[group + 1]))
                 held = 0
