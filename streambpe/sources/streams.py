@@ -19,7 +19,7 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 from streambpe.sources.remote.address import is_remote
-from streambpe.sources.remote.place import open_remote, place_of
+from streambpe.sources.remote.place import look, open_remote
 from streambpe.sources.source import Source
 
 BOM = b"\xef\xbb\xbf"
@@ -51,7 +51,7 @@ def open_file(source: Source) -> io.BufferedReader:
 def look_at(path: str) -> tuple[int, int]:
     """(size, time stamp) of a source that is a file, here or elsewhere, as it is now."""
     if is_remote(path):
-        found = place_of(path).look(path)
+        found = look(path)
         return found.bytes, found.stamp
     status = os.stat(path)
     return status.st_size, status.st_mtime_ns

@@ -16,9 +16,9 @@ import netrc
 import os
 import re
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import unquote, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -34,18 +34,18 @@ _JUMP = 1 << 18  # bytes that are read over rather than asked for anew
 _REDIRECTS = 8
 
 
-def find(address: str, wanted: Callable[[str], bool]) -> Iterator[Found]:
+def file_at(address: str) -> Found:
     """See Place."""
-    if glob.has_magic(address.replace("[", "", address.count("://["))) or address.endswith("/"):
-        raise UsageError(
-            f"{address}: a web server does not list its files. Nothing was read. Name each file by its address."
-        )
-    yield look(address)
-
-
-def look(address: str) -> Found:
-    """See Place."""
+    if glob.has_magic(address.replace("[", "", address.count("://["))):
+        below(address)
     return look_elsewhere(address, address, {})
+
+
+def below(folder: str) -> NoReturn:
+    """See Place."""
+    raise UsageError(
+        f"{folder}: a web server does not list its files. Nothing was read. Name each file by its address."
+    )
 
 
 def open_found(found: Found) -> Ranges:
