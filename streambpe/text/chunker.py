@@ -27,7 +27,6 @@ from streambpe.core.classes import INHERITED, OTHER, SPACE, TAKES_SPACE, Classes
 from streambpe.core.strings import ChunkList, as_buffers, as_strings, merge
 from streambpe.errors import PatternTooSlow
 from streambpe.later import polars as pl
-from streambpe.text.cuts import sure_cuts
 from streambpe.text.marks import DOCUMENT_END, SCRIPT_RUN_END
 from streambpe.text.patterns import SCRIPT_SPECIFIC_GPT4O, Pattern
 from streambpe.text.script_blocks import character_groups
@@ -167,6 +166,8 @@ class Chunker:
     @functools.cached_property
     def _cuts(self) -> Classes | None:
         """Where the user's own pattern surely cuts."""
+        from streambpe.text.cuts import sure_cuts  # not above: presets do not need to know what expressions mean
+
         pattern = self.pattern
         return None if pattern.keep_gaps or pattern.script_expression else sure_cuts(pattern.expression)
 
