@@ -48,7 +48,7 @@ class _Atoms:
                 before = range(first, len(self.atoms))
                 self.pairs.update(itertools.product(before, self._add(part)))
         elif isinstance(node, dialects.Alternatives):
-            for way in node.ways:
+            for way in node.parts:
                 self._add(way)
         else:
             self._add(node.part)

@@ -213,29 +213,23 @@ def _ask(name: str, url: str, headers: Mapping[str, str], begin: int, stop: int)
 def _said(why: Exception) -> str:
     """What went wrong, as the end of a sentence. Never the text of the library: it names addresses with all in them."""
     known = library().exceptions
-    causes: list[BaseException] = [why]
-    while (cause := causes[-1].__cause__ or causes[-1].__context__ or getattr(causes[-1], "reason", None)) is not None:
-        if not isinstance(cause, BaseException):
-            break
+    causes: list[BaseException] = []
+    cause: object = why
+    while isinstance(cause, BaseException):
         causes.append(cause)
-
-    def is_any(*kinds: type[BaseException]) -> bool:
-        return any(isinstance(cause, kinds) for cause in causes)
-
-    for cause in causes:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"the certificate of its server is not trusted ({cause.verify_message})"
-    if is_any(known.SSLError, ssl.SSLError):
-        return "its server does not speak TLS properly"
-    if is_any(known.NameResolutionError):
-        return "its server has no known address (DNS)"
-    if is_any(known.NewConnectionError):
-        told = [cause.strerror for cause in causes if isinstance(cause, OSError) and cause.strerror]
-        return f"no connection to its server{f': {told[-1]}' if told else ''}"
-    if is_any(known.TimeoutError, TimeoutError):
-        return f"its server did not answer for {_SECONDS} seconds"
-    if is_any(known.ProtocolError, ConnectionError):
-        return "the answer is incomplete"
+        cause = cause.__cause__ or cause.__context__ or getattr(cause, "reason", None)
+    system = [f": {cause.strerror}" for cause in causes if isinstance(cause, OSError) and cause.strerror]
+    for kind, told in (
+        (ssl.SSLCertVerificationError, "the certificate of its server is not trusted ({0.verify_message})"),
+        ((known.SSLError, ssl.SSLError), "its server does not speak TLS properly"),
+        (known.NameResolutionError, "its server has no known address (DNS)"),
+        (known.NewConnectionError, f"no connection to its server{''.join(system[-1:])}"),
+        ((known.TimeoutError, TimeoutError), f"its server did not answer for {_SECONDS} seconds"),
+        ((known.ProtocolError, ConnectionError), "the answer is incomplete"),
+    ):
+        for cause in causes:
+            if isinstance(cause, kind):
+                return told.format(cause)
     return f"no connection to its server ({type(why).__name__})"
 
 
