@@ -303,12 +303,6 @@ def test_a_megabyte_of_digits_with_one_mark_is_split_at_once(name):
     assert len(ChunkTable(1 << 30).number(text, core_split(PRESETS[name]))) == 333_335
 
 
-def test_nul_bytes_count_as_characters():
-    """ "a", "a\\0" and "a\\0\\0" are three chunks, though their keys differ in the length byte only."""
-    pattern = find_pattern(r"(?s)[^ ]+| ")
-    assert fast_documents(buffer_of("a a\0 a\0\0 \0 \0\0"), pattern) == [split_text(pattern, "a a\0 a\0\0 \0 \0\0")]
-
-
 def test_split_process_that_dies_is_an_error():
     """A worker killed from outside is told as such, not as an empty answer."""
     worker = SplitProcess(r"(?s).", None, False)
