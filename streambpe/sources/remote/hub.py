@@ -19,7 +19,7 @@ import msgspec
 from streambpe.errors import SourceError, UsageError
 from streambpe.sources.remote import web
 from streambpe.sources.remote.address import credentials_for
-from streambpe.sources.remote.place import Found, Ranges, changed, missing, need, stamp_of, unreachable
+from streambpe.sources.remote.place import Found, Ranges, changed, library, missing, stamp_of, unreachable
 
 _KINDS = "datasets|models|spaces"
 _ADDRESS = re.compile(rf"hf://((?:(?:{_KINDS})/|(?!(?:{_KINDS}|buckets)/))[^/@]+/[^/@]+(?:@[^/]+)?)(?:/(.*))?")
@@ -76,7 +76,7 @@ def open_found(found: Found) -> Ranges:
     now, commit = _look(asked, found.name)
     if now != found:
         raise changed(found.name)
-    hub = _library()
+    hub = library("huggingface_hub", "hf")
     url = hub.hf_hub_url(
         asked.repository, asked.path, repo_type=asked.kind, revision=commit, endpoint=os.environ.get("HF_ENDPOINT")
     )
@@ -104,7 +104,8 @@ def _found(asked: _Address, file: Any) -> Found:
 @contextlib.contextmanager
 def _explaining(address: str) -> Iterator[None]:
     """Errors of the library as ours; its own texts name addresses, tokens' names and more."""
-    _library()
+    for package, scheme in (("huggingface_hub", "hf"), ("urllib3", "https")):
+        library(package, scheme)
     try:
         yield
     except (SourceError, UsageError):
@@ -130,15 +131,5 @@ def _explained(address: str, why: Exception) -> SourceError | UsageError:
 
 
 @functools.lru_cache
-def _library() -> Any:
-    try:
-        import huggingface_hub
-    except ImportError:
-        raise need("huggingface_hub", "hf") from None
-    web.library()
-    return huggingface_hub
-
-
-@functools.lru_cache
 def _api() -> Any:
-    return _library().HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
+    return library("huggingface_hub", "hf").HfApi(endpoint=os.environ.get("HF_ENDPOINT"))

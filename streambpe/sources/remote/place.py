@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import glob
 import importlib
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
-from typing import Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import mmh3
 import msgspec
@@ -189,6 +190,10 @@ def _matches(names: tuple[str, ...], globs: tuple[str, ...]) -> bool:
     return not hidden and fnmatchcase(names[0], globs[0]) and _matches(names[1:], globs[1:])
 
 
-def need(package: str, scheme: str) -> UsageError:
-    """The error for a kind of address whose library is not installed."""
-    return UsageError(f"{scheme}:// needs the package {package}: pip install 'streambpe[remote]'.")
+@functools.lru_cache
+def library(package: str, scheme: str) -> Any:
+    """The library for a kind of address; an error that says how it is installed."""
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise UsageError(f"{scheme}:// needs the package {package}: pip install 'streambpe[remote]'.") from None

@@ -24,7 +24,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from streambpe.errors import SourceError, UsageError
 from streambpe.sources.remote.address import credentials_for
-from streambpe.sources.remote.place import Found, NoAnswer, Ranges, asked_again, changed, need, stamp_of
+from streambpe.sources.remote.place import Found, NoAnswer, Ranges, asked_again, changed, library, stamp_of
 
 _SECONDS = 30  # without a byte
 _AGAIN = (408, 425, 429, 500, 502, 503, 504)
@@ -149,7 +149,7 @@ def _place_in(name: str, answer: Any) -> tuple[tuple[int, int], int]:
 
 
 def _read(answer: Any, size: int) -> bytes:
-    urllib3 = library()
+    urllib3 = library("urllib3", "https")
     try:
         data: bytes = answer.read(size)
         return data
@@ -159,7 +159,7 @@ def _read(answer: Any, size: int) -> bytes:
 
 def _ask(name: str, url: str, headers: Mapping[str, str], begin: int, stop: int) -> Any:
     """The answer to a request for a range. What the credentials are for is asked, and nobody it redirects to."""
-    urllib3 = library()
+    urllib3 = library("urllib3", "https")
     asked = {"Range": f"bytes={begin}-{stop - 1}", "Accept-Encoding": "identity", "User-Agent": "streambpe"}
     asked |= headers or _login(url)
     no_address = SourceError(f"{name} cannot be read: it, or what its server redirects to, is not an address.")
@@ -212,7 +212,7 @@ def _ask(name: str, url: str, headers: Mapping[str, str], begin: int, stop: int)
 
 def _said(why: Exception) -> str:
     """What went wrong, as the end of a sentence. Never the text of the library: it names addresses with all in them."""
-    known = library().exceptions
+    known = library("urllib3", "https").exceptions
     causes: list[BaseException] = []
     cause: object = why
     while isinstance(cause, BaseException):
@@ -234,18 +234,8 @@ def _said(why: Exception) -> str:
 
 
 @functools.lru_cache
-def library() -> Any:
-    """urllib3; an error that says how it is installed."""
-    try:
-        import urllib3
-    except ImportError:
-        raise need("urllib3", "https") from None
-    return urllib3
-
-
-@functools.lru_cache
 def _pool(proxy: str | None) -> Any:
-    urllib3 = library()
+    urllib3 = library("urllib3", "https")
     how = {"timeout": urllib3.Timeout(connect=_SECONDS, read=_SECONDS), "ssl_context": ssl.create_default_context()}
     if not proxy:
         return urllib3.PoolManager(**how)
