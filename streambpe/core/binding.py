@@ -129,6 +129,13 @@ def lines_as_documents(data: bytes, inside: bool) -> bytes:
     return out[:size].tobytes()
 
 
+def csv_records_end(data: bytes) -> int:
+    """The end of the last whole record of a csv in `data`, which begins with one: behind a line feed outside of quotes.
+    0 if there is none."""
+    end: int = library().csv_records_end(data, len(data))
+    return end
+
+
 class JsonLines:
     """JSON lines as documents: one field of each line, up to the next line that leaves any doubt (json_lines.c)."""
 

@@ -63,6 +63,25 @@ EXPORT int64_t lines_as_documents(const uint8_t *data, int64_t size, int inside,
     return to - out;
 }
 
+/* The end of the last whole record in data[:size], which begins with one: behind a line feed outside of quotes; 0 if
+   there is none. Quotes mean what Python's csv reader takes them for: text unless they stand at the front of a field. */
+EXPORT int64_t csv_records_end(const uint8_t *data, int64_t size) {
+    enum { FRONT, FIELD, QUOTED, QUOTE_IN_QUOTED } state = FRONT;
+    int64_t end = 0;
+    for (int64_t at = 0; at < size; at++) {
+        uint8_t c = data[at];
+        if (state == QUOTED)
+            state = c == '"' ? QUOTE_IN_QUOTED : QUOTED;
+        else if (c == '"' && state != FIELD)
+            state = QUOTED;
+        else
+            state = c == ',' || c == '\n' || c == '\r' ? FRONT : FIELD;
+        if (c == '\n' && state == FRONT)
+            end = at + 1;
+    }
+    return end;
+}
+
 /* Count or, with `ids`, number the chunks of text[*at:size]. `special`: the preset of runs that end with FE, or -1.
 
    `*at` is moved past what was done; `*many` goes up by the chunks counted, or by the places of `ids` written. CORE_OK

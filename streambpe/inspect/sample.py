@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import io
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
@@ -27,7 +26,7 @@ from msgspec import structs
 from streambpe.errors import UsageError
 from streambpe.sources.read import Reader, open_parquet
 from streambpe.sources.source import Block, Source
-from streambpe.sources.streams import compression_of, open_bytes
+from streambpe.sources.streams import SourceBytes, compression_of
 from streambpe.text.patterns import Pattern
 
 if sys.version_info >= (3, 14):
@@ -66,8 +65,7 @@ def draw_windows(sources: Sequence[Source], wanted_bytes: int, pattern: Pattern)
 def _lines(source: Source, starts: Sequence[int]) -> Iterator[Window]:
     """Windows of a plain file: each from the first line that begins in it to the end of the last such line."""
     most = _MOST_LINE if source.kind == "jsonl" else _MOST_TEXT_LINE
-    stream = cast(io.BufferedReader, open_bytes(source)[0])
-    with contextlib.closing(stream):
+    with SourceBytes(source) as stream:
         done = 0
         for start in starts:
             at = max(start, done)

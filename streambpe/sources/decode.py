@@ -22,7 +22,7 @@ from streambpe.errors import PatternTooSlow, SourceError
 from streambpe.sources.csv_records import csv_reader
 from streambpe.sources.json_lines import BadLine, TooDeep, read_lines
 from streambpe.sources.source import BadUtf8, Block, BlockText, name_of
-from streambpe.sources.streams import BOM, open_bytes
+from streambpe.sources.streams import BOM, SourceBytes
 
 
 @contextlib.contextmanager
@@ -231,12 +231,9 @@ def _at_line(block: Block, number: int) -> str:
     """ "FILE line N": counts the line breaks before the block, which costs a read up to there."""
     before = 0
     if not block.source.is_stream:
-        stream, _ = open_bytes(block.source)
-        with contextlib.closing(stream):
-            left = block.start_at
-            while left and (data := stream.read(min(left, 1 << 20))):
+        with SourceBytes(block.source) as stream:
+            while data := stream.read(min(block.start_at - stream.at, 1 << 20)):
                 before += data.count(b"\n")
-                left -= len(data)
     elif block.start_at:
         return f"{name_of(block.source)}, line {number + 1} after byte {block.start_at},"
     return f"{name_of(block.source)} line {before + number + 1}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +10,7 @@ from streambpe.errors import SourceError
 from streambpe.sources.decode import digest_values
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Source
-from streambpe.sources.streams import open_bytes, open_file, read_exactly
+from streambpe.sources.streams import SourceBytes, open_file
 from streambpe.text.patterns import Pattern
 
 
@@ -43,18 +42,13 @@ def digest_stretches(
             blocks = reader.blocks(source, [(0, start)] if start else [], stop)
             yield start, stop, digest_values(value for block in blocks for value in block.data)  # type: ignore[misc]
         return
-    stream, place = open_bytes(source)
-    with contextlib.closing(stream):
-        at = told = 0
+    with SourceBytes(source) as stream:
+        told = 0
         for start, stop in stretches:
-            digest = hashlib.sha256()
-            while at < stop:
-                data = read_exactly(stream, min(1 << 20, (start if at < start else stop) - at), source, at)
-                if not data:
-                    return
-                if at >= start:
-                    digest.update(data)
-                at += len(data)
-                on_read(place() - told)
-                told = place()
-            yield start, stop, digest.hexdigest()
+            stream.seek(start)
+            digest = stream.digest(stop - start)
+            if digest is None:
+                return
+            on_read(stream.on_disk - told)
+            told = stream.on_disk
+            yield start, stop, digest

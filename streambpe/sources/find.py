@@ -21,7 +21,7 @@ from streambpe.count_config import Counting, SourceOptions
 from streambpe.errors import SourceError, UsageError, typed
 from streambpe.options import options_of
 from streambpe.sources.remote.address import checked, is_remote
-from streambpe.sources.remote.place import place_of
+from streambpe.sources.remote.place import find
 from streambpe.sources.shards import share_of
 from streambpe.sources.source import Kind, Source, name_of
 from streambpe.sources.streams import strip_compression
@@ -205,7 +205,7 @@ def _remote(argument: str, column: str, how: SourceOptions) -> Iterator[Source]:
     """What lies at an address: a file, or those of a folder or glob."""
     address = checked(argument)
     none = True
-    for found in place_of(address).find(address, lambda name: _is_source_name(name, how.counts)):
+    for found in find(address, lambda name: _is_source_name(name, how.counts)):
         none = False
         yield Source(found.name, _kind_of(found.name, how), column, found.bytes, found.stamp)
     if none:

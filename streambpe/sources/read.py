@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import hashlib
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -15,13 +15,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from streambpe.core.binding import csv_records_end
 from streambpe.errors import LimitError, SourceError
 from streambpe.sources.borders import find_border
-from streambpe.sources.csv_records import last_record_end, read_header, refuse_column
+from streambpe.sources.csv_records import read_header, refuse_column
 from streambpe.sources.decode import digest_values
 from streambpe.sources.not_text import SAMPLE_BYTES, refuse_if_not_text
-from streambpe.sources.source import Block, Source, Stream, name_of
-from streambpe.sources.streams import Prefixed, compression_of, open_bytes, open_file, read_exactly
+from streambpe.sources.source import Block, Source, name_of
+from streambpe.sources.streams import SourceBytes, compression_of, open_file
 from streambpe.text.patterns import Pattern
 
 Gap = tuple[int, int | None]
@@ -60,6 +61,12 @@ def row_group_starts(file: pq.ParquetFile) -> npt.NDArray[np.int64]:
     return np.cumsum([0, *(file.metadata.row_group(i).num_rows for i in range(file.num_row_groups))])
 
 
+def group_bytes(file: pq.ParquetFile, group: int) -> int:
+    """The bytes of a row group in the file."""
+    columns = file.metadata.row_group(group)
+    return sum(columns.column(number).total_compressed_size for number in range(columns.num_columns))
+
+
 class Reader(msgspec.Struct):
     """Reads sources as blocks of about `block_bytes`, never more than `most_bytes`."""
 
@@ -82,76 +89,61 @@ class Reader(msgspec.Struct):
             yield from self._from_bytes(source, done, stop)
 
     def _from_bytes(self, source: Source, done: Sequence[tuple[int, int]], end: int | None) -> Iterator[Block]:
-        stream, told = open_bytes(source)
-        told_before, by_place = 0, not (self.tells_skipped or compression_of(source.path))
-        try:
-            at = 0
+        told, by_place = 0, not (self.tells_skipped or compression_of(source.path))
+        with SourceBytes(source) as stream:
             header: tuple[str, ...] = ()
             if not done and not source.any_bytes:
-                head = read_exactly(stream, SAMPLE_BYTES, source, 0)  # as much for every block size
+                head = stream.unread(stream.read(SAMPLE_BYTES))  # as much for every block size
                 refuse_if_not_text(head, name_of(source), self.take_anyway)
-                stream = Prefixed(head, stream)
             if source.kind == "csv":
-                header, first_record = read_header(stream, name_of(source), source.column)
-                stream = Prefixed(first_record, stream)
+                header, _ = read_header(stream, source)
             covered = sorted(done)
             for start, stop in gaps_between(covered, end):
-                self._skip(stream, source, at, start, covered)
-                told_before = start if by_place else told_before
-                at = start
+                self._skip(stream, source, start, covered)
+                told = start if by_place else told
                 for block in self._gap(stream, source, start, stop, header):
-                    at = block.stop_at
                     if self.on_read:
-                        now = at if by_place else told()
-                        self.on_read(now - told_before)
-                        told_before = now
+                        now = block.stop_at if by_place else stream.on_disk
+                        self.on_read(now - told)
+                        told = now
                     yield block
-            if self.on_read and self.tells_skipped and covered and end is None and not source.is_stream:
-                self.on_read(source.bytes - told_before)  # what was done before, up to the end
-        finally:
-            if not source.is_stdin:
-                with contextlib.suppress(OSError):
-                    stream.close()
+            if self.on_read and self.tells_skipped and covered and end is None and not source.is_stdin:
+                self.on_read(source.bytes - told)  # what was done before, up to the end
 
-    def _skip(self, stream: Stream, source: Source, at: int, to: int, covered: Sequence[tuple[int, int]]) -> None:
-        """Go forward to `to`; a stream has to be read up to there, and `verify` is told what was passed."""
-        if to == at:
-            return
-        if not source.is_stream and not compression_of(source.path):
-            stream.seek(to)
+    def _skip(self, stream: SourceBytes, source: Source, to: int, covered: Sequence[tuple[int, int]]) -> None:
+        """Go forward to `to`; standard input has to be read up to there, and `verify` is told what was passed."""
+        if not source.is_stdin:
+            if to != stream.at:
+                stream.seek(to)
             return
         for start, stop in covered:
-            if start < at or stop > to:
+            if start < stream.at or stop > to:
                 continue
-            digest = hashlib.sha256()
-            while at < stop:
-                data = read_exactly(stream, min(1 << 20, stop - at), source, at)
-                if not data:
-                    raise SourceError(
-                        f"{name_of(source)} ends at byte {at}, but bytes up to {stop} of it were counted before, so "
-                        "it has changed. Nothing was changed."
-                    )
-                digest.update(data)
-                at += len(data)
-            if self.verify and source.is_stream:
-                self.verify(source, start, stop, digest.hexdigest())
+            digest = stream.digest(stop - start)
+            if digest is None:
+                raise SourceError(
+                    f"{name_of(source)} ends at byte {stream.at}, but bytes up to {stop} of it were counted before, so "
+                    "it has changed. Nothing was changed."
+                )
+            if self.verify:
+                self.verify(source, start, stop, digest)
 
     def _gap(
-        self, stream: Stream, source: Source, start: int, stop: int | None, header: tuple[str, ...]
+        self, stream: SourceBytes, source: Source, start: int, stop: int | None, header: tuple[str, ...]
     ) -> Iterator[Block]:
         at, held, inside = start, b"", False
         while True:
             want = self.block_bytes if len(held) < self.block_bytes else len(held)
             if stop is not None:
                 want = min(want, stop - at - len(held))
-            data = read_exactly(stream, want, source, at + len(held)) if want else b""
+            data = stream.read(want) if want else b""
             held = held + data if held else data
             finished = len(data) < want or (stop is not None and at + len(held) == stop)
             end = 0 if finished else self._border(held, source)
             if end and end == len(held):
                 # look whether anything follows: the last block of a source is never empty, so that
                 # a source whose bytes are all committed is known to be complete
-                data = read_exactly(stream, 1, source, at + end)
+                data = stream.read(1)
                 held, finished = held + data, not data
             if finished:
                 end = len(held)
@@ -178,7 +170,7 @@ class Reader(msgspec.Struct):
             if end or source.kind == "jsonl" or self.whole_lines:
                 return end
         if source.kind == "csv":
-            return last_record_end(held)
+            return csv_records_end(held)
         return find_border(held, self.pattern)
 
     def _rows_at_once(self, file: pq.ParquetFile, source: Source, group: int) -> int:
@@ -219,64 +211,48 @@ class Reader(msgspec.Struct):
                     f"{source.path}: column {source.column!r} holds {kind}, not strings. Choose another with "
                     "--text-column."
                 )
-            yield from self._row_groups(file, source, done, end)
-
-    def _row_groups(
-        self, file: pq.ParquetFile, source: Source, done: Sequence[tuple[int, int]], end: int | None
-    ) -> Iterator[Block]:
-        starts = row_group_starts(file)
-        last = int(starts[-1])
-        if last == 0 and not done:
-            yield Block(source, 0, 0, [], True)
-        for start, stop_open in gaps_between(done, end):
-            stop = last if stop_open is None else stop_open
-            for group in range(file.num_row_groups):
-                low, high = max(start, int(starts[group])), min(stop, int(starts[group + 1]))
-                if low >= high:
-                    continue
-                yield from self._rows(file, source, group, int(starts[group]), low, high, last)
-                if self.on_read and high == int(starts[group + 1]):
-                    columns = file.metadata.row_group(group)
-                    self.on_read(sum(columns.column(c).total_compressed_size for c in range(columns.num_columns)))
+            starts = row_group_starts(file)
+            last = int(starts[-1])
+            if last == 0 and not done:
+                yield Block(source, 0, 0, [], True)
+            gaps = gaps_between(done, last if end is None else end)
+            for (start, stop), group in itertools.product(gaps, range(file.num_row_groups)):
+                low, high = max(start, int(starts[group])), min(stop or last, int(starts[group + 1]))
+                if low < high:
+                    values = self._rows(file, source, group, int(starts[group]), low, high)
+                    yield from self._of_values(source, values, low, high == last)
+                    if self.on_read and high == int(starts[group + 1]):
+                        self.on_read(group_bytes(file, group))
 
     def _rows(
-        self, file: pq.ParquetFile, source: Source, group: int, at: int, low: int, high: int, last: int
-    ) -> Iterator[Block]:
-        values: list[str | None] = []
-        size, begin = 0, low
+        self, file: pq.ParquetFile, source: Source, group: int, at: int, low: int, high: int
+    ) -> Iterator[str | None]:
+        """The values of some rows of a row group, which begins at row `at`."""
         try:
             at_once = self._rows_at_once(file, source, group)
             for batch in file.iter_batches(at_once, row_groups=[group], columns=[source.column], use_threads=False):
-                batch_start, at = at, at + len(batch)
-                if at <= low or batch_start >= high:
-                    continue
-                rows = batch.column(0).slice(max(low - batch_start, 0), min(high, at) - max(low, batch_start))
-                for text in _strings(rows):
-                    values.append(text)
-                    size += len(text) if text else 0
+                first, at = max(low, at), at + len(batch)
+                rows = batch.column(0)[first - at + len(batch) :][: max(min(high, at) - first, 0)]
+                for row, text in enumerate(_strings(rows), first):
                     if text and len(text) > self.most_bytes:
-                        self._refuse(source, begin + len(values) - 1, len(text), "row")
-                    if size >= self.block_bytes:
-                        yield Block(source, begin, begin + len(values), values, begin + len(values) == last)
-                        begin, values, size = begin + len(values), [], 0
+                        self._refuse(source, row, len(text), "row")
+                    yield text
         except (OSError, pa.ArrowException, UnicodeDecodeError) as why:
             raise SourceError(
                 f"{source.path} is damaged in row group {group}, near row {at}: {str(why).splitlines()[0]}. "
                 f"Everything before it is kept."
             ) from None
-        if values:
-            yield Block(source, begin, begin + len(values), values, begin + len(values) == last)
 
     def _from_texts(self, source: Source, done: Sequence[tuple[int, int]]) -> Iterator[Block]:
         """Positions are documents; those counted before are skipped, and verified."""
         assert source.texts is not None
-        texts = iter(source.texts)
+        texts = (_checked_text(source, number, text) for number, text in enumerate(source.texts))
         covered = sorted(done)
         at = 0
         for start, stop in gaps_between(covered):
             for low, high in covered:
                 if at <= low and high <= start:
-                    passed = [_checked_text(source, at + i, t) for i, t in enumerate(islice(texts, high - at))]
+                    passed = list(islice(texts, high - at))
                     if len(passed) < high - at:
                         raise SourceError(
                             f"{source.path} gave {at + len(passed)} documents, but {high} were counted before. "
@@ -285,23 +261,24 @@ class Reader(msgspec.Struct):
                     if self.verify:
                         self.verify(source, low, high, digest_values(passed))
                     at = high
-            values: list[str | None] = []
-            size = 0
-            for text in texts:
-                if size >= self.block_bytes:
-                    # given only now that more follows: the last block of a source is never empty
-                    yield Block(source, at, at + len(values), values, False)
-                    at, values, size = at + len(values), [], 0
-                values.append(_checked_text(source, at + len(values), text))
-                size += len(text or "")
-                if stop is not None and at + len(values) == stop:
-                    break
-            else:
-                if values or not covered:
-                    yield Block(source, at, at + len(values), values, True)
-                return
-            yield Block(source, at, at + len(values), values, False)
-            at += len(values)
+            values = texts if stop is None else islice(texts, stop - start)
+            yield from self._of_values(source, values, start, stop is None, even_empty=not covered)
+            at = stop or at
+
+    def _of_values(
+        self, source: Source, texts: Iterable[str | None], at: int, ends_source: bool, even_empty: bool = False
+    ) -> Iterator[Block]:
+        """Values in blocks. The last one of a source is never empty, but of one that has no values, if `even_empty`."""
+        values: list[str | None] = []
+        size = 0
+        for text in texts:
+            if size >= self.block_bytes:  # given only now that more follows
+                yield Block(source, at, at + len(values), values, False)
+                at, values, size = at + len(values), [], 0
+            values.append(text)
+            size += len(text or "")
+        if values or even_empty:
+            yield Block(source, at, at + len(values), values, ends_source)
 
 
 def not_parquet(path: str, why: Exception) -> SourceError:

@@ -14,7 +14,6 @@ the files that they lie in play a part.
 from __future__ import annotations
 
 import codecs
-import contextlib
 import threading
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -26,7 +25,7 @@ from msgspec import structs
 from streambpe.arrays import Bool, UInt64, hash_rows
 from streambpe.errors import UsageError
 from streambpe.sources.source import BadUtf8, Block, BlockText, Source
-from streambpe.sources.streams import BOM, open_bytes, read_exactly
+from streambpe.sources.streams import BOM, SourceBytes
 
 _MARK = b"\xff"  # behind every document of a counting buffer
 _READ_BYTES = 1 << 20
@@ -91,12 +90,11 @@ def text_hash(source: Source, bad_utf8: BadUtf8) -> tuple[int, int]:
     """Both halves of the hash of a text file, read piece by piece."""
     decoder = codecs.getincrementaldecoder("utf-8")("ignore" if bad_utf8 == "skip" else "replace")
     hashed = mmh3.mmh3_x64_128()
-    stream, _ = open_bytes(source)
-    with contextlib.closing(stream):
-        at = 0
-        while data := read_exactly(stream, _READ_BYTES, source, at):
-            hashed.update(decoder.decode(data.removeprefix(BOM) if not at else data).encode())
-            at += len(data)
+    with SourceBytes(source) as stream:
+        if (head := stream.read(len(BOM))) != BOM:
+            stream.unread(head)
+        while data := stream.read(_READ_BYTES):
+            hashed.update(decoder.decode(data).encode())
     hashed.update(decoder.decode(b"", True).encode())
     digest = hashed.digest()
     return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")

@@ -4,26 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal
 
 import msgspec
 
 from streambpe.errors import UsageError
 from streambpe.sources.remote.address import is_remote
-
-
-class Stream(Protocol):
-    """What is asked of an open file, a decompressor or standard input."""
-
-    def read(self, size: int, /) -> bytes:
-        """Up to `size` bytes."""
-
-    def seek(self, to: int, /) -> int:
-        """Go to a place."""
-
-    def close(self) -> None:
-        """Close it."""
-
 
 Kind = Literal["txt", "lines", "jsonl", "csv", "parquet", "counts", "iterator"]
 BadUtf8 = Literal["replace", "skip", "error"]

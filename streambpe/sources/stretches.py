@@ -10,23 +10,23 @@ a.txt, b.txt     together, if they are small
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
+from streambpe.core.binding import csv_records_end
 from streambpe.errors import UsageError
 from streambpe.resources import Resources
 from streambpe.runners.ray import refuse_missing_engine
 from streambpe.runners.worth import Cost
 from streambpe.sources.borders import find_border
-from streambpe.sources.csv_records import paired_record_end, read_header
+from streambpe.sources.csv_records import read_header
 from streambpe.sources.not_text import SAMPLE_BYTES, TAKE_ANYWAY, refuse_if_not_text
-from streambpe.sources.read import gaps_between, open_parquet, row_group_starts
-from streambpe.sources.source import Source, Stream, name_of
-from streambpe.sources.streams import compression_of, open_bytes, read_exactly
+from streambpe.sources.read import gaps_between, group_bytes, open_parquet, row_group_starts
+from streambpe.sources.source import Source, name_of
+from streambpe.sources.streams import SourceBytes, compression_of
 from streambpe.text.patterns import Pattern
 
 Done = Sequence[tuple[int, int]]
@@ -153,39 +153,37 @@ def in_tasks(stretches: Iterable[Stretch], size: int) -> Iterator[tuple[Stretch,
 
 def _byte_cuts(source: Source, done: Done, size: int, pattern: Pattern) -> Iterator[int]:
     """Places where a stretch may end, about `size` bytes apart."""
-    stream, _ = open_bytes(source)
-    with contextlib.closing(stream):
+    with SourceBytes(source) as stream:
         if not done and not source.any_bytes:
-            refuse_if_not_text(read_exactly(stream, SAMPLE_BYTES, source, 0), name_of(source), TAKE_ANYWAY)
+            refuse_if_not_text(stream.unread(stream.read(SAMPLE_BYTES)), name_of(source), TAKE_ANYWAY)
         if source.kind == "csv":
             yield from _record_cuts(stream, source, done, size)
         else:
             yield from _text_cuts(stream, source, size, pattern)
 
 
-def _text_cuts(stream: Stream, source: Source, size: int, pattern: Pattern) -> Iterator[int]:
+def _text_cuts(stream: SourceBytes, source: Source, size: int, pattern: Pattern) -> Iterator[int]:
     """Places right behind a line break; in plain text, borders of the pattern that are certain whatever is around."""
     before = 0
     for wanted in range(size, source.bytes, size):
         stream.seek(wanted - 1)
-        held = read_exactly(stream, _LOOKED if source.kind != "txt" else min(_LOOKED, size), source, wanted - 1)
+        held = stream.read(_LOOKED if source.kind != "txt" else min(_LOOKED, size))
         place = wanted + held.find(b"\n") if source.kind != "txt" else wanted - 1 + find_border(held, pattern)
         if place >= wanted and before < place < source.bytes:
             yield place
             before = place
 
 
-def _record_cuts(stream: Stream, source: Source, done: Done, size: int) -> Iterator[int]:
-    """Places right behind a record of a csv, as far as its quotes pair up. What is counted already is not read."""
-    stream.seek(0)
-    _, header = read_header(stream, name_of(source), source.column)
-    at = before = gaps_between(done)[0][0] or len(header)
+def _record_cuts(stream: SourceBytes, source: Source, done: Done, size: int) -> Iterator[int]:
+    """Places right behind a record of a csv. What is counted already is not read."""
+    _, header_bytes = read_header(stream, source)
+    at = before = gaps_between(done)[0][0] or header_bytes
     stream.seek(at)
     held = b""
-    while more := read_exactly(stream, min(_SCANNED, size), source, at + len(held)):
+    while more := stream.read(min(_SCANNED, size)):
         held += more
-        end = paired_record_end(held)
-        if end is None or len(held) > _MOST_RECORD:
+        end = csv_records_end(held)
+        if not end and len(held) > _MOST_RECORD:
             return
         at, held = at + end, held[end:]
         if at - before >= size and at < source.bytes:
@@ -199,8 +197,7 @@ def _row_cuts(source: Source, size: int) -> list[int]:
         starts = row_group_starts(file)
         cuts, held = [], 0
         for group in range(file.num_row_groups - 1):
-            columns = file.metadata.row_group(group)
-            held += sum(columns.column(c).total_compressed_size for c in range(columns.num_columns))
+            held += group_bytes(file, group)
             if held >= size and int(starts[group + 1]):
                 cuts.append(int(starts[group + 1]))
                 held = 0

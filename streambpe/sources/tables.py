@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -17,7 +17,7 @@ from streambpe.later import compute as pc
 from streambpe.sources.csv_records import csv_reader
 from streambpe.sources.read import is_text, not_parquet, open_parquet
 from streambpe.sources.source import Source
-from streambpe.sources.streams import DAMAGE, open_bytes, strip_compression
+from streambpe.sources.streams import DAMAGE, SourceBytes, strip_compression
 
 _PIECE_ROWS = 1 << 14
 _PIECE_BYTES = 1 << 20  # of chunks
@@ -102,12 +102,12 @@ def _checked_columns(batch: pa.RecordBatch, source: Source, first_row: int) -> p
 
 
 def _count_rows(source: Source) -> Iterator[tuple[str, int]]:
-    stream, _ = open_bytes(source)
+    name = strip_compression(source.path)[0]
+    is_csv = name.endswith(".csv")
+    # only a line feed ends a row of the other formats: a carriage return may be part of a chunk
+    newline = "" if is_csv else "\n"
     try:
-        name = strip_compression(source.path)[0]
-        is_csv = name.endswith(".csv")
-        # only a line feed ends a row of the other formats: a carriage return may be part of a chunk
-        with io.TextIOWrapper(cast(Any, stream), encoding="utf-8-sig", newline="" if is_csv else "\n") as text:
+        with SourceBytes(source) as opened, io.TextIOWrapper(opened.stream, "utf-8-sig", newline=newline) as text:
             if is_csv:
                 rows: Iterator[list[str]] = csv_reader(text)
                 header = next(rows, [])

@@ -27,13 +27,12 @@ from streambpe.core.classes import INHERITED, OTHER, SPACE, TAKES_SPACE, Classes
 from streambpe.core.strings import ChunkList, as_buffers, as_strings, merge
 from streambpe.errors import PatternTooSlow
 from streambpe.later import polars as pl
-from streambpe.text.cuts import sure_cuts
 from streambpe.text.marks import DOCUMENT_END, SCRIPT_RUN_END
 from streambpe.text.patterns import SCRIPT_SPECIFIC_GPT4O, Pattern
 from streambpe.text.script_blocks import character_groups
 from streambpe.text.script_rules import TAKE_SPACE
-from streambpe.text.script_runs import mark_script_runs, split_script_runs
-from streambpe.text.split import find_chunks, split_texts
+from streambpe.text.script_runs import mark_script_runs
+from streambpe.text.split import explained, find_chunks, split_texts
 from streambpe.text.split_worker import SplitProcess
 from streambpe.text.whitespace import SPACES
 
@@ -123,15 +122,8 @@ class Chunker:
         """The buffer with its script runs marked, if the pattern asks for them."""
         return mark_script_runs(text) if self.pattern.script_expression and not text.isascii() else text
 
-    def number(self, text: bytes, *, by_pieces: bool = True) -> Numbered:
-        """The distinct chunks of a buffer, and all of them in order. `by_pieces`: see `matched`."""
-        if self.split is None:
-            found, places = self.matched(text, by_pieces=by_pieces)
-            names = pl.Series("chunk", found, dtype=pl.String)
-            order = names.arg_sort().to_numpy()
-            row = np.full(len(names) + 1, END_OF_DOCUMENT, np.int32)  # -1 means the last entry
-            row[order] = np.arange(len(names), dtype=np.int32)
-            return Numbered(names.gather(order), row[places])
+    def number(self, text: bytes) -> Numbered:
+        """The distinct chunks of a buffer, and all of them in order."""
         texts = NumberedTexts(self)
         texts.add(text)
         chunks, (ids,) = texts.take()
@@ -148,8 +140,7 @@ class Chunker:
             found, flat, lengths = self._run_pieces(as_strings(offsets, data).to_list(), kinds)
         except PatternTooSlow:  # splitting whole documents will say which one it is
             return None
-        sums = np.bincount(flat, np.repeat(n, lengths), len(found))  # exact: below 2 ** 53
-        return pl.Series("chunk", found, dtype=pl.String), sums.astype(np.int64)
+        return _counted(found, flat, np.repeat(n, lengths))
 
     def matched(self, text: bytes, *, by_pieces: bool = True) -> tuple[list[str], Ids]:
         """What `regex` finds in a buffer: (the distinct chunks, the place there of each in order; END_OF_DOCUMENT where
@@ -175,6 +166,8 @@ class Chunker:
     @functools.cached_property
     def _cuts(self) -> Classes | None:
         """Where the user's own pattern surely cuts."""
+        from streambpe.text.cuts import sure_cuts  # not above: presets do not need to know what expressions mean
+
         pattern = self.pattern
         return None if pattern.keep_gaps or pattern.script_expression else sure_cuts(pattern.expression)
 
@@ -207,9 +200,15 @@ class Chunker:
         if not self._beside:
             found, flat, lengths = split_texts(pattern.compiled, pattern.script_compiled, *how, texts, runs)
         else:
-            self._process = self._process or SplitProcess(pattern.expression, pattern.script_expression, *how)
+            self._process = self._process or SplitProcess(pattern.compiled.pattern, pattern.script_expression, *how)
             found, flat, lengths = self._process.split(texts, runs)
         return found, np.asarray(flat, np.int32), np.asarray(lengths, np.int64)
+
+
+def _counted(found: list[str], rows: Ids, times: Lengths | None = None) -> tuple[pl.Series, Lengths]:
+    """Distinct chunks, and how often each of them stands in `rows`."""
+    sums = np.bincount(rows, times, len(found))  # exact: below 2 ** 53
+    return pl.Series("chunk", found, dtype=pl.String), sums.astype(np.int64)
 
 
 def _joined(pieces: list[str], kinds: Classes) -> tuple[list[str], Lengths, Lengths]:
@@ -236,27 +235,19 @@ def _joined(pieces: list[str], kinds: Classes) -> tuple[list[str], Lengths, Leng
 
 def chunks_of(pattern: Pattern, text: str) -> list[str]:
     """The chunks of one whole document, in order: quick for a short text, slow for a long one."""
-    if pattern.by_rules:
-        return _chunks_by_rules(pattern, text)
-    seconds = pattern.document_seconds if pattern.name == "regex" else None
-    runs = [(text, False)] if text.isascii() or not pattern.script_expression else split_script_runs(text)
-    return [
-        chunk
-        for run, spaceless in runs
-        for chunk in find_chunks(
-            pattern.script_compiled if spaceless else pattern.compiled, run, pattern.keep_gaps, seconds
-        )
-    ]
-
-
-def _chunks_by_rules(pattern: Pattern, text: str) -> list[str]:
-    split, table = core_split(pattern), ChunkTable(_NUMBERED_BYTES)
-    assert split is not None  # the rules are the core's
-    ids = table.number(text.encode(), split).tolist()
+    if pattern.expression and not pattern.by_rules and (text.isascii() or not pattern.script_expression):
+        seconds = pattern.document_seconds if pattern.name == "regex" else None
+        with explained(pattern.compiled, text):
+            return list(find_chunks(pattern.compiled, text, pattern.keep_gaps, seconds))
+    chunker, table = Chunker(pattern), ChunkTable(_NUMBERED_BYTES)
+    if chunker.split is None:
+        found, places = chunker.matched(text.encode(), by_pieces=False)
+        return [found[place] for place in places.tolist()]
+    ids = table.number(chunker.ready(text.encode()), chunker.split)
     offsets, data, first = table.take()
     chunks, ends = data.tobytes(), offsets.tolist()
     by_number = {n: chunks[a:b].decode() for n, a, b in zip(first.tolist(), ends, ends[1:], strict=False)}
-    return [by_number[number] for number in ids]
+    return [by_number[number] for number in ids.tolist()]
 
 
 class ChunkSums:
@@ -331,9 +322,9 @@ class NumberedTexts:
         if split is not None:
             self._ids.append(self._table.number(self.chunker.ready(text), split).copy())
             return
-        numbered = self.chunker.number(text)
-        number = list(map(self._known.__getitem__, numbered.chunks.to_list()))
-        self._ids.append(np.array([*number, END_OF_DOCUMENT], np.int32)[numbered.ids])
+        found, places = self.chunker.matched(text)
+        number = np.array([*map(self._known.__getitem__, found), END_OF_DOCUMENT], np.int32)
+        self._ids.append(number[places])
 
     def take(self) -> tuple[pl.Series, list[Ids]]:
         """(the distinct chunks in the order of their bytes, the rows of each buffer's); nothing is left afterwards."""
@@ -366,6 +357,6 @@ class ChunkCounts(ChunkSums):
             return
         counted = self.chunker.count_pieces(text)
         if counted is None:
-            numbered = self.chunker.number(text, by_pieces=False)
-            counted = numbered.chunks, numbered.n
+            found, places = self.chunker.matched(text, by_pieces=False)
+            counted = _counted(found, places[places >= 0])
         self.add_counted(*as_buffers(counted[0]), counted[1])

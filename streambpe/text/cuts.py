@@ -5,7 +5,7 @@ r"""Where a pattern of the user's own cuts whatever stands around: two character
 The pieces between such cuts give the same chunks as the whole text, so `regex` runs once on each distinct piece. Why:
 
 - A match that held both characters would consume them by two atoms of one alternative, the second of which can follow
-  the first. `_neighbours` lists all pairs of atoms for which that is possible, and some for which it is not.
+  the first. `_Atoms` lists all pairs of atoms for which that is possible, and some for which it is not.
 - No match looks across a cut. Only look-aheads at a single character are accepted, and a place at which one may be
   tested after a character is no cut. Anchors, look-behinds and back-references are not accepted.
 
@@ -21,59 +21,54 @@ import numpy as np
 import regex
 
 from streambpe.core.classes import Classes
-from streambpe.text.expressions import tokens
+from streambpe.text import dialects
 
 _CHARACTERS = "".join(map(chr, range(0x3000)))  # there are no cuts beside characters beyond these
-_ONE_CHARACTER = r"\\[sSdDwWnrtfv]|\\[pP]\{[^}]*\}"
-_ATOM = regex.compile(rf"(?s){_ONE_CHARACTER}|\\u.{{4}}|\\U.{{8}}|\\[^\w\s]|\[[^\[]*\]|[^\\\[\^${{}}?]")
-_OPEN = regex.compile(rf"\((?:\?(?:i?:|>)|\?[!=](?P<looked>{_ONE_CHARACTER})\)|(?![?*]))")
 
 
-def _neighbours(expression: str) -> tuple[list[str], set[tuple[int, int]]] | None:
-    """(the atoms, with "" for a look-ahead; pairs of atoms of which the second may follow the first), or None."""
-    atoms: list[str] = []
-    pairs: set[tuple[int, int]] = set()
-    outer: list[
-        tuple[int, bool]
-    ] = []  # groups that are open: the first atom of each, whether case was ignored before it
-    flags = regex.match(r"(?:\(\?[is]+\))?", expression)[0]
-    branch = last = 0  # where the alternative begins, and what a repetition repeats
-    at, folds = len(flags), False
-    for token in tokens(expression):
-        if token.at < at:
-            continue
-        if token.kind == "open":
-            opened = _OPEN.match(expression, token.at)
-            if not opened:
-                return None
-            at = opened.end()
-            if not opened["looked"]:
-                outer.append((len(atoms), folds))
-                folds = folds or "i" in opened[0]
-                continue
-        if token.kind == "close":
-            last, folds = outer.pop()
-        elif token.kind == "bar":
-            branch = branch if outer else len(atoms)
-        elif token.kind == "repeat" or token.text in ("*", "+"):
-            pairs.update(itertools.product(range(last, len(atoms)), range(last, len(atoms))))
-        elif token.kind == "open" or _ATOM.fullmatch(token.text):
-            last = len(atoms)
-            pairs.update((before, last) for before in range(branch, last))
-            atoms.append("" if token.kind == "open" else flags + (f"(?i:{token.text})" if folds else token.text))
-        elif token.text != "?":
-            return None
-    return atoms, pairs
+class _Atoms:
+    """What consumes one character in an expression, and what may follow what."""
+
+    def __init__(self, expression: str) -> None:
+        self.atoms: list[str] = []  # "" for a look-ahead
+        self.pairs: set[tuple[int, int]] = set()  # the second may follow the first
+        self._add(dialects.read(expression, "regex", any_property=True))
+
+    def _add(self, node: dialects.Node) -> range:
+        """The atoms of a part of the expression. Raises Unsayable."""
+        first = len(self.atoms)
+        if isinstance(node, dialects.Set | dialects.Both):
+            self.atoms.append(dialects.written(node, "regex"))
+        elif isinstance(node, dialects.Edge):
+            if node.kind not in ("(?=", "(?!") or not isinstance(node.inside, dialects.Set | dialects.Both):
+                raise dialects.Unsayable(node.kind)
+            self.atoms.append("")
+        elif isinstance(node, dialects.Sequence):
+            for part in node.parts:
+                before = range(first, len(self.atoms))
+                self.pairs.update(itertools.product(before, self._add(part)))
+        elif isinstance(node, dialects.Alternatives):
+            for way in node.parts:
+                self._add(way)
+        else:
+            self._add(node.part)
+            if isinstance(node, dialects.Repeat) and node.most != 1:
+                inside = range(first, len(self.atoms))
+                self.pairs.update(itertools.product(inside, inside))
+        return range(first, len(self.atoms))
 
 
 @functools.cache
 def sure_cuts(expression: str) -> Classes | None:
     """A table for the core's rule `cuts`, or None if no cut is proved. There are up to eight kinds of cuts: the lower
     eight bits of a character say before which of them it stands, the upper eight after which."""
-    found = _neighbours(expression)
-    if found is None or not found[1] or regex.fullmatch(expression, ""):
+    try:
+        found = _Atoms(expression)
+    except dialects.Unsayable:
         return None
-    atoms, pairs = found
+    atoms, pairs = found.atoms, found.pairs
+    if not pairs:
+        return None
     member = np.zeros((len(atoms), len(_CHARACTERS)), bool)
     for row, atom in zip(member, atoms, strict=True):
         row[[match.start() for match in regex.finditer(atom, _CHARACTERS)] if atom else []] = True

@@ -101,7 +101,7 @@ class Sequence(msgspec.Struct, frozen=True):
 class Alternatives(msgspec.Struct, frozen=True):
     """The first that leads to a match."""
 
-    ways: tuple[Node, ...]
+    parts: tuple[Node, ...]
 
 
 class Repeat(msgspec.Struct, frozen=True):
@@ -146,21 +146,14 @@ _JOINERS = ((0x200C, 0x200D),)
 _RAISED = ((0xB2, 0xB3), (0xB9, 0xB9), (0xBC, 0xBE))  # digits and fractions of Latin-1
 
 
-def length(node: Node | None) -> tuple[int, int | None]:
-    """How many characters a match has at least, and at most."""
-    if isinstance(node, Set | Both):
-        return 1, 1
-    if isinstance(node, Atomic):
-        return length(node.part)
+def may_be_empty(node: Node) -> bool:
+    """Whether a match may have no character."""
     if isinstance(node, Repeat):
-        least, most = length(node.part)
-        return least * node.least, None if most is None or node.most is None else most * node.most
+        return not node.least or may_be_empty(node.part)
     if isinstance(node, Sequence | Alternatives):
-        lengths = [length(part) for part in (node.parts if isinstance(node, Sequence) else node.ways)]
-        join, join_most = (sum, sum) if isinstance(node, Sequence) else (min, max)
-        known = [most for _, most in lengths if most is not None]
-        return join(least for least, _ in lengths), join_most(known) if len(known) == len(lengths) else None
-    return 0, 0
+        every = all if isinstance(node, Sequence) else any
+        return every(map(may_be_empty, node.parts))
+    return may_be_empty(node.part) if isinstance(node, Atomic) else isinstance(node, Edge)
 
 
 def _cased(member: Range | str | Set | Both) -> bool:
@@ -171,17 +164,17 @@ def _cased(member: Range | str | Set | Both) -> bool:
     return high - low > 0x7F or any(chr(c).lower() != chr(c).upper() for c in range(low, high + 1))
 
 
-def _size(node: Node | None) -> float:
+def _size(node: Node) -> float:
     """About how many large classes an expression has when its repetitions are written out, as Rust's program does."""
     if isinstance(node, Set):
         return 1 if node.negated or not all(isinstance(member, tuple) for member in node.members) else 0.02
     if isinstance(node, Both):
         return 1
-    if isinstance(node, Repeat):
-        return _size(node.part) * (node.most or max(node.least, 1))
     if isinstance(node, Sequence | Alternatives):
-        return sum(_size(part) for part in (node.parts if isinstance(node, Sequence) else node.ways))
-    return _size(node.part if isinstance(node, Atomic) else node.inside) if node is not None else 0
+        return sum(map(_size, node.parts))
+    if isinstance(node, Edge):
+        return _size(node.inside) if node.inside else 0
+    return _size(node.part) * ((node.most or max(node.least, 1)) if isinstance(node, Repeat) else 1)
 
 
 class _DialectReader:
@@ -246,7 +239,7 @@ class _DialectReader:
         if found is None:
             return part
         self.at = found.end()
-        if not length(part)[0]:
+        if may_be_empty(part):
             raise Unsayable(f"a repetition of what may be empty ({found[0]})")
         sign, low, comma, high, more = found.groups()
         least = int(low) if low else int(sign == "+")
@@ -319,7 +312,7 @@ class _DialectReader:
 
     def refuse_behind(self, inside: Node) -> None:
         """All programs look behind for so many characters."""
-        for way in inside.ways if isinstance(inside, Alternatives) else (inside,):
+        for way in inside.parts if isinstance(inside, Alternatives) else (inside,):
             parts = way.parts if isinstance(way, Sequence) else (way,)
             if not parts or not all(isinstance(part, Set | Both) for part in parts):
                 raise Unsayable("more than characters in a look behind")
@@ -432,7 +425,7 @@ def _read(expression: str, source: Dialect, any_property: bool = False) -> tuple
 def read(expression: str, source: Dialect, any_property: bool = False) -> Node:
     """What an expression means. Raises Unsayable. `any_property`: also of names that other programs may not know."""
     tree, _ = _read(expression, source, any_property)
-    if not length(tree)[0]:
+    if may_be_empty(tree):
         raise Unsayable("a match that may be empty")
     return tree
 
@@ -479,7 +472,7 @@ class ExpressionWriter:
     def written(self, node: Node) -> str:
         """A tree as an expression."""
         if isinstance(node, Alternatives):
-            return "|".join(map(self.written, node.ways))
+            return "|".join(map(self.written, node.parts))
         if isinstance(node, Sequence):
             return "".join(self._grouped(part, (Alternatives,)) for part in node.parts)
         if isinstance(node, Repeat):

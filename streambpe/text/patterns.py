@@ -18,7 +18,7 @@ from streambpe.text.aliases import ALIASES, canonical
 from streambpe.text.characters import CATEGORIES, code_point_class, unicode_version
 from streambpe.text.expressions import compiled
 from streambpe.text.script_blocks import UNICODE
-from streambpe.text.split import find_chunks
+from streambpe.text.split import explained, find_chunks
 from streambpe.text.whitespace import WORD_MARK
 
 _GPT4O_WORDS = (
@@ -83,8 +83,9 @@ class Pattern:
     word_mark: str = ""  # stands before every chunk; pieces of white space are no chunks
 
     @functools.cached_property  # not when it is made: most presets are never run, and each takes some milliseconds
-    def compiled(self) -> regex.Pattern[str] | None:
-        return regex.compile(self.expression) if self.expression and not self.by_rules else None
+    def compiled(self) -> regex.Pattern[str]:
+        """What `regex` runs; an empty expression matches nothing."""
+        return regex.compile(self.expression or "(?!)")
 
     @functools.cached_property
     def script_compiled(self) -> regex.Pattern[str] | None:
@@ -202,6 +203,7 @@ def _unmatched_example(compiled: regex.Pattern[str]) -> str | None:
     texts = [*samples, *(s * 3 for s in samples), *("a" + s + "b" for s in samples), *(" " + s for s in samples)]
     texts += [s + t for s in samples[::3] for t in samples[::3]]
     for text in texts:
-        if "".join(find_chunks(compiled, text, False)) != text:
-            return text
+        with explained(compiled, text):
+            if "".join(find_chunks(compiled, text, False)) != text:
+                return text
     return None

@@ -20,11 +20,10 @@ import sys
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import regex
 
 from streambpe.text.script_blocks import UNICODE, Unencodable, character_groups
-from streambpe.text.script_runs import code_points_at
+from streambpe.text.script_runs import decode_code_points
 
 if sys.version_info[:2] == (3, 14):
     import unicodedata
@@ -59,24 +58,22 @@ def prepare(text: bytes, normalize: Normalize, unencodable: Unencodable) -> tupl
 def drop_unencodable(text: bytes, raise_first: bool = False) -> tuple[bytes, int]:
     """A buffer without the characters outside the table, and how many there were."""
     _, group_of = character_groups()
-    data = np.frombuffer(text, np.uint8)
-    padded = np.frombuffer(text + b"\0\0\0", np.uint8)
-    found: list[npt.NDArray[np.int64]] = []
-    for low in range(0, len(data), _TILE):
-        at = np.flatnonzero((data[low : low + _TILE] - np.uint8(0xC0)) < 0x38) + low
-        code = code_points_at(padded, at)
-        outside = np.flatnonzero(group_of[code] == 0)
-        if len(outside) and raise_first:
-            raise UnencodableText(int(code[outside[0]]))
-        found.append(at[outside])
-    at = np.concatenate(found) if found else np.zeros(0, np.int64)
-    if not len(at):
-        return text, 0
-    keep = np.ones(len(padded), np.bool_)
-    lead = data[at]
-    for k, at_least in enumerate((0, 0, 0xE0, 0xF0)):
-        keep[at[lead >= at_least] + k] = False
-    return data[keep[: len(data)]].tobytes(), len(at)
+    data, low, dropped, parts = np.frombuffer(text, np.uint8), 0, 0, []
+    while low < len(data):
+        high = low + _TILE
+        while high < len(data) and data[high] & 0xC0 == 0x80:  # not within a character
+            high += 1
+        tile = data[low:high]
+        at, code = decode_code_points(tile)
+        outside = group_of[code] == 0
+        if outside.any():
+            if raise_first:
+                raise UnencodableText(int(code[outside.argmax()]))
+            dropped += int(outside.sum())
+            tile = tile[np.repeat(~outside, np.diff(at, append=len(tile)))]
+        parts.append(tile)
+        low = high
+    return (np.concatenate(parts).tobytes() if dropped else text), dropped
 
 
 # Marks in a row, of which sorting takes time that grows with the square of their number: they are sorted here.

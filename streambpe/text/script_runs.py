@@ -12,8 +12,6 @@ The script of a character is that of Unicode 17.0.0 (data/scripts-17.0.0.txt).
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,63 +22,24 @@ from streambpe.text.script_blocks import read_table
 TABLE = "scripts-17.0.0"
 SPACELESS = ("Han", "Hiragana", "Katakana", "Thai", "Myanmar", "Khmer", "Lao")
 # codes of the three that do not start a run; real scripts come after them
-_COMMON, _UNKNOWN, _INHERITED, _FIRST_REAL = 0, 1, 2, 3
+COMMON, UNKNOWN, INHERITED, FIRST_REAL = 0, 1, 2, 3
+_END = bytes([DOCUMENT_END])
 
 
 @functools.cache
 def script_table() -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
     """(script code of every code point, whether a code is of a script without spaces); 1.1 MB, kept."""
-    codes = {"Common": _COMMON, "Unknown": _UNKNOWN, "Inherited": _INHERITED}
+    codes = {"Common": COMMON, "Unknown": UNKNOWN, "Inherited": INHERITED}
     table = read_table(TABLE, lambda name: codes.setdefault(name, len(codes))).astype(np.uint8)
     spaceless = np.zeros(256, np.bool_)
     spaceless[[codes[name] for name in SPACELESS]] = True
     return table, spaceless
 
 
-def split_script_runs(text: str) -> Iterator[tuple[str, bool]]:
-    """The script runs of one text and whether each is of a script without spaces, character by character."""
-    table, spaceless = script_table()
-    run_start, current, last = 0, -1, -1
-    for i, character in enumerate(text):
-        script = int(table[ord(character)])
-        if script == current:
-            last = i
-        elif script == _INHERITED:
-            current = script if current < 0 else current
-            last = i
-        elif script < _INHERITED:
-            current = _COMMON if current < 0 else current
-        else:
-            if current >= _FIRST_REAL:
-                yield text[run_start : last + 1], bool(spaceless[current])
-                run_start = last + 1
-            current, last = script, i
-    if text:
-        yield text[run_start:], current >= 0 and bool(spaceless[current])
-
-
-def code_points_at(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
-    """The characters beyond ASCII whose first bytes are at `at`; three bytes must follow the last of them."""
-    words: npt.NDArray[np.uint32] = np.ndarray((len(data) - 3,), "<u4", data.data, 0, (1,))[at]  # the first byte lowest
-    lead, second, third = words & 0xFF, words >> 8 & 63, words >> 16 & 63
-    code: npt.NDArray[Any] = (lead & 31) << 6 | second
-    if not len(lead) or lead.max() < 0xE0:
-        return code
-    three = (lead & 15) << 12 | second << 6 | third
-    code = np.where(lead < 0xE0, code, three)
-    if lead.max() >= 0xF0:
-        code = np.where(lead < 0xF0, code, (lead & 7) << 18 | second << 12 | third << 6 | words >> 24 & 63)
-    return code
-
-
 def decode_code_points(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """(byte position, code point) of every character of valid UTF-8; a mark byte decodes to itself."""
-    at = np.flatnonzero((data & 0xC0) != 0x80)
-    code = data[at].astype(np.int32)
-    wide = np.flatnonzero((code >= 0xC0) & (code < 0xF8))
-    if len(wide):
-        code[wide] = code_points_at(np.append(data, np.zeros(3, np.uint8)), at[wide])
-    return at, code
+    """(byte position, code point) of every character of UTF-8; the mark of a document's end is a NUL."""
+    text = data.tobytes().replace(_END, b"\0").decode()
+    return np.flatnonzero((data & 0xC0) != 0x80), np.frombuffer(text.encode("utf-32-le"), "<i4")
 
 
 def mark_script_runs(text: bytes) -> bytes:
@@ -96,11 +55,11 @@ def mark_script_runs(text: bytes) -> bytes:
     table, spaceless = script_table()
     at, code = decode_code_points(data)
     is_end = data[at] == DOCUMENT_END
-    script = table[np.where(is_end, 0, code)]
+    script = table[code]
     document = np.cumsum(is_end) - is_end
     # characters that can end or start a run: real scripts; inherited ones stretch a run
-    anchors = np.flatnonzero((script >= _INHERITED) | is_end)
-    real = np.flatnonzero(script >= _FIRST_REAL)
+    anchors = np.flatnonzero((script >= INHERITED) | is_end)
+    real = np.flatnonzero(script >= FIRST_REAL)
     inserts: list[npt.NDArray[np.int64]] = []
     marks: list[npt.NDArray[np.uint8]] = []
     if len(real):

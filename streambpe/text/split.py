@@ -1,10 +1,11 @@
 """Find-all over single texts. No numpy, no Polars: this is also what a worker process loads.
 
-find_chunks(regex.compile(r"\\w+"), "a b", keep_gaps=True)  ->  ["a", " ", "b"]
+find_chunks(regex.compile(r"\\w+"), "a b", keep_gaps=True)  ->  "a" " " "b"
 """
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 from array import array
@@ -48,66 +49,52 @@ class _Alarm:
 alarm = _Alarm()
 
 
-def iterate_chunks(
-    compiled: regex.Pattern[str] | None, text: str, keep_gaps: bool, seconds: float | None = None
-) -> Iterator[str]:
-    """The chunks of one text in order; without a pattern the text itself. Empty chunks are left out.
+def find_chunks(
+    compiled: regex.Pattern[str], text: str, keep_gaps: bool, seconds: float | None = None
+) -> Iterable[str]:
+    """The chunks of one text in order; empty ones are left out. seconds: of processor time that it may take."""
+    # find-all is several times faster, and a list of all chunks of a long text too large
+    if keep_gaps or compiled.groups or len(text) > _STREAM_CHARS:
+        return _chunks_in_turn(compiled, text, keep_gaps, seconds)
+    return filter(None, compiled.findall(text, timeout=seconds))
 
-    seconds: of processor time that it may take."""
-    if compiled is None:
-        if text:
-            yield text
-        return
+
+def _chunks_in_turn(compiled: regex.Pattern[str], text: str, keep_gaps: bool, seconds: float | None) -> Iterator[str]:
     at = 0
-    try:
-        for match in compiled.finditer(text, timeout=seconds):
-            start, end = match.span()
-            if keep_gaps and start > at:
-                yield text[at:start]
-            if end > start:
-                yield text[start:end]
-            at = end
-    except (MemoryError, RecursionError):
-        raise _overflowed(compiled, text) from None
-    except TimeoutError:
-        raise _too_slow(compiled, text) from None
+    for match in compiled.finditer(text, timeout=seconds):
+        start, end = match.span()
+        if keep_gaps and start > at:
+            yield text[at:start]
+        if end > start:
+            yield text[start:end]
+        at = end
     if keep_gaps and at < len(text):
         yield text[at:]
 
 
-def find_chunks(
-    compiled: regex.Pattern[str] | None, text: str, keep_gaps: bool, seconds: float | None = None
-) -> list[str]:
-    """`iterate_chunks` as a list; find-all, several times faster, where the pattern allows it."""
-    if compiled is None or keep_gaps or compiled.groups:
-        return list(iterate_chunks(compiled, text, keep_gaps, seconds))
+@contextlib.contextmanager
+def explained(compiled: regex.Pattern[str], text: str, number: int = 0) -> Iterator[None]:
+    """What goes wrong when a text is split becomes an error that says which one it is, and its `number`."""
     try:
-        found: list[str] = compiled.findall(text, timeout=seconds)
+        yield
     except (MemoryError, RecursionError):
-        raise _overflowed(compiled, text) from None
+        raise PatternError(
+            f"The pattern {compiled.pattern[:200]!r} runs out of memory on a text of {len(text):,} characters "
+            f"({text[:20]!r}): it calls itself without end, or tries too many ways. Everything committed is "
+            f"kept. Give another pattern."
+        ) from None
     except TimeoutError:
-        raise _too_slow(compiled, text) from None
-    return [chunk for chunk in found if chunk] if "" in found else found
-
-
-def _overflowed(compiled: regex.Pattern[str], text: str) -> PatternError:
-    return PatternError(
-        f"The pattern {compiled.pattern[:200]!r} runs out of memory on a text of {len(text):,} characters "
-        f"({text[:20]!r}): it calls itself without end, or tries too many ways. Everything committed is "
-        f"kept. Give another pattern."
-    )
-
-
-def _too_slow(compiled: regex.Pattern[str], text: str) -> PatternTooSlow:
-    return PatternTooSlow(
-        f"the pattern {compiled.pattern[:200]!r} takes longer than it may on a text of {len(text):,} characters "
-        f"({text[:20]!r}). Everything committed is kept. Allow more with --document-seconds, give another pattern, or "
-        f"leave that text out."
-    )
+        slow = PatternTooSlow(
+            f"the pattern {compiled.pattern[:200]!r} takes longer than it may on a text of {len(text):,} characters "
+            f"({text[:20]!r}). Everything committed is kept. Allow more with --document-seconds, give another pattern, "
+            f"or leave that text out."
+        )
+        slow.document = number
+        raise slow from None
 
 
 def split_texts(
-    compiled: regex.Pattern[str] | None,
+    compiled: regex.Pattern[str],
     script_compiled: regex.Pattern[str] | None,
     keep_gaps: bool,
     seconds: float | None,
@@ -123,15 +110,12 @@ def split_texts(
     flat, lengths = array("i"), array("q")
     for number, text in enumerate(texts):
         before = len(flat)
-        find = iterate_chunks if len(text) > _STREAM_CHARS else find_chunks
-        alarm.set(seconds or 0)
-        try:
-            chunks = find(script_compiled if number in runs else compiled, text, keep_gaps, timeout)
-            flat.extend(map(ids.__getitem__, chunks))
-        except PatternTooSlow as why:
-            why.document = number
-            raise
-        finally:
-            alarm.set(0)
+        by = script_compiled if script_compiled and number in runs else compiled
+        with explained(by, text, number):
+            alarm.set(seconds or 0)
+            try:
+                flat.extend(map(ids.__getitem__, find_chunks(by, text, keep_gaps, timeout)))
+            finally:
+                alarm.set(0)
         lengths.append(len(flat) - before)
     return list(ids), flat, lengths

@@ -62,8 +62,8 @@ def main() -> None:
     ignore_stop_signals()
     channel = own_channel()
     alarm.turn_on()
-    *expressions, keep_gaps, seconds = channel.receive()
-    compiled, script_compiled = (regex.compile(one) if one else None for one in expressions)
+    expression, script, keep_gaps, seconds = channel.receive()
+    compiled, script_compiled = regex.compile(expression), regex.compile(script) if script else None
     while True:
         try:
             texts, runs = channel.receive()

@@ -5,10 +5,12 @@ split_text(PRESETS["gpt4"], "a b")  ->  ["a", " b"]
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from streambpe.text.patterns import Pattern
 from streambpe.text.script_blocks import Group, character_groups
 from streambpe.text.script_rules import TAKE_SPACE
-from streambpe.text.script_runs import split_script_runs
+from streambpe.text.script_runs import COMMON, FIRST_REAL, INHERITED, script_table
 from streambpe.text.split import find_chunks
 from streambpe.text.whitespace import WORD_MARK
 
@@ -19,16 +21,36 @@ def split_text(pattern: Pattern, text: str) -> list[str]:
         return split_by_rules(text)
     if pattern.name == "whitespace":
         return [WORD_MARK + word for word in text.split()]
-    seconds = pattern.document_seconds if pattern.name == "regex" else None
-    if not pattern.script_expression:
-        return find_chunks(pattern.compiled, text, pattern.keep_gaps, seconds)
+    if not pattern.expression:
+        return [text] if text else []
+    runs = split_script_runs(text) if pattern.script_compiled else [(text, False)]
     return [
         chunk
-        for run, spaceless in split_script_runs(text)
-        for chunk in find_chunks(
-            pattern.script_compiled if spaceless else pattern.compiled, run, pattern.keep_gaps, seconds
-        )
+        for run, spaceless in runs
+        for chunk in find_chunks(pattern.script_compiled if spaceless else pattern.compiled, run, pattern.keep_gaps)
     ]
+
+
+def split_script_runs(text: str) -> Iterator[tuple[str, bool]]:
+    """The script runs of one text and whether each is of a script without spaces, character by character."""
+    table, spaceless = script_table()
+    run_start, current, last = 0, -1, -1
+    for i, character in enumerate(text):
+        script = int(table[ord(character)])
+        if script == current:
+            last = i
+        elif script == INHERITED:
+            current = script if current < 0 else current
+            last = i
+        elif script < INHERITED:
+            current = COMMON if current < 0 else current
+        else:
+            if current >= FIRST_REAL:
+                yield text[run_start : last + 1], bool(spaceless[current])
+                run_start = last + 1
+            current, last = script, i
+    if text:
+        yield text[run_start:], current >= 0 and bool(spaceless[current])
 
 
 def split_by_rules(text: str) -> list[str]:

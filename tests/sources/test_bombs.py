@@ -8,20 +8,17 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from streambpe.errors import LimitError
-from streambpe.sources import csv_records
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Source
 from streambpe.system import resident_bytes
 from streambpe.text.patterns import find_pattern
 from tests.runs import ROOT, cli
 from tests.samples import written
-from tests.tiers import seeds
 
 MB = 10**6
 
@@ -42,18 +39,6 @@ def test_a_value_that_cannot_be_held_is_refused_by_its_row(tmp_path, texts, dict
             list(Reader(find_pattern("gpt4"), 100, most).blocks(source))
     blocks = list(Reader(find_pattern("gpt4"), 1000, 3000).blocks(source))
     assert [text for block in blocks for text in block.data] == texts
-
-
-def test_the_last_record_of_a_block_is_found_window_by_window(monkeypatch):
-    """The line breaks of a block are looked at from its end, some at a time."""
-    whole = csv_records.last_record_end
-    for seed in seeds(200):
-        rng = np.random.default_rng(seed)
-        held = bytes(rng.choice(list(b'a,"\n'), rng.integers(1, 60)))
-        expected = whole(held)
-        with monkeypatch.context() as patch:
-            patch.setattr(csv_records, "_WINDOW", int(rng.integers(1, 9)))
-            assert whole(held) == expected
 
 
 def _zstd(path: Path, *pieces: bytes) -> None:

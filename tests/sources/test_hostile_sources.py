@@ -17,14 +17,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import PatternError, SourceError, Stopped, UsageError
+from streambpe.errors import PatternError, SourceError, Stopped
 from streambpe.inspect.check import check
 from streambpe.model.eventlog import write_event_log
 from streambpe.resources import Resources
 from streambpe.sources import not_text
 from streambpe.sources.decode import is_valid_utf8
 from streambpe.sources.find import find_sources
-from streambpe.text.expressions import least_length
 from streambpe.text.patterns import find_pattern
 from streambpe.text.split_worker import SplitProcess
 from streambpe.train.counting.count import count, resume_count
@@ -269,16 +268,6 @@ def test_a_pattern_that_overflows_on_the_text_only():
         process.split(["ax"])
     assert process.split(["ab"])[0] == ["a", "b"]  # it lives on
     process.close()
-
-
-def test_how_much_a_pattern_repeats():
-    """Repetitions multiply, alternatives do not, and what is optional counts nothing."""
-    assert least_length(r"(a{1000}|b){50}c") == 50_001
-    assert least_length(r"[]{99}]{3}a\{5}") == 7
-    assert least_length(r"a{2,}b*c?d+") == 3
-    find_pattern(r"(?s).{1000}|.")
-    with pytest.raises(UsageError, match="too large a repetition"):
-        find_pattern(r"(?s).{100000000}|.")
 
 
 # ---------------------------------------------------------------------------------------------------------

@@ -24,8 +24,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from streambpe.encode.corpus import encode_corpus
-from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import SourceChanged, SourceError, SourceUnreachable, Stopped, UsageError
 from streambpe.resources import Resources
 from streambpe.sources.find import find_sources
@@ -35,7 +33,6 @@ from streambpe.sources.remote.place import in_glob
 from streambpe.sources.streams import look_at, open_file
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
-from streambpe.train.commands import train
 from streambpe.train.counting.count import count, resume_count
 from tests.runs import cli, ended, small_blocks
 from tests.samples import natural_text
@@ -296,8 +293,11 @@ def test_a_killed_count_goes_on_without_what_was_committed(tmp_path, server, sto
     cli("check", run, "--sources")
 
 
-def test_what_changed_at_the_server_is_refused(tmp_path, server, store):
-    """Of the same size or another; an unchanged file with another mark is read again, and counts as what it is."""
+@pytest.mark.parametrize("has_marks", [True, long(False)])
+def test_what_changed_at_the_server_is_refused(tmp_path, server, store, has_marks):
+    """Of the same size or another, also where only the content tells; an unchanged file with another mark is read
+    again, and counts as what it is."""
+    server.has_marks = has_marks
     run, address = tmp_path / "run", server.url("/a.txt")
     want = counted(run, [address])
     server.files["/a.txt"] = FILES["a.txt"].replace(b"e", b"i", 1)
@@ -313,18 +313,6 @@ def test_what_changed_at_the_server_is_refused(tmp_path, server, store):
     store.put("changing.txt", FILES["a.txt"] + b"more")
     with pytest.raises(SourceChanged, match="has changed since it was counted"):
         count(tmp_path / "s3", ["s3://bucket/changing.txt"], resources=SMALL)
-
-
-@pytest.mark.long
-def test_a_server_without_marks_is_compared_by_content(tmp_path, server):
-    """Nothing but the content tells whether it is the same."""
-    server.has_marks = False
-    run, address = tmp_path / "run", server.url("/a.txt")
-    want = counted(run, [address])
-    assert counted(run, [address]) == want
-    server.files["/a.txt"] = FILES["a.txt"].replace(b"e", b"i", 1)
-    with pytest.raises(SourceChanged, match="has changed since it was counted"):
-        count(run, [address], resources=SMALL)
 
 
 def test_what_changes_while_it_is_read_is_told(server, store):
@@ -429,30 +417,6 @@ def test_a_server_that_misbehaves_is_told_in_a_sentence(tmp_path, server, mood, 
     assert (tmp_path / "new").exists() == (mood is _wrong_range), "the others are found out before anything is made"
 
 
-@pytest.mark.long
-def test_a_server_that_fails_in_the_middle_is_no_reason_to_leave_the_source_out(tmp_path, server, monkeypatch):
-    """503 behind some answers: `resume` counts the rest, and asks for nothing of what was committed."""
-    small_blocks(monkeypatch, 50_000, committing=True)
-    monkeypatch.setattr(web, "_FIRST", 30_000)
-    monkeypatch.setattr(web, "_MOST", 30_000)
-    monkeypatch.setattr(web, "_PIECE", 10_000)
-    monkeypatch.setattr(place, "BUFFER_BYTES", 5_000)
-    data = TEXT.encode() * 50
-    server.files["/big.txt"] = data
-    (tmp_path / "big.txt").write_bytes(data)
-    run = tmp_path / "run"
-    server.mood = lambda asked: asked.asked_range(len(data))[0] > 1_250_000 and _status(503)(asked)
-    with pytest.raises(SourceUnreachable, match="503 Service Unavailable, after 5 tries"):
-        count(run, [server.url("/big.txt")], resources=SMALL, lines=True)
-    server.mood = None
-    done = sum(span.stop_at - span.start_at for span in list_parts(Run(run)).spans)
-    assert 1_000_000 < done < 1_300_000
-    server.asked.clear()
-    resume_count(run, resources=SMALL)
-    assert server.sent("/big.txt") <= len(data) - done + 30_000
-    assert counts_of(run) == counted(tmp_path / "local", [str(tmp_path / "big.txt")], lines=True)
-
-
 def _busy_from(at: int, then):
     """Answers 503 behind a place, and then something happens."""
 
@@ -466,7 +430,7 @@ def _busy_from(at: int, then):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("what", ["count", "encode", "find"])
+@pytest.mark.parametrize("what", ["count", "find"])
 def test_a_stop_ends_the_wait_for_another_try(tmp_path, server, monkeypatch, what):
     """At once and as a stop: what was read is kept, and the same command continues."""
     small_blocks(monkeypatch, 50_000)
@@ -486,22 +450,13 @@ def test_a_stop_ends_the_wait_for_another_try(tmp_path, server, monkeypatch, wha
         told = cli("count", run, address, "--memory", "400MB", expect=130).stderr
         assert "503 Service Unavailable, and the job was stopped before another try" in told
         assert not run.exists()
-    elif what == "count":
+    else:
         with pytest.raises(Stopped, match="everything counted so far is kept"):
             count(run, [address], resources=SMALL, lines=True, stop=stop)
         assert list_parts(Run(run)).spans
         server.mood = None
         resume_count(run, resources=SMALL)
         assert counts_of(run) == counted(tmp_path / "local", [str(tmp_path / "big.txt")], lines=True)
-    else:
-        train(run, [str(tmp_path / "big.txt")], vocab_size=300, resources=SMALL)
-        model, ids = Tokenizer(run), [tmp_path / "web.npy", tmp_path / "local.npy"]
-        with pytest.raises(Stopped, match=r"kept in .*\d documents?\."):
-            encode_corpus(model, [address], ids[0], resources=SMALL, lines=True, stop=stop)
-        server.mood = None
-        encode_corpus(model, [address], ids[0], resources=SMALL, lines=True)
-        encode_corpus(model, [str(tmp_path / "big.txt")], ids[1], resources=SMALL, lines=True)
-        assert ids[0].read_bytes() == ids[1].read_bytes()
 
 
 def test_what_a_store_says_is_told_to_the_end_of_its_sentence():
@@ -734,19 +689,6 @@ def test_the_hub(tmp_path, server, monkeypatch):
 
 # ---------------------------------------------------------------------------------------------------------
 # every command
-
-
-@pytest.mark.long
-def test_a_source_elsewhere_is_taken_back(tmp_path, server, store):
-    """Read once more and subtracted; refused if it is another one now."""
-    run, bad = tmp_path / "run", "s3://bucket/corpus/b.jsonl"
-    want = counted(tmp_path / "want", [server.url("/a.txt")])
-    counted(run, [server.url("/a.txt"), bad])
-    cli("count", run, "--take-back", bad, "--memory", "400MB")
-    assert counts_of(run) == want
-    counted(run, [server.url("/b.jsonl")])
-    server.files["/b.jsonl"] = FILES["b.jsonl"].replace(b"e", b"i", 1)
-    cli("count", run, "--take-back", server.url("/b.jsonl"), "--memory", "400MB", expect=1)
 
 
 @pytest.mark.long

@@ -34,8 +34,6 @@ PATTERNS = preset_patterns()
 NAMES = [name for name, _ in PATTERNS]
 # superbpe2 cuts at numbers only, script mode between a word and a space only: together nowhere
 STREAMED = [(name, p) for name, p in PATTERNS if p.has_cuts and name != "superbpe2-scripts"]
-# whose chunks are stretches of the text, so that their lengths add up to borders
-PLAIN = [(name, p) for name, p in STREAMED if not p.word_mark]
 WITH_SCRIPTS = ("gpt2-scripts", "gpt4o-scripts", "boundless-scripts", "word-level-scripts")  # where all is too long
 OWN = r"(?s)\w+| +|."  # a pattern of the user's own
 
@@ -134,27 +132,6 @@ def test_blocks_give_the_chunks_of_the_whole(name, pattern):
         assert chunks == split_text(pattern, text), repr(text)
         split += blocks
     assert split > 5, "texts that are never cut show nothing"
-
-
-@pytest.mark.every(3)
-@pytest.mark.parametrize(("name", "pattern"), PLAIN, ids=[n for n, _ in PLAIN])
-def test_a_border_ignores_what_follows(name, pattern):
-    """A border found in a prefix is a border whatever the rest of the document says."""
-    rng = random.Random(f"prefix {name}")
-    found = 0
-    for _ in range(30):
-        head = "plain words, " + random_text(rng, 30) + " and in 2024 there were Some more words. "
-        border = find_border(head.encode(), pattern)
-        if not border:
-            continue
-        found += 1
-        for stop in range(border, len(head.encode())):  # also within a character
-            assert find_border(head.encode()[:stop], pattern) <= border
-        for _ in range(5):
-            text = head + random_text(rng, 10)
-            lengths = [len(chunk.encode()) for chunk in split_text(pattern, text)]
-            assert border in np.cumsum(lengths), (text, border)
-    assert found > 10
 
 
 @pytest.mark.parametrize("limit", [1, 1 << 30])
@@ -324,12 +301,6 @@ def test_a_megabyte_of_digits_with_one_mark_is_split_at_once(name):
     """Its units are counted once, not by each chunk: that took minutes, and Ctrl-C waited for it."""
     text = ("1" * 600_000 + "\u0301" + "1" * 400_000).encode()
     assert len(ChunkTable(1 << 30).number(text, core_split(PRESETS[name]))) == 333_335
-
-
-def test_nul_bytes_count_as_characters():
-    """ "a", "a\\0" and "a\\0\\0" are three chunks, though their keys differ in the length byte only."""
-    pattern = find_pattern(r"(?s)[^ ]+| ")
-    assert fast_documents(buffer_of("a a\0 a\0\0 \0 \0\0"), pattern) == [split_text(pattern, "a a\0 a\0\0 \0 \0\0")]
 
 
 def test_split_process_that_dies_is_an_error():

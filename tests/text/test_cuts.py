@@ -66,7 +66,7 @@ def test_pieces_give_the_chunks_of_the_whole(seed, monkeypatch):
         if counted is not None:
             chunks = ChunkList(*as_buffers(counted[0]), counted[1])
             assert dict(chunks.frame().iter_rows()) == expected, expression
-    assert proved > 9, "without cuts nothing is shown"
+    assert proved > 5, "without cuts nothing is shown"
 
 
 QWEN = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"

@@ -15,6 +15,7 @@ from tokenizers import Regex, pre_tokenizers
 
 from streambpe.text.dialects import PROPERTIES, Dialect, Unsayable, read, translated
 from streambpe.text.patterns import PRESETS
+from tests.tiers import long
 
 TEXTS = [
     "aA bB\r\n\ncd 12345 x\n",
@@ -153,12 +154,13 @@ def judged(source: Dialect, target: Dialect, count: int, seed: int) -> tuple[int
 
 
 @pytest.mark.every(2)
+@pytest.mark.parametrize(("count", "seed"), [(400, 0), long(1500, 1)])
 @pytest.mark.parametrize(("source", "target"), WAYS)
-def test_an_expression_is_refused_or_finds_the_same_elsewhere(source, target):
+def test_an_expression_is_refused_or_finds_the_same_elsewhere(source, target, count, seed):
     """Expressions of a tokenizer.json were read as Python's, and own ones written unchanged: chunks were others."""
-    done, changed = judged(source, target, 400, 0)
-    assert done > 40
-    assert changed > 5
+    done, changed = judged(source, target, count, seed)
+    assert done > count / 10
+    assert changed > count / 80
 
 
 def test_a_range_that_begins_with_syntax_stays_a_range():
@@ -166,16 +168,6 @@ def test_a_range_that_begins_with_syntax_stays_a_range():
     made = translated(r"[\.-Z&&0-z]", "rust", "regex")
     assert FINDS["regex"](made) == FINDS["rust"](r"[\.-Z&&0-z]")
     assert regex.fullmatch(made, "A")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("source", "target"), WAYS)
-@pytest.mark.parametrize("seed", [1])
-def test_thousands_of_expressions_are_refused_or_find_the_same_elsewhere(source, target, seed):
-    """Likewise, with more of them."""
-    done, changed = judged(source, target, 1500, seed)
-    assert done > 150
-    assert changed > 30
 
 
 @pytest.mark.parametrize("target", ["oniguruma", "rust"])

@@ -13,7 +13,7 @@ from streambpe.sources.decode import naming_documents
 from streambpe.sources.source import Block, Source
 from streambpe.text.chunker import Chunker
 from streambpe.text.patterns import find_pattern
-from streambpe.text.split import find_chunks, split_texts
+from streambpe.text.split import split_texts
 from tests.runs import cli
 from tests.samples import written
 
@@ -28,7 +28,7 @@ def test_a_text_that_takes_too_long_is_told_by_its_number():
         split_texts(compiled, None, False, 0.05, ["ab", "ba", LONG])
     assert told.value.document == 2
     with pytest.raises(PatternTooSlow):
-        find_chunks(compiled, LONG, True, 0.05)
+        split_texts(compiled, None, True, 0.05, [LONG])
     assert split_texts(compiled, None, False, 0.05, ["abxb"])[0] == ["abx", "b"]
 
 

@@ -76,6 +76,8 @@ def test_end_of_text_is_never_before_a_line_break():
         (r"(a{1000}|b){50}c", 50_001),
         (r"\p{L}{7}", 7),
         (r"[\]a]{3,9}x?", 3),
+        (r"[]{99}]{3}a\{5}", 7),
+        (r"a{2,}b*c?d+", 3),
         ("a*", 0),
         ("", 0),
         (r"(?:.{1000}){1000}", 1_001_000),  # the colon counts as a character

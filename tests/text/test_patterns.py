@@ -32,26 +32,12 @@ def test_chunks_join_to_the_text(name, text):
     assert "".join(split_text(PRESETS[name], text)) == text
 
 
-@pytest.mark.parametrize("name", [n for n, p in PRESETS.items() if n not in ("none", "superbpe2") and not p.by_rules])
-@examples(30)
-@given(text=hostile_text)
-def test_a_presets_split_is_find_all(name, text):
-    """A preset that covers every text splits as find-all of its expression does."""
-    assert split_text(PRESETS[name], text) == regex.findall(PRESETS[name].expression, text)
-
-
 @given(text=hostile_text)
 def test_superbpe2_keeps_gaps_as_chunks(text):
     """Chunks of superbpe2 are its matches in order, and whole gaps between them."""
     matches = [m.span() for m in regex.finditer(PRESETS["superbpe2"].expression, text)]
     borders = sorted({0, len(text), *(at for span in matches for at in span)})
     assert split_text(PRESETS["superbpe2"], text) == [text[a:b] for a, b in itertools.pairwise(borders)]
-
-
-@given(text=hostile_text)
-def test_none_is_the_whole_document(text):
-    """Under `none` a document is one chunk, and an empty one is none at all."""
-    assert split_text(PRESETS["none"], text) == ([text] if text else [])
 
 
 @pytest.mark.parametrize(("name", "pattern"), BORDERED, ids=[n for n, _ in BORDERED])

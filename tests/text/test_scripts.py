@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-import numpy as np
 import regex
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,12 +11,11 @@ from hypothesis import strategies as st
 from streambpe.text.marks import DOCUMENT_END, RUN_END, SCRIPT_RUN_END
 from streambpe.text.script_runs import (
     SPACELESS,
-    decode_code_points,
     mark_script_runs,
     script_table,
-    split_script_runs,
 )
 from tests.hostile import buffer_of, hostile_text, random_text
+from tests.oracles.splits import split_script_runs
 
 
 def runs_of_buffer(buffer: bytes) -> list[tuple[str, bool]]:
@@ -48,14 +46,6 @@ def test_marks_on_seeded_text():
         assert runs_of_buffer(buffer_of(*texts)) == expected
 
 
-@given(text=hostile_text)
-def test_runs_join_to_the_text(text):
-    """Script runs lose nothing and are never empty."""
-    runs = [run for run, _ in split_script_runs(text)]
-    assert "".join(runs) == text
-    assert all(runs)
-
-
 def test_common_characters_go_with_what_follows_and_marks_with_what_was():
     """Spaces and digits move to the next run, combining marks stay with the last letter."""
     assert list(split_script_runs("abc 12 中文 x")) == [("abc", False), (" 12 中文", True), (" x", False)]
@@ -63,14 +53,6 @@ def test_common_characters_go_with_what_follows_and_marks_with_what_was():
     assert list(split_script_runs("12 \u0301")) == [("12 \u0301", False)]
     assert list(split_script_runs("  中")) == [("  中", True)]
     assert list(split_script_runs("日本のカナ")) == [("日本", True), ("の", True), ("カナ", True)]
-
-
-@given(text=st.text().map(lambda t: t.encode("utf-8", "ignore").decode()))
-def test_code_points_are_decoded(text):
-    """Array decoding gives Python's code points and the byte each begins at."""
-    at, code = decode_code_points(np.frombuffer(text.encode(), np.uint8))
-    assert code.tolist() == [ord(c) for c in text]
-    assert at.tolist() == np.cumsum([0, *(len(c.encode()) for c in text)])[:-1].tolist()
 
 
 def test_table_agrees_with_regex_where_both_know_a_character():

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import glob
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ import msgspec
 from streambpe.errors import SourceError, UsageError
 from streambpe.sources.remote import web
 from streambpe.sources.remote.address import credentials_for
-from streambpe.sources.remote.place import Found, Ranges, changed, in_glob, missing, need, stamp_of, unreachable
+from streambpe.sources.remote.place import Found, Ranges, changed, library, missing, stamp_of, unreachable
 
 _KINDS = "datasets|models|spaces"
 _ADDRESS = re.compile(rf"hf://((?:(?:{_KINDS})/|(?!(?:{_KINDS}|buckets)/))[^/@]+/[^/@]+(?:@[^/]+)?)(?:/(.*))?")
@@ -48,38 +47,27 @@ class _Address(msgspec.Struct, frozen=True):
         return cls(f"hf://{found[1]}", kind, repository, revision.replace("%2F", "/") or "main", found[2] or "")
 
 
-def find(address: str, wanted: Callable[[str], bool]) -> Iterator[Found]:
-    """See Place."""
-    asked = _Address.of(address)
-    path = asked.path.rstrip("/")
-    with _explaining(address):
-        commit = _commit(asked)
-        one = _files(_api().get_paths_info, asked, path, commit) if path else []
-        if one and not asked.path.endswith("/"):
-            yield _found(asked, one[0])
-            return
-        magic = glob.has_magic(path)
-        folder = re.split(r"[*?[]", path)[0].rpartition("/")[0] if magic else path
-        files = _files(functools.partial(_api().list_repo_tree, recursive=True), asked, folder or None, commit)
-        if not files and not magic:
-            raise missing(address)
-        for file in files:
-            if in_glob(file.path, path) if magic else wanted(file.path.rpartition("/")[2]):
-                yield _found(asked, file)
-
-
-def look(address: str) -> Found:
+def file_at(address: str) -> Found | None:
     """See Place."""
     return _look(_Address.of(address), address)[0]
 
 
-def _look(asked: _Address, address: str) -> tuple[Found, str]:
+def below(folder: str) -> Iterator[Found]:
+    """See Place."""
+    asked = _Address.of(folder)
+    with _explaining(folder):
+        listing = functools.partial(_api().list_repo_tree, recursive=True)
+        files = _files(listing, asked, asked.path.rstrip("/") or None, _commit(asked))
+    if not files:
+        raise missing(folder)
+    return (_found(asked, file) for file in files)
+
+
+def _look(asked: _Address, address: str) -> tuple[Found | None, str]:
     with _explaining(address):
         commit = _commit(asked)
-        files = _files(_api().get_paths_info, asked, asked.path, commit)
-        if not files:
-            raise missing(address)
-        return _found(asked, files[0]), commit
+        files = _files(_api().get_paths_info, asked, asked.path, commit) if asked.path else []
+    return _found(asked, files[0]) if files else None, commit
 
 
 def open_found(found: Found) -> Ranges:
@@ -88,7 +76,7 @@ def open_found(found: Found) -> Ranges:
     now, commit = _look(asked, found.name)
     if now != found:
         raise changed(found.name)
-    hub = _library()
+    hub = library("huggingface_hub", "hf")
     url = hub.hf_hub_url(
         asked.repository, asked.path, repo_type=asked.kind, revision=commit, endpoint=os.environ.get("HF_ENDPOINT")
     )
@@ -116,7 +104,8 @@ def _found(asked: _Address, file: Any) -> Found:
 @contextlib.contextmanager
 def _explaining(address: str) -> Iterator[None]:
     """Errors of the library as ours; its own texts name addresses, tokens' names and more."""
-    _library()
+    for package, scheme in (("huggingface_hub", "hf"), ("urllib3", "https")):
+        library(package, scheme)
     try:
         yield
     except (SourceError, UsageError):
@@ -142,15 +131,5 @@ def _explained(address: str, why: Exception) -> SourceError | UsageError:
 
 
 @functools.lru_cache
-def _library() -> Any:
-    try:
-        import huggingface_hub
-    except ImportError:
-        raise need("huggingface_hub", "hf") from None
-    web.library()
-    return huggingface_hub
-
-
-@functools.lru_cache
 def _api() -> Any:
-    return _library().HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
+    return library("huggingface_hub", "hf").HfApi(endpoint=os.environ.get("HF_ENDPOINT"))

@@ -6,18 +6,19 @@ After each read the object is looked at again: bytes are given on only if it is 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import glob
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
 from streambpe.errors import SourceError, UsageError
 from streambpe.sources.remote.address import credentials_for, scheme_of
-from streambpe.sources.remote.place import BUFFER_BYTES, Found, Ranges, changed, in_glob, missing, unreachable
+from streambpe.sources.remote.place import BUFFER_BYTES, Found, Ranges, changed, missing, unreachable
 
 _SECOND = 1_000_000_000
 _TRIES = 5
@@ -32,50 +33,30 @@ _REFUSED = re.compile(
 _MISSING = re.compile(r"NO_SUCH_BUCKET|NO_SUCH_KEY|NoSuchBucket|NoSuchKey|ContainerNotFound|NOT_FOUND|not found", re.I)
 
 
-def find(address: str, wanted: Callable[[str], bool]) -> Iterator[Found]:
+def file_at(address: str) -> Found | None:
     """See Place."""
-    files, prefix, path = _opened(address)
-    bucket, _, key = path.partition("/")
-    if glob.has_magic(bucket):
-        raise UsageError(f"{address} has a * or ? in the name of its bucket. Nothing was read. Name one bucket.")
-    try:
-        one = files.get_file_info(path.rstrip("/"))
-        if one.is_file and not path.endswith("/"):
-            yield _found(address, one)
-        elif one.type.name == "Directory":
-            for info in _listed(files, path.rstrip("/")):
-                if info.is_file and wanted(info.base_name):
-                    yield _found(prefix + info.path.removeprefix(bucket), info)
-        elif glob.has_magic(key):
-            fixed = re.split(r"[*?[]", path)[0].rpartition("/")[0]
-            for info in _listed(files, fixed):
-                if info.is_file and in_glob(info.path, path):
-                    yield _found(prefix + info.path.removeprefix(bucket), info)
-        else:
-            raise FileNotFoundError
-    except _failures() as why:
-        raise _explained(address, why) from None
-
-
-def look(address: str) -> Found:
-    """See Place."""
-    files, _, path = _opened(address)
-    try:
+    with _explaining(address):
+        files, _, path = _opened(address)
         info = files.get_file_info(path)
-        if not info.is_file:
-            raise FileNotFoundError
-    except _failures() as why:
-        raise _explained(address, why) from None
-    return _found(address, info)
+    return _found(address, info) if info.is_file else None
+
+
+def below(folder: str) -> Iterator[Found]:
+    """See Place."""
+    from pyarrow.fs import FileSelector
+
+    with _explaining(folder):
+        files, prefix, path = _opened(folder)
+        infos = files.get_file_info(FileSelector(path.rstrip("/"), recursive=True))
+    bucket = path.partition("/")[0]
+    return (_found(prefix + info.path.removeprefix(bucket), info) for info in infos if info.is_file)
 
 
 def open_found(found: Found) -> Ranges:
     """See Place."""
-    files, _, path = _opened(found.name)
-    try:
+    with _explaining(found.name):
+        files, _, path = _opened(found.name)
         return _Object(found, files.open_input_file(path))
-    except _failures() as why:
-        raise _explained(found.name, why) from None
 
 
 class _Object:
@@ -84,14 +65,16 @@ class _Object:
 
     def fetch(self, at: int, size: int) -> bytes:
         """See Ranges."""
+        name = self._found.name
         try:
-            data: bytes = self._file.read_at(min(size, _MOST), at)
-        except _failures() as why:
-            if look(self._found.name) != self._found:
-                raise changed(self._found.name) from None
-            raise _explained(self._found.name, why) from None
-        if not data or look(self._found.name) != self._found:
-            raise changed(self._found.name)
+            with _explaining(name):
+                data: bytes = self._file.read_at(min(size, _MOST), at)
+        except SourceError:
+            if file_at(name) == self._found:
+                raise
+            data = b""
+        if not data or file_at(name) != self._found:
+            raise changed(name)
         return data
 
     def close(self) -> None:
@@ -104,26 +87,19 @@ def _found(address: str, info: Any) -> Found:
     return Found(address, info.size, (info.mtime_ns or 0) // _SECOND * _SECOND)
 
 
-def _listed(files: Any, folder: str) -> Any:
-    from pyarrow.fs import FileSelector
-
-    return files.get_file_info(FileSelector(folder, recursive=True))
-
-
 def _opened(address: str) -> tuple[Any, str, str]:
     """(file system, the address of the bucket, the path: the bucket's name and the key)."""
     scheme = str(scheme_of(address))
     host, _, key = address.split("://", 1)[1].partition("/")
     user, at, server = host.rpartition("@")
-    try:
-        if scheme == "abfss":
-            if not user:
-                raise UsageError(f"{address}: write abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH.")
-            return _azure(server), f"abfss://{user}@{server}", f"{user}/{key}"
-        make = _s3 if scheme == "s3" else _google
-        return make(server, bool(at)), f"{scheme}://{host}", f"{server}/{key}"
-    except _failures() as why:
-        raise _explained(address, why) from None
+    if glob.has_magic(server):
+        raise UsageError(f"{address} has a * or ? in the name of its bucket. Nothing was read. Name one bucket.")
+    if scheme == "abfss":
+        if not user:
+            raise UsageError(f"{address}: write abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH.")
+        return _azure(server), f"abfss://{user}@{server}", f"{user}/{key}"
+    make = _s3 if scheme == "s3" else _google
+    return make(server, bool(at)), f"{scheme}://{host}", f"{server}/{key}"
 
 
 @functools.lru_cache
@@ -169,11 +145,15 @@ def _azure(server: str) -> Any:
     )
 
 
-def _failures() -> tuple[type[Exception], ...]:
-    """What a store's library raises: what it has no error of the system for (Azure's credentials), it raises bare."""
+@contextlib.contextmanager
+def _explaining(address: str) -> Iterator[None]:
+    """Errors of pyarrow as ours. What it has no error of the system for (Azure's credentials), it raises bare."""
     from pyarrow import ArrowException
 
-    return OSError, ArrowException
+    try:
+        yield
+    except (OSError, ArrowException) as why:
+        raise _explained(address, why) from None
 
 
 def _explained(address: str, why: Exception) -> SourceError:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import glob
 import importlib
 import io
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
-from typing import Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import mmh3
 import msgspec
@@ -42,11 +45,11 @@ class Ranges(Protocol):
 class Place(Protocol):
     """A module that reads a kind of address."""
 
-    def find(self, address: str, wanted: Callable[[str], bool], /) -> Iterable[Found]:
-        """The file at an address, or those below a folder whose names are `wanted`, or those that match a glob."""
+    def file_at(self, address: str) -> Found | None:
+        """The file at an address as it is now; None if there is none, such as at that of a folder."""
 
-    def look(self, address: str) -> Found:
-        """One file as it is now."""
+    def below(self, folder: str) -> Iterable[Found]:
+        """All files in a folder and in its folders; an error if there is no such folder."""
 
     def open_found(self, found: Found) -> Ranges:
         """Open a file; an error if it is not what was found."""
@@ -60,10 +63,32 @@ def place_of(address: str) -> Place:
     return cast(Place, importlib.import_module(f"streambpe.sources.remote.{_MODULES[str(scheme_of(address))]}"))
 
 
+def find(address: str, wanted: Callable[[str], bool]) -> Iterator[Found]:
+    """The file at an address, or those below a folder whose names are `wanted`, or those that match a glob."""
+    place = place_of(address)
+    one = None if address.endswith("/") else place.file_at(address)
+    scheme, _, path = address.partition("://")
+    if one is not None:
+        yield one
+    elif not glob.has_magic(path):
+        yield from (file for file in place.below(address) if wanted(file.name.rpartition("/")[2]))
+    else:
+        folder = re.split(r"[*?[]", path)[0].rpartition("/")[0]
+        yield from (file for file in place.below(f"{scheme}://{folder}") if in_glob(file.name, address))
+
+
+def look(address: str) -> Found:
+    """One file as it is now."""
+    found = place_of(address).file_at(address)
+    if found is None:
+        raise missing(address)
+    return found
+
+
 def open_remote(address: str, size: int, stamp: int) -> io.BufferedReader:
     """A remote file as a stream that can be read from any place. `size`, `stamp`: as it was found; 0, 0: as it is."""
     place = place_of(address)
-    found = Found(address, size, stamp) if size or stamp else place.look(address)
+    found = Found(address, size, stamp) if size or stamp else look(address)
     return io.BufferedReader(_Stream(place.open_found(found), found.bytes), BUFFER_BYTES)
 
 
@@ -149,9 +174,9 @@ def stamp_of(mark: str) -> int:
     return int(mmh3.hash64(mark.encode(), signed=False)[0]) >> 1 or 1 if mark else 0
 
 
-def in_glob(path: str, glob: str) -> bool:
+def in_glob(path: str, pattern: str) -> bool:
     """Whether a path matches a glob: * and ? within a name, ** for any folders; hidden names only if they are named."""
-    return _matches(tuple(path.split("/")), tuple(glob.split("/")))
+    return _matches(tuple(path.split("/")), tuple(pattern.split("/")))
 
 
 def _matches(names: tuple[str, ...], globs: tuple[str, ...]) -> bool:
@@ -165,6 +190,10 @@ def _matches(names: tuple[str, ...], globs: tuple[str, ...]) -> bool:
     return not hidden and fnmatchcase(names[0], globs[0]) and _matches(names[1:], globs[1:])
 
 
-def need(package: str, scheme: str) -> UsageError:
-    """The error for a kind of address whose library is not installed."""
-    return UsageError(f"{scheme}:// needs the package {package}: pip install 'streambpe[remote]'.")
+@functools.lru_cache
+def library(package: str, scheme: str) -> Any:
+    """The library for a kind of address; an error that says how it is installed."""
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise UsageError(f"{scheme}:// needs the package {package}: pip install 'streambpe[remote]'.") from None

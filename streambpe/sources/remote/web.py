@@ -16,15 +16,15 @@ import netrc
 import os
 import re
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import unquote, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from streambpe.errors import SourceError, UsageError
 from streambpe.sources.remote.address import credentials_for
-from streambpe.sources.remote.place import Found, NoAnswer, Ranges, asked_again, changed, need, stamp_of
+from streambpe.sources.remote.place import Found, NoAnswer, Ranges, asked_again, changed, library, stamp_of
 
 _SECONDS = 30  # without a byte
 _AGAIN = (408, 425, 429, 500, 502, 503, 504)
@@ -34,18 +34,18 @@ _JUMP = 1 << 18  # bytes that are read over rather than asked for anew
 _REDIRECTS = 8
 
 
-def find(address: str, wanted: Callable[[str], bool]) -> Iterator[Found]:
+def file_at(address: str) -> Found:
     """See Place."""
-    if glob.has_magic(address.replace("[", "", address.count("://["))) or address.endswith("/"):
-        raise UsageError(
-            f"{address}: a web server does not list its files. Nothing was read. Name each file by its address."
-        )
-    yield look(address)
-
-
-def look(address: str) -> Found:
-    """See Place."""
+    if glob.has_magic(address.replace("[", "", address.count("://["))):
+        below(address)
     return look_elsewhere(address, address, {})
+
+
+def below(folder: str) -> NoReturn:
+    """See Place."""
+    raise UsageError(
+        f"{folder}: a web server does not list its files. Nothing was read. Name each file by its address."
+    )
 
 
 def open_found(found: Found) -> Ranges:
@@ -149,7 +149,7 @@ def _place_in(name: str, answer: Any) -> tuple[tuple[int, int], int]:
 
 
 def _read(answer: Any, size: int) -> bytes:
-    urllib3 = library()
+    urllib3 = library("urllib3", "https")
     try:
         data: bytes = answer.read(size)
         return data
@@ -159,7 +159,7 @@ def _read(answer: Any, size: int) -> bytes:
 
 def _ask(name: str, url: str, headers: Mapping[str, str], begin: int, stop: int) -> Any:
     """The answer to a request for a range. What the credentials are for is asked, and nobody it redirects to."""
-    urllib3 = library()
+    urllib3 = library("urllib3", "https")
     asked = {"Range": f"bytes={begin}-{stop - 1}", "Accept-Encoding": "identity", "User-Agent": "streambpe"}
     asked |= headers or _login(url)
     no_address = SourceError(f"{name} cannot be read: it, or what its server redirects to, is not an address.")
@@ -212,46 +212,30 @@ def _ask(name: str, url: str, headers: Mapping[str, str], begin: int, stop: int)
 
 def _said(why: Exception) -> str:
     """What went wrong, as the end of a sentence. Never the text of the library: it names addresses with all in them."""
-    known = library().exceptions
-    causes: list[BaseException] = [why]
-    while (cause := causes[-1].__cause__ or causes[-1].__context__ or getattr(causes[-1], "reason", None)) is not None:
-        if not isinstance(cause, BaseException):
-            break
+    known = library("urllib3", "https").exceptions
+    causes: list[BaseException] = []
+    cause: object = why
+    while isinstance(cause, BaseException):
         causes.append(cause)
-
-    def is_any(*kinds: type[BaseException]) -> bool:
-        return any(isinstance(cause, kinds) for cause in causes)
-
-    for cause in causes:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"the certificate of its server is not trusted ({cause.verify_message})"
-    if is_any(known.SSLError, ssl.SSLError):
-        return "its server does not speak TLS properly"
-    if is_any(known.NameResolutionError):
-        return "its server has no known address (DNS)"
-    if is_any(known.NewConnectionError):
-        told = [cause.strerror for cause in causes if isinstance(cause, OSError) and cause.strerror]
-        return f"no connection to its server{f': {told[-1]}' if told else ''}"
-    if is_any(known.TimeoutError, TimeoutError):
-        return f"its server did not answer for {_SECONDS} seconds"
-    if is_any(known.ProtocolError, ConnectionError):
-        return "the answer is incomplete"
+        cause = cause.__cause__ or cause.__context__ or getattr(cause, "reason", None)
+    system = [f": {cause.strerror}" for cause in causes if isinstance(cause, OSError) and cause.strerror]
+    for kind, told in (
+        (ssl.SSLCertVerificationError, "the certificate of its server is not trusted ({0.verify_message})"),
+        ((known.SSLError, ssl.SSLError), "its server does not speak TLS properly"),
+        (known.NameResolutionError, "its server has no known address (DNS)"),
+        (known.NewConnectionError, f"no connection to its server{''.join(system[-1:])}"),
+        ((known.TimeoutError, TimeoutError), f"its server did not answer for {_SECONDS} seconds"),
+        ((known.ProtocolError, ConnectionError), "the answer is incomplete"),
+    ):
+        for cause in causes:
+            if isinstance(cause, kind):
+                return told.format(cause)
     return f"no connection to its server ({type(why).__name__})"
 
 
 @functools.lru_cache
-def library() -> Any:
-    """urllib3; an error that says how it is installed."""
-    try:
-        import urllib3
-    except ImportError:
-        raise need("urllib3", "https") from None
-    return urllib3
-
-
-@functools.lru_cache
 def _pool(proxy: str | None) -> Any:
-    urllib3 = library()
+    urllib3 = library("urllib3", "https")
     how = {"timeout": urllib3.Timeout(connect=_SECONDS, read=_SECONDS), "ssl_context": ssl.create_default_context()}
     if not proxy:
         return urllib3.PoolManager(**how)
