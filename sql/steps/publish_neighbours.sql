@@ -1,9 +1,16 @@
--- publish_neighbours: table superword_neighbours from the private database of phase two.
+-- publish_neighbours: tables superword_neighbours and superword_chunks from the private database of phase two.
 -- inputs:  database VARCHAR, adjacency_floor BIGINT
--- reads:   learned.neighbours, learned.symbols, superword_chunks (filled before)
--- returns: nothing; rows in superword_neighbours, by their numbers
+-- reads:   learned.neighbours, learned.symbols
+-- returns: nothing; rows in superword_chunks and superword_neighbours, by their numbers
 -- by hand: needs the private database of a training that is learning superwords
 ATTACH getvariable('database') AS learned (READ_ONLY);
+INSERT INTO superword_chunks
+SELECT row_number() OVER (ORDER BY chunk), chunk
+FROM learned.symbols
+WHERE symbol IN (
+    SELECT unnest([left_id, right_id]) FROM learned.neighbours WHERE n >= getvariable('adjacency_floor')
+)
+ORDER BY ALL;
 INSERT INTO superword_neighbours
 WITH numbered AS (
     SELECT s.symbol, c.number FROM learned.symbols AS s JOIN superword_chunks AS c ON c.chunk = s.chunk

@@ -20,11 +20,13 @@ import pyarrow as pa
 from streambpe.arrays import Int64
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.codecs import shown_content
-from streambpe.model.events import OPS, Event, Events, Op, delete_event, merge_event
+from streambpe.model.events import OPS, Event, Events, Op
 from streambpe.store.database import append, feed, list_trainings, open_store, use_training
 from streambpe.store.passes import PASS_COLUMNS, VETO_COLUMNS, PassRow, VetoRow
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
+
+FOLD_BYTES = 64 << 20  # of DuckDB, while the engine's arrays are in memory
 
 
 class TokenTable(msgspec.Struct):
@@ -120,14 +122,6 @@ def open_tables(run: Run, name: str) -> Iterator[duckdb.DuckDBPyConnection | Non
 def read_facts(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
     """Table facts of the connection's training."""
     return dict(run_sql(con, "get_facts"))
-
-
-def read_words_ahead(con: duckdb.DuckDBPyConnection) -> list[Event]:
-    """The steps of phase one that are not in the model, in order."""
-    return [
-        delete_event(number, parts, n) if op == Op.DELETE else merge_event(left, right, number, n)
-        for op, left, right, number, n, parts in run_sql(con, "get_words_ahead")
-    ]
 
 
 def list_batches(con: duckdb.DuckDBPyConnection) -> list[PassRow]:

@@ -7,13 +7,12 @@ new                    an empty one; with --extend, one that begins with the eve
 
 from __future__ import annotations
 
-from streambpe.model.eventlog import Event, EventLog, events_digest
+from streambpe.model.eventlog import EventLog
 from streambpe.store.journal import Journal
-from streambpe.store.trainings import open_tables, read_facts, read_passes, read_words_ahead
+from streambpe.store.trainings import open_tables, read_passes
 from streambpe.system import remove_folder
 from streambpe.train.engine.rules import pass_carried_over
 from streambpe.train.identity import TrainingIdentity, identity_of, read_log, refuse_changes
-from streambpe.train.superwords.interleave import phase_one
 from streambpe.train.training import Corpus, Training
 
 
@@ -31,8 +30,8 @@ def open_journal(training: Training, corpus: Corpus) -> Journal:
     if corpus.left_out:
         identity["left_out"] = [source.as_fact(whole_path=True) for source in corpus.left_out]
     remove_folder(training.private)  # what an earlier training of this name left belongs to other events
-    # a log of uw has the words with their counts in stage 2, so no training can go on from it
-    if not training.log.exists() or training.config.superwords == "uw":
+    # a log with superwords lacks word steps, and that of uw has their counts in stage 2: the words are learned again
+    if not training.log.exists() or training.config.superwords != "none":
         return _new(training, identity)
     return _from_log(training, read_log(training), identity)
 
@@ -57,19 +56,7 @@ def _going_on(training: Training, journal: Journal, identity: TrainingIdentity) 
 
 def _from_log(training: Training, log: EventLog, identity: TrainingIdentity) -> Journal:
     """A journal that begins with the events of a smaller vocabulary."""
-    if training.config.superwords != "none":
-        words = _words_of(training, log)
-        return Journal.start(training.journal, identity, words, [pass_carried_over(len(words))] if words else [])
     with open_tables(training.run, training.name) as con:
         passes = None if con is None else read_passes(con, len(log.events))
     batches, vetoes = passes or ([pass_carried_over(len(log.events))], [])
     return Journal.start(training.journal, identity, log.events, batches, vetoes)
-
-
-def _words_of(training: Training, log: EventLog) -> list[Event]:
-    """The word events of a finished training, under the ids of phase one."""
-    ahead: list[Event] = []
-    with open_tables(training.run, training.name) as con:
-        if con is not None and read_facts(con).get("sha256") == events_digest(log.events):
-            ahead = read_words_ahead(con)
-    return phase_one(log, ahead)

@@ -13,6 +13,7 @@ from streambpe.model.eventlog import Event, Op
 from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, LEFT_BEHIND_BYTES, TRANSIENT_SHARE, release_memory, room_for_arrays
 from streambpe.store.journal import Journal
+from streambpe.store.trainings import FOLD_BYTES
 from streambpe.system import remove_folder
 from streambpe.train.engine.deletion import Deletions
 from streambpe.train.engine.engine import LEAST_BYTES, Engine
@@ -22,7 +23,6 @@ from streambpe.train.engine.state import Known, State
 from streambpe.train.engine.whole_characters import WholeCharacterRule
 from streambpe.train.extension import TOKEN_BYTES, encoded_chunks
 from streambpe.train.snapshots import find_snapshot
-from streambpe.train.tables import FOLD_BYTES
 from streambpe.train.training import Corpus, Goal, Symbols, Training
 from streambpe.train.words import ChunkCutter, WordFiles, training_codec, write_words
 

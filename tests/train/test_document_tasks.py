@@ -31,10 +31,9 @@ from streambpe.train.commands import train
 from streambpe.train.counting.count import count
 from streambpe.train.superwords import tasks
 from streambpe.train.superwords.neighbours import PartsReader
-from streambpe.train.superwords.runs import OpenChunks
+from streambpe.train.superwords.runs import Kept, OpenChunks
 from streambpe.train.superwords.tasks import (
     DocumentTasks,
-    Kept,
     collect_runs,
     count_neighbours,
     shard_neighbours,
@@ -136,7 +135,7 @@ TASKS = {"neighbours": shard_neighbours, "runs": shard_runs}
 
 def shards_of(kind: str, reader: Listed, folder: Path) -> DocumentTasks:
     kept = kept_in(reader) if kind == "runs" else None
-    return DocumentTasks(kind, f"{kind}-3-open", folder, "these", reader, kept)
+    return DocumentTasks(f"{kind}-3-open", folder, "these", reader, kept)
 
 
 def counted(kind: str, reader: Listed, folder: Path, runner: Runner, memory: int = 0) -> list[Path]:

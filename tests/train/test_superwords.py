@@ -37,9 +37,9 @@ from streambpe.train.superwords import phase as superwords
 from streambpe.train.superwords import tasks
 from streambpe.train.superwords.interleave import interleave
 from streambpe.train.superwords.neighbours import PartsReader
-from streambpe.train.superwords.runs import OpenChunks
+from streambpe.train.superwords.runs import Kept, OpenChunks
 from streambpe.train.superwords.sums import Sums
-from streambpe.train.superwords.tasks import Kept, collect_runs, count_neighbours
+from streambpe.train.superwords.tasks import collect_runs, count_neighbours
 from streambpe.train.superwords.work import Work
 from streambpe.train.trainer import Trainer
 from tests import oracles
@@ -487,7 +487,7 @@ def test_stopped_among_the_superwords_a_larger_vocabulary_goes_on_with_the_words
     asked.set()
 
     def stop(*_):
-        raise superwords.StopRequested
+        raise Stopped("Stopped.", signal.SIGINT)
 
     with monkeypatch.context() as patch:
         patch.setattr(superwords.SuperwordPhase, "_open_journal", stop)
@@ -763,7 +763,7 @@ def test_ties_between_the_two_orders_follow_the_interleaved_ids():
             return bytes([symbol])
 
     words = [merge_event(101, 102, 256, 5), merge_event(256, 102, 257, 3)]
-    made = interleave([bytes([i]) for i in range(256)], 0, 256, words, Two(), 3, least=1, words_first=False)
+    made = interleave(bytes_alphabet(), 0, words, Two(), 3, least=1, words_first=False)
     assert [(event.op, event.id, event.n) for event in made.events] == [
         (Op.MERGE, 256, 5),
         (Op.SUPERMERGE, 257, 5),

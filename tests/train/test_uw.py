@@ -14,7 +14,7 @@ import regex
 
 from streambpe import Tokenizer
 from streambpe.config import TrainConfig
-from streambpe.errors import LimitError, PatternError, RunMismatch, Stopped, UsageError
+from streambpe.errors import PatternError, RunMismatch, Stopped, UsageError
 from streambpe.model.alphabet import gpt2_alphabet, seen_alphabet, utf8_alphabet
 from streambpe.model.eventlog import Op
 from streambpe.resources import Resources
@@ -26,7 +26,6 @@ from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
-from streambpe.train.superwords import stage2
 from streambpe.train.trainer import Trainer
 from tests import oracles
 from tests.oracles.splits import split_text
@@ -242,17 +241,6 @@ def test_documents_over_the_border_of_parts(prose, tmp_path, monkeypatch):
     assert len(order_parts(Run(parts), list_parts(Run(parts)))) > 5
     options = {"vocab_size": 600, "superwords": "uw", "transition": 450}
     assert learn(parts, options) == learn(whole, options)
-    monkeypatch.setattr(stage2.StageTwo, "_refuse_long", _refusing(stage2.StageTwo._refuse_long))
-    with pytest.raises(LimitError, match="--stage2-pattern"):
-        learn(parts, {**options, "stage2_pattern": LINES.replace("\\n", "\\x00")}, "long")
-
-
-def _refusing(refuse_long):
-    def limited(self, rest, at):
-        self.most_bytes = 20_000
-        refuse_long(self, rest, at)
-
-    return limited
 
 
 KILLS = ["tokens-written:3", "neighbours-0-committed:2", "runs-0-committed", "events-committed:3", "log-written"]

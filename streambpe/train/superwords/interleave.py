@@ -25,7 +25,7 @@ import numpy as np
 from streambpe.arrays import Int64
 from streambpe.core.learner import TIES_PLACES, Rule
 from streambpe.model.alphabet import Alphabet
-from streambpe.model.eventlog import Event, EventLog, Op, delete_event, merge_event, supermerge_event
+from streambpe.model.eventlog import Event, Op, delete_event, merge_event, supermerge_event
 from streambpe.model.replay import steps
 from streambpe.train.engine.ties import TieOrder
 
@@ -40,7 +40,7 @@ class InterleavedTies(TieOrder):
     of their log ids. word_counts: the counts of the word steps, in order.
     """
 
-    def __init__(self, born: Sequence[int], word_counts: Sequence[int]) -> None:
+    def __init__(self, born: Sequence[int], word_counts: Int64) -> None:
         super().__init__("ids")
         steps = np.array(born, np.int64)
         self._label = np.where(steps < 0, np.arange(len(steps)), (steps + 1) << _STEP)
@@ -48,7 +48,7 @@ class InterleavedTies(TieOrder):
         self._place = 0  # word steps taken before the last supermerge
         self._born = 0  # superwords so far
         # the first step that counts less than n is the first whose running minimum does
-        self._falling = -np.minimum.accumulate(np.array(word_counts, np.int64))
+        self._falling = -np.minimum.accumulate(word_counts)
 
     def start(self, tokens: Sequence[bytes | None]) -> None:
         """Make room for more labels; those of these tokens are known already."""
@@ -104,9 +104,8 @@ class Interleaved(msgspec.Struct):
 
 
 def interleave(
-    base: Sequence[bytes],
-    first_id: int,
-    first_learned: int,
+    base: Alphabet,
+    stop_words: int,
     words: Sequence[Event],
     supermerges: Supermerges,
     target: int,
@@ -117,15 +116,15 @@ def interleave(
 ) -> Interleaved:
     """Take word steps and supermerges until `target` tokens are alive or nothing is left.
 
-    base: the alphabet's symbols, from first_id on. A token is its bytes: a step that spells a token which exists uses
+    A token is its bytes: a step that spells a token which exists uses
     its id, and adds nothing or brings the token back. A word step is a merge with its deletions. words_first: SuperBPE,
     all word steps before the first supermerge. joined_event: what a supermerge is in the log.
     """
     made = Interleaved()
-    id_of = {symbol: first_id + i for i, symbol in enumerate(base)}
-    word_content = {first_id + i: symbol for i, symbol in enumerate(base)}
+    word_content = dict(enumerate(base.symbols, base.first_id))
+    id_of = {symbol: number for number, symbol in word_content.items()}
     made.renumbered = {number: number for number in word_content}
-    next_id = first_learned
+    next_id = first_learned = base.first_id + len(base) + stop_words
     alive: set[int] = set()
 
     def number(content: bytes) -> int:
@@ -168,25 +167,3 @@ def interleave(
             break
     made.ahead = [word_event(event) for step in waiting for event in step]
     return made
-
-
-def phase_one(log: EventLog, ahead: Sequence[Event]) -> list[Event]:
-    """The word steps of a finished training under the ids of phase one: the log's, then those ahead of it."""
-    symbols = Alphabet.from_header(log.header.alphabet)
-    content = dict(enumerate(symbols.symbols, symbols.first_id))
-    number_of = {symbol: number for number, symbol in content.items()}
-    next_id = symbols.first_id + len(symbols) + len(log.header.stop_words)
-    words = []
-    for event in (*log.events, *ahead):
-        if event.op is Op.DELETE:
-            parts = [number_of[content[part]] for part in event.into]
-            words.append(delete_event(number_of[content[event.id]], parts, event.n))
-            continue
-        left, right = (content[part] for part in event.pair)
-        made = content[event.id] = left + right
-        if event.op is Op.MERGE:
-            if made not in number_of:
-                number_of[made] = next_id
-                next_id += 1
-            words.append(merge_event(number_of[left], number_of[right], number_of[made], event.n))
-    return words

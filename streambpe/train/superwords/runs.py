@@ -80,13 +80,20 @@ class OpenChunks(msgspec.Struct):
         return hashlib.sha256(listed.encode()).hexdigest()[:12]
 
 
-def kept_pairs(keys: Int64, open_chunks: OpenChunks, symbols: int) -> KeptPairs:
-    """Neighbours that are not cut: a set of keys, and all neighbours of chunks that are open."""
-    kept = KeptPairs(PairTable(), np.zeros(symbols, bool), np.zeros(symbols, bool))
-    kept.pairs.hold(keys)
-    kept.open_right[sorted(open_chunks.right)] = True
-    kept.open_left[sorted(open_chunks.left)] = True
-    return kept
+class Kept(msgspec.Struct, frozen=True):
+    """The neighbours that runs are not cut between: these, and any of a chunk that is open on that side."""
+
+    keys: Int64  # left << 32 | right, ascending
+    open_chunks: OpenChunks
+    symbols: int  # all symbols are below
+
+    def pairs(self) -> KeptPairs:
+        """The same, as the core takes it."""
+        kept = KeptPairs(PairTable(), np.zeros(self.symbols, bool), np.zeros(self.symbols, bool))
+        kept.pairs.hold(self.keys)
+        kept.open_right[sorted(self.open_chunks.right)] = True
+        kept.open_left[sorted(self.open_chunks.left)] = True
+        return kept
 
 
 class RunCounting:
@@ -143,37 +150,22 @@ def write_run_words(files: Sequence[Path], folder: Path, sums: Sums, made_of: st
 
 
 class RunTable(msgspec.Struct, frozen=True):
-    """Runs as the tables hold them: their chunks by numbers from 1, in the order of the text; and where their
-    neighbours are."""
+    """What the tables get of a phase two: the runs, and where the neighbours are."""
 
-    chunks: pl.DataFrame  # rows (number, chunk)
-    numbers: Int32  # of every symbol; 0: in no run
     words: WordFiles
     database: Path  # of all neighbours (sums.py)
     floor: int  # neighbours that stand in at least so many places belong in table superword_neighbours
 
-    @classmethod
-    def of(cls, words: WordFiles, symbols: Int64, texts: pl.Series, database: Path, floor: int) -> RunTable:
-        """symbols: distinct, all that stand in the runs. texts: of every symbol."""
-        known = pl.DataFrame({"symbol": symbols, "chunk": texts.gather(symbols)}).sort("chunk")
-        numbers = np.zeros(len(texts), np.int32)
-        numbers[known["symbol"].to_numpy()] = np.arange(1, len(symbols) + 1)
-        chunks = known.select(number=pl.int_range(1, pl.len() + 1, dtype=pl.Int32), chunk="chunk")
-        return cls(chunks, numbers, words, database, floor)
-
-    def rows(self, places_at_once: int = 1 << 18) -> Iterator[pl.DataFrame]:
-        """Rows (numbers, n), a slice at a time."""
-        for symbols, lengths, n in _in_slices(self.words, places_at_once):
-            offsets = np.concatenate(([0], np.cumsum(lengths)))
-            numbers = pa.LargeListArray.from_arrays(offsets, pa.array(self.numbers[symbols]))
-            yield pl.DataFrame({"numbers": pl.from_arrow(numbers), "n": n})
-
-
-def _in_slices(words: WordFiles, places: int) -> Iterator[tuple[Int32, Int64, Int64]]:
-    """(symbols, lengths, weights) of runs that hold about so many places together, or of one that holds more."""
-    columns = words.open()
-    symbols, offsets, weights = columns.symbols, columns.offsets, columns.weights
-    for start, stop in slices(offsets, places):
-        yield symbols[offsets[start] : offsets[stop]], np.diff(offsets[start : stop + 1]), weights[start:stop]
-        for column in (symbols, offsets, weights):
-            release_maps(column)
+    def rows(self, numbered: pl.DataFrame, places_at_once: int = 1 << 18) -> Iterator[pl.DataFrame]:
+        """Rows (numbers, n), a slice at a time. numbered: rows (symbol, number) of all that stand in the runs."""
+        known = numbered["symbol"].to_numpy()
+        number_of = np.zeros(known.max(initial=0) + 1, np.int32)
+        number_of[known] = numbered["number"].to_numpy()
+        columns = self.words.open()
+        symbols, offsets, weights = columns.symbols, columns.offsets, columns.weights
+        for start, stop in slices(offsets, places_at_once):
+            some = pa.array(number_of[symbols[offsets[start] : offsets[stop]]])
+            numbers = pa.LargeListArray.from_arrays(offsets[start : stop + 1] - offsets[start], some)
+            yield pl.DataFrame({"numbers": pl.from_arrow(numbers), "n": weights[start:stop]})
+            for column in (symbols, offsets, weights):
+                release_maps(column)
