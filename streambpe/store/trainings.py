@@ -49,6 +49,13 @@ class TokenTable(msgspec.Struct):
         """How many learned tokens are alive."""
         return len(self.contents) - len(self.alphabet) - self.stop_words - len(self.dead)
 
+    def symbols(self) -> list[bytes]:
+        """The bytes of every log id from 0 on, as the engine takes them: a stop word stands in no merge."""
+        found = [b""] * self.alphabet.first_id + self.contents
+        stops = self.alphabet.first_id + len(self.alphabet)
+        found[stops : stops + self.stop_words] = [b""] * self.stop_words
+        return found
+
     def add(self, events: Sequence[Event], seq: int) -> None:
         """Add events; the first is number `seq`."""
         columns = Events.of(events)

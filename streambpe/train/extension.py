@@ -236,19 +236,15 @@ class Inherited:
         return specials, FixedIds.of(self.events, model.reserved_ids)
 
     def base_tokens(self) -> tuple[list[bytes], list[int]]:
-        """(what each id stands for, how many symbols it has), as the engine takes it. A stop word stands in no merge,
-        so nothing may be taken for it."""
+        """(what each id stands for, how many symbols it has), as the engine takes it."""
         alphabet = Alphabet.from_header(self.log.header.alphabet)
         book = TokenTable.of(alphabet, [word.content for word in self.log.header.stop_words])
         book.add(self.log.events, 0)
-        first = alphabet.first_id
-        lengths = [1] * (first + len(book.contents))
+        contents = book.symbols()
+        lengths = [1] * len(contents)
         for event in self.log.events:
             left, right = event.pair
             lengths[event.id] = lengths[left] + lengths[right]
-        contents = [b""] * first + book.contents
-        for word in self.log.header.stop_words:
-            contents[word.id] = b""
         return contents, lengths
 
 

@@ -88,7 +88,7 @@ class Supermerges(Protocol):
         the word step that is next."""
 
     def take(self) -> None:
-        """The one peeked at is used; the next is wanted."""
+        """Go on behind the one that `peek` gave."""
 
     def content(self, symbol: int) -> bytes:
         """The bytes of a symbol."""

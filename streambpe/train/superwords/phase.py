@@ -58,7 +58,7 @@ from streambpe.train.engine.ties import TieOrder
 from streambpe.train.superwords.documents import Documents
 from streambpe.train.superwords.interleave import Interleaved, InterleavedTies, interleave
 from streambpe.train.superwords.neighbours import PartsReader, SymbolReader, find_eligible
-from streambpe.train.superwords.rules import Spellings, join_rule, symbol_contents
+from streambpe.train.superwords.rules import Spellings, join_rule
 from streambpe.train.superwords.runs import Kept, OpenChunks, RunTable, write_run_words
 from streambpe.train.superwords.stage2 import StageTwo, stage_two_crew
 from streambpe.train.superwords.sums import Sums
@@ -312,12 +312,11 @@ class SuperwordPhase:
         return next((level for level in self.levels if level <= lowest), self.levels[-1])
 
     def content(self, symbol: int) -> bytes:
-        """The bytes of a symbol."""
+        """See Supermerges."""
         return self.spellings.contents[symbol]
 
     def peek(self, least: int, room: int, word: int) -> Event | None:
-        """The next supermerge if it counts at least so much; there is room for so many tokens more. word: the number of
-        the word step that is next."""
+        """See Supermerges."""
         while not self.queue:
             if self.engine is None:
                 if self.threshold < 0:
@@ -339,7 +338,7 @@ class SuperwordPhase:
         return self.queue[0] if self.queue[0].n >= least else None
 
     def take(self) -> None:
-        """The one peeked at is used; the next is wanted."""
+        """See Supermerges."""
         self.queue.popleft()
         self.taken += 1
 
@@ -430,7 +429,7 @@ class SuperwordPhase:
         self.meter.stage, self.meter.unit, self.meter.total = "superwords", "tokens", self.goal.tokens
         shutil.rmtree(self.training.blocks, ignore_errors=True)
         self.training.blocks.mkdir(0o700, parents=True, exist_ok=True)
-        base = symbol_contents(self.alphabet, self.book.contents, len(self.symbols.stop_words))
+        base = self.book.symbols()
         config = self.config
         room = room_for_arrays(self.resources.memory_bytes, BASE_BYTES, known_bytes) - _EVENTS_BYTES
         options = EngineOptions(
