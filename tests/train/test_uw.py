@@ -132,24 +132,6 @@ def test_a_model_of_seen_bytes_encodes_the_rare_words_that_were_cut_off(tmp_path
 
 
 @pytest.mark.long
-def test_merges_that_never_stand_in_stage_two_are_passed_over(tmp_path):
-    """` 12` is a word of --pattern, which stage 2 cuts in two: its merge is not in the model, its place is not lost."""
-    documents = ["ab 12 ab 12 ab 12 cd ef" for _ in range(5)] + ["ab cd ef ab cd ef"] * 3
-    pattern = r"(?s) ?\w+|."
-    options = {"like": "hf", "vocab_size": 256 + 12, "superwords": "uw", "transition": 256 + 6, "block_tokens": (),
-               "max_superword_words": None, "forbid": None, "freq_cutoff": 1, "whole_characters": False}  # fmt: skip
-    wanted = reference_events(documents, pattern, options)
-    run = documents_run(tmp_path / "run", documents, pattern)
-    assert learn(run, options) == wanted
-    learn(run, {"vocab_size": 256 + 6}, "plain")
-    found = "SELECT count(*) FROM {}.tokens WHERE try(decode(bytes)) LIKE ' 1%'"
-    assert rows(run, found.format("plain")) != [(0,)]
-    assert rows(run, found.format("main")) == [(0,)]
-    assert len(wanted) == 12
-    assert check(run, resources=SMALL) == []
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("scan", [False, True])
 def test_merges_whose_count_fell_to_zero_are_kept(scan, tmp_path):
     """(b, c) and (ab, c) are words, and stage 2 has them side by side only until an earlier merge takes a part away:
