@@ -202,17 +202,6 @@ def test_a_refused_extension_leaves_the_one_that_was_begun(tmp_path: Path, text:
     assert kept.read_bytes() == logs[0].read_bytes()
 
 
-@pytest.mark.long
-def test_a_refused_training_leaves_the_status_of_the_last(tmp_path: Path, text: str) -> None:
-    """`status` of a finished RUN said for good that the refused training was preparing, and stopped."""
-    run = tmp_path / "run"
-    train(run, [text], vocab_size=270, resources=SMALL)
-    before = Run(run).read_status()
-    with pytest.raises(UsageError):
-        train(run, superwords="boundless", name="sw", vocab_size=300, resources=SMALL)
-    assert Run(run).read_status() == before
-
-
 def test_two_first_counts_at_once_agree_on_the_pattern(tmp_path: Path, text: str, monkeypatch) -> None:
     """The one that gets the lock later sees what the first one made, and is refused."""
     run, second = tmp_path / "run", tmp_path / "in" / "second.txt"

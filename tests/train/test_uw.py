@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import random
-import shutil
-import signal
 import threading
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import regex
@@ -30,7 +27,7 @@ from streambpe.train.trainer import Trainer
 from tests import oracles
 from tests.oracles.splits import split_text
 from tests.oracles.tables import check
-from tests.runs import SMALL, cli, ended, log_of, rows, small_blocks
+from tests.runs import SMALL, cli, log_of, rows, small_blocks
 from tests.samples import natural_text, written
 from tests.tiers import seeds
 from tests.train.test_superwords import documents_run, learn, learn_two_ways
@@ -223,29 +220,6 @@ def test_documents_over_the_border_of_parts(prose, tmp_path, monkeypatch):
     assert len(order_parts(Run(parts), list_parts(Run(parts)))) > 5
     options = {"vocab_size": 600, "superwords": "uw", "transition": 450}
     assert learn(parts, options) == learn(whole, options)
-
-
-KILLS = ["tokens-written:3", "neighbours-0-committed:2", "runs-0-committed", "events-committed:3", "log-written"]
-
-
-@pytest.mark.long
-def test_a_kill_anywhere_changes_nothing(prose, tmp_path, monkeypatch):
-    """Parts half cut anew, neighbours half counted, superwords half learned: the next run goes on to the same log."""
-    source = written(tmp_path / "text.txt", "\n".join(prose))
-    small_blocks(monkeypatch, 1 << 13, ordered=False)
-    whole, run = tmp_path / "whole", tmp_path / "killed"
-    count(whole, [str(source)], pattern="superbpe1", sequences=True, resources=SMALL)
-    shutil.copytree(whole, run)
-    options = {"vocab_size": 600, "superwords": "uw", "transition": 450}
-
-    def go(folder: Path, failpoint: str) -> int:
-        return ended(failpoint, run=folder, options=options, file_places=2000)
-
-    assert go(whole, "") == 0
-    assert [go(run, failpoint) for failpoint in KILLS] == [-signal.SIGKILL] * len(KILLS)
-    assert go(run, "") == 0
-    assert (run / "model.events.jsonl").read_bytes() == (whole / "model.events.jsonl").read_bytes()
-    assert check(run, resources=SMALL) == []
 
 
 def test_stopped_among_superwords_of_whole_characters_it_adds_up(tmp_path, monkeypatch):

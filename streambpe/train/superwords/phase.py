@@ -22,7 +22,7 @@ table of all, runs of a stretch, the words; supermerges go to a write-ahead log 
 all of them are used again. The folder is named after the word events and how many tokens they were to make, so it
 is there only if phase one was complete, and nothing of another phase one is used.
 
-Places where tests let the process die: neighbours-written, adjacency-filled, adjacency-written, runs-written,
+Places where tests let the process die: those of tasks.py and stage2.py, adjacency-filled, adjacency-written,
 words-filled, words-written, and events-committed of journal.py.
 """
 
