@@ -118,7 +118,6 @@ def resolve(
         raise UsageError(f"--extend {extension.name} needs --vocab-size N, the number of ids in all.")
     like = like or "hf"
     config = TrainConfig.from_options(like, before, **learning)
-    check_name(name)
     if extension is not None:
         extension.refuse_other_specials(config)
         refuse_too_little_memory(resources, extension.name, len(extension.log.events))

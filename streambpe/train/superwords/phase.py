@@ -35,7 +35,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -112,32 +112,26 @@ def pass_bounds(counts: Int64, room: int, next_n: int) -> tuple[int, int]:
     return most, least
 
 
+@dataclass(eq=False)
 class SuperwordPhase:
     """Learns the supermerges of one training; `run` gives the events of the whole vocabulary in order."""
 
-    def __init__(
-        self,
-        training: Training,
-        symbols: Symbols,
-        goal: Goal,
-        documents: Documents,
-        journal: Journal,
-        book: TokenTable,
-        meter: Meter,
-        stop: threading.Event,
-        *,
-        checkpoint_seconds: float,
-        tuning: EngineTuning,
-        on_batch: Callable[[Batch], None] | None = None,
-    ) -> None:
-        """`journal`, `book`: the words of phase one, and the tokens that they made."""
-        self.training, self.symbols, self.goal, self.documents = training, symbols, goal, documents
-        self.config, self.resources, self.alphabet = training.config, training.resources, symbols.alphabet
-        self.word_journal, self.book = journal, book
-        self.folder = superwords_folder(training, goal, journal)
-        self.meter, self.stop, self.tuning = meter, stop, tuning
-        self.checkpoint_seconds = checkpoint_seconds
-        self.on_batch = on_batch
+    training: Training
+    symbols: Symbols
+    goal: Goal
+    documents: Documents
+    word_journal: Journal  # the words of phase one
+    book: TokenTable  # the tokens that they made
+    meter: Meter
+    stop: threading.Event
+    checkpoint_seconds: float
+    tuning: EngineTuning
+    on_batch: Callable[[Batch], None] | None = None
+
+    def __post_init__(self) -> None:
+        self.config, self.resources = self.training.config, self.training.resources
+        self.alphabet = self.symbols.alphabet
+        self.folder = superwords_folder(self.training, self.goal, self.word_journal)
         self.publish: Callable[[Engine, Journal, TokenTable], None] = lambda engine, journal, book: None
         self._so_far: tuple[Journal, TokenTable] | None = None  # what was published, to be added to
         self.known_bytes = TOKEN_BYTES * len(self.book.contents)
@@ -147,9 +141,9 @@ class SuperwordPhase:
         self.queue: deque[Event] = deque()
         self.next_at_most = 0  # what the next supermerge of the engine counts, or less
         self.taken = 0  # supermerges that found a place in the one order
-        self.threshold = 0  # T of the engine, or of the next one; -1: nothing is left
+        self.level = 0  # which of the levels is T of the engine, or of the next one; behind the last: nothing is left
         self.exhausted = False  # nothing that counts T is left
-        self.words: Sequence[Event] = journal.events  # under uw those of them that stage 2 makes
+        self.words: Sequence[Event] = self.word_journal.events  # under uw those of them that stage 2 makes
         self.counts = np.array([event.n for event in self.words if event.op is Op.MERGE], np.int64)  # of word steps
         self.falling = -np.minimum.accumulate(self.counts)
 
@@ -189,14 +183,13 @@ class SuperwordPhase:
     def _pairs_after(self, taken: int, known_bytes: int) -> HotPairs:
         """The pairs that may join after so many supermerges. The engine learns whole passes, of which the last may be
         more than was taken; then it begins again."""
-        if self.threshold < 0:
-            self.threshold = self.levels[-1]
+        self.level = min(self.level, len(self.levels) - 1)
         if self.engine is None or taken < len(self.journal.events):
             self._close_engine()
             self._open_engine(self.journal.events[:taken], known_bytes)
         assert self.engine is not None
         # a higher T than the engine's where that shows all that was taken, so that no kill changes what is told
-        return self.engine.pairs_from(self._highest(self.journal.events[:taken]))
+        return self.engine.pairs_from(self.levels[self._level_of(self.journal.events[:taken])])
 
     def run_table(self) -> RunTable:
         """All neighbours that count at least the floor, and the runs of these."""
@@ -303,13 +296,18 @@ class SuperwordPhase:
         self.spellings = Spellings(contents, {symbol: (symbol,) for symbol in self.eligible})
         for event in self.journal.events:
             self.spellings.add(event)
-        self.threshold = self._highest(self.journal.events)
+        self.level = self._level_of(self.journal.events)
         self.committed = time.monotonic()
 
-    def _highest(self, events: Sequence[Event]) -> int:
-        """The highest level that shows all these supermerges."""
+    def _level_of(self, events: Sequence[Event]) -> int:
+        """The first level, which is the highest, that shows all these supermerges."""
         lowest = min((event.n for event in events), default=self.levels[0])
-        return next((level for level in self.levels if level <= lowest), self.levels[-1])
+        return next((i for i, level in enumerate(self.levels) if level <= lowest), len(self.levels) - 1)
+
+    @property
+    def threshold(self) -> int:
+        """T of the engine, or of the next one."""
+        return self.levels[self.level]
 
     def content(self, symbol: int) -> bytes:
         """See Supermerges."""
@@ -318,23 +316,18 @@ class SuperwordPhase:
     def peek(self, least: int, room: int, word: int) -> Event | None:
         """See Supermerges."""
         while not self.queue:
+            if self.level == len(self.levels):
+                return None
             if self.engine is None:
-                if self.threshold < 0:
-                    return None
                 self._open_engine(self.journal.events, self.known_bytes)
             if self.threshold <= least and self.next_at_most < least:
                 return None
             if self.exhausted or not self._step(least, room, word):
                 self.exhausted = True
-                lower = [level for level in self.levels if level < self.threshold]
-                if not lower:
-                    self._close_engine()
-                    self.threshold = -1  # nothing is left at all
-                    return None
-                if least >= self.threshold:
+                if least >= self.threshold and self.level + 1 < len(self.levels):
                     return None  # what is left counts less than T
                 self._close_engine()
-                self.threshold, self.exhausted = lower[0], False
+                self.level, self.exhausted = self.level + 1, False
         return self.queue[0] if self.queue[0].n >= least else None
 
     def take(self) -> None:
