@@ -37,10 +37,10 @@ from streambpe.store.trainings import TokenTable
 from streambpe.text.eligible import text_test
 from streambpe.text.patterns import find_pattern
 from streambpe.train.superwords.neighbours import SymbolReader, find_eligible
-from streambpe.train.superwords.runs import OpenChunks
+from streambpe.train.superwords.runs import Kept, OpenChunks
 from streambpe.train.superwords.stage2 import StageTwo
 from streambpe.train.superwords.sums import Sums
-from streambpe.train.superwords.tasks import Kept, collect_runs, count_neighbours
+from streambpe.train.superwords.tasks import collect_runs, count_neighbours
 from streambpe.train.superwords.work import Crew, Work
 
 OWN = r"(?s) ?[^\W\d_]+|."

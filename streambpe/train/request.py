@@ -32,7 +32,7 @@ from streambpe.store.run import Run
 from streambpe.store.training_files import check_name, journal_path, log_path
 from streambpe.store.weights import check_weights
 from streambpe.text.patterns import find_pattern
-from streambpe.train.as_model import with_options_as
+from streambpe.train.as_model import options_as, with_options
 from streambpe.train.counting.count import CountRequest, ListedSources, decide_count, list_sources
 from streambpe.train.disk_bound import refuse_too_little_disk, source_bytes
 from streambpe.train.extension import Extension, refuse_too_little_memory
@@ -104,7 +104,7 @@ def resolve(
     if as_model is not None:
         if like is not None:
             raise UsageError("as_model and like both set what is not given. Leave one of the two out.")
-        learning, asked = with_options_as(as_model, learning, asked)
+        learning, asked = with_options(options_as(as_model), learning, asked)
     extension = None
     if extend is not None:
         if like is not None or as_model is not None:

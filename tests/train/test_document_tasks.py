@@ -32,13 +32,7 @@ from streambpe.train.counting.count import count
 from streambpe.train.superwords import tasks
 from streambpe.train.superwords.neighbours import PartsReader
 from streambpe.train.superwords.runs import Kept, OpenChunks
-from streambpe.train.superwords.tasks import (
-    DocumentTasks,
-    collect_runs,
-    count_neighbours,
-    shard_neighbours,
-    shard_runs,
-)
+from streambpe.train.superwords.tasks import DocumentTasks, collect_runs, count_neighbours, shard_neighbours, shard_runs
 from streambpe.train.superwords.work import Crew, Work
 from tests.runs import SMALL, small_blocks
 from tests.samples import natural_text
@@ -199,8 +193,7 @@ def test_processes_leave_the_same_files(kind: str, workers: int, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("kind", "point"),
-    [long("neighbours", "begun"), long("neighbours", "committed"), long("runs", "written")],
+    ("kind", "point"), [long("neighbours", "begun"), long("neighbours", "committed"), long("runs", "written")]
 )
 def test_a_killed_worker_is_replaced(kind: str, point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = large_reader()

@@ -14,11 +14,11 @@ from streambpe.errors import LimitError
 from streambpe.model.alphabet import Alphabet
 from streambpe.resources import Resources
 from streambpe.runners.here import Here
-from streambpe.runners.processes import NURSERY_BYTES, Processes
+from streambpe.runners.processes import Processes
 from streambpe.runners.runner import Attempt, Runner
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
-from streambpe.store.sequences import SequencePart, order_parts
+from streambpe.store.sequences import order_parts
 from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import train
 from streambpe.train.superwords import stage2
@@ -132,23 +132,3 @@ def test_what_processes_are_at_is_told(run: Path, tmp_path: Path) -> None:
     assert made(by_tasks) == made(stage)
     assert any("stage 2 of parts" in busy.task and busy.pid for some in told for busy in some)
     assert told[-1] == ()
-
-
-def test_who_does_the_second_stage() -> None:
-    """Processes where starting them is little beside the work and each has room for a part; else one thread."""
-
-    def chosen(parts: int, memory: int, threads: int, engine: str) -> tuple[str, int]:
-        work = Work(Path("nowhere"), Resources(memory, threads, engine=engine), "")
-        some = [SequencePart(f"part-{i}", 1_000_000, follows=False) for i in range(parts)]
-        crew = stage2.stage_two_crew(some, work)
-        workers = crew.runner.workers
-        assert workers * crew.memory_bytes + (NURSERY_BYTES if workers > 1 else 0) <= memory
-        return type(crew.runner).__name__, workers
-
-    assert chosen(100, 2 << 30, 2, "auto") == ("Processes", 2)
-    assert chosen(100, 2 << 30, 1, "auto") == ("Here", 1)
-    assert chosen(100, 400 << 20, 4, "auto") == ("Here", 1)
-    assert chosen(100, 800 << 20, 4, "auto") == ("Processes", 3)
-    assert chosen(10, 2 << 30, 2, "auto") == ("Here", 1)
-    assert chosen(10, 2 << 30, 2, "processes") == ("Processes", 2)
-    assert chosen(100, 2 << 30, 2, "threads") == ("Here", 1)

@@ -131,11 +131,7 @@ def learn_two_ways(run: Path, options: dict, seed: int, wanted: list) -> None:
     assert learn(run, options) == wanted
     small = EngineTuning(force_scan=True, block_places=50, hot_pairs=16)
     tables = {"resources": replace(SMALL, learner="tables"), "tuning": EngineTuning(block_places=50, hot_pairs=16)}
-    ways = [
-        (options, {"tuning": small}),
-        (options, tables),
-        ({**options, "batch": "1"}, {}),
-    ]
+    ways = [(options, {"tuning": small}), (options, tables), ({**options, "batch": "1"}, {})]
     other, how = ways[seed % 3]
     assert learn(run, other, "other", **how) == wanted
     assert check(run, resources=SMALL) == []
