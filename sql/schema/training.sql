@@ -1,6 +1,6 @@
 -- training: the tables of one training, in the schema that the connection uses (SET schema).
 -- events:      one row is an event of the log, in order. With superwords also, with an empty seq, the steps of
---              phase one that found no place in the vocabulary: a larger one goes on from them. While superwords
+--              phase one that found no place in the vocabulary: they may come next. While superwords
 --              are learned: all words, then the superwords so far, which get other places and ids in the end.
 -- tokens:      one row is an id: what it stands for, the events that made and removed it.
 -- pair_counts: one row is a live pair, two ids side by side within words, and its count; every pair that may

@@ -505,6 +505,9 @@ def test_train_counts_with_sequences_by_itself_or_says_what_to_do(tmp_path):
         ({"forbid": "x"}, "--forbid"),
         ({"superword_pattern": "simple"}, "--superword-pattern"),
         ({"superwords": "all"}, "--superwords all"),
+        ({"superwords": "uw", "transition": 300, "superword_pattern": "simple"}, "--superword-pattern"),
+        ({"superwords": "uw", "transition": 300, "stop_list": 5}, "--stop-list"),
+        ({"superwords": "boundless", "stage2_pattern": "gpt2"}, "--stage2-pattern"),
     ],
 )
 def test_what_cannot_work_is_refused_by_name(options, named):

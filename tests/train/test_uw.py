@@ -11,7 +11,7 @@ import regex
 
 from streambpe import Tokenizer
 from streambpe.config import TrainConfig
-from streambpe.errors import PatternError, RunMismatch, Stopped, UsageError
+from streambpe.errors import PatternError, RunMismatch, Stopped
 from streambpe.model.alphabet import gpt2_alphabet, seen_alphabet, utf8_alphabet
 from streambpe.model.eventlog import Op
 from streambpe.resources import Resources
@@ -253,20 +253,6 @@ def test_memory_threads_and_a_larger_size(prose, tmp_path):
     assert learn(tmp_path / "a", {"vocab_size": 560, **options})[: len(small)] == small
     assert log_of(tmp_path / "a").events == tuple(learn(tmp_path / "b", {"vocab_size": 560, **options}, "fresh"))
     assert check(tmp_path / "a", resources=SMALL) == []
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({"superwords": "uw", "transition": 300, "superword_pattern": "simple"}, "--superword-pattern"),
-        ({"superwords": "uw", "transition": 300, "stop_list": 5}, "--stop-list"),
-        ({"superwords": "boundless", "stage2_pattern": "gpt2"}, "--stage2-pattern"),
-    ],
-)
-def test_what_cannot_work_is_refused_by_name(options, named):
-    """One message that names the option, before anything is read."""
-    with pytest.raises(UsageError, match=named):
-        TrainConfig.from_options(**options)
 
 
 @pytest.mark.long
