@@ -40,9 +40,8 @@ def find_documents(training: Training, corpus: Corpus) -> Documents:
     parts = order_parts(training.run, corpus.parts)
     if training.config.superwords != "uw":
         return Documents(training.run, parts)
-    how = corpus.counting.as_facts()
-    first = find_pattern(how["pattern"], gaps=how["gaps"], split_scripts=how["split_scripts"])
-    return Documents(training.run, parts, first, encoding_pattern({**how, **training.config.as_facts()}))
+    how = {**corpus.counting.as_facts(), **training.config.as_facts()}
+    return Documents(training.run, parts, corpus.pattern, encoding_pattern(how))
 
 
 def refuse_without_documents(run: Run, counting: CountConfig, config: TrainConfig) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from fractions import Fraction
+from typing import Any
 
 from streambpe.config import TrainConfig
 from streambpe.core.learner import Deletion
@@ -31,8 +32,7 @@ def open_engine(
     training: Training, corpus: Corpus, symbols: Symbols, journal: Journal, tuning: EngineTuning, meter: Meter
 ) -> Engine:
     """An engine for the words of the last snapshot, or of the counts; what was learned since then is learned again."""
-    remove_folder(training.blocks)
-    training.blocks.mkdir(0o700, parents=True, exist_ok=True)
+    options = _options_of_words(training, corpus, symbols, tuning)
     merges, deleted = merges_and_deletions(journal.events[symbols.brought :])
     vetoed = [(veto["left"], veto["right"], veto["n"]) for veto in journal.vetoes]
     found, at = find_snapshot(training.private, journal), 0
@@ -44,7 +44,7 @@ def open_engine(
         at = sum(event.op is not Op.DELETE for event in journal.events[symbols.brought : events])
     known = Known(merges[:at], [gone for gone in deleted if gone.after <= at], vetoed)
     try:
-        engine = _engine(training, corpus, symbols, tuning, files, known)
+        engine = _engine(training, corpus, symbols, options, files, known)
     except CountOverflow as why:
         raise StreambpeError(str(why)) from None
     if at == len(merges):
@@ -76,10 +76,9 @@ def _write_words(training: Training, corpus: Corpus, symbols: Symbols) -> WordFi
 
 
 def _engine(
-    training: Training, corpus: Corpus, symbols: Symbols, tuning: EngineTuning, files: WordFiles, known: Known
+    training: Training, corpus: Corpus, symbols: Symbols, options: EngineOptions, files: WordFiles, known: Known
 ) -> Engine:
     """The engine for these words, which these events made what they are."""
-    options = _engine_options(training, corpus, symbols, tuning)
     # the bytes of the ids before those of the stop words, and how many symbols each has; of a model that is extended,
     # those of all its ids
     tokens, lengths = [b""] * symbols.alphabet.first_id + list(symbols.alphabet.symbols), None
@@ -114,27 +113,39 @@ def _rule(config: TrainConfig, symbols: Symbols) -> WholeCharacterRule | None:
     return WholeCharacterRule.of_words(symbols.alphabet, first, brought)
 
 
-def _engine_options(training: Training, corpus: Corpus, symbols: Symbols, tuning: EngineTuning) -> EngineOptions:
-    config, resources = training.config, training.resources
+def _options_of_words(training: Training, corpus: Corpus, symbols: Symbols, tuning: EngineTuning) -> EngineOptions:
+    config, memory_bytes = training.config, training.resources.memory_bytes
     codec = training_codec(symbols.alphabet, corpus.counting.unencodable)
     known = TOKEN_BYTES * symbols.brought
     deletions = None
     if config.tau is not None:
         deletions = Deletions(Fraction(config.tau), config.delete_to, config.delete_test)
-    return EngineOptions(
-        **asdict(tuning),
-        ties=config.ties,
-        overlaps=config.overlaps,
+    return engine_options(
+        training,
+        tuning,
+        room_for_arrays(memory_bytes, BASE_BYTES, known) - FOLD_BYTES,
         batch=config.batch,
         cap_divisor=config.cap_divisor,
         max_batch=config.max_batch,
         min_frequency=config.min_frequency,
         max_token_length=config.max_token_length,
         blocked=frozenset(map(codec.content, config.block_tokens)),
-        memory_bytes=max(room_for_arrays(resources.memory_bytes, BASE_BYTES, known) - FOLD_BYTES, LEAST_BYTES),
         deletions=deletions,
-        threads=resources.threads,
-        learner=resources.learner,
+    )
+
+
+def engine_options(training: Training, tuning: EngineTuning, room: int, **more: Any) -> EngineOptions:
+    """The options of an engine that may take so much memory; the folder of its blocks is made anew."""
+    remove_folder(training.blocks)
+    training.blocks.mkdir(0o700, parents=True, exist_ok=True)
+    return EngineOptions(
+        **asdict(tuning),
+        **more,
+        ties=training.config.ties,
+        overlaps=training.config.overlaps,
+        memory_bytes=max(room, LEAST_BYTES),
+        threads=training.resources.threads,
+        learner=training.resources.learner,
         work_dir=training.blocks,
     )
 

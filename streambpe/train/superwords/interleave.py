@@ -16,7 +16,7 @@ n stands behind all word steps that count at least n, and behind the superwords 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
@@ -111,15 +111,15 @@ def interleave(
     target: int,
     *,
     least: int,
-    words_first: bool,
-    joined_event: Callable[[int, int, int, int], Event] = supermerge_event,
+    kind: str,
 ) -> Interleaved:
     """Take word steps and supermerges until `target` tokens are alive or nothing is left.
 
-    A token is its bytes: a step that spells a token which exists uses
-    its id, and adds nothing or brings the token back. A word step is a merge with its deletions. words_first: SuperBPE,
-    all word steps before the first supermerge. joined_event: what a supermerge is in the log.
+    A token is its bytes: a step that spells a token which exists uses its id, and adds nothing or brings the token
+    back. A word step is a merge with its deletions. kind: --superwords; all word steps come before the first supermerge
+    unless it is boundless, and a supermerge of uw is a merge in the log.
     """
+    words_first, joined_event = kind != "boundless", merge_event if kind == "uw" else supermerge_event
     made = Interleaved()
     word_content = dict(enumerate(base.symbols, base.first_id))
     id_of = {symbol: number for number, symbol in word_content.items()}

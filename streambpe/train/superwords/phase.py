@@ -30,12 +30,11 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import shutil
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -51,10 +50,11 @@ from streambpe.store.made_of import fingerprint, is_sealed
 from streambpe.store.trainings import FOLD_BYTES, TokenTable
 from streambpe.system import tree_memory
 from streambpe.text.eligible import text_test
-from streambpe.train.engine.engine import LEAST_BYTES, Engine, HotPairs
-from streambpe.train.engine.rules import Batch, Bounds, EngineOptions, EngineTuning
+from streambpe.train.engine.engine import Engine, HotPairs
+from streambpe.train.engine.rules import Batch, Bounds, EngineTuning
 from streambpe.train.engine.state import State
 from streambpe.train.engine.ties import TieOrder
+from streambpe.train.opening import engine_options
 from streambpe.train.superwords.documents import Documents
 from streambpe.train.superwords.interleave import Interleaved, InterleavedTies, interleave
 from streambpe.train.superwords.neighbours import PartsReader, SymbolReader, find_eligible
@@ -164,15 +164,9 @@ class SuperwordPhase:
         self.queue.extend(self.journal.events)
         try:
             made = interleave(
-                self.alphabet,
-                len(self.symbols.stop_words),
-                self.words,
-                self,
-                self.goal.tokens,
-                least=self.least,
-                words_first=self.config.superwords != "boundless",
-                joined_event=merge_event if self.config.superwords == "uw" else supermerge_event,
-            )
+                self.alphabet, len(self.symbols.stop_words), self.words, self, self.goal.tokens,
+                least=self.least, kind=self.config.superwords,
+            )  # fmt: skip
             self.journal.commit()
             self.next_pairs = self._pairs_after(self.taken, 2 * self.known_bytes)  # events are held in both orders now
         finally:
@@ -420,22 +414,15 @@ class SuperwordPhase:
         threshold = self.threshold
         words = self._run_words(threshold, self.sums.keys(threshold), self.spellings.open_chunks)
         self.meter.stage, self.meter.unit, self.meter.total = "superwords", "tokens", self.goal.tokens
-        shutil.rmtree(self.training.blocks, ignore_errors=True)
-        self.training.blocks.mkdir(0o700, parents=True, exist_ok=True)
         base = self.book.symbols()
         config = self.config
-        room = room_for_arrays(self.resources.memory_bytes, BASE_BYTES, known_bytes) - _EVENTS_BYTES
-        options = EngineOptions(
-            **asdict(replace(self.tuning, floor_ratio=_ALL_PAIRS)),
-            ties=config.ties,
-            overlaps=config.overlaps,
+        options = engine_options(
+            self.training,
+            replace(self.tuning, floor_ratio=_ALL_PAIRS),
+            room_for_arrays(self.resources.memory_bytes, BASE_BYTES, known_bytes) - _EVENTS_BYTES,
             batch="1" if config.batch == "1" else "exact",
             min_frequency=threshold,
             max_token_length=config.max_token_length if config.superwords == "uw" else None,
-            memory_bytes=max(room, LEAST_BYTES),
-            threads=self.resources.threads,
-            learner=self.resources.learner,
-            work_dir=self.training.blocks,
         )
         learned = self.word_journal.events
         rule = join_rule(config, self.alphabet, learned, base, self.eligible, self.documents.word_pattern)
