@@ -16,8 +16,7 @@ n stands behind all word steps that count at least n, and behind the superwords 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
@@ -80,20 +79,6 @@ class InterleavedTies(TieOrder):
                 self._born += 1
 
 
-class Supermerges(Protocol):
-    """Where supermerges come from, best first. Ids are symbols, `content` says what one stands for."""
-
-    def peek(self, least: int, room: int, word: int) -> Event | None:
-        """The next supermerge if it counts at least so much; there is room for so many tokens more. word: the number of
-        the word step that is next."""
-
-    def take(self) -> None:
-        """Go on behind the one that `peek` gave."""
-
-    def content(self, symbol: int) -> bytes:
-        """The bytes of a symbol."""
-
-
 class Interleaved(msgspec.Struct):
     """The one order."""
 
@@ -107,7 +92,7 @@ def interleave(
     base: Alphabet,
     stop_words: int,
     words: Sequence[Event],
-    supermerges: Supermerges,
+    next_supermerge: Callable[[int, int, int], tuple[bytes, bytes, int] | None],
     target: int,
     *,
     least: int,
@@ -117,7 +102,7 @@ def interleave(
 
     A token is its bytes: a step that spells a token which exists uses its id, and adds nothing or brings the token
     back. A word step is a merge with its deletions. kind: --superwords; all word steps come before the first supermerge
-    unless it is boundless, and a supermerge of uw is a merge in the log.
+    unless it is boundless, and a supermerge of uw is a merge in the log. next_supermerge: see SuperwordPhase.
     """
     words_first, joined_event = kind != "boundless", merge_event if kind == "uw" else supermerge_event
     made = Interleaved()
@@ -150,15 +135,13 @@ def interleave(
     many = len(waiting)
     while len(alive) < target or (words_first and waiting):
         word = waiting[0][0] if waiting else None
-        best = None
+        found = None
         if word is None or not words_first:
-            best = supermerges.peek(
-                max(least, 0 if word is None else word.n + 1), target - len(alive), many - len(waiting)
-            )
-        if best is not None:
-            left, right = (supermerges.content(part) for part in best.pair)
-            made.events.append(joined_event(id_of[left], id_of[right], number(left + right), best.n))
-            supermerges.take()
+            at_least = max(least, 0 if word is None else word.n + 1)
+            found = next_supermerge(at_least, target - len(alive), many - len(waiting))
+        if found is not None:
+            left, right, n = found
+            made.events.append(joined_event(id_of[left], id_of[right], number(left + right), n))
         elif word is not None:
             for event in waiting.popleft():
                 made.places.append(len(made.events))

@@ -164,7 +164,7 @@ class SuperwordPhase:
         self.queue.extend(self.journal.events)
         try:
             made = interleave(
-                self.alphabet, len(self.symbols.stop_words), self.words, self, self.goal.tokens,
+                self.alphabet, len(self.symbols.stop_words), self.words, self.next_supermerge, self.goal.tokens,
                 least=self.least, kind=self.config.superwords,
             )  # fmt: skip
             self.journal.commit()
@@ -303,12 +303,9 @@ class SuperwordPhase:
         """T of the engine, or of the next one."""
         return self.levels[self.level]
 
-    def content(self, symbol: int) -> bytes:
-        """See Supermerges."""
-        return self.spellings.contents[symbol]
-
-    def peek(self, least: int, room: int, word: int) -> Event | None:
-        """See Supermerges."""
+    def next_supermerge(self, least: int, room: int, word: int) -> tuple[bytes, bytes, int] | None:
+        """What the next supermerge joins, and its count, if that is at least so much. There is room for so many tokens
+        more; word: the number of the word step that is next."""
         while not self.queue:
             if self.level == len(self.levels):
                 return None
@@ -322,12 +319,12 @@ class SuperwordPhase:
                     return None  # what is left counts less than T
                 self._close_engine()
                 self.level, self.exhausted = self.level + 1, False
-        return self.queue[0] if self.queue[0].n >= least else None
-
-    def take(self) -> None:
-        """See Supermerges."""
-        self.queue.popleft()
+        if self.queue[0].n < least:
+            return None
+        event = self.queue.popleft()
         self.taken += 1
+        left, right = (self.spellings.contents[part] for part in event.pair)
+        return left, right, event.n
 
     def _step(self, wanted: int, room: int, word: int) -> bool:
         """One pass of the engine, for a supermerge that counts `wanted`; False if nothing that counts T is left.

@@ -38,12 +38,13 @@ a part for each thread, and the table; a run that no neighbour cuts is held whol
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from streambpe.arrays import Int32, Int64, slices
 from streambpe.core.pairs import PairTable
@@ -97,10 +98,10 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class RunCounting:
-    """Counts the runs of a text that comes in pieces; a full table goes to `add`."""
+    """Counts the runs of a text that comes in pieces; a full table becomes a section of the file."""
 
-    def __init__(self, kept: KeptPairs, table_bytes: int, add: Callable[[RunCounter], None]) -> None:
-        self.kept, self.table_bytes, self.add = kept, table_bytes, add
+    def __init__(self, kept: KeptPairs, table_bytes: int, out: pq.ParquetWriter) -> None:
+        self.kept, self.table_bytes, self.out = kept, table_bytes, out
         self.counter = RunCounter(table_bytes)
         self._pieces: list[Int32] = []  # of the run that is not ended yet, so that a giant one costs no copies
 
@@ -112,10 +113,15 @@ class RunCounting:
             if room:
                 return at
             if not self.counter.empty:
-                self.add(self.counter)
+                self.write_section()
             else:  # one run does not fit
                 self.table_bytes *= 2
                 self.counter = RunCounter(self.table_bytes)
+
+    def write_section(self) -> None:
+        """Take out what was counted since the last time."""
+        for table in self.counter.take():
+            self.out.write_table(table)
 
     def go_on(self, symbols: Int32, follows: bool) -> None:
         """Count the next symbols of the documents; whether they go on from the last ones."""

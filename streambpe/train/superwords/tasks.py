@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from streambpe.arrays import Int32
 from streambpe.core.pairs import PairTable, count_from_here
-from streambpe.core.runs import RUNS, RunCounter
+from streambpe.core.runs import RUNS
 from streambpe.failpoints import failpoint
 from streambpe.runners.attempts import commit_first, own_folder
 from streambpe.runners.here import Here
@@ -184,15 +184,9 @@ def shard_runs(ends: Ends, attempt: Attempt) -> None:
     """Count the runs of a shard."""
     shards: DocumentTasks = attempt.shared
     assert shards.kept is not None
-    pairs = shards.kept.pairs()
     with shards.writing(ends, attempt, RUNS, "lz4") as out:
-
-        def write_section(counter: RunCounter) -> None:
-            for table in counter.take():
-                out.write_table(table)
-
-        counting = RunCounting(pairs, shards.table_bytes(attempt), write_section)
+        counting = RunCounting(shards.kept.pairs(), shards.table_bytes(attempt), out)
         for symbols, follows in shards.pieces(ends, attempt):
             counting.go_on(symbols, follows)
         counting.end()
-        write_section(counting.counter)
+        counting.write_section()
