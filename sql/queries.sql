@@ -90,10 +90,6 @@ ORDER BY batch;
 -- -> seq, left_id, right_id, n.
 SELECT seq, left_id, right_id, n FROM vetoed ORDER BY seq, rowid;
 
--- get_words_ahead: the merges and deletions of phase one that are not in the model, in order
--- -> op, left_id, right_id, id, n, parts.
-SELECT op, left_id, right_id, id, n, parts FROM events WHERE seq IS NULL ORDER BY rowid;
-
 -- list_event_counts: the operation of each event and the count it was chosen by -> op, n; in the order of the events.
 SELECT op, n FROM events WHERE seq IS NOT NULL ORDER BY seq;
 
@@ -196,6 +192,9 @@ SELECT made_of FROM made_of;
 
 -- put_sum_note: record that the neighbours are added up, and from what.
 INSERT INTO made_of VALUES (getvariable('made_of'));
+
+-- get_chunk_numbers: the numbers in superword_chunks of the symbols of the private database, while that is attached.
+SELECT symbol, number FROM learned.symbols JOIN superword_chunks USING (chunk);
 
 -- list_neighbours: the neighbours that are adjacent in at least this many places -> key (left << 32 | right), ascending.
 SELECT left_id::BIGINT << 32 | right_id AS key FROM neighbours WHERE n >= getvariable('least') ORDER BY key;

@@ -1,6 +1,6 @@
 -- training: the tables of one training, in the schema that the connection uses (SET schema).
 -- events:      one row is an event of the log, in order. With superwords there are also rows whose seq is NULL: the steps of
---              phase one for which the vocabulary had no room; a larger vocabulary continues from them. While
+--              phase one for which the vocabulary had no room; they may come next. While
 --              superwords are being learned: all words, then the superwords so far, whose places and ids are
 --              different in the end.
 -- tokens:      one row is an id: its text, and the events that made and removed it.

@@ -1,9 +1,16 @@
--- publish_neighbours: fill table superword_neighbours from the private database for superwords.
+-- publish_neighbours: fill tables superword_chunks and superword_neighbours from the private database for superwords.
 -- inputs:  database VARCHAR, adjacency_floor BIGINT
--- reads:   learned.neighbours, learned.symbols, superword_chunks (filled before)
--- returns: nothing; it adds rows to superword_neighbours, ordered by their numbers
+-- reads:   learned.neighbours, learned.symbols
+-- returns: nothing; it adds rows to superword_chunks and superword_neighbours, ordered by their numbers
 -- by hand: it needs the private database of a training that is learning superwords
 ATTACH getvariable('database') AS learned (READ_ONLY);
+INSERT INTO superword_chunks
+SELECT row_number() OVER (ORDER BY chunk), chunk
+FROM learned.symbols
+WHERE symbol IN (
+    SELECT unnest([left_id, right_id]) FROM learned.neighbours WHERE n >= getvariable('adjacency_floor')
+)
+ORDER BY ALL;
 INSERT INTO superword_neighbours
 WITH numbered AS (
     SELECT s.symbol, c.number FROM learned.symbols AS s JOIN superword_chunks AS c ON c.chunk = s.chunk

@@ -36,8 +36,8 @@ _LEAST_TASK_MEMORY = 40 << 20
 _JOINING_BYTES = 16 << 20  # of this process, while workers are at work
 
 # Seconds of a processor for a MB of text: all of it, and how much of it holds the interpreter's lock or is done by one
-# thread only. Estimates: the first from the speeds on one thread and two that README tells, the second assumed;
-# benchmarks/task_costs.py measures both. They decide who works, never what comes out.
+# thread only. Estimates: the first from the speeds on one thread and two that README tells, the second assumed.
+# They decide who works, never what comes out.
 _ENCODE, _ENCODE_OWN = (0.026, 0.012), (0.15, 0.025)
 
 

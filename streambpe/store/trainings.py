@@ -20,11 +20,13 @@ import pyarrow as pa
 from streambpe.arrays import Int64
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.codecs import shown_content
-from streambpe.model.events import OPS, Event, Events, Op, delete_event, merge_event
+from streambpe.model.events import OPS, Event, Events, Op
 from streambpe.store.database import append, feed, list_trainings, open_store, use_training
 from streambpe.store.passes import PASS_COLUMNS, VETO_COLUMNS, PassRow, VetoRow
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
+
+FOLD_BYTES = 64 << 20  # of DuckDB, while the engine's arrays are in memory
 
 
 class TokenTable(msgspec.Struct):
@@ -46,6 +48,13 @@ class TokenTable(msgspec.Struct):
     def learned(self) -> int:
         """How many learned tokens are alive."""
         return len(self.contents) - len(self.alphabet) - self.stop_words - len(self.dead)
+
+    def symbols(self) -> list[bytes]:
+        """The bytes of every log id from 0 on, as the engine takes them: a stop word stands in no merge."""
+        found = [b""] * self.alphabet.first_id + self.contents
+        stops = self.alphabet.first_id + len(self.alphabet)
+        found[stops : stops + self.stop_words] = [b""] * self.stop_words
+        return found
 
     def add(self, events: Sequence[Event], seq: int) -> None:
         """Add events; the first is number `seq`."""
@@ -120,14 +129,6 @@ def open_tables(run: Run, name: str) -> Iterator[duckdb.DuckDBPyConnection | Non
 def read_facts(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
     """Table facts of the connection's training."""
     return dict(run_sql(con, "get_facts"))
-
-
-def read_words_ahead(con: duckdb.DuckDBPyConnection) -> list[Event]:
-    """The steps of phase one that are not in the model, in order."""
-    return [
-        delete_event(number, parts, n) if op == Op.DELETE else merge_event(left, right, number, n)
-        for op, left, right, number, n, parts in run_sql(con, "get_words_ahead")
-    ]
 
 
 def list_batches(con: duckdb.DuckDBPyConnection) -> list[PassRow]:

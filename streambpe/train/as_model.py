@@ -56,15 +56,21 @@ def options_as(model: str | os.PathLike[str] | EventLog) -> dict[str, Any]:
     return _without_defaults(learning) | splitting
 
 
+def with_options(
+    options: Mapping[str, Any], learning: Mapping[str, Any], counting: Counting
+) -> tuple[dict[str, Any], Counting]:
+    """(options of learning, how to count): a model's options, where they are not given."""
+    learned = {name: value for name, value in options.items() if name not in SPLITTING}
+    splitting = {name: value for name, value in options.items() if name in SPLITTING}
+    return learned | dict(learning), replace(counting, options=splitting | dict(counting.options))
+
+
 def with_options_as(
     model: str | os.PathLike[str] | EventLog, learning: Mapping[str, Any], counting: Counting
 ) -> tuple[dict[str, Any], Counting, str]:
     """(options of learning, how to count, a sentence about it): the model's, where they are not given."""
     options = options_as(model)
-    learned = {name: value for name, value in options.items() if name not in SPLITTING}
-    splitting = {name: value for name, value in options.items() if name in SPLITTING}
-    told = f"--as {model} stands for {told_options(options)}"
-    return learned | dict(learning), replace(counting, options=splitting | dict(counting.options)), told
+    return (*with_options(options, learning, counting), f"--as {model} stands for {told_options(options)}")
 
 
 def refuse_together(given: Mapping[str, object]) -> None:

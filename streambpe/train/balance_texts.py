@@ -45,17 +45,11 @@ class BalanceTexts(msgspec.Struct, frozen=True):
     digests: Mapping[str, str]
 
     def keep(self, run: Run, at_once: int) -> list[Path]:
-        """Write the counts into a RUN, unless they are there; returns the files that are new."""
+        """Write the counts into a RUN; returns the files that are new."""
         new = []
         for name, parts in self.parts.items():
             path = _path(run, self.digests[name])
-            if path.is_file():
-                with contextlib.suppress(RunError):
-                    _, digest = _read(path, at_once)
-                    if digest.facts(0)["sha256"] == self.digests[name]:
-                        continue
-            else:
-                new.append(path)
+            new += [] if path.is_file() else [path]
             path.parent.mkdir(exist_ok=True)
             write_part(path, merged_lists(parts, at_once))
         return new
@@ -89,9 +83,7 @@ def counted_texts(run: Run, given: Given, counting: Counting, resources: Resourc
     at_once = range_bytes(resources)
     with scratch_folder(Path(resources.temp_dir or tempfile.gettempdir()), "streambpe-balance") as place:
         counted = Run(place / "run")
-        local = (
-            resources if resources.engine in ("auto", "threads") else replace(resources, engine="threads", address=None)
-        )
+        local = replace(resources, engine="threads", address=None)
         with contextlib.suppress(NoText):  # told below, of the group's file
             count(counted, sources, counting={"options": options | {"sequences": False}}, resources=local)
         parts = parts_by_group(list_parts(counted))
@@ -134,27 +126,22 @@ def refuse_texts(run: Path, groups: Collection[str], texts: Collection[str]) -> 
 
 def read_text(run: Run, digest: str, at_once: int) -> tuple[Part, int]:
     """(the counts of a group's text, its bytes), as they were kept."""
-    path = _path(run, digest)
+    path, why = _path(run, digest), "has changed"
     try:
-        part, found = _read(path, at_once)
-        why = "has changed"
+        part = read_part(path)
+        found = _digest([part], at_once)
+        if found.facts(0)["sha256"] == digest:
+            return part, found.bytes
     except FileNotFoundError:
-        part, found, why = None, CorpusDigest(), "is lost"
-    if part is None or found.facts(0)["sha256"] != digest:
-        raise RunError(
-            f"{path}, the counts of a text of --balance-text, {why}. Nothing was changed. Put the right one back, or "
-            f"give the `streambpe train {typed(run.path)}` command again with every --balance-text."
-        )
-    return part, found.bytes
+        why = "is lost"
+    raise RunError(
+        f"{path}, the counts of a text of --balance-text, {why}. Nothing was changed. Put the right one back, or "
+        f"give the `streambpe train {typed(run.path)}` command again with every --balance-text."
+    )
 
 
 def _path(run: Run, digest: str) -> Path:
     return run.path / "balance" / f"{digest}.parquet"
-
-
-def _read(path: Path, at_once: int) -> tuple[Part, CorpusDigest]:
-    part = read_part(path)
-    return part, _digest([part], at_once)
 
 
 def _digest(parts: Sequence[Part], at_once: int) -> CorpusDigest:

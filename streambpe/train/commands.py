@@ -188,8 +188,7 @@ def _count(trainer: Trainer, job: Job, decided: CountRequest) -> tuple[str, ...]
         if job.streams:
             command = "the same call of train_from_iterator"
         raise Stopped(
-            f"Stopped; everything counted so far is kept in {run.path}. Continue with: {command}",
-            stopped.signal_number,
+            f"Stopped; everything counted so far is kept in {run.path}. Continue with: {command}", stopped.signal_number
         ) from None
     write_jobs(run, read_jobs(run).including(training.name, structs.replace(job, counted=True)))
     return result.warnings

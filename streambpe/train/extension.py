@@ -40,7 +40,7 @@ from streambpe.store.run import Run
 from streambpe.store.training_files import extended_path
 from streambpe.store.trainings import TokenTable
 from streambpe.text.patterns import Pattern
-from streambpe.train.as_model import SPLITTING, flag_of, model_log, options_as
+from streambpe.train.as_model import SPLITTING, flag_of, model_log, options_as, with_options
 
 # What belongs to MODEL: options that must not be given beside --extend unless they say the same.
 OF_MODEL = (
@@ -127,16 +127,14 @@ class Extension:
         for name, value in counting.options.items():
             if name in SPLITTING and name in options and value != options[name]:
                 self._refuse(name, value, options[name])
-        mine = {name: value for name, value in options.items() if name not in SPLITTING}
-        splitting = {name: value for name, value in options.items() if name in SPLITTING}
-        both = {**mine, **learning, "extends": self.digest}
+        both, counting = with_options(options, {**learning, "extends": self.digest}, counting)
         wanted = both.get("vocab_size")
         if wanted is not None and wanted <= size - (0 if both.get("count_specials", True) else self.extra_ids):
             raise UsageError(
                 f"--vocab-size {wanted}: {self.name} has {size} ids already, all of which stay. Nothing was changed. "
                 "Give a larger number, which includes these."
             )
-        return both, replace(counting, options={**splitting, **counting.options})
+        return both, counting
 
     def _second_stage(
         self, learning: Mapping[str, Any], options: Mapping[str, Any], pattern: Pattern
@@ -236,19 +234,15 @@ class Inherited:
         return specials, FixedIds.of(self.events, model.reserved_ids)
 
     def base_tokens(self) -> tuple[list[bytes], list[int]]:
-        """(what each id stands for, how many symbols it has), as the engine takes it. A stop word stands in no merge,
-        so nothing may be taken for it."""
+        """(what each id stands for, how many symbols it has), as the engine takes it."""
         alphabet = Alphabet.from_header(self.log.header.alphabet)
         book = TokenTable.of(alphabet, [word.content for word in self.log.header.stop_words])
         book.add(self.log.events, 0)
-        first = alphabet.first_id
-        lengths = [1] * (first + len(book.contents))
+        contents = book.symbols()
+        lengths = [1] * len(contents)
         for event in self.log.events:
             left, right = event.pair
             lengths[event.id] = lengths[left] + lengths[right]
-        contents = [b""] * first + book.contents
-        for word in self.log.header.stop_words:
-            contents[word.id] = b""
         return contents, lengths
 
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import fields
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
 from streambpe.config import TrainConfig
 from streambpe.errors import EventLogError, ResumeMismatch, RunError, typed
-from streambpe.model.corpus_facts import LeftOut
-from streambpe.model.eventlog import EventLog, Op, events_digest, read_event_log
+from streambpe.model.eventlog import EventLog, events_digest, read_event_log
 from streambpe.options import options_of
 from streambpe.store import job
 from streambpe.store.identity import accept, refuse_other_log
@@ -29,24 +28,14 @@ _FILES = {
 }
 
 
-class TrainingIdentity(TypedDict):
+def identity_of(training: Training, corpus_sha256: str) -> dict[str, Any]:
     """What a journal says of its training: what must not change while it goes on."""
-
-    config: dict[str, Any]  # JSON, compared option by option: another version may have written it
-    specials: list[str]
-    reserve: int
-    corpus: str  # sha256
-    left_out: NotRequired[list[LeftOut]]
-
-
-def identity_of(training: Training, corpus_sha256: str) -> TrainingIdentity:
-    """The identity that the options give."""
     config = training.config
     return {"config": config.as_facts(), "specials": list(config.specials), "reserve": config.reserve,
             "corpus": corpus_sha256}  # fmt: skip
 
 
-def _identity_in(log: EventLog) -> TrainingIdentity:
+def _identity_in(log: EventLog) -> dict[str, Any]:
     """The identity that is read from the log of a finished training."""
     ours = {field.name for field in fields(TrainConfig)}
     return {
@@ -149,34 +138,20 @@ def _refuse_size(training: Training, saved: int | None, asked: int | None) -> No
 
 
 def finished(training: Training, corpus_sha256: str) -> TrainResult | None:
-    """The result of a training that is done; None if there is something to learn."""
-    path = training.log
-    if not path.exists() or training.journal.exists():
+    """The result of a training that is done; None if there is something to learn, or to put into the tables."""
+    if not training.log.exists() or training.journal.exists():
         return None
     log = read_log(training)
     refuse_changes(training, _identity_in(log), corpus_sha256)
-    digest = events_digest(log.events)
-    if log.header.config["vocab_size"] < training.config.vocab_size or not _in_tables(training, digest):
+    if log.header.config["vocab_size"] < training.config.vocab_size:
         return None
-    accept(path)
-    size, config = _model_size(log), training.config
-    wanted = config.vocab_size + (0 if config.count_specials else config.extra_ids)
+    with open_tables(training.run, training.name) as con:
+        facts = {} if con is None else read_facts(con)
+    digest = events_digest(log.events)
+    if facts.get("sha256") != digest:  # the tables were lost or are older
+        return None
+    accept(training.log)
     return TrainResult(
-        path, size, len(log.events), digest, size >= wanted, 0, skipped=True,
+        training.log, int(facts["size"]), len(log.events), digest, facts["reached"] == "true", 0, skipped=True,
         left_out=tuple(source["source"] for source in log.header.corpus.get("left_out", ())),
     )  # fmt: skip
-
-
-def _in_tables(training: Training, digest: str) -> bool:
-    """Whether the tables show this log; if not, they were lost or are older."""
-    with open_tables(training.run, training.name) as con:
-        return con is not None and read_facts(con).get("sha256") == digest
-
-
-def _model_size(log: EventLog) -> int:
-    """How many model ids a finished training has."""
-    living: set[int] = set()
-    for event in log.events:
-        (living.discard if event.op is Op.DELETE else living.add)(event.id)
-    header = log.header
-    return len(header.symbols) + len(header.stop_words) + len(living) + len(header.specials) + header.reserved

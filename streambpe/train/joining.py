@@ -6,36 +6,27 @@ join_superwords   after the words: SuperwordPhase learns, and the two orders bec
 
 from __future__ import annotations
 
-import contextlib
-from dataclasses import replace
-
 import numpy as np
-from msgspec import structs
 
 from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig
 from streambpe.errors import RunMismatch
-from streambpe.files import replace_file
 from streambpe.model.events import Events
-from streambpe.store.documents import NAME
 from streambpe.store.journal import Journal
-from streambpe.store.made_of import fingerprint
 from streambpe.store.models import encoding_pattern
 from streambpe.store.passes import VetoRow
 from streambpe.store.run import Run
 from streambpe.store.sequences import order_parts
 from streambpe.store.trainings import TokenTable
-from streambpe.system import tree_memory
 from streambpe.text.patterns import find_pattern
 from streambpe.text.unicode_tables import refuse_other_tables
-from streambpe.train.engine.engine import Engine
 from streambpe.train.engine.learning import HotPairs
 from streambpe.train.engine.rules import pass_carried_over
 from streambpe.train.superwords.documents import Documents
 from streambpe.train.superwords.interleave import Interleaved
-from streambpe.train.superwords.phase import StopRequested, SuperwordPhase
-from streambpe.train.tables import FOLD_BYTES, Joined, Standing, Tables
-from streambpe.train.training import Corpus, Symbols, Training
+from streambpe.train.superwords.phase import SuperwordPhase
+from streambpe.train.tables import Joined, Standing, Tables
+from streambpe.train.training import Corpus, Training
 
 
 def find_documents(training: Training, corpus: Corpus) -> Documents:
@@ -49,9 +40,8 @@ def find_documents(training: Training, corpus: Corpus) -> Documents:
     parts = order_parts(training.run, corpus.parts)
     if training.config.superwords != "uw":
         return Documents(training.run, parts)
-    how = corpus.counting.as_facts()
-    first = find_pattern(how["pattern"], gaps=how["gaps"], split_scripts=how["split_scripts"])
-    return Documents(training.run, parts, first, encoding_pattern({**how, **training.config.as_facts()}))
+    how = {**corpus.counting.as_facts(), **training.config.as_facts()}
+    return Documents(training.run, parts, corpus.pattern, encoding_pattern(how))
 
 
 def refuse_without_documents(run: Run, counting: CountConfig, config: TrainConfig) -> None:
@@ -77,24 +67,15 @@ def refuse_without_documents(run: Run, counting: CountConfig, config: TrainConfi
 
 def join_superwords(phase: SuperwordPhase, tables: Tables) -> Joined:
     """Learn the superwords and join them with the words."""
-    words, uw = phase.word_journal, phase.config.superwords == "uw"
-    so_far = _InOrderLearned(words, phase.symbols, tables)
-    phase.on_checkpoint = so_far.publish
-    try:
-        made = phase.run()
-        so_far.forget()
-        runs = None if uw else phase.run_table()
-    except StopRequested:
-        raise phase.training.stopped(len(words.events) + phase.learned, phase.stop) from None
-    joined_book = phase.symbols.book()
-    joined_book.add(made.events, 0)
+    phase.publish = tables.publish
+    made = phase.run()
+    runs = None if phase.config.superwords == "uw" else phase.run_table()
+    book = phase.symbols.book()
+    book.add(made.events, 0)
+    phase.meter.stage = "documents"
+    documents_sum = phase.documents.digest(phase.work)
     return Joined(
-        _joined_journal(phase, made, words),
-        joined_book,
-        made.ahead,
-        runs,
-        Standing(_in_model(phase, joined_book), None),
-        _documents_sum(phase),
+        _joined_journal(phase, made), book, made.ahead, runs, Standing(_in_model(phase, book), None), documents_sum
     )
 
 
@@ -110,49 +91,9 @@ def _in_model(phase: SuperwordPhase, book: TokenTable) -> HotPairs:
     return HotPairs(left, right, n, floor).only((left >= 0) & (right >= 0))
 
 
-class _InOrderLearned:
-    """Publishes tables while superwords are learned: all words, then the superwords so far. At the end the one order of
-    both takes their place."""
-
-    def __init__(self, words: Journal, symbols: Symbols, tables: Tables) -> None:
-        self.words, self.symbols, self.tables = words, symbols, tables
-        self._known: tuple[Journal, TokenTable] | None = None  # what was published so far, to be added to
-
-    def _begin(self) -> tuple[Journal, TokenTable]:
-        """All words as one journal, which is never written, and its tokens."""
-        words = self.words
-        journal = structs.replace(words, events=words.events[:], batches=list(words.batches), saved=True)
-        book = self.symbols.book()
-        book.add(journal.events, 0)
-        return journal, book
-
-    def forget(self) -> None:
-        """Give the memory back."""
-        self._known = None
-
-    def publish(self, engine: Engine, supermerges: Journal) -> None:
-        """Publish at a checkpoint, with the pairs that may come next, if --memory has room for that beside the
-        engine."""
-        if tree_memory() + FOLD_BYTES > self.tables.training.resources.memory_bytes:
-            self.forget()
-            return
-        self._known = self._known or self._begin()
-        journal, book = self._known
-        journal.number = f"{self.words.number}+{supermerges.number}"
-        words, first = len(self.words.events), len(journal.events)
-        more = supermerges.events[first - words :]
-        for event in more:
-            journal.events.append(event)
-        book.add(more, first)
-        passes = len(self.words.batches)
-        for batch in supermerges.batches[len(journal.batches) - passes :]:
-            at = len(journal.batches)
-            journal.batches.append(replace(batch, batch=at, first_seq=words + batch.first_seq))
-        self.tables.publish(engine, journal, book)
-
-
-def _joined_journal(phase: SuperwordPhase, made: Interleaved, words: Journal) -> Journal:
+def _joined_journal(phase: SuperwordPhase, made: Interleaved) -> Journal:
     """The one order as a journal, which is never written, with the vetoes of those words that are in the model."""
+    words = phase.word_journal
     journal = Journal(words.path, words.training, Events.of(made.events), saved=True)
     journal.batches.append(pass_carried_over(len(made.events), "interleaved"))
     places = [*made.places, len(made.events)]  # of the words, and of a veto behind the last that found one
@@ -162,16 +103,3 @@ def _joined_journal(phase: SuperwordPhase, made: Interleaved, words: Journal) ->
             moved: VetoRow = {"seq": places[veto["seq"]], "left": left, "right": right, "n": veto["n"]}
             journal.vetoes.append(moved)
     return journal
-
-
-def _documents_sum(phase: SuperwordPhase) -> str:
-    """The digest of the documents, for the log's header; kept in a file, since all documents are read for it."""
-    file = phase.folder / "documents.sum"
-    with contextlib.suppress(OSError, ValueError):
-        found, made_of = file.read_text(encoding="utf-8").split()
-        if made_of == fingerprint(phase.made_of, found) and found.startswith(f"{NAME}:"):
-            return found
-    phase.meter.stage = "documents"
-    found = phase.documents.digest(phase.work)
-    replace_file(file, f"{found} {fingerprint(phase.made_of, found)}".encode())
-    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from fractions import Fraction
+from typing import Any
 
 from streambpe.config import TrainConfig
 from streambpe.errors import CountOverflow, ReplayMismatch, RunError, StreambpeError
@@ -12,6 +13,7 @@ from streambpe.model.events import Events
 from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, LEFT_BEHIND_BYTES, TRANSIENT_SHARE, release_memory, room_for_arrays
 from streambpe.store.journal import Journal
+from streambpe.store.trainings import FOLD_BYTES
 from streambpe.system import remove_folder
 from streambpe.train.engine.deletion import Deletions
 from streambpe.train.engine.engine import LEAST_BYTES, Engine
@@ -21,7 +23,6 @@ from streambpe.train.engine.state import State
 from streambpe.train.engine.whole_characters import WholeCharacterRule
 from streambpe.train.extension import TOKEN_BYTES, encoded_chunks
 from streambpe.train.snapshots import find_snapshot
-from streambpe.train.tables import FOLD_BYTES
 from streambpe.train.training import Corpus, Goal, Symbols, Training
 from streambpe.train.words import ChunkCutter, WordFiles, training_codec, write_words
 
@@ -30,8 +31,7 @@ def open_engine(
     training: Training, corpus: Corpus, symbols: Symbols, journal: Journal, tuning: EngineTuning, meter: Meter
 ) -> Engine:
     """An engine for the words of the last snapshot, or of the counts; what was learned since then is learned again."""
-    remove_folder(training.blocks)
-    training.blocks.mkdir(0o700, parents=True, exist_ok=True)
+    options = _options_of_words(training, corpus, symbols, tuning)
     events, known = journal.events[symbols.brought :], 0
     vetoed = [(veto["left"], veto["right"], veto["n"]) for veto in journal.vetoes]
     found = find_snapshot(training.private, journal)
@@ -41,7 +41,7 @@ def open_engine(
     else:
         files, known = found[0], found[1] - symbols.brought
     try:
-        engine = _engine(training, corpus, symbols, tuning, files, events[:known], vetoed)
+        engine = _engine(training, corpus, symbols, options, files, events[:known], vetoed)
     except CountOverflow as why:
         raise StreambpeError(str(why)) from None
     if known == len(events):
@@ -75,13 +75,12 @@ def _engine(
     training: Training,
     corpus: Corpus,
     symbols: Symbols,
-    tuning: EngineTuning,
+    options: EngineOptions,
     files: WordFiles,
     known: Events,
     vetoed: Sequence[Veto],
 ) -> Engine:
     """The engine for these words, which these events made what they are."""
-    options = _engine_options(training, corpus, symbols, tuning)
     # the bytes of the ids before those of the stop words, and how many symbols each has; of a model that is extended,
     # those of all its ids
     tokens, lengths = [b""] * symbols.alphabet.first_id + list(symbols.alphabet.symbols), list[int]()
@@ -104,27 +103,39 @@ def _rule(config: TrainConfig, symbols: Symbols) -> WholeCharacterRule | None:
     return WholeCharacterRule.of_words(symbols.alphabet, first, brought)
 
 
-def _engine_options(training: Training, corpus: Corpus, symbols: Symbols, tuning: EngineTuning) -> EngineOptions:
-    config, resources = training.config, training.resources
+def _options_of_words(training: Training, corpus: Corpus, symbols: Symbols, tuning: EngineTuning) -> EngineOptions:
+    config, memory_bytes = training.config, training.resources.memory_bytes
     codec = training_codec(symbols.alphabet, corpus.counting.unencodable)
     known = TOKEN_BYTES * symbols.brought
     deletions = None
     if config.tau is not None:
         deletions = Deletions(Fraction(config.tau), config.delete_to, config.delete_test)
-    return EngineOptions(
-        **asdict(tuning),
-        ties=config.ties,
-        overlaps=config.overlaps,
+    return engine_options(
+        training,
+        tuning,
+        room_for_arrays(memory_bytes, BASE_BYTES, known) - FOLD_BYTES,
         batch=config.batch,
         cap_divisor=config.cap_divisor,
         max_batch=config.max_batch,
         min_frequency=config.min_frequency,
         max_token_length=config.max_token_length,
         blocked=frozenset(map(codec.content, config.block_tokens)),
-        memory_bytes=max(room_for_arrays(resources.memory_bytes, BASE_BYTES, known) - FOLD_BYTES, LEAST_BYTES),
         deletions=deletions,
-        threads=resources.threads,
-        learner=resources.learner,
+    )
+
+
+def engine_options(training: Training, tuning: EngineTuning, room: int, **more: Any) -> EngineOptions:
+    """The options of an engine that may take so much memory; the folder of its blocks is made anew."""
+    remove_folder(training.blocks)
+    training.blocks.mkdir(0o700, parents=True, exist_ok=True)
+    return EngineOptions(
+        **asdict(tuning),
+        **more,
+        ties=training.config.ties,
+        overlaps=training.config.overlaps,
+        memory_bytes=max(room, LEAST_BYTES),
+        threads=training.resources.threads,
+        learner=training.resources.learner,
         work_dir=training.blocks,
     )
 

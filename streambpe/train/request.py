@@ -25,7 +25,6 @@ from streambpe.sources.find import from_anywhere, refuse_addresses, without_idle
 from streambpe.sources.source import Source
 from streambpe.store.counted_as import refuse_like, refuse_other_counting
 from streambpe.store.groups import GroupRules
-from streambpe.store.identity import read_identity
 from streambpe.store.job import Job, read_jobs
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
@@ -117,7 +116,6 @@ def resolve(
         raise UsageError(f"--extend {extension.name} needs --vocab-size N, the number of ids in all.")
     like = like or "hf"
     config = TrainConfig.from_options(like, before, **learning)
-    check_name(name)
     if extension is not None:
         extension.refuse_other_specials(config)
         refuse_too_little_memory(resources, extension.name, len(extension.log.events))
@@ -199,8 +197,8 @@ def counting_for(like: str, config: TrainConfig, counting: Counting, run: Run | 
 def _refuse_what_learning_would(run: Run, config: TrainConfig, found: Sequence[Source], counting: Counting) -> None:
     """Refuse now, before anything is written, what learning would refuse once everything is counted."""
     if config.alphabet == "script":
-        known = read_identity(run.path)
-        how = json.loads(known.facts["config"]) if known and known.facts else counting.options
+        known = run.known_facts()
+        how = json.loads(known["config"]) if known else counting.options
         Goal.of(config, len(script_alphabet(how.get("unencodable", CountConfig.unencodable))), 0)
     if "pattern" in counting.options:
         find_pattern(counting.options["pattern"], gaps=counting.options.get("gaps", CountConfig.gaps))

@@ -27,8 +27,9 @@ from streambpe.store.database import append, commit, put_facts, use_training
 from streambpe.store.identity import tables_written
 from streambpe.store.journal import Journal
 from streambpe.store.merge import merged_lists
-from streambpe.store.sqlfiles import run_sql
+from streambpe.store.sqlfiles import query_frame, run_sql
 from streambpe.store.trainings import (
+    FOLD_BYTES,
     TokenTable,
     event_rows,
     fill_token_counts,
@@ -43,7 +44,6 @@ from streambpe.train.superwords.runs import RunTable
 from streambpe.train.training import Corpus, Symbols, Training, TrainResult, header_of
 from streambpe.train.words import count_tokens
 
-FOLD_BYTES = 64 << 20  # of DuckDB, while the engine's arrays are in memory
 _WEIGHED_BYTES = 2 << 20  # of weighted counts, appended at a time
 _SELDOM = 12  # checkpoints, at least, between two times that pairs are told from disk
 _MOST_PAIRS = 1 << 16  # that are told while learning goes on, unless more tie for the best
@@ -209,12 +209,11 @@ def _fill_superwords(con: duckdb.DuckDBPyConnection, joined: Joined) -> dict[str
     facts: dict[str, str] = {}
     run_sql(con, "clear_superwords")
     if (runs := joined.runs) is not None:
-        append(con, "superword_chunks", runs.chunks)
         run_sql(con, "steps/publish_neighbours", database=str(runs.database), adjacency_floor=runs.floor)
         facts["adjacency_floor"] = str(runs.floor)
         failpoint("neighbours-published")
         facts["superword_runs"] = "filled"
-        for rows in runs.rows():
+        for rows in runs.rows(query_frame(con, "get_chunk_numbers")):
             append(con, "superword_run_numbers", rows)
     run_sql(con, "clear_words_ahead")
     append(con, "events", event_rows(joined.ahead, None))

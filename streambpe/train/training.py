@@ -209,10 +209,8 @@ class Goal(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, config: TrainConfig, base_symbols: int, stop_words: int) -> Goal:
         """What --vocab-size and --transition leave beside the ids that are there."""
-        there, symbols = (
-            f"{counted(base_symbols, 'base symbol')}, {counted(stop_words, 'stop word')}",
-            base_symbols + stop_words,
-        )
+        symbols = base_symbols + stop_words
+        there = f"{counted(base_symbols, 'base symbol')}, {counted(stop_words, 'stop word')}"
         taken = symbols + (config.extra_ids if config.count_specials else 0)
         if config.vocab_size < taken:
             raise UsageError(
@@ -235,10 +233,12 @@ def header_of(
 ) -> Header:
     """The header of a log with so many learned tokens. totals: what to say of the corpus, if anything."""
     inherited = symbols.inherited
-    next_id = symbols.first_learned + learned
     said: Mapping[str, object] = totals or {}
     first_stop_word = symbols.alphabet.first_id + len(symbols.alphabet)
-    first_special = symbols.alphabet.first_id if config.specials_first else next_id
+    first_special = symbols.alphabet.first_id if config.specials_first else symbols.first_learned + learned
+    specials, fixed = tuple(Special(text, i) for i, text in enumerate(config.specials, first_special)), None
+    if inherited is not None:
+        specials, fixed = inherited.ids
     how = corpus.counting
     untold = ("bad_utf8", "bad_lines", "sequences", *(["sample"] if how.sample == "all" else []))
     counted = {key: value for key, value in how.as_facts().items() if key not in untold}
@@ -252,14 +252,8 @@ def header_of(
         corpus={key: said[key] for key in _CORPUS_FACTS if key in said}
         | ({"groups": corpus.groups} if config.weights or config.balance else {}),
         unk=config.unk,
-        stop_words=tuple(
-            StopWord(number, word.encode()) for number, word in enumerate(symbols.stop_words, first_stop_word)
-        ),
-        specials=(
-            tuple(Special(text, number) for number, text in enumerate(config.specials, first_special))
-            if inherited is None
-            else inherited.ids[0]
-        ),
+        stop_words=tuple(StopWord(i, word.encode()) for i, word in enumerate(symbols.stop_words, first_stop_word)),
+        specials=specials,
         reserved=config.reserve,
-        fixed=None if inherited is None else inherited.ids[1],
+        fixed=fixed,
     )

@@ -21,13 +21,12 @@ from streambpe.inspect import check as checking
 from streambpe.inspect.check import Problem
 from streambpe.inspect.check_training import config_of
 from streambpe.model.alphabet import UNKNOWN
-from streambpe.model.eventlog import EventLog, Op, read_event_log
+from streambpe.model.eventlog import Event, EventLog, Op, delete_event, merge_event, read_event_log
 from streambpe.model.replay import Model, Pair, steps
 from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS
 from streambpe.model.vocabulary import Vocabulary
 from streambpe.store.database import list_trainings
 from streambpe.store.run import Run
-from streambpe.store.trainings import read_words_ahead
 from streambpe.text.eligible import find_superword_pattern
 from streambpe.text.patterns import find_pattern
 from tests.oracles.primitives import Corpus, PairTest, Training, count_pairs
@@ -162,9 +161,19 @@ class _Tables:
                     documents[-1].append(chunks[number].encode())
         return documents
 
+    def words_ahead(self) -> list[Event]:
+        """The steps of phase one that are not in the model, in order."""
+        found = self.con.sql(
+            "SELECT op, left_id, right_id, id, n, parts FROM events WHERE seq IS NULL ORDER BY rowid"
+        ).fetchall()
+        return [
+            delete_event(number, parts, n) if op == Op.DELETE else merge_event(left, right, number, n)
+            for op, left, right, number, n, parts in found
+        ]
+
     def joined(self) -> tuple[list[tuple[str, Any]], dict[Pair, int]]:
         """The rows about neighbours, and the pairs that may join next."""
-        config, header, events = self.config, self.log.header, [*self.log.events, *read_words_ahead(self.con)]
+        config, header, events = self.config, self.log.header, [*self.log.events, *self.words_ahead()]
         stops = [word.content for word in header.stop_words]
         known = Model(EventLog(header, tuple(events))).vocabulary
         words = Training(Vocabulary(known.alphabet, stops), Corpus([], "all"))

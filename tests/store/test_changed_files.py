@@ -166,7 +166,6 @@ CASES = [
     ("superwords", "sequences", {"other": "t"}),
     ("uw", "training/main/superwords-*/stage2/part-*1.parquet", dict.fromkeys(("other", "empty", "lost"), "m")),
     ("uw", "training/main/superwords-*/stage2/*.counts.parquet", dict.fromkeys(("other", "half", "lost"), "m")),
-    ("uw", "training/main/superwords-*/stage2/*.rest", {"longer": "m", "lost": "m"}),
 ]  # fmt: skip
 FLAT = [(state, file, how, then) for state, file, hows in CASES for how, then in hows.items()]
 

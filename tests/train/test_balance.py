@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import threading
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -15,7 +14,6 @@ import pytest
 from msgspec import structs
 
 from streambpe.config import TrainConfig
-from streambpe.encode.formats.flat import unshown
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import LimitError, ResumeMismatch, RunError, SourceError, Stopped, UsageError
 from streambpe.inspect.converge import converge
@@ -33,7 +31,6 @@ from streambpe.train.engine import balanced
 from streambpe.train.engine.balanced import Balance, BalancedEngine, Choice, Group
 from tests.oracles.balanced import learn_balanced
 from tests.oracles.tables import check
-from tests.peers import merges_of
 from tests.runs import SMALL, log_of, plain_events
 from tests.samples import natural_text
 from tests.sequential import as_events, engine_options, engine_words, events_of, wrong_pairs
@@ -370,58 +367,6 @@ def test_the_slow_loop_equals_tokenizers():
         assert mine == theirs, seed
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("window", [None, 100])
-def test_tokenizers_makes_no_other_choice_on_a_large_text(window):
-    """500 kB in five groups, 1 000 merges: ParityBpeTrainer follows the same group at every step, and its pair counts
-    as many as the best. Only which pair of a tie it takes differs, so its choice is made here too."""
-    trainers = pytest.importorskip("tokenizers.trainers")
-    if not hasattr(trainers, "ParityBpeTrainer"):
-        pytest.skip("tokenizers has no ParityBpeTrainer")
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
-    sizes = {"a": 225_000, "b": 125_000, "c": 75_000, "d": 50_000, "e": 25_000}
-    shift = {name: {97 + j: 0x100 * i + 0x41 + j * (i + 1) for j in range(26)} for i, name in enumerate(sizes, 1)}
-    text = {name: natural_text(i, size).translate(shift[name]) for i, (name, size) in enumerate(sizes.items())}
-    given = {name: natural_text(9, 20_000).translate(shift[name]) for name in sizes}
-    cut = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = cut
-    trainer = trainers.ParityBpeTrainer(
-        num_merges=1000, show_progress=False, variant="window" if window else "base", window_size=window or 1
-    )
-    trainer.train_from_iterator(
-        tokenizer,
-        train_iterators=[iter([one]) for one in text.values()],
-        dev_iterators=[iter([one]) for one in given.values()],
-    )
-    theirs = merges_of(tokenizer)
-    assert len(theirs) == 1000
-
-    def words(one: str) -> list[tuple[bytes, int]]:
-        counted = Counter(word for word, _ in cut.pre_tokenize_str(one))
-        return [(unshown(word), n) for word, n in counted.items()]
-
-    groups, texts = ({name: words(one) for name, one in some.items()} for some in (text, given))
-    engine = engine_of(groups, texts=texts, window=window, memory=1 << 29)
-    engine.step(0)  # now the groups choose
-    learning, spelled = engine.learning, {one: i for i, one in enumerate(BASE)}
-    assert isinstance(learning, balanced.BalancedLearning)
-    chose = Counter()
-    for seq, (left, right) in enumerate(theirs):
-        group = learning._choice.next_group()
-        assert group is not None
-        chose[group] += 1
-        learner, pair = learning._learners[group], (spelled[left], spelled[right])
-        a, b, n, _ = learner.best(1, force=False)
-        if (int(a[0]), int(b[0])) != pair:
-            assert int(n[0]) in [m for *other, m in zip(*learner.hot(), strict=True) if tuple(other) == pair], seq
-        ids, _ = learning.state.commit([pair], [0])
-        spelled[left + right] = int(ids[0])
-        learning._merge(*pair)
-    assert len(chose) == 5
-
-
 # ---------------------------------------------------------------------------------------------------------
 # what is refused
 
@@ -445,15 +390,9 @@ def test_what_cannot_be_combined(more):
         ({"balance_from": 5}, "--balance-from belongs to --balance"),
         ({"balance_ratios": ["en=2"]}, "--balance-ratio belongs to --balance"),
         ({"balanced_on": {"en": "0"}}, "--balance-text belongs to --balance"),
-        (
-            {"balance": True, "balanced_on": {"en": "0"}, "alphabet": "seen", "vocab_size": 900},
-            "seen: uncounted text",
-        ),
+        ({"balance": True, "balanced_on": {"en": "0"}, "alphabet": "seen", "vocab_size": 900}, "seen: uncounted text"),
         ({"balance": True, "balance_alpha": 2}, "--balance-alpha belongs to --balance-window"),
-        (
-            {"balance": True, "balance_window": 9, "balance_alpha": 0},
-            "--balance-alpha 0: give a decimal number",
-        ),
+        ({"balance": True, "balance_window": 9, "balance_alpha": 0}, "--balance-alpha 0: give a decimal number"),
         ({"balance": True, "balance_ratios": ["en=0"]}, "--balance-ratio en=0"),
         ({"balance": True, "balance_ratios": ["en"]}, "--balance-ratio en: write NAME=NUMBER"),
         ({"balance": True, "balance_window": 0}, "--balance-window 0: at least 1"),

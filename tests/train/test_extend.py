@@ -523,17 +523,8 @@ def test_on_the_command_line(base, texts, tmp_path):
     assert "a token of the extended model" in told
     assert "--extend MODEL" in (run / "train.toml").read_text(encoding="utf-8")
     other = tmp_path / "other"
-    cli(
-        "train",
-        other,
-        texts[1],
-        "--extend",
-        run / "extended.jsonl",
-        "--config",
-        run / "train.toml",
-        "--progress",
-        "none",
-    )
+    config = ("--config", run / "train.toml", "--progress", "none")
+    cli("train", other, texts[1], "--extend", run / "extended.jsonl", *config)
     assert lines_of(other) == lines_of(run)
     extend, other = f"--extend {base}", tmp_path / "x.toml"
     for flag, value, told in (

@@ -92,11 +92,7 @@ REFUSED = [
     "train run -s 259",
     "train run -s 300 --ties bytes",
     "train run -s 300 --batch paper",
-    "train run -s 300 --tau 0.9",
-    "train run -s 300 --max-batch 9",
     "train run -s 300 --special <pad>",
-    "train run -s 300 --reserve 3",
-    "train run -s 300 --stop-list 5",
     "train run -s 300 --weight news=2",
     "train run -s 300 --balance",
     "train run -s 300 --balance-text de=in/text.txt",
@@ -116,19 +112,15 @@ REFUSED = [
     "train run -s 300 in/text.txt --text-column body",
     "train run -s 300 --name Upper",
     "train run -s 300 --name model",
-    "train run -s 300 --encoding script",
     "train run -s 300 --config in/text.txt",
     "train run -s 300 --save-config in/text.txt",
     "train run --name sw -s 300 --superwords superbpe",
-    "train run --name sw -s 300 --superwords uw",
     "train run --name small -s 100",
     "train run --name more -s 300 --special <pad> --special <pad>",
     "train run --name more -s 300 --extend run --stop-list 3",
     "train run --name more -s 260 --extend run",
     "train run --name more in/second.txt -s 300 --weight news=2",
     "train new in/text.txt -s 300 --weight news=2",
-    "train new in/text.txt -s 300 --encoding script",
-    "train new in/text.txt -s 300 --pattern (",
     "train new in/none.txt -s 300",
     "train new -s 300",
     "train in/text.txt -s 300",
@@ -200,17 +192,6 @@ def test_a_refused_extension_leaves_the_one_that_was_begun(tmp_path: Path, text:
     with pytest.raises(UsageError):
         train(run, [text], extend=logs[1], pattern="gpt2", vocab_size=300, resources=SMALL)
     assert kept.read_bytes() == logs[0].read_bytes()
-
-
-@pytest.mark.long
-def test_a_refused_training_leaves_the_status_of_the_last(tmp_path: Path, text: str) -> None:
-    """`status` of a finished RUN said for good that the refused training was preparing, and stopped."""
-    run = tmp_path / "run"
-    train(run, [text], vocab_size=270, resources=SMALL)
-    before = Run(run).read_status()
-    with pytest.raises(UsageError):
-        train(run, superwords="boundless", name="sw", vocab_size=300, resources=SMALL)
-    assert Run(run).read_status() == before
 
 
 def test_two_first_counts_at_once_agree_on_the_pattern(tmp_path: Path, text: str, monkeypatch) -> None:

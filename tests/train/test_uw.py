@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import random
-import shutil
-import signal
 import threading
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import regex
 
 from streambpe import Tokenizer
 from streambpe.config import TrainConfig
-from streambpe.errors import LimitError, PatternError, RunMismatch, Stopped, UsageError
+from streambpe.errors import PatternError, RunMismatch, Stopped
 from streambpe.model.alphabet import gpt2_alphabet, seen_alphabet, utf8_alphabet
 from streambpe.model.eventlog import Op
 from streambpe.resources import Resources
@@ -26,12 +23,11 @@ from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
-from streambpe.train.superwords import stage2
 from streambpe.train.trainer import Trainer
 from tests import oracles
 from tests.oracles.splits import split_text
 from tests.oracles.tables import check
-from tests.runs import SMALL, cli, ended, log_of, rows, small_blocks
+from tests.runs import SMALL, cli, log_of, rows, small_blocks
 from tests.samples import natural_text, written
 from tests.tiers import seeds
 from tests.train.test_superwords import documents_run, learn, learn_two_ways
@@ -133,24 +129,6 @@ def test_a_model_of_seen_bytes_encodes_the_rare_words_that_were_cut_off(tmp_path
 
 
 @pytest.mark.long
-def test_merges_that_never_stand_in_stage_two_are_passed_over(tmp_path):
-    """` 12` is a word of --pattern, which stage 2 cuts in two: its merge is not in the model, its place is not lost."""
-    documents = ["ab 12 ab 12 ab 12 cd ef" for _ in range(5)] + ["ab cd ef ab cd ef"] * 3
-    pattern = r"(?s) ?\w+|."
-    options = {"like": "hf", "vocab_size": 256 + 12, "superwords": "uw", "transition": 256 + 6, "block_tokens": (),
-               "max_superword_words": None, "forbid": None, "freq_cutoff": 1, "whole_characters": False}  # fmt: skip
-    wanted = reference_events(documents, pattern, options)
-    run = documents_run(tmp_path / "run", documents, pattern)
-    assert learn(run, options) == wanted
-    learn(run, {"vocab_size": 256 + 6}, "plain")
-    found = "SELECT count(*) FROM {}.tokens WHERE try(decode(bytes)) LIKE ' 1%'"
-    assert rows(run, found.format("plain")) != [(0,)]
-    assert rows(run, found.format("main")) == [(0,)]
-    assert len(wanted) == 12
-    assert check(run, resources=SMALL) == []
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("scan", [False, True])
 def test_merges_whose_count_fell_to_zero_are_kept(scan, tmp_path):
     """(b, c) and (ab, c) are words, and stage 2 has them side by side only until an earlier merge takes a part away:
@@ -242,40 +220,6 @@ def test_documents_over_the_border_of_parts(prose, tmp_path, monkeypatch):
     assert len(order_parts(Run(parts), list_parts(Run(parts)))) > 5
     options = {"vocab_size": 600, "superwords": "uw", "transition": 450}
     assert learn(parts, options) == learn(whole, options)
-    monkeypatch.setattr(stage2.StageTwo, "_refuse_long", _refusing(stage2.StageTwo._refuse_long))
-    with pytest.raises(LimitError, match="--stage2-pattern"):
-        learn(parts, {**options, "stage2_pattern": LINES.replace("\\n", "\\x00")}, "long")
-
-
-def _refusing(refuse_long):
-    def limited(self, rest, at):
-        self.most_bytes = 20_000
-        refuse_long(self, rest, at)
-
-    return limited
-
-
-KILLS = ["tokens-written:3", "neighbours-0-committed:2", "runs-0-committed", "events-committed:3", "log-written"]
-
-
-@pytest.mark.long
-def test_a_kill_anywhere_changes_nothing(prose, tmp_path, monkeypatch):
-    """Parts half cut anew, neighbours half counted, superwords half learned: the next run goes on to the same log."""
-    source = written(tmp_path / "text.txt", "\n".join(prose))
-    small_blocks(monkeypatch, 1 << 13, ordered=False)
-    whole, run = tmp_path / "whole", tmp_path / "killed"
-    count(whole, [str(source)], pattern="superbpe1", sequences=True, resources=SMALL)
-    shutil.copytree(whole, run)
-    options = {"vocab_size": 600, "superwords": "uw", "transition": 450}
-
-    def go(folder: Path, failpoint: str) -> int:
-        return ended(failpoint, run=folder, options=options, file_places=2000)
-
-    assert go(whole, "") == 0
-    assert [go(run, failpoint) for failpoint in KILLS] == [-signal.SIGKILL] * len(KILLS)
-    assert go(run, "") == 0
-    assert (run / "model.events.jsonl").read_bytes() == (whole / "model.events.jsonl").read_bytes()
-    assert check(run, resources=SMALL) == []
 
 
 def test_stopped_among_superwords_of_whole_characters_it_adds_up(tmp_path, monkeypatch):
@@ -309,20 +253,6 @@ def test_memory_threads_and_a_larger_size(prose, tmp_path):
     assert learn(tmp_path / "a", {"vocab_size": 560, **options})[: len(small)] == small
     assert log_of(tmp_path / "a").events == tuple(learn(tmp_path / "b", {"vocab_size": 560, **options}, "fresh"))
     assert check(tmp_path / "a", resources=SMALL) == []
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({"superwords": "uw", "transition": 300, "superword_pattern": "simple"}, "--superword-pattern"),
-        ({"superwords": "uw", "transition": 300, "stop_list": 5}, "--stop-list"),
-        ({"superwords": "boundless", "stage2_pattern": "gpt2"}, "--stage2-pattern"),
-    ],
-)
-def test_what_cannot_work_is_refused_by_name(options, named):
-    """One message that names the option, before anything is read."""
-    with pytest.raises(UsageError, match=named):
-        TrainConfig.from_options(**options)
 
 
 @pytest.mark.long

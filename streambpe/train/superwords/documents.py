@@ -12,7 +12,7 @@ from streambpe.store.documents import documents_digest
 from streambpe.store.run import Run
 from streambpe.store.sequences import SequencePart
 from streambpe.text.patterns import Pattern
-from streambpe.train.superwords.work import Work, readers
+from streambpe.train.superwords.work import Work
 
 
 class Documents(msgspec.Struct, frozen=True):
@@ -35,4 +35,4 @@ class Documents(msgspec.Struct, frozen=True):
 
     def digest(self, work: Work) -> str:
         """Which documents they are, in any order (store/documents.py)."""
-        return documents_digest(self.run, self.parts, readers(self.parts, work))
+        return documents_digest(self.run, self.parts, work.readers(self.parts))

@@ -18,7 +18,6 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -26,7 +25,7 @@ import numpy as np
 from streambpe.arrays import Int64
 from streambpe.core.learner import TIES_PLACES, Rule
 from streambpe.model.alphabet import Alphabet
-from streambpe.model.eventlog import Event, EventLog, Op, delete_event, merge_event, supermerge_event
+from streambpe.model.eventlog import Event, Op, delete_event, merge_event, supermerge_event
 from streambpe.model.replay import steps
 from streambpe.train.engine.ties import TieOrder
 
@@ -41,14 +40,14 @@ class InterleavedTies(TieOrder):
     of their log ids. word_counts: the counts of the word steps, in order.
     """
 
-    def __init__(self, born: Sequence[int], word_counts: Sequence[int]) -> None:
+    def __init__(self, born: Sequence[int], word_counts: Int64) -> None:
         super().__init__("ids")
         steps = np.array(born, np.int64)
         self._label = array("q", np.where(steps < 0, np.arange(len(steps)), (steps + 1) << _STEP).tobytes())
         self._place = 0  # word steps taken before the last supermerge
         self._born = 0  # superwords so far
         # the first step that counts less than n is the first whose running minimum does
-        self._falling = -np.minimum.accumulate(np.array(word_counts, np.int64))
+        self._falling = -np.minimum.accumulate(word_counts)
 
     def labels(self, tokens: Sequence[bytes | None]) -> Int64:
         """See TieOrder."""
@@ -71,20 +70,6 @@ class InterleavedTies(TieOrder):
                 self._born += 1
 
 
-class Supermerges(Protocol):
-    """Where supermerges come from, best first. Ids are symbols, `content` says what one stands for."""
-
-    def peek(self, least: int, room: int, word: int) -> Event | None:
-        """The next supermerge if it counts at least so much; there is room for so many tokens more. word: the number of
-        the word step that is next."""
-
-    def take(self) -> None:
-        """The one peeked at is used; the next is wanted."""
-
-    def content(self, symbol: int) -> bytes:
-        """The bytes of a symbol."""
-
-
 class Interleaved(msgspec.Struct):
     """The one order."""
 
@@ -95,28 +80,27 @@ class Interleaved(msgspec.Struct):
 
 
 def interleave(
-    base: Sequence[bytes],
-    first_id: int,
-    first_learned: int,
+    base: Alphabet,
+    stop_words: int,
     words: Sequence[Event],
-    supermerges: Supermerges,
+    next_supermerge: Callable[[int, int, int], tuple[bytes, bytes, int] | None],
     target: int,
     *,
     least: int,
-    words_first: bool,
-    joined_event: Callable[[int, int, int, int], Event] = supermerge_event,
+    kind: str,
 ) -> Interleaved:
     """Take word steps and supermerges until `target` tokens are alive or nothing is left.
 
-    base: the alphabet's symbols, from first_id on. A token is its bytes: a step that spells a token which exists uses
-    its id, and adds nothing or brings the token back. A word step is a merge with its deletions. words_first: SuperBPE,
-    all word steps before the first supermerge. joined_event: what a supermerge is in the log.
+    A token is its bytes: a step that spells a token which exists uses its id, and adds nothing or brings the token
+    back. A word step is a merge with its deletions. kind: --superwords; all word steps come before the first supermerge
+    unless it is boundless, and a supermerge of uw is a merge in the log. next_supermerge: see SuperwordPhase.
     """
+    words_first, joined_event = kind != "boundless", merge_event if kind == "uw" else supermerge_event
     made = Interleaved()
-    id_of = {symbol: first_id + i for i, symbol in enumerate(base)}
-    word_content = {first_id + i: symbol for i, symbol in enumerate(base)}
+    word_content = dict(enumerate(base.symbols, base.first_id))
+    id_of = {symbol: number for number, symbol in word_content.items()}
     made.renumbered = {number: number for number in word_content}
-    next_id = first_learned
+    next_id = first_learned = base.first_id + len(base) + stop_words
     alive: set[int] = set()
 
     def number(content: bytes) -> int:
@@ -142,15 +126,13 @@ def interleave(
     many = len(waiting)
     while len(alive) < target or (words_first and waiting):
         word = waiting[0][0] if waiting else None
-        best = None
+        found = None
         if word is None or not words_first:
-            best = supermerges.peek(
-                max(least, 0 if word is None else word.n + 1), target - len(alive), many - len(waiting)
-            )
-        if best is not None:
-            left, right = (supermerges.content(part) for part in best.pair)
-            made.events.append(joined_event(id_of[left], id_of[right], number(left + right), best.n))
-            supermerges.take()
+            at_least = max(least, 0 if word is None else word.n + 1)
+            found = next_supermerge(at_least, target - len(alive), many - len(waiting))
+        if found is not None:
+            left, right, n = found
+            made.events.append(joined_event(id_of[left], id_of[right], number(left + right), n))
         elif word is not None:
             for event in waiting.popleft():
                 made.places.append(len(made.events))
@@ -159,25 +141,3 @@ def interleave(
             break
     made.ahead = [word_event(event) for step in waiting for event in step]
     return made
-
-
-def phase_one(log: EventLog, ahead: Sequence[Event]) -> list[Event]:
-    """The word steps of a finished training under the ids of phase one: the log's, then those ahead of it."""
-    symbols = Alphabet.from_header(log.header.alphabet)
-    content = dict(enumerate(symbols.symbols, symbols.first_id))
-    number_of = {symbol: number for number, symbol in content.items()}
-    next_id = symbols.first_id + len(symbols) + len(log.header.stop_words)
-    words = []
-    for event in (*log.events, *ahead):
-        if event.op is Op.DELETE:
-            parts = [number_of[content[part]] for part in event.into]
-            words.append(delete_event(number_of[content[event.id]], parts, event.n))
-            continue
-        left, right = (content[part] for part in event.pair)
-        made = content[event.id] = left + right
-        if event.op is Op.MERGE:
-            if made not in number_of:
-                number_of[made] = next_id
-                next_id += 1
-            words.append(merge_event(number_of[left], number_of[right], number_of[made], event.n))
-    return words

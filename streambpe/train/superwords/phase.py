@@ -22,7 +22,7 @@ table of all, runs of a stretch, the words; supermerges go to a write-ahead log 
 all of them are used again. The folder is named after the word events and how many tokens they were to make, so it
 is there only if phase one was complete, and nothing of another phase one is used.
 
-Places where tests let the process die: neighbours-written, adjacency-filled, adjacency-written, runs-written,
+Places where tests let the process die: those of tasks.py and stage2.py, adjacency-filled, adjacency-written,
 words-filled, words-written, and events-committed of journal.py.
 """
 
@@ -30,15 +30,15 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import shutil
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from msgspec import structs
 
 from streambpe.arrays import MAX_COUNT, Int64
 from streambpe.later import polars as pl
@@ -47,21 +47,23 @@ from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, release_memory, room_for_arrays, sure_room
 from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint, is_sealed
-from streambpe.store.trainings import TokenTable
+from streambpe.store.trainings import FOLD_BYTES, TokenTable
+from streambpe.system import tree_memory
 from streambpe.text.eligible import text_test
-from streambpe.train.engine.engine import LEAST_BYTES, Engine
+from streambpe.train.engine.engine import Engine
 from streambpe.train.engine.learning import HotPairs
-from streambpe.train.engine.rules import Batch, Bounds, EngineOptions, EngineTuning
+from streambpe.train.engine.rules import Batch, Bounds, EngineTuning
 from streambpe.train.engine.state import State
 from streambpe.train.engine.ties import TieOrder
+from streambpe.train.opening import engine_options
 from streambpe.train.superwords.documents import Documents
 from streambpe.train.superwords.interleave import Interleaved, InterleavedTies, interleave
 from streambpe.train.superwords.neighbours import PartsReader, SymbolReader, find_eligible
-from streambpe.train.superwords.rules import Spellings, join_rule, symbol_contents
-from streambpe.train.superwords.runs import OpenChunks, RunTable, write_run_words
+from streambpe.train.superwords.rules import Spellings, join_rule
+from streambpe.train.superwords.runs import Kept, OpenChunks, RunTable, write_run_words
 from streambpe.train.superwords.stage2 import StageTwo, stage_two_crew
 from streambpe.train.superwords.sums import Sums
-from streambpe.train.superwords.tasks import Kept, collect_runs, count_neighbours
+from streambpe.train.superwords.tasks import collect_runs, count_neighbours
 from streambpe.train.superwords.work import Work
 from streambpe.train.training import Goal, Symbols, Training
 from streambpe.train.words import WordFiles
@@ -74,10 +76,6 @@ _EVENTS_BYTES = 80 << 20  # of supermerges and their tokens, in the engine and h
 _ALL_PAIRS = 1 << 40  # the engine's floor_ratio: runs hold hardly a pair below T, so all are kept at once if they fit
 _LOWER = 4  # times as many neighbours should reach T each time it falls
 _MOST_LEVELS = 20  # values of T; the last asks for more neighbours than can be counted
-
-
-class StopRequested(Exception):
-    """The stop event was seen; everything learned is committed."""
 
 
 def superwords_folder(training: Training, goal: Goal, words: Journal) -> Path:
@@ -115,33 +113,28 @@ def pass_bounds(counts: Int64, room: int, next_n: int) -> tuple[int, int]:
     return most, least
 
 
+@dataclass(eq=False)
 class SuperwordPhase:
     """Learns the supermerges of one training; `run` gives the events of the whole vocabulary in order."""
 
-    def __init__(
-        self,
-        training: Training,
-        symbols: Symbols,
-        goal: Goal,
-        documents: Documents,
-        journal: Journal,
-        book: TokenTable,
-        meter: Meter,
-        stop: threading.Event,
-        *,
-        checkpoint_seconds: float,
-        tuning: EngineTuning,
-        on_batch: Callable[[Batch], None] | None = None,
-    ) -> None:
-        """`journal`, `book`: the words of phase one, and the tokens that they made."""
-        self.training, self.symbols, self.goal, self.documents = training, symbols, goal, documents
-        self.config, self.resources, self.alphabet = training.config, training.resources, symbols.alphabet
-        self.word_journal, self.book = journal, book
-        self.folder = superwords_folder(training, goal, journal)
-        self.meter, self.stop, self.tuning = meter, stop, tuning
-        self.checkpoint_seconds = checkpoint_seconds
-        self.on_batch = on_batch
-        self.on_checkpoint: Callable[[Engine, Journal], None] = lambda engine, journal: None
+    training: Training
+    symbols: Symbols
+    goal: Goal
+    documents: Documents
+    word_journal: Journal  # the words of phase one
+    book: TokenTable  # the tokens that they made
+    meter: Meter
+    stop: threading.Event
+    checkpoint_seconds: float
+    tuning: EngineTuning
+    on_batch: Callable[[Batch], None] | None = None
+
+    def __post_init__(self) -> None:
+        self.config, self.resources = self.training.config, self.training.resources
+        self.alphabet = self.symbols.alphabet
+        self.folder = superwords_folder(self.training, self.goal, self.word_journal)
+        self.publish: Callable[[Engine, Journal, TokenTable], None] = lambda engine, journal, book: None
+        self._so_far: tuple[Journal, TokenTable] | None = None  # what was published, to be added to
         self.known_bytes = TOKEN_BYTES * len(self.book.contents)
         self.spare = room_of(self.resources.memory_bytes, self.known_bytes)
         self.least = max(1, self.config.min_frequency)
@@ -149,12 +142,10 @@ class SuperwordPhase:
         self.queue: deque[Event] = deque()
         self.next_at_most = 0  # what the next supermerge of the engine counts, or less
         self.taken = 0  # supermerges that found a place in the one order
-        self.threshold = 0  # T of the engine, or of the next one; -1: nothing is left
+        self.level = 0  # which of the levels is T of the engine, or of the next one; behind the last: nothing is left
         self.exhausted = False  # nothing that counts T is left
-        self.words: Sequence[Event] = journal.events  # under uw those of them that stage 2 makes
-        self.words_learned = book.learned
-        self.merges = [(seq, event.n) for seq, event in enumerate(self.words) if event.op is Op.MERGE]  # word steps
-        self.counts = np.array([n for _, n in self.merges], np.int64)
+        self.words: Sequence[Event] = self.word_journal.events  # under uw those of them that stage 2 makes
+        self.counts = np.array([event.n for event in self.words if event.op is Op.MERGE], np.int64)  # of word steps
         self.falling = -np.minimum.accumulate(self.counts)
 
     @functools.cached_property
@@ -166,63 +157,54 @@ class SuperwordPhase:
     # ------------------------------------------------------------------ the story
 
     def run(self) -> Interleaved:
-        """Everything in order; raises StopRequested when asked to stop."""
+        """Everything in order; raises Stopped when asked to stop."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._look_at_documents()
         self._open_journal()
+        self._look_at_documents()
+        self._begin_supermerges()
         self.queue.extend(self.journal.events)
         try:
             made = interleave(
-                self.alphabet.symbols,
-                self.alphabet.first_id,
-                self.alphabet.first_id + len(self.alphabet) + len(self.symbols.stop_words),
-                self.words,
-                self,
-                self.goal.tokens,
-                least=self.least,
-                words_first=self.config.superwords != "boundless",
-                joined_event=merge_event if self.config.superwords == "uw" else supermerge_event,
-            )
+                self.alphabet, len(self.symbols.stop_words), self.words, self.next_supermerge, self.goal.tokens,
+                least=self.least, kind=self.config.superwords,
+            )  # fmt: skip
             self.journal.commit()
             self.next_pairs = self._pairs_after(self.taken, 2 * self.known_bytes)  # events are held in both orders now
         finally:
             self._close_engine()
+        self._so_far = None
         return made
 
     def _pairs_after(self, taken: int, known_bytes: int) -> HotPairs:
         """The pairs that may join after so many supermerges. The engine learns whole passes, of which the last may be
         more than was taken; then it begins again."""
-        if self.threshold < 0:
-            self.threshold = self.levels[-1]
+        self.level = min(self.level, len(self.levels) - 1)
         if self.engine is None or taken < len(self.journal.events):
             self._close_engine()
             self._open_engine(self.journal.events[:taken], known_bytes)
         assert self.engine is not None
         # a higher T than the engine's where that shows all that was taken, so that no kill changes what is told
-        return self.engine.pairs_from(self._highest(self.journal.events[:taken]))
-
-    @property
-    def learned(self) -> int:
-        """Supermerges so far."""
-        return len(self.journal.events) if hasattr(self, "journal") else 0
+        return self.engine.pairs_from(self.levels[self._level_of(self.journal.events[:taken])])
 
     def run_table(self) -> RunTable:
         """All neighbours that count at least the floor, and the runs of these."""
         # the events are held twice now, as they were learned and in one order
         self.spare = room_of(self.resources.memory_bytes, 2 * self.known_bytes)
         floor = self.levels[0]
-        keys = self.sums.keys(floor)
-        words = self._run_words(floor, keys, OpenChunks())  # those of the engine, unless chunks were open
-        texts = [""] * self.alphabet.first_id + [content.decode(errors="replace") for content in self.book.contents]
-        symbols = np.unique([keys >> 32, keys & 0xFFFFFFFF])
-        return RunTable.of(words, symbols, pl.Series("chunk", texts, dtype=pl.String), self.sums.path, floor)
+        # those of the engine, unless chunks were open
+        words = self._run_words(floor, self.sums.keys(floor), OpenChunks())
+        return RunTable(words, self.sums.path, floor)
 
     # ------------------------------------------------------------------ documents
 
     def _advance(self, places: int) -> None:
         self.meter.done += places
+        self._stop_if_asked()
+
+    def _stop_if_asked(self) -> None:
+        """Everything learned is committed."""
         if self.stop.is_set():
-            raise StopRequested
+            raise self.training.stopped(len(self.word_journal.events) + len(self.journal.events), self.stop)
 
     def _stage(self, name: str, places: int) -> Callable[[int], None]:
         self.meter.stage, self.meter.unit = name, "chunks"
@@ -233,7 +215,6 @@ class SuperwordPhase:
     def _look_at_documents(self) -> None:
         self.reader = self._second_stage() if self.config.superwords == "uw" else self._whole_chunks()
         stage = self._stage("neighbours", self.reader.places)
-        self.sums = self._sums(self.spare // 2)
         if self.sums.hold(self.made_of):
             stage(self.reader.places)
         else:
@@ -242,11 +223,11 @@ class SuperwordPhase:
         self.levels = self._levels()
         release_memory()
 
-    def _sums(self, memory_bytes: int) -> Sums:
-        """The private database, with so much memory."""
-        resources = self.resources
+    @property
+    def sums(self) -> Sums:
+        """The private database."""
         path = self.folder / "learning.duckdb"
-        return Sums(path, memory_bytes, resources.threads, resources.temp_dir)
+        return Sums(path, self.spare // 2, self.resources.threads, self.resources.temp_dir)
 
     @property
     def work(self) -> Work:
@@ -277,7 +258,6 @@ class SuperwordPhase:
             merge_event(*events[i].pair, events[i].id, many)
             for i, many in zip(np.flatnonzero(stood).tolist(), n[stood].tolist(), strict=True)
         ]
-        self.words_learned = len(self.words)
         first = self.alphabet.first_id
         self.chunks = pl.DataFrame(schema={"symbol": pl.Int32, "chunk": pl.String})  # a symbol is no chunk here
         self.eligible = [*range(first, first + len(self.alphabet)), *(event.id for event in self.words)]
@@ -285,69 +265,67 @@ class SuperwordPhase:
 
     def _levels(self) -> list[int]:
         """The thresholds T to go through, falling."""
-        if self.config.superwords == "boundless" and self.book.learned >= self.goal.words and self.merges:
+        if self.config.superwords == "boundless" and self.book.learned >= self.goal.words and len(self.counts):
             # T is lower only if a supermerge spelled a word token, so that the word steps do not fill the vocabulary
-            return sorted({max(self.least, min(n for _, n in self.merges) + 1), self.least}, reverse=True)
-        rank = _PAIRS_A_MERGE * max(1, self.goal.tokens - self.words_learned)
+            return sorted({max(self.least, int(self.counts.min()) + 1), self.least}, reverse=True)
+        learned = len(self.words) if self.config.superwords == "uw" else self.book.learned
+        rank = _PAIRS_A_MERGE * max(1, self.goal.tokens - learned)
         levels = self.sums.counts_at([rank * _LOWER**step for step in range(_MOST_LEVELS)], self.least)
         return sorted({max(self.least, level) for level in levels} | {self.least}, reverse=True)
 
     # ------------------------------------------------------------------ supermerges
 
     def _open_journal(self) -> None:
+        """The supermerges so far; none if those that are there are of other words or documents."""
         path = self.folder / "supermerges.events"
         training = {"superwords": self.config.superwords, "made_of": self.made_of}
         found = Journal.read(path) if path.exists() else None
         if found is not None and found.training == training:
             self.journal = found
-        else:  # there is none, or it is of other words or documents
+        else:
             self.journal = Journal.start(path, training)
             self.journal.save()
-        base = list(self.book.contents)
-        self.spellings = Spellings(
-            [b""] * self.alphabet.first_id + base, {symbol: (symbol,) for symbol in self.eligible}
-        )
+
+    def _begin_supermerges(self) -> None:
+        contents = [b""] * self.alphabet.first_id + self.book.contents
+        self.spellings = Spellings(contents, {symbol: (symbol,) for symbol in self.eligible})
         for event in self.journal.events:
             self.spellings.add(event)
-        self.threshold = self._highest(self.journal.events)
+        self.level = self._level_of(self.journal.events)
         self.committed = time.monotonic()
 
-    def _highest(self, events: Sequence[Event]) -> int:
-        """The highest level that shows all these supermerges."""
+    def _level_of(self, events: Sequence[Event]) -> int:
+        """The first level, which is the highest, that shows all these supermerges."""
         lowest = min((event.n for event in events), default=self.levels[0])
-        return next((level for level in self.levels if level <= lowest), self.levels[-1])
+        return next((i for i, level in enumerate(self.levels) if level <= lowest), len(self.levels) - 1)
 
-    def content(self, symbol: int) -> bytes:
-        """The bytes of a symbol."""
-        return self.spellings.contents[symbol]
+    @property
+    def threshold(self) -> int:
+        """T of the engine, or of the next one."""
+        return self.levels[self.level]
 
-    def peek(self, least: int, room: int, word: int) -> Event | None:
-        """The next supermerge if it counts at least so much; there is room for so many tokens more. word: the number of
-        the word step that is next."""
+    def next_supermerge(self, least: int, room: int, word: int) -> tuple[bytes, bytes, int] | None:
+        """What the next supermerge joins, and its count, if that is at least so much. There is room for so many tokens
+        more; word: the number of the word step that is next."""
         while not self.queue:
+            if self.level == len(self.levels):
+                return None
             if self.engine is None:
-                if self.threshold < 0:
-                    return None
                 self._open_engine(self.journal.events, self.known_bytes)
             if self.threshold <= least and self.next_at_most < least:
                 return None
             if self.exhausted or not self._step(least, room, word):
                 self.exhausted = True
-                lower = [level for level in self.levels if level < self.threshold]
-                if not lower:
-                    self._close_engine()
-                    self.threshold = -1  # nothing is left at all
-                    return None
-                if least >= self.threshold:
+                if least >= self.threshold and self.level + 1 < len(self.levels):
                     return None  # what is left counts less than T
                 self._close_engine()
-                self.threshold, self.exhausted = lower[0], False
-        return self.queue[0] if self.queue[0].n >= least else None
-
-    def take(self) -> None:
-        """The one peeked at is used; the next is wanted."""
-        self.queue.popleft()
+                self.level, self.exhausted = self.level + 1, False
+        if self.queue[0].n < least:
+            return None
+        event = self.queue.popleft()
         self.taken += 1
+        left, right = (self.spellings.contents[part] for part in event.pair)
+        return left, right, event.n
 
     def _step(self, wanted: int, room: int, word: int) -> bool:
         """One pass of the engine, for a supermerge that counts `wanted`; False if nothing that counts T is left.
@@ -375,29 +353,48 @@ class SuperwordPhase:
             self.journal.add_event(event)
             opened |= self.spellings.add(event)
             self.queue.append(event)
-        events = len(self.journal.events) - first
-        self.journal.add_batch(replace(batch.record, batch=len(self.journal.batches), first_seq=first, events=events))
+        number, events = len(self.journal.batches), len(batch.events)
+        self.journal.add_batch(replace(batch.record, batch=number, first_seq=first, events=events))
         if self.on_batch:
             self.on_batch(batch)
-        done = len(self.journal.events) + self._words_before(batch.events[-1].n)
-        self.meter.done = min(done, self.goal.tokens)  # a pass learns more than there may be room for
+        ahead = len(self.counts)  # word steps before the last of these
+        if self.config.superwords == "boundless":
+            ahead = int(np.searchsorted(self.falling, -batch.events[-1].n, side="right"))
+        # a pass learns more than there may be room for
+        self.meter.done = min(len(self.journal.events) + ahead, self.goal.tokens)
         if opened and self.threshold > 1:
             # All that was learned is right, this batch too: it ends with the merge that spells what exists.
             self._close_engine()
         if time.monotonic() - self.committed >= self.checkpoint_seconds or self.stop.is_set():
             self.journal.commit()
             if self.engine is not None:
-                self.on_checkpoint(self.engine, self.journal)
+                self._publish(self.engine)
             self.committed = time.monotonic()
-            if self.stop.is_set():
-                raise StopRequested
+            self._stop_if_asked()
         return True
 
-    def _words_before(self, n: int) -> int:
-        """How many word steps come before a supermerge that counts n."""
-        if self.config.superwords != "boundless":
-            return len(self.merges)
-        return int(np.searchsorted(self.falling, -n, side="right"))
+    def _publish(self, engine: Engine) -> None:
+        """Fill the tables with all words, then the superwords so far, if --memory has room for that beside the engine.
+        At the end the one order of both takes their place."""
+        if tree_memory() + FOLD_BYTES > self.resources.memory_bytes:
+            self._so_far = None
+            return
+        words = self.word_journal
+        if self._so_far is None:
+            journal = structs.replace(words, events=words.events[:], batches=list(words.batches), saved=True)
+            self._so_far = journal, self.symbols.book()
+            self._so_far[1].add(journal.events, 0)
+        journal, book = self._so_far
+        journal.number = f"{words.number}+{self.journal.number}"
+        first = len(journal.events)
+        more = self.journal.events[first - len(words.events) :]
+        for event in more:
+            journal.events.append(event)
+        book.add(more, first)
+        for batch in self.journal.batches[len(journal.batches) - len(words.batches) :]:
+            at, seq = len(journal.batches), len(words.events) + batch.first_seq
+            journal.batches.append(replace(batch, batch=at, first_seq=seq))
+        self.publish(engine, journal, book)
 
     def _run_words(self, cut: int, keys: Int64, open_chunks: OpenChunks) -> WordFiles:
         """The documents' runs as words, cut at all neighbours but these; words that are there are kept."""
@@ -406,7 +403,7 @@ class SuperwordPhase:
             kept = Kept(keys, open_chunks, len(self.spellings.contents))
             stage, name = self._stage("runs", self.reader.places), folder.name.replace("words", "runs")
             found = collect_runs(self.reader, kept, name, self.work, stage)
-            write_run_words(found, folder, self._sums(self.spare // 2), self.made_of)
+            write_run_words(found, folder, self.sums, self.made_of)
             release_memory()
         return WordFiles(folder)
 
@@ -415,22 +412,15 @@ class SuperwordPhase:
         threshold = self.threshold
         words = self._run_words(threshold, self.sums.keys(threshold), self.spellings.open_chunks)
         self.meter.stage, self.meter.unit, self.meter.total = "superwords", "tokens", self.goal.tokens
-        shutil.rmtree(self.training.blocks, ignore_errors=True)
-        self.training.blocks.mkdir(0o700, parents=True, exist_ok=True)
-        base = symbol_contents(self.alphabet, self.book.contents, len(self.symbols.stop_words))
+        base = self.book.symbols()
         config = self.config
-        room = room_for_arrays(self.resources.memory_bytes, BASE_BYTES, known_bytes) - _EVENTS_BYTES
-        options = EngineOptions(
-            **asdict(replace(self.tuning, floor_ratio=_ALL_PAIRS)),
-            ties=config.ties,
-            overlaps=config.overlaps,
+        options = engine_options(
+            self.training,
+            replace(self.tuning, floor_ratio=_ALL_PAIRS),
+            room_for_arrays(self.resources.memory_bytes, BASE_BYTES, known_bytes) - _EVENTS_BYTES,
             batch="1" if config.batch == "1" else "exact",
             min_frequency=threshold,
             max_token_length=config.max_token_length if config.superwords == "uw" else None,
-            memory_bytes=max(room, LEAST_BYTES),
-            threads=self.resources.threads,
-            learner=self.resources.learner,
-            work_dir=self.training.blocks,
         )
         learned = self.word_journal.events
         rule = join_rule(config, self.alphabet, learned, base, self.eligible, self.documents.word_pattern)
@@ -442,10 +432,9 @@ class SuperwordPhase:
     def _tie_order(self) -> TieOrder | None:
         if self.config.ties == "bytes" or self.config.superwords != "boundless":
             return None
-        before = [-1] * self.alphabet.first_id
-        step_of = {seq: step for step, (seq, _) in enumerate(self.merges)}
-        born = before + [-1 if seq is None else step_of[seq] for seq in self.book.born]
-        return InterleavedTies(born, [n for _, n in self.merges])
+        step_of = np.cumsum([event.op is Op.MERGE for event in self.words]) - 1
+        born = [-1 if seq is None else int(step_of[seq]) for seq in self.book.born]
+        return InterleavedTies([-1] * self.alphabet.first_id + born, self.counts)
 
     def _close_engine(self) -> None:
         if self.engine is not None:

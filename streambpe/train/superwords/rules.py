@@ -16,9 +16,7 @@ from streambpe.text.eligible import text_test
 from streambpe.text.patterns import Pattern
 from streambpe.train.engine.rules import PairRule
 from streambpe.train.engine.whole_characters import WholeCharacterRule
-from streambpe.train.superwords.runs import (
-    OpenChunks,
-)
+from streambpe.train.superwords.runs import OpenChunks
 
 
 def more_chunks(pattern: Pattern, most: int) -> Callable[[bytes], bool]:
@@ -39,50 +37,35 @@ class JoinRule:
         contents: list[bytes],
         eligible: Sequence[int],
         most: int | None,
-        refused: Callable[[bytes], bool] | None,
+        tests: Sequence[Callable[[bytes], bool]],
+        whole: WholeCharacterRule | None,
     ) -> None:
+        """`tests`: none of them may be true of what two symbols spell. `whole`: must allow them too."""
         self.contents = contents  # of every symbol; grows with the engine's births
-        self.most = most
-        self.refused = refused
+        self.most, self.tests, self.whole = most, tests, whole
         self.words = np.zeros(2 * len(contents) + 1024, np.int64)  # 0: no superword made it yet, so it is in no pair
         self.words[list(eligible)] = 1
 
     def allows(self, left: Int64, right: Int64) -> Bool:
         """One answer for each pair."""
-        good = np.ones(len(left), bool)
+        good = np.ones(len(left), bool) if self.whole is None else self.whole.allows(left, right)
         if self.most is not None:
             good &= self.words[left] + self.words[right] <= self.most
-        if self.refused is not None:
+        if self.tests:
             for i in np.flatnonzero(good).tolist():
-                good[i] = not self.refused(self.contents[left[i]] + self.contents[right[i]])
+                content = self.contents[left[i]] + self.contents[right[i]]
+                good[i] = not any(test(content) for test in self.tests)
         return good
 
     def born(self, left: int, right: int, new: int) -> None:
         """See PairRule; a known symbol keeps its number of words."""
+        if self.whole is not None:
+            self.whole.born(left, right, new)
         if new >= len(self.words):
             self.words = np.concatenate((self.words, np.zeros(len(self.words), np.int64)))
         self.words[new] = self.words[new] or self.words[left] + self.words[right]
         if new == len(self.contents):
             self.contents.append(self.contents[left] + self.contents[right])
-
-
-class AllRules(msgspec.Struct, frozen=True):
-    """Several rules, each of which must allow a pair."""
-
-    rules: Sequence[PairRule]
-
-    def allows(self, left: Int64, right: Int64) -> Bool:
-        """One answer for each pair; a rule is only asked about what those before it allow."""
-        good = np.ones(len(left), bool)
-        for rule in self.rules:
-            at = np.flatnonzero(good)
-            good[at] = rule.allows(left[at], right[at])
-        return good
-
-    def born(self, left: int, right: int, new: int) -> None:
-        """See PairRule."""
-        for rule in self.rules:
-            rule.born(left, right, new)
 
 
 def join_rule(
@@ -104,21 +87,12 @@ def join_rule(
     if most is not None and word_pattern is not None:  # uw: symbols are no chunks
         tests.append(more_chunks(word_pattern, most))
         most = None
-    rules: list[PairRule] = []
+    whole = None
     if config.superwords == "uw" and config.whole_characters:  # elsewhere chunks join, which are whole anyway
-        rules.append(WholeCharacterRule.of_words(alphabet, len(contents), words))
-    if most is not None or tests:
-        refused = (lambda content: any(test(content) for test in tests)) if tests else None
-        rules.append(JoinRule(list(contents), eligible, most, refused))
-    return AllRules(rules) if rules else None
-
-
-def symbol_contents(alphabet: Alphabet, contents: Sequence[bytes], stop_words: int) -> list[bytes]:
-    """The bytes of every symbol by its number. contents: of every log id of phase one; a stop word is no symbol."""
-    base = [b""] * alphabet.first_id + list(contents)
-    stops = alphabet.first_id + len(alphabet)
-    base[stops : stops + stop_words] = [b""] * stop_words
-    return base
+        whole = WholeCharacterRule.of_words(alphabet, len(contents), words)
+    if most is None and not tests:
+        return whole
+    return JoinRule(list(contents), eligible, most, tests, whole)
 
 
 class Spellings(msgspec.Struct):

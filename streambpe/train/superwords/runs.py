@@ -38,12 +38,13 @@ a part for each thread, and the table; a run that no neighbour cuts is held whol
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from streambpe.arrays import Int32, Int64, slices
 from streambpe.core.pairs import PairTable
@@ -80,20 +81,27 @@ class OpenChunks(msgspec.Struct):
         return hashlib.sha256(listed.encode()).hexdigest()[:12]
 
 
-def kept_pairs(keys: Int64, open_chunks: OpenChunks, symbols: int) -> KeptPairs:
-    """Neighbours that are not cut: a set of keys, and all neighbours of chunks that are open."""
-    kept = KeptPairs(PairTable(), np.zeros(symbols, bool), np.zeros(symbols, bool))
-    kept.pairs.hold(keys)
-    kept.open_right[sorted(open_chunks.right)] = True
-    kept.open_left[sorted(open_chunks.left)] = True
-    return kept
+class Kept(msgspec.Struct, frozen=True):
+    """The neighbours that runs are not cut between: these, and any of a chunk that is open on that side."""
+
+    keys: Int64  # left << 32 | right, ascending
+    open_chunks: OpenChunks
+    symbols: int  # all symbols are below
+
+    def pairs(self) -> KeptPairs:
+        """The same, as the core takes it."""
+        kept = KeptPairs(PairTable(), np.zeros(self.symbols, bool), np.zeros(self.symbols, bool))
+        kept.pairs.hold(self.keys)
+        kept.open_right[sorted(self.open_chunks.right)] = True
+        kept.open_left[sorted(self.open_chunks.left)] = True
+        return kept
 
 
 class RunCounting:
-    """Counts the runs of a text that comes in pieces; a full table goes to `add`."""
+    """Counts the runs of a text that comes in pieces; a full table becomes a section of the file."""
 
-    def __init__(self, kept: KeptPairs, table_bytes: int, add: Callable[[RunCounter], None]) -> None:
-        self.kept, self.table_bytes, self.add = kept, table_bytes, add
+    def __init__(self, kept: KeptPairs, table_bytes: int, out: pq.ParquetWriter) -> None:
+        self.kept, self.table_bytes, self.out = kept, table_bytes, out
         self.counter = RunCounter(table_bytes)
         self._pieces: list[Int32] = []  # of the run that is not ended yet, so that a giant one costs no copies
 
@@ -105,10 +113,15 @@ class RunCounting:
             if room:
                 return at
             if not self.counter.empty:
-                self.add(self.counter)
+                self.write_section()
             else:  # one run does not fit
                 self.table_bytes *= 2
                 self.counter = RunCounter(self.table_bytes)
+
+    def write_section(self) -> None:
+        """Take out what was counted since the last time."""
+        for table in self.counter.take():
+            self.out.write_table(table)
 
     def go_on(self, symbols: Int32, follows: bool) -> None:
         """Count the next symbols of the documents; whether they go on from the last ones."""
@@ -143,37 +156,22 @@ def write_run_words(files: Sequence[Path], folder: Path, sums: Sums, made_of: st
 
 
 class RunTable(msgspec.Struct, frozen=True):
-    """Runs as the tables hold them: their chunks by numbers from 1, in the order of the text; and where their
-    neighbours are."""
+    """What the tables get of a phase two: the runs, and where the neighbours are."""
 
-    chunks: pl.DataFrame  # rows (number, chunk)
-    numbers: Int32  # of every symbol; 0: in no run
     words: WordFiles
     database: Path  # of all neighbours (sums.py)
     floor: int  # neighbours that stand in at least so many places belong in table superword_neighbours
 
-    @classmethod
-    def of(cls, words: WordFiles, symbols: Int64, texts: pl.Series, database: Path, floor: int) -> RunTable:
-        """symbols: distinct, all that stand in the runs. texts: of every symbol."""
-        known = pl.DataFrame({"symbol": symbols, "chunk": texts.gather(symbols)}).sort("chunk")
-        numbers = np.zeros(len(texts), np.int32)
-        numbers[known["symbol"].to_numpy()] = np.arange(1, len(symbols) + 1)
-        chunks = known.select(number=pl.int_range(1, pl.len() + 1, dtype=pl.Int32), chunk="chunk")
-        return cls(chunks, numbers, words, database, floor)
-
-    def rows(self, places_at_once: int = 1 << 18) -> Iterator[pl.DataFrame]:
-        """Rows (numbers, n), a slice at a time."""
-        for symbols, lengths, n in _in_slices(self.words, places_at_once):
-            offsets = np.concatenate(([0], np.cumsum(lengths)))
-            numbers = pa.LargeListArray.from_arrays(offsets, pa.array(self.numbers[symbols]))
-            yield pl.DataFrame({"numbers": pl.from_arrow(numbers), "n": n})
-
-
-def _in_slices(words: WordFiles, places: int) -> Iterator[tuple[Int32, Int64, Int64]]:
-    """(symbols, lengths, weights) of runs that hold about so many places together, or of one that holds more."""
-    columns = words.open()
-    symbols, offsets, weights = columns.symbols, columns.offsets, columns.weights
-    for start, stop in slices(offsets, places):
-        yield symbols[offsets[start] : offsets[stop]], np.diff(offsets[start : stop + 1]), weights[start:stop]
-        for column in (symbols, offsets, weights):
-            release_maps(column)
+    def rows(self, numbered: pl.DataFrame, places_at_once: int = 1 << 18) -> Iterator[pl.DataFrame]:
+        """Rows (numbers, n), a slice at a time. numbered: rows (symbol, number) of all that stand in the runs."""
+        known = numbered["symbol"].to_numpy()
+        number_of = np.zeros(known.max(initial=0) + 1, np.int32)
+        number_of[known] = numbered["number"].to_numpy()
+        columns = self.words.open()
+        symbols, offsets, weights = columns.symbols, columns.offsets, columns.weights
+        for start, stop in slices(offsets, places_at_once):
+            some = pa.array(number_of[symbols[offsets[start] : offsets[stop]]])
+            numbers = pa.LargeListArray.from_arrays(offsets[start : stop + 1] - offsets[start], some)
+            yield pl.DataFrame({"numbers": pl.from_arrow(numbers), "n": weights[start:stop]})
+            for column in (symbols, offsets, weights):
+                release_maps(column)

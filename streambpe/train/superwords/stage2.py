@@ -12,11 +12,11 @@ at its turn, which is 0 if earlier merges took up every place of the pair. A mer
 passed over. No chunk is replayed as a whole: it is cut between two bytes wherever no token of phase one holds these two
 bytes side by side, because no merge can ever reach across, and each distinct piece is replayed once per part.
 
-Every part leaves three files that appear whole or not at all: the unfinished end of its last document (`.rest`, text),
-the counts of the merges, and last the tokens. What a part leaves follows from its own text, and only where that has no
-certain border from the text before. So parts are done by tasks, in threads or in processes, each of some parts that
-follow each other; it reads the part before its first one to know what that left. Places where tests let a process die:
-stage2-N-begun and stage2-N-written for attempt N at a task, tokens-written.
+Every part leaves two files that appear whole or not at all: the counts of the merges, and last the tokens. The
+unfinished end of its last document is left to the next part; what that is follows from the part's own text, and only
+where that has no certain border from the text before. So parts are done by tasks, in threads or in processes, each of
+some parts that follow each other; it reads the part before its first one to know what that left. Places where tests
+let a process die: stage2-N-begun and stage2-N-written for attempt N at a task, tokens-written.
 
 Memory of each worker: about 40 times a part's text (8 MB when it was counted), and the rest of a document without a
 certain border.
@@ -24,14 +24,10 @@ certain border.
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import InitVar, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -50,186 +46,75 @@ from streambpe.runners.attempts import own_folder
 from streambpe.runners.runner import Attempt
 from streambpe.runners.worth import Cost
 from streambpe.sources.borders import find_border
-from streambpe.store.made_of import fingerprint, has_note, write_noted
+from streambpe.store.made_of import has_note, write_noted
 from streambpe.store.sequences import SequencePart, reader_of_stretches
-from streambpe.system import remove_folder, rename, sync_file, sync_folder
-from streambpe.text.chunker import Chunker, Ids
+from streambpe.system import rename, sync_folder
+from streambpe.text.chunker import Chunker
 from streambpe.text.marks import DOCUMENT_END
 from streambpe.text.patterns import Pattern
 from streambpe.text.split import alarm
 from streambpe.train.superwords.neighbours import BARRIER, PartsReader
-from streambpe.train.superwords.work import Crew, Work
+from streambpe.train.superwords.work import Advance, Crew, Question, Work
 
 _MARK = bytes([DOCUMENT_END])
 _TASKS_A_WORKER = 8
 _MOST_PARTS = 16  # of a task
 _PLACE_BYTES = 200  # of a part's place, at the peak (226 was the most, with libraries loaded)
-_PLACE_SECONDS = 0.5e-6  # of a processor, for each place: benchmarks/task_costs.py measures it
+_PLACE_SECONDS = 0.5e-6  # of a processor, for each place, as measured
 
 
 @dataclass
-class StageTwo:
+class StageTwo(Question):
     """Writes the stage-2 tokens of every part."""
 
     sequences: Path
     parts: Sequence[SequencePart]
     pattern: Pattern
-    alphabet: Alphabet
-    contents: Sequence[bytes]  # of every log id of phase one
-    words: Sequence[Event]
+    alphabet: InitVar[Alphabet]
+    contents: InitVar[Sequence[bytes]]  # of every log id of phase one
+    words: InitVar[Sequence[Event]]
     disjoint: bool
     folder: Path
     most_bytes: int  # of a document without a certain border
     made_of: str = ""  # what all parts follow from
 
-    def __post_init__(self) -> None:
-        self.merges = len(self.words)
-        self.n_ids = self.alphabet.first_id + len(self.contents)
-        self.replay = BulkReplay(self.words, self.n_ids)
+    def __post_init__(self, alphabet: Alphabet, contents: Sequence[bytes], words: Sequence[Event]) -> None:
+        self.merges = len(words)
+        self.replay = BulkReplay(words, alphabet.first_id + len(contents))
         self.symbol_of = np.full(256, BARRIER, np.int32)
-        for number, symbol in enumerate(self.alphabet.symbols, self.alphabet.first_id):
+        for number, symbol in enumerate(alphabet.symbols, alphabet.first_id):
             self.symbol_of[symbol[0]] = number
-        learned = np.frombuffer(b"".join(self.contents[event.id - self.alphabet.first_id] + _MARK
-                                         for event in self.words) + _MARK, np.uint8)  # fmt: skip
+        spelled = [contents[event.id - alphabet.first_id] for event in words]
+        learned = np.frombuffer(_MARK.join([*spelled, b"", b""]), np.uint8)
         self.sticks = np.zeros((256, 256), bool)  # two bytes that some token of phase one holds side by side
         self.sticks[learned[:-1], learned[1:]] = True
         self.sticks[DOCUMENT_END, :] = self.sticks[:, DOCUMENT_END] = False
 
-    def __getstate__(self) -> dict[str, Any]:
-        """For another process: the arrays made of words and contents, not these."""
-        return {key: value for key, value in vars(self).items() if key != "_read"} | {"words": (), "contents": ()}
-
-    def write(self, crew: Crew, advance: Callable[[int], None]) -> TokenReader:
+    def write(self, crew: Crew, advance: Advance) -> TokenReader:
         """Write all parts by tasks; those that are there are kept. `advance` is told how many places were read, and may
         raise."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        remove_folder(self.attempts)  # first, so that what a dead command left cannot commit any more
         size = min(max(1, len(self.parts) // (_TASKS_A_WORKER * crew.runner.workers)), _MOST_PARTS)
-        borders = [*range(0, len(self.parts), size), len(self.parts)]
-        try:
-            crew.do(shard_tokens, self, pairwise(borders), advance, _describe_parts)
-        finally:
-            remove_folder(self.attempts)
+        crew.do(shard_tokens, self, pairwise([*range(0, len(self.parts), size), len(self.parts)]), advance)
         return TokenReader(self.folder, [part.name for part in self.parts])
 
-    @property
-    def attempts(self) -> Path:
-        """Where attempts at tasks write."""
-        return self.folder / "attempts"
-
-    def write_some(self, first: int, stop: int, folder: Path, advance: Callable[[int], None]) -> None:
-        """Write some parts by way of an attempt's own folder; those that are there are kept."""
-        rest: bytes | None = None
-        chunker = Chunker(self.pattern)
-        for at in range(first, stop):
-            part = self.parts[at]
-            tokens, held = self._paths(part)
-            kept = self._kept_rest(tokens, held)
-            if kept is not None:
-                rest = kept
-            else:
-                before, own = self._rest_before(at) if rest is None else rest, self._text(part)
-                rest = self._left_by(before, own, at)
-                text = before + own
-                text = text[: len(text) - len(rest)]
-                if text and not self._goes_on(at) and not text.endswith(_MARK):
-                    text += _MARK
-                del before, own
-                self._write(chunker, text, folder / tokens.name, rest)
-                del text
-                (folder / held.name).write_bytes(rest)
-                sync_file(folder / held.name)
-                for target in (held, _counts_of(tokens), tokens):
-                    rename(folder / target.name, target)
-                sync_folder(self.folder)
-                failpoint("tokens-written")
-            advance(part.places)
-
-    def _goes_on(self, at: int) -> bool:
-        """Whether the last document of a part may go on in the next one."""
-        return at + 1 < len(self.parts) and self.parts[at + 1].follows
-
-    def _rest_before(self, at: int) -> bytes:
-        """What the parts in front of this one left for it."""
-        rest = b""
-        while at and self._goes_on(at - 1):
-            at -= 1
-            own = self._text(self.parts[at])
-            border = self._border(own)
-            rest = own[border:] + rest
-            self._refuse_long(rest, at)
-            if border:
-                break
-        return rest
-
-    def _left_by(self, before: bytes, own: bytes, at: int) -> bytes:
-        """What a part leaves for the next one: everything behind the last certain border in its own text."""
-        if not self._goes_on(at):
-            return b""
-        border = self._border(own)
-        rest = own[border:] if border else before + own
-        self._refuse_long(rest, at)
-        return rest
-
-    def _border(self, text: bytes) -> int:
-        return max(find_border(text, self.pattern), text.rfind(_MARK) + 1)
-
-    def _refuse_long(self, rest: bytes, at: int) -> None:
-        if len(rest) > self.most_bytes:
-            raise LimitError(
-                f"A document in {self.parts[at].name} has more than {self.most_bytes // 10**6} MB without a place "
-                "where --stage2-pattern certainly splits; that does not fit --memory. Everything learned so far is "
-                "kept. Give more memory, or split such documents and count again."
-            )
-
-    def _kept_rest(self, tokens: Path, held: Path) -> bytes | None:
-        """What a part left for the next; None if one of its three files is not there as it was written."""
-        with contextlib.suppress(OSError):
-            rest = held.read_bytes()
-            if has_note(tokens, self._note(rest)) and has_note(_counts_of(tokens), self._note(rest)):
-                return rest
-        return None
-
-    def _note(self, rest: bytes) -> str:
-        return fingerprint(self.made_of, hashlib.sha256(rest).hexdigest())
+    def describe(self, argument: tuple[int, int]) -> str:
+        """A task in messages."""
+        return f"stage 2 of parts {argument[0]:,} to {argument[1] - 1:,}"
 
     def counted(self) -> tuple[Int64, Bool]:
         """(what each merge of phase one counts in stage 2, whether its pair ever stood there)."""
         n, stood = np.zeros(self.merges, np.int64), np.zeros(self.merges, bool)
         for part in self.parts:
-            counts = pl.read_parquet(self._paths(part)[0].with_suffix(".counts.parquet"), glob=False)
+            counts = pl.read_parquet(self.files(part)[0], glob=False)
             n += counts["n"].to_numpy()
             stood |= counts["stood"].to_numpy()
         return n, stood
 
-    def _paths(self, part: SequencePart) -> tuple[Path, Path]:
-        tokens = self.folder / f"{part.name}.parquet"
-        return tokens, tokens.with_suffix(".rest")
+    def files(self, part: SequencePart) -> tuple[Path, Path]:
+        """Counts of the merges and tokens of a part; the tokens are committed last."""
+        return self.folder / f"{part.name}.counts.parquet", self.folder / f"{part.name}.parquet"
 
-    def _text(self, part: SequencePart) -> bytes:
-        """The documents of a part, each with a mark behind it."""
-        pieces, ids = self._read(part)
-        return bytes(as_buffers(pieces.gather(np.where(ids < 0, len(pieces) - 1, ids)))[1])
-
-    @cached_property
-    def _read(self) -> Callable[[SequencePart], tuple[pl.Series, Ids]]:
-        """Gives the chunks of a part with the mark that ends a document behind them, and a stretch as their numbers."""
-        mark = pl.Series([_MARK], dtype=pl.Binary)
-        return reader_of_stretches(self.sequences, lambda chunks: chunks.cast(pl.Binary).append(mark))
-
-    def _write(self, chunker: Chunker, text: bytes, target: Path, rest: bytes) -> None:
-        numbered = chunker.number(text)
-        tokens, lengths, tally = self._encode(numbered.chunks, numbered.n)
-        sequence = numbered.ids[numbered.ids >= 0]
-        # every chunk ends with a barrier
-        behind = np.cumsum(lengths)
-        padded = np.insert(tokens, behind, BARRIER)
-        lengths = lengths + 1
-        symbols = gather(padded, np.cumsum(lengths) - lengths, lengths, sequence)
-        write_noted(pl.DataFrame({"n": tally.n, "stood": tally.stood}), _counts_of(target), self._note(rest))
-        write_noted(pl.DataFrame({"symbol": symbols}), target, self._note(rest))
-
-    def _encode(self, chunks: pl.Series, n: Int64) -> tuple[Int32, Int64, Tally]:
+    def encode(self, chunks: pl.Series, n: Int64) -> tuple[Int32, Int64, Tally]:
         """(tokens of distinct chunks one after another, how many each has, what every merge counted in n of each).
 
         A chunk is cut into atoms where nothing was ever joined across; an atom is replayed once, wherever it stands:
@@ -258,32 +143,112 @@ class StageTwo:
         return tokens, np.diff(before[atoms_before]), tally
 
 
+class _Parts:
+    """Writes parts that follow each other, for one attempt at a task."""
+
+    def __init__(self, stage: StageTwo, place: Path) -> None:
+        self.stage, self.place, self.chunker = stage, place, Chunker(stage.pattern)
+        # the chunks of a part with the mark that ends a document behind them, and a stretch as their numbers
+        mark = pl.Series([_MARK], dtype=pl.Binary)
+        self.read = reader_of_stretches(stage.sequences, lambda chunks: chunks.cast(pl.Binary).append(mark))
+
+    def write(self, first: int, stop: int, advance: Advance) -> None:
+        """Write the parts from one number to another; those that are there are kept."""
+        rest: bytes | None = None  # what the parts before left
+        for at in range(first, stop):
+            part = self.stage.parts[at]
+            files = self.stage.files(part)
+            if all(has_note(file, self.stage.made_of) for file in files):
+                rest = None
+            else:
+                before, own = self._rest_before(at) if rest is None else rest, self._text(part)
+                rest = self._left_by(before, own, at)
+                text = before + own
+                text = text[: len(text) - len(rest)]
+                if text and not self._goes_on(at) and not text.endswith(_MARK):
+                    text += _MARK
+                del before, own
+                self._write(text, *files)
+                del text
+                for target in files:
+                    rename(self.place / target.name, target)
+                sync_folder(self.stage.folder)
+                failpoint("tokens-written")
+            advance(part.places)
+
+    def _goes_on(self, at: int) -> bool:
+        """Whether the last document of a part may go on in the next one."""
+        return at + 1 < len(self.stage.parts) and self.stage.parts[at + 1].follows
+
+    def _rest_before(self, at: int) -> bytes:
+        """What the parts in front of this one left for it."""
+        rest = b""
+        while at and self._goes_on(at - 1):
+            at -= 1
+            own = self._text(self.stage.parts[at])
+            border = self._border(own)
+            rest = own[border:] + rest
+            self._refuse_long(rest, at)
+            if border:
+                break
+        return rest
+
+    def _left_by(self, before: bytes, own: bytes, at: int) -> bytes:
+        """What a part leaves for the next one: everything behind the last certain border in its own text."""
+        if not self._goes_on(at):
+            return b""
+        border = self._border(own)
+        rest = own[border:] if border else before + own
+        self._refuse_long(rest, at)
+        return rest
+
+    def _border(self, text: bytes) -> int:
+        return max(find_border(text, self.stage.pattern), text.rfind(_MARK) + 1)
+
+    def _refuse_long(self, rest: bytes, at: int) -> None:
+        name, most = self.stage.parts[at].name, self.stage.most_bytes
+        if len(rest) > most:
+            raise LimitError(
+                f"A document in {name} has more than {most // 10**6} MB without a place where --stage2-pattern "
+                "certainly splits; that does not fit --memory. Everything learned so far is kept. Give more memory, "
+                "or split such documents and count again."
+            )
+
+    def _text(self, part: SequencePart) -> bytes:
+        """The documents of a part, each with a mark behind it."""
+        pieces, ids = self.read(part)
+        return bytes(as_buffers(pieces.gather(np.where(ids < 0, len(pieces) - 1, ids)))[1])
+
+    def _write(self, text: bytes, counts: Path, target: Path) -> None:
+        numbered = self.chunker.number(text)
+        tokens, lengths, tally = self.stage.encode(numbered.chunks, numbered.n)
+        sequence = numbered.ids[numbered.ids >= 0]
+        # every chunk ends with a barrier
+        padded = np.insert(tokens, np.cumsum(lengths), BARRIER)
+        lengths = lengths + 1
+        symbols = gather(padded, np.cumsum(lengths) - lengths, lengths, sequence)
+        made_of = self.stage.made_of
+        write_noted(pl.DataFrame({"n": tally.n, "stood": tally.stood}), self.place / counts.name, made_of)
+        write_noted(pl.DataFrame({"symbol": symbols}), self.place / target.name, made_of)
+
+
 def stage_two_crew(parts: Sequence[SequencePart], work: Work) -> Crew:
     """Who does the second stage. Threads mostly wait for each other there: numpy on small arrays holds the
     interpreter's lock."""
     each = max((part.places for part in parts), default=0) * _PLACE_BYTES
     seconds = sum(part.places for part in parts) * _PLACE_SECONDS
-    return work.crew(Cost(seconds, seconds), len(parts), each, __name__) or work.alone()
-
-
-def _describe_parts(borders: tuple[int, int]) -> str:
-    return f"stage 2 of parts {borders[0]:,} to {borders[1] - 1:,}"
+    return work.crew(Cost(seconds, seconds), len(parts), each, __name__)
 
 
 def shard_tokens(borders: tuple[int, int], attempt: Attempt) -> None:
     """Write the stage-2 tokens of the parts from one number to another; each is committed by itself."""
     stage: StageTwo = attempt.shared
-    first, stop = borders
     if attempt.own_process:
         alarm.turn_on()
-    with own_folder(stage.attempts, f"tokens-{first}", attempt.number) as folder:
+    with own_folder(stage.attempts, f"tokens-{borders[0]}", attempt.number) as place:
         failpoint(f"stage2-{attempt.number}-begun")
-        stage.write_some(first, stop, folder, attempt.advance)
+        _Parts(stage, place).write(*borders, attempt.advance)
         failpoint(f"stage2-{attempt.number}-written")
-
-
-def _counts_of(tokens: Path) -> Path:
-    return tokens.with_suffix(".counts.parquet")
 
 
 def gather(flat: Int32, starts: Int64, lengths: Int64, rows: npt.NDArray[np.integer]) -> Int32:

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TypeVar
 
 import duckdb
 import msgspec
@@ -35,8 +35,6 @@ from streambpe.failpoints import failpoint
 from streambpe.later import polars as pl
 from streambpe.store.database import append, commit, open_store
 from streambpe.store.sqlfiles import query_batches, query_frame, run_sql
-
-_Found = TypeVar("_Found")
 
 LEAST_BYTES = 32 << 20  # of DuckDB's buffers
 _NEIGHBOUR_BYTES = 200  # of one pair of one file while pairs are grouped and ordered
@@ -100,25 +98,24 @@ class Sums(msgspec.Struct, frozen=True):
 
     def keys(self, least: int) -> Int64:
         """left << 32 | right of the neighbours that stand in at least so many places, ascending."""
-        frame = self._asked(lambda con: query_frame(con, "list_neighbours", least=least))
-        return frame["key"].to_numpy()
+        with self._reading() as con:
+            return query_frame(con, "list_neighbours", least=least)["key"].to_numpy()
 
     def counts_at(self, ranks: Sequence[int], least: int) -> list[int]:
         """The counts at these places (from 0) of all neighbours that count `least` or more, in falling order; places
         behind the last are left out."""
-        rows = self._asked(lambda con: run_sql(con, "list_neighbour_counts", least=least))
-        counts = np.array([n for n, _ in rows], np.int64)
+        with self._reading() as con:
+            rows = run_sql(con, "list_neighbour_counts", least=least)
         # count 9 by 2 pairs, 5 by 1, 3 by 4: behind 2 3 7; the pairs at ranks 0 1 2 6 count 9 9 5 3
-        behind = np.cumsum(np.array([pairs for _, pairs in rows], np.int64))
-        there = [rank for rank in ranks if len(behind) and rank < behind[-1]]
-        found: list[int] = counts[np.searchsorted(behind, there, side="right")].tolist()
-        return found
+        behind = list(accumulate(pairs for _, pairs in rows))
+        return [rows[bisect_right(behind, rank)][0] for rank in ranks if behind and rank < behind[-1]]
 
-    def _asked(self, ask: Callable[[duckdb.DuckDBPyConnection], _Found]) -> _Found:
-        """What the database says; a damaged database is removed, since all in it can be made again."""
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """To ask the database; a damaged one is removed, since all in it can be made again."""
         try:
             with self._open() as con:
-                return ask(con)
+                yield con
         except RunError as why:
             if not _DAMAGED.search(str(why)):  # it is held elsewhere, or there are too many open files
                 raise
@@ -133,10 +130,11 @@ class Sums(msgspec.Struct, frozen=True):
         if not files:
             return
         listed = [str(path) for path in files]
-        groups = [size for path in files for size in _group_sizes(path)]
-        least = LEAST_BYTES + 4 * max((size for _, size in groups), default=0)  # a run is held whole
-        memory_bytes = max(self.memory_bytes, least)
-        needed = sum(rows * _RUN_BYTES + 2 * size for rows, size in groups)
+        footers = [pq.read_metadata(path) for path in files]
+        groups = [footer.row_group(number) for footer in footers for number in range(footer.num_row_groups)]
+        sizes = [group.column(0).total_uncompressed_size for group in groups]  # bytes of the runs
+        memory_bytes = max(self.memory_bytes, LEAST_BYTES + 4 * max(sizes, default=0))  # a run is held whole
+        needed = _RUN_BYTES * sum(group.num_rows for group in groups) + 2 * sum(sizes)
         pieces = max(1, -(-needed // memory_bytes))
         borders = [_SPREAD * at // pieces for at in range(pieces + 1)]
         ranges = [(low, high - 1) for low, high in pairwise(borders)]
@@ -165,10 +163,3 @@ def _as_runs(batch: pa.RecordBatch) -> tuple[Int32, Int64, Int64]:
     offsets, symbols = arrow_buffers(batch.column("run"))
     first = offsets[0]
     return symbols[first : offsets[-1]].view(np.int32), (offsets - first) // 4, batch.column("n").to_numpy()
-
-
-def _group_sizes(path: Path) -> list[tuple[int, int]]:
-    """(rows, bytes of their runs) of a file's row groups."""
-    footer = pq.read_metadata(path)
-    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
-    return [(group.num_rows, group.column(0).total_uncompressed_size) for group in groups]

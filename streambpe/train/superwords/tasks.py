@@ -4,7 +4,7 @@
     shard_runs         leaves rows (run, by, n)   runs-5-0c29bb4e5c9d-0-8388608.parquet
 
 The shards (store/shards.py) are between cuts at which stretches of the input begin, so that a file is used again after
-a kill whoever goes on, in however many processes. A file appears whole under its name, and the first attempt at a task
+a kill. A file appears whole under its name, and the first attempt at a task
 that commits one wins: all attempts leave the same rows. A task counts into a table that fits the memory it is
 given; whenever that is full it becomes a section of the file, so that one pair or run may stand in several rows.
 Places where tests let a process die, for attempt N at a question of this kind: KIND-N-begun, KIND-N-written and
@@ -24,20 +24,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from streambpe.arrays import Int32, Int64
+from streambpe.arrays import Int32
 from streambpe.core.pairs import PairTable, count_from_here
-from streambpe.core.runs import RUNS, RunCounter
+from streambpe.core.runs import RUNS
 from streambpe.failpoints import failpoint
 from streambpe.runners.attempts import commit_first, own_folder
+from streambpe.runners.here import Here
 from streambpe.runners.runner import Attempt
 from streambpe.runners.worth import Cost
 from streambpe.store.checksums import add_checksum
 from streambpe.store.made_of import has_note, parquet_note
 from streambpe.store.shards import cuts_of, pieces_of
-from streambpe.system import remove_folder
 from streambpe.train.superwords.neighbours import BARRIER, PART_BYTES, PartsReader
-from streambpe.train.superwords.runs import OpenChunks, RunCounting, kept_pairs
-from streambpe.train.superwords.work import Advance, Crew, Work, readers
+from streambpe.train.superwords.runs import Kept, RunCounting
+from streambpe.train.superwords.work import Advance, Crew, Question, Work
 
 # Places between two cuts: a 32nd of all within these bounds. A kill costs each worker a task; each task's file repeats
 # the frequent rows of the others.
@@ -47,8 +47,7 @@ MOST_PLACES = 128 << 20  # the same where this process works alone
 _LEAST_TABLE = 64 << 20
 _GROUP_ROWS = 1 << 13  # of neighbours in a row group: a range of keys is read from all files
 # Processor seconds for a place: all of them, and those during which no other thread can work. The first is what 70 MB
-# more of English took, the second is assumed to be half of it; benchmarks/task_costs.py measures both. They decide who
-# works, never what comes out.
+# more of English took, the second is assumed to be half of it. They decide who works, never what comes out.
 NEIGHBOUR_SECONDS = (4e-8, 2e-8)
 RUN_SECONDS = (9e-8, 4.5e-8)
 _KEY_BYTES = 48  # of a neighbour that runs are not cut between, in a worker
@@ -62,11 +61,10 @@ Ends = tuple[int, int]  # what one task answers for: the places from the first t
 
 
 @dataclass(frozen=True)
-class DocumentTasks:
+class DocumentTasks(Question):
     """What all tasks of one question have in common: neighbours, unless it is told what runs are not cut between."""
 
-    kind: str  # in messages, and in the names of places where tests let a process die
-    prefix: str  # of their files
+    prefix: str  # of their files; it begins with the kind of question
     folder: Path  # of these
     made_of: str
     reader: PartsReader
@@ -74,17 +72,17 @@ class DocumentTasks:
     threads: int = 1  # that read for a task
 
     @property
-    def attempts(self) -> Path:
-        """Where attempts at tasks write."""
-        return self.folder / "attempts"
+    def kind(self) -> str:
+        """In messages, and in the names of places where tests let a process die."""
+        return self.prefix.partition("-")[0]
 
     def file(self, ends: Ends) -> Path:
         """That of a shard."""
         return self.folder / f"{self.prefix}-{ends[0]}-{ends[1]}.parquet"
 
-    def describe(self, ends: Ends) -> str:
+    def describe(self, argument: Ends) -> str:
         """A task in messages."""
-        return f"{self.kind} of places {ends[0]:,} to {ends[1]:,}"
+        return f"{self.kind} of places {argument[0]:,} to {argument[1]:,}"
 
     @property
     def held_bytes(self) -> int:
@@ -95,45 +93,26 @@ class DocumentTasks:
     def answer(self, work: Work, seconds: tuple[float, float], advance: Advance) -> list[Path]:
         """Have all files made; those that are there and were made of the same are kept."""
         places = self.reader.places
+        if not places:
+            return []
         size = min(max(places // _TASKS, LEAST_TASK), MOST_TASK)
         cost = Cost(places * seconds[0], places * seconds[1])
-        crew = work.crew(cost, places // size, self.held_bytes + _LEAST_TABLE, __name__) if places else None
-        if crew is not None:
+        crew = work.crew(cost, places // size, self.held_bytes + _LEAST_TABLE, __name__)
+        if not isinstance(crew.runner, Here):
             return self.answer_by(crew, size, advance)
-        threads = readers(self.reader.parts, work)
-        return replace(self, threads=threads).answer_by(work.alone(), MOST_PLACES, advance)
+        return replace(self, threads=work.readers(self.reader.parts)).answer_by(crew, MOST_PLACES, advance)
 
     def answer_by(self, crew: Crew, size: int, advance: Advance) -> list[Path]:
         """The same by a crew, in tasks of about so many places."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        remove_folder(self.attempts)  # first, so that what a dead command left cannot commit any more
-        borders, left = [0], list[Ends]()
-        there = self._files_there()
-        while (at := borders[-1]) < self.reader.places:
-            if at in there:
-                advance(there[at] - at)
-                borders.append(there[at])
-            else:
-                stop = min((start for start in there if start > at), default=self.reader.places)
-                cuts = cuts_of(self.reader.parts, size, at, stop)
-                left += pairwise(cuts)
-                borders += cuts[1:]
-        try:
-            crew.do(shard_neighbours if self.kept is None else shard_runs, self, left, advance, self.describe)
-        finally:
-            remove_folder(self.attempts)
-        return [self.file(ends) for ends in pairwise(borders)]
-
-    def _files_there(self) -> dict[int, int]:
-        """Where the shards of files begin and end that were made of the same; others are removed."""
-        stop_of = {}
+        cuts = cuts_of(self.reader.parts, size, 0, self.reader.places)
+        shards = {self.file(ends): ends for ends in pairwise(cuts)}
         for path in self.folder.glob(f"{self.prefix}-[0-9]*-[0-9]*.parquet"):
-            if has_note(path, self.made_of):
-                start, stop = map(int, path.stem.split("-")[-2:])
-                stop_of[start] = stop
-            else:
+            if path not in shards or not has_note(path, self.made_of):
                 path.unlink()
-        return stop_of
+        left = [ends for path, ends in shards.items() if not path.exists()]
+        advance(self.reader.places - sum(stop - start for start, stop in left))
+        crew.do(shard_neighbours if self.kept is None else shard_runs, self, left, advance)
+        return list(shards)
 
     def table_bytes(self, attempt: Attempt) -> int:
         """Of a task's memory, for its table; as much is for taking a full one out."""
@@ -169,7 +148,7 @@ _NEIGHBOURS = pa.schema([("key", pa.int64()), ("n", pa.int64())])
 
 def count_neighbours(reader: PartsReader, work: Work, advance: Advance) -> list[Path]:
     """Files (key, n) that add up to the counts of all neighbours."""
-    question = DocumentTasks("neighbours", "neighbours", work.folder.absolute(), work.made_of, reader)
+    question = DocumentTasks("neighbours", work.folder.absolute(), work.made_of, reader)
     return question.answer(work, NEIGHBOUR_SECONDS, advance)
 
 
@@ -194,35 +173,19 @@ def shard_neighbours(ends: Ends, attempt: Attempt) -> None:
         write_section()
 
 
-@dataclass(frozen=True)
-class Kept:
-    """The neighbours that runs are not cut between: these, and any of a chunk that is open on that side."""
-
-    keys: Int64  # left << 32 | right, ascending
-    open_chunks: OpenChunks
-    symbols: int  # all symbols are below
-
-
 def collect_runs(reader: PartsReader, kept: Kept, name: str, work: Work, advance: Advance) -> list[Path]:
     """Files (run, by, n) of all runs that hold two symbols or more; `name`: of these files."""
-    question = DocumentTasks("runs", name, work.folder.absolute(), work.made_of, reader, kept)
+    question = DocumentTasks(name, work.folder.absolute(), work.made_of, reader, kept)
     return question.answer(work, RUN_SECONDS, advance)
 
 
 def shard_runs(ends: Ends, attempt: Attempt) -> None:
     """Count the runs of a shard."""
     shards: DocumentTasks = attempt.shared
-    kept = shards.kept
-    assert kept is not None
-    pairs = kept_pairs(kept.keys, kept.open_chunks, kept.symbols)
+    assert shards.kept is not None
     with shards.writing(ends, attempt, RUNS, "lz4") as out:
-
-        def write_section(counter: RunCounter) -> None:
-            for table in counter.take():
-                out.write_table(table)
-
-        counting = RunCounting(pairs, shards.table_bytes(attempt), write_section)
+        counting = RunCounting(shards.kept.pairs(), shards.table_bytes(attempt), out)
         for symbols, follows in shards.pieces(ends, attempt):
             counting.go_on(symbols, follows)
         counting.end()
-        write_section(counting.counter)
+        counting.write_section()
