@@ -27,7 +27,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from streambpe.arrays import Int64
 from streambpe.errors import RunError
 from streambpe.files import whole_file
 from streambpe.later import polars as pl
@@ -43,7 +42,6 @@ from streambpe.text.chunker import END_OF_DOCUMENT, Ids, Lengths
 
 _Made = TypeVar("_Made")
 _PLACES = "streambpe-places"  # in a file's metadata: how many rows each of its stretches has
-_PLACES_AT_ONCE, _CHUNKS_AT_ONCE = 1 << 20, 1 << 16  # read at once where all of a file is read
 _KEPT = 8  # parts of which reader_of_stretches keeps what was made
 
 
@@ -251,6 +249,11 @@ def _places_of(run: Run, spans: Sequence[Span]) -> list[tuple[int, int]]:
     return list(zip(begins, places, strict=False))
 
 
+def _files_of(run: Run, name: str) -> tuple[Path, Path]:
+    """The files of a part's ids and of its chunks."""
+    return run.sequences / f"{name}.parquet", run.sequences / f"{name}.chunks.parquet"
+
+
 def _stored_places(path: Path) -> list[int]:
     """How many rows each stretch has in a part's file."""
     stored = pq.read_metadata(path)
@@ -262,8 +265,7 @@ def _stored_places(path: Path) -> list[int]:
 def _stranger(run: Run, spans: Sequence[Span], places: Sequence[int]) -> Path | None:
     """A file of a part's documents that was not written for these stretches; None if all were. Only their footers are
     read: what is in a file is compared with its checksum when it is read."""
-    name = spans[0].part
-    files = (run.sequences / f"{name}.parquet", run.sequences / f"{name}.chunks.parquet")
+    files = _files_of(run, spans[0].part)
     if len(places) != len(spans):
         return files[0]
     made_of = sequence_made_of(run, spans)
@@ -276,48 +278,25 @@ def check_sequences(
     """Rows (part, chunk, in documents, in counts), at most so many, where a part's documents do not hold its counts.
 
     Parts that were merged have only their sum left, so all sequences together are compared with all counts, in a
-    temporary table of `con`. Memory: `range_bytes`, one stretch's ids, eight bytes for each distinct chunk of one part.
+    temporary table of `con`. Memory: `range_bytes`, and what `con` may take.
     """
     problems: list[tuple[str, str, int | None, int | None]] = []
     run_sql(con, "make_document_recount")
-    both = "{0}.parquet or {0}.chunks.parquet is missing or damaged"
     for name, spans in sorted(_by_part(Spans.of_parts(parts).in_order()).items()):
+        ids, chunks = _files_of(run, name)
+        wrong = f"{ids.name} or {chunks.name} is missing or damaged"
         try:
-            if _stranger(run, spans, _stored_places(run.sequences / f"{name}.parquet")):
-                problems.append((name, f"{both.format(name)}, or of another part", None, None))
+            if _stranger(run, spans, _stored_places(ids)):
+                problems.append((name, f"{wrong}, or of another part", None, None))
                 continue
-            n, largest = _count_ids(run.sequences, name)
-            for frame in _with_counts(run.sequences / f"{name}.chunks.parquet", n):
-                append(con, "recounted_documents", frame.rename({"n": "in_documents"}))
+            refuse_damaged(ids)
+            refuse_damaged(chunks)
         except unreadable():
-            problems.append((name, both.format(name), None, None))
+            problems.append((name, wrong, None, None))
             continue
-        if largest >= len(n):
-            problems.append((name, "an id is beyond the part's chunks", largest, len(n)))
+        run_sql(con, "steps/recount_documents", documents=str(ids), chunks=str(chunks))
     if problems:
         return problems[:most]
     for rows in merge_ranges(parts, range_bytes):
         append(con, "recounted_documents", rows.rename({"n": "in_counts"}))
     return run_sql(con, "checks/sequences", max_rows=most)
-
-
-def _count_ids(folder: Path, name: str) -> tuple[Int64, int]:
-    """(how often each chunk of a part occurs in its documents, the largest id in them)."""
-    refuse_damaged(folder / f"{name}.parquet")
-    refuse_damaged(folder / f"{name}.chunks.parquet")
-    n, largest = np.zeros(pq.read_metadata(folder / f"{name}.chunks.parquet").num_rows, np.int64), -1
-    with pq.ParquetFile(folder / f"{name}.parquet", pre_buffer=False) as file:
-        for batch in file.iter_batches(_PLACES_AT_ONCE, columns=["chunk_id"], use_threads=False):
-            ids = batch.column(0).to_numpy()
-            largest = max(largest, int(ids.max(initial=-1)))
-            n += np.bincount(ids[(ids >= 0) & (ids < len(n))], minlength=len(n))
-    return n, largest
-
-
-def _with_counts(chunks: Path, n: Int64) -> Iterator[pl.DataFrame]:
-    """The chunks of a part, some at a time, each with its entry in `n`."""
-    at = 0
-    with pq.ParquetFile(chunks, pre_buffer=False) as file:
-        for batch in file.iter_batches(_CHUNKS_AT_ONCE, columns=["chunk"], use_threads=False):
-            yield pl.DataFrame({"chunk": pl.from_arrow(batch.column(0)), "n": n[at : at + len(batch)]})
-            at += len(batch)
