@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import duckdb
 import msgspec
@@ -73,10 +74,9 @@ def fold(run: Run, resources: Resources, *, again: bool = False) -> CorpusFacts:
     corpus: CorpusFacts = json.loads(facts.get("corpus", "null"))
     if not anew and not new and facts.get("unfinished", "[]") == left:
         return corpus
-    spare = max(resources.memory_bytes - BASE_BYTES, 48 << 20)  # half of it for DuckDB, the rest for rows given to it
-    at_once = min(max(spare // 32, 1 << 20), 64 << 20)
+    at_once = min(max(_spare(resources) // 32, 1 << 20), 64 << 20)
     new = compact(run, new, at_once, resources.threads)
-    with run.writing(memory_bytes=spare // 2, threads=resources.threads, temp_dir=resources.temp_dir) as con:
+    with run.writing(**_for_duckdb(resources)) as con:
         con.begin()
         if anew:
             run_sql(con, "clear_counts")
@@ -99,24 +99,29 @@ def fold(run: Run, resources: Resources, *, again: bool = False) -> CorpusFacts:
 
 def open_counts(run: Run, resources: Resources) -> duckdb.DuckDBPyConnection:
     """Open the tables for reading; to be called while nothing else is in memory."""
-    return open_store(
-        run.state,
-        read_only=True,
-        memory_bytes=half_of_spare(resources),
-        threads=resources.threads,
-        temp_dir=resources.temp_dir,
-    )
+    return open_store(run.state, read_only=True, **_for_duckdb(resources))
+
+
+def _for_duckdb(resources: Resources) -> dict[str, Any]:
+    """What it may take, as `open_store` has it."""
+    return {
+        "memory_bytes": half_of_spare(resources), "threads": resources.threads, "temp_dir": resources.temp_dir
+    }  # fmt: skip
+
+
+def _spare(resources: Resources) -> int:
+    """What is left when the program is loaded."""
+    return max(resources.memory_bytes - BASE_BYTES, 48 << 20)
 
 
 def half_of_spare(resources: Resources) -> int:
-    """What DuckDB gets where rows are given to it: half of what is left when the program is loaded."""
-    return max(resources.memory_bytes - BASE_BYTES, 48 << 20) // 2
+    """What DuckDB gets where rows are given to it, which take the other half."""
+    return _spare(resources) // 2
 
 
 def range_bytes(resources: Resources) -> int:
     """How much of the counts is read at once."""
-    spare = max(resources.memory_bytes - BASE_BYTES, 48 << 20)
-    return min(max(spare // 32, 1 << 20), 4 << 20)
+    return min(max(_spare(resources) // 32, 1 << 20), 4 << 20)
 
 
 class Edited(msgspec.Struct, frozen=True):

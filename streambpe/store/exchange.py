@@ -6,7 +6,7 @@ import csv
 import itertools
 import json
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -21,6 +21,7 @@ from streambpe.count_config import CountConfig
 from streambpe.disk import disk_full_explained, says_disk_full
 from streambpe.errors import RunMismatch, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
+from streambpe.later import polars as pl
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.outputs import refuse_existing, whole_output
 from streambpe.progress import Meter, Reporter, reported
@@ -69,18 +70,21 @@ def export_counts(
     config = CountConfig(**json.loads(folder.facts()["config"]))
     expression = find_pattern(config.pattern, gaps=config.gaps).expression
     parts = list_parts(folder) if group is None else group_parts(folder, group)
-    rows = 0
     distinct = json.loads(folder.facts().get("corpus", "{}")).get("distinct", 0)
     meter.begin("exporting", 0 if left or group is not None else distinct, "chunks")
+
+    def frames() -> Iterator[pl.DataFrame]:
+        for frame in merge_ranges(parts, _RANGE_BYTES):
+            yield frame
+            meter.done += frame.height
+
     with whole_output(target) as temporary:
         if target.suffix == ".csv":
             with open(temporary, "w", encoding="utf-8", newline="") as out:
                 writer = csv.writer(out)
                 writer.writerow(("chunk", "count"))
-                for frame in merge_ranges(parts, _RANGE_BYTES):
+                for frame in frames():
                     writer.writerows(frame.iter_rows())
-                    rows += frame.height
-                    meter.done = rows
                 writer.writerow((expression, 0))
         else:
             facts = {
@@ -94,11 +98,9 @@ def export_counts(
                 [("chunk", pa.large_string()), ("count", pa.int64())], {"streambpe-counts": json.dumps(facts)}
             )
             with pq.ParquetWriter(temporary, schema, compression="zstd") as table:
-                for frame in merge_ranges(parts, _RANGE_BYTES):
+                for frame in frames():
                     table.write_table(pa.table([frame["chunk"].to_arrow(), frame["n"].to_arrow()], schema=schema))
-                    rows += frame.height
-                    meter.done = rows
-    return rows
+    return int(meter.done)
 
 
 def merge_counts(
@@ -159,12 +161,11 @@ def merge_counts(
         _remember(target, [*added, *(path for path in asked if path not in added)])
         failpoint("merge-recorded")
         with Reporter(meter, target.write_status, progress):
-            for other, path in zip(opened, asked, strict=True):
+            for number, (other, path) in enumerate(zip(opened, asked, strict=True), 1):
                 try:
                     _add_run(target, other, resources, again=path in added, documents=mine.sequences)
                 except StreambpeError:  # this run is not to be added any more; those after it still are
-                    here = {str(o.path.resolve()) for o in opened if o is other or not _missing_groups(target, o)}
-                    _remember(target, [name for name in read_record(target).runs if name not in here])
+                    _remember(target, [name for name in read_record(target).runs if name not in asked[:number]])
                     raise
                 meter.done += 1
             corpus = fold(target, resources)
@@ -209,53 +210,41 @@ def _remember(target: Run, runs: Sequence[str]) -> None:
     write_record(target, structs.replace(read_record(target), runs=tuple(runs)))
 
 
-def _missing_groups(target: Run, other: Run) -> list[list[Part]]:
-    """The groups of a run, each as its parts, except those whose sources are all in the target."""
-    held = _contents(list_parts(target)).keys()
-    groups = parts_by_group(list_parts(other)).values()
-    return [group for group in groups if not _contents(group).keys() <= held]
-
-
 def _add_run(target: Run, other: Run, resources: Resources, *, again: bool, documents: bool) -> None:
     """Add one run, with its documents or without; `again`: an earlier merge was killed, so it may have been added."""
     parts, mine = list_parts(other), list_parts(target, clean=True)
     size = sum(part.spans.total("text_bytes") for part in parts)
     check_total(mine, sum(part.total for part in parts), size, str(other.path))
-    paths = set(Spans.of_parts(mine).values("path"))
-    contents = _contents(mine).keys()
     groups = parts_by_group(parts)
     if len(groups.keys() | parts_by_group(mine).keys()) > MOST_GROUPS:
         raise UsageError(f"With {other.path} {target.path} would have more than {MOST_GROUPS} source groups.")
-    left = _missing_groups(target, other)  # after a kill between two groups, some were added already
+    paths, held = set(mine.spans.values("path")), _contents(mine).keys()
+    # after a kill between two groups, some were added already
+    left = [group for group in groups.values() if not _contents(group).keys() <= held]
     if again and not left:
         return
     for group in left or groups.values():
-        _add_group(target, other, group, resources, paths, contents, documents)
+        for content, path in _contents(group).items():
+            if content in held:
+                raise UsageError(
+                    f"{path} was counted in both {other.path} and {target.path}: merged, it would count twice. Nothing "
+                    f"of {other.path} was added; the RUNs before it in the command were added."
+                )
+        _add_group(target, other, group, resources, paths, documents)
 
 
 def _add_group(
-    target: Run,
-    other: Run,
-    parts: Sequence[Part],
-    resources: Resources,
-    paths: set[str],
-    contents: Collection[tuple[str, ...]],
-    documents: bool,
+    target: Run, other: Run, parts: Sequence[Part], resources: Resources, paths: set[str], documents: bool
 ) -> None:
+    """Add the parts of a source group as one part. `paths`: of the target's own sources."""
     number = next_number(target)
     name = f"part-{number:05d}"
-    for content, path in _contents(parts).items():
-        if content in contents:
-            raise UsageError(
-                f"{path} was counted in both {other.path} and {target.path}: merged, it would count twice. Nothing of "
-                f"{other.path} was added; the RUNs before it in the command were added."
-            )
     # a path that both runs have is another file, on another machine
     of_other = str(other.path.resolve())
     theirs = Spans.of_parts(parts)
     spans = theirs.with_texts("path", lambda path: f"{of_other}:{path}" if path in paths else path)
     if documents:  # their part is the one whose file of documents holds them
-        names = {part: f"part-{number + 1 + i:05d}" for i, part in enumerate(sorted(set(theirs.values("part"))))}
+        names = {part: f"part-{number + 1 + i:05d}" for i, part in enumerate(theirs.values("part"))}
         spans = spans.with_texts("part", lambda part: names.get(part, part))
         _copy_documents(other, target, theirs, spans)
     else:
