@@ -1,4 +1,4 @@
--- shell: everything, in order, for the duckdb shell. From the checkout or site-packages/streambpe:
+-- shell: everything, in order, for the duckdb shell. Run it from the checkout or from site-packages/streambpe:
 --     duckdb RUN/state.duckdb -f sql/shell.sql
 -- Creates what is missing and refreshes the views; it never drops a table.
 .read sql/schema/run.sql

@@ -1,7 +1,7 @@
--- batches: the passes follow each other and cover the events without gap.
+-- batches: each pass begins where the one before it ended, and together they cover all events.
 -- inputs:  events BIGINT, batches BIGINT
--- reads:   batches; events and batches say how many there should be
--- returns: batch, problem, found, expected: one row for every pass that does not follow the one before it
+-- reads:   batches (the inputs are the expected numbers of events and batches)
+-- returns: batch, problem, found, expected: one row for each pass that does not continue the one before it
 -- by hand: duckdb -readonly RUN/state.duckdb -cmd "SET VARIABLE events=9; SET VARIABLE batches=3" -f sql/checks/batches.sql
 WITH placed AS (
     SELECT

@@ -1,7 +1,7 @@
--- chunk_counts: the table against a recount from the committed parts.
+-- chunk_counts: compare the table with a recount of the committed parts.
 -- inputs:
--- reads:   chunk_counts, recount (one row = chunk, n; all committed parts together; steps/make_recount)
--- returns: chunk, in_table, recounted: one row for every chunk on which they differ
+-- reads:   chunk_counts, recount (columns chunk and n, summed over all committed parts; make_recount)
+-- returns: chunk, in_table, recounted: one row for each chunk whose counts differ
 -- by hand: CREATE TEMP TABLE recount AS SELECT chunk, sum(n)::BIGINT AS n FROM 'RUN/counts/*.parquet' GROUP BY chunk; then .read it
 WITH totals AS (
     SELECT chunk, sum(n)::BIGINT AS n, count(*) AS copies FROM chunk_counts GROUP BY chunk

@@ -1,7 +1,7 @@
--- corpus: the totals that the run states against the tables.
+-- corpus: compare the totals recorded in the run with the tables.
 -- inputs:  sha256 VARCHAR
--- reads:   run, sources, chunk_counts; sha256 is of a recount
--- returns: fact, stated, found: one row for every total that does not add up
+-- reads:   run, sources, chunk_counts (sha256 is the digest of a recount)
+-- returns: fact, stated, found: one row for each total that is wrong
 -- by hand: duckdb -readonly RUN/state.duckdb -cmd "SET VARIABLE sha256='...'" -f sql/checks/corpus.sql
 WITH stated AS (
     SELECT value::JSON AS corpus FROM run WHERE key = 'corpus'
@@ -14,6 +14,6 @@ found AS (
     UNION ALL SELECT 'sha256', getvariable('sha256')
 )
 SELECT fact, corpus ->> fact AS stated, found.value AS found
-FROM found LEFT JOIN stated ON true  -- a run without its totals differs in all of them
+FROM found LEFT JOIN stated ON true  -- a run that lacks its totals differs in all of them
 WHERE (corpus ->> fact) IS DISTINCT FROM found.value
 ORDER BY fact;

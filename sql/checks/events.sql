@@ -1,9 +1,9 @@
--- events: the table against the event log.
+-- events: compare the table with the event log.
 -- inputs:
--- reads:   events, logged_events (one row = seq, op, left_id, right_id, id, n, parts; registered by the caller)
--- rows with an empty seq are not in the log: phase one learned them ahead
--- returns: seq, problem, op, left_id, right_id, id, n: one row for every event that is missing, extra or different
--- by hand: needs the event log as a table; run `streambpe check RUN`
+-- reads:   events, logged_events (columns seq, op, left_id, right_id, id, n, parts; registered by the caller)
+-- rows whose seq is NULL are not in the log: phase one learned them in advance
+-- returns: seq, problem, op, left_id, right_id, id, n: one row for each event that is missing, extra, or different
+-- by hand: it needs the event log as a table, so run `streambpe check RUN`
 (
     SELECT seq, 'in the table, not in the log' AS problem, op, left_id, right_id, id, n
     FROM (FROM events WHERE seq IS NOT NULL EXCEPT FROM logged_events)

@@ -1,8 +1,8 @@
--- group_counts: the table against a recount from the committed parts of each group.
+-- group_counts: compare the table with a recount of the committed parts of each group.
 -- inputs:
--- reads:   group_counts, recounted_group_counts (one row = chunk, group_name, n; make_group_recount)
--- returns: chunk, group_name, in_table, recounted: one row for every chunk and group on which they differ
--- by hand: needs the parts' own records; run `streambpe check RUN`
+-- reads:   group_counts, recounted_group_counts (columns chunk, group_name, n; make_group_recount)
+-- returns: chunk, group_name, in_table, recounted: one row for each chunk and group whose counts differ
+-- by hand: it needs the records in the parts, so run `streambpe check RUN`
 WITH totals AS (
     SELECT chunk, group_name, sum(n)::BIGINT AS n, count(*) AS copies FROM group_counts GROUP BY chunk, group_name
 )

@@ -1,8 +1,8 @@
--- learned_again: a table of a training against that of the same training, learned again.
+-- learned_again: compare a table of a training with the same table of the training learned again.
 -- inputs:  filled VARCHAR, learned VARCHAR, max_rows BIGINT
--- reads:   the tables of these names, such as main.tokens and again.tokens
--- returns: problem, and the row: one row for every row that only one of them has, up to max_rows
--- by hand: needs a training that was learned again; run `streambpe check RUN --replay`
+-- reads:   the two tables named by the inputs, such as main.tokens and again.tokens
+-- returns: problem and the row: one row for each row that only one of the tables has, up to max_rows
+-- by hand: it needs a training that was learned again, so run `streambpe check RUN --replay`
 (
     SELECT 'in the table, not when learned again' AS problem, *
     FROM (FROM query_table(getvariable('filled')) EXCEPT ALL FROM query_table(getvariable('learned')))

@@ -1,9 +1,9 @@
--- pair_counts: the pairs of a training against those of the same training, learned again.
+-- pair_counts: compare the pairs of a training with those of the same training learned again.
 -- inputs:  filled VARCHAR, learned VARCHAR, filled_floor BIGINT, learned_floor BIGINT, max_rows BIGINT
--- reads:   the tables of these names, such as main.pair_counts and again.pair_counts; each has all pairs that count at
---          least its floor
--- returns: left_id, right_id, in_table, learned_again: one row for every pair on which they differ, up to max_rows
--- by hand: needs a training that was learned again; run `streambpe check RUN --replay`
+-- reads:   the two tables named by the inputs, such as main.pair_counts and again.pair_counts; each holds all pairs
+--          whose count is at least its floor
+-- returns: left_id, right_id, in_table, learned_again: one row for each pair whose counts differ, up to max_rows
+-- by hand: it needs a training that was learned again, so run `streambpe check RUN --replay`
 WITH totals AS (
     SELECT left_id, right_id, sum(n)::BIGINT AS n, count(*) AS copies
     FROM query_table(getvariable('filled'))

@@ -1,9 +1,9 @@
--- sequences: the stored documents against the counts of the committed parts.
+-- sequences: compare the stored documents with the counts in the committed parts.
 -- inputs:  max_rows BIGINT
--- reads:   recounted_documents (make_document_recount; a row of it has either in_documents or in_counts)
--- returns: 'all', chunk, in_documents, in_counts: one row for every chunk on which they differ, up to max_rows; one for
---          all ids that are none of the chunks
--- by hand: needs the parts' own records; run `streambpe check RUN`
+-- reads:   recounted_documents (make_document_recount; each of its rows has either in_documents or in_counts)
+-- returns: 'all', chunk, in_documents, in_counts: one row for each chunk whose counts differ, up to max_rows; one row for
+--          all ids that stand for no chunk
+-- by hand: it needs the records in the parts, so run `streambpe check RUN`
 SELECT
     'all' AS part,
     coalesce(chunk, 'ids beyond the chunks of their part') AS chunk,

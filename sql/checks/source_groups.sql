@@ -1,8 +1,8 @@
--- source_groups: the table against a recount of each group's parts.
+-- source_groups: compare the table with a recount of the parts of each group.
 -- inputs:
--- reads:   source_groups, recounted_groups (one row = the columns of source_groups; registered by the caller)
--- returns: group_name, problem, documents, bytes, chunks, distinct, sha256: one row for every group that differs
--- by hand: needs the parts' own records; run `streambpe check RUN`
+-- reads:   source_groups, recounted_groups (the columns of source_groups; registered by the caller)
+-- returns: group_name, problem, documents, bytes, chunks, distinct, sha256: one row for each group that differs
+-- by hand: it needs the records in the parts, so run `streambpe check RUN`
 WITH recounted AS (
     SELECT group_name, documents, bytes, chunks, "distinct", sha256 FROM recounted_groups
 )

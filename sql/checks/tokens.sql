@@ -1,8 +1,8 @@
--- tokens: the table against the alphabet, the stop words and what the events made.
+-- tokens: compare the table with the alphabet, the stop words, and the tokens that the events made.
 -- inputs:
--- reads:   tokens, logged_events, logged_tokens (one row = id, bytes, kind, born; registered by the caller)
--- returns: id, problem, bytes, kind, born, died: one row for every token that is missing, extra or different
--- by hand: needs the event log; run `streambpe check RUN`
+-- reads:   tokens, logged_events, logged_tokens (columns id, bytes, kind, born; registered by the caller)
+-- returns: id, problem, bytes, kind, born, died: one row for each token that is missing, extra, or different
+-- by hand: it needs the event log, so run `streambpe check RUN`
 WITH deaths AS (
     SELECT id, max(seq) AS died FROM logged_events GROUP BY id HAVING max(seq) FILTER (op = 'delete') = max(seq)
 ),

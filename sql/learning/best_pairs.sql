@@ -1,7 +1,6 @@
--- best_pairs: the best pairs, in order: those that count most, and of those that tie the first by the labels of their
---         tokens.
+-- best_pairs: the best pairs, in order: by falling count, and pairs with equal counts by the labels of their tokens.
 -- inputs:  at_least BIGINT, most BIGINT
--- reads:   pair_counts, incoming (id, label: sorts tokens as the rule of ties does)
+-- reads:   pair_counts, incoming (columns id and label, which orders tokens as the rule for ties does)
 -- returns: left_id, right_id, n
 SELECT pairs.left_id, pairs.right_id, pairs.n
 FROM pair_counts AS pairs

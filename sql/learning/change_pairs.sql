@@ -1,5 +1,5 @@
--- change_pairs: what a pass changed in the counts of pairs. A pair that stands nowhere any more has no row.
--- reads:   incoming (left_id, right_id, n: by how much a count rises or falls; a pair once)
+-- change_pairs: apply the changes of a pass to the counts of pairs. A pair that no longer occurs has no row.
+-- reads:   incoming (columns left_id, right_id, and n, by which the count changes; each pair once)
 -- changes: pair_counts
 MERGE INTO pair_counts
 USING incoming ON pair_counts.left_id = incoming.left_id AND pair_counts.right_id = incoming.right_id

@@ -1,4 +1,4 @@
--- pairs_from: all pairs that count so much.
+-- pairs_from: all pairs whose count is at least `floor`.
 -- inputs:  floor BIGINT
 -- reads:   pair_counts
 -- returns: left_id, right_id, n

@@ -1,8 +1,8 @@
--- some_keys: the keys of one row in so many of each file, ascending.
+-- some_keys: the key of every step-th row of each file, ascending.
 -- inputs:  files VARCHAR[], step BIGINT
--- reads:   part files of neighbours (key = left << 32 | right, n)
+-- reads:   the part files of neighbours (columns key = left << 32 | right, and n)
 -- returns: key
--- by hand: needs the files of a training that is learning superwords
+-- by hand: it needs the files of a training that is learning superwords
 SELECT key
 FROM read_parquet(getvariable('files'), file_row_number = true, hive_partitioning = false)
 WHERE file_row_number % getvariable('step') = 0

@@ -1,8 +1,8 @@
--- sum_neighbours: the counts of all groups added up, for a range of keys; in their order.
+-- sum_neighbours: add up the counts of all files for a range of keys, in the order of the keys.
 -- inputs:  files VARCHAR[], low BIGINT, high BIGINT
--- reads:   part files of neighbours (key = left << 32 | right, n)
--- returns: nothing; rows in neighbours
--- by hand: duckdb learning.duckdb, on a copy
+-- reads:   the part files of neighbours (columns key = left << 32 | right, and n)
+-- returns: nothing; it adds rows to neighbours
+-- by hand: duckdb COPY-OF-learning.duckdb
 INSERT INTO neighbours
 SELECT (key >> 32)::INTEGER, (key & 4294967295)::INTEGER, sum(n)::BIGINT
 FROM read_parquet(getvariable('files'), hive_partitioning = false)

@@ -1,8 +1,8 @@
--- tables: those of phase two's private database (training/NAME/superwords-*/learning.duckdb), while superwords
+-- tables: the tables of the private database (training/NAME/superwords-*/learning.duckdb) in use while superwords
 --         are learned.
--- neighbours: one row is a pair of symbols that stand side by side in the documents, and in how many places; all pairs.
--- symbols:    one row is a symbol and the chunk that it stands for; none with uw.
--- made_of:    one row, once the neighbours are added up: what they were made of.
+-- neighbours: one row is a pair of symbols that are adjacent in the documents, and in how many places; all pairs.
+-- symbols:    one row is a symbol and the chunk it represents; empty with uw.
+-- made_of:    one row once the neighbours are added up: what they were made from.
 CREATE TABLE IF NOT EXISTS neighbours (
     left_id  INTEGER NOT NULL,
     right_id INTEGER NOT NULL,

@@ -1,5 +1,5 @@
--- words: a view over the learner's blocks, beside the pairs, for a shell that was started in their folder.
--- words:   one row is a token of a word of a block, in its place; n: how often the word stands in the text.
+-- words: a view of the learner's blocks, stored with the pairs, for a shell started in their folder.
+-- words:   one row is a token at its place in a word of a block; n is how often the word occurs in the text.
 -- inputs:  folder VARCHAR
 -- reads:   words-*.parquet
 SET file_search_path = getvariable('folder');

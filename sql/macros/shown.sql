@@ -1,8 +1,8 @@
--- shown: a token or a text for people: ␠ for a space, \n for a line feed, <E2 80> for bytes that are no whole character,
--- <U+202E> for characters without a picture. streambpe/text/shown.py says the same in Python.
+-- shown: a token or a text for people: ␠ for a space, \n for a line feed, <E2 80> for bytes that do not form a character,
+-- <U+202E> for invisible characters. streambpe/text/shown.py is the same in Python.
 CREATE OR REPLACE MACRO shown(token) AS
 replace(replace(replace(array_to_string(list_transform(
-    -- hex digits of one character of UTF-8 after another; of a byte that belongs to none, alone
+    -- the hex digits of each UTF-8 character in turn, or of a single byte that belongs to no character
     regexp_extract_all(
         hex(token),
         '[0-7].|(?:C[2-9A-F]|D.)[89AB].|E0[AB].[89AB].|E[1-9A-CEF][89AB].[89AB].|ED[89].[89AB].|F0[9AB].[89AB].[89AB].'

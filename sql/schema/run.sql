@@ -1,4 +1,4 @@
--- run: one row is a fact about this run: format version, the options of counting, what the corpus is.
+-- run: one row is a fact about this run: the format version, the options of the count, the corpus.
 CREATE TABLE IF NOT EXISTS run (
     key   VARCHAR PRIMARY KEY,
     value VARCHAR NOT NULL      -- text or JSON

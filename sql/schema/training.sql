@@ -1,41 +1,42 @@
 -- training: the tables of one training, in the schema that the connection uses (SET schema).
--- events:      one row is an event of the log, in order. With superwords also, with an empty seq, the steps of
---              phase one that found no place in the vocabulary: a larger one goes on from them. While superwords
---              are learned: all words, then the superwords so far, which get other places and ids in the end.
--- tokens:      one row is an id: what it stands for, the events that made and removed it.
--- pair_counts: one row is a live pair, two ids side by side within words, and its count; every pair that may
---              be merged and counts at least `pair_floor` is here, as of event `pair_counts_at` (table facts).
---              Filled at checkpoints too. While superwords are learned, and when they are done: of two living tokens
---              that may join, in the documents; the steps of words that may come between have an empty seq in events.
--- token_counts: one row is a token and how often it stands in the chunks learned from, once all is learned
---              (chunks below the cut-off are left out; superwords are not joined; empty while a training goes on).
+-- events:      one row is an event of the log, in order. With superwords there are also rows whose seq is NULL: the steps of
+--              phase one for which the vocabulary had no room; a larger vocabulary continues from them. While
+--              superwords are being learned: all words, then the superwords so far, whose places and ids are
+--              different in the end.
+-- tokens:      one row is an id: its text, and the events that made and removed it.
+-- pair_counts: one row is a pair of adjacent ids within words, and its count. All pairs that may be merged and whose count
+--              is at least `pair_floor` are here, as of event `pair_counts_at` (both in table facts). Also filled at
+--              checkpoints. While superwords are being learned, and afterwards: pairs of living tokens in the documents
+--              that may join; the steps of words that may come between them are the rows of events whose seq is NULL.
+-- token_counts: one row is a token and how often it occurs in the training chunks at the end of the training
+--              (without chunks below the cut-off, and before superwords are joined; empty until the training ends).
 -- stop_words:  one row is a chunk of the stop list, and its id.
 -- weighted_counts: one row is a chunk and its count with --weight; empty if the training has no weights.
--- superword_neighbours: one row is a pair of neighbouring chunks that may join a superword, as their numbers, and in how
---              many places they stand side by side; every pair that does in at least `adjacency_floor` places is here
---              (table facts; empty without superwords and while a training goes on). See view superword_adjacency.
--- superword_chunks: one row is a chunk that stands in superword_neighbours, and its number there and in
+-- superword_neighbours: one row is a pair of neighbouring chunks that may join a superword, as numbers, and the number of
+--              places where they are adjacent; all pairs with at least `adjacency_floor` places (table facts) are
+--              here. Empty without superwords and until the training ends. See view superword_adjacency.
+-- superword_chunks: one row is a chunk in superword_neighbours, and its number there and in
 --              superword_run_numbers.
--- superword_run_numbers: one row is a run, its chunks as their numbers, and how often it stands in the documents; see
---              view superword_runs (filled and empty like superword_neighbours).
--- batches:     one row is a pass: what it learned, what it touched, what it cost.
--- vetoed:      one row is a pair that would have made a blocked token, with its count when it was the best.
--- facts:       one row is a fact about this training: its options, how far it is, its digest.
+-- superword_run_numbers: one row is a run, its chunks as numbers, and how often it occurs in the documents; see view
+--              superword_runs (empty when superword_neighbours is).
+-- batches:     one row is a pass: what it learned, what it touched, and what it cost.
+-- vetoed:      one row is a pair that would have made a blocked token, with its count when it was the best pair.
+-- facts:       one row is a fact about this training: its options, its progress, its digest.
 CREATE TABLE IF NOT EXISTS events (
-    seq      BIGINT UNIQUE,        -- 0 is the first; NULL: not in the model, in the order of their ids
+    seq      BIGINT UNIQUE,        -- from 0; NULL: not in the model, ordered by id
     op       VARCHAR NOT NULL,     -- merge, supermerge, delete
     left_id  BIGINT,               -- NULL for a deletion
     right_id BIGINT,
-    id       BIGINT NOT NULL,      -- the token made, or taken back
-    n        BIGINT NOT NULL,      -- the count it was chosen by; occurrences split, for a deletion
-    parts    BIGINT[]              -- what a deletion split it into; NULL for the others
+    id       BIGINT NOT NULL,      -- the token made or deleted
+    n        BIGINT NOT NULL,      -- the count it was chosen by; for a deletion, the occurrences split
+    parts    BIGINT[]              -- what a deletion split it into; otherwise NULL
 );
 CREATE TABLE IF NOT EXISTS tokens (
     id       BIGINT PRIMARY KEY,   -- log id
-    bytes    BLOB NOT NULL,        -- UTF-8; <names> for SCRIPT symbols that make no character
+    bytes    BLOB NOT NULL,        -- UTF-8; <names> for SCRIPT symbols that do not form a character
     kind     VARCHAR NOT NULL,     -- base, stop word, learned
     born     BIGINT,               -- seq of the event that first made it; NULL for the alphabet and stop words
-    died     BIGINT                -- seq of the event that took it back; NULL while it lives
+    died     BIGINT                -- seq of the event that deleted it; NULL while it lives
 );
 CREATE TABLE IF NOT EXISTS pair_counts (
     left_id  BIGINT NOT NULL,
@@ -43,9 +44,9 @@ CREATE TABLE IF NOT EXISTS pair_counts (
     n        BIGINT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS token_counts (
-    id       BIGINT PRIMARY KEY,   -- log id; tokens that stand nowhere any more have no row
+    id       BIGINT PRIMARY KEY,   -- log id; tokens that no longer occur have no row
     n        BIGINT NOT NULL,      -- occurrences in chunks, before superwords are joined
-    alone    BIGINT NOT NULL       -- of them, those where the token is a whole chunk
+    alone    BIGINT NOT NULL       -- of these, where the token is a whole chunk
 );
 CREATE TABLE IF NOT EXISTS stop_words (
     id    BIGINT PRIMARY KEY,      -- log id
@@ -53,7 +54,7 @@ CREATE TABLE IF NOT EXISTS stop_words (
 );
 CREATE TABLE IF NOT EXISTS weighted_counts (
     chunk VARCHAR NOT NULL,
-    n     BIGINT NOT NULL          -- chunks that came out as 0 are left out
+    n     BIGINT NOT NULL          -- chunks whose weighted count is 0 are left out
 );
 CREATE TABLE IF NOT EXISTS superword_neighbours (
     left_number  INTEGER NOT NULL,
@@ -61,7 +62,7 @@ CREATE TABLE IF NOT EXISTS superword_neighbours (
     n            BIGINT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS superword_chunks (
-    number INTEGER PRIMARY KEY,    -- from 1, in the order of the chunks' bytes, none left out
+    number INTEGER PRIMARY KEY,    -- from 1 without gaps, in the order of the chunks' bytes
     chunk  VARCHAR NOT NULL
 );
 CREATE TABLE IF NOT EXISTS superword_run_numbers (
@@ -70,26 +71,26 @@ CREATE TABLE IF NOT EXISTS superword_run_numbers (
 );
 CREATE TABLE IF NOT EXISTS batches (
     batch        BIGINT PRIMARY KEY, -- 0 is the first
-    first_seq    BIGINT NOT NULL,    -- of its events
+    first_seq    BIGINT NOT NULL,    -- seq of its first event
     events       BIGINT NOT NULL,
     seconds      DOUBLE NOT NULL,
-    mode         VARCHAR NOT NULL,   -- where occurrences were found: index, scan, tables
-    candidates   BIGINT NOT NULL,    -- pairs looked at together
-    occurrences  BIGINT NOT NULL,    -- found
-    executed     BIGINT NOT NULL,    -- and rewritten
-    positions    BIGINT NOT NULL,    -- looked at
+    mode         VARCHAR NOT NULL,   -- how occurrences were found: index, scan, tables
+    candidates   BIGINT NOT NULL,    -- pairs considered together
+    occurrences  BIGINT NOT NULL,    -- occurrences found
+    executed     BIGINT NOT NULL,    -- occurrences rewritten
+    positions    BIGINT NOT NULL,    -- positions read
     rounds       BIGINT NOT NULL,    -- until the order was settled
-    stopped_by   VARCHAR NOT NULL,   -- why no more events were committed in this pass
-    refills      BIGINT NOT NULL,    -- counts from scratch before this pass
-    spills       BIGINT NOT NULL,    -- partial counts written to disk meanwhile
-    switched     BOOLEAN NOT NULL,   -- from scan to index before this pass
+    stopped_by   VARCHAR NOT NULL,   -- why the pass committed no more events
+    refills      BIGINT NOT NULL,    -- recounts of all pairs before this pass
+    spills       BIGINT NOT NULL,    -- partial counts written to disk during them
+    switched     BOOLEAN NOT NULL,   -- whether it went from scan to index before this pass
     hot_pairs    BIGINT NOT NULL,    -- pairs in memory
-    pair_floor   BIGINT NOT NULL,    -- those below this count are not in memory
+    pair_floor   BIGINT NOT NULL,    -- pairs below this count are not in memory
     places       BIGINT NOT NULL,    -- length of the column
     memory_bytes BIGINT NOT NULL     -- of the engine's arrays
 );
 CREATE TABLE IF NOT EXISTS vetoed (
-    seq      BIGINT NOT NULL,    -- events before it
+    seq      BIGINT NOT NULL,    -- number of events before it
     left_id  BIGINT NOT NULL,
     right_id BIGINT NOT NULL,
     n        BIGINT NOT NULL

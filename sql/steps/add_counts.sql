@@ -1,7 +1,7 @@
--- add_counts: what chunk_counts holds of a range of chunks, and what new parts hold of it, added up.
--- inputs:  first_chunk VARCHAR, end_chunk VARCHAR (the range ends before it; NULL: it goes to the end)
--- reads:   chunk_counts, incoming (one row = chunk, n; the range of each part; registered by the caller)
--- returns: chunk, n; in the order of the chunks' bytes
+-- add_counts: add the counts in new parts to those in chunk_counts, for a range of chunks.
+-- inputs:  first_chunk VARCHAR, end_chunk VARCHAR (not included; NULL: to the end)
+-- reads:   chunk_counts, incoming (columns chunk and n, the same range of each part; registered by the caller)
+-- returns: chunk, n; ordered by the chunks' bytes
 -- by hand: CREATE TEMP TABLE incoming AS SELECT chunk, n FROM 'RUN/counts/*.parquet'; SET VARIABLE first_chunk=''; then .read it
 SELECT chunk, sum(n)::BIGINT AS n
 FROM (

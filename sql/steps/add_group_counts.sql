@@ -1,8 +1,8 @@
--- add_group_counts: what group_counts holds of a range of chunks, and what new parts hold of it, added up.
--- inputs:  first_chunk VARCHAR, end_chunk VARCHAR (the range ends before it; NULL: it goes to the end)
--- reads:   group_counts, incoming (one row = chunk, group_name, n; the range of each part; registered by the caller)
--- returns: chunk, group_name, n; by both, in the order of their bytes
--- by hand: needs the parts' own records; run `streambpe count RUN`
+-- add_group_counts: add the counts in new parts to those in group_counts, for a range of chunks.
+-- inputs:  first_chunk VARCHAR, end_chunk VARCHAR (not included; NULL: to the end)
+-- reads:   group_counts, incoming (columns chunk, group_name, n, the same range of each part; registered by the caller)
+-- returns: chunk, group_name, n; ordered by the bytes of both
+-- by hand: it needs the records in the parts, so run `streambpe count RUN`
 SELECT chunk, group_name, sum(n)::BIGINT AS n
 FROM (
     SELECT chunk, group_name, n FROM incoming

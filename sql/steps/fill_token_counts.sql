@@ -1,12 +1,12 @@
--- fill_token_counts: how often every token stands in the chunks learned from, once all is learned.
+-- fill_token_counts: how often each token occurs in the training chunks at the end of a training.
 -- inputs:  freq_cutoff BIGINT, symbols_spell_chunks BOOLEAN (not SCRIPT's halves of characters), deletions BOOLEAN, longest_token BIGINT
--- reads:   incoming (one row = id, n, alone: occurrences in the words that were held; registered by the caller),
---          tokens, weighed_chunks (without deletions a chunk that spells a token is that token, whole, and is not in
---          incoming; with them incoming has all chunks of several symbols; stop words come first),
---          events (a token that only supermerges make is no chunk, though one may be spelled the same). A chunk may
---          be megabytes long, and so may a token: long ones are compared by length and SHA-256, and chunks longer than
---          every token are NULL, so that the join holds none of them. A filter on the length would make DuckDB hold
---          all other chunks
+-- reads:   incoming (columns id, n, alone: occurrences in the words held by the learner; registered by the caller),
+--          tokens, weighed_chunks (without deletions, a chunk that is spelled like a token is that token as a whole, and
+--          is not in incoming; with deletions, incoming has all chunks of several symbols; stop words come first),
+--          events (a token that only supermerges make is not a chunk, even if a chunk is spelled the same). Chunks and
+--          tokens may be megabytes long: long ones are compared by length and SHA-256, and chunks longer than any
+--          token are NULL, so that the join holds none of them. A filter on the length would make DuckDB hold all
+--          other chunks
 -- returns: nothing
 -- by hand: CREATE TEMP TABLE incoming AS SELECT id, 0::BIGINT AS n, 0::BIGINT AS alone FROM tokens LIMIT 0; then .read this file
 DELETE FROM token_counts;

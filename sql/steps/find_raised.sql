@@ -1,8 +1,8 @@
--- find_raised: which remainders of weighted counts get one more, so that all add up to the (rounded) total.
+-- find_raised: the remainders whose weighted counts are rounded up, so that the sum is the rounded total.
 -- inputs:  denominator BIGINT
--- reads:   rests (one row = rest, n: how many chunks of some range have this remainder; steps/weigh_range)
--- returns: rest, places: chunks above this remainder get one more, and so many of those that have it; at most one row
--- by hand: needs the weights as fractions; run `streambpe train RUN --weight NAME=NUMBER`
+-- reads:   rests (columns rest and n, how many chunks of a range have this remainder; steps/weigh_range)
+-- returns: rest, places: chunks with a larger remainder are rounded up, and so are `places` with this one; at most one row
+-- by hand: it needs the weights as fractions, so run `streambpe train RUN --weight NAME=NUMBER`
 WITH many AS (
     SELECT rest, sum(n) AS n FROM rests GROUP BY rest
 ),

@@ -1,8 +1,8 @@
--- find_repeats: how many documents of each source have no equal one before them, and which of these has the most copies.
+-- find_repeats: how many documents of each source are not a copy of an earlier one, and which of them has the most copies.
 -- inputs:  number_bits BIGINT
--- reads:   hashed_documents (make_hashed_documents; a place is source << number_bits | number there)
--- returns: source, how many, copies of the one with the most, its place (the least of several); in order
--- by hand: needs the documents' hashes; run `streambpe check RUN --repeats`
+-- reads:   hashed_documents (make_hashed_documents; a place is source << number_bits | number in the source)
+-- returns: source, the number of documents, the most copies of one of them, and its place (the first of several); ordered
+-- by hand: it needs the hashes of the documents, so run `streambpe check RUN --repeats`
 SELECT
     place >> getvariable('number_bits') AS source,
     count(*) AS first_copies,

@@ -1,4 +1,4 @@
--- latest_tokens: what was learned last, the newest first.
+-- latest_tokens: the tokens learned last, the newest first.
 -- inputs:  max_rows BIGINT
 -- reads:   events, tokens
 -- returns: bytes, n

@@ -1,8 +1,8 @@
--- list_ranges: where the ranges begin in which chunk_counts is read: each holds about so many bytes, since the rows lie in
--- the order of the chunks' bytes (rows that were put in by hand may lie elsewhere; then a range is smaller or larger).
+-- list_ranges: where each range begins in which chunk_counts is read. A range has about range_bytes, since the rows are
+-- stored in the order of the chunks' bytes (where rows were inserted by hand, a range may be smaller or larger).
 -- inputs:  range_bytes BIGINT
 -- reads:   chunk_counts
--- returns: the least chunk of each range; in order
+-- returns: the first chunk of each range; ordered
 -- by hand: duckdb -readonly RUN/state.duckdb -cmd "SET VARIABLE range_bytes=4000000" -f sql/steps/list_ranges.sql
 SELECT min(chunk)
 FROM (

@@ -1,4 +1,4 @@
--- mark_dead_tokens: when each learned token was last deleted, if it was not learned again since.
+-- mark_dead_tokens: record when each learned token was last deleted, unless it was learned again later.
 -- inputs:
 -- reads:   events
 -- returns: nothing

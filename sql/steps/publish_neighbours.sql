@@ -1,8 +1,8 @@
--- publish_neighbours: table superword_neighbours from the private database of phase two.
+-- publish_neighbours: fill table superword_neighbours from the private database for superwords.
 -- inputs:  database VARCHAR, adjacency_floor BIGINT
 -- reads:   learned.neighbours, learned.symbols, superword_chunks (filled before)
--- returns: nothing; rows in superword_neighbours, by their numbers
--- by hand: needs the private database of a training that is learning superwords
+-- returns: nothing; it adds rows to superword_neighbours, ordered by their numbers
+-- by hand: it needs the private database of a training that is learning superwords
 ATTACH getvariable('database') AS learned (READ_ONLY);
 INSERT INTO superword_neighbours
 WITH numbered AS (

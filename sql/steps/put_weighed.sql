@@ -1,9 +1,9 @@
--- put_weighed: the weighted counts of one range, as integers, into the training's table: chunks whose remainder is above
--- `least_rest` get one more, and so many of those that have it, the first in the order of their bytes.
+-- put_weighed: put the weighted counts of a range, as integers, into the training's table. Chunks whose remainder is above
+-- `least_rest` are rounded up, and so are `places` chunks that have this remainder, the first by their bytes.
 -- inputs:  least_rest BIGINT, places BIGINT
 -- reads:   weighed (steps/weigh_range)
 -- returns: nothing
--- by hand: needs the weights as fractions; run `streambpe train RUN --weight NAME=NUMBER`
+-- by hand: it needs the weights as fractions, so run `streambpe train RUN --weight NAME=NUMBER`
 INSERT INTO weighted_counts
 WITH placed AS (
     SELECT *, row_number() OVER (PARTITION BY rest = getvariable('least_rest') ORDER BY chunk) AS place FROM weighed

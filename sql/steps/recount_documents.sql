@@ -1,8 +1,8 @@
--- recount_documents: how often each chunk of a part stands in the documents of that part.
+-- recount_documents: count how often each chunk of a part occurs in the documents of that part.
 -- inputs:  chunks VARCHAR, documents VARCHAR
--- reads:   the two files of a part in RUN/sequences, recounted_documents (make_document_recount)
--- returns: nothing; an id that is none of the chunks has no chunk
--- by hand: needs a table of `check`; run `streambpe check RUN`
+-- reads:   the two files of a part in RUN/sequences
+-- returns: nothing; it fills recounted_documents (make_document_recount); an id that stands for no chunk gets NULL
+-- by hand: it needs a temporary table of `check`, so run `streambpe check RUN`
 INSERT INTO recounted_documents BY NAME
 SELECT c.chunk, d.n AS in_documents
 FROM (

@@ -1,7 +1,7 @@
--- show_committed: view chunk_counts of what is counted so far: the counts in the tables and in the parts behind them.
+-- show_committed: make a view chunk_counts of the counts so far: those in the tables and those in later parts.
 -- inputs:  held VARCHAR, part_files VARCHAR[]
--- reads:   the table of counts that `held` names (with its database and schema), the parts (at least one); the view is made in the first schema of the search path
--- returns: nothing
+-- reads:   the table of counts that `held` names (with its database and schema) and the parts (at least one)
+-- returns: nothing; the view is made in the first schema of the search path
 -- by hand: streambpe sql RUN chunk_counts, while RUN is counting
 CREATE OR REPLACE VIEW chunk_counts AS
 SELECT chunk, sum(n)::BIGINT AS n

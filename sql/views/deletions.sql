@@ -1,6 +1,6 @@
--- deletions: one row is a token taken back: when, by which merge, and what became of it.
--- Column share is how much of it went into the token it was for (merged of merged and split; NULL where both parts
--- were it), returned the event that learned it again, NULL if none did.
+-- deletions: one row is a deleted token: when and by which merge it was deleted, and what became of it.
+-- Column share is the part of its occurrences that the merge used (merged of merged and split; NULL where both parts
+-- of the merge were this token); returned is the event that learned it again, or NULL.
 -- The training is the one named by SET VARIABLE training = 'NAME'; main if it is not set.
 CREATE OR REPLACE VIEW deletions AS
 WITH told AS (

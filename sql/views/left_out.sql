@@ -1,7 +1,7 @@
--- left_out: one row is a chunk that a training does not learn from, and why: stop list, cut-off, or weight.
--- n is the count with --weight if the training has that; a chunk that weights make 0 has the reason weight.
+-- left_out: one row is a chunk that a training leaves out, and the reason: stop list, cut-off, or weight.
+-- n is the weighted count if the training has weights; a chunk whose weighted count is 0 has the reason weight.
 -- The training is the one named by SET VARIABLE training = 'NAME'; main if it is not set.
--- The reason belongs to a training, not to the counts: another training of the same run may leave out others.
+-- The reason belongs to a training, not to the counts: another training of the same run may leave out other chunks.
 CREATE OR REPLACE VIEW left_out AS
 SELECT
     c.chunk,

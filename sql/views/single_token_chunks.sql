@@ -1,4 +1,4 @@
--- single_token_chunks: one row is a chunk that is one token as a whole, most frequent first, with its share of all.
+-- single_token_chunks: one row is a chunk that is a single token, most frequent first, with its share of all chunks.
 -- The training is the one named by SET VARIABLE training = 'NAME'; main if it is not set.
 CREATE OR REPLACE VIEW single_token_chunks AS
 SELECT

@@ -1,4 +1,4 @@
--- source_files: one row is an input as the user named it, with all its counted stretches added up.
+-- source_files: one row is an input under the name the user gave it, with the sums over its counted stretches.
 CREATE OR REPLACE VIEW source_files AS
 SELECT
     path,

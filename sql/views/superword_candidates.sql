@@ -1,5 +1,5 @@
--- superword_candidates: one row is a pair of neighbouring chunks that no supermerge joined, the most frequent first.
--- n counts all places where they stand side by side, also those that longer superwords have taken.
+-- superword_candidates: one row is a pair of neighbouring chunks that no supermerge joined, most frequent first.
+-- n counts all places where they are adjacent, including those inside longer superwords.
 -- The training is the one named by SET VARIABLE training = 'NAME'; main if it is not set.
 CREATE OR REPLACE VIEW superword_candidates AS
 SELECT a.left_chunk, a.right_chunk, a.n

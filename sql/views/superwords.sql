@@ -1,4 +1,4 @@
--- superwords: one row is a supermerge of a training, in order: what was joined, and the count it was chosen by.
+-- superwords: one row is a supermerge of a training, in order: what it joined, and the count it was chosen by.
 -- The training is the one named by SET VARIABLE training = 'NAME'; main if it is not set.
 CREATE OR REPLACE VIEW superwords AS
 SELECT

@@ -1,4 +1,4 @@
--- top_pairs: one row is a pair that would be merged next, best first (by count, then lowest ids).
+-- top_pairs: one row is a pair that could be merged next, best first (by count, then by lowest ids).
 -- The training is the one named by SET VARIABLE training = 'NAME'; main if it is not set.
 CREATE OR REPLACE VIEW top_pairs AS
 SELECT

@@ -1,5 +1,5 @@
--- training_chunks: one row is a chunk that a training learns from, and its count: those of weighed_chunks that are no stop
--- words and not below the cut-off. Training reads this view.
+-- training_chunks: one row is a chunk that a training learns from, and its count: a chunk of weighed_chunks that is not a
+-- stop word and not below the cut-off. The learner reads this view.
 -- The training is the one named by SET VARIABLE training = 'NAME'; main if it is not set.
 CREATE OR REPLACE VIEW training_chunks AS
 SELECT chunk, n

@@ -1,4 +1,4 @@
--- vocabulary: one row is a living token of a training, in the order of its log id, with the count that made it.
+-- vocabulary: one row is a living token of a training, ordered by log id, with the count of the event that made it.
 -- The training is the one named by SET VARIABLE training = 'NAME'; main if it is not set.
 CREATE OR REPLACE VIEW vocabulary AS
 SELECT
