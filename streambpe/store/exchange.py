@@ -29,13 +29,18 @@ from streambpe.resources import Resources
 from streambpe.store.chunks import fold
 from streambpe.store.counted_as import may_skip_from_now_on
 from streambpe.store.groups import MOST_GROUPS, group_parts
-from streambpe.store.job import left_to_count, refuse_half_counted
 from streambpe.store.merge import merge_ranges, merged_lists
 from streambpe.store.parts import Part, check_total, list_parts, next_number, parts_by_group, write_part
 from streambpe.store.run import Run, program_versions
 from streambpe.store.sequences import copy_documents
 from streambpe.store.spans import Span, Spans
-from streambpe.store.unfinished import read_record, refuse_leaving, refuse_unfinished, write_record
+from streambpe.store.unfinished import (
+    left_to_count,
+    read_record,
+    refuse_half_counted,
+    refuse_leaving,
+    write_record,
+)
 from streambpe.text.patterns import find_pattern
 
 if TYPE_CHECKING:
@@ -61,9 +66,9 @@ def export_counts(
     """
     assert isinstance(progress, Meter)
     folder, target, meter = Run.open(run), Path(output), progress
-    left, runs = left_to_count(folder)
+    left = left_to_count(folder)
     if not allow_partial:
-        refuse_unfinished(folder, left, runs, ", or write what has been counted with --allow-partial")
+        left.refuse(", or write what has been counted with --allow-partial")
     if target.suffix not in (".parquet", ".csv"):
         raise UsageError(f"{target}: give the name of a .parquet or .csv file.")
     refuse_existing(target, force)
@@ -71,7 +76,7 @@ def export_counts(
     expression = find_pattern(config.pattern, gaps=config.gaps).expression
     parts = list_parts(folder) if group is None else group_parts(folder, group)
     distinct = json.loads(folder.facts().get("corpus", "{}")).get("distinct", 0)
-    meter.begin("exporting", 0 if left or group is not None else distinct, "chunks")
+    meter.begin("exporting", 0 if left.sources or group is not None else distinct, "chunks")
 
     def frames() -> Iterator[pl.DataFrame]:
         for frame in merge_ranges(parts, _RANGE_BYTES):
@@ -92,8 +97,8 @@ def export_counts(
                 "config": config.as_facts(),
                 "documents": sum(part.spans.total("documents") for part in parts),
             }
-            if left:
-                facts["left_out"] = [source.as_fact(whole_path=False) for source in left]
+            if left.sources:
+                facts["left_out"] = [source.as_fact(whole_path=False) for source in left.sources]
             schema = pa.schema(
                 [("chunk", pa.large_string()), ("count", pa.int64())], {"streambpe-counts": json.dumps(facts)}
             )

@@ -16,7 +16,7 @@ from streambpe.errors import EventLogError, ResumeMismatch, RunError, typed
 from streambpe.model.corpus_facts import LeftOut
 from streambpe.model.eventlog import EventLog, Op, alphabet_size, events_digest, read_event_log
 from streambpe.options import options_of
-from streambpe.store import job
+from streambpe.store import unfinished
 from streambpe.store.identity import accept, refuse_other_log
 from streambpe.store.journal import Journal
 from streambpe.store.trainings import open_tables, read_facts
@@ -73,7 +73,9 @@ def refuse_half_counted(training: Training, given: Collection[str] = ()) -> None
     `given`: paths of sources that will be counted before the training begins.
     """
     if not training.journal.exists():
-        job.refuse_half_counted(training.run, ", or learn from what has been counted with --allow-partial", given=given)
+        unfinished.refuse_half_counted(
+            training.run, ", or learn from what has been counted with --allow-partial", given=given
+        )
 
 
 def refuse_started_otherwise(training: Training) -> bool:

@@ -33,14 +33,13 @@ from streambpe.store.chunks import fold, read_totals
 from streambpe.store.counted_as import may_skip_from_now_on, refuse_other_counting
 from streambpe.store.database import waiting_for_tables
 from streambpe.store.groups import GroupRules
-from streambpe.store.job import left_to_count
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run, program_versions
 from streambpe.store.unfinished import (
+    Left,
     Wanted,
     Watch,
-    ending_command,
-    listed,
+    left_to_count,
     note_lost,
     read_record,
     refuse_leaving,
@@ -186,7 +185,7 @@ def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult
         edited = _is_edited(folder, resources)
         told = told_left_out(Watch(folder, (), None).end(list_parts(folder)))
         corpus = fold(folder, resources, again=True)
-        left, runs = left_to_count(folder)
+        left = left_to_count(folder)
     if lost:
         told.append(
             "run.json was lost and is made again, but it is not known which sources were not yet counted. Give all "
@@ -194,8 +193,8 @@ def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult
         )
     if edited:
         told.append("chunk_counts had been edited; it is filled again from counts/, without the edits.")
-    if left or runs:
-        told.append(f"it is not counted to its end: {listed(left, runs)}. {ending_command(folder, left, runs)}.")
+    if left:
+        told.append(left.told())
     return CountResult(corpus, 0, 0, tuple(told))
 
 
@@ -222,29 +221,24 @@ def resume_count(
     if leaving := read_record(folder).leaving:
         paths = [one.path for one in leaving]
         result = take_back(folder, paths, resources=resources, progress=progress, stop=stop)
-        left, runs = left_to_count(folder)
-        if not left and not runs:
+        if not left_to_count(folder):
             return result
-    left, runs = left_to_count(folder)
+    left = left_to_count(folder)
     wanted = {source.path: source for source in read_record(folder).sources}
     known = list_parts(folder).by_path
     wanted = {source.path: source for source in sources_in_tables(folder)} | wanted
     sources = []
-    for path in (source.path for source in left if not source.stream):
+    for path in (source.path for source in left.sources if not source.stream):
         if path not in wanted:  # from a version that kept no record
             span = known[path][0]
             wanted[path] = Wanted(path, span.kind, span.text_column or "text", span.group_name)
         sources.append(wanted[path].source())
-    streams = [source for source in left if source.stream]
-    if not sources and (streams or runs):
-        raise RunError(
-            f"{folder.path} is not counted to its end: {listed(streams, runs)}. Nothing was changed. "
-            f"{ending_command(folder, streams, runs)}."
-        )
+    not_read_here = Left(folder.path, [source for source in left.sources if source.stream], left.runs)
+    if not sources and not_read_here:
+        raise RunError(not_read_here.told("Nothing was changed. "))
     result = count(run, sources, resources=resources, progress=progress, stop=stop)
-    if streams or runs:
-        told = f"not everything is counted yet: {listed(streams, runs)}. {ending_command(folder, streams, runs)}."
-        result = replace(result, warnings=(*result.warnings, told))
+    if not_read_here:
+        result = replace(result, warnings=(*result.warnings, not_read_here.told()))
     return result
 
 

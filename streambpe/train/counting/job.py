@@ -22,11 +22,10 @@ from streambpe.sources.not_text import TAKE_ANYWAY
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Block, Source
 from streambpe.store.chunks import fold
-from streambpe.store.job import left_to_count
 from streambpe.store.parts import Parts, list_parts
 from streambpe.store.run import Run
 from streambpe.store.spans import Spans
-from streambpe.store.unfinished import Watch, ending_command, note_lost
+from streambpe.store.unfinished import Watch, left_to_count, note_lost
 from streambpe.text.patterns import Pattern
 from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.threads import ending_waits, stopped_by
@@ -276,10 +275,10 @@ class CountJob:
             yield f"no text is in {_named(empty)}."
 
     def _going_on(self) -> str:
-        left, runs = left_to_count(self._run)
-        if not left:  # only the tables are behind
+        left = left_to_count(self._run)
+        if not left.sources:  # only the tables are behind
             return f"Continue with: streambpe count {typed(self._run.path)}"
-        return f"{ending_command(self._run, left, runs)}."
+        return f"{left.command}."
 
 
 def told_left_out(paths: Sequence[str]) -> list[str]:

@@ -40,13 +40,12 @@ from streambpe.sources.streams import look_at
 from streambpe.store.chunks import fold, range_bytes, read_totals
 from streambpe.store.counted_as import refuse_other_counting
 from streambpe.store.database import waiting_for_tables
-from streambpe.store.job import left_to_count
 from streambpe.store.merge import compact, lists_of_range, opened, ranges
 from streambpe.store.parts import Part, list_parts, next_number, write_part
 from streambpe.store.run import Run
 from streambpe.store.sequences import documents_without
 from streambpe.store.spans import Spans
-from streambpe.store.unfinished import Leaving, ending_command, listed, read_record, write_record
+from streambpe.store.unfinished import Leaving, Left, left_to_count, read_record, write_record
 from streambpe.system import remove_folder
 from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.threads import stopped_by
@@ -113,10 +112,9 @@ class _TakingBack:
         write_record(self._run, structs.replace(read_record(self._run), leaving=()))
         self._remove_again()
         told = self._told
-        left, runs = left_to_count(self._run)
-        if left or runs:
-            told.append(f"{self._run.path} is not counted to its end: {listed(left, runs)}. "
-                        f"{ending_command(self._run, left, runs)}.")  # fmt: skip
+        left = left_to_count(self._run)
+        if left:
+            told.append(left.told())
         return CountResult(corpus, 0, 0, tuple(told), tuple(one.path for one in gone))
 
     def _taken_back(self) -> list[dict[str, Any]]:
@@ -166,8 +164,7 @@ class _TakingBack:
         """What would not be exact."""
         run, record = self._run, read_record(self._run)
         if record.runs:
-            _, runs = left_to_count(run)
-            raise RunError(f"{run.path}: {listed([], runs)}. Nothing was changed. {ending_command(run, [], runs)}.")
+            raise RunError(Left(run.path, [], record.runs).told("Nothing was changed. "))
         known = list_parts(run).by_path
         if not set(known) - set(paths):
             raise UsageError(
