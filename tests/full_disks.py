@@ -83,17 +83,13 @@ def _tried(prepared: Prepared, at: int, folder: Path) -> tuple[str, str]:
             if process.returncode != 1 or len(told) != 1 or lines[-1:] != told or "Make room" not in told[0]:
                 return "error", f"exit {process.returncode}: {err[-1500:]}"
             cli(*place.words(case.command))
-        wrong = [] if place.output(case) == prepared.output else ["another output"]
         # not state.duckdb.wal: what found no room in the file is read with it
-        wrong += place.unfinished((".new", ".tmp"), ("run/training/*",))
-        cli("check", place.folder / "run", *RESOURCES)
+        wrong = place.wrong(prepared, (".new", ".tmp"), ("run/training/*",))
     except (AssertionError, OSError, subprocess.TimeoutExpired):
         return "error", traceback.format_exc()[-1500:]
     finally:
         shutil.rmtree(place.folder)
-    if wrong:
-        return "wrong", ", ".join(wrong)
-    return ("told" if process.returncode else "done"), ""
+    return ("wrong" if wrong else "told" if process.returncode else "done"), wrong
 
 
 def matrix(number: int, seed: int, names: Sequence[str], folder: Path) -> dict[str, Counter[str]]:

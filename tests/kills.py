@@ -131,10 +131,13 @@ class Place:
         (paths,) = zip(*rows(self.folder / "run", "SELECT path FROM source_files"), strict=True)
         return len(paths) == 2
 
-    def unfinished(self, suffixes: Sequence[str], patterns: Sequence[str]) -> list[str]:
-        """Files that nobody needs any more."""
-        left = [path.name for path in self.folder.rglob("*") if path.suffix in suffixes]
-        return left + [path.name for pattern in patterns for path in self.folder.glob(pattern)]
+    def wrong(self, prepared: Prepared, suffixes: Sequence[str], patterns: Sequence[str]) -> str:
+        """What is wrong when the command is done: another output, or files that nobody needs any more."""
+        wrong = [] if self.output(prepared.case) == prepared.output else ["another output"]
+        wrong += [path.name for path in self.folder.rglob("*") if path.suffix in suffixes]
+        wrong += [path.name for pattern in patterns for path in self.folder.glob(pattern)]
+        cli("check", self.folder / "run", *_RESOURCES)
+        return ", ".join(wrong)
 
 
 # ---------------------------------------------------------------- the process that dies
@@ -249,18 +252,14 @@ def _tried(prepared: Prepared, attempt: Attempt, folder: Path) -> tuple[str, str
                 cli(*place.words(prepared.case.command), expect=2)
         else:
             cli(*place.words(prepared.case.command))
-        wrong = [] if place.output(prepared.case) == prepared.output else ["another output"]
-        wrong += place.unfinished(
-            (".new", ".tmp", ".wal", ".streambpe-export"), ("run/*pending*", "run/training/*", "run/tmp/*")
+        wrong = place.wrong(
+            prepared, (".new", ".tmp", ".wal", ".streambpe-export"), ("run/*pending*", "run/training/*", "run/tmp/*")
         )
-        cli("check", place.folder / "run", *_RESOURCES)
     except (AssertionError, OSError, subprocess.TimeoutExpired):
         return "error", traceback.format_exc()[-1500:]
     finally:
         shutil.rmtree(place.folder)
-    if wrong:
-        return "wrong", ", ".join(wrong)
-    return ("same" if killed else "missed"), ""
+    return ("wrong" if wrong else "same" if killed else "missed"), wrong
 
 
 def attempts(cases: Sequence[Prepared], number: int, seed: int) -> list[Attempt]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from streambpe.model.alphabet import bytes_alphabet
+from streambpe.model.replay import merge
 from streambpe.train.engine.engine import Engine
 from streambpe.train.engine.rules import Batch, EngineOptions, Words
 from streambpe.train.engine.state import Known, State
 from streambpe.train.words import WordFiles
+from tests import oracles
 
 BASE = [bytes([i]) for i in range(256)]
 Event = tuple[int, int, int, int]
@@ -43,28 +47,11 @@ def engine_words(words) -> Words:
 
 def count_pairs(words, overlaps):
     """Pair counts over (symbols, n) words; disjoint: a run of k equal symbols holds k // 2 pairs."""
-    count = {}
+    count = Counter()
     for symbols, n in words:
-        i = 0
-        while i + 1 < len(symbols):
-            pair = (symbols[i], symbols[i + 1])
-            count[pair] = count.get(pair, 0) + n
-            run = overlaps == "disjoint" and pair[0] == pair[1]
-            i += 2 if run and i + 2 < len(symbols) and symbols[i + 2] == pair[0] else 1
+        for pair in oracles.count_pairs(symbols, overlaps):
+            count[pair] += n
     return count
-
-
-def merge(symbols, pair, new):
-    """MERGE: left to right, without overlap."""
-    out, i = [], 0
-    while i < len(symbols):
-        if tuple(symbols[i : i + 2]) == pair:
-            out.append(new)
-            i += 2
-        else:
-            out.append(symbols[i])
-            i += 1
-    return out
 
 
 def learn(words, merges, *, ties="ids", overlaps="all", min_frequency=1, most=None, blocked=(), allows=None, base=BASE):
@@ -95,26 +82,13 @@ def learn(words, merges, *, ties="ids", overlaps="all", min_frequency=1, most=No
     return events
 
 
-def paper_learn(words, merges, *, cap_divisor=2, max_batch=None, overlaps="disjoint"):
+def paper_learn(words, merges, **how):
     """BatchBPE's rounds with ties by ids: safe pairs of the best k, counts of the round's start."""
-    words = [(list(symbols), n) for symbols, n in words]
-    events, ids = [], 256
-    while len(events) < merges:
-        count = count_pairs(words, overlaps)
-        if not count:
-            break
-        k = max(1, min((merges - len(events)) // cap_divisor, ids, max_batch or merges))
-        first, last, batch = set(), set(), []
-        for pair in sorted(count, key=lambda pair: (-count[pair], pair))[:k]:
-            if pair[0] not in last and pair[1] not in first:
-                batch.append(pair)
-            first.add(pair[0])
-            last.add(pair[1])
-        for pair in batch:
-            events.append((*pair, ids, count[pair]))
-            words = [(merge(symbols, pair, ids), n) for symbols, n in words]
-            ids += 1
-    return events
+    counts = Counter()
+    for word, n in words:
+        counts[word] += n
+    training = oracles.train_batches(counts, bytes_alphabet(), 256 + merges, ties="ids", **how)
+    return [(*event.pair, event.id, event.n) for event in training.events]
 
 
 def hard_words(rng: random.Random, most_words: int = 25):

@@ -188,7 +188,7 @@ def test_paper_batches_equal_the_published_rule():
         overlaps = rng.choice(["all", "disjoint"])
         way = rng.choice([{"hot_pairs": 8}, {"learner": "tables"}, TINY_TABLES])
         events, _ = run(words, 40, batch="paper", cap_divisor=cap, max_batch=most, overlaps=overlaps, **way)
-        want = paper_learn(words, 40, cap_divisor=cap, max_batch=most, overlaps=overlaps)
+        want = paper_learn(words, 40, cap_divisor=cap, max_batch_size=most or 0, overlaps=overlaps)
         assert events == want[: len(events)], f"seed {seed}"
         assert len(events) == min(40, len(want))
 
