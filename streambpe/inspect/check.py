@@ -164,7 +164,7 @@ def _check_tables(
             digest.add(rows)
             meter.advance(len(rows))
         sha256 = str(digest.facts(0)["sha256"])
-        con.register("recounted_sources", Spans.of_parts(mine).table())
+        con.register("recounted_sources", Parts(mine).spans.table())
         held = {part.path for part in mine}
         found: dict[str, list[tuple[Any, ...]]] = {
             "counts": _check_parts([part for part in parts if part.path not in held], resources)

@@ -34,11 +34,10 @@ from streambpe.store.identity import tables_written
 from streambpe.store.merge import compact, give_out, lists_of_range, opened, ranges
 from streambpe.store.parts import Part, Parts, list_parts, parts_by_group
 from streambpe.store.run import Run
-from streambpe.store.spans import Spans
 from streambpe.store.sqlfiles import query_arrow, run_sql
 from streambpe.store.unfinished import note_lost, read_record, unfinished
 
-_FOLDED = "folded"  # Run.keep: written_at() of the tables that this command folded
+_FOLDED = "folded"  # in a run's cache: written_at() of the tables that this command folded
 
 
 class Folded(msgspec.Struct, frozen=True):
@@ -91,7 +90,7 @@ def fold(run: Run, resources: Resources, *, again: bool = False) -> CorpusFacts:
             put_facts(con, "run", {**told, "written": written})
             commit(con)
     if anew or new:
-        run.keep(_FOLDED, run.written_at())
+        run.cache[_FOLDED] = run.written_at()
     failpoint("fold-committed")
     compact(run, list(list_parts(run)), at_once, resources.threads)
     return corpus
@@ -142,7 +141,7 @@ def read_totals(run: Run, resources: Resources) -> tuple[CorpusFacts, Edited]:
     """
     facts = run.facts()
     stated: CorpusFacts = json.loads(facts["corpus"])
-    if run.kept(_FOLDED) == run.written_at():
+    if run.cache.get(_FOLDED) == run.written_at():
         return stated, Edited("edited" in facts, False, False)
     at_once = range_bytes(resources)
     with contextlib.closing(open_counts(run, resources)) as con:
@@ -192,7 +191,7 @@ def _add_parts(
     con: duckdb.DuckDBPyConnection, parts: Sequence[Part], new: Sequence[Part], at_once: int, threads: int
 ) -> CorpusFacts:
     """Add new parts and their stretches to the tables; the facts of the corpus."""
-    append(con, "sources", Spans.of_parts(new).table())
+    append(con, "sources", Parts(new).spans.table())
     adding = _Addition(con, new, at_once, grouped=any(part.group_name for part in parts))
     digest = adding.run(threads)
     run_sql(con, "clear_source_groups")

@@ -30,7 +30,7 @@ from streambpe.store.chunks import fold
 from streambpe.store.counted_as import may_skip_from_now_on
 from streambpe.store.groups import MOST_GROUPS, group_parts
 from streambpe.store.merge import merge_ranges, merged_lists
-from streambpe.store.parts import Part, check_total, list_parts, next_number, parts_by_group, write_part
+from streambpe.store.parts import Part, Parts, check_total, list_parts, next_number, parts_by_group, write_part
 from streambpe.store.run import Run, program_versions
 from streambpe.store.sequences import copy_documents
 from streambpe.store.spans import Span, Spans
@@ -246,7 +246,7 @@ def _add_group(
     name = f"part-{number:05d}"
     # a path that both runs have is another file, on another machine
     of_other = str(other.path.resolve())
-    theirs = Spans.of_parts(parts)
+    theirs = Parts(parts).spans
     spans = theirs.with_texts("path", lambda path: f"{of_other}:{path}" if path in paths else path)
     if documents:  # their part is the one whose file of documents holds them
         names = {part: f"part-{number + 1 + i:05d}" for i, part in enumerate(theirs.values("part"))}
@@ -271,7 +271,7 @@ def _copy_documents(other: Run, target: Run, theirs: Spans, ours: Spans) -> None
 
 def _contents(parts: Sequence[Part]) -> dict[tuple[str, ...], str]:
     """What identifies the sources of these parts, each with its path."""
-    spans = Spans.of_parts(parts)
+    spans = Parts(parts).spans
     files = spans.where(spans.column("file_bytes") != 0).firsts("path", "file_bytes", "mtime_ns")
     streams = spans.where(spans.column("file_bytes") == 0)
     return {_content(span): span.path for some in (files, streams) for span in some}

@@ -46,10 +46,6 @@ class Jobs(msgspec.Struct, frozen=True):
     last: str | None = None
     trainings: dict[str, Job] = msgspec.field(default_factory=dict)
 
-    def including(self, name: str, job: Job) -> Jobs:
-        """These jobs and this one, as the last."""
-        return Jobs(name, {**self.trainings, name: job})
-
 
 def read_jobs(run: Run) -> Jobs:
     """What run.json says of trainings."""
@@ -87,7 +83,7 @@ def write_jobs(run: Run, jobs: Jobs) -> None:
 def put_job(run: Run, name: str, job: Job) -> Jobs:
     """Remember a training's job as the last one; returns what was remembered before. Locked by the caller."""
     before = read_jobs(run)
-    write_jobs(run, before.including(name, job))
+    write_jobs(run, Jobs(name, {**before.trainings, name: job}))
     return before
 
 

@@ -34,7 +34,7 @@ from streambpe.store.checksums import add_checksum, refuse_damaged
 from streambpe.store.database import append
 from streambpe.store.made_of import fingerprint, has_note, parquet_note, write_noted
 from streambpe.store.merge import merge_ranges
-from streambpe.store.parts import Part
+from streambpe.store.parts import Part, Parts
 from streambpe.store.run import Run
 from streambpe.store.spans import Span, Spans
 from streambpe.store.sqlfiles import run_sql
@@ -207,7 +207,7 @@ def reader_of_stretches(
 
 def order_parts(run: Run, parts: Sequence[Part]) -> list[SequencePart]:
     """Every stretch's sequence in the order of the input: by source, then by place in it."""
-    spans = list(Spans.of_parts(parts).in_order())
+    spans = list(Parts(parts).spans.in_order())
     where = {name: enumerate(_places_of(run, mine)) for name, mine in _by_part(spans).items()}
     found = []
     for before, span in zip([None, *spans], spans, strict=False):
@@ -282,7 +282,7 @@ def check_sequences(
     """
     problems: list[tuple[str, str, int | None, int | None]] = []
     run_sql(con, "make_document_recount")
-    for name, spans in sorted(_by_part(Spans.of_parts(parts).in_order()).items()):
+    for name, spans in sorted(_by_part(Parts(parts).spans.in_order()).items()):
         ids, chunks = _files_of(run, name)
         wrong = f"{ids.name} or {chunks.name} is missing or damaged"
         try:

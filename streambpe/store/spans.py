@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, Protocol, overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -31,14 +31,6 @@ Column = npt.NDArray[Any]  # numbers in as few bytes as they need
 _DIGEST = 32  # bytes of a sha256
 _KINDS = (np.int8, np.int16, np.int32)  # of a column, if they hold its numbers
 WITH_FIELDS = ("jsonl", "csv", "parquet")  # kinds of source that have fields, of which one holds the text
-
-
-class HasSpans(Protocol):
-    """A part."""
-
-    @property
-    def spans(self) -> Spans:
-        """Its stretches."""
 
 
 @dataclass(frozen=True)
@@ -121,11 +113,6 @@ class Spans(Sequence[Span]):
             places = [spans.column(name) + begin for spans, begin in zip(some, begins, strict=True)]
             texts[name], columns[name] = _coded([*itertools.chain(*values)], np.concatenate(places))
         return cls(texts, columns)
-
-    @classmethod
-    def of_parts(cls, parts: Iterable[HasSpans]) -> Spans:
-        """All stretches of these parts."""
-        return cls.joined(part.spans for part in parts)
 
     # ------------------------------------------------------------------ one by one
 

@@ -41,7 +41,7 @@ from streambpe.store.chunks import fold, range_bytes, read_totals
 from streambpe.store.counted_as import refuse_other_counting
 from streambpe.store.database import waiting_for_tables
 from streambpe.store.merge import compact, lists_of_range, opened, ranges
-from streambpe.store.parts import Part, list_parts, next_number, write_part
+from streambpe.store.parts import Part, Parts, list_parts, next_number, write_part
 from streambpe.store.run import Run
 from streambpe.store.sequences import documents_without
 from streambpe.store.spans import Spans
@@ -240,7 +240,7 @@ class _TakingBack:
 
     def _count_again(self, source: Source, shared: Sequence[Part]) -> list[Part]:
         """The parts of RUN/tmp/take-back: what the source added to the shared parts, and nothing else."""
-        mine = Spans.of_parts(shared)
+        mine = Parts(shared).spans
         mine = mine.where(mine.alike("path", source.path)).in_order()
         gaps = gaps_between(mine.stretches())
         end = gaps.pop()[0]
@@ -278,7 +278,7 @@ class _TakingBack:
 
     def _subtract(self, path: str, shared: Sequence[Part], again: Sequence[Part]) -> None:
         """Commit the sum of the shared parts without what was counted again; it takes their place."""
-        spans = Spans.of_parts(shared).in_order()
+        spans = Parts(shared).spans.in_order()
         kept = spans.where(~spans.alike("path", path))
         number = next_number(self._run)
         if self._keeps_documents:
