@@ -256,9 +256,7 @@ def _files_of(run: Run, name: str) -> tuple[Path, Path]:
 
 def _stored_places(path: Path) -> list[int]:
     """How many rows each stretch has in a part's file."""
-    stored = pq.read_metadata(path)
-    noted = (stored.metadata or {}).get(_PLACES.encode())
-    places: list[int] = json.loads(noted) if noted else [stored.num_rows]
+    places: list[int] = json.loads((pq.read_metadata(path).metadata or {}).get(_PLACES.encode(), b"[]"))
     return places
 
 
