@@ -290,14 +290,13 @@ def test_check_while_it_counts(files, tmp_path, tiny_blocks):
 @pytest.mark.parametrize("place", ["count-recorded", "fold-filled", "fold-committed", "part-committed"])
 @pytest.mark.parametrize("before", [True, False], ids=["counted before", "new"])
 def test_check_of_a_run_killed_anywhere(files, tmp_path, place, before):
-    """Whether the tables hold older parts or none, or nothing is counted yet: nothing is called different, and it is
-    known what was to be counted."""
+    """Whether the tables hold older parts or none, or nothing is counted yet: nothing is called different."""
     run = tmp_path / "run"
     if before:
         train(run, files[:1], vocab_size=300, resources=SMALL)
     cli_killed(place, "count", run, *files, expect=-signal.SIGKILL if before else None)
     assert check(run, resources=SMALL) == []
-    cli("resume", run)
+    cli("count", run, *files)
     assert check(run, resources=SMALL) == what_is_open(run) == []
     assert len(rows(run, "FROM source_files WHERE complete")) == 3
 
