@@ -1,4 +1,4 @@
-"""Plain BPE one merge at a time, and corpora that are hard for it: the judge of the engine in these tests."""
+"""Corpora that are hard for BPE, the slow reference (tests/oracles) on them, and the engine that it judges."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from streambpe.model.alphabet import bytes_alphabet
-from streambpe.model.replay import merge
+from streambpe.model.alphabet import Alphabet, bytes_alphabet
 from streambpe.train.engine.engine import Engine
 from streambpe.train.engine.rules import Batch, EngineOptions, Words
 from streambpe.train.engine.state import Known, State
@@ -54,32 +53,17 @@ def count_pairs(words, overlaps):
     return count
 
 
-def learn(words, merges, *, ties="ids", overlaps="all", min_frequency=1, most=None, blocked=(), allows=None, base=BASE):
-    """The events (left, right, id, n) of one-at-a-time BPE."""
-    words = [(list(symbols), n) for symbols, n in words]
-    tokens = list(base)
-    events = []
-    while len(events) < merges:
-        count = count_pairs(words, overlaps)
-        good = [
-            pair
-            for pair, n in count.items()
-            if n >= min_frequency
-            and (most is None or len(tokens[pair[0]] + tokens[pair[1]]) <= most)
-            and tokens[pair[0]] + tokens[pair[1]] not in blocked
-            and (allows is None or allows(tokens[pair[0]], tokens[pair[1]]))
-        ]
-        if not good:
-            break
-        if ties == "ids":
-            best = min(good, key=lambda pair: (-count[pair], pair))
-        else:
-            best = min(good, key=lambda pair: (-count[pair], tokens[pair[0]], tokens[pair[1]]))
-        new = len(tokens)
-        tokens.append(tokens[best[0]] + tokens[best[1]])
-        events.append((*best, new, count[best]))
-        words = [(merge(symbols, best, new), n) for symbols, n in words]
-    return events
+def learn(words, merges, *, most=None, allows=None, base=BASE, **rule):
+    """The events (left, right, id, n) of one-at-a-time BPE. `most`: bytes of a token; `allows`: asked for contents."""
+    may_merge = allows and (lambda left, right: allows(left.content, right.content))
+    alphabet, size = Alphabet("symbols", tuple(base)), len(base) + merges
+    training = oracles.train_words(words, alphabet, size, max_token_length=most, may_merge=may_merge, **rule)
+    return plain(training)
+
+
+def plain(training):
+    """The events of a training, as (left, right, id, n)."""
+    return [(*event.pair, event.id, event.n) for event in training.events]
 
 
 def paper_learn(words, merges, **how):
@@ -87,8 +71,7 @@ def paper_learn(words, merges, **how):
     counts = Counter()
     for word, n in words:
         counts[word] += n
-    training = oracles.train_batches(counts, bytes_alphabet(), 256 + merges, ties="ids", **how)
-    return [(*event.pair, event.id, event.n) for event in training.events]
+    return plain(oracles.train_batches(counts, bytes_alphabet(), 256 + merges, ties="ids", **how))
 
 
 def hard_words(rng: random.Random, most_words: int = 25):
