@@ -72,7 +72,7 @@ def export_counts(
     if target.suffix not in (".parquet", ".csv"):
         raise UsageError(f"{target}: give the name of a .parquet or .csv file.")
     refuse_existing(target, force)
-    config = CountConfig(**json.loads(folder.facts()["config"]))
+    config = _config_of(folder)
     expression = find_pattern(config.pattern, gaps=config.gaps).expression
     parts = list_parts(folder) if group is None else group_parts(folder, group)
     distinct = json.loads(folder.facts().get("corpus", "{}")).get("distinct", 0)
@@ -129,10 +129,10 @@ def merge_counts(
                 "changed. Name only the others."
             )
         refuse_half_counted(other)
-    configs = [CountConfig(**json.loads(other.facts()["config"])) for other in opened]
+    configs = [_config_of(other) for other in opened]
     if target.state.exists():
         refuse_leaving(target)
-        mine = CountConfig(**json.loads(target.facts()["config"]))
+        mine = _config_of(target)
     else:
         mine = replace(configs[0], sequences=all(config.sequences for config in configs))
     before = mine.bad_lines
@@ -186,8 +186,8 @@ def merge_counts(
 
 def without_documents(run: Path | str, others: Sequence[Path | str]) -> list[str]:
     """Those of the runs that were merged for which the sum keeps no documents, though others of them have some."""
-    kept = {str(other): bool(json.loads(Run.open(other).facts()["config"]).get("sequences")) for other in others}
-    if json.loads(Run.open(run).facts()["config"]).get("sequences") or not any(kept.values()):
+    kept = {str(other): _config_of(Run.open(other)).sequences for other in others}
+    if _config_of(Run.open(run)).sequences or not any(kept.values()):
         return []
     return [other for other, has in kept.items() if not has]
 
@@ -283,6 +283,10 @@ def _content(span: Span) -> tuple[str, ...]:
     if span.file_bytes:
         return name, str(span.file_bytes), str(span.mtime_ns)
     return name, str(span.start_at), str(span.stop_at), span.digest
+
+
+def _config_of(run: Run) -> CountConfig:
+    return CountConfig(**json.loads(run.facts()["config"]))
 
 
 def _told(config: CountConfig) -> str:

@@ -114,14 +114,9 @@ class PartWriter:
         self._run = run
         self._group_rows = group_rows
         self.temporary = unfinished(target)
-        self._writer = pq.ParquetWriter(
-            self.temporary,
-            _SCHEMA,
-            compression=compression,
-            compression_level=1 if compression == "zstd" else None,
-            use_dictionary=False,
-            write_statistics=False,
-        )
+        level = 1 if compression == "zstd" else None
+        how = {"compression": compression, "compression_level": level, "use_dictionary": False}
+        self._writer = pq.ParquetWriter(self.temporary, _SCHEMA, write_statistics=False, **how)
         self._groups: list[tuple[str, str, int]] = []
         self.rows = 0
         self.total = 0

@@ -50,6 +50,11 @@ def unreadable() -> tuple[type[Exception], ...]:
     return OSError, pl.exceptions.PolarsError, pa.ArrowException
 
 
+def _files_of(folder: Path, name: str) -> tuple[Path, Path]:
+    """The files of a part's ids and of its chunks."""
+    return folder / f"{name}.parquet", folder / f"{name}.chunks.parquet"
+
+
 def sequence_made_of(run: Run, spans: Sequence[Span]) -> str:
     """What the documents of a part were made of: stretches of inputs, in this run."""
     facts = [{key: value for key, value in asdict(span).items() if value or key != "bad_lines"} for span in spans]
@@ -74,8 +79,9 @@ def write_sequence(
     rank = np.empty(len(falling) + 1, np.int32)
     rank[falling] = np.arange(len(falling), dtype=np.int32)
     rank[END_OF_DOCUMENT] = END_OF_DOCUMENT  # index -1: the last entry
-    write_noted(chunks.gather(falling).to_frame("chunk"), folder / f"{name}.chunks.parquet", made_of)
-    _write_ids((rank[ids] for ids in stretches), list(map(len, stretches)), folder / f"{name}.parquet", made_of)
+    of_ids, of_chunks = _files_of(folder, name)
+    write_noted(chunks.gather(falling).to_frame("chunk"), of_chunks, made_of)
+    _write_ids((rank[ids] for ids in stretches), list(map(len, stretches)), of_ids, made_of)
 
 
 def _write_ids(stretches: Iterator[Ids], places: list[int], target: Path, made_of: str) -> None:
@@ -83,14 +89,8 @@ def _write_ids(stretches: Iterator[Ids], places: list[int], target: Path, made_o
     facts = {**parquet_note(made_of, target.name), _PLACES: json.dumps(places)}
     schema = pa.schema([("chunk_id", pa.int32())], facts)
     with whole_file(target) as temporary:
-        with pq.ParquetWriter(
-            temporary,
-            schema,
-            compression="lz4",
-            use_dictionary=False,
-            column_encoding="BYTE_STREAM_SPLIT",
-            write_statistics=False,
-        ) as out:
+        how = {"compression": "lz4", "use_dictionary": False, "column_encoding": "BYTE_STREAM_SPLIT"}
+        with pq.ParquetWriter(temporary, schema, write_statistics=False, **how) as out:
             for ids in stretches:
                 out.write_table(pa.table([ids], schema=schema))
         add_checksum(temporary)
@@ -106,13 +106,11 @@ def copy_documents(source: Run, target: Run, old: Sequence[Span], new: Sequence[
     order = sorted(range(len(new)), key=lambda i: by_place(new[i]))
     made_of = sequence_made_of(target, [new[i] for i in order])
     target.sequences.mkdir(exist_ok=True)
-    name, part = new[0].part, old[0].part
-    write_noted(
-        read_chunks(source.sequences, part).to_frame("chunk"), target.sequences / f"{name}.chunks.parquet", made_of
-    )
+    part, (of_ids, of_chunks) = old[0].part, _files_of(target.sequences, new[0].part)
+    write_noted(read_chunks(source.sequences, part).to_frame("chunk"), of_chunks, made_of)
     stretches = [places[i] for i in order]
     ids = (read_ids(source.sequences, part, *stretch) for stretch in stretches)
-    _write_ids(ids, [rows for _, rows in stretches], target.sequences / f"{name}.parquet", made_of)
+    _write_ids(ids, [rows for _, rows in stretches], of_ids, made_of)
 
 
 def documents_without(run: Run, spans: Spans, path: str, number: int) -> Spans:
@@ -173,14 +171,15 @@ def _damage_told(folder: Path, name: str) -> Iterator[None]:
 
 def read_chunks(folder: Path, name: str) -> pl.Series:
     """A part's chunks by id."""
+    _, path = _files_of(folder, name)
     with _damage_told(folder, name):
-        refuse_damaged(folder / f"{name}.chunks.parquet")
-        return pl.read_parquet(folder / f"{name}.chunks.parquet", glob=False)["chunk"]
+        refuse_damaged(path)
+        return pl.read_parquet(path, glob=False)["chunk"]
 
 
 def read_ids(folder: Path, name: str, begin: int, places: int) -> Ids:
     """Some rows of a part's documents, as ids."""
-    path = folder / f"{name}.parquet"
+    path, _ = _files_of(folder, name)
     with _damage_told(folder, name):
         refuse_damaged(path)
         with pq.ParquetFile(path, pre_buffer=False) as file:
@@ -249,11 +248,6 @@ def _places_of(run: Run, spans: Sequence[Span]) -> list[tuple[int, int]]:
     return list(zip(begins, places, strict=False))
 
 
-def _files_of(run: Run, name: str) -> tuple[Path, Path]:
-    """The files of a part's ids and of its chunks."""
-    return run.sequences / f"{name}.parquet", run.sequences / f"{name}.chunks.parquet"
-
-
 def _stored_places(path: Path) -> list[int]:
     """How many rows each stretch has in a part's file."""
     places: list[int] = json.loads((pq.read_metadata(path).metadata or {}).get(_PLACES.encode(), b"[]"))
@@ -263,7 +257,7 @@ def _stored_places(path: Path) -> list[int]:
 def _stranger(run: Run, spans: Sequence[Span], places: Sequence[int]) -> Path | None:
     """A file of a part's documents that was not written for these stretches; None if all were. Only their footers are
     read: what is in a file is compared with its checksum when it is read."""
-    files = _files_of(run, spans[0].part)
+    files = _files_of(run.sequences, spans[0].part)
     if len(places) != len(spans):
         return files[0]
     made_of = sequence_made_of(run, spans)
@@ -281,7 +275,7 @@ def check_sequences(
     problems: list[tuple[str, str, int | None, int | None]] = []
     run_sql(con, "make_document_recount")
     for name, spans in sorted(_by_part(Parts(parts).spans.in_order()).items()):
-        ids, chunks = _files_of(run, name)
+        ids, chunks = _files_of(run.sequences, name)
         wrong = f"{ids.name} or {chunks.name} is missing or damaged"
         try:
             if _stranger(run, spans, _stored_places(ids)):

@@ -161,13 +161,3 @@ def test_texts_from_python_are_no_files(tmp_path):
     with pytest.raises(UsageError, match="the texts come from none"):
         count_from_iterator(tmp_path / "run", ["some words"], resources=SMALL, lines=True)
     assert not (tmp_path / "run").exists()
-
-
-def test_api_options_of_counting(runs):
-    """As on the command line."""
-    with pytest.raises(RunMismatch, match="--pattern gpt4o, not gpt2"):
-        train(runs["whole"], counting={"options": {"pattern": "gpt2"}}, name="x", vocab_size=260, resources=SMALL)
-    with pytest.raises(RunMismatch, match="--lines"):
-        train(runs["whole"], counting={"lines": True}, name="x", vocab_size=260, resources=SMALL)
-    with pytest.raises(UsageError, match="--stdin-name"):
-        count(runs["whole"], [str(runs["in"])], stdin_name="web", resources=SMALL)
