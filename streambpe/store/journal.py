@@ -26,9 +26,8 @@ from typing import Any
 
 import mmh3
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
+from streambpe.arrays import Int64
 from streambpe.errors import RunError
 from streambpe.failpoints import failpoint
 from streambpe.files import whole_file
@@ -126,13 +125,7 @@ class Journal(msgspec.Struct):
         self.events.append(event)
         self._append([event_line(event)])
 
-    def add_merges(
-        self,
-        left: npt.NDArray[np.int64],
-        right: npt.NDArray[np.int64],
-        new: npt.NDArray[np.int64],
-        n: npt.NDArray[np.int64],
-    ) -> None:
+    def add_merges(self, left: Int64, right: Int64, new: Int64, n: Int64) -> None:
         """As `add_event`, for every merge in these columns."""
         first = len(self.events)
         self.events.append_merges(left, right, new, n)

@@ -21,6 +21,7 @@ from streambpe.model.alphabet import Alphabet
 from streambpe.model.codecs import shown_content
 from streambpe.model.events import OPS, Event, Events, Op, delete_event, merge_event
 from streambpe.store.database import append, feed, list_trainings, open_store, use_training
+from streambpe.store.journal import Journal
 from streambpe.store.passes import PassRow, VetoRow
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
@@ -141,16 +142,9 @@ def read_passes(con: duckdb.DuckDBPyConnection, events: int) -> tuple[list[PassR
     return (batches, vetoes) if sum(batch.events for batch in batches) == events else None
 
 
-def fold_training(
-    con: duckdb.DuckDBPyConnection,
-    events: Events,
-    batches: Sequence[PassRow],
-    vetoes: Sequence[VetoRow],
-    book: TokenTable,
-    *,
-    anew: bool,
-) -> None:
+def fold_training(con: duckdb.DuckDBPyConnection, journal: Journal, book: TokenTable, *, anew: bool) -> None:
     """Append to the tables of the connection's training what they do not yet hold; `anew`: they hold nothing of it."""
+    events = journal.events
     if anew:
         run_sql(con, "drop_training")
         run_sql(con, "schema/training")
@@ -160,10 +154,9 @@ def fold_training(
     run_sql(con, "fill_stop_words")
     if events.into:  # there were deletions, if only before the last fold: a dead token may be learned again
         run_sql(con, "steps/mark_dead_tokens")
-    if len(batches) > n_batches:
-        append(con, "batches", pa.Table.from_pylist([vars(row) for row in batches[n_batches:]]))
-    if len(vetoes) > n_vetoed:
-        new = pa.Table.from_pylist(vetoes[n_vetoed:])
+    append(con, "batches", pa.Table.from_pylist([vars(row) for row in journal.batches[n_batches:]]))
+    if len(journal.vetoes) > n_vetoed:
+        new = pa.Table.from_pylist(journal.vetoes[n_vetoed:])
         append(con, "vetoed", new.rename_columns({"left": "left_id", "right": "right_id"}))
 
 
