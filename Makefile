@@ -1,5 +1,5 @@
 # make demo   count and learn on a bundled sample, say what each step shows; installs only what streambpe needs
-# make wheels wheels for Linux, macOS and Windows in dist/
+# make wheels wheels for Linux, macOS and Windows in dist/; make test-wheels looks into each, and runs one under qemu
 # make test   install everything and run the tests of every day: some minutes on two cores
 # make test-long   the tests that make test leaves out, and random cases by the hundred (STREAMBPE_LONG=all: of every seed)
 # make test-lowest   tests with the lowest versions of other packages that streambpe allows
@@ -31,7 +31,7 @@ PARALLEL := -n logical --maxprocesses 4
 LONGEST := $(wildcard tests/test_*.py) tests/runners/ tests/core/
 OTHERS := $(filter-out $(LONGEST),$(sort $(dir $(wildcard tests/*/test_*.py))))
 
-.PHONY: demo test test-long test-lowest soak perf bench bench-small lint site wheels clean
+.PHONY: demo test test-long test-lowest test-wheels soak perf bench bench-small lint site wheels clean
 
 $(VENV)/installed: pyproject.toml hatch_build.py $(wildcard streambpe/core/*.c streambpe/core/*.h)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "streambpe needs Python 3.11 or later; try PYTHON=python3.12 make")'
@@ -126,6 +126,11 @@ wheels: $(VENV)/installed
 	$(PIP) "$$($(BIN)/python -c 'import hatch_build; print(hatch_build.ZIG)')"
 	for target in $$($(BIN)/python -c 'import hatch_build; print(*hatch_build.TARGETS)'); do \
 	  STREAMBPE_TARGET=$$target $(BIN)/python -m hatchling build -t wheel -d dist || exit 1; done
+
+# what each wheel needs and offers (tools/wheels.py); with qemu-aarch64-static the aarch64 one runs the core's tests
+test-wheels: wheels
+	$(PIP) lief
+	$(BIN)/python tools/wheels.py
 
 clean:
 	rm -rf $(VENV) build/site demo-run .mypy_cache .ruff_cache .pytest_cache

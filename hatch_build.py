@@ -34,13 +34,16 @@ FLAGS = [
     "-fvisibility=hidden",
 ]
 ZIG = "ziglang>=0.13"
-# zig's names for what wheels are built for, and the wheel's tag; the glibc is old on purpose
+# what wheels are built for: zig's name for it, and the wheel's tag. The glibc is old on purpose.
 TARGETS = {
     "linux-x86_64": ("x86_64-linux-gnu.2.17", "manylinux_2_17_x86_64"),
     "linux-aarch64": ("aarch64-linux-gnu.2.17", "manylinux_2_17_aarch64"),
+    "musl-x86_64": ("x86_64-linux-musl", "musllinux_1_2_x86_64"),
+    "musl-aarch64": ("aarch64-linux-musl", "musllinux_1_2_aarch64"),
     "macos-x86_64": ("x86_64-macos.11.0", "macosx_11_0_x86_64"),
     "macos-arm64": ("aarch64-macos.11.0", "macosx_11_0_arm64"),
     "windows-x64": ("x86_64-windows-gnu", "win_amd64"),
+    "windows-arm64": ("aarch64-windows-gnu", "win_arm64"),
 }
 
 
@@ -72,7 +75,7 @@ def prototypes() -> str:
 def system_compiler() -> list[str] | None:
     """The command of a C compiler of this machine with the flags that a packager sets, or None."""
     named = os.environ.get("CC") or next(filter(shutil.which, ("cc", "gcc", "clang")), None)
-    flags = [os.environ.get(name, "") for name in ("CFLAGS", "LDFLAGS")]
+    flags = [os.environ.get(name, "") for name in ("CFLAGS", "LDFLAGS", "ARCHFLAGS")]
     return shlex.split(" ".join([named, *flags])) if named else None
 
 
@@ -85,6 +88,8 @@ def build(command: list[str], target: Path, flags: list[str] | None = None) -> P
     """Compile the sources into one library; whole or not at all."""
     temporary = target.with_name(f"{target.name}.{os.getpid()}.new")
     says = [f'-DCORE_DIGEST="{digest()}"', f'-DCORE_PROTOTYPES="{prototypes()}"']
+    if "-macos" in " ".join(flags or []) or (sys.platform == "darwin" and "-target" not in (flags or [])):
+        says.append(f"-Wl,-install_name,@rpath/{LIBRARY}")  # else the library names the folder where it was built
     arguments = [*FLAGS, *(flags or []), *says, "-o", str(temporary), str(CORE / "core.c")]
     try:
         done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
@@ -109,17 +114,26 @@ def platform_tag() -> str:
     if target:
         return TARGETS[target][1]
     # a Python of two architectures compiles for the one it runs on
-    return sysconfig.get_platform().replace("universal2", platform.machine()).replace("-", "_").replace(".", "_")
+    tag = sysconfig.get_platform().replace("universal2", platform.machine()).replace("-", "_").replace(".", "_")
+    if not tag.startswith("macosx"):
+        return tag
+    # by ARCHFLAGS and MACOSX_DEPLOYMENT_TARGET, which the compiler follows, too
+    from hatchling.builders.macos import process_macos_plat_tag
+
+    return process_macos_plat_tag(tag, compat=False)
 
 
 def build_for_wheel() -> Path:
     """The library of the wheel that is being made."""
     target = os.environ.get("STREAMBPE_TARGET")
     if target is None:
+        if sys.platform == "darwin":  # as old as the tag says, and not as new as this machine
+            os.environ.setdefault("MACOSX_DEPLOYMENT_TARGET", sysconfig.get_platform().split("-")[1])
         return build(compiler(), CORE / LIBRARY)
     folder = ROOT / "build" / target
     folder.mkdir(parents=True, exist_ok=True)
-    return build([sys.executable, "-m", "ziglang", "cc"], folder / LIBRARY, ["-target", TARGETS[target][0]])
+    # -g0: zig writes what debuggers read, and with it the folders of this machine
+    return build([sys.executable, "-m", "ziglang", "cc"], folder / LIBRARY, ["-g0", "-target", TARGETS[target][0]])
 
 
 try:
