@@ -68,7 +68,7 @@ class Part(_PartFacts, frozen=True):
 
 
 class Parts(tuple[Part, ...]):
-    """Committed parts, and their stretches as one: `list_parts` gives the same object as long as the files are."""
+    """Parts, and their stretches as one. `list_parts` gives the same object as long as the files are the same."""
 
     @cached_property
     def spans(self) -> Spans:

@@ -158,7 +158,4 @@ def _read(path: Path, at_once: int) -> tuple[Part, CorpusDigest]:
 
 
 def _digest(parts: Sequence[Part], at_once: int) -> CorpusDigest:
-    digest = CorpusDigest()
-    for rows in merged_lists(parts, at_once):
-        digest.add(rows)
-    return digest
+    return CorpusDigest.of(merged_lists(parts, at_once))
