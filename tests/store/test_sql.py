@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import random
 import re
-from pathlib import Path
 
 import duckdb
 import pytest
@@ -15,9 +14,8 @@ from streambpe.files import packaged_folder
 from streambpe.store import sqlfiles
 from streambpe.store.database import SCHEMA, VIEWS, create_schema, open_store
 from streambpe.store.sqlfiles import named_statements, query_frame, read_sql, run_sql
-from tests.runs import cli, counted_run
+from tests.runs import ROOT, cli, counted_run
 
-ROOT = Path(__file__).parents[2]
 FILES = sorted(str(p.relative_to(ROOT / "sql"))[:-4] for p in (ROOT / "sql").rglob("*.sql"))
 NAMES = [name for name in FILES if name != "queries"] + sorted(named_statements())
 

@@ -16,15 +16,12 @@ import pytest
 
 from streambpe.errors import RunError
 from streambpe.files import replace_file
-from streambpe.resources import Resources, format_size, parse_size
+from streambpe.resources import format_size, parse_size
 from streambpe.store.checksums import add_checksum
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.train.counting.count import count
-from tests.runs import change
-
-SMALL = Resources(300 << 20, 2)
-ROOT = Path(__file__).parents[2]
+from tests.runs import ROOT, SMALL, change
 
 
 @pytest.fixture
