@@ -2,7 +2,8 @@
 # make wheels wheels for Linux, macOS and Windows in dist/; make test-wheels looks into each, and runs one under qemu
 # make test   install everything and run the tests of every day: some minutes on two cores
 # make test-long   the tests that make test leaves out, and random cases by the hundred (STREAMBPE_LONG=all: of every seed)
-# make test-lowest   tests with the lowest versions of other packages that streambpe allows
+# make test-lowest   make test with the lowest versions of other packages that streambpe allows; make test-versions with
+#             every Python that is found, too
 # make bench-small   streambpe beside other trainers on a few MB: some minutes, docs/benchmarks.md anew
 # make bench CORPORA=DIR   all of it on larger texts: hours (benchmarks/README.md)
 # make perf   the instructions of imports and loops beside what they were (PERF=--write: write them down anew); needs valgrind
@@ -31,7 +32,7 @@ PARALLEL := -n logical --maxprocesses 4
 LONGEST := $(wildcard tests/test_*.py) tests/runners/ tests/core/
 OTHERS := $(filter-out $(LONGEST),$(sort $(dir $(wildcard tests/*/test_*.py))))
 
-.PHONY: demo test test-long test-lowest test-wheels soak perf bench bench-small lint site wheels clean
+.PHONY: demo test test-long test-lowest test-versions test-wheels soak perf bench bench-small lint site wheels clean
 
 $(VENV)/installed: pyproject.toml hatch_build.py $(wildcard streambpe/core/*.c streambpe/core/*.h)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "streambpe needs Python 3.11 or later; try PYTHON=python3.12 make")'
@@ -80,14 +81,22 @@ test: $(VENV)/installed
 test-long: $(VENV)/long
 	STREAMBPE_LONG=$${STREAMBPE_LONG:-1} $(BIN)/python -m pytest $(PARALLEL) --dist loadfile --no-loadscope-reorder -m long $(LONGEST) $(OTHERS)
 
-# the lowest versions that pyproject.toml allows, in an environment of their own: commands of all kinds, and the tables
-LOWEST := $(patsubst %,tests/cli/test_%.py,wrong_input options terminal unforeseen stops) tests/store/test_store.py
+# make test with the lowest versions that pyproject.toml allows of what streambpe needs
 test-lowest:
 	$(PYTHON) -m venv $(VENV)-lowest
-	$(VENV)-lowest/$(notdir $(BIN))/python -c 'import tomllib; print(*(d.replace(">=", "==") for d in tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"]), sep="\n")' > $(VENV)-lowest/lowest.txt
-	$(VENV)-lowest/$(notdir $(BIN))/python -m pip install --quiet --no-compile -r $(VENV)-lowest/lowest.txt pytest hypothesis
-	$(VENV)-lowest/$(notdir $(BIN))/python -m pip install --quiet --no-compile --no-deps -e .
-	$(VENV)-lowest/$(notdir $(BIN))/python -m pytest -m 'not long' $(LOWEST)
+	$(PYTHON) -c 'import tomllib; print(*(d.replace(">=", "==") for d in tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"]), sep="\n")' > $(VENV)-lowest/lowest.txt
+	$(VENV)-lowest/$(notdir $(BIN))/python -m pip install --quiet --no-compile -c $(VENV)-lowest/lowest.txt -e '.[test]'
+	$(VENV)-lowest/$(notdir $(BIN))/python -m pytest $(PARALLEL) --dist loadfile -m 'not long'
+
+# make test on every Python that is found, pyenv's among them, each in .venv-VERSION; then test-lowest
+test-versions:
+	failed=; for version in 3.11 3.12 3.13 3.14; do \
+	  python=$$(ls -d "$$HOME"/.pyenv/versions/$$version.*/bin/python 2>/dev/null | tail -n 1); \
+	  python=$${python:-$$(command -v python$$version)}; \
+	  if test -z "$$python"; then echo "There is no Python $$version here."; continue; fi; \
+	  $(MAKE) test PYTHON="$$python" VENV=.venv-$$version || failed="$$failed $$version"; done; \
+	$(MAKE) test-lowest || failed="$$failed lowest"; \
+	test -z "$$failed" || { echo "Failed:$$failed"; exit 1; }
 
 soak: $(VENV)/installed
 	$(BIN)/python -m tests.soak $(SOAK)
