@@ -38,7 +38,7 @@ QUERIES = (
 
 def ask_on(run: str) -> None:
     """Ask until told to end by SIGTERM; then say how it went."""
-    from streambpe.inspect.query import print_query
+    from streambpe.inspect.query import Query
 
     going = True
 
@@ -50,7 +50,7 @@ def ask_on(run: str) -> None:
     took = []
     for query in itertools.cycle(QUERIES):
         began = time.monotonic()
-        print_query(run, query, "json", io.StringIO())
+        Query(run, query).print("json", io.StringIO())
         took.append(time.monotonic() - began)
         if len(took) == 1:
             print("asking", flush=True)

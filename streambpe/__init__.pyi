@@ -7,6 +7,7 @@ from streambpe.encode.formats.export import export as export
 from streambpe.encode.formats.export import import_model as import_model
 from streambpe.encode.tokenizer import Tokenizer as Tokenizer
 from streambpe.errors import StreambpeError as StreambpeError
+from streambpe.inspect.check import Checked as Checked
 from streambpe.inspect.check import Problem as Problem
 from streambpe.inspect.check import check as check
 from streambpe.inspect.converge import Convergence as Convergence
@@ -19,12 +20,14 @@ from streambpe.inspect.explain import Explanation as Explanation
 from streambpe.inspect.explain import explain as explain
 from streambpe.inspect.extended import Extended as Extended
 from streambpe.inspect.extended import extend_report as extend_report
+from streambpe.inspect.page import Report as Report
 from streambpe.inspect.page import report as report
 from streambpe.inspect.plan import Plan as Plan
 from streambpe.inspect.plan import plan as plan
 from streambpe.inspect.prune import Pruned as Pruned
 from streambpe.inspect.prune import prune as prune
 from streambpe.inspect.query import sql as sql
+from streambpe.inspect.status import RunStatus as RunStatus
 from streambpe.inspect.status import status as status
 from streambpe.store.exchange import export_counts as export_counts
 from streambpe.store.exchange import merge_counts as merge_counts

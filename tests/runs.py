@@ -32,6 +32,8 @@ from streambpe.store.run import Run
 from streambpe.store.sequences import order_parts, read_chunks, read_ids
 from streambpe.train.counting import sizes, worker
 from streambpe.train.counting.count import count
+from streambpe.train.engine.rules import Batch, EngineTuning
+from streambpe.train.trainer import Trainer
 
 EVERY_COMMAND = {name: main.get_command(None, name) for name in main.list_commands(None)}
 
@@ -88,6 +90,23 @@ class StopAfter(threading.Event):
     def is_set(self) -> bool:
         self.times -= 1
         return self.times < 0
+
+
+class Enough(Exception):
+    """Ends a training between two passes."""
+
+
+def break_off(run: Path, *, passes: int, tuning: EngineTuning | None = None, **options: Any) -> None:
+    """Learn until so many passes were made: a program that ends in the middle."""
+    seen = itertools.count(1)
+
+    def on_batch(_: Batch) -> None:
+        if next(seen) > passes:
+            raise Enough
+
+    how: dict[str, Any] = {"resources": SMALL, "checkpoint_seconds": 0.0, "on_batch": on_batch, "tuning": tuning}
+    with pytest.raises(Enough):
+        Trainer(run, TrainConfig(**options), **how).run()
 
 
 class Killed(BaseException):

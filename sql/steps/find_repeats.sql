@@ -1,17 +1,33 @@
--- find_repeats: how many documents of each source are not a copy of an earlier one, and which of them has the most copies.
+-- find_repeats: how many documents each source has, how many are copies of an earlier one, and which has the most copies.
 -- inputs:  number_bits BIGINT
 -- reads:   hashed_documents (make_hashed_documents; a place is source << number_bits | number in the source)
--- returns: source, the number of documents, the most copies of one of them, and its place (the first of several); ordered
+-- returns: source, documents, repeated, the most copies of a document that is first in it, and its place; ordered
 -- by hand: it needs the hashes of the documents, so run `streambpe check RUN --repeats`
-SELECT
-    place >> getvariable('number_bits') AS source,
-    count(*) AS first_copies,
-    max(copies) AS most_copies,
-    arg_min(place, (-copies, place)) AS place_of_most
-FROM (
+WITH alike AS (
     SELECT min(place) AS place, count(*) AS copies
     FROM hashed_documents
     GROUP BY lower, upper
+),
+firsts AS (
+    SELECT
+        place >> getvariable('number_bits') AS source,
+        count(*) AS documents,
+        max(copies) AS most_copies,
+        arg_min(place, (-copies, place)) AS place_of_most
+    FROM alike
+    GROUP BY source
+),
+every AS (
+    SELECT place >> getvariable('number_bits') AS source, count(*) AS documents
+    FROM hashed_documents
+    GROUP BY source
 )
-GROUP BY source
+SELECT
+    source,
+    every.documents,
+    every.documents - coalesce(firsts.documents, 0) AS repeated,
+    coalesce(most_copies, 0) AS most_copies,
+    place_of_most
+FROM every
+LEFT JOIN firsts USING (source)
 ORDER BY source;

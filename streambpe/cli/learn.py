@@ -204,7 +204,7 @@ def _refuse_together(options: dict[str, str | None], why: str) -> None:
     "Most used",
     "--rehearse",
     metavar="SIZE",
-    help="How much of the files to read and train on. [default: 32MB, or less, for a third of the training's time]",
+    help="How much of the files to read and train on. [default: an eighth of them, 32MB at most]",
 )
 @panel_option("Most used", "--json", "as_json", is_flag=True, help="Print all figures as JSON.")
 @line_option

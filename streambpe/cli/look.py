@@ -46,20 +46,20 @@ def status(run: str, as_json: bool) -> None:
     example:
         streambpe status runs/en --json
     """
-    from streambpe.inspect.status import describe_run, status_rows, worker_lines
     from streambpe.inspect.status import status as look_at
+    from streambpe.inspect.status import status_rows, worker_lines
 
     found = look_at(whole_run(run))
     if as_json:
-        click.echo(json.dumps(found))
+        click.echo(json.dumps(found.as_json()))
     else:
-        say(f"{describe_run(run, found)}: {found['stage']}, {found['state']} ({found['updated']})", on_stdout=True)
+        say(f"{run}{found.title} ({found.updated})", on_stdout=True)
         for name, text in status_rows(found).items():
             say(f"  {name:10}{text}", on_stdout=True, hang=10)
-        for line in worker_lines(found):
+        for line in worker_lines(found.facts):
             say(f"  {line}", on_stdout=True)
-        if found.get("message"):
-            say(found["message"], on_stdout=True)
+        if message := found.facts.get("message"):
+            say(message, on_stdout=True)
 
 
 @click.command()
@@ -151,7 +151,7 @@ def sql(
         streambpe sql runs/en "FROM vocabulary WHERE length > 10" -o long.parquet
     """
     form = one_form(json=as_json, jsonl=as_jsonl, csv=as_csv)
-    from streambpe.inspect.query import print_names, print_query, write_query
+    from streambpe.inspect.query import Query, print_names
 
     if output is None and force:
         raise UsageError("--force is for a file that exists already: give its name with -o.")
@@ -174,17 +174,17 @@ def sql(
     name = name or "main"
     text = _read_query(file) if file is not None else str(query)
     meter = Meter("asking", unit="rows", memory_limit=resources.memory_bytes)
-    how: dict[str, Any] = {"files": files, "resources": resources, "tell": say, "meter": meter}
+    asked = Query(run, text, name, files, resources, say, meter)
     if output is not None:
         with reporting(meter, progress):
-            rows = write_query(run, text, output, name, force=force, **how)
+            rows = asked.write(output, force=force)
         say(f"{output}: {counted(rows, 'row')}")
         return
     drawn = io.StringIO()  # tables are short, and come when the line is gone
     try:
         with reporting(meter, progress if form is None else beside_data(progress)):
             out = drawn if form is None else sys.stdout
-            print_query(run, text, form or "table", out, name, columns=columns_of(sys.stdout), **how)
+            asked.print(form or "table", out, columns_of(sys.stdout))
     finally:
         sys.stdout.write(drawn.getvalue())
 
@@ -211,7 +211,7 @@ def _read_query(file: str) -> str:
 @resource_options
 @line_option
 @json_option
-def check(run: str, repeats: bool, as_json: bool, **given: Any) -> None:
+def check(run: str, as_json: bool, **given: Any) -> None:
     """Recount what RUN counted, and compare each training with its event log. Prints every difference, and exits with 1
     if there is one. --replay checks every event and every row that was learned.
 
@@ -226,22 +226,19 @@ def check(run: str, repeats: bool, as_json: bool, **given: Any) -> None:
     run = whole_run(run)
     from streambpe.inspect.check import check as run_checks
     from streambpe.inspect.check import remedies, what_is_open
-    from streambpe.inspect.repeats import Repeats
 
-    in_part: list[str] = []
-    found: list[Repeats] = []
-    problems = run_checks(run, repeats=found.append if repeats else None, told=in_part, **given)
-    still_open = what_is_open(run)
+    problems = run_checks(run, **given)
+    still_open, repeats = what_is_open(run), problems.repeats
     if as_json:
         differences = [{"table": problem.table, "row": problem.what} for problem in problems]
-        of_documents = {"repeats": found[0].as_json()} if found else {}
-        tell_json({"run": run, "differences": differences, "open": still_open, "in_part": in_part, **of_documents})
+        of_documents = {"repeats": repeats.as_json()} if repeats else {}
+        told = {"run": run, "differences": differences, "open": still_open, "in_part": problems.in_part}
+        tell_json({**told, **of_documents})
     else:
         for problem in problems:
             say(str(problem), on_stdout=True)
-    repeated = [sentence for one in found for sentence in one.told()]
-    for note in [*repeated, *in_part, *still_open] if not as_json else ():
-        say(f"{run}: {note}")
+        for note in [*(repeats.told() if repeats else ()), *problems.in_part, *still_open]:
+            say(f"{run}: {note}")
     if problems:
         raise StreambpeError(" ".join([f"{run}: {counted(len(problems), 'difference')}.", *remedies(run, problems)]))
     if not as_json:
@@ -291,9 +288,8 @@ def report(
     (run, name), *others = [(run, training or "main") for run, training in (named_run(run, name) for run in runs)]
     from streambpe.inspect.page import report as write_report
 
-    page = write_report(run, output, name=name, others=others, **given)
-    facts = {"run": run, "training": name, "page": output, "events": page["events"]}
-    tell(as_json, facts, f"{output}: {counted(page['events'], 'event')} of {run}, training {name}")
+    found = write_report(run, output, name=name, others=others, **given)
+    tell(as_json, found, f"{output}: {counted(found.events, 'event')} of {run}, training {name}")
 
 
 @click.command()

@@ -9,12 +9,14 @@ The tables together take what a worker's table takes while counting; when they a
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -52,15 +54,23 @@ def count_buckets(
     config = CountConfig(**json.loads(run.facts()["config"]))
     pattern = pattern_for(config, resources.document_seconds)
     refuse_other_tables(run.path, run.facts(), pattern, "reading its documents again")
-    sources = _sources_again(run, pattern)
-    counting = _Counting(place, of, config, pattern, resources)
+    sources, policy = _sources_again(run, pattern), config.bad_utf8
+    sizes, chunker = Sizes.of(replace(resources, threads=1)), Chunker(pattern)
+    tables = [ChunkCounts(chunker, sizes.table) for _ in range(of)]
+    parts: list[list[Part]] = [[] for _ in range(of)]
+    reader = Reader(pattern, sizes.block, sizes.most, on_read=meter.advance, whole_lines=True)  # documents, for a hash
     meter.begin("reading sources", sum(source.bytes for source in sources))
-    for source in sources:
-        for _ in counting.add(source, meter):
-            if stop is not None and stop.is_set():
-                raise Stopped("Stopped. A comparison keeps nothing; give the same command again.", stopped_by(stop))
-    counting.write()
-    parts = counting.parts
+    for block in itertools.chain.from_iterable(map(reader.blocks, sources)):
+        text = sampled(block, block_text(block, policy, config.bad_lines), config.one_in, policy)
+        for number, some in bucketed(block, text, of, policy):
+            ready = prepared(block, some, config)
+            with naming_documents(block, policy, ready.chosen):
+                tables[number].add(ready.text)
+        if sum(table.held for table in tables) > sizes.table:
+            _write(tables, parts, place)
+        if stop is not None and stop.is_set():
+            raise Stopped("Stopped. A comparison keeps nothing; give the same command again.", stopped_by(stop))
+    _write(tables, parts, place)
     found = sum(part.total for mine in parts for part in mine)
     counted = sum(part.total for part in list_parts(run))
     if found != counted:
@@ -95,46 +105,17 @@ def _sources_again(run: Run, pattern: Pattern) -> list[Source]:
     return sources
 
 
-class _Counting:
-    def __init__(self, place: Path, of: int, config: CountConfig, pattern: Pattern, resources: Resources) -> None:
-        self.parts: list[list[Part]] = [[] for _ in range(of)]
-        self._place, self._of, self._config, self._pattern = place, of, config, pattern
-        self._sizes = Sizes.of(replace(resources, threads=1))
-        chunker = Chunker(pattern)
-        self._counts = [ChunkCounts(chunker, self._sizes.table) for _ in range(of)]
-        self._number = 0
-
-    def add(self, source: Source, meter: Meter) -> Iterator[None]:
-        """Count the documents of a source, one block after another."""
-        policy = self._config.bad_utf8
-        reader = Reader(
-            self._pattern, self._sizes.block, self._sizes.most, on_read=meter.advance, whole_lines=True
-        )  # a document must be whole for its hash
-        for block in reader.blocks(source):
-            made = block_text(block, policy, self._config.bad_lines)
-            made = sampled(block, made, self._config.one_in, policy)
-            for number, some in bucketed(block, made, self._of, policy):
-                ready = prepared(block, some, self._config)
-                with naming_documents(block, policy, ready.chosen):
-                    self._counts[number].add(ready.text)
-            if sum(counts.held for counts in self._counts) > self._sizes.table:
-                self.write()
-            yield
-
-    def write(self) -> None:
-        """Write all tables, and empty them."""
-        self._number += 1
-        for number, counts in enumerate(self._counts):
-            if not counts.held:
-                continue
-            mine = self.parts[number]
-            mine.append(write_part(self._place / f"bucket-{number:02d}-{self._number:05d}.parquet", [counts.take()]))
-            if len(mine) == _MOST_FILES:
-                target = self._place / f"bucket-{number:02d}-{self._number:05d}-all.parquet"
-                merged = write_part(target, merged_lists(mine, _RANGE_BYTES))
-                for part in mine:
-                    part.path.unlink()
-                mine[:] = [merged]
+def _write(tables: Sequence[ChunkCounts], parts: Sequence[list[Part]], place: Path) -> None:
+    """Write all tables, and empty them; many files of a bucket become one."""
+    for number, (table, mine) in enumerate(zip(tables, parts, strict=True)):
+        if table.held:
+            mine.append(write_part(place / f"bucket-{number:02d}-{len(mine):02d}.parquet", [table.take()]))
+        if len(mine) == _MOST_FILES:
+            whole, first = place / f"bucket-{number:02d}-all.parquet", mine[0].path
+            merged = write_part(whole, merged_lists(mine, _RANGE_BYTES))
+            for part in mine:
+                part.path.unlink()
+            mine[:] = [msgspec.structs.replace(merged, path=whole.rename(first))]
 
 
 def deal_chunks(run: Run, place: Path, of: int) -> list[list[Part]]:

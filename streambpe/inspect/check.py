@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -21,7 +22,7 @@ from streambpe.arguments import arguments
 from streambpe.count_config import CountConfig
 from streambpe.errors import RunError, SourceError, shortened, typed
 from streambpe.inspect.asked import spill_folder
-from streambpe.inspect.check_training import MOST_PROBLEMS, check_trainings
+from streambpe.inspect.check_training import MOST_PROBLEMS, Row, check_trainings
 from streambpe.inspect.learned_again import copy_run, learn_again
 from streambpe.inspect.repeats import Repeats, find_repeats
 from streambpe.progress import Meter, reported
@@ -39,10 +40,10 @@ from streambpe.store.merge import merge_ranges, merged_lists
 from streambpe.store.parts import Part, Parts, list_parts, parts_by_group
 from streambpe.store.run import Run
 from streambpe.store.sequences import check_sequences
-from streambpe.store.spans import Spans, SpansByPath
+from streambpe.store.spans import SpansByPath
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.unfinished import left_to_count
-from streambpe.text.patterns import Pattern, find_pattern
+from streambpe.text.patterns import find_pattern
 
 if TYPE_CHECKING:
     from streambpe.keywords import LimitKeywords
@@ -61,49 +62,59 @@ class Problem(msgspec.Struct, frozen=True):
         return f"{self.table}: {', '.join(values)}"
 
 
+class Checked(list[Problem]):
+    """The rows that do not add up; an empty list if everything does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.in_part: list[str] = []  # what was looked at in part only, or not at all, as sentences
+        self.repeats: Repeats | None = None  # the documents that repeat one before, if they were asked for
+
+
 @reported("checking")
 def check(
     run: Path | str,
     *,
     sources: bool = False,
     replay: bool = False,
-    repeats: Callable[[Repeats], None] | None = None,
+    repeats: bool = False,
     resources: Resources | None = None,
     progress: str | Meter = "none",
-    told: list[str] | None = None,
     **limits: Unpack[LimitKeywords],
-) -> list[Problem]:
+) -> Checked:
     """Recount everything that is committed; returns the rows that differ, at most 1 000 per table. Writes nothing.
 
     A run may be counting meanwhile, or may have been stopped: parts that the tables do not hold yet are checked by
     themselves, and `what_is_open` names them. `sources`: also read the sources again. `replay`: also learn every
-    training again, in a folder that is gone afterwards. `repeats`: read the sources again too, and tell it which of
-    their documents repeat one before. `told` gets what was looked at in part only, or not.
+    training again, in a folder that is gone afterwards. `repeats`: read the sources again too, and find the documents
+    that repeat one before.
     """
     assert isinstance(progress, Meter)
     resources = arguments("check", limits, None, resources).resources
-    told, meter = [] if told is None else told, progress
+    checked, meter = Checked(), progress
     folder = Run.open(run)
+    rows: Counter[str] = Counter()
     try:
         config = CountConfig(**json.loads(folder.facts()["config"]))
-        with spill_folder(folder, resources.temp_dir) if replay else contextlib.nullcontext() as place:
-            problems, parts = _check_tables(folder, resources, config, meter, told, place)
-        if config.sequences:
-            meter.begin("checking documents")
-            problems += [Problem("sequences", row) for row in _check_documents(folder, parts, resources)]
+        parts = list_parts(folder)
+        for table, row in _check_tables(folder, parts, config, resources, meter, checked.in_part, replay):
+            rows[table] += 1
+            if rows[table] <= MOST_PROBLEMS:
+                checked.append(Problem(table, row))
     except FileNotFoundError as why:
         raise RunError(
             f"{why.filename} was merged by another process during the check. Nothing was changed. Check again, or "
             f"wait until that process is done: `streambpe status {typed(folder.path)}`."
         ) from None
     if sources or repeats:
-        by_path = parts.by_path
-        wrong = _check_files(by_path, config, range_bytes(resources), meter)
-        problems += [problem for some in wrong.values() for problem in some]
+        wrong = set()
+        for path, row in _check_files(parts.by_path, config, range_bytes(resources), meter):
+            wrong.add(path)
+            checked.append(Problem("source files", row))
         if repeats:
             release_memory()
-            repeats(find_repeats(folder, by_path, wrong, config, resources, meter, told))
-    return problems
+            checked.repeats = find_repeats(folder, parts.by_path, wrong, config, resources, meter, checked.in_part)
+    return checked
 
 
 def remedies(run: Path | str, problems: Sequence[Problem]) -> list[str]:
@@ -138,96 +149,85 @@ def what_is_open(run: Path | str) -> list[str]:
 
 
 def _check_tables(
-    run: Run, resources: Resources, config: CountConfig, meter: Meter, told: list[str], place: Path | None
-) -> tuple[list[Problem], Parts]:
-    """Compare the tables in state.duckdb with the committed parts that they hold, added up again in temporary tables;
-    check the other parts by themselves. In `place` the trainings are learned again. Returns the problems and all
-    parts."""
-    parts = list_parts(run)
-    folded = Folded.of(run, parts)
-    digest = CorpusDigest()
-    database = _bounds(run, resources)
-    con = open_store(run.state, read_only=True, **database)
-    with contextlib.closing(con):
-        facts = dict(run_sql(con, "get_run"))
-        stated = json.loads(facts.get("corpus", "{}")).get("chunks")
-        # rows of table sources may be lost: then the total in table run tells what the tables hold
-        mine = parts if stated == sum(part.total for part in parts) else folded.held
-        at_once = range_bytes(resources)
-        run_sql(con, "make_recount")
-        distinct = json.loads(facts.get("corpus", "{}")).get("distinct") or 0
-        meter.begin("checking counts", 2 * distinct, "chunks")
-        for rows in merged_lists(mine, range_bytes(resources)):
-            append(con, "recount", rows.frame())
-            meter.advance(len(rows))
-        for rows in read_rows(con, "chunk_counts", at_once):
-            digest.add(rows)
-            meter.advance(len(rows))
-        sha256 = str(digest.facts(0)["sha256"])
-        con.register("recounted_sources", Parts(mine).spans.table())
-        held = {part.path for part in mine}
-        found: dict[str, list[tuple[Any, ...]]] = {
-            "counts": _check_parts([part for part in parts if part.path not in held], resources)
-        }
-        found["sources"] = run_sql(con, "checks/sources")
-        found["chunk_counts"] = run_sql(con, "checks/chunk_counts")
-        if "corpus" in facts or mine:
-            found["corpus"] = run_sql(con, "checks/corpus", sha256=sha256)
-        con.register("recounted_groups", _recount_groups(con, mine, resources).to_arrow())
-        found["source_groups"] = run_sql(con, "checks/source_groups")
-        found["group_counts"] = run_sql(con, "checks/group_counts")
-        run_sql(con, "make_recount")  # what was added up is needed no more
-        run_sql(con, "make_group_recount")
-        for table, row in check_trainings(con, run, at_once, meter, told):
-            found.setdefault(table, []).append(row)
-        scratch = None if place is None else copy_run(run, place / "run", mine)
-    if scratch is not None:
+    run: Run, parts: Parts, config: CountConfig, resources: Resources, meter: Meter, told: list[str], replay: bool
+) -> Iterator[tuple[str, Row]]:
+    """(table, row) of what differs: the tables in state.duckdb are compared with the committed parts that they hold,
+    added up again in temporary tables; the other parts are checked by themselves, then trainings and documents."""
+    held, at_once = Folded.of(run, parts).held, range_bytes(resources)
+    memory = half_of_spare(resources) * 2 // 3  # a temporary table that goes to disk takes up to 30 MB more
+    database: dict[str, Any] = {
+        "memory_bytes": memory, "threads": resources.threads, "temp_dir": resources.temp_dir or run.path / "tmp"
+    }  # fmt: skip
+    with contextlib.ExitStack() as scratch:
+        place = scratch.enter_context(spill_folder(run, resources.temp_dir)) if replay else None
+        with contextlib.closing(open_store(run.state, read_only=True, **database)) as con:
+            facts = dict(run_sql(con, "get_run"))
+            # rows of table sources may be lost: then the total in table run tells what the tables hold
+            stated = json.loads(facts.get("corpus", "{}")).get("chunks")
+            mine = parts if stated == sum(part.total for part in parts) else held
+            mine_paths = {part.path for part in mine}
+            for part in parts:
+                if part.path not in mine_paths:
+                    yield from (("counts", row) for row in _check_part(part, at_once))
+            sha256 = yield from _check_counts(con, mine, facts, at_once, meter)
+            logs = yield from check_trainings(con, run, at_once, meter, told)
+            copy = None if place is None else copy_run(run, place / "run", mine)
         release_memory()
-        for table, row in learn_again(scratch, sha256, resources, database, meter, told):
-            found.setdefault(table, []).append(row)
-    return [Problem(table, row) for table, rows in found.items() for row in rows[:MOST_PROBLEMS]], parts
+        if copy is not None:
+            yield from learn_again(copy, logs, sha256, resources, database, meter, told)
+    if config.sequences:
+        meter.begin("checking documents")
+        with contextlib.closing(open_store(":memory:", **database)) as con:
+            for row in check_sequences(run, parts, con, at_once, MOST_PROBLEMS):
+                yield "sequences", row
 
 
-def _bounds(run: Run, resources: Resources) -> dict[str, Any]:
-    """What DuckDB gets here: of memory a third of what is left when the program is loaded.
-
-    A temporary table that outgrows it goes to disk, and while it does DuckDB takes up to 30 MB more than it was given
-    (measured: 2 million chunks at 256 MB)."""
-    memory = half_of_spare(resources) * 2 // 3
-    return {"memory_bytes": memory, "threads": resources.threads, "temp_dir": resources.temp_dir or run.path / "tmp"}
-
-
-def _check_documents(run: Run, parts: Sequence[Part], resources: Resources) -> list[tuple[Any, ...]]:
-    """Compare the stored documents with the counts, in a database of its own."""
-    release_memory()
-    with contextlib.closing(open_store(":memory:", **_bounds(run, resources))) as con:
-        return check_sequences(run, parts, con, range_bytes(resources), MOST_PROBLEMS)
-
-
-def _check_parts(parts: Sequence[Part], resources: Resources) -> list[tuple[Any, ...]]:
-    """Compare parts that no table holds yet with their own footers."""
-    problems: list[tuple[Any, ...]] = []
-    for part in parts:
-        rows = total = 0
-        last = None
-        for frame in merge_ranges([part], range_bytes(resources)):
-            rows, total = rows + frame.height, total + int(frame["n"].sum())
-            if frame["chunk"].is_duplicated().any() or (last is not None and frame["chunk"][0] <= last):
-                problems.append((part.path.name, "a chunk is in it twice"))
-            last = frame["chunk"][-1]
-        if (rows, total) != (part.rows, part.total):
-            problems.append((part.path.name, f"{rows} distinct, {total} in all", f"{part.rows}, {part.total} recorded"))
-    return problems
+def _check_counts(
+    con: duckdb.DuckDBPyConnection, parts: Sequence[Part], facts: Mapping[str, str], at_once: int, meter: Meter
+) -> Generator[tuple[str, Row], None, str]:
+    """(table, row) of what differs from the sum of these parts; returns the sha256 of the counts in the tables."""
+    digest = CorpusDigest()
+    run_sql(con, "make_recount")
+    meter.begin("checking counts", 2 * (json.loads(facts.get("corpus", "{}")).get("distinct") or 0), "chunks")
+    for rows in merged_lists(parts, at_once):
+        append(con, "recount", rows.frame())
+        meter.advance(len(rows))
+    for rows in read_rows(con, "chunk_counts", at_once):
+        digest.add(rows)
+        meter.advance(len(rows))
+    sha256 = str(digest.facts(0)["sha256"])
+    con.register("recounted_sources", Parts(parts).spans.table())
+    con.register("recounted_groups", _recount_groups(con, parts, at_once).to_arrow())
+    for table in ("sources", "chunk_counts", "corpus", "source_groups", "group_counts"):
+        if table != "corpus" or "corpus" in facts or parts:
+            inputs = {"sha256": sha256} if table == "corpus" else {}
+            yield from ((table, row) for row in run_sql(con, f"checks/{table}", **inputs))
+    run_sql(con, "make_recount")  # what was added up is needed no more
+    run_sql(con, "make_group_recount")
+    return sha256
 
 
-def _recount_groups(con: duckdb.DuckDBPyConnection, parts: Sequence[Part], resources: Resources) -> pl.DataFrame:
+def _check_part(part: Part, at_once: int) -> Iterator[Row]:
+    """Compare a part that no table holds yet with its own footer."""
+    rows = total = 0
+    last = None
+    for frame in merge_ranges([part], at_once):
+        rows, total = rows + frame.height, total + int(frame["n"].sum())
+        if frame["chunk"].is_duplicated().any() or (last is not None and frame["chunk"][0] <= last):
+            yield part.path.name, "a chunk is in it twice"
+        last = frame["chunk"][-1]
+    if (rows, total) != (part.rows, part.total):
+        yield part.path.name, f"{rows} distinct, {total} in all", f"{part.rows}, {part.total} recorded"
+
+
+def _recount_groups(con: duckdb.DuckDBPyConnection, parts: Sequence[Part], at_once: int) -> pl.DataFrame:
     """The rows of table source_groups, counted from the parts; what group_counts holds, in a temporary table."""
     rows = []
     run_sql(con, "make_group_recount")
     if any(part.group_name for part in parts):
         for name, mine in parts_by_group(parts).items():
             digest = CorpusDigest()
-            for piece in merged_lists(mine, range_bytes(resources)):
+            for piece in merged_lists(mine, at_once):
                 digest.add(piece)
                 append(con, "recounted_group_counts", piece.frame().with_columns(group_name=pl.lit(name)))
             rows.append(group_row(name, mine, digest))
@@ -235,49 +235,33 @@ def _recount_groups(con: duckdb.DuckDBPyConnection, parts: Sequence[Part], resou
     return pl.DataFrame(rows, schema={"group_name": pl.String, **kinds, "sha256": pl.String})
 
 
-def _check_files(spans: SpansByPath, config: CountConfig, at_once: int, meter: Meter) -> dict[str, list[Problem]]:
+def _check_files(spans: SpansByPath, config: CountConfig, at_once: int, meter: Meter) -> Iterator[tuple[str, Row]]:
     """Read every source file again; its stretches must have the digests that they had when they were counted, and as
-    many lines as then must be left out. The problems of each source that has any."""
+    many lines as then must be left out. (path, row) of what differs."""
     pattern = find_pattern(config.pattern, gaps=config.gaps, split_scripts=config.split_scripts)
-    found = {}
     meter.begin("reading sources", sum(mine[0].file_bytes for mine in spans.values()))
     done = 0
     for path, mine in spans.items():
         meter.done, done = done, done + mine[0].file_bytes
-        if mine[0].kind == "iterator" or not has_place(path):
+        want = {(span.start_at, span.stop_at): span.digest for span in mine if span.digest}
+        if mine[0].kind == "iterator" or not has_place(path) or not want:
             continue
-        problems = list(_check_file(path, mine, path in spans.complete, config, pattern, at_once, meter))
-        if problems:
-            found[path] = problems
+        source = Source(path, mine[0].kind, mine[0].text_column)  # type: ignore[arg-type]
+        try:
+            found = {(a, b): digest for a, b, digest in digest_stretches(source, sorted(want), pattern, meter.advance)}
+            size, _ = look_at(path)
+        except SourceError as why:
+            yield path, (str(why),)
+            continue
+        if size != mine[0].file_bytes:
+            yield path, (path, f"it has {size} bytes, and had {mine[0].file_bytes} when it was counted")
+        for stretch, digest in sorted(want.items()):
+            if found.get(stretch) != digest:
+                yield path, (path, *stretch, "is not what was counted")
+        if config.bad_lines == "skip" and path in spans.complete and source.kind in ("lines", "jsonl", "csv"):
+            reader = Reader(pattern, at_once, 1 << 30, whole_lines=config.reads_whole_lines)
+            blocks = reader.blocks(replace(source, any_bytes=True))
+            bad = sum(block_text(block, config.bad_utf8, config.bad_lines).bad_lines for block in blocks)
+            if bad != mine.total("bad_lines"):
+                yield path, (path, f"lines left out: {bad}, but {mine.total('bad_lines')} when it was counted")
     meter.done = done
-    return found
-
-
-def _check_file(
-    path: str, mine: Spans, complete: bool, config: CountConfig, pattern: Pattern, at_once: int, meter: Meter
-) -> Iterator[Problem]:
-    want = {(span.start_at, span.stop_at): span.digest for span in mine if span.digest}
-    if not want:
-        return
-    source = Source(path, mine[0].kind, mine[0].text_column)  # type: ignore[arg-type]
-    try:
-        found = {(a, b): digest for a, b, digest in digest_stretches(source, sorted(want), pattern, meter.advance)}
-        size, _ = look_at(path)
-    except SourceError as why:
-        yield Problem("source files", (str(why),))
-        return
-    if size != mine[0].file_bytes:
-        yield Problem("source files", (path, f"it has {size} bytes, and had {mine[0].file_bytes} when it was counted"))
-    for (start, stop), digest in sorted(want.items()):
-        if found.get((start, stop)) != digest:
-            yield Problem("source files", (path, start, stop, "is not what was counted"))
-    if config.bad_lines == "skip" and complete and source.kind in ("lines", "jsonl", "csv"):
-        bad, told = _bad_lines(replace(source, any_bytes=True), pattern, config, at_once), mine.total("bad_lines")
-        if bad != told:
-            yield Problem("source files", (path, f"lines left out: {bad}, but {told} when it was counted"))
-
-
-def _bad_lines(source: Source, pattern: Pattern, config: CountConfig, at_once: int) -> int:
-    """How many lines of a source are left out, read again."""
-    reader = Reader(pattern, at_once, 1 << 30, whole_lines=config.reads_whole_lines)
-    return sum(block_text(block, config.bad_utf8, config.bad_lines).bad_lines for block in reader.blocks(source))

@@ -14,7 +14,7 @@ neighbours of superwords) is compared by learning again (learned_again.py).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -43,21 +43,21 @@ _FACTS = {"journal", "config", "events", "batches", "vetoed", "state", "pair_cou
 
 def check_trainings(
     con: duckdb.DuckDBPyConnection, run: Run, range_bytes: int, meter: Meter, told: list[str]
-) -> Iterator[tuple[str, Row]]:
-    """(table, row) for every row that does not add up. `con` is open read-only; `meter` is told how far it is, `told`
-    of trainings that are not done."""
+) -> Generator[tuple[str, Row], None, dict[str, EventLog | None]]:
+    """(table, row) for every row that does not add up; returns the log of each training that is done and has a good
+    one. `con` is open read-only; `meter` is told how far it is, `told` of trainings that are not done."""
     names = list_trainings(con)
-    logs = {path.name.removesuffix(".events.jsonl") for path in run.path.glob("*.events.jsonl")}
-    for name in sorted({"main" if log == "model" else log for log in logs} - set(names)):
-        if journal_path(run, name).exists():  # not folded yet
-            continue
-        yield f"{name}.events", ("the event log is there, the tables are not",)
+    logs: dict[str, EventLog | None] = dict.fromkeys(names)
+    files = {path.name.removesuffix(".events.jsonl") for path in run.path.glob("*.events.jsonl")}
+    for name in sorted({"main" if file == "model" else file for file in files} - set(names)):
+        if not journal_path(run, name).exists():  # else it is not folded yet
+            yield f"{name}.events", ("the event log is there, the tables are not",)
     for name in names:
         meter.begin(f"checking {name}")
         use_training(con, name)
         facts = read_facts(con)
         try:
-            log = read_log(run, name, facts)
+            log = logs[name] = _read_log(run, name, facts)
         except (EventLogError, ModelError, RunError) as why:
             yield f"{name}.events", (str(why),)
             continue
@@ -67,9 +67,10 @@ def check_trainings(
         elif facts.get("state") == "unfinished":
             told.append(f"training {name} is not done yet: its tables are checked when it is.")
     use_training(con, "main")
+    return logs
 
 
-def read_log(run: Run, name: str, facts: dict[str, str]) -> EventLog | None:
+def _read_log(run: Run, name: str, facts: dict[str, str]) -> EventLog | None:
     """What a training's tables, of which these are the facts, are compared with; None while they show another state:
     it is not done, or a larger vocabulary was just written."""
     goes_on, path = journal_path(run, name).exists(), log_path(run, name)
@@ -110,24 +111,20 @@ def _check_one(
     con: duckdb.DuckDBPyConnection, run: Run, facts: dict[str, str], log: EventLog, range_bytes: int
 ) -> Iterator[tuple[str, Row]]:
     """See check_trainings."""
+    book = TokenTable.of(Alphabet.from_header(log.header.alphabet), [word.content for word in log.header.stop_words])
+    book.add(log.events, 0)
     con.register("logged_events", event_rows(log.events, 0))
-    for row in run_sql(con, "checks/events"):
-        yield "events", row
-    for row in run_sql(con, "checks/batches", events=len(log.events), batches=int(facts.get("batches", -1))):
-        yield "batches", row
+    con.register("logged_tokens", book.rows(0))
+    passes = {"events": len(log.events), "batches": int(facts.get("batches", -1))}
+    for table, inputs in (("events", {}), ("batches", passes), ("tokens", {})):
+        yield from ((table, row) for row in run_sql(con, f"checks/{table}", **inputs))
+    con.unregister("logged_tokens")
+    con.unregister("logged_events")
     vetoed = len(run_sql(con, "get_vetoed"))
     if str(vetoed) != facts.get("vetoed"):
         yield "vetoed", (vetoed, "rows, where table facts says", facts.get("vetoed"))
-    book = TokenTable.of(Alphabet.from_header(log.header.alphabet), [word.content for word in log.header.stop_words])
-    book.add(log.events, 0)
-    con.register("logged_tokens", book.rows(0))
-    for row in run_sql(con, "checks/tokens"):
-        yield "tokens", row
-    con.unregister("logged_tokens")
-    con.unregister("logged_events")
     config = config_of_log(log)
-    for row in _check_facts(facts, log, config, len(book.contents) - len(book.dead)):
-        yield "facts", row
+    yield from (("facts", row) for row in _check_facts(facts, log, config, len(book.contents) - len(book.dead)))
     for digest in config.balanced_on.values():
         try:
             read_text(run, digest, range_bytes)
@@ -137,24 +134,19 @@ def _check_one(
 
 def _check_facts(facts: dict[str, str], log: EventLog, config: TrainConfig, tokens: int) -> Iterator[Row]:
     """Check what table facts says of the training, where the log says it too. `tokens`: those that live at its end."""
-    size = tokens + config.extra_ids
+    size, measured = tokens + config.extra_ids, bool(facts.get("pair_counts_at"))
     full = config.vocab_size + (0 if config.count_specials else config.extra_ids)
     found = {
         "state": "done", "events": str(len(log.events)), "sha256": events_digest(log.events), "size": str(size),
-        "reached": str(size >= full).lower(),
+        "reached": str(size >= full).lower(), "pair_counts_at": str(len(log.events)) if measured else "",
     }  # fmt: skip
     for key, value in found.items():
         if facts.get(key, "") != value:
             yield key, facts.get(key), value
     for key in sorted(facts.keys() - _FACTS):
         yield key, facts[key], "not a fact of a training"
-    for key in sorted(_FACTS - facts.keys() - _MAY_MISS):
+    for key in sorted((_FACTS - _MAY_MISS | ({"pair_floor"} if measured else set())) - facts.keys()):
         yield key, None, "missing"
-    if facts.get("pair_counts_at") and "pair_floor" not in facts:
-        yield "pair_floor", None, "missing"
     stated = json.loads(facts.get("config", "{}"))
     if "config" not in stated or config_of(stated) != config or stated["corpus"] != log.header.corpus["sha256"]:
         yield "config", facts.get("config"), "not what the log says"
-    told_at = facts.get("pair_counts_at", "")
-    if told_at and int(told_at) != len(log.events):
-        yield "pair_counts_at", told_at, str(len(log.events))

@@ -21,8 +21,10 @@ Memory: counts are streamed, and each vocabulary is learned within --memory. Dis
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import shutil
+import statistics
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -76,9 +78,9 @@ class Step:
     distinct: int
     learned: int  # tokens beside the base symbols and the stop words
     in_common: float  # Jaccard: learned tokens in both this and the last vocabulary, of those in either
-    order: float | None  # Spearman's rank correlation of the common tokens' order in both; None if fewer than two
-    bytes_per_token: float | None  # of the text held out; None if that is empty
-    gain: float | None  # in bytes per token over the step before
+    order: float | None = None  # Spearman's rank correlation of the common tokens' order; None if fewer than two
+    bytes_per_token: float | None = None  # of the text held out; None if that is empty
+    gain: float | None = None  # in bytes per token over the step before
     spread: dict[str, float] | None = None  # of each figure, half of what it differs between draws
 
 
@@ -141,18 +143,7 @@ def converge(
         if not least <= given <= most:
             raise UsageError(f"{flag} {given}: give a number from {least} to {most}.")
     folder = Run.open(run)
-    if config.superwords != "none":
-        raise UsageError(
-            f"--superwords {config.superwords}: superwords are learned from documents, which a part of the counts "
-            "does not have. Compare vocabularies without superwords; how much text is enough is the same question."
-        )
-    if config.weights or config.balance:
-        what = "--balance" if config.balance else "--weight"
-        raise UsageError(f"{what}: converge learns from counts without groups. Nothing was changed. Leave it out.")
-    if by == "documents" and allow_partial:
-        raise UsageError(
-            "--allow-partial: --by documents reads whole sources. Finish counting them, or use --by share."
-        )
+    _refuse_options(config, by, allow_partial)
     if not allow_partial:
         refuse_half_counted(folder, ", or compare what is there with --allow-partial")
     refuse_like(folder, like, None)
@@ -169,30 +160,56 @@ def converge(
             fold(folder, resources)
             if by == "documents":
                 buckets = count_buckets(folder, place, BUCKETS, resources, stop, meter)
-                held_out = f"{_HELD_BUCKETS} of {BUCKETS} buckets of documents"
             else:
                 buckets = deal_chunks(folder, place, BUCKETS)
-                held_out = f"{_HELD_BUCKETS} of {BUCKETS} buckets of chunks, drawn from the counts"
-            held_out += ", others in each draw" * (draws > 1)
-            drawn = _draw(folder, buckets, steps, draws)
+        sizes = {str(Fraction(1, 2**level)): BUCKETS >> level for level in range(steps - 1, 0, -1)}
+        sizes["all"] = BUCKETS - _HELD_BUCKETS
+        drawn = [  # of each draw, what is held out, and the prefixes
+            [
+                cyclic(buckets, begin, _HELD_BUCKETS),
+                *(cyclic(buckets, begin + _HELD_BUCKETS, n) for n in sizes.values()),
+            ]
+            for begin in (number * BUCKETS // draws for number in range(draws))
+        ]
+        if not all(sum(part.rows for part in parts) for parts in itertools.chain.from_iterable(drawn)):
+            raise UsageError(
+                f"{folder.path} has too little text for {BUCKETS} buckets: one of them is empty. Nothing was changed. "
+                "Count more, or if there are few documents, draw chunks with --by share."
+            )
+        what = "documents" if by == "documents" else "chunks, drawn from the counts"
+        held_out = f"{_HELD_BUCKETS} of {BUCKETS} buckets of {what}" + ", others in each draw" * (draws > 1)
         if text:
             how = json.loads(facts["config"]) | {"sequences": False}
             count(place / "text", list(several(text)), counting={"options": how}, resources=resources, stop=stop)
-            of_text = list(list_parts(Run(place / "text")))
-            drawn = [(prefixes, of_text) for prefixes, _ in drawn]
-            held_out = ", ".join(several(text))
-        every = [part for prefixes, _ in drawn for _, parts in prefixes for part in parts]
-        meter.begin("learning", sum(part.rows for part in every), "chunks")
+            of_text, held_out = list(list_parts(Run(place / "text"))), ", ".join(several(text))
+            drawn = [[of_text, *prefixes] for _, *prefixes in drawn]
+        meter.begin(
+            "learning", sum(part.rows for _, *prefixes in drawn for parts in prefixes for part in parts), "chunks"
+        )
         compared = []
-        for number, (prefixes, held) in enumerate(drawn, 1):
+        for number, (held, *prefixes) in enumerate(drawn, 1):
             learned = []
-            for name, parts in prefixes:
-                on_step(f"learning from {name}" + f", draw {number} of {len(drawn)}" * (len(drawn) > 1))
+            for name, parts in zip(sizes, prefixes, strict=True):
+                on_step(f"learning from {name}" + f", draw {number} of {draws}" * (draws > 1))
                 learned.append((name, *_learn(place / "run", facts, parts, config, resources, stop)))
                 meter.advance(sum(part.rows for part in parts))
             compared.append(tuple(_compare(learned, held)))
-    means = tuple(_mean(same) for same in zip(*compared, strict=True))
-    return Convergence(by, held_out, means, tuple(compared))
+    return Convergence(by, held_out, tuple(map(_mean, zip(*compared, strict=True))), tuple(compared))
+
+
+def _refuse_options(config: TrainConfig, by: str, allow_partial: bool) -> None:
+    if config.superwords != "none":
+        raise UsageError(
+            f"--superwords {config.superwords}: superwords are learned from documents, which a part of the counts "
+            "does not have. Compare vocabularies without superwords; how much text is enough is the same question."
+        )
+    if config.weights or config.balance:
+        what = "--balance" if config.balance else "--weight"
+        raise UsageError(f"{what}: converge learns from counts without groups. Nothing was changed. Leave it out.")
+    if by == "documents" and allow_partial:
+        raise UsageError(
+            "--allow-partial: --by documents reads whole sources. Finish counting them, or use --by share."
+        )
 
 
 def _took(run: Run, times: int) -> str:
@@ -204,46 +221,15 @@ def _took(run: Run, times: int) -> str:
 
 def _mean(steps: Sequence[Step]) -> Step:
     """The mean of the same step of several draws, and half of the distance between the least and the greatest."""
-    means: dict[str, Any] = {}
+    means: dict[str, Any] = {"what": steps[0].what}
     spread = {}
-    for name in Step.__annotations__:
-        if name in ("what", "spread"):
-            continue
+    for name in ("bytes", *(name for name, _ in _COLUMNS.values())):
         values = [getattr(step, name) for step in steps]
-        means[name] = None
         if None not in values:
-            mean = sum(values) / len(values)
+            mean = statistics.fmean(values)
             means[name] = round(mean) if isinstance(values[0], int) else mean
             spread[name] = (max(values) - min(values)) / 2
-    return Step(what=steps[0].what, spread=spread if len(steps) > 1 else None, **means)
-
-
-# ---------------------------------------------------------------------------------------------------------
-# prefixes
-
-
-Drawn = list[tuple[list[tuple[str, list[Part]]], list[Part]]]  # draws: (prefixes, smallest first; what is held out)
-
-
-def _draw(run: Run, buckets: Sequence[Sequence[Part]], steps: int, draws: int) -> Drawn:
-    """Prefixes of neighbouring buckets, of others in each draw."""
-    sizes = {str(Fraction(1, 2**level)): BUCKETS >> level for level in range(steps - 1, 0, -1)}
-    sizes["all"] = BUCKETS - _HELD_BUCKETS
-    drawn = []
-    for begin in (number * BUCKETS // draws for number in range(draws)):
-        made = [(share, cyclic(buckets, begin + _HELD_BUCKETS, size)) for share, size in sizes.items()]
-        held = cyclic(buckets, begin, _HELD_BUCKETS)
-        if not all(sum(part.rows for part in parts) for parts in (held, *(parts for _, parts in made))):
-            raise UsageError(
-                f"{run.path} has too little text for {BUCKETS} buckets: one of them is empty. Nothing was changed. "
-                "Count more, or if there are few documents, draw chunks with --by share."
-            )
-        drawn.append((made, held))
-    return drawn
-
-
-# ---------------------------------------------------------------------------------------------------------
-# vocabularies
+    return Step(**means, spread=spread if len(steps) > 1 else None)
 
 
 def _learn(

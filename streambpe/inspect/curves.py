@@ -42,7 +42,7 @@ _MOST_PLACES = 16 << 20  # chunks of stored documents that are measured at every
 
 
 GROWTH = ("vocab_size", "tokens", "vocab_used", "vocab_used_share", "renyi", "renyi_vocab", "bytes_per_token")
-GrowthFacts = dict[str, float | None]  # those of MEASURES, of a vocabulary of one size
+GrowthFacts = dict[str, int | float | None]  # those of MEASURES, of a vocabulary of one size
 
 
 def choose_stops(log: EventLog, also: int = 0) -> list[tuple[int, int]]:
@@ -77,33 +77,36 @@ def growth(
     return found, uses.n
 
 
-def refuse_reading_nothing(texts: Sequence[str], how: SourceOptions) -> None:
-    """An error if it is said how texts are read, and there are none."""
-    if not texts and (how.lines or how.text_column):
-        raise UsageError("--lines and --text-column say how --text FILE is read: give --text, or leave them out.")
-
-
 def measuring_on(
     run: Run | None, log: EventLog, texts: Sequence[str], how: SourceOptions, resources: Resources,
-    meter: Meter | None, times: int,
+    meter: Meter, times: int,
 ) -> tuple[Callable[[Tokenizer], Uses], str]:  # fmt: skip
     """(what counts how often a tokenizer uses its ids, the name of what it counts in): texts; without any all chunks of
     the run in which a log lies, or for superwords, which reach over chunks, the documents that it stores. `meter` is
     told how far `times` such measurements are."""
-    meter = meter or Meter("measuring")
     if texts:
         sources, _ = find_sources(list(texts), how)
         meter.begin("measuring", times * sum(source.bytes for source in sources))
         named = ", ".join(harmless(os.path.basename(text) or text) for text in texts)  # no folder: a page is given away
         return lambda tokenizer: uses_in_texts(tokenizer, sources, resources, meter), named
+    if how.lines or how.text_column:
+        raise UsageError("--lines and --text-column say how --text FILE is read: give --text, or leave them out.")
     if run is None:
         raise UsageError(
             "There is nothing to measure on, because the model is not in a RUN. Nothing was written. Give --text FILE."
         )
     if log.header.config.get("superwords", "none") != "none" or any(event.op is Op.SUPERMERGE for event in log.events):
-        documents, (taken, every) = stored_documents(run, meter, times)
-        named = ON_DOCUMENTS if taken == every else f"{taken:,} of {every:,} stretches of {ON_DOCUMENTS}"
-        return lambda tokenizer: uses_in_texts(tokenizer, [documents()], resources), named
+        every = order_parts(run, list_parts(run))
+        step = -(-sum(part.places for part in every) // _MOST_PLACES) or 1
+        taken = every[::step]  # of a large corpus some stretches, and a document ends where its stretch does
+        meter.begin("measuring", times * sum(part.places for part in taken), "chunks")
+        named = ON_DOCUMENTS if step == 1 else f"{len(taken):,} of {len(every):,} stretches of {ON_DOCUMENTS}"
+
+        def uses_in_documents(tokenizer: Tokenizer) -> Uses:
+            texts = _texts_of(run, taken, step > 1, meter)
+            return uses_in_texts(tokenizer, [Source("documents", "iterator", texts=texts)], resources)
+
+        return uses_in_documents, named
     at_once = range_bytes(resources) // 4  # replaying takes a multiple of what is read
     meter.begin("measuring", times * sum(part.rows for part in list_parts(run)), "chunks")
     return lambda tokenizer: uses_in_parts(tokenizer, list_parts(run), at_once, meter), ON_CHUNKS
@@ -129,19 +132,6 @@ def uses_in_texts(
     for source in sources:
         total += count_uses(tokenizer, source, resources, meter)
     return total
-
-
-def stored_documents(run: Run, meter: Meter, times: int) -> tuple[Callable[[], Source], tuple[int, int]]:
-    """The documents that a run stores, to be read again and again; (stretches taken, all stretches): of a large corpus
-    every second, third, ... stretch is taken, and a document ends where its stretch does."""
-    parts = order_parts(run, list_parts(run))
-    step = -(-sum(part.places for part in parts) // _MOST_PLACES) or 1
-    taken = parts[::step]
-    meter.begin("measuring", times * sum(part.places for part in taken), "chunks")
-    return (
-        lambda: Source("documents", "iterator", texts=_texts_of(run, taken, step > 1, meter)),
-        (len(taken), len(parts)),
-    )
 
 
 def _texts_of(run: Run, parts: Sequence[SequencePart], apart: bool, meter: Meter) -> Iterator[str]:

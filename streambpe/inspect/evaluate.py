@@ -29,7 +29,7 @@ from streambpe.encode.formats.sentencepiece import is_sentencepiece
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect.columns import print_columns, write_rows
-from streambpe.inspect.measures import APART, MEASURES, WHOLE_NUMBERS, Tokens, Uses, gini, measure
+from streambpe.inspect.measures import APART, MEASURES, Tokens, Uses, gini, measure
 from streambpe.inspect.pieces import SentencePiece, count_pieces
 from streambpe.options import several
 from streambpe.progress import Meter, reported
@@ -222,13 +222,13 @@ def print_evaluations(found: Sequence[Evaluation], form: str, out: TextIO, by: s
         shown = ["bytes", "tokens", "bytes_per_token", "tokens_per_word", "single_token_chunks", "vocab_used", "renyi",
                  "partial_share", *APART]  # fmt: skip
         heads = ["model", by, *(MEASURES[name][0] for name in shown)]
-        cells = [[one.model, one.source, *(_cell(name, one.values.get(name)) for name in shown)] for one in found]
+        cells = [[one.model, one.source, *(_cell(one.values.get(name)) for name in shown)] for one in found]
         print_columns([heads, *cells], 2, out)
     else:  # few columns, so one measure per line
         out_rows = [["", *(one.model for one in found)]]
         for name in MEASURES:
             if name not in APART:
-                out_rows.append([name, *(_cell(name, one.values[name]) for one in found)])
+                out_rows.append([name, *(_cell(one.values[name]) for one in found)])
         print_columns(out_rows, 1, out)
 
 
@@ -247,9 +247,5 @@ def parity_told(found: Sequence[Evaluation], by: str) -> str:
     return told
 
 
-def _cell(name: str, value: float | None) -> str:
-    if value is None:
-        return "-"
-    if name in WHOLE_NUMBERS:
-        return f"{value:,}"
-    return f"{value:.4f}"
+def _cell(value: float | None) -> str:
+    return "-" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:.4f}"

@@ -12,7 +12,7 @@ A token:  the events that made it from base symbols, in order, each with its cou
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TextIO
@@ -22,12 +22,13 @@ from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect.columns import print_columns
 from streambpe.model.eventlog import Event, Op
-from streambpe.model.replay import merge, split
+from streambpe.model.replay import Model, merge, split
 from streambpe.plurals import counted
 from streambpe.results import Result
 from streambpe.terminal import columns_of, wrapped
 from streambpe.text.shown import shown
 
+_ACROSS = "(across chunks)"
 Row = dict[str, Any]  # of a table whose columns depend on what is explained; printed and put into JSON as it is
 
 
@@ -64,23 +65,19 @@ def explain(model: Tokenizer | str | os.PathLike[str], what: str, *, token: bool
 
 
 def _find_token(encoder: Encoder, what: str) -> int | None:
-    model = encoder.model
-    if what.startswith("id:") and what[3:].isdigit():
-        number = int(what[3:])
-        if number in model.log_id:
-            return model.log_id[number]
+    """The log id of the token that is meant; None if the model never had one like it."""
+    model, (kind, _, number) = encoder.model, what.partition(":")
+    if kind == "id" and number.isdigit():
         for text, special in model.special_ids.items():
-            if special == number:
-                raise UsageError(f"id {number} is the special token {text!r}: it was given, not learned.")
-        raise UsageError(f"The model has no token with id {number}.")
-    if (
-        what.startswith("log:")
-        and what[4:].isdigit()
-        and 0 <= int(what[4:]) - model.vocabulary.first_id < len(model.vocabulary.tokens)
-    ):
-        return int(what[4:])
-    wanted = encoder.codec.content(what)
-    stops = set(encoder.stop_ids.values())
+            if special == int(number):
+                raise UsageError(f"id {special} is the special token {text!r}: it was given, not learned.")
+        if int(number) not in model.log_id:
+            raise UsageError(f"The model has no token with id {int(number)}.")
+        return model.log_id[int(number)]
+    first = model.vocabulary.first_id
+    if kind == "log" and number.isdigit() and first <= int(number) < first + len(model.vocabulary.tokens):
+        return int(number)
+    wanted, stops = encoder.codec.content(what), set(encoder.stop_ids.values())
     for token in model.vocabulary.tokens:
         if token.content == wanted or (token.id in stops and token.content == what.encode()):
             return token.id
@@ -89,73 +86,73 @@ def _find_token(encoder: Encoder, what: str) -> int | None:
 
 def explain_text(encoder: Encoder, text: str) -> Explanation:
     """One row per step, chunk by chunk, then across chunks."""
-    model = encoder.model
-    stops = set(encoder.stop_ids.values())
+    stops, chunks = set(encoder.stop_ids.values()), encoder.split(text)
     rows: list[Row] = []
-    ended: list[list[int]] = []
-    chunks = encoder.split(text)
-    for chunk in chunks:
-        stop = encoder.encode_chunk(chunk)
-        if len(stop) == 1 and stop[0] in stops:
-            rows.append(_row(encoder, chunk, 0, None, "stop word", stop))
-            ended.append(stop)
-            continue
-        sequence = encoder.codec.split(chunk)
-        rows.append(_row(encoder, chunk, 0, None, "base symbols", sequence))
-        last, step = -1, 0
-        while (index := _next_event(encoder, sequence, last)) is not None:
-            event = model.events[index]
-            if event.op is Op.DELETE:
-                sequence = split(sequence, event.id, event.into)
+    ids: list[int] = []
+    run: list[int] = []  # tokens that are whole chunks: supermerges may join them
+    joined: list[Row] = []
+    for chunk in [*chunks, None]:
+        sequence: list[int] = []
+        if chunk is not None:
+            shown, sequence = quoted(chunk.encode()), encoder.encode_chunk(chunk)
+            if len(sequence) == 1 and sequence[0] in stops:
+                rows.append(_row(encoder, shown, 0, "stop word", sequence))
             else:
-                sequence = merge(sequence, event.pair, event.id)
-            last, step = index, step + 1
-            rows.append(_row(encoder, chunk, step, index, _did(encoder, event), sequence))
-        ended.append(sequence)
-    joined, more = _joined(encoder, ended, stops)
-    rows += more
-    ids = encoder.named(joined)
-    return Explanation(
-        f"{quoted(text.encode())}: {counted(len(chunks), 'chunk')}, {counted(len(ids), 'token')}, ids {ids}", rows
-    )
+                sequence = encoder.codec.split(chunk)
+                rows.append(_row(encoder, shown, 0, "base symbols", sequence))
+                sequence = _apply(encoder, sequence, _next_in_chunk, shown, rows)
+                if len(sequence) == 1:
+                    run += sequence
+                    continue
+        run = _apply(encoder, run, _next_across, _ACROSS, joined)
+        ids += [*run, *sequence]
+        run = []
+    named = encoder.named(ids)
+    about = f"{quoted(text.encode())}: {counted(len(chunks), 'chunk')}, {counted(len(named), 'token')}, ids {named}"
+    return Explanation(about, [*rows, *joined])
 
 
-def _next_event(encoder: Encoder, sequence: Sequence[int], last: int) -> int | None:
-    model = encoder.model
+def _next_in_chunk(model: Model, sequence: Sequence[int], last: int) -> int | None:
     found = [i for pair in pairwise(sequence) for i in model.merges.get(pair, ()) if i > last]
     found += [i for number in sequence for i in model.deletions.get(number, ()) if i > last]
     return min(found, default=None)
 
 
-def _joined(encoder: Encoder, ended: list[list[int]], stops: set[int]) -> tuple[list[int], list[Row]]:
-    """(the log ids of the text, a row for each supermerge across chunks)."""
-    ids: list[int] = []
-    rows: list[Row] = []
-    run: list[int] = []
-    for chunk in [*ended, []]:
-        if len(chunk) == 1 and chunk[0] not in stops:
-            run.append(chunk[0])
-            continue
-        step = 0
-        while waiting := [encoder.model.supermerges[p] for p in pairwise(run) if p in encoder.model.supermerges]:
-            event = encoder.model.events[min(waiting)]
-            run = merge(run, event.pair, event.id)
-            step += 1
-            rows.append(_row(encoder, "(across chunks)", step, min(waiting), _did(encoder, event), run))
-        ids += [*run, *chunk]
-        run = []
-    return ids, rows
+def _next_across(model: Model, sequence: Sequence[int], _: int) -> int | None:
+    return min((model.supermerges[pair] for pair in pairwise(sequence) if pair in model.supermerges), default=None)
 
 
-def _row(encoder: Encoder, chunk: str, step: int, index: int | None, did: str, sequence: Sequence[int]) -> Row:
-    return {
-        "chunk": quoted(chunk.encode()) if index is None or not chunk.startswith("(across") else chunk,
-        "step": step,
-        "event": index,
-        "did": did,
-        "n": None if index is None else encoder.model.events[index].n,
-        "tokens": [_content(encoder, number) for number in sequence],
-    }
+def _apply(
+    encoder: Encoder,
+    sequence: list[int],
+    next_event: Callable[[Model, Sequence[int], int], int | None],
+    chunk: str,
+    rows: list[Row],
+) -> list[int]:
+    """What is left when one event after the other was applied; a row is added for each."""
+    step, last = 0, -1
+    while (index := next_event(encoder.model, sequence, last)) is not None:
+        event = encoder.model.events[index]
+        if event.op is Op.DELETE:
+            sequence = split(sequence, event.id, event.into)
+        else:
+            sequence = merge(sequence, event.pair, event.id)
+        step, last = step + 1, index
+        rows.append(_row(encoder, chunk, step, _did(encoder, event), sequence, index, event.n))
+    return sequence
+
+
+def _row(
+    encoder: Encoder,
+    chunk: str,
+    step: int,
+    did: str,
+    sequence: Sequence[int],
+    event: int | None = None,
+    n: int | None = None,
+) -> Row:
+    tokens = [_content(encoder, number) for number in sequence]
+    return {"chunk": chunk, "step": step, "event": event, "did": did, "n": n, "tokens": tokens}
 
 
 def _content(encoder: Encoder, number: int) -> str:
@@ -166,21 +163,17 @@ def _content(encoder: Encoder, number: int) -> str:
 
 
 def _did(encoder: Encoder, event: Event) -> str:
-    parts: Iterable[int] = event.into if event.op is Op.DELETE else event.pair
-    listed = " ".join(_content(encoder, part) for part in parts)
-    if event.op is Op.DELETE:
-        return f"delete {_content(encoder, event.id)} -> {listed}"
-    return f"{event.op} {listed}"
+    parts = " ".join(_content(encoder, part) for part in (event.into if event.op is Op.DELETE else event.pair))
+    return f"delete {_content(encoder, event.id)} -> {parts}" if event.op is Op.DELETE else f"{event.op} {parts}"
 
 
 def explain_token(encoder: Encoder, number: int) -> Explanation:
     """The events that made the token from base symbols, and what became of it."""
-    model = encoder.model
+    model, events = encoder.model, encoder.model.events
     made: dict[int, list[int]] = {}
-    for index, event in enumerate(model.events):
+    for index, event in enumerate(events):
         made.setdefault(event.id, []).append(index)
-    name = _content(encoder, number)
-    living = model.model_id.get(number)
+    name, living = _content(encoder, number), model.model_id.get(number)
     about = f"{name}: id {number}"  # mostly it is its log id, too
     if living != number:
         about = f"{name}: log id {number}, " + (f"id {living}" if living is not None else "deleted, no id")
@@ -189,31 +182,27 @@ def explain_token(encoder: Encoder, number: int) -> Explanation:
     if number not in made:
         return Explanation(about, [], ["A base symbol: it is in the alphabet, and no merge made it."])
     path: set[int] = set()
-    waiting = [(number, len(model.events))]
+    waiting = [(number, len(events))]
     while waiting:
         token, before = waiting.pop()
-        births = [i for i in made.get(token, ()) if i < before and model.events[i].op is not Op.DELETE]
+        births = [i for i in made.get(token, ()) if i < before and events[i].op is not Op.DELETE]
         if births and births[0] not in path:
             path.add(births[0])
-            waiting += [(part, births[0]) for part in model.events[births[0]].pair]
-    own = set(made[number])
-    rows = [_event_row(encoder, index) for index in sorted(path | own)]
-    first = next(i for i in made[number] if model.events[i].op is not Op.DELETE)
-    notes = [f"{name} was learned at event {first} of {len(model.events)}, with a count of {model.events[first].n}."]
+            waiting += [(part, births[0]) for part in events[births[0]].pair]
+    rows: list[Row] = [
+        {"event": i, "did": _did(encoder, event), "makes": _content(encoder, event.id), "n": event.n}
+        for i, event in ((i, events[i]) for i in sorted(path.union(made[number])))
+    ]
+    first = next(i for i in made[number] if events[i].op is not Op.DELETE)
+    notes = [f"{name} was learned at event {first} of {len(events)}, with a count of {events[first].n}."]
     if first < encoder.header.inherited and "extends" in encoder.header.config:
         notes.append("It is a token of the extended model, and its count comes from that model's text.")
     for index in made[number]:
-        event = model.events[index]
-        if event.op is Op.DELETE:
-            notes.append(f"Deleted at event {index}: {event.n} occurrences were split.")
+        if events[index].op is Op.DELETE:
+            notes.append(f"Deleted at event {index}: {events[index].n} occurrences were split.")
         elif index != first:
-            notes.append(f"Learned again at event {index}, with a count of {event.n}.")
+            notes.append(f"Learned again at event {index}, with a count of {events[index].n}.")
     return Explanation(about, rows, notes)
-
-
-def _event_row(encoder: Encoder, index: int) -> Row:
-    event = encoder.model.events[index]
-    return {"event": index, "did": _did(encoder, event), "makes": _content(encoder, event.id), "n": event.n}
 
 
 def print_explanation(found: Explanation, out: TextIO) -> None:
@@ -221,20 +210,18 @@ def print_explanation(found: Explanation, out: TextIO) -> None:
     out.write(wrapped(found.about, columns_of(out)) + "\n")
     if found.rows:
         names = [name for name in found.rows[0] if name != "chunk"]
-        rows = [_step_of_chunk(row) if "chunk" in row else row for row in found.rows]
-        print_columns([names, *([_cell(row[name]) for name in names] for row in rows)], len(names), out)
+        print_columns([names, *([_cell(row, name) for name in names] for row in found.rows)], len(names), out)
     for note in found.notes:
         out.write(wrapped(note, columns_of(out)) + "\n")
 
 
-def _step_of_chunk(row: Row) -> Row:
-    """The row with its chunk where it says what is done, if it is the first of the chunk."""
-    if row["step"]:
-        return {**row, "did": row["did"] + " (across chunks)" * (row["chunk"] == "(across chunks)")}
-    return {**row, "did": row["chunk"] + ", a stop word" * (row["did"] == "stop word")}
-
-
-def _cell(value: Any) -> str:
+def _cell(row: Row, name: str) -> str:
+    """A figure as text. The first row of a chunk says which chunk it is, in the place of what is done."""
+    value, chunk = row[name], row.get("chunk")
+    if name == "did" and chunk == _ACROSS:
+        return f"{value} {chunk}"
+    if name == "did" and chunk and not row["step"]:
+        return str(chunk) + ", a stop word" * bool(value == "stop word")
     if value is None:
         return ""
     return " ".join(value) if isinstance(value, list) else str(value)

@@ -8,6 +8,7 @@ The parts of a new id are ids of the model that was extended: its row in an embe
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -23,7 +24,7 @@ from streambpe.encode.formats.export import documents
 from streambpe.encode.joins import Joins, symbols_of_ids
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
-from streambpe.inspect.curves import measuring_on, refuse_reading_nothing
+from streambpe.inspect.curves import measuring_on
 from streambpe.model.eventlog import EventLog
 from streambpe.model.replay import Model
 from streambpe.options import several
@@ -85,7 +86,6 @@ def extend_report(
     assert isinstance(progress, Meter)
     _, how, resources = arguments("extend_report", options, None, resources)
     texts = several(text)
-    refuse_reading_nothing(texts, how)
     log = read_model(model)
     if not log.header.inherited or "holes" in log.header.config:  # prune --keep-ids fixes ids, too
         raise UsageError(f"{model} does not extend a model: it was not learned with --extend.")
@@ -101,40 +101,29 @@ def extend_report(
         old = EventLog(replace(log.header, config=config), old.events)
     run = run_of(model)
     uses_of, _ = measuring_on(Run.open(run) if run else None, log, texts, how, resources, progress, 2)
-    before, after = (uses_of(Tokenizer(one)) for one in (old, log))
-    new = _new_ids(log, after.n)
-    made = Extended(Model(log).n_vocab, Model(old).n_vocab, after.bytes_per_token, before.bytes_per_token, new)
-    if texts:
-        made = replace(made, joins=_joins(old, log, texts, how, progress))
-    return made
+    before, after = (uses_of(Tokenizer(one)) for one in (old, log))  # one at a time, for the memory
+    new, joins = _new_ids(log, after.n), _joins(old, log, texts, how, progress) if texts else None
+    ids, ids_before = (Model(one).n_vocab for one in (log, old))
+    return Extended(ids, ids_before, after.bytes_per_token, before.bytes_per_token, new, joins)
 
 
-def _joins(old: EventLog, new: EventLog, texts: Sequence[str], how: SourceOptions, meter: Meter | None) -> Joins:
+def _joins(old: EventLog, new: EventLog, texts: Sequence[str], how: SourceOptions, meter: Meter) -> Joins:
     """Every text, encoded by both."""
     before, after = Tokenizer(old), Tokenizer(new)
     found, sizes = Joins(), symbols_of_ids(after.encoder.model)
-    for source in texts:
-        for text in documents(source, meter, how):
-            one, other = (tokenizer.encode_to_numpy(text, disallowed_special=()) for tokenizer in (before, after))
-            found.add(one, other, sizes)
+    for text in itertools.chain.from_iterable(documents(source, meter, how) for source in texts):
+        one, other = (tokenizer.encode_to_numpy(text, disallowed_special=()) for tokenizer in (before, after))
+        found.add(one, other, sizes)
     return found
 
 
 def _new_ids(log: EventLog, uses: Int64) -> list[NewId]:
     """Every token that the inherited events do not make, with the inherited ones it is made of."""
-    tokenizer = Tokenizer(log)
-    model, first = tokenizer.encoder.model, log.header.inherited
-    inherited = {event.id for event in log.events[:first]}
+    tokenizer, first = Tokenizer(log), log.header.inherited
+    inherited, model_id = {event.id for event in log.events[:first]}, tokenizer.encoder.model.model_id
     parts: dict[int, list[int]] = {}
     for event in log.events[first:]:
         if event.id not in inherited and event.id not in parts:
             parts[event.id] = [one for part in event.pair for one in parts.get(part, [part])]
-    return [
-        NewId(
-            model.model_id[number],
-            tokenizer.decode([model.model_id[number]]),
-            [model.model_id[part] for part in made_of],
-            int(uses[model.model_id[number]]),
-        )
-        for number, made_of in parts.items()
-    ]
+    ids = {model_id[number]: [model_id[part] for part in made_of] for number, made_of in parts.items()}
+    return [NewId(id_, tokenizer.decode([id_]), made_of, int(uses[id_])) for id_, made_of in ids.items()]

@@ -16,7 +16,7 @@ import contextlib
 import itertools
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,13 @@ import duckdb
 
 from streambpe.config import TrainConfig
 from streambpe.disk import disk_full_explained
-from streambpe.errors import EventLogError, ModelError, RunError, StreambpeError
-from streambpe.inspect.check_training import MOST_PROBLEMS, config_of_log, read_log
+from streambpe.errors import StreambpeError
+from streambpe.inspect.check_training import MOST_PROBLEMS, Row, config_of_log
 from streambpe.model.eventlog import EventLog, header_line, read_event_log
 from streambpe.model.events import event_line
 from streambpe.progress import Meter
 from streambpe.resources import Resources
-from streambpe.store.database import list_trainings, open_store, use_training
+from streambpe.store.database import open_store, use_training
 from streambpe.store.identity import read_identity, write_identity
 from streambpe.store.parts import Part
 from streambpe.store.run import Run
@@ -42,7 +42,6 @@ from streambpe.train.engine.rules import Batch, EngineTuning
 from streambpe.train.extension import Inherited
 from streambpe.train.trainer import Trainer
 
-Row = tuple[Any, ...]
 _SMALL_FILES = ("run.json", "state.duckdb*", "*.events.jsonl", "*pending.events", "*extended.jsonl")
 _TABLES = ("events", "tokens", "token_counts", "stop_words", "weighted_counts", "vetoed", "superword_neighbours",
            "superword_chunks", "superword_run_numbers")  # fmt: skip
@@ -78,24 +77,19 @@ def _link(path: Path, target: Path) -> None:
 
 
 def learn_again(
-    run: Run, sha256: str, resources: Resources, database: dict[str, Any], meter: Meter, told: list[str]
+    run: Run,
+    logs: Mapping[str, EventLog | None],
+    sha256: str,
+    resources: Resources,
+    database: dict[str, Any],
+    meter: Meter,
+    told: list[str],
 ) -> Iterator[tuple[str, Row]]:
-    """(table, row) of every difference. `run`: the copy; `sha256`: of its counts; `database`: what DuckDB gets. `told`
-    is told of trainings that cannot be learned again."""
+    """(table, row) of every difference. `run`: the copy; `logs`: of its trainings, None where there is none to compare
+    with; `sha256`: of its counts; `database`: what DuckDB gets. `told` is told of what cannot be learned again."""
     resources = replace(resources, temp_dir=run.path / "spilled")
-    with contextlib.closing(open_store(run.state, **database)) as con:
-        names = list_trainings(con)
-    again = "again"
-    while again in names:
-        again += "_"
-    for name in names:
-        with contextlib.closing(open_store(run.state, read_only=True, **database)) as con:
-            use_training(con, name)
-            facts = read_facts(con)
-        try:
-            log = read_log(run, name, facts)
-        except (EventLogError, ModelError, RunError):
-            log = None  # `check` says so without learning anything
+    again = "again" + "_" * max(map(len, logs), default=0)  # no other has this name
+    for name, log in logs.items():
         if log is None:
             continue
         if log.header.corpus["sha256"] != sha256:
@@ -110,8 +104,7 @@ def learn_again(
         except StreambpeError as why:
             told.append(f"training {name} could not be learned again: {why}")
             continue
-        for row in _compare_logs(log, found):
-            yield f"{name}.events", row
+        yield from ((f"{name}.events", row) for row in _compare_logs(log, found))
         with contextlib.closing(open_store(run.state, read_only=True, **database)) as con:
             for table, row in _compare_tables(con, name, again, log, told):
                 yield f"{name}.{table}", row

@@ -22,11 +22,11 @@ from typing import Any
 
 from streambpe.count_config import SourceOptions
 from streambpe.errors import StreambpeError, UsageError
-from streambpe.inspect.embedded import read_asset
-from streambpe.inspect.page import drawn, html_head, terms
+from streambpe.inspect.embedded import fill, read_assets
+from streambpe.inspect.page import html_head, terms
 from streambpe.inspect.page_facts import gather
 from streambpe.inspect.page_panels import panels
-from streambpe.inspect.status import describe_run, running_state, status_rows
+from streambpe.inspect.status import running_state, status_rows
 from streambpe.inspect.watch import GOES_ON, View, sparkline
 from streambpe.progress import Meter
 from streambpe.resources import Resources
@@ -37,16 +37,6 @@ HOST = "127.0.0.1"
 _TABLES_SECONDS, _TABLES_SHARE = 5.0, 20  # at least so long between two looks, and so many times what one takes
 _RESOURCES = Resources(500 * 10**6, 1)
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:"
-_BODY = """
-<body data-every="{every}">
-<header>
-<h1 id="title">streambpe</h1>
-<p id="note" role="status">Waiting for the first look at the run.</p>
-<dl class="tiles" id="tiles"></dl>
-</header>
-<main id="cards"></main>
-<div id="tip" hidden></div>
-"""
 
 
 class LiveRun:
@@ -58,39 +48,37 @@ class LiveRun:
         self._looking = threading.Lock()
         self._cards: list[tuple[str, str]] = []  # what the tables said last
         self._seen = ("", "")  # state and time of the status at which they were read
-        self._tried = ("", "")  # the same of the last attempt
-        self._due = 0.0  # when they may be read again, unless the run has ended since the last attempt
-        self._answered: tuple[tuple[str, str] | None, bytes] = (None, b"")  # the last answer; the status of its cards
+        self._last: tuple[tuple[str, str] | None, bytes] = (None, b"")  # when its cards were read, and the last answer
 
     def answer(self) -> bytes:
         """The JSON that the page asks for, as things are now; `more`: whether it should ask again."""
         with self._looking:
             path, now, seen = self.view.run.path, self._now(), self._seen
-            if now == seen == self._answered[0] and now[0] not in GOES_ON:
-                return self._answered[1]
+            if now == seen == self._last[0] and now[0] not in GOES_ON:
+                return self._last[1]
             self.asked.set()
             if not now[0]:
                 note = "Nothing runs there yet; this page goes on when something does."
                 return _json("waiting", True, title=harmless(str(path)), note=note, tiles="", cards=[])
             status = self.view.look()
-            state, rows = status["state"], {"stage": harmless(status["stage"]), **status_rows(status)}
+            rows = {"stage": harmless(status.stage), **status_rows(status)}
             rows["speed"] += f" {sparkline(list(self.view.rates))}"
             rows["latest tokens"] = "  ".join(f"{token} {n:,}" for token, n in self.view.latest)
             told = [
-                str(status.get("message") or ""),
-                f"As of {status['updated'].replace('T', ' ').replace('+0000', ' UTC')}.",
+                str(status.facts.get("message") or ""),
+                f"As of {status.updated.replace('T', ' ').replace('+0000', ' UTC')}.",
             ]
-            if state not in GOES_ON:
+            if status.state not in GOES_ON:
                 told.append("Nothing runs now: the figures are of that moment. Reload the page to look again.")
             answer = _json(
-                state,
-                state != "done" or seen != now,
-                title=harmless(f"{describe_run(path, status)}: {status['stage']}, {state}"),
+                status.state,
+                status.state != "done" or seen != now,
+                title=harmless(f"{path}{status.title}"),
                 note=harmless(" ".join(filter(None, told))),
-                tiles=terms(list(rows.items())),
+                tiles=terms(rows.items()),
                 cards=self._cards,
             )
-            self._answered = (seen, answer)
+            self._last = seen, answer
             return answer
 
     def _now(self) -> tuple[str, str]:
@@ -98,20 +86,27 @@ class LiveRun:
         if not self.view.run.status_file.exists():
             return "", ""
         status = running_state(self.view.run.read_status(), self.view.run.path)
-        return str(status["state"]), str(status["updated"])
+        return status["state"], status["updated"]
 
     def read_tables(self) -> None:
-        """Read the tables if the run has gone on since, and it is time to."""
-        now, began = self._now(), time.monotonic()
-        if now == self._seen or (began < self._due and (now == self._tried or now[0] in GOES_ON)):
+        """Read the tables if the run has gone on since."""
+        now = self._now()
+        if now == self._seen:
             return
-        self._tried = now
         with contextlib.suppress(StreambpeError, OSError):  # they are held, or nothing is learned yet
             name = self.view.name or self.view.run.read_status().get("training", "main")
             facts = gather(Run.open(self.view.run.path), name, (), _RESOURCES, SourceOptions(), Meter("watching"))
-            self._cards = drawn(panels(facts))
+            self._cards = [(panel.name, panel.html) for panel in panels(facts)]
             self._seen = now
-        self._due = began + max(_TABLES_SECONDS, _TABLES_SHARE * (time.monotonic() - began))
+
+    def read_tables_until(self, stop: threading.Event) -> None:
+        """Read them whenever the page has asked, and the less often the longer that takes."""
+        while self.asked.wait() and not stop.is_set():
+            self.asked.clear()
+            began = time.monotonic()
+            self.read_tables()
+            took = time.monotonic() - began if self._now()[0] in GOES_ON else 0.0
+            stop.wait(max(_TABLES_SECONDS, _TABLES_SHARE * took))
 
 
 def _json(state: str, more: bool, **parts: Any) -> bytes:
@@ -164,8 +159,8 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, port: int, every: float, answer: Callable[[], bytes]) -> None:
         self.token = secrets.token_urlsafe(18)
         self.answer = answer
-        scripts = f"<script>\n{read_asset('page.js')}{read_asset('live.js')}</script>\n</body>\n</html>\n"
-        self.page = f"{html_head('streambpe')}{_BODY.format(every=every)}{scripts}".encode()
+        scripts = read_assets("page.js", "live.js")
+        self.page = fill("live.html", head=html_head("streambpe"), every=every, scripts=scripts).encode()
         super().__init__((HOST, port), _Handler)
 
     def handle_error(self, *_: object) -> None:
@@ -194,12 +189,8 @@ def watch_page(
             f"--port {port}: nothing can be served there ({why.strerror}). Give another, or leave --port out."
         ) from None
     address = f"http://{HOST}:{server.server_address[1]}/{server.token}/"
-    threads = [
-        threading.Thread(target=server.serve_forever, daemon=True),
-        threading.Thread(target=_read_tables, args=(live, stop), daemon=True),
-    ]
-    for thread in threads:
-        thread.start()
+    for work in (server.serve_forever, lambda: live.read_tables_until(stop)):
+        threading.Thread(target=work, daemon=True).start()
     tell(f"{address} shows {harmless(str(run))}, on this machine only. Ctrl-C ends it.")
     try:
         while not stop.wait(1.0):
@@ -209,10 +200,3 @@ def watch_page(
         live.asked.set()
         server.shutdown()
         server.server_close()
-
-
-def _read_tables(live: LiveRun, stop: threading.Event) -> None:
-    """Read the tables whenever the page has asked."""
-    while live.asked.wait() and not stop.is_set():
-        live.asked.clear()
-        live.read_tables()

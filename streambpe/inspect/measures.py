@@ -45,7 +45,6 @@ MEASURES = {
 APART = ("parity", "gini", "gini_tokens")  # of several sources or groups
 Text = bytes  # by another name in a class that has a field `bytes`
 _SLICE = 1 << 20  # characters whose words are counted together
-WHOLE_NUMBERS = {"documents", "bytes", "words", "tokens", "vocab_size", "vocab_used", "partial_tokens"}
 
 
 class Uses(msgspec.Struct):

@@ -1,10 +1,16 @@
 "use strict";
 const tip = document.getElementById("tip");
 const say = v => Number.isInteger(v) ? v.toLocaleString("en") : Number(v.toPrecision(4)).toLocaleString("en", {maximumFractionDigits: 4});
-// Under the pointer, the values of each line of a picture.
+// The numbers of each line of a picture: under the pointer, and all of them in the table below it.
 function readable(part) {
   for (const chart of part.querySelectorAll("svg.chart")) {
     const lines = [...chart.querySelectorAll(".reading")].map(g => ({name: g.dataset.name, points: JSON.parse(g.dataset.points)}));
+    const numbers = chart.parentElement.querySelector("tbody");
+    for (const line of lines) for (const point of line.points) {
+      const row = numbers.insertRow();
+      if (lines.length > 1) row.insertCell().textContent = line.name;
+      for (const value of point.slice(2)) Object.assign(row.insertCell(), {className: "n", textContent: say(value)});
+    }
     const cross = chart.querySelector(".cross");
     const hide = () => { tip.hidden = true; cross.style.visibility = "hidden"; };
     chart.addEventListener("pointermove", event => {

@@ -8,9 +8,9 @@ import os
 from collections.abc import Mapping, Sequence, Set
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
-import duckdb
+import msgspec
 
 from streambpe.count_config import SourceOptions
 from streambpe.encode.tokenizer import Tokenizer
@@ -34,7 +34,7 @@ from streambpe.text.shown import harmless
 LISTED = 20  # how many sources are listed
 
 
-class BesideFacts(TypedDict):
+class BesideFacts(msgspec.Struct):
     """What the page says about another vocabulary beside its own."""
 
     model: str
@@ -45,7 +45,7 @@ class BesideFacts(TypedDict):
     growth: list[GrowthFacts]  # on the same text; nothing if that is the chunks of a RUN, which it splits otherwise
 
 
-class Facts(TypedDict):
+class Facts(msgspec.Struct):
     """Everything the page says."""
 
     run: str
@@ -58,15 +58,15 @@ class Facts(TypedDict):
     supermerges: list[tuple[int, int]]
     head: list[tuple[str, str]]  # what was learned, from what, when
     vocabulary: VocabularyFacts
-    measured_on: str
-    growth: list[GrowthFacts]
-    beside: BesideFacts | None
-    others: list[Facts]  # of other runs, which are drawn on the same axes
+    measured_on: str = ""
+    growth: list[GrowthFacts] = []
+    beside: BesideFacts | None = None
+    others: list[Facts] = []  # of other runs, which are drawn on the same axes
 
 
 def label(facts: Facts) -> str:
     """What a run is called on the page."""
-    return facts["run"] if facts["training"] == "main" else f"{facts['run']}:{facts['training']}"
+    return facts.run if facts.training == "main" else f"{facts.run}:{facts.training}"
 
 
 def gather(
@@ -90,60 +90,49 @@ def gather(
                 f"{run.path} has nothing of a training {name} in its tables yet. `streambpe train "
                 f"{typed(run.path)}` learns one; another is named with --name ({', '.join(trainings)})."
             )
-        events = run_sql(con, "list_event_counts")
-        facts: Facts = {
-            "run": harmless(run.path.absolute().name),
-            "training": name,
-            "state": known.get("state", "unfinished"),
-            "sha256": known.get("sha256"),
-            "events": len(events),
-            "corpus": json.loads(dict(run_sql(con, "get_run")).get("corpus", "null")),
-            "merges": [(i, n) for i, (op, n) in enumerate(events, 1) if op == Op.MERGE],
-            "supermerges": [(i, n) for i, (op, n) in enumerate(events, 1) if op == Op.SUPERMERGE],
-            "head": _head(con, run, name, known),
-            "vocabulary": vocabulary_of([]),
-            "measured_on": "",
-            "growth": [],
-            "beside": None,
-            "others": [],
-        }
+        counted, events = dict(run_sql(con, "get_run")), run_sql(con, "list_event_counts")
+        paths = {path for path, *_ in run_sql(con, "list_stretches")}
         rows = run_sql(con, "list_vocabulary")
     release_memory()
-    if facts["state"] != "done":
-        if other is not None:
-            raise RunError(
-                f"--beside {other}: training {name} of {run.path} still learns. Leave it out until it is done."
-            )
-        facts["vocabulary"] = vocabulary_of(rows)
+    merges, supermerges = (
+        [(i, n) for i, (op, n) in enumerate(events, 1) if op == of] for of in (Op.MERGE, Op.SUPERMERGE)
+    )
+    state, path = known.get("state", "unfinished"), log_path(run, name)
+    log = None
+    if state == "done":
+        refuse_other_log(path)
+        log = read_event_log(path)
+    elif other is not None:
+        raise RunError(f"--beside {other}: training {name} of {run.path} still learns. Leave it out until it is done.")
+    facts = Facts(
+        run=harmless(run.path.absolute().name),
+        training=name,
+        state=state,
+        sha256=known.get("sha256"),
+        events=len(events),
+        corpus=json.loads(counted.get("corpus", "null")),
+        merges=merges,
+        supermerges=supermerges,
+        head=_head(counted, paths, known, path),
+        vocabulary=vocabulary_of(rows if log is None else []),
+    )
+    if log is None:
         return facts
-    refuse_other_log(log_path(run, name))
-    log = read_event_log(log_path(run, name))
     rival = read_model(other) if other is not None else None
     stops = choose_stops(log, Tokenizer(rival).n_vocab if rival else 0)
     rivals_stops = choose_stops(rival, Tokenizer(log).n_vocab) if rival else []
     times = len(stops) + len(rivals_stops)
-    uses_of, facts["measured_on"] = measuring_on(run, log, texts, how, resources, meter, times)
-    facts["growth"], uses = growth(log, stops, uses_of)
-    facts["vocabulary"] = vocabulary_of(rows, log, uses)
+    uses_of, facts.measured_on = measuring_on(run, log, texts, how, resources, meter, times)
+    facts.growth, uses = growth(log, stops, uses_of)
+    facts.vocabulary = vocabulary_of(rows, log, uses)
     if rival and other is not None:
-        facts["beside"] = compared = _beside(log, rival, harmless(Path(other).name))
-        if facts["measured_on"] != ON_CHUNKS or _splitting(log) == _splitting(rival):
-            compared["growth"], _ = growth(rival, rivals_stops, uses_of)
+        mine, theirs = (Tokenizer(one).get_vocab() for one in (log, rival))
+        same, both = len(mine.items() & theirs.items()), len(mine.keys() & theirs.keys())
+        alike = facts.measured_on != ON_CHUNKS or _splitting(log) == _splitting(rival)
+        theirs_growth = growth(rival, rivals_stops, uses_of)[0] if alike else []
+        called = harmless(Path(other).name)
+        facts.beside = BesideFacts(called, same, both - same, len(mine) - both, len(theirs) - both, theirs_growth)
     return facts
-
-
-def _beside(log: EventLog, rival: EventLog, name: str) -> BesideFacts:
-    """What two models have in common."""
-    mine, theirs = (Tokenizer(one).get_vocab() for one in (log, rival))
-    same, both = len(mine.items() & theirs.items()), len(mine.keys() & theirs.keys())
-    return {
-        "model": name,
-        "same": same,
-        "other_ids": both - same,
-        "only_here": len(mine) - both,
-        "only_there": len(theirs) - both,
-        "growth": [],
-    }
 
 
 def _splitting(log: EventLog) -> tuple[Any, ...]:
@@ -161,30 +150,25 @@ def _within(paths: Set[str]) -> Set[str]:
     return (paths - files) | {os.path.relpath(path, os.path.commonpath(map(os.path.dirname, files))) for path in files}
 
 
-def _head(con: duckdb.DuckDBPyConnection, run: Run, name: str, known: Mapping[str, str]) -> list[tuple[str, str]]:
+def _head(counted: Mapping[str, str], paths: Set[str], known: Mapping[str, str], log: Path) -> list[tuple[str, str]]:
     """What was learned, from what, when and by which version."""
     config = json.loads(known["config"])
-    options, counted = config["config"], dict(run_sql(con, "get_run"))
-    sources = sorted({harmless(path) for path in _within({path for path, *_ in run_sql(con, "list_stretches")})})
-    more = len(sources) - LISTED
-    written = []
-    path = log_path(run, name)
-    if path.is_file():
-        written.append(datetime.fromtimestamp(path.stat().st_mtime, UTC).strftime("%Y-%m-%d %H:%M UTC"))
+    options, reserved = config["config"], int(config.get("reserve") or 0)
+    sources = sorted(map(harmless, _within(paths)))
+    more = f" and {len(sources) - LISTED:,} more" if len(sources) > LISTED else ""
+    written = [datetime.fromtimestamp(log.stat().st_mtime, UTC).strftime("%Y-%m-%d %H:%M UTC")] if log.is_file() else []
     version = json.loads(counted.get("versions", "{}")).get("streambpe", "")
-    reserved = int(config.get("reserve") or 0)
+    pattern = options.pop("pattern", None) or json.loads(counted.get("config", "{}")).get("pattern", "")
+    given = (f"{key.replace('_', '-')} {_option(value)}" for key, value in options.items()
+             if value not in (None, [], False))  # fmt: skip
     return [
-        ("pattern", options.get("pattern") or json.loads(counted.get("config", "{}")).get("pattern", "")),
+        ("pattern", pattern),
         ("special tokens", " ".join(map(harmless, config.get("specials", []))) or "none"),
         ("reserved ids", f"{reserved:,}" if reserved else ""),
-        ("sources", ", ".join(sources[:LISTED]) + (f" and {more:,} more" if more > 0 else "")),
-        ("options", ", ".join(
-            f"{key.replace('_', '-')} {_option(value)}"
-            for key, value in options.items()
-            if value not in (None, [], False) and key != "pattern"
-        )),
+        ("sources", ", ".join(sources[:LISTED]) + more),
+        ("options", ", ".join(given)),
         ("written", ", ".join([*written, f"streambpe {version}".strip()])),
-    ]  # fmt: skip
+    ]
 
 
 def _option(value: Any) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
 
+import msgspec
 import regex
 
 from streambpe.arrays import Int64
@@ -28,15 +28,17 @@ KINDS = {
     "r": "reserved",
 }
 _MOST_SHOWN = 1000  # bytes of a token
-_LETTERS = regex.compile(r"[\p{L}\p{M}'’]+")
-_NUMBERS = regex.compile(r"\s?[\p{N}\p{M}]+")
-_MARKS = regex.compile(r"\s?[^\s\p{L}\p{N}]+\s*")
+_KIND = regex.compile(
+    r"(?P<z>[\s\x1c-\x1f]+)|(?P<i>[\p{L}\p{M}'’]+)|(?P<W>[ ▁][\p{L}\p{M}'’]+)|(?P<d>\s?[\p{N}\p{M}]+)"
+    r"|(?P<c>\s?[^\s\p{L}\p{N}]+\s*)|(?P<m>.*)",
+    regex.DOTALL,
+)
 
 # log id, what it stands for, kind in the tables, superword, number and count of the event that made it
 Row = tuple[int, bytes, str, bool, int | None, int | None]
 
 
-class VocabularyFacts(TypedDict):
+class VocabularyFacts(msgspec.Struct):
     """Columns by id, from the first id on."""
 
     first_id: int
@@ -50,22 +52,14 @@ class VocabularyFacts(TypedDict):
 
 def kind_of(content: bytes, kind: str, joined: bool) -> str:
     """The letter of a token."""
-    if kind == "base":
-        return "b"
-    if kind == "stop word":
-        return "s"
+    if kind != "learned":
+        return "b" if kind == "base" else "s"
     if joined:
         return "w"
     if holds_part_of_a_character(content):
         return "p"
-    text = content.decode()
-    if text.isspace():
-        return "z"
-    if _LETTERS.fullmatch(text):
-        return "i"
-    if text[0] in " \u2581" and _LETTERS.fullmatch(text[1:]):
-        return "W"
-    return "d" if _NUMBERS.fullmatch(text) else "c" if _MARKS.fullmatch(text) else "m"
+    found = _KIND.fullmatch(content.decode())
+    return found.lastgroup if found and found.lastgroup else "m"
 
 
 def vocabulary_of(rows: Sequence[Row], log: EventLog | None = None, uses: Int64 | None = None) -> VocabularyFacts:
@@ -82,15 +76,16 @@ def vocabulary_of(rows: Sequence[Row], log: EventLog | None = None, uses: Int64 
             by_log_id[model.log_id[number]] if number in model.log_id else specials.get(number, (b"", "r", None, None))
             for number in range(first, first + model.n_vocab)
         ]
-    return {
-        "first_id": first,
-        "shown": [_shown(content) for content, *_ in ids],
-        "kind": "".join(letter for _, letter, *_ in ids),
-        "length": [len(content) for content, *_ in ids],
-        "event": [event for _, _, event, _ in ids],
-        "n": [n for *_, n in ids],
-        "uses": None if uses is None else uses[first:].tolist(),
-    }
+    contents, kinds, events, n = zip(*ids, strict=True) if ids else ((),) * 4
+    return VocabularyFacts(
+        first_id=first,
+        shown=list(map(_shown, contents)),
+        kind="".join(kinds),
+        length=list(map(len, contents)),
+        event=list(events),
+        n=list(n),
+        uses=None if uses is None else uses[first:].tolist(),
+    )
 
 
 def _shown(content: bytes) -> str:

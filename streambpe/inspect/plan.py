@@ -14,7 +14,6 @@ from __future__ import annotations
 import itertools
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -59,11 +58,9 @@ if TYPE_CHECKING:
     from streambpe.keywords import TrainKeywords
 
 REHEARSE_BYTES = 32 * 10**6
-_START_SECONDS = 0.7  # of a training, before and after all that grows with its text
-_PROBE_BYTES = 1 << 20  # that are counted to see how fast this machine is
-_WORDS, _SUPERWORDS = 0.5, 5.0  # times as long as reading and counting a sample, at least, training takes
-_MOST_FOLLOWED = 1 << 20  # chunks whose growth is followed
-_LEAST_UNITED = 1 << 18  # rows of windows that are added up at once
+_LEAST_BYTES, _REHEARSED = 64 * 10**6, 8  # of sources worth a plan, and the part of these that is read: one in so many
+_MOST_FOLLOWED = 1 << 20  # chunks of windows whose growth is followed
+_CHUNKS = {"subset": pl.Int64, "hash": pl.UInt64, "n": pl.Int64, "length": pl.Int64}
 
 
 @dataclass(frozen=True)
@@ -105,36 +102,37 @@ def plan(
 ) -> Plan:
     """Forecast a training of these sources; writes only to a temporary folder.
 
-    `rehearse`: how much to train on; None: as much as takes a third of the training's time, at most. `tell` is told
-    beforehand how long it will take.
+    `rehearse`: how much to train on; None: an eighth of the sources, 32 MB at most. `tell` is told beforehand how much
+    that is.
     """
     assert isinstance(progress, Meter)
     learning, asked, resources = arguments("plan", given, counting, resources)
     config = TrainConfig.from_options(like, **learning)
     stop, meter = stop or threading.Event(), progress
-    rehearse_bytes = None if rehearse is None else parse_size(rehearse, "--rehearse")
+    size = None if rehearse is None else parse_size(rehearse, "--rehearse")
     resources.check_superwords(config.superwords)
     refuse_missing_engine(resources.engine)
     how = counting_for(like, config, asked)
     options = CountConfig(**how.options)
-    _refuse_options(how, config, resources, rehearse_bytes)
+    _refuse_options(how, config, resources, size)
     found, warnings = _find_sources([str(source) for source in as_given(sources)], how, options)
     pattern = pattern_for(options, resources.document_seconds)
     source_bytes = sum(source.bytes for source in found)
+    if size is None:
+        if source_bytes < _LEAST_BYTES:
+            raise UsageError(
+                f"The sources have {format_size(source_bytes)}, and training on so little takes hardly longer than a "
+                "plan of it. Nothing was planned. Train, or plan all the same with --rehearse 32MB."
+            )
+        size = min(source_bytes // _REHEARSED, REHEARSE_BYTES)
+    size = min(size, source_bytes)
+    tell(f"reading {format_size(size)} of {format_size(source_bytes)}, and training on it")
     with tempfile.TemporaryDirectory(prefix="streambpe-plan-", dir=resources.temp_dir) as place:
         resources = replace(resources, temp_dir=None)  # then files are spilled into the run, which is measured
-        sample, run, probe = (Path(place) / name for name in ("sample", "run", "probe"))
+        sample, run = Path(place) / "sample", Path(place) / "run"
         sample.mkdir()
-        probe.mkdir()
-        for _ in range(2):  # the first time, much is loaded
-            began = time.monotonic()
-            grow(found, _PROBE_BYTES, pattern, options, config, probe, Meter("sampling"))
-        pace = MachinePace(time.monotonic() - began, min(_PROBE_BYTES, source_bytes), config, resources)
-        if rehearse_bytes is None:
-            rehearse_bytes = pace.affordable(source_bytes)
-        tell(f"planning takes about {clock(pace.plan_seconds(min(rehearse_bytes, source_bytes)))}")
-        meter.total = min(rehearse_bytes, source_bytes)
-        files, grown = grow(found, rehearse_bytes, pattern, options, config, sample, meter)
+        meter.total = size
+        files, grown = grow(found, size, pattern, options, config, sample, meter)
         release_memory()  # the rehearsal takes --memory beside what this process keeps
         rehearsed = train_on_it(run, describe_job(files, how, config, resources), stop, meter)
         forecast = Forecast(grown, rehearsed, resources)
@@ -175,31 +173,7 @@ def plan(
     )
 
 
-class MachinePace:
-    """How fast this machine is at these sources, by what it took to count a little of them."""
-
-    def __init__(self, seconds: float, of_bytes: int, config: TrainConfig, resources: Resources) -> None:
-        self._start = _START_SECONDS
-        self._byte = seconds / max(of_bytes, 1)
-        self._trained = self._byte * (_WORDS if config.superwords == "none" else _SUPERWORDS) / resources.threads
-
-    def plan_seconds(self, size: int) -> float:
-        """What reading and rehearsing so many bytes takes."""
-        return self._start + size * (self._byte + self._trained)
-
-    def affordable(self, source_bytes: int) -> int:
-        """How much to rehearse, so that it takes a third of the training at most; an error if there is no time."""
-        training = self._start + source_bytes * self._trained
-        size = int((training / 3 - 2 * self._start) / (self._byte + self._trained))
-        if size < _PROBE_BYTES:
-            raise UsageError(
-                "Training on these sources takes less than three times as long as a plan of it. Nothing was planned. "
-                "Train, or plan all the same with --rehearse 32MB."
-            )
-        return min(size, REHEARSE_BYTES)
-
-
-def _refuse_options(how: Counting, config: TrainConfig, resources: Resources, rehearse_bytes: int | None) -> None:
+def _refuse_options(how: Counting, config: TrainConfig, resources: Resources, size: int | None) -> None:
     groups = {
         "--group": how.groups, "--group-by": how.group_by, "--weight": config.weights, "--balance": config.balance
     }  # fmt: skip
@@ -214,7 +188,7 @@ def _refuse_options(how: Counting, config: TrainConfig, resources: Resources, re
         raise UsageError("--counts: plan reads parts of texts, and cannot read a part of a table of counts.")
     if how.stdin_name != "-":
         raise UsageError("--stdin-name: plan does not read standard input. Leave it out.")
-    if rehearse_bytes is not None and rehearse_bytes < 1:
+    if size is not None and size < 1:
         raise UsageError("--rehearse 0: there is nothing to learn from. The default, 32MB, suits most corpora.")
     if resources.temp_dir is not None and not resources.temp_dir.is_dir():
         raise UsageError(f"--temp-dir {resources.temp_dir} is no folder.")
@@ -312,9 +286,8 @@ class Subsets:
 
     def __init__(self) -> None:
         self.rows = self.counted_bytes = 0  # distinct chunks in each window, and the memory that counting them took
-        self._windows = self._zeros = 0
-        self._chunks = pl.DataFrame(schema={"subset": pl.Int64, "hash": pl.UInt64, "n": pl.Int64, "length": pl.Int64})
-        self._waiting: list[pl.DataFrame] = []  # windows that are not in it yet
+        self._zeros = 0
+        self._windows: list[pl.DataFrame] = []
 
     def add(self, counts: ChunkCounts) -> None:
         """Add the chunks of the next window."""
@@ -322,27 +295,18 @@ class Subsets:
         chunks = counts.take()
         self.rows += len(chunks)
         hashes = chunks.frame()["chunk"].hash()
-        columns = {"subset": self._windows % SUBSETS, "hash": hashes, "n": chunks.n, "length": chunks.lengths}
-        self._windows += 1
-        self._waiting.append(self._thinned(pl.DataFrame(columns, schema=self._chunks.schema)))
-        if sum(map(len, self._waiting)) > max(_LEAST_UNITED, len(self._chunks)):
-            self._unite()
-
-    def _unite(self) -> None:
-        self._chunks = _united(pl.concat([self._chunks, *map(self._thinned, self._waiting)]))
-        self._waiting.clear()
-        while len(self._chunks) > _MOST_FOLLOWED:
+        columns = {"subset": len(self._windows) % SUBSETS, "hash": hashes, "n": chunks.n, "length": chunks.lengths}
+        self._windows.append(self._followed(pl.DataFrame(columns, schema=_CHUNKS)))
+        while sum(map(len, self._windows)) > _MOST_FOLLOWED:
             self._zeros += 1
-            self._chunks = self._thinned(self._chunks)
+            self._windows = list(map(self._followed, self._windows))
 
-    def _thinned(self, chunks: pl.DataFrame) -> pl.DataFrame:
-        """Those that are followed."""
-        return chunks.filter(pl.col("hash") % 2**self._zeros == 0)
+    def _followed(self, window: pl.DataFrame) -> pl.DataFrame:
+        return window.filter(pl.col("hash") % 2**self._zeros == 0)
 
     def growth(self, freq_cutoff: int) -> tuple[Growth, Growth]:
         """Of the distinct chunks, and of the places of those that count enough."""
-        self._unite()
-        chunks, parts, levels = self._chunks, SUBSETS, []
+        chunks, parts, levels = _united(pl.concat(self._windows)), SUBSETS, []
         while parts:
             words = chunks.filter(pl.col("n") >= freq_cutoff, pl.col("length") > 1)["length"]
             levels.append([size * 2**self._zeros / parts for size in (len(chunks), words.sum() + len(words))])

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from streambpe.count_config import SourceOptions
 from streambpe.errors import StreambpeError
-from streambpe.inspect.embedded import packed, read_asset
+from streambpe.inspect.embedded import fill, packed, read_assets
 from streambpe.model.eventlog import EventLog, log_lines, read_event_log
 from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS, symbol_table
 from streambpe.sources.decode import block_text
@@ -118,27 +118,6 @@ _SAMPLE = "In the beginning 1,234 words were counted;\n\tnaïve tokens — 中�
 _LONG = re.compile(r"\\U([0-9a-fA-F]{8})")
 _MOST_TYPED = 20_000  # characters
 _MOST_SHOWN = 600  # characters of a text that is given
-_BOX = """<section class="card wide" id="playground">
-<h2>How does it cut a text?</h2>
-<p>Type, and this page shows the tokens of your text. Choose a token to see the events that made it; the arrow keys move
-from token to token.</p>
-<label for="typed">Text</label>
-<textarea id="typed" rows="4" maxlength="{most}" spellcheck="false" disabled>{sample}</textarea>
-<p id="told" role="status">The model is being read. This needs a browser with JavaScript.</p>
-<div class="pieces" id="pieces" role="listbox" aria-label="Tokens"></div>
-{second}<div id="steps" role="region" aria-live="polite" aria-label="Events of the chosen token"></div>
-<script type="application/json" id="hidden">{hidden}</script>
-<script type="text/plain" id="splitting">{splitting}</script>
-<script type="text/plain" id="log">{log}</script>
-<script>
-{reader}{playground}</script>
-</section>
-"""
-_SECOND = """<div id="second"><p id="told-second" role="status" data-model="{model}"></p>
-<div class="pieces" id="pieces-second" aria-label="Tokens of {model}" role="group"></div></div>
-<script type="text/plain" id="splitting-second">{splitting}</script>
-<script type="text/plain" id="log-second">{log}</script>
-"""
 
 
 def playground_html(run: Run, name: str, beside: str | None, texts: Sequence[str], how: SourceOptions) -> str:
@@ -151,25 +130,24 @@ def playground_html(run: Run, name: str, beside: str | None, texts: Sequence[str
     if not path.is_file():
         raise PlaygroundLeftOut("the training is not done, so there is nothing to cut a text with.")
     refuse_other_log(path)
-    mine = splitting(read_event_log(path))
-    second = ""
+    log, second = read_event_log(path), ""
     if beside is not None:
-        other = read_model(beside)
-        second = _SECOND.format(
-            model=escape(harmless(Path(beside).name)),
-            splitting=packed(json.dumps(splitting(other), separators=(",", ":")).encode()),
-            log=packed(b"".join(log_lines(other)[0])),
-        )
-    return _BOX.format(
+        second = fill("second.html", model=escape(harmless(Path(beside).name)), **_embedded(read_model(beside)))
+    return fill(
+        "playground.html",
         most=_MOST_TYPED,
         sample=escape(_beginning(texts, how) if texts else _SAMPLE),
         second=second,
-        hidden=json.dumps(_for_javascript(HIDDEN)),
-        splitting=packed(json.dumps(mine, separators=(",", ":")).encode()),
-        log=packed(path.read_bytes()),
-        reader=read_asset("reader.js"),
-        playground=read_asset("playground.js"),
+        hidden=json.dumps(_LONG.sub(lambda found: f"\\u{{{found[1]}}}", HIDDEN)),  # as JavaScript writes such a set
+        scripts=read_assets("reader.js", "playground.js"),
+        **_embedded(log),
     )
+
+
+def _embedded(log: EventLog) -> dict[str, str]:
+    """A model for the page."""
+    how = json.dumps(splitting(log), separators=(",", ":"))
+    return {"splitting": packed(how.encode()), "log": packed(b"".join(log_lines(log)[0]))}
 
 
 def _beginning(texts: Sequence[str], how: SourceOptions) -> str:
@@ -187,8 +165,3 @@ def _cut(text: str) -> str:
         return text
     text = text[:_MOST_SHOWN]
     return text[: text.rfind(" ")] if " " in text[_MOST_SHOWN // 2 :] else text
-
-
-def _for_javascript(ranges: str) -> str:
-    """Ranges of a set of Python's, as they are written in JavaScript: eight digits become braces."""
-    return _LONG.sub(lambda found: f"\\u{{{found[1]}}}", ranges)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, Unpack
 
 import duckdb
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -59,74 +60,127 @@ def print_names(form: str, out: TextIO, columns: int | None = None) -> None:
     write_rows(form, ["name", "kind", "one row is"], iter([names]), out)
 
 
-def print_query(
-    run: Path | str,
-    query: str,
-    form: str,
-    out: TextIO,
-    name: str = "main",
-    *,
-    files: bool = False,
-    resources: Resources | None = None,
-    tell: Callable[[str], None] | None = None,
-    meter: Meter | None = None,
-    columns: int | None = None,
-) -> None:
-    """Write a query's rows to `out` as table (also of several statements), json, jsonl or csv, a block at a time.
+class Query(msgspec.Struct):
+    """A query of the user's, and how it runs."""
 
-    `query`: SQL, or nothing but the name of a view or table. `name`: the training whose tables are meant. `files`: the
-    query's statements may use files; without it they may only read tables. `tell`: told how far a count is, if RUN is
-    not counted to its end: then chunk_counts and sources are what is committed. `meter` is told how many rows came.
-    `columns`: of the terminal that a table is drawn for.
-    """
-    statements = _asked(query, files)
-    if form != "table":
-        _refuse_several(statements, f"--{form}")
-    with _sealed(run, name, files, resources, tell) as con:
-        for statement in statements:
+    run: Path | str
+    query: str  # SQL, or nothing but the name of a view or table
+    name: str = "main"  # the training whose tables are meant
+    files: bool = False  # its statements may use files; else they may only read tables
+    resources: Resources = Resources(SMALLEST_MEMORY_BYTES, 2)
+    tell: Callable[[str], None] | None = None  # told how far a count is, if RUN is not counted to its end
+    meter: Meter = msgspec.field(default_factory=lambda: Meter("asking", unit="rows"))  # told how many rows came
+
+    def print(self, form: str, out: TextIO, columns: int | None = None) -> None:
+        """Write the rows as table (also of several statements), json, jsonl or csv, a block at a time. `columns`: of
+        the terminal that a table is drawn for."""
+        statements = self._statements(None if form == "table" else f"--{form}")
+        with self._sealed() as con:
             if form == "table":
-                out.write(draw_query(con, statement.query, columns))
-                continue
-            blocks = run_query(con, statement.query)
+                for statement in statements:
+                    out.write(draw_query(con, statement.query, columns))
+                return
+            blocks = run_query(con, _last_query(con, statements))
             names = next(blocks, None)
-            if names is not None and statement is statements[-1]:
-                write_rows(form, names, _counted(blocks, meter or Meter("asking")), out)
+            if names is not None:
+                write_rows(form, names, self._counted(blocks), out)
 
+    def write(self, output: Path | str, *, force: bool = False) -> int:
+        """Write the rows to a .csv, .json, .jsonl or .parquet file, whole or not at all; returns how many there are."""
+        path = Path(output)
+        form = path.suffix.removeprefix(".")
+        if form not in FILE_FORMS:
+            raise UsageError(
+                f"{path}: rows can be written as {', '.join('.' + known for known in FILE_FORMS)}; give such a name."
+            )
+        refuse_existing(path, force)
+        statements = self._statements(f"-o {path}", for_rows=True)
+        with whole_output(path) as temporary, self._sealed(temporary) as con:
+            last = _last_query(con, statements)
+            if form == "parquet":
+                _write_parquet(con, last, temporary, self.meter)
+            else:
+                blocks = run_query(con, last)
+                with open(temporary, "w", encoding="utf-8", newline="") as out:
+                    write_rows(form, next(blocks), self._counted(blocks), out)
+        return self.meter.done
 
-def write_query(
-    run: Path | str,
-    query: str,
-    output: Path | str,
-    name: str = "main",
-    *,
-    force: bool = False,
-    files: bool = False,
-    resources: Resources | None = None,
-    tell: Callable[[str], None] | None = None,
-    meter: Meter | None = None,
-) -> int:
-    """As print_query, to a .csv, .json, .jsonl or .parquet file, whole or not at all; returns how many rows."""
-    path = Path(output)
-    form = path.suffix.removeprefix(".")
-    if form not in FILE_FORMS:
-        raise UsageError(
-            f"{path}: rows can be written as {', '.join('.' + known for known in FILE_FORMS)}; give such a name."
-        )
-    refuse_existing(path, force)
-    statements = _asked(query, files)
-    _refuse_several(statements, f"-o {path}")
-    if not returns_rows(statements[-1]):
-        raise QueryRefused(f"-o {path}: the query returns no rows to write. Nothing was run.")
-    with whole_output(path) as temporary, _sealed(run, name, files, resources, tell, temporary) as con:
-        for statement in statements[:-1]:
-            con.execute(statement.query)
-        meter = meter or Meter("asking", unit="rows")
-        if form == "parquet":
-            return _write_parquet(con, statements[-1].query, temporary, meter)
-        blocks = run_query(con, statements[-1].query)
-        with open(temporary, "w", encoding="utf-8", newline="") as out:
-            write_rows(form, next(blocks), _counted(blocks, meter), out)
-        return meter.done
+    def frame(self) -> pl.DataFrame:
+        """The rows as a frame of Polars."""
+        statements = self._statements("A frame", for_rows=True)
+        with self._sealed(ends=False) as con:
+            rows = con.sql(_last_query(con, statements))
+            refuse_equal_names(rows.columns)
+            frame: pl.DataFrame = rows.pl()
+            return frame
+
+    def _counted(self, blocks: Iterator[list[Any]]) -> Iterator[list[Any]]:
+        for rows in blocks:
+            self.meter.advance(len(rows))
+            yield rows
+
+    def _statements(self, room: str | None, *, for_rows: bool = False) -> list[duckdb.Statement]:
+        """Its statements; an error if one may not run. `room`: what has room for the rows of one statement; None: there
+        is room for all. `for_rows`: the last one must have some."""
+        names = [entry[0] for entry in list_names()]
+        query = f"FROM {self.query}" if self.query in names else self.query
+        try:
+            statements = parse(query)
+        except StreambpeError:
+            if not query.isidentifier():
+                raise
+            raise UsageError(
+                f"There is no view or table {query}.{meant(query, names)} `streambpe sql RUN --list` shows them; "
+                "anything else must be SQL, in quotes."
+            ) from None
+        judge(statements, files=self.files)
+        if room and any(map(returns_rows, statements[:-1])):
+            raise QueryRefused(
+                f"{room} has room for the rows of one statement, but several return rows. Nothing was run. Run them "
+                "one at a time, or print tables."
+            )
+        if for_rows and not returns_rows(statements[-1]):
+            raise QueryRefused(f"{room}: the query returns no rows. Nothing was run.")
+        return statements
+
+    @contextlib.contextmanager
+    def _sealed(self, output: Path | None = None, *, ends: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A read-only connection for the user's own statements, whose errors become clear messages.
+
+        DuckDB does not count what a single value takes, so the process ends where --memory is passed, if it `ends`;
+        `output`, which was begun, and what was spilled are removed then.
+        """
+        folder, bounds = Run.open(self.run), self.resources
+        too_large = f"The query needs more than --memory {format_size(bounds.memory_bytes)}"
+        with contextlib.ExitStack() as stack:
+            spill = stack.enter_context(spill_folder(folder, bounds.temp_dir))
+
+            def last_words() -> str:
+                shutil.rmtree(spill, ignore_errors=True)
+                if output is not None and output.suffix == ".new":
+                    output.unlink(missing_ok=True)
+                return f"{too_large}, for values that cannot spill. Nothing was changed. Give it a larger one."
+
+            try:
+                con, facts, committed = _open_tables(folder, bounds, spill, stack)
+                folder.refuse_other_tables(facts)
+                refuse_earlier_tables(folder.state, facts.get("written", ""))
+                trainings = list_trainings(con)
+                if self.name != "main" and self.name not in trainings:
+                    raise RunError(
+                        f"{self.run} has no training {self.name} in its tables; it has {', '.join(trainings)}."
+                    )
+                use_training(con, self.name)
+                parts = committed.files if committed else []
+                if committed and parts:  # then chunk_counts and sources are what is committed
+                    use_committed(con, committed.parts.spans.table(), parts, held=committed.held)
+                if committed and self.tell:
+                    self.tell(committed.told)
+                seal(con, files=self.files, parts=parts)
+                with ended_above(bounds.memory_bytes, last_words) if ends else contextlib.nullcontext():
+                    yield con
+            except duckdb.Error as why:
+                raise _explained(why, self.run, self.files, too_large) from None
 
 
 @reported("asking", "rows")
@@ -140,146 +194,70 @@ def sql(
     progress: str | Meter = "none",
     **limits: Unpack[LimitKeywords],
 ) -> pl.DataFrame:
-    """The rows of a query as a frame of Polars; `query`, `name` and `files` as for print_query.
+    """The rows of a query as a frame of Polars. `query`: SQL, or nothing but the name of a view or table. `name`: the
+    training whose tables are meant. `files`: statements may use files; else they may only read tables.
 
     `memory` is the limit of DuckDB. The frame comes on top of it, so limit a query that gives many rows.
     """
-    bounds, statements = arguments("sql", limits, None, resources).resources, _asked(query, files)
-    _refuse_several(statements, "A frame")
-    if not returns_rows(statements[-1]):
-        raise QueryRefused("The query returns no rows. Nothing was run.")
-    with _sealed(run, name, files, bounds, ends=False) as con:
-        for statement in statements[:-1]:
-            con.execute(statement.query)
-        rows = con.sql(statements[-1].query)
-        refuse_equal_names(rows.columns)
-        frame: pl.DataFrame = rows.pl()
-        return frame
+    return Query(run, query, name, files, arguments("sql", limits, None, resources).resources).frame()
 
 
-def _asked(query: str, files: bool) -> list[duckdb.Statement]:
-    """The statements of a query; an error if one may not run."""
-    names = [entry[0] for entry in list_names()]
-    if query in names:
-        query = f"FROM {query}"
-    try:
-        statements = parse(query)
-    except StreambpeError:
-        if not query.isidentifier():
-            raise
-        raise UsageError(
-            f"There is no view or table {query}.{meant(query, names)} `streambpe sql RUN --list` shows them; anything "
-            "else must be SQL, in quotes."
-        ) from None
-    judge(statements, files=files)
-    return statements
+def _last_query(con: duckdb.DuckDBPyConnection, statements: Sequence[duckdb.Statement]) -> str:
+    """The query whose rows are asked for, when those before it have run."""
+    for statement in statements[:-1]:
+        con.execute(statement.query)
+    return str(statements[-1].query)
 
 
-def _refuse_several(statements: Sequence[duckdb.Statement], asked: str) -> None:
-    if any(map(returns_rows, statements[:-1])):
-        raise QueryRefused(
-            f"{asked} has room for the rows of one statement, but several return rows. Nothing was run. Run them one "
-            "at a time, or print tables."
-        )
-
-
-@contextlib.contextmanager
-def _opened(run: Run, bounds: Resources, spill: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, Committed | None]]:
-    """The tables, read-only, and what is committed beside them. While they are open nobody writes to them."""
+def _open_tables(
+    run: Run, bounds: Resources, spill: Path, stack: contextlib.ExitStack
+) -> tuple[duckdb.DuckDBPyConnection, dict[str, str], Committed | None]:
+    """The tables, read-only, table run, and what is committed beside them. While they are open nobody writes to
+    them."""
+    limits = {"memory_bytes": bounds.memory_bytes - BASE_BYTES - _UNCOUNTED_BYTES, "threads": bounds.threads}
     while True:
         committed = look_up_committed(run)
-        limits = {"memory_bytes": bounds.memory_bytes - BASE_BYTES - _UNCOUNTED_BYTES, "threads": bounds.threads}
-        with contextlib.closing(open_store(run.state, read_only=True, temp_dir=spill, **limits)) as con:
-            if committed is None or committed.facts == dict(run_sql(con, "get_run")):
-                yield con, committed
-                return  # else a fold came between: look again
+        con = open_store(run.state, read_only=True, temp_dir=spill, **limits)
+        stack.enter_context(contextlib.closing(con))
+        facts = dict(run_sql(con, "get_run"))
+        if committed is None or committed.facts == facts:
+            return con, facts, committed
+        con.close()  # a fold came between: look again
 
 
-@contextlib.contextmanager
-def _sealed(
-    run: Path | str,
-    name: str,
-    files: bool,
-    resources: Resources | None,
-    tell: Callable[[str], None] | None = None,
-    output: Path | None = None,
-    ends: bool = True,
-) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A read-only connection for the user's own statements, whose errors become clear messages.
-
-    DuckDB does not count what a single value takes, so the process ends where --memory is passed, if it `ends`;
-    `output`, which was begun, and what was spilled are removed then.
-    """
-    folder = Run.open(run)
-    bounds = resources or Resources(SMALLEST_MEMORY_BYTES, 2)
-    try:
-        with spill_folder(folder, bounds.temp_dir) as spill, _opened(folder, bounds, spill) as (con, committed):
-
-            def last_words() -> str:
-                shutil.rmtree(spill, ignore_errors=True)
-                if output is not None and output.suffix == ".new":
-                    output.unlink(missing_ok=True)
-                return f"{_too_large(bounds)}, for values that cannot spill. Nothing was changed. Give it a larger one."
-
-            facts = dict(run_sql(con, "get_run"))
-            folder.refuse_other_tables(facts)
-            refuse_earlier_tables(folder.state, facts.get("written", ""))
-            trainings = list_trainings(con)
-            if name != "main" and name not in trainings:
-                raise RunError(f"{run} has no training {name} in its tables; it has {', '.join(trainings)}.")
-            use_training(con, name)
-            if committed is not None and committed.files:
-                use_committed(con, committed.parts.spans.table(), committed.files, held=committed.held)
-            if committed is not None and tell is not None:
-                tell(committed.told)
-            seal(con, files=files, parts=committed.files if committed else ())
-            with ended_above(bounds.memory_bytes, last_words) if ends else contextlib.nullcontext():
-                yield con
-    except duckdb.PermissionException as why:
-        if files:
-            raise QueryRefused(f"The query does not run: {why}") from None
-        raise QueryRefused(
-            f"The query opens a file, but `streambpe sql` only reads RUN's tables: {_first_line(why)}. --files allows "
-            "it."
-        ) from None
-    except duckdb.OutOfMemoryException as why:
-        raise LimitError(
-            f"{_too_large(bounds)}, or more room to spill ({_first_line(why)}). Nothing was changed. Give it a larger "
-            f"--memory, or a --temp-dir with more room."
-        ) from None
-    except duckdb.Error as why:
-        if isinstance(why, duckdb.IOException) and re.search(r"[/\\]counts[/\\][\w-]+\.parquet", str(why)):
-            raise RunError(
-                f"{run}: counts were folded while the query read them ({_first_line(why)}). Nothing was changed. Give "
-                "the same command again."
-            ) from None
-        if says_damaged(why):
-            raise file_damaged(why) from None
-        if "'pytz'" in str(why):
-            raise StreambpeError(
-                "A column has times with a time zone, for which Python needs pytz: `pip install pytz`. Or cast it: "
-                "column::VARCHAR."
-            ) from None
-        if extension := _EXTENSION.search(str(why)):
-            raise QueryRefused(
-                f"The query needs DuckDB's extension {extension[1]}, but `streambpe sql` does not load extensions. "
-                "Nothing was changed. The duckdb shell can do it: duckdb -readonly RUN/state.duckdb."
-            ) from None
-        raise StreambpeError(f"The query does not run: {why}") from None
+def _explained(why: duckdb.Error, run: Path | str, files: bool, too_large: str) -> StreambpeError:
+    """What a user is told of an error of DuckDB, and what to do."""
+    first = _first_line(why)
+    if isinstance(why, duckdb.PermissionException) and not files:
+        return QueryRefused(
+            f"The query opens a file, but `streambpe sql` only reads RUN's tables: {first}. --files allows it."
+        )
+    if isinstance(why, duckdb.OutOfMemoryException):
+        return LimitError(
+            f"{too_large}, or more room to spill ({first}). Nothing was changed. Give it a larger --memory, or a "
+            "--temp-dir with more room."
+        )
+    if isinstance(why, duckdb.IOException) and re.search(r"[/\\]counts[/\\][\w-]+\.parquet", str(why)):
+        return RunError(
+            f"{run}: counts were folded while the query read them ({first}). Nothing was changed. Give the same "
+            "command again."
+        )
+    if says_damaged(why):
+        return file_damaged(why)
+    if "'pytz'" in str(why):
+        return StreambpeError(
+            "A column has times with a time zone, for which Python needs pytz: `pip install pytz`. Or cast it: "
+            "column::VARCHAR."
+        )
+    if extension := _EXTENSION.search(str(why)):
+        return QueryRefused(
+            f"The query needs DuckDB's extension {extension[1]}, but `streambpe sql` does not load extensions. "
+            "Nothing was changed. The duckdb shell can do it: duckdb -readonly RUN/state.duckdb."
+        )
+    return StreambpeError(f"The query does not run: {why}")
 
 
-def _too_large(bounds: Resources) -> str:
-    return f"The query needs more than --memory {format_size(bounds.memory_bytes)}"
-
-
-def _counted(blocks: Iterator[list[Any]], meter: Meter) -> Iterator[list[Any]]:
-    """The blocks of rows; the meter is told how many rows there were so far."""
-    for rows in blocks:
-        meter.advance(len(rows))
-        yield rows
-
-
-def _write_parquet(con: duckdb.DuckDBPyConnection, query: str, path: Path, meter: Meter) -> int:
+def _write_parquet(con: duckdb.DuckDBPyConnection, query: str, path: Path, meter: Meter) -> None:
     """Write rows through Arrow, a batch at a time; sums above 64 bits become decimals of 38 digits."""
     reader = con.sql(query).to_arrow_reader(_ROWS_AT_ONCE)
     refuse_equal_names(reader.schema.names)
@@ -293,7 +271,6 @@ def _write_parquet(con: duckdb.DuckDBPyConnection, query: str, path: Path, meter
             f"Parquet cannot store a column of this type ({_first_line(why)}). Nothing was written. Cast it, as with "
             "column::VARCHAR, or write .csv."
         ) from None
-    return meter.done
 
 
 def _first_line(why: Exception) -> str:

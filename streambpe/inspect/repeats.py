@@ -10,10 +10,10 @@ memory and kills of the count play no part.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -24,6 +24,7 @@ from streambpe.later import polars as pl
 from streambpe.plurals import counted
 from streambpe.progress import Meter
 from streambpe.resources import Resources
+from streambpe.results import Result
 from streambpe.sources.decode import block_text
 from streambpe.sources.read import Reader
 from streambpe.sources.remote.address import has_place
@@ -32,9 +33,9 @@ from streambpe.sources.source import Source
 from streambpe.store.chunks import half_of_spare
 from streambpe.store.database import append, open_store
 from streambpe.store.run import Run
-from streambpe.store.spans import SpansByPath
+from streambpe.store.spans import Spans, SpansByPath
 from streambpe.store.sqlfiles import run_sql
-from streambpe.text.patterns import find_pattern
+from streambpe.text.patterns import Pattern, find_pattern
 from streambpe.train.counting.sizes import Sizes
 
 _NUMBER_BITS = 40  # a place is the number of a source, and below it that of the document there
@@ -43,12 +44,13 @@ _TOLD_SOURCES, _NOT_COMPARED = 5, 3  # named: those that repeat, and those that 
 _NO_FILES = ("iterator", "counts")  # kinds of source whose documents are not there any more
 
 
-class Repeats(msgspec.Struct):
-    """What was found."""
+@dataclass(frozen=True)
+class Repeats(Result):
+    """Which documents repeat one before."""
 
     documents: int = 0
     repeated: int = 0  # those that an equal one stands before
-    by_source: dict[str, int] = msgspec.field(default_factory=dict)  # how many of these each source has
+    by_source: dict[str, int] = field(default_factory=dict)  # how many of these each source has
     most: int = 0  # how often the one stands there that is there most often
     first: tuple[str, int] = ("", 0)  # the source of its first copy, and its number there, from 1
 
@@ -101,52 +103,48 @@ def find_repeats(
             f"{', '.join(left[:_NOT_COMPARED])}{more}: not compared, because only files that are completely counted "
             "and have not changed can be read again."
         )
-    pattern = find_pattern(config.pattern, gaps=config.gaps, split_scripts=config.split_scripts)
     folder = resources.temp_dir or run.path / "tmp"
-    sizes = Sizes.of(resources)
-    meter.begin("comparing documents", sum(spans[0].file_bytes for spans in sources.values()))
-
-    def of_blocks(source: Source) -> Iterator[npt.NDArray[np.uint64]]:
-        reader = Reader(pattern, sizes.block, sizes.most, on_read=meter.advance, whole_lines=True)
-        for block in reader.blocks(source):
-            made = sampled(block, block_text(block, config.bad_utf8, config.bad_lines), config.one_in, config.bad_utf8)
-            yield hash_rows(documents_of(made.text))
-
-    def of_file(source: Source) -> Iterator[npt.NDArray[np.uint64]]:
-        hashed = np.array([text_hash(source, config.bad_utf8)], np.uint64)
-        yield hashed[is_chosen(hashed[:, 0], config.one_in)]
-        meter.advance(source.bytes)
-
-    counts: list[int] = []  # of the documents of each source
-
-    def hashed() -> Iterator[UInt64]:
-        for path, spans in sources.items():
-            first = spans[0]
-            source = Source(path, first.kind, first.text_column or "text", first.file_bytes, any_bytes=True)  # type: ignore[arg-type]
-            counts.append(0)
-            for hashes in (of_file if source.kind == "txt" else of_blocks)(source):
-                places = ((len(counts) - 1) << _NUMBER_BITS) + counts[-1] + np.arange(len(hashes), dtype=np.uint64)
-                counts[-1] += len(hashes)
-                yield np.column_stack([hashes, places])
-
     memory_bytes, threads = half_of_spare(resources), resources.threads
+    meter.begin("comparing documents", sum(spans[0].file_bytes for spans in sources.values()))
     with (
         disk_full_explained(folder),
         contextlib.closing(open_store(":memory:", memory_bytes=memory_bytes, threads=threads, temp_dir=folder)) as con,
     ):
         run_sql(con, "make_hashed_documents")
-        for rows in _together(hashed()):
+        for rows in _together(_hashed(sources, config, Sizes.of(resources), meter)):
             append(con, "hashed_documents", pl.DataFrame(rows, schema=["lower", "upper", "place"]))
-        first_copies = run_sql(con, "steps/find_repeats", number_bits=_NUMBER_BITS)
-    paths, repeated = list(sources), np.array(counts, np.int64)
-    repeats = Repeats(documents=sum(counts))
-    for number, n, times, place in first_copies:  # in the order of the sources
-        repeated[number] -= n
-        if times > max(repeats.most, 1):
-            repeats.most, repeats.first = times, (paths[number], (place & ((1 << _NUMBER_BITS) - 1)) + 1)
-    repeats.repeated = int(repeated.sum())
-    repeats.by_source = {path: n for path, n in zip(paths, repeated.tolist(), strict=True) if n}
-    return repeats
+        found = run_sql(con, "steps/find_repeats", number_bits=_NUMBER_BITS)
+    documents, paths = sum(n for _, n, *_ in found), list(sources)
+    by_source = {paths[number]: repeated for number, _, repeated, *_ in found if repeated}
+    most, place = max(((copies, -place) for *_, copies, place in found if copies > 1), default=(0, 0))
+    first = (paths[-place >> _NUMBER_BITS], (-place & ((1 << _NUMBER_BITS) - 1)) + 1) if most else ("", 0)
+    return Repeats(documents, sum(by_source.values()), by_source, most, first)
+
+
+def _hashed(sources: Mapping[str, Spans], config: CountConfig, sizes: Sizes, meter: Meter) -> Iterator[UInt64]:
+    """The hashes of the documents and their places, source after source."""
+    pattern = find_pattern(config.pattern, gaps=config.gaps, split_scripts=config.split_scripts)
+    for source_number, (path, spans) in enumerate(sources.items()):
+        column, size = spans[0].text_column or "text", spans[0].file_bytes
+        source = Source(path, spans[0].kind, column, size, any_bytes=True)  # type: ignore[arg-type]
+        place = source_number << _NUMBER_BITS
+        for hashes in _hashes_of(source, pattern, config, sizes, meter):
+            yield np.column_stack([hashes, place + np.arange(len(hashes), dtype=np.uint64)])
+            place += len(hashes)
+
+
+def _hashes_of(
+    source: Source, pattern: Pattern, config: CountConfig, sizes: Sizes, meter: Meter
+) -> Iterator[npt.NDArray[np.uint64]]:
+    """Of the documents of a source that are in the sample."""
+    if source.kind == "txt":  # it is one document
+        hashes = np.array([text_hash(source, config.bad_utf8)], np.uint64)
+        yield hashes[is_chosen(hashes[:, 0], config.one_in)]
+        meter.advance(source.bytes)
+        return
+    for block in Reader(pattern, sizes.block, sizes.most, on_read=meter.advance, whole_lines=True).blocks(source):
+        text = block_text(block, config.bad_utf8, config.bad_lines)
+        yield hash_rows(documents_of(sampled(block, text, config.one_in, config.bad_utf8).text))
 
 
 def _together(blocks: Iterable[UInt64]) -> Iterator[UInt64]:

@@ -4,38 +4,57 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from streambpe.disk import folder_bytes
 from streambpe.errors import typed
 from streambpe.plurals import counted
 from streambpe.progress import Status, WorkerFacts, clock, describe_range, is_alive
 from streambpe.resources import format_size
+from streambpe.results import Result
 from streambpe.store.run import Run
 
 
-class RunStatus(Status):
-    """A run's status and the disk."""
+@dataclass(frozen=True)
+class RunStatus(Result):
+    """What a run is doing, or did last, and the disk."""
 
+    state: str  # running, done, stopped, failed, killed, or unknown: it is on another machine
+    stage: str
+    done: int
+    total: int | None
+    unit: str
+    eta_range_seconds: tuple[float, float] | None  # the time left
+    memory_bytes: int
     run_bytes: int
     free_bytes: int
+    updated: str
+    facts: Status  # everything that status.json says; of a process that is gone, corrected
+
+    @property
+    def title(self) -> str:
+        """The training at work unless that is main, the stage and the state."""
+        name = self.facts.get("training", "main")
+        return f"{'' if name == 'main' else f', training {name}'}: {self.stage}, {self.state}"
+
+    def as_json(self) -> dict[str, Any]:
+        """For --json: status.json with the sizes on disk."""
+        return {**self.facts, "run_bytes": self.run_bytes, "free_bytes": self.free_bytes}
 
 
 def status(run: Run | str | os.PathLike[str]) -> RunStatus:
     """What a run is doing, or did last: status.json, whether its process still lives, and the disk."""
     folder = run if isinstance(run, Run) else Run(Path(run))
-    found = running_state(folder.read_status(), folder.path)
-    return {**found, "run_bytes": folder_bytes(folder.path), "free_bytes": shutil.disk_usage(folder.path).free}
+    facts = running_state(folder.read_status(), folder.path)
+    disk = {"run_bytes": folder_bytes(folder.path), "free_bytes": shutil.disk_usage(folder.path).free, "facts": facts}
+    return RunStatus(**{field.name: facts.get(field.name) for field in fields(RunStatus)} | disk)  # type: ignore[arg-type]
 
 
-def describe_run(run: Path | str, status: Status) -> str:
-    """The run's name, and that of the training at work in it unless that is main."""
-    name = status.get("training", "main")
-    return str(run) if name == "main" else f"{run}, training {name}"
-
-
-def status_rows(status: RunStatus) -> dict[str, str]:
+def status_rows(found: RunStatus) -> dict[str, str]:
     """How a run is doing, by what a row is about: for `status`, `watch` and the live page."""
+    status = found.facts
     amount = format_size if status["unit"] == "bytes" else lambda n: f"{n:,.0f}"
     total, limit, left = status["total"], status.get("memory_limit_bytes"), status.get("eta_range_seconds")
     speed, seconds = f"{amount(status['per_second'])} a second", sum(status["stage_seconds"].values())
@@ -47,7 +66,7 @@ def status_rows(status: RunStatus) -> dict[str, str]:
     rows = {
         status["unit"]: amount(status["done"]) + (f" of {amount(total)}" if total else ""),
         "memory": f"{memory}, at most {format_size(status['peak_memory_bytes'])}",
-        "disk": f"{format_size(status['run_bytes'])}, {format_size(status['free_bytes'])} free",
+        "disk": f"{format_size(found.run_bytes)}, {format_size(found.free_bytes)} free",
         "time": took,
         "stages": ", ".join(f"{stage} {clock(seconds)}" for stage, seconds in status["stage_seconds"].items()),
         "speed": speed,
@@ -72,20 +91,16 @@ def worker_lines(status: Status) -> list[str]:
     nodes = {busy["node"] for busy in workers if "node" in busy}
     on = f" on {counted(len(nodes), 'node')}" if nodes else ""
     head = f"{counted(len(workers), 'process', 'processes')} at work on {status['stage']}{on}:"
-    return [head, *(_worker_line(busy, status) for busy in workers)]
+    return [head, *(_worker_line(busy, status["unit"]) for busy in workers)]
 
 
-def _worker_line(busy: WorkerFacts, status: Status) -> str:
+def _worker_line(busy: WorkerFacts, unit: str) -> str:
     if not busy["pid"]:
         return f"waiting for a worker: {busy['task']}"
     name = f"process {busy['pid']}" + (f" on {busy['node']}" if "node" in busy else "")
     holds = f", {format_size(busy['memory_bytes'])}" if busy.get("memory_bytes") else ""
-    return f"{name}: {busy['task']}, {_told(busy, status)} of it so far{holds}"
-
-
-def _told(busy: WorkerFacts, status: Status) -> str:
-    """How far a worker is, in the job's unit."""
-    return format_size(busy["done"]) if status["unit"] == "bytes" else f"{busy['done']:,} {status['unit']}"
+    done = format_size(busy["done"]) if unit == "bytes" else f"{busy['done']:,} {unit}"
+    return f"{name}: {busy['task']}, {done} of it so far{holds}"
 
 
 def running_state(status: Status, run: Path) -> Status:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from streambpe.inspect.curves import ON_CHUNKS, ON_DOCUMENTS, GrowthFacts
-from streambpe.inspect.page_facts import Facts, label
+from streambpe.inspect.page_facts import BesideFacts, Facts, label
 from streambpe.plurals import counted
 
 _RARE = 100  # a pair that occurs less often: its token is too seldom in the text to be learned well
@@ -23,17 +23,18 @@ def percent(share: float) -> str:
 
 def verdict(facts: Facts) -> list[str]:
     """The sentences: the figures of each run, then of the first one the comparison and what to change."""
-    if facts["state"] != "done":
-        return [f"It still learns, after {counted(facts['events'], 'event')}. It is measured when it is done."]
-    if not facts["growth"] or not facts["growth"][-1]["tokens"]:
+    if facts.state != "done":
+        return [f"It still learns, after {counted(facts.events, 'event')}. It is measured when it is done."]
+    if not facts.growth or not facts.growth[-1]["tokens"]:
         return ["There is no text to measure it on."]
-    return [*(_figures(one) for one in [facts, *facts["others"]] if one["growth"]), _compared(facts), _change(facts)]
+    figures = [_figures(one) for one in [facts, *facts.others] if one.growth]
+    return [*figures, *([_compared(facts, facts.beside)] if facts.beside else []), _change(facts)]
 
 
 def _figures(facts: Facts) -> str:
-    last = facts["growth"][-1]
+    last = facts.growth[-1]
     return (
-        f"{label(facts)} has {last['vocab_size']:,} ids. It cuts {facts['measured_on']} into tokens of "
+        f"{label(facts)} has {last['vocab_size']:,} ids. It cuts {facts.measured_on} into tokens of "
         f"{last['bytes_per_token'] or 0:.3f} bytes on average, and uses {percent(last['vocab_used_share'] or 0)} of "
         f"its ids."
     )
@@ -47,13 +48,10 @@ def of_one_size(here: list[GrowthFacts], there: list[GrowthFacts]) -> tuple[Grow
     return (mine, sizes[mine["vocab_size"]]) if mine["vocab_size"] == least else (here[-1], there[-1])
 
 
-def _compared(facts: Facts) -> str:
-    other = facts["beside"]
-    if other is None:
-        return ""
-    if not other["growth"]:
-        return f"{other['model']} splits text another way: name a text with --text FILE to compare both on it."
-    both = zip((label(facts), other["model"]), of_one_size(facts["growth"], other["growth"]), strict=True)
+def _compared(facts: Facts, other: BesideFacts) -> str:
+    if not other.growth:
+        return f"{other.model} splits text another way: name a text with --text FILE to compare both on it."
+    both = zip((label(facts), other.model), of_one_size(facts.growth, other.growth), strict=True)
     (good, best), (bad, worst) = sorted(both, key=lambda one: one[1]["tokens"] or 0)
     saved = 1 - (best["tokens"] or 0) / (worst["tokens"] or 1)
     sizes = dict.fromkeys(f"{stop['vocab_size']:,}" for stop in (best, worst))
@@ -61,30 +59,30 @@ def _compared(facts: Facts) -> str:
     return (
         f"{good} is better than {bad} on the same text: with {' and '.join(sizes)} ids it makes {percent(saved)} fewer "
         f"tokens ({best['bytes_per_token']:.3f} against {worst['bytes_per_token']:.3f} bytes per token)."
-        f"{known if facts['measured_on'] in (ON_CHUNKS, ON_DOCUMENTS) else ''}"
+        f"{known if facts.measured_on in (ON_CHUNKS, ON_DOCUMENTS) else ''}"
     )
 
 
 def _change(facts: Facts) -> str:
     """What to change, in a sentence with its reason."""
-    last, vocabulary = facts["growth"][-1], facts["vocabulary"]
+    last, vocabulary = facts.growth[-1], facts.vocabulary
     size, tokens = int(last["vocab_size"] or 0), int(last["tokens"] or 0)
-    rare = sum(n is not None and n < _RARE for n in vocabulary["n"])
-    learned = zip(vocabulary["event"], vocabulary["uses"] or (), strict=False)
+    rare = sum(n is not None and n < _RARE for n in vocabulary.n)
+    learned = zip(vocabulary.event, vocabulary.uses or (), strict=False)
     idle = sum(event is not None and not uses for event, uses in learned)
     if tokens < _ENOUGH * size:
         return f"To change: use more text. {tokens:,} tokens are too few to judge {size:,} ids."
     if idle > _NOTED * size:
         return (
             f"To change: make it smaller (--vocab-size, or `streambpe prune`). {idle:,} learned tokens are never used "
-            f"in {facts['measured_on']}, and each takes a row of a model's embedding."
+            f"in {facts.measured_on}, and each takes a row of a model's embedding."
         )
     if rare > _NOTED * size:
         return (
             f"To change: learn from more text, or add --min-frequency {_RARE}. {rare:,} tokens come from pairs that "
             f"occur fewer than {_RARE} times, too rarely for a model to learn what they mean."
         )
-    saved = doubled(facts["growth"])
+    saved = doubled(facts.growth)
     if saved > _NOTED:
         return f"To change: try a larger --vocab-size. At this rate, twice as many ids save {percent(saved)} of tokens."
     return "Nothing has to change: nearly all tokens are used, few are rare, and more of them would save little."

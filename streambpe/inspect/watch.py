@@ -26,7 +26,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streambpe.errors import RunError
-from streambpe.inspect.status import RunStatus, describe_run, status_rows
+from streambpe.inspect.status import RunStatus, status_rows
 from streambpe.inspect.status import status as look_at
 from streambpe.store.database import list_trainings, open_store, use_training
 from streambpe.store.run import Run
@@ -54,13 +54,13 @@ class View(msgspec.Struct):
     def look(self) -> RunStatus:
         """The status now; the tables every few seconds, and once more when the run has ended."""
         status = look_at(self.run)
-        if status["stage"] != self.stage:  # each has its own unit, and its own speed
-            self.stage = status["stage"]
+        if status.stage != self.stage:  # each has its own unit, and its own speed
+            self.stage = status.stage
             self.rates.clear()
-        if status["state"] == "running":
-            self.rates.append(float(status.get("recent_per_second") or 0.0))
-        if time.monotonic() - self._tables_seen >= _TABLES_SECONDS or status["state"] not in GOES_ON:
-            self._look_at_tables(self.name or status.get("training", "main"))
+        if status.state == "running":
+            self.rates.append(status.facts["recent_per_second"])
+        if time.monotonic() - self._tables_seen >= _TABLES_SECONDS or status.state not in GOES_ON:
+            self._look_at_tables(self.name or status.facts.get("training", "main"))
             self._tables_seen = time.monotonic()
         return status
 
@@ -91,11 +91,11 @@ def watch(
             while not view.run.status_file.exists():
                 time.sleep(every)
     has_writer, status = view.run.has_writer(), view.look()
-    if once or not (has_writer or status["state"] in GOES_ON):
+    if once or not (has_writer or status.state in GOES_ON):
         console.print(draw(view, status))
         return
     with Live(draw(view, status), console=console, auto_refresh=False) as live:
-        while has_writer or status["state"] in GOES_ON:  # a command that counted, and now learns, is still there
+        while has_writer or status.state in GOES_ON:  # a command that counted, and now learns, is still there
             time.sleep(every)
             has_writer, status = view.run.has_writer(), view.look()
             live.update(draw(view, status), refresh=True)
@@ -108,9 +108,9 @@ def draw(view: View, status: RunStatus) -> RenderableType:
     rows.add_column(min_width=_WIDTH, no_wrap=True)
     rows.add_column()
     bars = {
-        status["unit"]: _bar(status["done"], status["total"]),
-        "memory": _bar(status["memory_bytes"], status.get("memory_limit_bytes")),
-        "disk": _bar(status["run_bytes"], status["run_bytes"] + status["free_bytes"]),
+        status.unit: _bar(status.done, status.total),
+        "memory": _bar(status.memory_bytes, status.facts.get("memory_limit_bytes")),
+        "disk": _bar(status.run_bytes, status.run_bytes + status.free_bytes),
         "speed": sparkline(list(view.rates)),
     }
     for name, text in status_rows(status).items():
@@ -122,14 +122,14 @@ def draw(view: View, status: RunStatus) -> RenderableType:
             latest.append(token, style="bold")
             latest.append(f" {n:,}   ", style="dim")
         parts.append(latest)
-    if status.get("message"):
-        parts.append(Text(harmless(f"\n{status['message']}")))
-    style = {"running": "green", "done": "blue"}.get(status["state"], "yellow")
-    where = describe_run(view.run.path, status)
-    if len(where) > _MOST_WHERE:  # a narrow terminal would cut off the state, which stands behind it
-        where = f"...{where[-_MOST_WHERE:]}"
-    title = f"{where}: {status['stage']}, {status['state']}"
-    return Panel(Group(*parts), title=Text(harmless(title)), subtitle=Text(str(status["updated"])), border_style=style)
+    if message := status.facts.get("message"):
+        parts.append(Text(harmless(f"\n{message}")))
+    style = {"running": "green", "done": "blue"}.get(status.state, "yellow")
+    title = f"{view.run.path}{status.title}"
+    most = _MOST_WHERE + len(f": {status.stage}, {status.state}")
+    if len(title) > most:  # a narrow terminal would cut off the state, which stands behind it
+        title = f"...{title[-most:]}"
+    return Panel(Group(*parts), title=Text(harmless(title)), subtitle=Text(status.updated), border_style=style)
 
 
 def _bar(part: float, whole: float | None) -> RenderableType:

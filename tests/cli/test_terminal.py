@@ -18,7 +18,7 @@ from rich.cells import cell_len
 from streambpe import Tokenizer
 from streambpe.cli.help import GROUPS
 from streambpe.errors import LimitError, NotExact, PatternError, StreambpeError, UsageError
-from streambpe.inspect.query import print_names, print_query
+from streambpe.inspect.query import Query, print_names
 from streambpe.options import parse_amount
 from streambpe.plurals import counted
 from streambpe.text.aliases import ALIASES
@@ -285,7 +285,7 @@ def test_tables_keep_to_the_width_of_a_terminal(learned):
     query = "SELECT repeat('x', 300) AS long, 7 AS n"
     for columns, widest in ((80, 80), (None, 312)):
         out = io.StringIO()
-        print_query(learned / "run", query, "table", out, columns=columns)
+        Query(learned / "run", query).print("table", out, columns)
         assert max(map(len, out.getvalue().splitlines())) == widest
     out = io.StringIO()
     print_names("table", out, 80)

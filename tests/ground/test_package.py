@@ -57,9 +57,9 @@ print(streambpe.plan("corpus/", vocab_size="32k", rehearse="8MB", memory="1GB", 
 print(streambpe.converge(run, steps="3", text="held-out.txt", vocab_size="8k", progress="auto").steps[0].gain)
 streambpe.export_counts(run, "c.parquet", allow_partial=True, progress="auto")
 streambpe.merge_counts(run, ["other"], memory="1GB", progress="auto")
-print(streambpe.status(run)["stage"], streambpe.sql(run, "FROM events", memory="1GB", progress="auto").height)
-print(streambpe.check(run, sources=True, replay=True, memory="1GB", progress="auto"))
-streambpe.report(run, "r.html", text="t.txt", playground=True, lines=True, memory="1GB", progress="auto")
+print(streambpe.status(run).stage, streambpe.sql(run, "FROM events", memory="1GB", progress="auto").height)
+print(streambpe.check(run, sources=True, replay=True, repeats=True, memory="1GB", progress="auto").repeats)
+streambpe.report(run, "r.html", text="t.txt", playground=True, lines=True, memory="1GB", progress="auto").verdict
 print(streambpe.evaluate(
     [run], "t.txt", tokenizer="hf:x", by="group", group="a=b", group_by=None, lines=True, progress="auto"
 )[0].values["bytes"])

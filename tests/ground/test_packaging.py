@@ -51,7 +51,7 @@ def test_the_wheel_holds_the_package_and_its_data(wheel):
     wanted = {
         str(p.relative_to(ROOT))
         for p in (ROOT / "streambpe").rglob("*")
-        if p.suffix in (".py", ".txt", ".typed", ".css", ".js")
+        if p.suffix in (".py", ".txt", ".typed", ".css", ".js", ".html")
     }
     assert any("text/data/" in name for name in wanted)
     assert wanted <= names

@@ -167,7 +167,12 @@ def test_a_notebook_shows_results_as_tables(run, tmp_path):
     assert "&lt;b&gt;" in told._repr_html_()
     assert "<b>" not in told._repr_html_()
     assert told._repr_html_().count("<table>") == 2
-    for one in (result, found, told, streambpe.diff(run, run), *streambpe.export(run, "hf", tmp_path / "t.json")):
+    status, page = streambpe.status(run), streambpe.report(run, tmp_path / "r.html", resources=SMALL)
+    assert (status.state, page.figures["vocab_size"], page.verdict[0][:18]) == ("done", 400, "run has 400 ids. I")
+    checked = streambpe.check(run, repeats=True, resources=SMALL)
+    assert (checked, checked.in_part, checked.repeats.documents) == ([], [], 1)
+    results = [result, found, told, status, page, checked.repeats, streambpe.diff(run, run)]
+    for one in (*results, *streambpe.export(run, "hf", tmp_path / "t.json")):
         assert one._repr_html_().startswith("<table>")
         with pytest.raises(AttributeError):
             one.size = 3

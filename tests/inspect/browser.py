@@ -8,7 +8,6 @@ with Browser(folder) as browser:
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import shutil
@@ -130,14 +129,3 @@ class Browser:
         """A key on what has the focus."""
         for kind in ("keyDown", "keyUp"):
             self.ask("Input.dispatchKeyEvent", type=kind, key=key, code=key)
-
-    def picture(self, path: Path, whole: bool = True) -> None:
-        """A picture of the page."""
-        data = self.ask(
-            "Page.captureScreenshot", captureBeyondViewport=whole, **({"clip": self._whole()} if whole else {})
-        )
-        path.write_bytes(base64.b64decode(data["data"]))
-
-    def _whole(self) -> dict[str, float]:
-        size = self.ask("Page.getLayoutMetrics")["cssContentSize"]
-        return {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}

@@ -88,15 +88,3 @@ def test_of_a_run_that_is_counted_the_tables_are_read(killed, tmp_path):
     assert done.stderr == ""
     assert int(done.stdout.split()[1]) == sum(part.total for part in list_parts(Run(killed)))
     assert look_up_committed(Run(killed)) is None
-
-
-@pytest.mark.long
-def test_resume_fills_the_tables_of_a_count_that_was_killed_before(tmp_path):
-    """All sources are counted, and a kill came before the fold: `resume` ends it all the same."""
-    (tmp_path / "a.txt").write_text(sample_text(1, words=500), encoding="utf-8")
-    run = tmp_path / "run"
-    given = {"run": run, "sources": [str(tmp_path / "a.txt")], "threads": 1, "counting": {}}
-    assert ended("part-committed", **given) == -signal.SIGKILL
-    assert "1 of 1 sources" in cli("sql", run, "FROM sources").stderr
-    cli("resume", run)
-    assert "everything adds up" in cli("check", run).stderr

@@ -16,9 +16,10 @@ import pytest
 
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.inspect.page import report
-from streambpe.inspect.verdict import percent, verdict
+from streambpe.inspect.verdict import percent
 from streambpe.model.eventlog import EventLog
 from streambpe.train.commands import train
+from tests.inspect.test_report import reported
 from tests.runs import SMALL, cli, log_of, text_run
 from tests.samples import natural_text, written
 
@@ -74,7 +75,7 @@ def test_the_query_of_the_docs_says_the_same(run):
 def test_which_of_two_is_better_on_the_same_text(run, tmp_path):
     """At the size of the smaller one, in as many tokens as each makes; or, of other chunks, only on a text."""
     text = written(tmp_path / "text.txt", natural_text(6, 20_000))
-    facts = report(run, tmp_path / "r.html", resources=SMALL, text=[str(text)], beside=f"{run}:small")
+    told = report(run, tmp_path / "r.html", resources=SMALL, text=[str(text)], beside=f"{run}:small").verdict
     log, words = log_of(run), text.read_text(encoding="utf-8")
     models = {
         run.name: Tokenizer(EventLog(log.header, log.events[:144])),
@@ -85,14 +86,14 @@ def test_which_of_two_is_better_on_the_same_text(run, tmp_path):
     good, bad = sorted(tokens, key=lambda name: tokens[name])
     assert tokens[good] < tokens[bad]
     less, more = tokens[good], tokens[bad]
-    assert verdict(facts)[1].startswith(
+    assert told[1].startswith(
         f"{good} is better than {bad} on the same text: with 400 ids it makes {percent(1 - less / more)} fewer tokens "
         f"({len(words.encode()) / less:.3f} against {len(words.encode()) / more:.3f} bytes per token)."
     )
     other = text_run(tmp_path / "other", natural_text(5, 20_000), pattern="gpt2")
     train(other, resources=SMALL, vocab_size=300)
-    facts = report(run, tmp_path / "r.html", resources=SMALL, beside=str(other))
-    assert verdict(facts)[1] == "other splits text another way: name a text with --text FILE to compare both on it."
+    told = report(run, tmp_path / "r.html", resources=SMALL, beside=str(other)).verdict
+    assert told[1] == "other splits text another way: name a text with --text FILE to compare both on it."
 
 
 @pytest.mark.long
@@ -107,11 +108,10 @@ def test_two_runs_in_sql_and_on_the_page(run, tmp_path):
     assert {(row["token"], row["id_here"], row["id_there"]) for row in rows} == {
         (row["token"], row["id_here"], row["id_there"]) for row in found["differences"]
     }
-    facts = report(run, tmp_path / "r.html", resources=SMALL, beside=str(other))
-    said = facts["beside"]
+    said = reported(run, tmp_path / "r.html", beside=str(other)).beside
     assert said is not None
     kinds = Counter(row["difference"] for row in found["differences"])
-    assert (said["same"], said["only_here"], said["only_there"], said["other_ids"]) == (
+    assert (said.same, said.only_here, said.only_there, said.other_ids) == (
         found["same"], kinds["only here"], kinds["only there"], kinds["other id"]
     )  # fmt: skip
     page = (tmp_path / "r.html").read_text(encoding="utf-8")

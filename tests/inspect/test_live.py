@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from streambpe.config import TrainConfig
 from streambpe.errors import UsageError
 from streambpe.inspect import live
 from streambpe.inspect.live import LiveRun, watch_page
@@ -23,9 +22,8 @@ from streambpe.inspect.page_facts import gather
 from streambpe.inspect.watch import View
 from streambpe.store.run import Run
 from streambpe.train.commands import train
-from streambpe.train.trainer import Trainer
 from tests.inspect.browser import Browser, needs_chromium
-from tests.runs import SMALL, cli, rows, text_run
+from tests.runs import SMALL, break_off, cli, rows, text_run
 from tests.samples import natural_text
 
 
@@ -77,14 +75,7 @@ def test_only_who_knows_the_address_is_answered(tmp_path):
         assert ask(address, path + "data", host=f"localhost:{port}")[0] == 200
         for host in ("evil.example", f"evil.example:{port}", "127.0.0.1", f"127.0.0.1:{port}.evil.example"):
             assert ask(address, path + "data", host=host)[:2] == (403, b"")
-        for wrong in (
-            "/",
-            "/data",
-            path[:-2] + "/",
-            path + "../x",
-            path + "data/",
-            "//",
-        ):
+        for wrong in ("/", "/data", path[:-2] + "/", path + "../x", path + "data/", "//"):
             assert ask(address, wrong)[:2] == (404, b""), wrong
         for method in ("POST", "PUT", "DELETE"):
             assert ask(address, path, method)[0] == 501
@@ -98,10 +89,6 @@ def test_only_who_knows_the_address_is_answered(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-class Enough(Exception):
-    """Ends the training between two passes."""
-
-
 def test_a_connection_that_says_nothing_is_given_up(tmp_path, monkeypatch):
     """It held a thread for as long as the page was served."""
     assert live._Handler.timeout
@@ -112,19 +99,10 @@ def test_a_connection_that_says_nothing_is_given_up(tmp_path, monkeypatch):
             assert silent.recv(1) == b""
 
 
-def half_learned(folder: Path, passes: int = 8) -> Path:
+def half_learned(folder: Path) -> Path:
     """A run whose training was broken off."""
     run = text_run(folder / "run", natural_text(2, 20_000) + "</script><img src=x onerror=alert(1)> " * 30)
-    seen = []
-
-    def stop_after_some(batch: Any) -> None:
-        seen.append(batch)
-        if len(seen) > passes:
-            raise Enough
-
-    job = Trainer(run, TrainConfig(vocab_size=600), resources=SMALL, checkpoint_seconds=0.0, on_batch=stop_after_some)
-    with pytest.raises(Enough):
-        job.run()
+    break_off(run, passes=8, vocab_size=600)
     return run
 
 

@@ -99,15 +99,12 @@ def test_the_command(run, tmp_path):
     assert told["ids"] == 300
     assert told["bytes_per_token"] == told["bytes_per_token_before"] > 1
     assert "exists" in cli("prune", run, "--to", "400", "-o", small, expect=2).stderr
-    told = cli(
-        "prune", run, "--to", "400", "--keep-ids", "-o", tmp_path / "d.events.jsonl", "--progress", "none"
-    ).stderr
+    holes = ["--keep-ids", "-o", tmp_path / "d.events.jsonl", "--progress", "none"]
+    told = cli("prune", run, "--to", "400", *holes).stderr
     assert "400 ids, 500 before. Bytes per token: " + " -> ".join(f"{number:.3f}" for number in said) in told
     cli("export", tmp_path / "d.events.jsonl", "--to", "hf", "-o", tmp_path / "hf.json")
-    with_holes, theirs = (
-        Tokenizer(tmp_path / "d.events.jsonl"),
-        tokenizers.Tokenizer.from_file(str(tmp_path / "hf.json")),
-    )
+    with_holes = Tokenizer(tmp_path / "d.events.jsonl")
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "hf.json"))
     assert theirs.encode(TEXT, add_special_tokens=False).ids == with_holes.encode(TEXT)
     assert theirs.decode(with_holes.encode(TEXT)) == TEXT
     assert "prune it to fewer" in cli("export", tmp_path / "d.events.jsonl", "--to", "events", "--vocab-size", "399",

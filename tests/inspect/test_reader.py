@@ -14,12 +14,11 @@ import pytest
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, UnknownSymbol
 from streambpe.inspect import page as page_module
-from streambpe.inspect.embedded import read_asset
+from streambpe.inspect.embedded import read_assets
 from streambpe.inspect.page import report
 from streambpe.inspect.playground import PlaygroundLeftOut, splitting
 from streambpe.model.alphabet import bytes_alphabet, chars_alphabet, script_alphabet, seen_alphabet
-from streambpe.model.eventlog import EventLog, FixedIds, Header, Special, events_digest, header_line
-from streambpe.model.events import lines_of
+from streambpe.model.eventlog import EventLog, FixedIds, Header, Special, log_lines
 from streambpe.text.characters import every_character
 from streambpe.text.dialects import Unsayable
 from streambpe.text.javascript import CharacterClasses, translate
@@ -53,7 +52,7 @@ def browser(tmp_path_factory) -> Any:
     """A page that holds the reader and nothing else."""
     folder = tmp_path_factory.mktemp("reader")
     page = folder / "reader.html"
-    page.write_text(f'<!doctype html><meta charset="utf-8"><script>\n{read_asset("reader.js")}</script>', "utf-8")
+    page.write_text(f'<!doctype html><meta charset="utf-8"><script>\n{read_assets("reader.js")}</script>', "utf-8")
     with Browser(folder) as one:
         one.open(page.as_uri())
         yield one
@@ -61,9 +60,7 @@ def browser(tmp_path_factory) -> Any:
 
 def text_of(log: EventLog) -> str:
     """The log as its file has it."""
-    return (
-        header_line(log.header, len(log.events), events_digest(log.events)) + b"".join(lines_of(log.events))
-    ).decode()
+    return b"".join(log_lines(log)[0]).decode()
 
 
 def in_javascript(browser: Browser, log: EventLog, texts: list[str], specials: bool = False) -> list[Any]:
@@ -245,12 +242,8 @@ def test_a_damaged_log_is_refused(browser):
     text = text_of(trained("plain"))
     lines = text.splitlines(keepends=True)
     other = lines[-1].replace('"id":', '"id":1')
-    damaged = [
-        text[:-5],
-        text.replace('"version":1', '"version":2'),
-        "".join(lines[:-1]),
-        "".join([*lines[:-1], other]),
-    ]
+    newer = text.replace('"version":1', '"version":2')
+    damaged = [text[:-5], newer, "".join(lines[:-1]), "".join([*lines[:-1], other])]
     how = json.dumps(splitting(trained("plain")))
     for one in damaged:
         assert browser.run(

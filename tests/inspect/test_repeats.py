@@ -42,27 +42,24 @@ def write(folder: Path) -> list[str]:
 def slow(files: list[str], of: int = 1) -> Repeats:
     """The slow meaning: what a dictionary holds when a document comes."""
     seen: dict[str, tuple[str, int]] = {}
-    times: Counter[str] = Counter()
-    found = Repeats()
+    times, by_source = Counter[str](), Counter[str]()
     for path, texts in zip(files, TEXTS.values(), strict=True):
         mine = [text for text in texts if mmh3.hash64(text.encode(), signed=False)[0] * of < 2**64]
         for number, text in enumerate(mine, 1):
-            found.documents += 1
             times[text] += 1
-            if text in seen:
-                found.repeated += 1
-                found.by_source[path] = found.by_source.get(path, 0) + 1
+            by_source[path] += text in seen
             seen.setdefault(text, (path, number))
-    found.most = max(times.values())
-    found.first = min(seen[text] for text, n in times.items() if n == found.most)
-    return found
+    most = max(times.values())
+    first = min(seen[text] for text, n in times.items() if n == most)
+    return Repeats(times.total(), by_source.total(), dict(+by_source), most, first)
 
 
 def found_in(run: Path, resources: Resources = ONE) -> Repeats:
-    """What `check` tells of a run in which nothing is wrong."""
-    told: list[Repeats] = []
-    assert check(run, repeats=told.append, resources=resources) == []
-    return told[0]
+    """What `check` finds in a run in which nothing is wrong."""
+    checked = check(run, repeats=True, resources=resources)
+    assert checked == []
+    assert checked.repeats is not None
+    return checked.repeats
 
 
 @pytest.mark.parametrize("rows_at_once", [1 << 14, 7])
@@ -78,15 +75,6 @@ def test_what_a_dictionary_finds(tmp_path, monkeypatch, rows_at_once):
     assert list((tmp_path / "run" / "tmp").glob("*")) == []
     count(tmp_path / "sample", files[::-1], lines=True, sample="1/2", normalize="nfc", resources=ONE)
     assert found_in(tmp_path / "sample") == slow(files, 2)
-
-
-@pytest.mark.long
-def test_shards_that_were_merged_are_as_the_whole(tmp_path):
-    files = write(tmp_path / "in")
-    for k in (2, 1):
-        count(tmp_path / f"s{k}", files, lines=True, shard=f"{k}/2", resources=ONE)
-    merge_counts(tmp_path / "all", [tmp_path / "s2", tmp_path / "s1"], resources=ONE)
-    assert found_in(tmp_path / "all") == slow(files)
 
 
 @pytest.mark.long
@@ -142,9 +130,12 @@ def test_what_is_told(tmp_path):
 
 
 @pytest.mark.long
-def test_processes_and_a_count_in_two_steps_are_told_the_same(tmp_path):
+def test_shards_processes_and_a_count_in_two_steps_are_told_the_same(tmp_path):
     files = write(tmp_path / "in")
     two = Resources(10**9, 2, engine="processes")
     count(tmp_path / "run", files[2:], resources=ONE)
     count(tmp_path / "run", files, lines=True, resources=two)
-    assert found_in(tmp_path / "run", two) == slow(files)
+    for k in (2, 1):
+        count(tmp_path / f"s{k}", files, lines=True, shard=f"{k}/2", resources=ONE)
+    merge_counts(tmp_path / "all", [tmp_path / "s2", tmp_path / "s1"], resources=ONE)
+    assert found_in(tmp_path / "run", two) == found_in(tmp_path / "all") == slow(files)

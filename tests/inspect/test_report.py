@@ -7,14 +7,16 @@ import gzip
 import json
 import re
 from collections import Counter
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
+import msgspec
 import pytest
+from msgspec import structs
 
-from streambpe.config import TrainConfig
 from streambpe.count_config import SourceOptions
 from streambpe.encode import tokenizer as of_tokenizers
 from streambpe.encode.encoder import Encoder
@@ -23,6 +25,7 @@ from streambpe.inspect import curves, page_facts
 from streambpe.inspect.charts import Series, line_chart, linear_ticks, log_ticks, short, thinned
 from streambpe.inspect.curves import choose_stops, growth, uses_in_parts, uses_in_texts
 from streambpe.inspect.page import render, report
+from streambpe.inspect.page_facts import Facts
 from streambpe.inspect.page_panels import panels
 from streambpe.inspect.page_vocabulary import KINDS, kind_of
 from streambpe.inspect.verdict import percent, verdict
@@ -32,9 +35,8 @@ from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.text.shown import shown
 from streambpe.train.commands import train
-from streambpe.train.trainer import Trainer
 from tests.inspect.browser import Browser, needs_chromium
-from tests.runs import SMALL, cli, log_of, rows, text_run
+from tests.runs import SMALL, break_off, cli, log_of, rows, text_run
 from tests.samples import natural_text, written
 from tests.trained import DOCUMENTS, trained
 
@@ -50,19 +52,23 @@ def run(tmp_path_factory) -> Path:
     return run
 
 
+def facts_in(page: str) -> Facts:
+    """The facts in a page."""
+    (data,) = re.findall(r'<script type="text/plain" id="facts">(.*?)</script>', page, re.S)
+    return msgspec.json.decode(gzip.decompress(base64.b64decode(data)), type=Facts)
+
+
+def reported(run: Path, page: Path, **options: Any) -> Facts:
+    """The facts in the page about a run."""
+    report(run, page, resources=SMALL, **options)
+    return facts_in(page.read_text(encoding="utf-8"))
+
+
 @pytest.fixture(scope="module")
-def made(run, tmp_path_factory) -> tuple[dict[str, Any], str]:
+def made(run, tmp_path_factory) -> tuple[Facts, str]:
     """The facts and the page."""
     path = tmp_path_factory.mktemp("page") / "report.html"
-    return report(run, path, resources=SMALL), path.read_text(encoding="utf-8")
-
-
-def test_what_the_tables_say_is_what_the_page_says(run, made):
-    """Events, by SQL of the test's own."""
-    facts, _ = made
-    assert facts["merges"] == rows(run, "SELECT seq + 1, n FROM events ORDER BY seq")
-    assert len(facts["merges"]) == facts["events"] == len(log_of(run).events)
-    assert facts["sha256"] == dict(rows(run, "FROM facts"))["sha256"]
+    return reported(run, path), path.read_text(encoding="utf-8")
 
 
 @pytest.mark.every(3)
@@ -72,36 +78,28 @@ def test_growth_of_every_kind_of_model(kind, tmp_path, monkeypatch):
     monkeypatch.setattr(curves, "_MOST_STOPS", 5)
     log = trained(kind)
     stops = choose_stops(log)
-    assert stops[0][0] == 0
-    assert stops[-1][0] == len(log.events)
+    assert (stops[0][0], stops[-1][0]) == (0, len(log.events))
     assert all(events == len(log.events) or log.events[events].op is not Op.DELETE for events, _ in stops)
-    text = tmp_path / "run.jsonl"
+    text, run = tmp_path / "run.jsonl", tmp_path / "run"
     text.write_text("".join(json.dumps({"text": document}) + "\n" for document in DOCUMENTS[:30]), encoding="utf-8")
-    if any(event.op is Op.SUPERMERGE for event in log.events) or kind == "uw":
+    on_texts = kind in ("superbpe", "boundless", "uw")
+    if on_texts:
         sources, _ = find_sources([str(text)], SourceOptions())
         found, last = growth(log, stops, lambda tokenizer: uses_in_texts(tokenizer, sources, SMALL))
-        for stop, (events, size) in zip(found, stops, strict=True):
-            tokenizer = Tokenizer(EventLog(log.header, log.events[:events]))
-            uses = Counter(number for document in DOCUMENTS[:30] for number in tokenizer.encode_ordinary(document))
-            assert tuple(map(stop.get, ("vocab_size", "tokens", "vocab_used"))) == (size, uses.total(), len(uses))
-            assert size == tokenizer.n_vocab
-            text_bytes = sum(len(document.encode()) for document in DOCUMENTS[:30])
-            assert stop["bytes_per_token"] == text_bytes / uses.total()
-        assert {i: n for i, n in enumerate(last.tolist()) if n} == dict(uses)
-        return
-    pattern = log.header.config["pattern"]
-    run = tmp_path / "run"
-    cli("count", run, text, "--pattern", pattern, "--memory", "300MB")
-    chunks = rows(run, "SELECT chunk, n FROM chunk_counts")
-    found, last = growth(log, stops, lambda tokenizer: uses_in_parts(tokenizer, list_parts(Run(run)), 4 << 20))
+        pieces = [(document, 1) for document in DOCUMENTS[:30]]
+    else:
+        cli("count", run, text, "--pattern", log.header.config["pattern"], "--memory", "300MB")
+        found, last = growth(log, stops, lambda tokenizer: uses_in_parts(tokenizer, list_parts(Run(run)), 4 << 20))
+        pieces = rows(run, "SELECT chunk, n FROM chunk_counts")
     for stop, (events, size) in zip(found, stops, strict=True):
-        encoder = Encoder(EventLog(log.header, log.events[:events]))
-        uses = Counter()
-        for chunk, n in chunks:
-            for number in encoder.named(encoder.encode_chunk(chunk)):
+        tokenizer = Tokenizer(EventLog(log.header, log.events[:events]))
+        encoder, uses = tokenizer.encoder, Counter()
+        for piece, n in pieces:
+            for number in tokenizer.encode_ordinary(piece) if on_texts else encoder.named(encoder.encode_chunk(piece)):
                 uses[number] += n
         assert tuple(map(stop.get, ("vocab_size", "tokens", "vocab_used"))) == (size, uses.total(), len(uses))
-        assert size == encoder.model.n_vocab
+        assert stop["bytes_per_token"] == sum(len(piece.encode()) * n for piece, n in pieces) / uses.total()
+        assert size == tokenizer.n_vocab
     assert {i: n for i, n in enumerate(last.tolist()) if n} == dict(uses)
 
 
@@ -126,41 +124,29 @@ def test_a_vocabulary_with_deletions_is_measured_with_one_encoder_at_a_time(tmp_
     assert max(most) <= 2
 
 
-def test_a_page_with_superwords(made, tmp_path):
+def test_a_page_with_superwords(made):
     """Their panel has a line for each kind; without a text the page says that nothing was measured."""
-    facts = {**made[0], "growth": [], "vocabulary": {**made[0]["vocabulary"], "uses": None}}
-    facts["supermerges"] = [(i, n) for i, n in facts["merges"] if i % 3 == 0]
-    facts["merges"] = [(i, n) for i, n in facts["merges"] if i % 3]
-    by_name = {panel.name: panel for panel in panels(facts)}
-    assert by_name["merge-counts"].chart.startswith("<svg")
-    assert list(by_name) == ["merge-counts"]
+    facts = structs.replace(made[0], growth=[], vocabulary=structs.replace(made[0].vocabulary, uses=None))
+    facts.supermerges = [(i, n) for i, n in facts.merges if i % 3 == 0]
+    facts.merges = [(i, n) for i, n in facts.merges if i % 3]
+    assert [panel.name for panel in panels(facts)] == ["merge-counts"]
     page = render(facts)
+    assert page.count("<svg") == 1
     assert ">supermerges</li>" in page
     assert "There is no text to measure it on." in page
 
 
-def facts_in(page: str) -> Any:
-    """The facts in a page."""
-    (data,) = re.findall(r'<script type="text/plain" id="facts">(.*?)</script>', page, re.S)
-    return json.loads(gzip.decompress(base64.b64decode(data)))
-
-
 class Structure(HTMLParser):
-    """Tags that are open, ids, and what is fetched."""
-
-    VOID = ("meta", "link", "input")
+    """Checks that tags are closed; keeps attributes."""
 
     def __init__(self) -> None:
         super().__init__()
         self.open: list[str] = []
-        self.ids: list[str] = []
-        self.fetched: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = dict(attrs)
-        self.ids += [found["id"]] if found.get("id") else []
-        self.fetched += [str(found[key]) for key in ("src", "href", "xlink:href") if found.get(key)]
-        if tag not in self.VOID:
+        self.attributes += [(name, value or "") for name, value in attrs]
+        if tag not in ("meta", "link", "input"):
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -176,16 +162,15 @@ def test_the_page_is_whole_and_fetches_nothing(made):
     structure = Structure()
     structure.feed(page)
     assert structure.open == []
-    assert len(structure.ids) == len(set(structure.ids))
-    assert [address for address in structure.fetched if address[0] != "#"] == ["data:,"]
+    ids = [value for name, value in structure.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    links = {value for name, value in structure.attributes if name in ("src", "href", "xlink:href")}
+    assert links - {f"#{name}" for name in ids} == {"data:,"}
     assert not re.search(r"https?://|@import|url\(", page)
-    assert facts_in(page) == json.loads(json.dumps(facts))
     titles = ["How does it cut a text?", "Which tokens are in it?", *(panel.title for panel in panels(facts)),
               "What was it learned from?"]  # fmt: skip
     assert re.findall(r"<h2>(.*?)</h2>", page) == titles
-    links = re.findall(r'<a href="#([\w-]+)">(.*?)</a>', page)
-    assert [title for _, title in links] == titles
-    assert {name for name, _ in links} <= set(structure.ids)
+    assert re.findall(r'<a href="#[\w-]+">(.*?)</a>', page) == titles
     assert page.count("<svg") == 3
 
 
@@ -194,20 +179,7 @@ def test_an_unfinished_run_has_a_page_too(tmp_path):
     """While it learns, what is known is shown, and the rest says why it is not."""
     run = text_run(tmp_path / "run", natural_text(2, 20_000))
     assert "nothing of a training main" in cli("report", run, "-o", tmp_path / "r.html", expect=1).stderr
-
-    class Enough(Exception):
-        """Ends the training between two passes."""
-
-    passes = []
-
-    def stop_after_some(batch: Any) -> None:
-        passes.append(batch)
-        if len(passes) > 8:
-            raise Enough
-
-    job = Trainer(run, TrainConfig(vocab_size=600), resources=SMALL, checkpoint_seconds=0.0, on_batch=stop_after_some)
-    with pytest.raises(Enough):
-        job.run()
+    break_off(run, passes=8, vocab_size=600)
     cli("report", run, "-o", tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text()
     assert "It still learns, after" in page
@@ -217,10 +189,12 @@ def test_an_unfinished_run_has_a_page_too(tmp_path):
 
 def test_the_command_writes_where_it_is_told(run, tmp_path):
     """-o, --text; a folder that is not there is one message."""
-    (tmp_path / "t.txt").write_text("the end of the day\n" * 20)
-    done = cli("report", run, "-o", tmp_path / "r.html", "--text", tmp_path / "t.txt")
-    assert "events of" in done.stderr
-    assert "Measured on" in (tmp_path / "r.html").read_text()
+    text = written(tmp_path / "t.txt", "the end of the day\n" * 20)
+    told = json.loads(cli("report", run, "-o", tmp_path / "r.html", "--text", text, "--json").stdout)
+    page = (tmp_path / "r.html").read_text()
+    assert "Measured on t.txt" in page
+    assert told["figures"] == facts_in(page).growth[-1]
+    assert all(f"<p>{escape(sentence)}</p>" in page for sentence in told["verdict"])
     assert "is not a folder" in cli("report", run, "-o", tmp_path / "no" / "r.html", expect=2).stderr
     assert "nothing of a training other" in cli("report", run, "--name", "other", expect=1).stderr
 
@@ -233,10 +207,9 @@ def test_charts_scale_and_thin():
     assert log_ticks(40, 300) == [50, 100, 200]
     assert [short(v) for v in (0, 0.25, 12, 3500, 2e6, 1.25e9)] == ["0", "0.25", "12", "3.5k", "2M", "1.25G"]
     points = [(float(i), 1.0) for i in range(1, 100_001)]
-    for log in (False, True):
-        some = thinned(points, log)
-        assert len(some) <= 400
-        assert (some[0], some[-1]) == (points[0], points[-1])
+    some = thinned(points)
+    assert len(some) <= 400
+    assert (some[0], some[-1]) == (points[0], points[-1])
     assert line_chart("x", [Series("a", [])], x="x", y="y") == ""
     assert line_chart("x", [Series("a", [(1, 0)])], x="x", y="y", log_y=True) == ""
     assert "<circle" in line_chart("x", [Series("a", [(1, 5)])], x="x", y="y", log_y=True)
@@ -266,11 +239,14 @@ def test_the_page_in_a_browser(made, tmp_path):
                 chart.dispatchEvent(new PointerEvent("pointerleave"));
                 return [text, tip.hidden];
             })()"""
-            last = facts["growth"][-1]
+            last = facts.growth[-1]
             told, hidden = browser.run(script)
             bytes_per_token = float(f"{last['bytes_per_token']:.4g}")
             assert told == f"{last['vocab_size']:,}: {bytes_per_token}"
             assert hidden
+            browser.run("document.querySelector('#sizes details').open = true")
+            numbers = browser.run("document.querySelector('#sizes tbody').lastElementChild.textContent")
+            assert numbers == told.replace(": ", "")
             colours.append(browser.run("getComputedStyle(document.body).backgroundColor"))
         assert browser.complaints == []
     assert colours[0] == colours[2] != colours[1]
@@ -282,7 +258,7 @@ def test_the_vocabulary_in_a_browser(made, tmp_path):
     """Searched by text and by id, by kind, sorted by every column, listed a hundred at a time."""
     facts, page = made
     (tmp_path / "page.html").write_text(page, encoding="utf-8")
-    vocabulary = facts["vocabulary"]
+    vocabulary = facts.vocabulary
     with Browser(tmp_path) as browser:
         browser.open((tmp_path / "page.html").as_uri(), width=390)
         browser.wait_for("document.getElementById('vocabulary').dataset.ready")
@@ -300,29 +276,29 @@ def test_the_vocabulary_in_a_browser(made, tmp_path):
         def sort(key: str) -> None:
             browser.run(f"document.querySelector('th[data-key={key}] button').click()")
 
-        learned = [number for number, event in enumerate(vocabulary["event"]) if event is not None]
+        learned = [number for number, event in enumerate(vocabulary.event) if event is not None]
         assert listed(0) == [str(number) for number in learned[:100]]
-        assert listed(4) == [f"{vocabulary['event'][number]:,}" for number in learned[:100]]
+        assert listed(4) == [f"{vocabulary.event[number]:,}" for number in learned[:100]]
         browser.run("more.click()")
         assert len(listed(0)) == 200
         look(" th")
-        assert listed(1) == [text.replace("␠", " ") for text in vocabulary["shown"] if "␠th" in text.lower()]
+        assert listed(1) == [text.replace("␠", " ") for text in vocabulary.shown if "␠th" in text.lower()]
         assert browser.run("document.querySelector('.blank').getBoundingClientRect().width") > 4
         look("77")
         assert "77" in listed(0)
         look("", "begins a word")
-        assert browser.run("found.textContent").startswith(f"{vocabulary['kind'].count('W'):,} ids")
+        assert browser.run("found.textContent").startswith(f"{vocabulary.kind.count('W'):,} ids")
         look("")
         sort("uses")
-        assert listed(6) == [f"{n:,}" for n in sorted(vocabulary["uses"], reverse=True)[:100]]
+        assert listed(6) == [f"{n:,}" for n in sorted(vocabulary.uses, reverse=True)[:100]]
         sort("uses")
-        assert listed(6) == [f"{n:,}" for n in sorted(vocabulary["uses"])[:100]]
+        assert listed(6) == [f"{n:,}" for n in sorted(vocabulary.uses)[:100]]
         assert browser.run("document.querySelector('th[data-key=uses]').getAttribute('aria-sort')") == "ascending"
         sort("token")
-        spelled = sorted(vocabulary["shown"], key=lambda text: text.encode("utf-16-be"))[:100]
+        spelled = sorted(vocabulary.shown, key=lambda text: text.encode("utf-16-be"))[:100]
         assert listed(1) == [text.replace("␠", " ") for text in spelled]
         sort("count")
-        assert listed(5)[0] == f"{max(n for n in vocabulary['n'] if n is not None):,}"
+        assert listed(5)[0] == f"{max(n for n in vocabulary.n if n is not None):,}"
         assert browser.run("document.images.length") == 0
         assert browser.complaints == []
 
@@ -330,20 +306,23 @@ def test_the_vocabulary_in_a_browser(made, tmp_path):
 def test_the_vocabulary_is_that_of_the_tokenizer(run, made):
     """Every id with its text, its event and its count, and uses that add up; a kind for each."""
     facts, _ = made
-    vocabulary, tokenizer = facts["vocabulary"], Tokenizer(run)
+    assert facts.merges == rows(run, "SELECT seq + 1, n FROM events ORDER BY seq")
+    assert len(facts.merges) == facts.events == len(log_of(run).events)
+    assert facts.sha256 == dict(rows(run, "FROM facts"))["sha256"]
+    vocabulary, tokenizer = facts.vocabulary, Tokenizer(run)
     size = tokenizer.n_vocab
-    assert len(vocabulary["shown"]) == len(vocabulary["kind"]) == len(vocabulary["n"]) == size
-    assert vocabulary["shown"] == [shown(tokenizer.id_to_token(number)) for number in range(size)]
+    assert len(vocabulary.shown) == len(vocabulary.kind) == len(vocabulary.n) == size
+    assert vocabulary.shown == [shown(tokenizer.id_to_token(number)) for number in range(size)]
     chunks = dict(rows(run, "SELECT chunk, n FROM chunk_counts"))
     uses: Counter[int] = Counter()
     for chunk, n in chunks.items():
         for number in tokenizer.encode_ordinary(chunk):
             uses[number] += n
-    assert vocabulary["uses"] == [uses[number] for number in range(size)]
-    assert set(vocabulary["kind"]) <= set(KINDS)
+    assert vocabulary.uses == [uses[number] for number in range(size)]
+    assert set(vocabulary.kind) <= set(KINDS)
     made_by = {event.id: (number, event.n) for number, event in enumerate(log_of(run).events, 1)}
     model_id = tokenizer.encoder.model.model_id
-    found = enumerate(zip(vocabulary["event"], vocabulary["n"], strict=True))
+    found = enumerate(zip(vocabulary.event, vocabulary.n, strict=True))
     assert {model_id[number]: event for number, event in made_by.items()} == {
         number: event for number, event in found if event != (None, None)
     }
@@ -371,22 +350,22 @@ def test_superwords_are_measured_on_the_stored_documents(tmp_path):
     (tmp_path / "t.txt").write_text(text, encoding="utf-8")
     options = ("--lines", "--pattern", "boundless", "--superwords", "boundless", "--vocab-size", 900)
     cli("train", run, tmp_path / "t.txt", *options, "--memory", "400MB")
-    facts = report(run, tmp_path / "r.html", resources=SMALL)
-    told = report(run, tmp_path / "s.html", resources=SMALL, text=[str(tmp_path / "t.txt")], lines=True)
-    assert facts["supermerges"]
-    assert facts["measured_on"] == "the stored documents"
-    assert facts["growth"] == told["growth"]
-    assert facts["vocabulary"] == told["vocabulary"]
-    assert "w" in facts["vocabulary"]["kind"]
+    facts = reported(run, tmp_path / "r.html")
+    told = reported(run, tmp_path / "s.html", text=[str(tmp_path / "t.txt")], lines=True)
+    assert facts.supermerges
+    assert facts.measured_on == "the stored documents"
+    assert facts.growth == told.growth
+    assert facts.vocabulary == told.vocabulary
+    assert "w" in facts.vocabulary.kind
     pruned = json.loads(cli("prune", run, "--to", 850, "-o", tmp_path / "p.events.jsonl", "--json").stdout)
-    assert pruned["bytes_per_token_before"] == facts["growth"][-1]["bytes_per_token"]
+    assert pruned["bytes_per_token_before"] == facts.growth[-1]["bytes_per_token"]
 
 
 def test_the_verdict_is_that_of_the_figures(made):
     """Every figure of the sentences at the top is one of the facts; each reason to change something is found."""
     facts, page = made
-    last = facts["growth"][-1]
-    figures, _, change = verdict(facts)
+    last = facts.growth[-1]
+    figures, change = verdict(facts)
     for told in (
         f"{last['vocab_size']:,} ids",
         f"{last['bytes_per_token']:.3f} bytes",
@@ -395,22 +374,20 @@ def test_the_verdict_is_that_of_the_figures(made):
         assert told in figures
     assert f"<p>{figures}</p>" in page
     assert change.startswith(f"To change: use more text. {last['tokens']:,} tokens")
-    vocabulary = {**facts["vocabulary"], "uses": [1] * 900}
-    many = [{**stop, "tokens": stop["tokens"] * 100} for stop in facts["growth"]]
-    facts = {**facts, "growth": many, "vocabulary": vocabulary}
-    rare = sum(n is not None and n < 100 for n in vocabulary["n"])
+    many = [{**stop, "tokens": stop["tokens"] * 100} for stop in facts.growth]
+    facts = structs.replace(facts, growth=many, vocabulary=structs.replace(facts.vocabulary, uses=[1] * 900))
+    rare = sum(n is not None and n < 100 for n in facts.vocabulary.n)
     change = verdict(facts)[-1]
     assert change.startswith("To change: learn from more text")
     assert f"{rare:,} tokens come from pairs" in change
-    facts = {**facts, "vocabulary": {**vocabulary, "n": [100] * 900}}
+    facts.vocabulary.n = [100] * 900
     assert "try a larger --vocab-size" in verdict(facts)[-1]
-    half = {**many[-1], "vocab_size": 450}
-    assert verdict({**facts, "growth": [half, many[-1]]})[-1].startswith("Nothing has to change")
-    facts = {**facts, "vocabulary": {**vocabulary, "uses": [0] * 900}}
-    assert f"{facts['events']:,} learned tokens are never used in {facts['measured_on']}" in verdict(facts)[-1]
-    assert verdict({**facts, "state": "learning"}) == [
-        f"It still learns, after {facts['events']:,} events. It is measured when it is done."
-    ]
+    facts.growth = [{**many[-1], "vocab_size": 450}, many[-1]]
+    assert verdict(facts)[-1].startswith("Nothing has to change")
+    facts.vocabulary.uses = [0] * 900
+    assert f"{facts.events:,} learned tokens are never used in {facts.measured_on}" in verdict(facts)[-1]
+    facts.state = "learning"
+    assert verdict(facts) == [f"It still learns, after {facts.events:,} events. It is measured when it is done."]
 
 
 @pytest.mark.long
@@ -422,13 +399,12 @@ def test_several_runs_on_the_same_axes(run, made, tmp_path):
     assert "events of" in done.stderr
     page = (tmp_path / "r.html").read_text()
     facts = facts_in(page)
-    assert [one["run"] for one in facts["others"]] == [other.name]
-    assert facts["others"][0]["growth"] == report(other, tmp_path / "o.html", resources=SMALL)["growth"]
+    assert [one.run for one in facts.others] == [other.name]
+    assert facts.others[0].growth == reported(other, tmp_path / "o.html").growth
     for panel in panels(facts):
-        if panel.chart:
-            assert list(panel.legend) == ["run", "other"], panel.name
-            assert panel.chart.count("<polyline") == 2
-            assert panel.answer.startswith("run: "), panel.name
+        assert [line.name for line in panel.lines] == ["run", "other"], panel.name
+        assert panel.html.count("<polyline") == 2
+        assert panel.answer.startswith("run: "), panel.name
     assert "<h1>run and other</h1>" in page
     assert "--name is for one RUN" in cli("report", run, other, "--name", "x", expect=2).stderr
     assert "at most 6" in cli("report", *[run] * 7, "-o", tmp_path / "r.html", expect=2).stderr
@@ -440,7 +416,7 @@ def test_a_page_names_no_folder_of_the_machine(tmp_path):
     for name in ("a.txt", "deep/b.txt"):
         written(tmp_path / "secret" / name, "some words of text")
     train(tmp_path / "run", [str(tmp_path / "secret")], vocab_size=260)
-    facts = json.dumps(report(tmp_path / "run", tmp_path / "page.html"))  # they are in the page, packed
+    facts = repr(reported(tmp_path / "run", tmp_path / "page.html"))  # they are in the page, packed
     page = facts + (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "a.txt, deep/b.txt" in page
     assert "secret" not in page

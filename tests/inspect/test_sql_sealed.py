@@ -9,154 +9,30 @@ import os
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import duckdb
+import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
 from streambpe.errors import LimitError, QueryRefused
 from streambpe.inspect.asked import judge, parse
-from streambpe.inspect.query import _sealed, print_query, write_query
+from streambpe.inspect.query import Query
 from streambpe.resources import Resources
 from streambpe.train.commands import train
 from tests.runs import SMALL, cli, cli_process, text_run
 from tests.samples import written
 
-WRITES = """
-COPY chunk_counts TO '{out}/x.csv'
-COPY chunk_counts TO '{run}/state.duckdb.wal'
-COPY (SELECT 1) TO '{out}/x.parquet'
-COPY chunk_counts FROM '{out}/secret.csv'
-COPY (PIVOT (SELECT 1 AS a, 2 AS b) ON a USING sum(b)) TO '{run}/state.duckdb.wal'
-COPY FROM DATABASE state TO memory
-EXPLAIN ANALYZE COPY (SELECT 1) TO '{run}/state.duckdb.wal'
-EXPORT DATABASE '{out}/exported'
-IMPORT DATABASE '{out}/exported'
-ATTACH '{out}/other.duckdb' AS other
-ATTACH ':memory:' AS other
-DETACH state
-INSTALL httpfs
-LOAD httpfs
-LOAD '{out}/x.duckdb_extension'
-FORCE INSTALL httpfs
-UPDATE EXTENSIONS
-PRAGMA show_tables
-PRAGMA enable_profiling = 'json'
-PRAGMA profile_output = '{out}/profile.json'
-PRAGMA import_database('{out}')
-SET threads = 1
-SET VARIABLE a = 1
-SET enable_external_access = true
-SET temp_directory = '{out}'
-SET GLOBAL allowed_directories = ['{out}']
-RESET enable_external_access
-USE memory
-CALL pragma_version()
-CALL enable_logging('QueryLog', storage = 'file', storage_path = '{out}')
-CHECKPOINT
-VACUUM
-ANALYZE
-BEGIN TRANSACTION
-PREPARE p AS SELECT 1
-EXECUTE p
-CREATE TEMP TABLE mine AS SELECT 1
-CREATE TABLE mine AS PIVOT (SELECT 1 AS a, 2 AS b) ON a USING sum(b)
-CREATE MACRO f(x) AS x
-CREATE SECRET s (TYPE http, BEARER_TOKEN 'x')
-CREATE SCHEMA mine
-DROP TABLE chunk_counts
-ALTER TABLE chunk_counts RENAME TO other
-COMMENT ON TABLE chunk_counts IS 'x'
-INSERT INTO chunk_counts VALUES ('x', 1)
-UPDATE chunk_counts SET n = 1
-DELETE FROM chunk_counts
-TRUNCATE chunk_counts
-MERGE INTO chunk_counts AS a USING chunk_counts AS b ON a.chunk = b.chunk WHEN MATCHED THEN DELETE
-""".strip().splitlines()
-READS_FILES = """
-SELECT * FROM read_csv('{out}/secret.csv')
-SELECT * FROM '{out}/secret.csv'
-SELECT * FROM '{out}/*.csv'
-FROM read_text('{out}/secret.csv')
-FROM read_text(['{out}/secret.csv'])
-FROM read_blob('{out}/secret.csv')
-FROM read_json('{out}/secret.csv')
-FROM read_parquet('{out}/secret.csv')
-FROM read_duckdb('{out}/secret.csv')
-FROM sniff_csv('{out}/secret.csv')
-FROM parquet_metadata('{out}/secret.csv')
-FROM glob('{out}/*')
-FROM glob('{run}/*')
-FROM read_text('{run}/status.json')
-FROM read_text('/etc/passwd')
-FROM 'https://example.com/x.csv'
-DESCRIBE '{out}/secret.csv'
-SUMMARIZE '{out}/secret.csv'
-WITH a AS (FROM '{out}/secret.csv') FROM a
-FROM query('FROM read_text(''{out}/secret.csv'')')
-FROM query('COPY chunk_counts TO ''{out}/x.csv''')
-FROM json_execute_serialized_sql(json_serialize_sql('FROM read_text(''{out}/secret.csv'')'))
-FROM enable_logging('QueryLog', storage = 'file', storage_path = '{out}/logs')
-FROM enable_profiling(save_location = '{out}/profile.json')
-WITH a AS (INSERT INTO chunk_counts VALUES ('x', 1) RETURNING *) FROM a
-""".strip().splitlines()
-# What is no file of RUN's either: the environment, settings, secrets, memory addresses, programs, other tables' names.
-REACHES_FURTHER = {
-    "SELECT getenv('HIDDEN_TOKEN')": "getenv does not exist",
-    "FROM read_text('/proc/self/environ')": "opens a file",
-    "FROM '/proc/self/environ'": "does not run",
-    "FROM read_csv('/dev/stdin')": "opens a file",
-    "FROM query_table('{out}/secret.csv')": "opens a file",
-    "FROM duckdb_extensions()": "opens a file",
-    "FROM force_checkpoint()": "does not run",
-    "FROM disable_logging()": "locked",
-    "FROM arrow_scan(1, 2, 3)": "does not run",
-    "FROM arrow_scan('1'::POINTER, '2'::POINTER, '3'::POINTER)": "does not run",
-    "FROM 's3://bucket/x.parquet'": "opens a file",
-    "FROM read_parquet('https://127.0.0.1:1/x.parquet')": "opens a file",
-    "FROM sqlite_scan('{out}/secret.csv', 'x')": "extension sqlite_scanner",
-    "FROM postgres_scan('host=127.0.0.1', 'public', 'x')": "does not run",
-    "FROM st_read('{out}/secret.csv')": "extension spatial",
-    "FROM read_xlsx('{out}/secret.xlsx')": "extension excel",
-    "FROM load_aws_credentials()": "extension aws",
-    "FROM dbgen(sf = 1)": "extension tpch",
-    "SELECT set_config('threads', '1')": "does not run",
-    "SELECT pg_read_file('{out}/secret.csv')": "does not run",
-    "SELECT 1; SET enable_external_access = true; FROM '{out}/secret.csv'": "is SET",
-    "SELECT 1 /* ; */; ATTACH '{out}/x.duckdb' -- SELECT": "is ATTACH",
-    "/* SELECT */ COPY run TO '{out}/x.csv'": "is COPY",
-    "SET lock_configuration = false": "is SET",
-    "RESET lock_configuration": "is SET",
-    "SET disabled_filesystems = ''": "is SET",
-    "SET extension_directory = '{out}'": "is SET",
-    "SET allow_unsigned_extensions = true": "is SET",
-    "ATTACH 'https://127.0.0.1:1/x.duckdb' AS x": "is ATTACH",
-    "INSTALL spatial FROM community": "is LOAD",
-    "COPY (SELECT 1) TO '/dev/stdout'": "is COPY",
-    "SELECT * INTO mine FROM run": "does not run",
-    "SELECT (SELECT content FROM read_text('{out}/secret.csv'))": "opens a file",
-    "SELECT * FROM (SUMMARIZE '{out}/secret.csv')": "opens a file",
-    "FROM run.csv": "opens a file",
-}
-READS = [
-    "FROM chunk_counts LIMIT 1",
-    "chunk_frequencies",
-    "VALUES (1), (2)",
-    "TABLE run",
-    "SHOW TABLES",
-    "SHOW ALL TABLES",
-    "DESCRIBE chunk_counts",
-    "SUMMARIZE chunk_counts",
-    "WITH a AS (SELECT 1 AS n) FROM a",
-    "(SELECT 1) UNION ALL (SELECT 2)",
-    "PIVOT (SELECT 'a' AS k, 1 AS v) ON k IN ('a') USING sum(v)",
-    "FROM duckdb_tables()",
-    "SELECT 'ä;ö' AS \"q;\", /* ; */ 1; -- a comment; behind",
-    "SELECT 1 -- a comment",
-    "FROM run;;",
-    "SELECT 'COPY x TO y; DROP TABLE run' AS text",
-]
+
+def statements(name: str) -> list[str]:
+    """The lines of statements/NAME.sql; {out} and {run} stand for folders."""
+    lines = (Path(__file__).parent / "statements" / f"{name}.sql").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if not line.startswith("-- ")]
+
+
+WRITES, READS_FILES, READS = map(statements, ("write", "read_files", "read"))
 
 
 @pytest.fixture(scope="module")
@@ -186,19 +62,15 @@ def files_of(*folders: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("form", [[], ["--csv"]])
 @pytest.mark.parametrize("statement", WRITES)
 def test_a_statement_that_does_more_than_read_is_refused(learned, around, statement, form):
-    """Judged before anything runs: nothing is written anywhere, and the message names a way."""
-    before = files_of(learned, around)
-    result = sql(learned, statement.format(run=learned, out=around), *form, code=1)
+    """Judged before anything runs: nothing is written anywhere, and the message names a way. The parser alone refuses
+    it too, without a connection that would: the two walls stand by themselves."""
+    before, statement = files_of(learned, around), statement.format(run=learned, out=around)
+    with pytest.raises(Exception, match=r"Only statements that read|does not run"):
+        judge(parse(statement))
+    result = sql(learned, statement, *form, code=1)
     assert result.stdout == ""
     assert "Only statements that read are allowed" in result.stderr or "does not run" in result.stderr
     assert files_of(learned, around) == before
-
-
-@pytest.mark.parametrize("statement", WRITES)
-def test_the_parser_alone_refuses_them_too(statement, around):
-    """Without a connection that would refuse as well: the two walls stand by themselves."""
-    with pytest.raises(Exception, match=r"Only statements that read|does not run"):
-        judge(parse(statement.format(run=around, out=around)))
 
 
 @pytest.mark.every(5)
@@ -219,7 +91,8 @@ def test_nothing_else_is_reached(learned, around, monkeypatch):
     """The environment, secrets, standard input, the network, extensions, memory by address, several statements."""
     monkeypatch.setenv("HIDDEN_TOKEN", "hidden")
     before = files_of(learned, around)
-    for statement, why in REACHES_FURTHER.items():
+    for line in statements("reach_further"):
+        statement, _, why = line.partition("  --> ")
         result = sql(learned, statement.format(out=around), "--csv", stdin="a,b\n1,hidden\n", code=1)
         assert result.stdout == ""
         assert why in result.stderr, (statement, result.stderr)
@@ -231,7 +104,7 @@ def test_nothing_else_is_reached(learned, around, monkeypatch):
 def test_no_function_that_duckdb_has_opens_a_file(learned, around):
     """Every table function, and every function of a value, is given the name of a file where it takes a text."""
     secret = around / "secret.csv"
-    with _sealed(learned, "main", False, None) as con:
+    with Query(learned, "")._sealed() as con:
         functions = con.execute(
             "SELECT DISTINCT function_name, function_type, parameter_types FROM duckdb_functions() "
             "WHERE function_type IN ('table', 'scalar') AND list_contains(parameter_types[:1], 'VARCHAR') "
@@ -260,23 +133,18 @@ def test_queries_that_read_run(learned, query, form):
     assert result.stdout.strip() not in ("", "[\n]")
 
 
-def test_a_variable_of_the_program_is_no_table(learned):
-    """DuckDB's Python package looks for data frames in the caller's variables."""
-    import polars as pl
-
+def test_the_python_functions_are_sealed_too(learned, around):
+    """Query, as programs use it; and a variable of the program is no table, as it is to
+    DuckDB's own package."""
+    with pytest.raises(QueryRefused, match="Only statements that read"):
+        Query(learned, f"COPY run TO '{around}/x.csv'").print("table", io.StringIO())
+    with pytest.raises(QueryRefused, match="--files"):
+        Query(learned, f"FROM '{around}/secret.csv'").write(around / "x.csv")
+    assert os.listdir(around) == ["secret.csv"]
     mine = pl.DataFrame({"a": [1]})
     with pytest.raises(Exception, match="does not exist"):
-        print_query(learned, "FROM mine", "json", io.StringIO())
+        Query(learned, "FROM mine").print("json", io.StringIO())
     assert mine.height == 1
-
-
-def test_the_python_function_is_sealed_too(learned, around):
-    """print_query and write_query, as programs call them."""
-    with pytest.raises(QueryRefused, match="Only statements that read"):
-        print_query(learned, f"COPY run TO '{around}/x.csv'", "table", io.StringIO())
-    with pytest.raises(QueryRefused, match="--files"):
-        write_query(learned, f"FROM '{around}/secret.csv'", around / "x.csv")
-    assert os.listdir(around) == ["secret.csv"]
 
 
 def test_a_script_is_judged_whole_before_its_first_statement(learned, around):
@@ -399,7 +267,7 @@ def test_a_query_that_outgrows_its_memory_says_what_to_do(learned):
     """The advice is an option of this command, not a setting that is locked."""
     query = "SELECT len(list(i ORDER BY hash(i))) AS n FROM range(20_000_000) AS r(i)"
     with pytest.raises(LimitError, match="larger --memory"):
-        print_query(learned, query, "csv", io.StringIO(), resources=Resources(32 << 20, 2))
+        Query(learned, query, resources=Resources(32 << 20, 2)).print("csv", io.StringIO())
 
 
 def test_a_value_larger_than_the_memory_ends_the_query(learned, around):
@@ -419,21 +287,16 @@ def test_a_query_gets_what_the_program_leaves_of_the_memory(learned):
     """It was given all of --memory, and a DISTINCT that spills came to 1.18 times that."""
     given = sql(learned, "SELECT current_setting('memory_limit') AS given", "--memory", "300MB", "--csv")
     assert given.stdout == "given\n150.6 MiB\n"
-
-
-def test_times_with_a_zone_are_told(learned):
-    """DuckDB's Python package needs another one for them, and shows a traceback."""
-    result = sql(learned, "SELECT TIMESTAMPTZ '2024-01-02 03:04:05+00' AS t", "--json", code=None)
-    assert result.returncode == 0 or "::VARCHAR" in result.stderr
+    zone = sql(learned, "SELECT TIMESTAMPTZ '2024-01-02 03:04:05+00' AS t", "--json", code=None)
+    assert zone.returncode == 0 or "::VARCHAR" in zone.stderr, "DuckDB's package needs another one, and says so badly"
 
 
 def test_two_threads_of_one_program_ask_at_once(learned):
     """Each has a connection of its own; one waits for the other instead of failing."""
-    from concurrent.futures import ThreadPoolExecutor
 
     def ask(_: int) -> str:
         out = io.StringIO()
-        print_query(learned, "SELECT count(*) AS n, max(hash(i)) AS h FROM range(3_000_000) AS r(i)", "csv", out)
+        Query(learned, "SELECT count(*) AS n, max(hash(i)) AS h FROM range(3_000_000) AS r(i)").print("csv", out)
         return out.getvalue()
 
     with ThreadPoolExecutor(3) as pool:

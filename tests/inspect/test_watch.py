@@ -11,12 +11,13 @@ import re
 import shutil
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from streambpe.inspect.query import print_query
+from streambpe.inspect.query import Query
 from streambpe.inspect.status import status as look_at
 from streambpe.inspect.watch import View, sparkline, watch
 from streambpe.progress import Meter, clock, describe_range, eta_range, this_process
@@ -44,21 +45,28 @@ def shown(run: Path, *, width: int = 100, **options: object) -> str:
 
 
 def test_a_finished_run_is_shown_as_it_went(trained):
-    """Stage, tokens, passes, memory against the limit, disk, and the tokens learned last."""
-    text = shown(trained)
-    status = json.loads((trained / "status.json").read_text())
-    assert "trained, done" in text
+    """Stage, tokens, passes, memory against the limit, disk, and the tokens learned last; `status` says the same."""
+    text, told = shown(trained), cli("status", trained).stdout
+    status, found = (
+        json.loads((trained / "status.json").read_text()),
+        json.loads(cli("status", trained, "--json").stdout),
+    )
     assert "444 of 444" in text
     passes = rows(trained, "SELECT events FROM batches ORDER BY batch")
-    assert status["passes"] == len(passes)
-    assert status["batch_events"] == passes[-1][0]
+    assert (status["passes"], status["batch_events"]) == (len(passes), passes[-1][0])
     assert status["memory_limit_bytes"] == SMALL.memory_bytes
-    assert f"of {SMALL.memory_bytes / 1e6:.1f} MB, at most" in text
+    for one in (text, told):
+        assert "trained, done" in one
+        assert f"of {SMALL.memory_bytes / 1e6:.1f} MB, at most" in one
+        assert f"444 events in {len(passes)} passes, {passes[-1][0]} in the last" in one
+        assert "left" not in one
     ((last, n),) = rows(trained, "SELECT shown, n FROM merge_curve ORDER BY seq DESC LIMIT 1")
     assert f"{last} {n}" in text
-    assert "left" not in text
-    for line in shown(trained, width=80).splitlines():
-        assert len(line) <= 80
+    assert max(map(len, shown(trained, width=80).splitlines())) <= 80
+    du = int(subprocess.run(["du", "-s", "-B1", trained], capture_output=True, text=True).stdout.split()[0])
+    assert 0 <= du - found["run_bytes"] < 100_000  # du also counts the folders
+    assert found["free_bytes"] > 0
+    assert found["eta_seconds"] is None
 
 
 def test_speeds_of_two_stages_are_never_side_by_side(trained, tmp_path):
@@ -77,23 +85,11 @@ def test_speeds_of_two_stages_are_never_side_by_side(trained, tmp_path):
         assert told in cli("status", run).stdout
 
 
-def test_status_says_the_same(trained):
-    """The lines of `status`, and its JSON, hold passes, limit and disk."""
-    text = cli("status", trained).stdout
-    found = json.loads(cli("status", trained, "--json").stdout)
-    assert f"444 events in {found['passes']} passes, {found['batch_events']} in the last" in text
-    assert f"of {SMALL.memory_bytes / 1e6:.1f} MB, at most" in text
-    du = int(subprocess.run(["du", "-s", "-B1", trained], capture_output=True, text=True).stdout.split()[0])
-    assert 0 <= du - found["run_bytes"] < 100_000  # du also counts the folders
-    assert found["free_bytes"] > 0
-    assert found["eta_seconds"] is None
-
-
 def test_the_training_at_work_is_named(trained, tmp_path):
     """status.json names it, status and watch say it where it is not main, and watch shows its tokens."""
     run = Path(shutil.copytree(trained, tmp_path / "run"))
     train(run, resources=SMALL, vocab_size=300, name="small")
-    assert look_at(Run(run))["training"] == "small"
+    assert look_at(Run(run)).facts["training"] == "small"
     assert cli("status", run).stdout.startswith(f"{run}, training small: trained, done")
     query = "SELECT shown, n FROM merge_curve ORDER BY seq DESC LIMIT 1"
     (last,) = json.loads(cli("sql", run, query, "--json", "--name", "small").stdout)
@@ -134,22 +130,6 @@ def test_stages_are_timed(monkeypatch):
 
 
 @pytest.mark.long
-def test_a_running_training_is_followed_to_its_end(tmp_path):
-    """Frames come while it learns, with a range for the time left; the view ends with the run."""
-    run = text_run(tmp_path / "run", natural_text(4, 60_000))
-    driver = Driver(run=run, options={"vocab_size": 600, "batch": "1"}, rest=0.01, trainer={"checkpoint_seconds": 0.2})
-    assert driver.wait_for("learning")
-    text = shown(run, every=0.1)
-    assert driver.end()[0] == 0
-    done = [int(n.replace(",", "")) for n in re.findall(r"([\d,]+) of 344", text)]
-    assert done == sorted(done)
-    assert len(set(done)) > 2, "several looks"
-    assert "learning, running" in text
-    assert re.search(r"\d:\d\d left", text)
-    assert "trained, done" in text
-
-
-@pytest.mark.long
 def test_watch_does_not_end_between_counting_and_learning(trained, tmp_path, monkeypatch):
     """As long as the command holds RUN, even where status.json says that one of its jobs is done."""
     run = Run(shutil.copytree(trained, tmp_path / "a_path_longer_than_half_of_a_terminal_is_wide" / "run"))
@@ -173,26 +153,30 @@ def test_watch_does_not_end_between_counting_and_learning(trained, tmp_path, mon
 
 @pytest.mark.long
 def test_a_run_asked_every_100_ms_answers_and_is_not_hurt(tmp_path):
-    """From another process, by query, view and page, while it counts its passes: no failure, the same vocabulary."""
+    """From another process, by query and view, while it learns, and watched to its end, with a range for the time left:
+    no failure, the same vocabulary."""
     text = natural_text(6, 60_000)
     expected = train(text_run(tmp_path / "alone", text), resources=SMALL, vocab_size=600).sha256
     run = text_run(tmp_path / "asked", text)
     driver = Driver(run=run, options={"vocab_size": 600, "batch": "1"}, rest=0.01, trainer={"checkpoint_seconds": 0.2})
     assert driver.wait_for("learning")
-    seen: list[int] = []
-    views = itertools.cycle(["vocabulary", "top_pairs", "merge_curve", "token_usage", "progress", "facts"])
-    while driver.process.poll() is None:
-        began = time.monotonic()
-        out = io.StringIO()
-        print_query(run, "SELECT count(*) AS n FROM events", "json", out)
-        seen.append(json.loads(out.getvalue())[0]["n"])
-        print_query(run, next(views), "csv", io.StringIO())
-        look_at(Run(run))
-        time.sleep(max(0.0, 0.1 - (time.monotonic() - began)))
+    with ThreadPoolExecutor(1) as pool:
+        watched = pool.submit(shown, run, every=0.1)
+        seen: list[int] = []
+        views = itertools.cycle(["vocabulary", "top_pairs", "merge_curve", "token_usage", "progress", "facts"])
+        while driver.process.poll() is None:
+            began, out = time.monotonic(), io.StringIO()
+            Query(run, "SELECT count(*) AS n FROM events").print("json", out)
+            seen.append(json.loads(out.getvalue())[0]["n"])
+            Query(run, next(views)).print("csv", io.StringIO())
+            time.sleep(max(0.0, 0.1 - (time.monotonic() - began)))
     assert driver.end()[0] == 0
-    assert len(seen) > 5
-    assert seen == sorted(seen)
-    assert len(set(seen)) > 2, "something was seen"
+    done = [int(n.replace(",", "")) for n in re.findall(r"([\d,]+) of 344", watched.result())]
+    for numbers in (seen, done):
+        assert numbers == sorted(numbers)
+        assert len(set(numbers)) > 2, "several looks"
+    assert re.search(r"\d:\d\d left", watched.result())
+    assert "trained, done" in watched.result()
     assert dict(rows(run, "FROM facts"))["sha256"] == expected
 
 
@@ -203,7 +187,7 @@ def test_what_is_gone_or_held_is_no_crash(trained, tmp_path):
     before = json.loads((trained / "status.json").read_text())
     Run(trained).write_status({**before, "state": "running", "pid": 2**22 + 1})
     try:
-        assert look_at(Run(trained))["state"] == "killed"
+        assert look_at(Run(trained)).state == "killed"
         assert "killed" in shown(trained)
     finally:
         Run(trained).write_status(before)
@@ -214,11 +198,11 @@ def test_a_killed_run_whose_process_id_is_used_again_is_no_running_one(trained, 
     run = Run(shutil.copytree(trained, tmp_path / "run"))
     killed = {**run.read_status(), **this_process(), "state": "running"}
     run.write_status(killed)  # type: ignore[arg-type]
-    assert look_at(run)["state"] == "running"
+    assert look_at(run).state == "running"
     later = {**killed, "began": -1.0}
     run.write_status(later)  # type: ignore[arg-type]
     (run.path / "lock").write_text(json.dumps(later))
-    assert look_at(run)["state"] == "killed"
+    assert look_at(run).state == "killed"
     assert not run.has_writer()
     assert "killed" in shown(run.path)
     run.write_status({**killed, "host": "node7"})  # type: ignore[arg-type]
@@ -238,16 +222,10 @@ def test_time_left_is_a_range_over_the_speeds_seen(monkeypatch):
     now = [0.0]
     monkeypatch.setattr("streambpe.progress.time.monotonic", lambda: now[0])
     meter = Meter("learning", total=1000, unit="tokens", started=0.0)
-    for second in range(1, 101):  # 2 a second, then 8 a second
-        now[0] = float(second)
-        meter.done += 2 if second <= 60 else 8
+    for now[0] in map(float, range(1, 101)):  # 2 a second, then 8: since the start 4.4
+        meter.done += 2 if now[0] <= 60 else 8
         status = meter.snapshot("running")
-    # since the start 4.4 a second, recently 8
-    left = 1000 - meter.done
-    assert meter.done == 60 * 2 + 40 * 8
-    low, high = status["eta_range_seconds"]
-    assert low == pytest.approx(left / 8, rel=0.02)
-    assert high == pytest.approx(left / 4.4, rel=0.02)
+    assert status["eta_range_seconds"] == pytest.approx((560 / 8, 560 / 4.4), rel=0.02)
     assert status["recent_per_second"] == pytest.approx(8)
     assert meter.snapshot("done")["eta_range_seconds"] is None
 

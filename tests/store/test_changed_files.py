@@ -16,7 +16,7 @@ from streambpe import Tokenizer
 from streambpe.config import TrainConfig
 from streambpe.errors import RunError, StreambpeError
 from streambpe.inspect.check import check
-from streambpe.inspect.query import print_query
+from streambpe.inspect.query import Query
 from streambpe.resources import Resources
 from streambpe.train.commands import resume, train
 from streambpe.train.counting.count import count
@@ -240,13 +240,13 @@ def test_tables_of_an_earlier_time_are_brought_up(made, tmp_path):
     run = shutil.copytree(made("finished"), tmp_path / "run")
     shutil.copy(run / "state.duckdb", tmp_path / "before.duckdb")
     train(run, resources=RESOURCES, **{**OPTIONS["plain"], "vocab_size": 295})
-    print_query(run, "SELECT 1", "csv", io.StringIO())
+    Query(run, "SELECT 1").print("csv", io.StringIO())
     shutil.copy(tmp_path / "before.duckdb", run / "state.duckdb")
     with pytest.raises(StreambpeError, match=r"state\.duckdb is an older one"):
-        print_query(run, "SELECT 1", "csv", io.StringIO())
+        Query(run, "SELECT 1").print("csv", io.StringIO())
     train(run, resources=RESOURCES, **{**OPTIONS["plain"], "vocab_size": 295})
     assert check(run, resources=RESOURCES) == []
-    print_query(run, "SELECT 1", "csv", io.StringIO())
+    Query(run, "SELECT 1").print("csv", io.StringIO())
     assert rows(run, "SELECT count(*) FROM events WHERE seq IS NOT NULL") == [(295 - 256,)]
 
 

@@ -14,7 +14,7 @@ import pytest
 from streambpe.config import LIKE, TrainConfig
 from streambpe.core.strings import ChunkList
 from streambpe.errors import ResumeMismatch, RunError, StreambpeError, UsageError
-from streambpe.inspect.query import print_query
+from streambpe.inspect.query import Query
 from streambpe.model.alphabet import (
     Alphabet,
     bytes_alphabet,
@@ -445,7 +445,7 @@ def test_what_is_left_out_is_told_with_its_reason(tmp_path):
     asked = {}
     for name in ("main", "rest", "all"):
         out = io.StringIO()
-        print_query(run, "SELECT chunk, n, reason FROM left_out", "json", out, name)
+        Query(run, "SELECT chunk, n, reason FROM left_out", name).print("json", out)
         asked[name] = [tuple(row.values()) for row in json.loads(out.getvalue())]
     assert asked["main"] == [
         ("the", 9, "stop list"), ("cat", 5, "stop list"), ("mat", 2, "cut-off"), ("hat", 1, "cut-off"),
