@@ -176,7 +176,7 @@ CREATE OR REPLACE TEMP TABLE recount (chunk VARCHAR NOT NULL, n BIGINT NOT NULL)
 CREATE OR REPLACE TEMP TABLE recounted_group_counts (chunk VARCHAR NOT NULL, group_name VARCHAR NOT NULL, n BIGINT NOT NULL);
 
 -- make_document_recount: an empty table for chunks counted in stored documents and for those in the committed parts.
-CREATE OR REPLACE TEMP TABLE recounted_documents (chunk VARCHAR NOT NULL, in_documents BIGINT, in_counts BIGINT);
+CREATE OR REPLACE TEMP TABLE recounted_documents (chunk VARCHAR, in_documents BIGINT, in_counts BIGINT);
 
 -- make_hashed_documents: an empty table for the 128-bit hash of each document and its place.
 CREATE OR REPLACE TEMP TABLE hashed_documents (

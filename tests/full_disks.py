@@ -14,11 +14,9 @@ room:
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import subprocess
-import sys
 import traceback
 from collections import Counter
 from collections.abc import Sequence
@@ -40,42 +38,12 @@ CASES = {
 }
 
 
-# ---------------------------------------------------------------- the process whose disk fills
-
-
-def _serve(words: list[str]) -> None:
-    """One command, whose files cannot grow from a boundary on; if it comes to its end, it tells how many it passed."""
-    import resource
-    import signal
-
-    from streambpe import failpoints
-    from streambpe.cli.main import main
-
-    def fill() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    failpoints.die = fill
-    kills.in_small_pieces()
-    if os.environ["STREAMBPE_FAILPOINT"] == "boundary:0":
-        fill()
-    try:
-        main(words, prog_name="streambpe")
-    except SystemExit as end:
-        if not end.code:
-            print("\nboundaries", next(failpoints._passed) - 1, flush=True)
-        raise
-
-
-# ---------------------------------------------------------------- attempts
-
-
 def _tried(prepared: Prepared, at: int, folder: Path) -> tuple[str, str]:
     """(outcome, what is said of it)."""
     place, case = Place(folder / "attempt"), prepared.case
     shutil.copytree(prepared.start, place.folder)
     try:
-        process = kills.start("tests.full_disks", place, case, at)
+        process = kills.start("--fill", place, case, at)
         _, err = process.communicate(timeout=300)
         if process.returncode:
             lines = [line for line in err.strip().splitlines() if not line.startswith("warning: ")]
@@ -83,24 +51,20 @@ def _tried(prepared: Prepared, at: int, folder: Path) -> tuple[str, str]:
             if process.returncode != 1 or len(told) != 1 or lines[-1:] != told or "Make room" not in told[0]:
                 return "error", f"exit {process.returncode}: {err[-1500:]}"
             cli(*place.words(case.command))
-        wrong = [] if place.output(case) == prepared.output else ["another output"]
         # not state.duckdb.wal: what found no room in the file is read with it
-        wrong += place.unfinished((".new", ".tmp"), ("run/training/*",))
-        cli("check", place.folder / "run", *RESOURCES)
+        wrong = place.wrong(prepared, (".new", ".tmp"), ("run/training/*",))
     except (AssertionError, OSError, subprocess.TimeoutExpired):
         return "error", traceback.format_exc()[-1500:]
     finally:
         shutil.rmtree(place.folder)
-    if wrong:
-        return "wrong", ", ".join(wrong)
-    return ("told" if process.returncode else "done"), ""
+    return ("wrong" if wrong else "told" if process.returncode else "done"), wrong
 
 
 def matrix(number: int, seed: int, names: Sequence[str], folder: Path) -> dict[str, Counter[str]]:
     """So many attempts, in turn over the cases, spread evenly over the boundaries of each; a bad one is told."""
     chance = random.Random(seed)
     found: dict[str, Counter[str]] = {}
-    for turn, prepared in enumerate(kills.prepare("tests.full_disks", {name: CASES[name] for name in names}, folder)):
+    for turn, prepared in enumerate(kills.prepare("--fill", {name: CASES[name] for name in names}, folder)):
         each = len(range(turn, number, len(names)))
         outcomes = found[prepared.name] = Counter()
         for step in range(each):
@@ -111,7 +75,3 @@ def matrix(number: int, seed: int, names: Sequence[str], folder: Path) -> dict[s
                 where = f"boundary {at} of {prepared.boundaries}"
                 print(outcome, prepared.name, where, said, sep="\n  ", flush=True)
     return found
-
-
-if __name__ == "__main__" and sys.argv[1:2] == ["--serve"]:
-    _serve(sys.argv[2:])

@@ -623,11 +623,10 @@ _TIMES = ("", "", "", "+", "*", "?", "++", "*?", "{1,3}", "{0}", "{3,1}", "{1,99
 def _expression(rng: random.Random, depth: int = 2) -> str:
     parts = []
     for _ in range(rng.randint(1, 4)):
-        piece = (
-            f"({_expression(rng, depth - 1)})"
-            if depth and rng.random() < 0.3
-            else rng.choice(_PIECES[:16] if rng.random() < 0.7 else _PIECES)
-        )
+        if depth and rng.random() < 0.3:
+            piece = f"({_expression(rng, depth - 1)})"
+        else:
+            piece = rng.choice(_PIECES[:16] if rng.random() < 0.7 else _PIECES)
         parts.append(piece + rng.choice(_TIMES))
     return rng.choice(("", "", "|")).join(parts)
 

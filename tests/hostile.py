@@ -20,55 +20,12 @@ MARKS = list("\u0301\u0308\u0345\u20dd\u093e\u0e34\u0489\ufe0f\u20e3\u302a\u3099
 APOSTROPHES = ["'", "’", "'s", "'S", "'ll", "'LL", "'lL", "'Ve", "'re", "'ſ", "’s", "'d", "'M", "'T", "''", "ʼ"]
 DIGITS = list("0123456789٣४๕៥𝟙①Ⅷ½²〇")
 LETTERS = [*"abstdmlrvezBSTLMÉßſıİǅʰªאبमกขकㄱ각日本のカᏍꭰ𝒳K", "the", "Of", "XMLHttp", "iPhone", "日本語"]
-SYMBOLS = [
-    *'.,:;!?-_/\\#*()[]{}<>=+@$%^&|~`"',
-    "//",
-    "/\n",
-    "\r\n",
-    "...",
-    "__",
-    "“",
-    "”",
-    "—",
-    "…",
-    "€",
-    "、",
-    "。",
-    "©",
-]
+SYMBOLS = [*'.,:;!?-_/\\#*()[]{}<>=+@$%^&|~`"', "//", "/\n", "\r\n", "...", "__", *"“”—…€、。©"]
 EMOJI = ["👩\u200d👩\u200d👧", "👍🏽", "❤️", "🇫🇷", "🇩", "#️⃣", "1⃣", "\u200d", "\u200c", "🏽", "😀"]
 CONTROLS = ["\x00", "\x01", "\x08", "\x0e", "\x1b", "\x7f", "\x80", "\x9f", "\xad", "\u061c", "\u202e"]
 # private use, unassigned, the last code points, and some that only the newer Unicode versions know
-ODD = [
-    "\ue000",
-    "\U000f0000",
-    "\u0378",
-    "\U0010ffff",
-    "\ufffe",
-    "\ufffd",
-    "\U0001faea",
-    "\ua7ce",
-    "\U00010940",
-    "\U00016ea0",
-]
-SCRIPTS = [
-    "abc",
-    "где",
-    "λόγος",
-    "日本",
-    "ひら",
-    "カナ",
-    "ไทย",
-    "ကခ",
-    "កខ",
-    "ກຂ",
-    "한글",
-    "हिन्दी",
-    "אב",
-    "عرب",
-    "ー",
-    "々",
-]
+ODD = list("\ue000\U000f0000\u0378\U0010ffff\ufffe\ufffd\U0001faea\ua7ce\U00010940\U00016ea0")
+SCRIPTS = "abc где λόγος 日本 ひら カナ ไทย ကခ កខ ກຂ 한글 हिन्दी אב عرب ー 々".split()  # noqa: SIM905
 
 ATOMS = SPACES * 2 + [" "] * 40 + ["\n"] * 15 + ["\r\n"] * 5 + ALMOST_SPACES + MARKS + APOSTROPHES * 2
 ATOMS += DIGITS + LETTERS * 2 + SYMBOLS * 2 + EMOJI + CONTROLS + ODD + SCRIPTS

@@ -131,13 +131,16 @@ class Place:
         (paths,) = zip(*rows(self.folder / "run", "SELECT path FROM source_files"), strict=True)
         return len(paths) == 2
 
-    def unfinished(self, suffixes: Sequence[str], patterns: Sequence[str]) -> list[str]:
-        """Files that nobody needs any more."""
-        left = [path.name for path in self.folder.rglob("*") if path.suffix in suffixes]
-        return left + [path.name for pattern in patterns for path in self.folder.glob(pattern)]
+    def wrong(self, prepared: Prepared, suffixes: Sequence[str], patterns: Sequence[str]) -> str:
+        """What is wrong when the command is done: another output, or files that nobody needs any more."""
+        wrong = [] if self.output(prepared.case) == prepared.output else ["another output"]
+        wrong += [path.name for path in self.folder.rglob("*") if path.suffix in suffixes]
+        wrong += [path.name for pattern in patterns for path in self.folder.glob(pattern)]
+        cli("check", self.folder / "run", *_RESOURCES)
+        return ", ".join(wrong)
 
 
-# ---------------------------------------------------------------- the process that dies
+# ---------------------------------------------------------------- the process that dies, or whose disk fills
 
 
 def in_small_pieces() -> None:
@@ -157,22 +160,37 @@ def in_small_pieces() -> None:
     Pace.is_due = lambda _: True  # type: ignore[method-assign]
 
 
-def _serve(words: list[str]) -> None:
-    """One command; if it lives to its end, the number of boundaries that it passed goes to stdout."""
+def _fill_disk() -> None:
+    """From now on the files of this process cannot grow."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+
+
+def _serve(way: str, words: list[str]) -> None:
+    """One command; if it comes to its end, the number of boundaries that it passed goes to stdout."""
     from streambpe import failpoints
     from streambpe.cli.main import main
 
     in_small_pieces()
-    code = main(words, prog_name="streambpe", standalone_mode=False)
-    if code:
-        sys.exit(code)
-    print("\nboundaries", next(failpoints._passed) - 1, flush=True)
+    if way == "--fill":
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        failpoints.die = _fill_disk
+        if os.environ["STREAMBPE_FAILPOINT"] == "boundary:0":
+            _fill_disk()
+    try:
+        main(words, prog_name="streambpe")
+    except SystemExit as end:
+        if not end.code:
+            print("\nboundaries", next(failpoints._passed) - 1, flush=True)
+        raise
 
 
-def start(module: str, place: Place, case: Case, at: int) -> subprocess.Popen[str]:
-    """The command in a process of this module, for which something comes in its way at a boundary."""
+def start(way: str, place: Place, case: Case, at: int) -> subprocess.Popen[str]:
+    """The command in a process of its own, in whose way something comes at a boundary: `--kill`, or `--fill` of its
+    disk."""
     return subprocess.Popen(
-        [sys.executable, "-m", module, "--serve", *place.words(case.command)], cwd=ROOT, text=True,
+        [sys.executable, "-m", "tests.kills", way, *place.words(case.command)], cwd=ROOT, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "STREAMBPE_FAILPOINT": f"boundary:{at}"},
     )  # fmt: skip
 
@@ -189,7 +207,7 @@ class Prepared:
     seconds: float = 0.0  # of a command that nobody disturbs
 
 
-def prepare(module: str, cases: Mapping[str, Case], folder: Path) -> Iterator[Prepared]:
+def prepare(way: str, cases: Mapping[str, Case], folder: Path) -> Iterator[Prepared]:
     """Make what cases begin with, and see what comes out of them undisturbed."""
     for number, (name, case) in enumerate(cases.items()):
         begin, whole = Place(folder / f"start-{number}"), Place(folder / f"whole-{number}")
@@ -200,7 +218,7 @@ def prepare(module: str, cases: Mapping[str, Case], folder: Path) -> Iterator[Pr
             cli(*begin.words(command))
         shutil.copytree(begin.folder, whole.folder)
         began = time.monotonic()
-        process = start(module, whole, case, 1 << 60)
+        process = start(way, whole, case, 1 << 60)
         out, err = process.communicate(timeout=300)
         assert process.returncode == 0, (name, err)
         seconds = time.monotonic() - began
@@ -226,7 +244,7 @@ class Attempt:
 def _killed(prepared: Prepared, place: Place, attempt: Attempt, again: bool) -> bool:
     """Give the command in a process that dies; whether it did."""
     at = 1 + attempt.at // 2 if again else attempt.at
-    process = start("tests.kills", place, prepared.case, at or 1 << 60)
+    process = start("--kill", place, prepared.case, at or 1 << 60)
     if not at:
         time.sleep(attempt.share * prepared.seconds)
         process.send_signal(signal.SIGKILL)
@@ -249,16 +267,12 @@ def _tried(prepared: Prepared, attempt: Attempt, folder: Path) -> tuple[str, str
                 cli(*place.words(prepared.case.command), expect=2)
         else:
             cli(*place.words(prepared.case.command))
-        wrong = [] if place.output(prepared.case) == prepared.output else ["another output"]
-        wrong += place.unfinished((".new", ".tmp", ".wal"), ("run/*pending*", "run/training/*", "run/tmp/*"))
-        cli("check", place.folder / "run", *_RESOURCES)
+        wrong = place.wrong(prepared, (".new", ".tmp", ".wal"), ("run/*pending*", "run/training/*", "run/tmp/*"))
     except (AssertionError, OSError, subprocess.TimeoutExpired):
         return "error", traceback.format_exc()[-1500:]
     finally:
         shutil.rmtree(place.folder)
-    if wrong:
-        return "wrong", ", ".join(wrong)
-    return ("same" if killed else "missed"), ""
+    return ("wrong" if wrong else "same" if killed else "missed"), wrong
 
 
 def attempts(cases: Sequence[Prepared], number: int, seed: int) -> list[Attempt]:
@@ -275,7 +289,7 @@ def attempts(cases: Sequence[Prepared], number: int, seed: int) -> list[Attempt]
 
 def matrix(number: int, seed: int, names: Sequence[str], folder: Path) -> dict[str, Counter[str]]:
     """So many attempts; what became of each is told if it is bad, and counted."""
-    prepared = {each.name: each for each in prepare("tests.kills", {name: CASES[name] for name in names}, folder)}
+    prepared = {each.name: each for each in prepare("--kill", {name: CASES[name] for name in names}, folder)}
     found: dict[str, Counter[str]] = {name: Counter() for name in names}
     for attempt in attempts(list(prepared.values()), number, seed):
         outcome, said = _tried(prepared[attempt.case], attempt, folder)
@@ -285,5 +299,5 @@ def matrix(number: int, seed: int, names: Sequence[str], folder: Path) -> dict[s
     return found
 
 
-if __name__ == "__main__" and sys.argv[1:2] == ["--serve"]:
-    _serve(sys.argv[2:])
+if __name__ == "__main__":
+    _serve(sys.argv[1], sys.argv[2:])

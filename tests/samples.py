@@ -69,19 +69,14 @@ def natural_text(seed: int, size: int) -> str:
             some = words[start : start + 10]
             kind = rng.random()
             if kind < 0.1:
-                line = (
-                    f"    {some[0]}_{some[1]} = {some[2]}({rng.randint(0, 9999)}, '{some[3]}')  # {' '.join(some[4:])}"
-                )
+                call = f"{some[2]}({rng.randint(0, 9999)}, '{some[3]}')"
+                line = f"    {some[0]}_{some[1]} = {call}  # {' '.join(some[4:])}"
             elif kind < 0.13:
                 line = " ".join(rng.choices(foreign, k=8)) + "!" * rng.randint(1, 6)
             else:
                 some[rng.randint(0, 9)] += ","
-                line = (
-                    some[0].capitalize()
-                    + " "
-                    + " ".join(some[1:])
-                    + rng.choice([".", ".", "?", "...", f" {rng.randint(1, 2030)}."])
-                )
+                end = rng.choice([".", ".", "?", "...", f" {rng.randint(1, 2030)}."])
+                line = f"{some[0].capitalize()} {' '.join(some[1:])}{end}"
             lines.append(line)
             made += len(line) + 1
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""A disk that fills at a boundary (tests/full_disks.py): a part of what `python -m tests.full_disks` tries."""
+"""A disk that fills at a boundary (tests/full_disks.py): a part of what the soak tries."""
 
 from __future__ import annotations
 

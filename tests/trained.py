@@ -54,13 +54,13 @@ def log_of(
     """A training as a log whose special tokens have the ids they get."""
     vocabulary = training.vocabulary
     stops = tuple(StopWord(number, chunk) for chunk, number in vocabulary.stop_ids.items())
-    alphabet = vocabulary.alphabet.to_header()
-    first = Header(alphabet, config, stop_words=stops, specials=tuple(Special(text, 0) for text in specials), **header)
-    ids = Model(EventLog(first, tuple(training.events))).special_ids
-    last = Header(
-        alphabet, config, stop_words=stops, specials=tuple(Special(text, ids[text]) for text in specials), **header
-    )
-    return EventLog(last, tuple(training.events))
+    ids = dict.fromkeys(specials, 0)
+    for _ in range(2):  # without their ids first, which the model then knows
+        listed = tuple(Special(text, ids[text]) for text in specials)
+        first = Header(vocabulary.alphabet.to_header(), config, stop_words=stops, specials=listed, **header)
+        log = EventLog(first, tuple(training.events))
+        ids = Model(log).special_ids
+    return log
 
 
 @cache

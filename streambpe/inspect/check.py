@@ -36,14 +36,13 @@ from streambpe.sources.streams import look_at
 from streambpe.store.chunks import Folded, group_row, half_of_spare, range_bytes
 from streambpe.store.counted import CorpusDigest, read_rows
 from streambpe.store.database import append, open_store
-from streambpe.store.job import left_to_count
 from streambpe.store.merge import merge_ranges, merged_lists
 from streambpe.store.parts import Part, Parts, list_parts, parts_by_group
 from streambpe.store.run import Run
 from streambpe.store.sequences import check_sequences
-from streambpe.store.spans import Spans, SpansByPath
+from streambpe.store.spans import SpansByPath
 from streambpe.store.sqlfiles import run_sql
-from streambpe.store.unfinished import ending_command, listed
+from streambpe.store.unfinished import left_to_count
 from streambpe.text.patterns import find_pattern
 
 if TYPE_CHECKING:
@@ -136,12 +135,9 @@ def remedies(run: Path | str, problems: Sequence[Problem]) -> list[str]:
 def what_is_open(run: Path | str) -> list[str]:
     """What a check could not look at because it is not there yet, and what completes it, as sentences."""
     folder = Run.open(run)
-    left, runs = left_to_count(folder)
-    if left or runs:
-        return [
-            f"counting is not finished: {listed(left, runs)}. What is committed was checked. "
-            f"{ending_command(folder, left, runs)}."
-        ]
+    left = left_to_count(folder)
+    if left:
+        return [f"counting is not finished: {left}. What is committed was checked. {left.command}."]
     folded = Folded.of(folder, list_parts(folder))
     if folded.new or folded.differs:
         return [
@@ -199,7 +195,7 @@ def _check_counts(
         digest.add(rows)
         meter.advance(len(rows))
     sha256 = str(digest.facts(0)["sha256"])
-    con.register("recounted_sources", Spans.of_parts(parts).table())
+    con.register("recounted_sources", Parts(parts).spans.table())
     con.register("recounted_groups", _recount_groups(con, parts, at_once).to_arrow())
     for table in ("sources", "chunk_counts", "corpus", "source_groups", "group_counts"):
         if table != "corpus" or "corpus" in facts or parts:

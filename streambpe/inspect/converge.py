@@ -47,12 +47,12 @@ from streambpe.resources import Resources
 from streambpe.results import Result
 from streambpe.store.chunks import fold
 from streambpe.store.counted_as import refuse_like
-from streambpe.store.job import refuse_half_counted
 from streambpe.store.merge import merged_lists
 from streambpe.store.parts import Part, PartWriter, list_parts
 from streambpe.store.run import Run
 from streambpe.store.spans import Span
 from streambpe.store.training_files import log_path
+from streambpe.store.unfinished import refuse_half_counted
 from streambpe.system import remove_folder
 from streambpe.terminal import columns_of, wrapped
 from streambpe.train.counting.count import count

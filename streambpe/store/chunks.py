@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import duckdb
 import msgspec
@@ -33,11 +34,10 @@ from streambpe.store.identity import tables_written
 from streambpe.store.merge import compact, give_out, lists_of_range, opened, ranges
 from streambpe.store.parts import Part, Parts, list_parts, parts_by_group
 from streambpe.store.run import Run
-from streambpe.store.spans import Spans
 from streambpe.store.sqlfiles import query_arrow, run_sql
 from streambpe.store.unfinished import note_lost, read_record, unfinished
 
-_FOLDED = "folded"  # Run.keep: written_at() of the tables that this command folded
+_FOLDED = "folded"  # in a run's cache: written_at() of the tables that this command folded
 
 
 class Folded(msgspec.Struct, frozen=True):
@@ -73,10 +73,9 @@ def fold(run: Run, resources: Resources, *, again: bool = False) -> CorpusFacts:
     corpus: CorpusFacts = json.loads(facts.get("corpus", "null"))
     if not anew and not new and facts.get("unfinished", "[]") == left:
         return corpus
-    spare = max(resources.memory_bytes - BASE_BYTES, 48 << 20)  # half of it for DuckDB, the rest for rows given to it
-    at_once = min(max(spare // 32, 1 << 20), 64 << 20)
+    at_once = min(max(_spare(resources) // 32, 1 << 20), 64 << 20)
     new = compact(run, new, at_once, resources.threads)
-    with run.writing(memory_bytes=spare // 2, threads=resources.threads, temp_dir=resources.temp_dir) as con:
+    with run.writing(**_for_duckdb(resources)) as con:
         con.begin()
         if anew:
             run_sql(con, "clear_counts")
@@ -91,7 +90,7 @@ def fold(run: Run, resources: Resources, *, again: bool = False) -> CorpusFacts:
             put_facts(con, "run", {**told, "written": written})
             commit(con)
     if anew or new:
-        run.keep(_FOLDED, run.written_at())
+        run.cache[_FOLDED] = run.written_at()
     failpoint("fold-committed")
     compact(run, list(list_parts(run)), at_once, resources.threads)
     return corpus
@@ -99,24 +98,29 @@ def fold(run: Run, resources: Resources, *, again: bool = False) -> CorpusFacts:
 
 def open_counts(run: Run, resources: Resources) -> duckdb.DuckDBPyConnection:
     """Open the tables for reading; to be called while nothing else is in memory."""
-    return open_store(
-        run.state,
-        read_only=True,
-        memory_bytes=half_of_spare(resources),
-        threads=resources.threads,
-        temp_dir=resources.temp_dir,
-    )
+    return open_store(run.state, read_only=True, **_for_duckdb(resources))
+
+
+def _for_duckdb(resources: Resources) -> dict[str, Any]:
+    """What it may take, as `open_store` has it."""
+    return {
+        "memory_bytes": half_of_spare(resources), "threads": resources.threads, "temp_dir": resources.temp_dir
+    }  # fmt: skip
+
+
+def _spare(resources: Resources) -> int:
+    """What is left when the program is loaded."""
+    return max(resources.memory_bytes - BASE_BYTES, 48 << 20)
 
 
 def half_of_spare(resources: Resources) -> int:
-    """What DuckDB gets where rows are given to it: half of what is left when the program is loaded."""
-    return max(resources.memory_bytes - BASE_BYTES, 48 << 20) // 2
+    """What DuckDB gets where rows are given to it, which take the other half."""
+    return _spare(resources) // 2
 
 
 def range_bytes(resources: Resources) -> int:
     """How much of the counts is read at once."""
-    spare = max(resources.memory_bytes - BASE_BYTES, 48 << 20)
-    return min(max(spare // 32, 1 << 20), 4 << 20)
+    return min(max(_spare(resources) // 32, 1 << 20), 4 << 20)
 
 
 class Edited(msgspec.Struct, frozen=True):
@@ -137,7 +141,7 @@ def read_totals(run: Run, resources: Resources) -> tuple[CorpusFacts, Edited]:
     """
     facts = run.facts()
     stated: CorpusFacts = json.loads(facts["corpus"])
-    if run.kept(_FOLDED) == run.written_at():
+    if run.cache.get(_FOLDED) == run.written_at():
         return stated, Edited("edited" in facts, False, False)
     at_once = range_bytes(resources)
     with contextlib.closing(open_counts(run, resources)) as con:
@@ -187,7 +191,7 @@ def _add_parts(
     con: duckdb.DuckDBPyConnection, parts: Sequence[Part], new: Sequence[Part], at_once: int, threads: int
 ) -> CorpusFacts:
     """Add new parts and their stretches to the tables; the facts of the corpus."""
-    append(con, "sources", Spans.of_parts(new).table())
+    append(con, "sources", Parts(new).spans.table())
     adding = _Addition(con, new, at_once, grouped=any(part.group_name for part in parts))
     digest = adding.run(threads)
     run_sql(con, "clear_source_groups")

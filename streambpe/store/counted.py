@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -36,6 +36,14 @@ class CorpusDigest:
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
         self.distinct = self.chunks = self.bytes = 0
+
+    @classmethod
+    def of(cls, pieces: Iterable[ChunkList]) -> CorpusDigest:
+        """The digest of all these chunks."""
+        digest = cls()
+        for rows in pieces:
+            digest.add(rows)
+        return digest
 
     def add(self, rows: ChunkList) -> None:
         """Add the next chunks. Takes the memory of `_DIGEST_ROWS` of them, or of the longest."""
@@ -107,14 +115,7 @@ def _given_rows(
 
 def digest_counts(con: duckdb.DuckDBPyConnection, range_bytes: int) -> CorpusDigest:
     """The digest of table chunk_counts."""
-
-    def digest_of(pieces: Iterator[ChunkList]) -> CorpusDigest:
-        digest = CorpusDigest()
-        for rows in pieces:
-            digest.add(rows)
-        return digest
-
-    digest = _given_rows(con, "chunk_counts", range_bytes, digest_of)
+    digest = _given_rows(con, "chunk_counts", range_bytes, CorpusDigest.of)
     if digest.chunks > MAX_COUNT:
         raise too_many_chunks(digest.chunks)
     return digest

@@ -34,61 +34,28 @@ _BYTES_A_THREAD = 16 << 20  # of DuckDB's buffers, at least: with less it runs o
 SCHEMA = ("run", "sources", "chunk_counts", "source_groups", "group_counts", "training")
 MACROS = ("shown",)  # before the views, which use them
 VIEWS = (
-    "source_files",
-    "chunk_frequencies",
-    "rare_chunks",
-    "vocabulary",
-    "top_pairs",
-    "merge_curve",
-    "weighed_chunks",
-    "training_chunks",
-    "deletions",
-    "token_usage",
-    "single_token_chunks",
-    "superwords",
-    "superword_adjacency",
-    "superword_candidates",
-    "superword_runs",
-    "progress",
-    "left_out",
-)
+    "source_files", "chunk_frequencies", "rare_chunks", "vocabulary", "top_pairs", "merge_curve", "weighed_chunks",
+    "training_chunks", "deletions", "token_usage", "single_token_chunks", "superwords", "superword_adjacency",
+    "superword_candidates", "superword_runs", "progress", "left_out",
+)  # fmt: skip
 
 
 _WAIT_SECONDS = 30.0  # at most, for a file that is held, outside of `waiting_for_tables`
 _TELL_SECONDS = 2.0  # of waiting inside `waiting_for_tables`, before the user is told
 
 
-class _Patience:
-    """For a job that waits for the tables as long as it takes: says once who it waits for, and a stop ends the wait."""
-
-    def __init__(self, stop: threading.Event) -> None:
-        self._stop = stop
-        self._told = False
-
-    def go_on(self, path: Path | str, who: str, waited: float) -> None:
-        """Called again and again while the file is held."""
-        if self._stop.is_set():
-            raise Stopped(
-                f"Stopped while {path} was open in {who}. What was counted or learned is kept.",
-                stopped_by(self._stop),
-            )
-        if waited > _TELL_SECONDS and not self._told:
-            self._told = True
-            told = f"{path} is open in {who}; waiting until it is closed there (Ctrl-C stops waiting)"
-            print(harmless(told), file=sys.stderr)
-
-
-_patience: ContextVar[_Patience | None] = ContextVar("patience", default=None)
+_stop: ContextVar[threading.Event | None] = ContextVar("stop", default=None)  # of `waiting_for_tables`
 
 
 @contextlib.contextmanager
 def waiting_for_tables(stop: threading.Event) -> Iterator[None]:
-    """Inside, a database file that another process holds is waited for without end, unless a call names a time."""
-    before = _patience.set(_Patience(stop))
+    """Inside, a database file that another process holds is waited for until `stop` is set, unless a call names a
+    time; the user is told who holds it."""
+    before = _stop.set(stop)
     try:
         yield
     finally:
-        _patience.reset(before)
+        _stop.reset(before)
 
 
 def open_store(
@@ -115,7 +82,7 @@ def open_store(
         config["temp_directory"] = str(temp_dir)
     if not read_only and str(path) != ":memory:":
         config["storage_compatibility_version"] = _STORAGE_VERSION
-    began = time.monotonic()
+    began, told = time.monotonic(), False
     while True:
         try:
             con = duckdb.connect(str(path), read_only=read_only, config=config)
@@ -127,27 +94,33 @@ def open_store(
             if not re.search("lock|already open|another process", str(why)):  # the last two: Windows
                 raise RunError(f"{path} cannot be opened: {_first_line(why)} {_refill(path)}") from None
             holder = re.search(r"PID (\d+)", str(why))
-            _wait(path, f"process {holder.group(1)}" if holder else "another process", began, wait_seconds)
+            who = f"process {holder.group(1)}" if holder else "another process"
         except duckdb.Error as why:
-            if "different configuration" in str(why):  # another thread of this process has it open
-                _wait(path, "this process for something else", began, wait_seconds)
-                continue
-            raise RunError(
-                f"{path} is not a database that this version can read: {_first_line(why)} {_refill(path)}"
-            ) from None
+            if "different configuration" not in str(why):  # which another thread of this process would have
+                raise RunError(
+                    f"{path} is not a database that this version can read: {_first_line(why)} {_refill(path)}"
+                ) from None
+            who = "this process for something else"
+        told = _wait(path, who, time.monotonic() - began, wait_seconds, told=told)
 
 
-def _wait(path: Path | str, who: str, began: float, wait_seconds: float | None) -> None:
-    """Wait a moment; an error if the wait was long enough already."""
-    waited, patience = time.monotonic() - began, _patience.get()
-    if wait_seconds is None and patience is not None:
-        patience.go_on(path, who, waited)
-    elif waited > (_WAIT_SECONDS if wait_seconds is None else wait_seconds):
-        raise StoreHeld(
-            f"{path} is open in {who}; waited {waited:.0f} s. What was counted or learned is safe in the RUN. "
-            "Close the file there and give the same command again."
-        )
+def _wait(path: Path | str, who: str, waited: float, most_seconds: float | None, *, told: bool) -> bool:
+    """Wait a moment, or raise an error if the wait was long enough; whether the user is `told` of it by now."""
+    stop = _stop.get()
+    if stop is None or most_seconds is not None:
+        if waited > (_WAIT_SECONDS if most_seconds is None else most_seconds):
+            raise StoreHeld(
+                f"{path} is open in {who}; waited {waited:.0f} s. What was counted or learned is safe in the RUN. "
+                "Close the file there and give the same command again."
+            )
+    elif stop.is_set():
+        raise Stopped(f"Stopped while {path} was open in {who}. What was counted or learned is kept.", stopped_by(stop))
+    elif waited > _TELL_SECONDS and not told:
+        telling = f"{path} is open in {who}; waiting until it is closed there (Ctrl-C stops waiting)"
+        print(harmless(telling), file=sys.stderr)
+        told = True
     time.sleep(0.05)
+    return told
 
 
 def _refill(path: Path | str) -> str:

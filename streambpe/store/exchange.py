@@ -6,7 +6,7 @@ import csv
 import itertools
 import json
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -21,6 +21,7 @@ from streambpe.count_config import CountConfig
 from streambpe.disk import disk_full_explained, says_disk_full
 from streambpe.errors import RunMismatch, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
+from streambpe.later import polars as pl
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.outputs import refuse_existing, whole_output
 from streambpe.progress import Meter, Reporter, present_meter, reported
@@ -29,13 +30,18 @@ from streambpe.results import Result
 from streambpe.store.chunks import fold
 from streambpe.store.counted_as import may_skip_from_now_on
 from streambpe.store.groups import MOST_GROUPS, group_parts
-from streambpe.store.job import left_to_count, refuse_half_counted
 from streambpe.store.merge import merge_ranges, merged_lists
-from streambpe.store.parts import Part, check_total, list_parts, next_number, parts_by_group, write_part
+from streambpe.store.parts import Part, Parts, check_total, list_parts, next_number, parts_by_group, write_part
 from streambpe.store.run import Run, program_versions
 from streambpe.store.sequences import copy_documents
 from streambpe.store.spans import Span, Spans
-from streambpe.store.unfinished import read_record, refuse_leaving, refuse_unfinished, write_record
+from streambpe.store.unfinished import (
+    left_to_count,
+    read_record,
+    refuse_half_counted,
+    refuse_leaving,
+    write_record,
+)
 from streambpe.text.patterns import find_pattern
 
 if TYPE_CHECKING:
@@ -69,27 +75,30 @@ def export_counts(
     end; a .parquet file says what was left out. `force`: overwrite a file that is there.
     """
     folder, target, meter = Run.open(run), Path(output), present_meter()
-    left, runs = left_to_count(folder)
+    left = left_to_count(folder)
     if not allow_partial:
-        refuse_unfinished(folder, left, runs, ", or write what has been counted with --allow-partial")
+        left.refuse(", or write what has been counted with --allow-partial")
     if target.suffix not in (".parquet", ".csv"):
         raise UsageError(f"{target}: give the name of a .parquet or .csv file.")
     refuse_existing(target, force)
-    config = CountConfig(**json.loads(folder.facts()["config"]))
+    config = _config_of(folder)
     expression = find_pattern(config.pattern, gaps=config.gaps).expression
     parts = list_parts(folder) if group is None else group_parts(folder, group)
-    rows = 0
     distinct = json.loads(folder.facts().get("corpus", "{}")).get("distinct", 0)
-    meter.begin("exporting", 0 if left or group is not None else distinct, "chunks")
+    meter.begin("exporting", 0 if left.sources or group is not None else distinct, "chunks")
+
+    def frames() -> Iterator[pl.DataFrame]:
+        for frame in merge_ranges(parts, _RANGE_BYTES):
+            yield frame
+            meter.done += frame.height
+
     with whole_output(target) as temporary:
         if target.suffix == ".csv":
             with open(temporary, "w", encoding="utf-8", newline="") as out:
                 writer = csv.writer(out)
                 writer.writerow(("chunk", "count"))
-                for frame in merge_ranges(parts, _RANGE_BYTES):
+                for frame in frames():
                     writer.writerows(frame.iter_rows())
-                    rows += frame.height
-                    meter.done = rows
                 writer.writerow((expression, 0))
         else:
             facts = {
@@ -97,17 +106,15 @@ def export_counts(
                 "config": config.as_facts(),
                 "documents": sum(part.spans.total("documents") for part in parts),
             }
-            if left:
-                facts["left_out"] = [source.as_fact(whole_path=False) for source in left]
+            if left.sources:
+                facts["left_out"] = [source.as_fact(whole_path=False) for source in left.sources]
             schema = pa.schema(
                 [("chunk", pa.large_string()), ("count", pa.int64())], {"streambpe-counts": json.dumps(facts)}
             )
             with pq.ParquetWriter(temporary, schema, compression="zstd") as table:
-                for frame in merge_ranges(parts, _RANGE_BYTES):
+                for frame in frames():
                     table.write_table(pa.table([frame["chunk"].to_arrow(), frame["n"].to_arrow()], schema=schema))
-                    rows += frame.height
-                    meter.done = rows
-    return rows
+    return int(meter.done)
 
 
 def merge_counts(
@@ -131,10 +138,10 @@ def merge_counts(
                 "changed. Name only the others."
             )
         refuse_half_counted(other)
-    configs = [CountConfig(**json.loads(other.facts()["config"])) for other in opened]
+    configs = [_config_of(other) for other in opened]
     if target.state.exists():
         refuse_leaving(target)
-        mine = CountConfig(**json.loads(target.facts()["config"]))
+        mine = _config_of(target)
     else:
         mine = replace(configs[0], sequences=all(config.sequences for config in configs))
     before = mine.bad_lines
@@ -168,12 +175,11 @@ def merge_counts(
         _remember(target, [*added, *(path for path in asked if path not in added)])
         failpoint("merge-recorded")
         with Reporter(meter, target.write_status, progress):
-            for other, path in zip(opened, asked, strict=True):
+            for number, (other, path) in enumerate(zip(opened, asked, strict=True), 1):
                 try:
                     _add_run(target, other, resources, again=path in added, documents=mine.sequences)
                 except StreambpeError:  # this run is not to be added any more; those after it still are
-                    here = {str(o.path.resolve()) for o in opened if o is other or not _missing_groups(target, o)}
-                    _remember(target, [name for name in read_record(target).runs if name not in here])
+                    _remember(target, [name for name in read_record(target).runs if name not in asked[:number]])
                     raise
                 meter.done += 1
             corpus = fold(target, resources)
@@ -211,53 +217,41 @@ def _remember(target: Run, runs: Sequence[str]) -> None:
     write_record(target, structs.replace(read_record(target), runs=tuple(runs)))
 
 
-def _missing_groups(target: Run, other: Run) -> list[list[Part]]:
-    """The groups of a run, each as its parts, except those whose sources are all in the target."""
-    held = _contents(list_parts(target)).keys()
-    groups = parts_by_group(list_parts(other)).values()
-    return [group for group in groups if not _contents(group).keys() <= held]
-
-
 def _add_run(target: Run, other: Run, resources: Resources, *, again: bool, documents: bool) -> None:
     """Add one run, with its documents or without; `again`: an earlier merge was killed, so it may have been added."""
     parts, mine = list_parts(other), list_parts(target, clean=True)
     size = sum(part.spans.total("text_bytes") for part in parts)
     check_total(mine, sum(part.total for part in parts), size, str(other.path))
-    paths = set(Spans.of_parts(mine).values("path"))
-    contents = _contents(mine).keys()
     groups = parts_by_group(parts)
     if len(groups.keys() | parts_by_group(mine).keys()) > MOST_GROUPS:
         raise UsageError(f"With {other.path} {target.path} would have more than {MOST_GROUPS} source groups.")
-    left = _missing_groups(target, other)  # after a kill between two groups, some were added already
+    paths, held = set(mine.spans.values("path")), _contents(mine).keys()
+    # after a kill between two groups, some were added already
+    left = [group for group in groups.values() if not _contents(group).keys() <= held]
     if again and not left:
         return
     for group in left or groups.values():
-        _add_group(target, other, group, resources, paths, contents, documents)
+        for content, path in _contents(group).items():
+            if content in held:
+                raise UsageError(
+                    f"{path} was counted in both {other.path} and {target.path}: merged, it would count twice. Nothing "
+                    f"of {other.path} was added; the RUNs before it in the command were added."
+                )
+        _add_group(target, other, group, resources, paths, documents)
 
 
 def _add_group(
-    target: Run,
-    other: Run,
-    parts: Sequence[Part],
-    resources: Resources,
-    paths: set[str],
-    contents: Collection[tuple[str, ...]],
-    documents: bool,
+    target: Run, other: Run, parts: Sequence[Part], resources: Resources, paths: set[str], documents: bool
 ) -> None:
+    """Add the parts of a source group as one part. `paths`: of the target's own sources."""
     number = next_number(target)
     name = f"part-{number:05d}"
-    for content, path in _contents(parts).items():
-        if content in contents:
-            raise UsageError(
-                f"{path} was counted in both {other.path} and {target.path}: merged, it would count twice. Nothing of "
-                f"{other.path} was added; the RUNs before it in the command were added."
-            )
     # a path that both runs have is another file, on another machine
     of_other = str(other.path.resolve())
-    theirs = Spans.of_parts(parts)
+    theirs = Parts(parts).spans
     spans = theirs.with_texts("path", lambda path: f"{of_other}:{path}" if path in paths else path)
     if documents:  # their part is the one whose file of documents holds them
-        names = {part: f"part-{number + 1 + i:05d}" for i, part in enumerate(sorted(set(theirs.values("part"))))}
+        names = {part: f"part-{number + 1 + i:05d}" for i, part in enumerate(theirs.values("part"))}
         spans = spans.with_texts("part", lambda part: names.get(part, part))
         _copy_documents(other, target, theirs, spans)
     else:
@@ -279,7 +273,7 @@ def _copy_documents(other: Run, target: Run, theirs: Spans, ours: Spans) -> None
 
 def _contents(parts: Sequence[Part]) -> dict[tuple[str, ...], str]:
     """What identifies the sources of these parts, each with its path."""
-    spans = Spans.of_parts(parts)
+    spans = Parts(parts).spans
     files = spans.where(spans.column("file_bytes") != 0).firsts("path", "file_bytes", "mtime_ns")
     streams = spans.where(spans.column("file_bytes") == 0)
     return {_content(span): span.path for some in (files, streams) for span in some}
@@ -291,6 +285,10 @@ def _content(span: Span) -> tuple[str, ...]:
     if span.file_bytes:
         return name, str(span.file_bytes), str(span.mtime_ns)
     return name, str(span.start_at), str(span.stop_at), span.digest
+
+
+def _config_of(run: Run) -> CountConfig:
+    return CountConfig(**json.loads(run.facts()["config"]))
 
 
 def _told(config: CountConfig) -> str:

@@ -9,7 +9,6 @@ shape of the classes Jobs and Job: msgspec checks what it reads against them.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -23,17 +22,9 @@ from streambpe.errors import RunError, typed
 from streambpe.options import options_of
 from streambpe.resources import ResourceFacts
 from streambpe.store.identity import read_identity
-from streambpe.store.parts import Parts, list_parts
 from streambpe.store.run import Run
 from streambpe.store.training_files import journal_path, log_path
-from streambpe.store.unfinished import (
-    Unfinished,
-    Wanted,
-    lost_sources,
-    read_record,
-    refuse_unfinished,
-    unfinished,
-)
+from streambpe.store.unfinished import left_to_count, read_record
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -54,10 +45,6 @@ class Jobs(msgspec.Struct, frozen=True):
 
     last: str | None = None
     trainings: dict[str, Job] = msgspec.field(default_factory=dict)
-
-    def including(self, name: str, job: Job) -> Jobs:
-        """These jobs and this one, as the last."""
-        return Jobs(name, {**self.trainings, name: job})
 
 
 def read_jobs(run: Run) -> Jobs:
@@ -96,31 +83,8 @@ def write_jobs(run: Run, jobs: Jobs) -> None:
 def put_job(run: Run, name: str, job: Job) -> Jobs:
     """Remember a training's job as the last one; returns what was remembered before. Locked by the caller."""
     before = read_jobs(run)
-    write_jobs(run, before.including(name, job))
+    write_jobs(run, Jobs(name, {**before.trainings, name: job}))
     return before
-
-
-def left_to_count(run: Run, parts: Parts | None = None) -> tuple[list[Unfinished], tuple[str, ...]]:
-    """(sources, runs to merge) that a run was asked to count and that are not counted to their end."""
-    record = read_record(run)
-    parts = list_parts(run) if parts is None else parts
-    found: dict[str, Wanted] = {}
-    if run.state.exists():
-        found |= {source.path: source for source in lost_sources(run, parts)}
-    found |= {source.path: source for source in record.sources}
-    leaving = {source.path for source in record.leaving}
-    left = [source for source in unfinished(found.values(), parts) if source.path not in leaving]
-    left += [Unfinished(path, 0, "", "", refused=False, leaving=True) for path in sorted(leaving)]
-    return left, record.runs
-
-
-def refuse_half_counted(run: Run, or_else: str = "", *, given: Collection[str] = ()) -> None:
-    """An error if a run is not counted to its end; it names the command that ends it. `given`: paths counted now.
-
-    `or_else`: what can be done instead, as the end of a sentence.
-    """
-    left, runs = left_to_count(run)
-    refuse_unfinished(run, [source for source in left if source.path not in given], runs, or_else)
 
 
 def find_work(run: Run, name: str | None) -> tuple[str | None, ResourceFacts | None]:
@@ -134,10 +98,9 @@ def find_work(run: Run, name: str | None) -> tuple[str | None, ResourceFacts | N
     record, jobs = read_record(run), read_jobs(run)
     last = jobs.trainings[jobs.last] if jobs.last is not None else None
     if name is None and (record or last is None) and run.counts.is_dir():
-        left, runs = left_to_count(run)
         learning = last is not None and (not last.counted or (last.allow_partial and _goes_on(run, str(jobs.last))))
         behind = bool(record) and last is None  # all is counted, and a kill came before the tables were filled
-        if (left or runs or behind) and not learning:
+        if not learning and (behind or left_to_count(run)):
             return None, record.resources
     chosen, job = find_job(run, name)
     return chosen, job.resources

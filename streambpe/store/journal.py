@@ -50,7 +50,6 @@ class Journal(msgspec.Struct):
     number: str = ""  # by which tables say what they were filled from: it follows from `training`
     _unwritten: list[bytes] = msgspec.field(default_factory=list)
     _since_pass: Any = msgspec.field(default_factory=mmh3.mmh3_x64_128)  # checksum of what follows the last pass's line
-    _summed: int = 0  # how many of _unwritten are in it, or in front of it
 
     @classmethod
     def start(
@@ -66,8 +65,7 @@ class Journal(msgspec.Struct):
         for veto in vetoes:
             journal._note_veto(veto)
         for batch in batches:
-            first = batch.first_seq
-            journal._unwritten.extend(journal.events[first : first + batch.events].lines())
+            journal._append(journal.events[batch.first_seq : batch.first_seq + batch.events].lines())
             journal.add_batch(batch)
         return journal
 
@@ -80,7 +78,7 @@ class Journal(msgspec.Struct):
                 out.writelines([_line({**first, "sum": checksum}), *self._unwritten])
             failpoint("journal-written")
         failpoint("journal-created")
-        self._unwritten, self._summed, self.saved = [], 0, True
+        self._unwritten, self.saved = [], True
 
     @classmethod
     def read(cls, path: Path) -> Journal:
@@ -124,20 +122,20 @@ class Journal(msgspec.Struct):
     def add_event(self, event: Event) -> None:
         """Remember an event; on disk at the next `commit`."""
         self.events.append(event)
-        self._unwritten.append(event_line(event))
+        self._append([event_line(event)])
 
     def add_events(self, events: Events) -> None:
         """As `add_event`, for each of these."""
         self.events.extend(events)
-        self._unwritten.extend(events.lines())
+        self._append(events.lines())
 
     def add_batch(self, record: PassRow) -> None:
         """Remember a pass; it covers the events added since the last one."""
         self.batches.append(record)
         named = {"op": "batch", **vars(record)}
-        self._sum_up([_line(named)])
+        self._since_pass.update(_line(named))
         self._unwritten.append(_line({**named, "sum": self._since_pass.digest().hex()}))
-        self._since_pass, self._summed = mmh3.mmh3_x64_128(), len(self._unwritten)
+        self._since_pass = mmh3.mmh3_x64_128()
 
     def add_veto(self, left: int, right: int, n: int) -> None:
         """Remember a pair that may not be learned."""
@@ -145,13 +143,17 @@ class Journal(msgspec.Struct):
 
     def _note_veto(self, veto: VetoRow) -> None:
         self.vetoes.append(veto)
-        self._unwritten.append(_line({"op": "veto", **veto}))
+        self._append([_line({"op": "veto", **veto})])
+
+    def _append(self, pieces: Iterable[bytes]) -> None:
+        for lines in pieces:
+            self._unwritten.append(lines)
+            self._since_pass.update(lines)
 
     def commit(self) -> None:
         """Append what is not on disk yet, and fsync: from then on it survives a power cut."""
         if not self._unwritten:
             return
-        self._sum_up()
         before = self.path.stat().st_size
         try:
             with self.path.open("ab") as out:
@@ -163,12 +165,7 @@ class Journal(msgspec.Struct):
                 os.truncate(self.path, before)
             raise
         self._unwritten.clear()
-        self._summed = 0
         failpoint("events-committed")
-
-    def _sum_up(self, more: Sequence[bytes] = ()) -> None:
-        self._since_pass.update(b"".join([*self._unwritten[self._summed :], *more]))
-        self._summed = len(self._unwritten)
 
 
 class _Which(msgspec.Struct):

@@ -16,9 +16,8 @@ from streambpe.core.strings import ChunkList, merge
 from streambpe.errors import StreambpeError
 from streambpe.failpoints import failpoint
 from streambpe.later import polars as pl
-from streambpe.store.parts import GROUP_ROWS, LEAST_GROUP_ROWS, Part, PartWriter, next_number
+from streambpe.store.parts import GROUP_ROWS, LEAST_GROUP_ROWS, Part, Parts, PartWriter, next_number
 from streambpe.store.run import Run
-from streambpe.store.spans import Spans
 from streambpe.threads import in_order
 
 _Use = Callable[[ChunkList], None]
@@ -123,7 +122,7 @@ def merge_into(
     rows = min(max(range_bytes >> 11, LEAST_GROUP_ROWS), GROUP_ROWS)
     with PartWriter(target, rows, run=run.number) as writer:
         give_out(merged_lists(batch, range_bytes), [writer.write, *also], threads)
-        merged = writer.commit(Spans.of_parts(batch).in_order(), level, [part.path.name for part in batch])
+        merged = writer.commit(Parts(batch).spans.in_order(), level, [part.path.name for part in batch])
     failpoint("merge-committed")
     for part in batch:
         part.path.unlink()

@@ -39,7 +39,7 @@ LEAST_GROUP_ROWS = 1024
 _GROUPS = 64  # row groups in a part that is written at once, unless the bounds on their rows say otherwise
 _GROUP_BYTES = 8 << 20  # of chunks in a row group, at most
 _KEY_CHARS = 64  # that the footer keeps of a row group's first and last chunk
-_FOOTERS, _LISTED = "footers", "parts"  # names under which a run keeps them while its lock is held
+_FOOTERS, _LISTED = "footers", "parts"  # names of them in a run's cache
 _LISTINGS = 20  # tries to list a folder in which files come and go
 
 
@@ -68,12 +68,12 @@ class Part(_PartFacts, frozen=True):
 
 
 class Parts(tuple[Part, ...]):
-    """Committed parts, and their stretches as one: `list_parts` gives the same object as long as the files are."""
+    """Parts, and their stretches as one. `list_parts` gives the same object as long as the files are the same."""
 
     @cached_property
     def spans(self) -> Spans:
         """The stretches of all parts, part after part."""
-        return Spans.of_parts(self)
+        return Spans.joined(part.spans for part in self)
 
     @cached_property
     def by_path(self) -> SpansByPath:
@@ -114,14 +114,9 @@ class PartWriter:
         self._run = run
         self._group_rows = group_rows
         self.temporary = unfinished(target)
-        self._writer = pq.ParquetWriter(
-            self.temporary,
-            _SCHEMA,
-            compression=compression,
-            compression_level=1 if compression == "zstd" else None,
-            use_dictionary=False,
-            write_statistics=False,
-        )
+        level = 1 if compression == "zstd" else None
+        how = {"compression": compression, "compression_level": level, "use_dictionary": False}
+        self._writer = pq.ParquetWriter(self.temporary, _SCHEMA, write_statistics=False, **how)
         self._groups: list[tuple[str, str, int]] = []
         self.rows = 0
         self.total = 0
@@ -243,12 +238,11 @@ def list_parts(run: Run, *, clean: bool = False) -> Parts:
             if leftover.name.split(".")[0] not in committed:
                 leftover.unlink()
     parts = Parts(part for part in found if part.path.name not in gone)
-    before = run.kept(_LISTED)
-    if isinstance(before, Parts) and len(before) == len(parts) and all(map(operator.is_, before, parts)):
-        return before
-    _refuse_counted_twice(parts)
-    run.keep(_LISTED, parts)
-    return parts
+    before: Parts | None = run.cache.get(_LISTED)
+    if before is None or len(before) != len(parts) or not all(map(operator.is_, before, parts)):
+        _refuse_counted_twice(parts)
+        before = run.cache[_LISTED] = parts
+    return before
 
 
 def _refuse_strangers(run: Run, parts: Sequence[Part]) -> None:
@@ -294,7 +288,7 @@ def _remembered(run: Run, paths: Sequence[Path]) -> list[Part]:
         content = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
         if path not in footers or footers[path][0] != content:
             footers[path] = content, read_part(path)
-    run.keep(_FOOTERS, {path: footers[path] for path in paths})
+    run.cache[_FOOTERS] = {path: footers[path] for path in paths}
     return [footers[path][1] for path in paths]
 
 

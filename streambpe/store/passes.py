@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TypedDict
 
 
@@ -37,7 +37,3 @@ class VetoRow(TypedDict):
     left: int
     right: int
     n: int
-
-
-PASS_COLUMNS = tuple(field.name for field in fields(PassRow))
-VETO_COLUMNS = tuple(VetoRow.__annotations__)

@@ -55,7 +55,7 @@ _OURS = re.compile(
 
 
 _Value = TypeVar("_Value")
-_TABLES = "tables"  # the name that `once` keeps TablesRead under
+_TABLES = "tables"  # the name of TablesRead in the cache
 
 
 class TablesRead(msgspec.Struct, frozen=True):
@@ -77,7 +77,7 @@ class Run:
     """Paths and small files of one RUN folder, and its lock.
 
     A `Run` that holds its lock may take it again: a command holds it from its beginning to its end, and so do its steps
-    that are commands themselves. Meanwhile nobody else writes, so what `once` reads is read only once.
+    that are commands themselves. Meanwhile nobody else writes, so what is in the cache is read only once.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -91,7 +91,7 @@ class Run:
         self.counts = self.path / "counts"
         self.sequences = self.path / "sequences"
         self.status_file = self.path / "status.json"
-        self._seen: dict[str, object] | None = None  # what `once` keeps while the lock is held; else None
+        self._seen: dict[str, Any] | None = None  # the cache, while the lock is held
         self._holder = 0  # the thread that holds the lock
 
     @classmethod
@@ -114,22 +114,17 @@ class Run:
                 f"{path} is not a RUN: it has no state.duckdb. `streambpe count {typed(path)} SOURCE...` makes one."
             )
 
+    @property
+    def cache(self) -> dict[str, Any]:
+        """What was read of the run, by name. It is kept while the lock is held; without it nothing is kept."""
+        return {} if self._seen is None else self._seen
+
     def once(self, what: str, read: Callable[[], _Value]) -> _Value:
-        """What `read` gives. While the lock is held it is kept under the name `what`."""
-        if self._seen is None:
-            return read()
-        if what not in self._seen:
-            self._seen[what] = read()
-        return cast(_Value, self._seen[what])
-
-    def keep(self, what: str, value: object) -> None:
-        """Keep a value for `once` and `kept`, while the lock is held."""
-        if self._seen is not None:
-            self._seen[what] = value
-
-    def kept(self, what: str) -> object | None:
-        """What is kept under that name, if anything."""
-        return self._seen.get(what) if self._seen is not None else None
+        """What `read` gives; from the cache, if it is there."""
+        cache = self.cache
+        if what not in cache:
+            cache[what] = read()
+        return cast(_Value, cache[what])
 
     def tables(self) -> TablesRead:
         """What the tables say of the run. While the lock is held it is read once, and again after each write."""
@@ -162,7 +157,7 @@ class Run:
         if self._seen is not None:
             self._seen.pop(_TABLES, None)
             if con is not None:
-                self.keep(_TABLES, TablesRead.by(con))
+                self._seen[_TABLES] = TablesRead.by(con)
 
     def written_at(self) -> tuple[int, int, bool]:
         """Changes whenever somebody writes into the tables."""

@@ -27,7 +27,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from streambpe.arrays import Int64
 from streambpe.errors import RunError
 from streambpe.files import whole_file
 from streambpe.later import polars as pl
@@ -35,7 +34,7 @@ from streambpe.store.checksums import add_checksum, refuse_damaged
 from streambpe.store.database import append
 from streambpe.store.made_of import fingerprint, has_note, parquet_note, write_noted
 from streambpe.store.merge import merge_ranges
-from streambpe.store.parts import Part
+from streambpe.store.parts import Part, Parts
 from streambpe.store.run import Run
 from streambpe.store.spans import Span, Spans
 from streambpe.store.sqlfiles import run_sql
@@ -43,13 +42,17 @@ from streambpe.text.chunker import END_OF_DOCUMENT, Ids, Lengths
 
 _Made = TypeVar("_Made")
 _PLACES = "streambpe-places"  # in a file's metadata: how many rows each of its stretches has
-_PLACES_AT_ONCE, _CHUNKS_AT_ONCE = 1 << 20, 1 << 16  # read at once where all of a file is read
 _KEPT = 8  # parts of which reader_of_stretches keeps what was made
 
 
 def unreadable() -> tuple[type[Exception], ...]:
     """The exceptions that reading a damaged file raises."""
     return OSError, pl.exceptions.PolarsError, pa.ArrowException
+
+
+def _files_of(folder: Path, name: str) -> tuple[Path, Path]:
+    """The files of a part's ids and of its chunks."""
+    return folder / f"{name}.parquet", folder / f"{name}.chunks.parquet"
 
 
 def sequence_made_of(run: Run, spans: Sequence[Span]) -> str:
@@ -76,8 +79,9 @@ def write_sequence(
     rank = np.empty(len(falling) + 1, np.int32)
     rank[falling] = np.arange(len(falling), dtype=np.int32)
     rank[END_OF_DOCUMENT] = END_OF_DOCUMENT  # index -1: the last entry
-    write_noted(chunks.gather(falling).to_frame("chunk"), folder / f"{name}.chunks.parquet", made_of)
-    _write_ids((rank[ids] for ids in stretches), list(map(len, stretches)), folder / f"{name}.parquet", made_of)
+    of_ids, of_chunks = _files_of(folder, name)
+    write_noted(chunks.gather(falling).to_frame("chunk"), of_chunks, made_of)
+    _write_ids((rank[ids] for ids in stretches), list(map(len, stretches)), of_ids, made_of)
 
 
 def _write_ids(stretches: Iterator[Ids], places: list[int], target: Path, made_of: str) -> None:
@@ -85,14 +89,8 @@ def _write_ids(stretches: Iterator[Ids], places: list[int], target: Path, made_o
     facts = {**parquet_note(made_of, target.name), _PLACES: json.dumps(places)}
     schema = pa.schema([("chunk_id", pa.int32())], facts)
     with whole_file(target) as temporary:
-        with pq.ParquetWriter(
-            temporary,
-            schema,
-            compression="lz4",
-            use_dictionary=False,
-            column_encoding="BYTE_STREAM_SPLIT",
-            write_statistics=False,
-        ) as out:
+        how = {"compression": "lz4", "use_dictionary": False, "column_encoding": "BYTE_STREAM_SPLIT"}
+        with pq.ParquetWriter(temporary, schema, write_statistics=False, **how) as out:
             for ids in stretches:
                 out.write_table(pa.table([ids], schema=schema))
         add_checksum(temporary)
@@ -108,13 +106,11 @@ def copy_documents(source: Run, target: Run, old: Sequence[Span], new: Sequence[
     order = sorted(range(len(new)), key=lambda i: by_place(new[i]))
     made_of = sequence_made_of(target, [new[i] for i in order])
     target.sequences.mkdir(exist_ok=True)
-    name, part = new[0].part, old[0].part
-    write_noted(
-        read_chunks(source.sequences, part).to_frame("chunk"), target.sequences / f"{name}.chunks.parquet", made_of
-    )
+    part, (of_ids, of_chunks) = old[0].part, _files_of(target.sequences, new[0].part)
+    write_noted(read_chunks(source.sequences, part).to_frame("chunk"), of_chunks, made_of)
     stretches = [places[i] for i in order]
     ids = (read_ids(source.sequences, part, *stretch) for stretch in stretches)
-    _write_ids(ids, [rows for _, rows in stretches], target.sequences / f"{name}.parquet", made_of)
+    _write_ids(ids, [rows for _, rows in stretches], of_ids, made_of)
 
 
 def documents_without(run: Run, spans: Spans, paths: Collection[str], number: int) -> Spans:
@@ -175,14 +171,15 @@ def _damage_told(folder: Path, name: str) -> Iterator[None]:
 
 def read_chunks(folder: Path, name: str) -> pl.Series:
     """A part's chunks by id."""
+    _, path = _files_of(folder, name)
     with _damage_told(folder, name):
-        refuse_damaged(folder / f"{name}.chunks.parquet")
-        return pl.read_parquet(folder / f"{name}.chunks.parquet", glob=False)["chunk"]
+        refuse_damaged(path)
+        return pl.read_parquet(path, glob=False)["chunk"]
 
 
 def read_ids(folder: Path, name: str, begin: int, places: int) -> Ids:
     """Some rows of a part's documents, as ids."""
-    path = folder / f"{name}.parquet"
+    path, _ = _files_of(folder, name)
     with _damage_told(folder, name):
         refuse_damaged(path)
         with pq.ParquetFile(path, pre_buffer=False) as file:
@@ -209,7 +206,7 @@ def reader_of_stretches(
 
 def order_parts(run: Run, parts: Sequence[Part]) -> list[SequencePart]:
     """Every stretch's sequence in the order of the input: by source, then by place in it."""
-    spans = list(Spans.of_parts(parts).in_order())
+    spans = list(Parts(parts).spans.in_order())
     where = {name: enumerate(_places_of(run, mine)) for name, mine in _by_part(spans).items()}
     found = []
     for before, span in zip([None, *spans], spans, strict=False):
@@ -253,17 +250,14 @@ def _places_of(run: Run, spans: Sequence[Span]) -> list[tuple[int, int]]:
 
 def _stored_places(path: Path) -> list[int]:
     """How many rows each stretch has in a part's file."""
-    stored = pq.read_metadata(path)
-    noted = (stored.metadata or {}).get(_PLACES.encode())
-    places: list[int] = json.loads(noted) if noted else [stored.num_rows]
+    places: list[int] = json.loads((pq.read_metadata(path).metadata or {}).get(_PLACES.encode(), b"[]"))
     return places
 
 
 def _stranger(run: Run, spans: Sequence[Span], places: Sequence[int]) -> Path | None:
     """A file of a part's documents that was not written for these stretches; None if all were. Only their footers are
     read: what is in a file is compared with its checksum when it is read."""
-    name = spans[0].part
-    files = (run.sequences / f"{name}.parquet", run.sequences / f"{name}.chunks.parquet")
+    files = _files_of(run.sequences, spans[0].part)
     if len(places) != len(spans):
         return files[0]
     made_of = sequence_made_of(run, spans)
@@ -276,48 +270,25 @@ def check_sequences(
     """Rows (part, chunk, in documents, in counts), at most so many, where a part's documents do not hold its counts.
 
     Parts that were merged have only their sum left, so all sequences together are compared with all counts, in a
-    temporary table of `con`. Memory: `range_bytes`, one stretch's ids, eight bytes for each distinct chunk of one part.
+    temporary table of `con`. Memory: `range_bytes`, and what `con` may take.
     """
     problems: list[tuple[str, str, int | None, int | None]] = []
     run_sql(con, "make_document_recount")
-    both = "{0}.parquet or {0}.chunks.parquet is missing or damaged"
-    for name, spans in sorted(_by_part(Spans.of_parts(parts).in_order()).items()):
+    for name, spans in sorted(_by_part(Parts(parts).spans.in_order()).items()):
+        ids, chunks = _files_of(run.sequences, name)
+        wrong = f"{ids.name} or {chunks.name} is missing or damaged"
         try:
-            if _stranger(run, spans, _stored_places(run.sequences / f"{name}.parquet")):
-                problems.append((name, f"{both.format(name)}, or of another part", None, None))
+            if _stranger(run, spans, _stored_places(ids)):
+                problems.append((name, f"{wrong}, or of another part", None, None))
                 continue
-            n, largest = _count_ids(run.sequences, name)
-            for frame in _with_counts(run.sequences / f"{name}.chunks.parquet", n):
-                append(con, "recounted_documents", frame.rename({"n": "in_documents"}))
+            refuse_damaged(ids)
+            refuse_damaged(chunks)
         except unreadable():
-            problems.append((name, both.format(name), None, None))
+            problems.append((name, wrong, None, None))
             continue
-        if largest >= len(n):
-            problems.append((name, "an id is beyond the part's chunks", largest, len(n)))
+        run_sql(con, "steps/recount_documents", documents=str(ids), chunks=str(chunks))
     if problems:
         return problems[:most]
     for rows in merge_ranges(parts, range_bytes):
         append(con, "recounted_documents", rows.rename({"n": "in_counts"}))
     return run_sql(con, "checks/sequences", max_rows=most)
-
-
-def _count_ids(folder: Path, name: str) -> tuple[Int64, int]:
-    """(how often each chunk of a part occurs in its documents, the largest id in them)."""
-    refuse_damaged(folder / f"{name}.parquet")
-    refuse_damaged(folder / f"{name}.chunks.parquet")
-    n, largest = np.zeros(pq.read_metadata(folder / f"{name}.chunks.parquet").num_rows, np.int64), -1
-    with pq.ParquetFile(folder / f"{name}.parquet", pre_buffer=False) as file:
-        for batch in file.iter_batches(_PLACES_AT_ONCE, columns=["chunk_id"], use_threads=False):
-            ids = batch.column(0).to_numpy()
-            largest = max(largest, int(ids.max(initial=-1)))
-            n += np.bincount(ids[(ids >= 0) & (ids < len(n))], minlength=len(n))
-    return n, largest
-
-
-def _with_counts(chunks: Path, n: Int64) -> Iterator[pl.DataFrame]:
-    """The chunks of a part, some at a time, each with its entry in `n`."""
-    at = 0
-    with pq.ParquetFile(chunks, pre_buffer=False) as file:
-        for batch in file.iter_batches(_CHUNKS_AT_ONCE, columns=["chunk"], use_threads=False):
-            yield pl.DataFrame({"chunk": pl.from_arrow(batch.column(0)), "n": n[at : at + len(batch)]})
-            at += len(batch)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, Protocol, overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -27,19 +27,10 @@ import pyarrow.parquet as pq
 
 from streambpe.arrays import Bool, Int64
 
-Column = npt.NDArray[np.signedinteger[Any]]
-Bytes = npt.NDArray[np.uint8]
+Column = npt.NDArray[Any]  # numbers in as few bytes as they need
 _DIGEST = 32  # bytes of a sha256
 _KINDS = (np.int8, np.int16, np.int32)  # of a column, if they hold its numbers
 WITH_FIELDS = ("jsonl", "csv", "parquet")  # kinds of source that have fields, of which one holds the text
-
-
-class HasSpans(Protocol):
-    """A part."""
-
-    @property
-    def spans(self) -> Spans:
-        """Its stretches."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +58,8 @@ class Span:
 
 
 _FIELDS = tuple(Span.__dataclass_fields__)
-_ALL = attrgetter(*_FIELDS)
 _TEXTS = ("path", "kind", "text_column", "part", "state", "group_name")
 _NUMBERS = tuple(name for name in _FIELDS if name not in (*_TEXTS, "digest"))
-_COLUMNS = (*_TEXTS, *_NUMBERS)
 _ENCODINGS = {
     **dict.fromkeys(_TEXTS, "DELTA_BYTE_ARRAY"),
     **dict.fromkeys(_NUMBERS, "DELTA_BINARY_PACKED"),
@@ -82,27 +71,25 @@ Texts = Mapping[str, tuple[str, ...]]  # of each column of texts its values, dis
 class Spans(Sequence[Span]):
     """Stretches of inputs, in the order in which they were given."""
 
-    def __init__(self, texts: Texts, columns: Mapping[str, Column], digests: Bytes) -> None:
-        """`columns`: of each field but the digest; a text is its place in `texts`. No digest: 32 zeros."""
+    def __init__(self, texts: Texts, columns: Mapping[str, Column]) -> None:
+        """`columns`: of each field. A text is its place in `texts`, a digest a row of 32 bytes; no digest: zeros."""
         self._texts = texts
         self._columns = columns
-        self._digests = digests
 
     @classmethod
     def of(cls, spans: Iterable[Span]) -> Spans:
         """The same stretches as columns."""
         if isinstance(spans, Spans):
             return spans
-        rows = [_ALL(span) for span in spans]
-        return cls._of_fields(
-            dict(zip(_FIELDS, zip(*rows, strict=True) if rows else ((),) * len(_FIELDS), strict=True))
-        )
+        many = list(spans)
+        return cls._of_fields({name: list(map(attrgetter(name), many)) for name in _FIELDS})
 
     @classmethod
     def of_table(cls, table: pa.Table) -> Spans:
         """Made from rows of table sources."""
-        numbers = {name: table[name].to_numpy() for name in _NUMBERS}
-        return cls._of_fields({**numbers, **{name: table[name].to_pylist() for name in (*_TEXTS, "digest")}})
+        return cls._of_fields({
+            name: table[name].to_numpy() if name in _NUMBERS else table[name].to_pylist() for name in _FIELDS
+        })  # fmt: skip
 
     @classmethod
     def _of_fields(cls, fields: Mapping[str, Sequence[Any]]) -> Spans:
@@ -110,7 +97,7 @@ class Spans(Sequence[Span]):
         for name in _TEXTS:
             texts[name], columns[name] = _coded(fields[name], slice(None))
         digests = np.frombuffer(b"".join(map(_digest_bytes, fields["digest"])), np.uint8)
-        return cls(texts, columns, digests.reshape(-1, _DIGEST))
+        return cls(texts, {**columns, "digest": digests.reshape(-1, _DIGEST)})
 
     @classmethod
     def joined(cls, many: Iterable[Spans]) -> Spans:
@@ -118,27 +105,19 @@ class Spans(Sequence[Span]):
         some = [spans for spans in many if len(spans)]
         if len(some) < 2:
             return some[0] if some else cls.of(())
-        texts, columns = {}, {}
-        for name in _COLUMNS:
-            pieces = [spans._columns[name] for spans in some]
-            if name in _TEXTS:
-                values = [spans._texts[name] for spans in some]
-                begins = itertools.accumulate(map(len, values[:-1]), initial=0)
-                pieces = [piece.astype(np.int64) + begin for piece, begin in zip(pieces, begins, strict=True)]
-                texts[name], columns[name] = _coded([*itertools.chain(*values)], np.concatenate(pieces))
-            else:
-                columns[name] = np.concatenate(pieces)
-        return cls(texts, columns, np.concatenate([spans._digests for spans in some]))
-
-    @classmethod
-    def of_parts(cls, parts: Iterable[HasSpans]) -> Spans:
-        """All stretches of these parts."""
-        return cls.joined(part.spans for part in parts)
+        texts = {}
+        columns = {name: np.concatenate([spans._columns[name] for spans in some]) for name in (*_NUMBERS, "digest")}
+        for name in _TEXTS:
+            values = [spans._texts[name] for spans in some]
+            begins = itertools.accumulate(map(len, values[:-1]), initial=0)
+            places = [spans.column(name) + begin for spans, begin in zip(some, begins, strict=True)]
+            texts[name], columns[name] = _coded([*itertools.chain(*values)], np.concatenate(places))
+        return cls(texts, columns)
 
     # ------------------------------------------------------------------ one by one
 
     def __len__(self) -> int:
-        return len(self._digests)
+        return len(self._columns["digest"])
 
     @overload
     def __getitem__(self, at: int) -> Span: ...
@@ -149,7 +128,7 @@ class Spans(Sequence[Span]):
             return self.where(at)
         fields: dict[str, Any] = {name: self._texts[name][self._columns[name][at]] for name in _TEXTS}
         fields.update((name, int(self._columns[name][at])) for name in _NUMBERS)
-        digest = self._digests[at].tobytes()
+        digest = self._columns["digest"][at].tobytes()
         return Span(**fields, digest=digest.hex() if any(digest) else "")
 
     def __iter__(self) -> Iterator[Span]:
@@ -184,8 +163,7 @@ class Spans(Sequence[Span]):
 
     def where(self, chosen: slice | Bool | Int64) -> Spans:
         """Those that a mask has, or those at these places, in their order."""
-        columns = {name: column[chosen] for name, column in self._columns.items()}
-        return Spans(self._texts, columns, self._digests[chosen])
+        return Spans(self._texts, {name: column[chosen] for name, column in self._columns.items()})
 
     def firsts(self, *columns: str) -> Spans:
         """The first of those that are alike in these columns, in the order of the columns."""
@@ -239,14 +217,15 @@ class Spans(Sequence[Span]):
         same = (a < len(self)) & (b >= len(self))
         for name in ("path", "start_at", "stop_at", "part"):
             same &= both._columns[name][a] == both._columns[name][b]
-        same[same] = (both._digests[a[same]] == both._digests[b[same]]).all(axis=1)
+        digests = both._columns["digest"]
+        same[same] = (digests[a[same]] == digests[b[same]]).all(axis=1)
         mine[a[same]] = True
         return mine, int(same.sum()) == len(others)
 
     def with_texts(self, name: str, change: Callable[[str], str]) -> Spans:
         """The same with other texts in a column: `change` is asked once for each text."""
         values, column = _coded([change(value) for value in self._texts[name]], self._columns[name])
-        return Spans({**self._texts, name: values}, {**self._columns, name: column}, self._digests)
+        return Spans({**self._texts, name: values}, {**self._columns, name: column})
 
     # ------------------------------------------------------------------ on disk, and in SQL
 
@@ -278,8 +257,7 @@ class Spans(Sequence[Span]):
         if name != "digest":
             values = pa.array(self._texts[name], pa.string())
             return pa.DictionaryArray.from_arrays(pa.array(self.column(name), pa.int32()), values)
-        text, size = self._digests.tobytes().hex(), 2 * _DIGEST
-        digests = [text[at : at + size] for at in range(0, len(text), size)]
+        digests = (row.tobytes().hex() for row in self._columns["digest"])
         return pa.array([digest if digest.strip("0") else "" for digest in digests], pa.string())
 
 

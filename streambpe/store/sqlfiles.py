@@ -1,7 +1,7 @@
 """The .sql files: find a statement, check its inputs, run it. All SQL goes through `run_sql`.
 
 A statement that computes is a file of its own: run_sql(con, "checks/tokens"). The file opens with comment lines; the
-one that starts with `inputs:` lists its session variables:
+one that starts with `inputs:` tells people which session variables it asks for, and of what type:
 
     -- inputs:  min_count BIGINT, max_rows BIGINT
 
@@ -57,20 +57,17 @@ def named_statements() -> dict[str, str]:
     return {block[3 : block.index(":")]: block for block in blocks if re.search(r"^[A-Z]", block, re.M)}
 
 
-def declared_inputs(name: str) -> list[str]:
-    """The variables that the file's header names; for a named statement, those that it uses."""
-    if name in named_statements():
-        return list(dict.fromkeys(_VARIABLE.findall(read_sql(name)) + _TABLE.findall(read_sql(name))))
-    for line in read_sql(name).splitlines():
-        if line.startswith("-- inputs:"):
-            listed = line.removeprefix("-- inputs:").strip()
-            return [entry.split()[0] for entry in listed.split(",") if entry.strip()]
-    return []
-
-
 _VARIABLE = re.compile(r"getvariable\('(\w+)'\)")
-_TABLE = re.compile(r"\{(\w+)\}")
-_ENTRY = re.compile(r"-- (\w+):\s+(.*)")
+_TABLE = re.compile(r"\{([a-z_]+)\}")
+_SET_ELSEWHERE = "training"  # a variable of views: `use_training` sets it
+
+
+@functools.cache
+def declared_inputs(name: str) -> list[str]:
+    """What a statement asks for: the variables in its text, and the table names in braces."""
+    text = read_sql(name)
+    found = dict.fromkeys(_VARIABLE.findall(text) + _TABLE.findall(text))
+    return [each for each in found if each != _SET_ELSEWHERE]
 
 
 def described(name: str) -> list[tuple[str, str]]:
@@ -78,15 +75,9 @@ def described(name: str) -> list[tuple[str, str]]:
 
     A file of several tables lists them one after another; its own line then only opens the list.
     """
-    entries: list[tuple[str, str]] = []
-    for line in read_sql(name).splitlines():
-        entry = _ENTRY.fullmatch(line)
-        if entry:
-            entries.append((entry[1], entry[2]))
-        elif line.startswith("-- ") and entries:
-            entries[-1] = (entries[-1][0], f"{entries[-1][1]} {line[2:].strip()}")
-        elif not line.startswith("--"):
-            break
+    (header,) = re.findall(r"\A(?:--.*\n)+", read_sql(name))
+    one_line_each = re.sub(r"\n-- (?!\w+:\s)\s*", " ", header)
+    entries = re.findall(r"^-- (\w+):\s+(.*)", one_line_each, re.M)
     if len(entries) > 1:
         entries = [entry for entry in entries if entry[0] != name.split("/")[-1]]
     return [(what, re.split(r"\.(?= |$)", text)[0] + ".") for what, text in entries]

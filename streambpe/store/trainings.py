@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from operator import attrgetter, itemgetter
-from typing import Any, cast
+from typing import Any
 
 import duckdb
 import msgspec
@@ -22,7 +21,8 @@ from streambpe.model.alphabet import Alphabet
 from streambpe.model.codecs import shown_content
 from streambpe.model.events import OPS, Event, Events, Op
 from streambpe.store.database import append, feed, list_trainings, open_store, use_training
-from streambpe.store.passes import PASS_COLUMNS, VETO_COLUMNS, PassRow, VetoRow
+from streambpe.store.journal import Journal
+from streambpe.store.passes import PassRow, VetoRow
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 
@@ -139,20 +139,13 @@ def list_batches(con: duckdb.DuckDBPyConnection) -> list[PassRow]:
 def read_passes(con: duckdb.DuckDBPyConnection, events: int) -> tuple[list[PassRow], list[VetoRow]] | None:
     """The passes and vetoes of a finished training; None if its passes do not add up to so many events."""
     batches = list_batches(con)
-    vetoes = [cast(VetoRow, dict(zip(VETO_COLUMNS, row, strict=True))) for row in run_sql(con, "get_vetoed")]
+    vetoes = [VetoRow(seq=seq, left=left, right=right, n=n) for seq, left, right, n in run_sql(con, "get_vetoed")]
     return (batches, vetoes) if sum(batch.events for batch in batches) == events else None
 
 
-def fold_training(
-    con: duckdb.DuckDBPyConnection,
-    events: Events,
-    batches: Sequence[PassRow],
-    vetoes: Sequence[VetoRow],
-    book: TokenTable,
-    *,
-    anew: bool,
-) -> None:
+def fold_training(con: duckdb.DuckDBPyConnection, journal: Journal, book: TokenTable, *, anew: bool) -> None:
     """Append to the tables of the connection's training what they do not yet hold; `anew`: they hold nothing of it."""
+    events = journal.events
     if anew:
         run_sql(con, "drop_training")
         run_sql(con, "schema/training")
@@ -162,13 +155,10 @@ def fold_training(
     run_sql(con, "fill_stop_words")
     if events.into:  # there were deletions, if only before the last fold: a dead token may be learned again
         run_sql(con, "steps/mark_dead_tokens")
-    if len(batches) > n_batches:
-        rows = batches[n_batches:]
-        append(con, "batches", pa.table({name: list(map(attrgetter(name), rows)) for name in PASS_COLUMNS}))
-    if len(vetoes) > n_vetoed:
-        names = dict(zip(("seq", "left_id", "right_id", "n"), VETO_COLUMNS, strict=True))
-        new = vetoes[n_vetoed:]
-        append(con, "vetoed", pa.table({name: list(map(itemgetter(key), new)) for name, key in names.items()}))
+    append(con, "batches", pa.Table.from_pylist([vars(row) for row in journal.batches[n_batches:]]))
+    if len(journal.vetoes) > n_vetoed:
+        new = pa.Table.from_pylist(journal.vetoes[n_vetoed:])
+        append(con, "vetoed", new.rename_columns({"left": "left_id", "right": "right_id"}))
 
 
 def fill_token_counts(con: duckdb.DuckDBPyConnection, counts: tuple[Int64, Int64, Int64], **how: Any) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import structs
@@ -25,11 +24,9 @@ from streambpe.sources.remote.address import has_place, is_remote
 from streambpe.sources.source import Source
 from streambpe.sources.streams import look_at
 from streambpe.store.identity import read_identity
+from streambpe.store.parts import Parts, list_parts
 from streambpe.store.run import Run
 from streambpe.store.spans import NO_SPANS, Spans
-
-if TYPE_CHECKING:
-    from streambpe.store.parts import Parts
 
 _NAMED = 3  # sources that a message names; of the others it gives the number
 
@@ -167,57 +164,82 @@ def _stream_of(path: str, kind: str) -> str:
     return "" if has_place(path) else "stdin"
 
 
-def refuse_unfinished(run: Run, left: Sequence[Unfinished], runs: Sequence[str], or_else: str) -> None:
-    """An error that says what is not counted and which command ends the count; none if all is counted.
+class Left(msgspec.Struct, frozen=True):
+    """What a run was asked to count, to merge or to take back, and did not to the end."""
+
+    run: Path
+    sources: list[Unfinished]
+    runs: tuple[str, ...] = ()  # that merge-counts was given
+
+    def __bool__(self) -> bool:
+        return bool(self.sources or self.runs)
+
+    def __str__(self) -> str:
+        """Some of it, and how much more there is."""
+        names = [str(source) for source in self.sources[:_NAMED]]
+        if len(self.sources) > _NAMED:
+            names.append(f"and {len(self.sources) - _NAMED:,} more")
+        if self.runs:
+            names.append(f"the merge of {', '.join(self.runs)} was not finished")
+        return ", ".join(names)
+
+    @property
+    def command(self) -> str:
+        """Which command ends it, as the beginning of a sentence."""
+        run = typed(self.run)
+        if self.runs:
+            return f"Finish it with `streambpe merge-counts {run} {' '.join(map(typed, self.runs))}`"
+        leaving = [source for source in self.sources if source.leaving]
+        if leaving:
+            given = " ".join(f"--take-back {typed(source.path)}" for source in leaving)
+            return f"Finish that with `streambpe count {run} {given}`"
+        if self.sources and all(source.refused for source in self.sources):
+            return f"Count it with the right options, or leave it out for good with `streambpe count {run}`"
+        if not all(source.stream for source in self.sources):
+            return f"Finish the count with `streambpe resume {run}`"
+        if all(source.stream == "iterator" for source in self.sources):
+            return "Finish the count by giving the iterator again, with the same call"
+        return f"Finish the count by giving the stream again, with the same `streambpe count {run}` command"
+
+    def told(self, between: str = "", or_else: str = "") -> str:
+        """What is not counted, and which command ends it. `or_else`: the end of that sentence."""
+        return f"{self.run} is not counted to its end: {self}. {between}{self.command}{or_else}."
+
+    def refuse(self, or_else: str = "") -> None:
+        """An error, unless all is counted. `or_else`: what can be done instead, as the end of a sentence."""
+        if self:
+            raise CountUnfinished(self.told("Nothing was changed. ", or_else))
+
+
+def left_to_count(run: Run, parts: Parts | None = None) -> Left:
+    """What is left of a count, a merge or a take-back."""
+    record = read_record(run)
+    parts = list_parts(run) if parts is None else parts
+    wanted = {source.path: source for source in lost_sources(run, parts)} if run.state.exists() else {}
+    wanted |= {source.path: source for source in record.sources}
+    leaving = _half_taken_back(record)
+    gone = {source.path for source in leaving}
+    left = [source for source in unfinished(wanted.values(), parts) if source.path not in gone]
+    return Left(run.path, left + leaving, record.runs)
+
+
+def refuse_half_counted(run: Run, or_else: str = "", *, given: Collection[str] = ()) -> None:
+    """An error if a run is not counted to its end; it names the command that ends it. `given`: paths counted now.
 
     `or_else`: what can be done instead, as the end of a sentence.
     """
-    if left or runs:
-        raise CountUnfinished(
-            f"{run.path} is not counted to its end: {listed(left, runs)}. Nothing was changed. "
-            f"{ending_command(run, left, runs)}{or_else}."
-        )
+    left = left_to_count(run)
+    Left(run.path, [source for source in left.sources if source.path not in given], left.runs).refuse(or_else)
 
 
 def refuse_leaving(run: Run) -> None:
     """An error if a stopped command left sources half taken back: nothing else is counted before that ends."""
-    leaving = [Unfinished(one.path, 0, "", "", refused=False, leaving=True) for one in read_record(run).leaving]
-    refuse_unfinished(run, leaving, (), "")
+    Left(run.path, _half_taken_back(read_record(run))).refuse()
 
 
-def not_counted_to_its_end(run: Run, left: Sequence[Unfinished], runs: Sequence[str]) -> list[str]:
-    """The sentences that say so, if anything is left."""
-    if not left and not runs:
-        return []
-    return [f"{run.path} is not counted to its end: {listed(left, runs)}. {ending_command(run, left, runs)}."]
-
-
-def listed(left: Sequence[Unfinished], runs: Sequence[str] = ()) -> str:
-    """For a message: some of what is left, and how much more there is."""
-    names = [str(source) for source in left[:_NAMED]]
-    if len(left) > _NAMED:
-        names.append(f"and {len(left) - _NAMED:,} more")
-    if runs:
-        names.append(f"the merge of {', '.join(runs)} was not finished")
-    return ", ".join(names)
-
-
-def ending_command(run: Run, left: Sequence[Unfinished], runs: Sequence[str] = ()) -> str:
-    """Which command ends the count, as the beginning of a sentence."""
-    if runs:
-        return f"Finish it with `streambpe merge-counts {typed(run.path)} {' '.join(map(typed, runs))}`"
-    leaving = [source for source in left if source.leaving]
-    if leaving:
-        given = " ".join(f"--take-back {typed(source.path)}" for source in leaving)
-        return f"Finish that with `streambpe count {typed(run.path)} {given}`"
-    streams = [source for source in left if source.stream]
-    if left and all(source.refused for source in left):
-        return f"Count it with the right options, or leave it out for good with `streambpe count {typed(run.path)}`"
-    if len(streams) < len(left):
-        return f"Finish the count with `streambpe resume {typed(run.path)}`"
-    if all(source.stream == "iterator" for source in streams):
-        return "Finish the count by giving the iterator again, with the same call"
-    return f"Finish the count by giving the stream again, with the same `streambpe count {typed(run.path)}` command"
+def _half_taken_back(record: Record) -> list[Unfinished]:
+    paths = sorted(source.path for source in record.leaving)
+    return [Unfinished(path, 0, "", "", refused=False, leaving=True) for path in paths]
 
 
 class Watch:

@@ -145,7 +145,4 @@ def _path(run: Run, digest: str) -> Path:
 
 
 def _digest(parts: Sequence[Part], at_once: int) -> CorpusDigest:
-    digest = CorpusDigest()
-    for rows in merged_lists(parts, at_once):
-        digest.add(rows)
-    return digest
+    return CorpusDigest.of(merged_lists(parts, at_once))

@@ -26,7 +26,7 @@ from streambpe.sources.find import Named, as_given
 from streambpe.sources.source import Source
 from streambpe.store.chunks import range_bytes
 from streambpe.store.database import waiting_for_tables
-from streambpe.store.job import Job, find_job, find_work, put_job, read_jobs, write_jobs
+from streambpe.store.job import Job, find_job, find_work, put_job, write_jobs
 from streambpe.store.run import Run
 from streambpe.train.counting.count import CountRequest, count_decided, decide_count, list_sources, resume_count
 from streambpe.train.counting.job import CountResult
@@ -190,5 +190,5 @@ def _count(trainer: Trainer, job: Job, decided: CountRequest) -> tuple[str, ...]
         raise Stopped(
             f"Stopped; everything counted so far is kept in {run.path}. Continue with: {command}", stopped.signal_number
         ) from None
-    write_jobs(run, read_jobs(run).including(training.name, structs.replace(job, counted=True)))
+    put_job(run, training.name, structs.replace(job, counted=True))
     return result.warnings

@@ -25,10 +25,9 @@ from streambpe.store.chunks import fold, open_counts, range_bytes, read_totals
 from streambpe.store.counted import copy_rows
 from streambpe.store.database import append, put_facts, use_private_training
 from streambpe.store.groups import read_groups
-from streambpe.store.job import left_to_count
 from streambpe.store.parts import Part, list_parts
 from streambpe.store.sqlfiles import run_sql
-from streambpe.store.unfinished import Unfinished
+from streambpe.store.unfinished import Unfinished, left_to_count
 from streambpe.store.weights import weigh_groups
 from streambpe.train.training import Corpus, Training
 
@@ -64,7 +63,7 @@ def find_corpus(training: Training) -> Corpus:
             f"`streambpe train {typed(run.path)} SOURCE...` counts others into it."
         )
     parts = list_parts(run)
-    left, runs = left_to_count(run, parts)
+    left = left_to_count(run, parts)
     if edited:
         totals["edited"] = True
     return Corpus(
@@ -73,7 +72,7 @@ def find_corpus(training: Training) -> Corpus:
         run.facts(),
         edited,
         written_at,
-        left_out=[*left, *(Unfinished(name, 0, "chunks", "", False) for name in runs)],
+        left_out=[*left.sources, *(Unfinished(name, 0, "chunks", "", False) for name in left.runs)],
         groups=read_groups(run) if option else {},
     )
 

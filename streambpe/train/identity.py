@@ -15,7 +15,7 @@ from streambpe.config import TrainConfig
 from streambpe.errors import EventLogError, ResumeMismatch, RunError, typed
 from streambpe.model.eventlog import EventLog, events_digest, read_event_log
 from streambpe.options import options_of
-from streambpe.store import job
+from streambpe.store import unfinished
 from streambpe.store.identity import accept, refuse_other_log
 from streambpe.store.journal import Journal
 from streambpe.store.trainings import open_tables, read_facts
@@ -62,7 +62,9 @@ def refuse_half_counted(training: Training, given: Collection[str] = ()) -> None
     `given`: paths of sources that will be counted before the training begins.
     """
     if not training.journal.exists():
-        job.refuse_half_counted(training.run, ", or learn from what has been counted with --allow-partial", given=given)
+        unfinished.refuse_half_counted(
+            training.run, ", or learn from what has been counted with --allow-partial", given=given
+        )
 
 
 def refuse_started_otherwise(training: Training) -> bool:

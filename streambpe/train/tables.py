@@ -121,7 +121,7 @@ class Tables:
             con.begin()
             use_training(con, self.training.name, create=True)
             anew = journal is not self._filled_from
-            fold_training(con, journal.events, journal.batches, journal.vetoes, book, anew=anew)
+            fold_training(con, journal, book, anew=anew)
             if self.training.config.weights:
                 self._fill_weighted_counts(con)
             facts = self._facts(journal, finished)

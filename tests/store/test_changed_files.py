@@ -32,14 +32,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "uw": {"vocab_size": 300, "superwords": "uw", "transition": 280},
 }
 PATTERNS = {"plain": "gpt4o", "boundless": "boundless", "uw": "superbpe1"}
-# name -> what is trained, and where the process ends
-STATES: dict[str, tuple[str, str]] = {
+# name -> what is trained, where the process ends, and where the one that goes on (to 300 tokens) ends
+STATES: dict[str, tuple[str, ...]] = {
     "counting": ("boundless", "part-committed:4"),
     "learning": ("plain", "snapshot-made:2"),
-    "larger": ("plain", "journal-created"),  # of a finished one, to a larger size
+    "larger": ("plain", "", "journal-created"),
     "neighbours": ("boundless", "neighbours-0-committed"),
-    "superwords": ("boundless", "events-committed"),  # the first commit of phase two
-    "uw": ("uw", "events-committed"),
+    "superwords": ("boundless", "neighbours-0-committed", "events-committed"),  # the first commit of phase two
+    "uw": ("uw", "neighbours-0-committed", "events-committed"),
     "finished": ("plain", ""),
     "finished superwords": ("boundless", ""),
 }
@@ -58,24 +58,13 @@ def ended_at(place: str) -> Iterator[None]:
 
 def make(run: Path, corpus: Path, state: str) -> None:
     """A RUN in this state."""
-    kind, place = STATES[state]
-    options = OPTIONS[kind]
-    how = {"counting": {"options": {"pattern": PATTERNS[kind]}}, "resources": RESOURCES, "checkpoint_seconds": 0.0}
-    if state == "larger":
-        with ended_at(""):
-            train(run, [str(corpus)], **how, **options)
-        options = {**options, "vocab_size": 300}
-    if state in ("superwords", "uw"):  # through phase one first, so that the next commit is one of phase two
-        with ended_at("neighbours-0-committed"):
-            train(run, [str(corpus)], **how, **options)
-        with ended_at(place):
-            resume(run, resources=RESOURCES)
-        return
+    kind, place, *then = STATES[state]
+    how = {"resources": RESOURCES, "checkpoint_seconds": 0.0, **OPTIONS[kind]}
     with ended_at(place):
-        if state == "larger":
-            train(run, resources=RESOURCES, checkpoint_seconds=0.0, **options)
-        else:
-            train(run, [str(corpus)], **how, **options)
+        train(run, [str(corpus)], counting={"options": {"pattern": PATTERNS[kind]}}, **how)
+    for place in then:
+        with ended_at(place):
+            train(run, **{**how, "vocab_size": 300})
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -32,43 +31,29 @@ def runs(tmp_path_factory) -> dict[str, Path]:
     return {name: folder / name for name in ("whole", "lines", "fields", "tables")} | {"in": folder / "in"}
 
 
-OTHER = [
-    ("whole", ["--pattern", "gpt2"]),
-    ("whole", ["--normalize", "nfc"]),
-    ("whole", ["--gaps", "keep"]),
-    ("whole", ["--split-scripts"]),
-    ("whole", ["--sequences"]),
-    ("whole", ["--bad-utf8", "skip"]),
-    ("whole", ["--unencodable", "drop"]),
-    ("whole", ["--lines"]),
-    ("whole", ["--text-column", "text"]),
-    ("whole", ["--format", "lines"]),
-    ("whole", ["--counts"]),
-    ("whole", ["--stdin-name", "web"]),
-    ("whole", ["--group", "in=in"]),
-    ("whole", ["--group-by", "folder"]),
-    ("lines", ["--pattern", "gpt4o"]),
-    ("lines", ["--normalize", "none"]),
-    ("lines", ["--format", "txt"]),
-    ("fields", ["--text-column", "text"]),
-    ("fields", ["--lines"]),
-    ("fields", ["--format", "csv"]),
-    ("fields", ["--group", "x=a.jsonl"]),
-    ("tables", ["--format", "parquet"]),
-    ("tables", ["--lines"]),
-]
-SAME = [
-    ("whole", ["--pattern", "gpt4o", "--gaps", "refuse", "--no-split-scripts", "--no-sequences", "--format", "txt"]),
-    ("lines", ["--pattern", "gpt4", "--normalize", "nfc", "--lines", "--bad-utf8", "replace"]),
-    ("lines", ["--format", "lines"]),
-    ("lines", ["--format", "txt", "--lines"]),
-    ("fields", ["--text-column", "body", "--format", "jsonl", "--group-by", "folder"]),
-    ("tables", ["--counts", "--format", "auto"]),
-]
+OTHER = {
+    "whole": "--pattern gpt2, --normalize nfc, --gaps keep, --split-scripts, --sequences, --bad-utf8 skip, "
+    "--unencodable drop, --lines, --text-column text, --format lines, --counts, --stdin-name web, --group in=in, "
+    "--group-by folder",
+    "lines": "--pattern gpt4o, --normalize none, --format txt",
+    "fields": "--text-column text, --lines, --format csv, --group x=a.jsonl",
+    "tables": "--format parquet, --lines",
+}
+SAME = {
+    "whole": "--pattern gpt4o --gaps refuse --no-split-scripts --no-sequences --format txt",
+    "lines": "--pattern gpt4 --normalize nfc --lines --bad-utf8 replace, --format lines, --format txt --lines",
+    "fields": "--text-column body --format jsonl --group-by folder",
+    "tables": "--counts --format auto",
+}
+
+
+def cases(listed: dict[str, str]) -> list[tuple[str, list[str]]]:
+    """Each command of a table, with the RUN it is given."""
+    return [(run, options.split()) for run, commands in listed.items() for options in commands.split(", ")]
 
 
 @pytest.mark.every(4)
-@pytest.mark.parametrize(("run", "options"), OTHER, ids=str)
+@pytest.mark.parametrize(("run", "options"), cases(OTHER), ids=str)
 @pytest.mark.parametrize("command", ["train", "count"])
 def test_a_counted_run_with_another_option_of_counting(runs, command, run, options):
     """Without SOURCE: refused by name, and nothing is learned or changed."""
@@ -81,7 +66,7 @@ def test_a_counted_run_with_another_option_of_counting(runs, command, run, optio
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("run", "options"), SAME, ids=str)
+@pytest.mark.parametrize(("run", "options"), cases(SAME), ids=str)
 def test_a_counted_run_with_its_own_options(runs, tmp_path, run, options):
     """Equal to what it was counted with: taken."""
     cli("train", runs[run], "--vocab-size", 258, *options)
@@ -109,54 +94,51 @@ def test_superwords_on_a_run_without_documents_keep_their_message(runs):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["count", "NEW", "IN", "--stdin-name", "web"], "--stdin-name"),
-        (["count", "NEW", "IN", "--counts", "--lines"], "--counts"),
-        (["count", "NEW", "IN", "--lines", "--format", "csv"], "--lines"),
-        (["count", "NEW", "IN", "--text-column", "body"], "a.txt is read as plain text"),
-        (["count", "NEW", "FIELDS", "--lines"], "a.jsonl is read as jsonl"),
-        (["count", "NEW", "FIELDS:body", "--text-column", "text"], "as FILE:FIELD"),
-        (["train", "NEW", "IN", "-s", "300", "--text-column", "body"], "--text-column body"),
-        (["train", "NEW", "IN", "-s", "300", "--max-batch", "9"], "--batch paper"),
-        (["train", "NEW", "IN", "-s", "300", "--cap-divisor", "9"], "--batch paper"),
-        (["train", "NEW", "IN", "-s", "300", "--token-order", "first-birth"], "belongs to --tau"),
-        (["train", "NEW", "IN", "-s", "300", "--specials-first"], "belongs to --special"),
-        (["plan", "IN", "--max-batch", "9"], "--batch paper"),
-        (["plan", "IN", "--text-column", "body"], "--text-column body"),
-        (["converge", "whole", "--specials-first"], "belongs to --special"),
-        (["plan", "IN", "--group-by", "folder"], "--group-by"),
-        (["plan", "IN", "--stdin-name", "web"], "--stdin-name"),
-        (["converge", "whole", "--by", "share", "--steps", "7"], "--steps"),
-        (["report", "whole", "--lines"], "--lines"),
-        (["report", "whole", "--text-column", "text"], "--text-column"),
-        (["encode", "whole", "IN/a.txt", "--memory", "300MB"], "--memory"),
-        (["encode", "whole", "IN/a.txt", "--threads", "1"], "--threads"),
-        (["encode", "whole", "IN/a.txt", "--text-column", "body"], "--text-column body"),
-        (["encode", "whole", "IN/a.txt", "--text-column", "body", "-o", "NEW.npy"], "--text-column body"),
-        (["encode", "whole", "IN/a.txt", "--text-column", "body", "--count-only"], "--text-column body"),
-        (["evaluate", "whole", "--text", "IN", "--pattern", "gpt2"], "--pattern"),
-        (["evaluate", "whole", "--text", "IN", "--pattern", "gpt2", "--tokenizer", "LOG.json"], "--pattern"),
-        (["evaluate", "whole", "--text", "IN", "--text-column", "body"], "--text-column body"),
-        (["evaluate", "whole", "--text", "IN", "--csv", "--json"], "--json and --csv"),
-        (["diff", "whole", "whole", "--csv", "--json"], "--json and --csv"),
-        (["sql", "whole", "FROM chunk_frequencies", "--csv", "--jsonl"], "--jsonl and --csv"),
-        (["sql", "whole", "FROM chunk_frequencies", "--list"], "--list"),
-        (["watch", "whole", "--once", "--every", "1"], "--every"),
-        (["import", "LOG.json", "-o", "NEW.jsonl", "--pattern", "gpt2"], "--pattern"),
-        (["import", "LOG.json", "-o", "NEW.jsonl", "--special", "<s>"], "--special"),
+        ("count NEW IN --stdin-name web", "--stdin-name"),
+        ("count NEW IN --counts --lines", "--counts"),
+        ("count NEW IN --lines --format csv", "--lines"),
+        ("count NEW IN --text-column body", "a.txt is read as plain text"),
+        ("count NEW FIELDS --lines", "a.jsonl is read as jsonl"),
+        ("count NEW FIELDS:body --text-column text", "as FILE:FIELD"),
+        ("train NEW IN -s 300 --text-column body", "--text-column body"),
+        ("train NEW IN -s 300 --max-batch 9", "--batch paper"),
+        ("train NEW IN -s 300 --cap-divisor 9", "--batch paper"),
+        ("train NEW IN -s 300 --token-order first-birth", "belongs to --tau"),
+        ("train NEW IN -s 300 --specials-first", "belongs to --special"),
+        ("plan IN --max-batch 9", "--batch paper"),
+        ("plan IN --text-column body", "--text-column body"),
+        ("converge whole --specials-first", "belongs to --special"),
+        ("plan IN --group-by folder", "--group-by"),
+        ("plan IN --stdin-name web", "--stdin-name"),
+        ("converge whole --by share --steps 7", "--steps"),
+        ("report whole --lines", "--lines"),
+        ("report whole --text-column text", "--text-column"),
+        ("encode whole IN/a.txt --memory 300MB", "--memory"),
+        ("encode whole IN/a.txt --threads 1", "--threads"),
+        ("encode whole IN/a.txt --text-column body", "--text-column body"),
+        ("encode whole IN/a.txt --text-column body -o NEW.npy", "--text-column body"),
+        ("encode whole IN/a.txt --text-column body --count-only", "--text-column body"),
+        ("evaluate whole --text IN --pattern gpt2", "--pattern"),
+        ("evaluate whole --text IN --pattern gpt2 --tokenizer LOG.json", "--pattern"),
+        ("evaluate whole --text IN --text-column body", "--text-column body"),
+        ("evaluate whole --text IN --csv --json", "--json and --csv"),
+        ("diff whole whole --csv --json", "--json and --csv"),
+        ("sql whole chunk_frequencies --csv --jsonl", "--jsonl and --csv"),
+        ("sql whole chunk_frequencies --list", "--list"),
+        ("watch whole --once --every 1", "--every"),
+        ("import LOG.json -o NEW.jsonl --pattern gpt2", "--pattern"),
+        ("import LOG.json -o NEW.jsonl --special <s>", "--special"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_options_that_have_nothing_to_act_on(runs, tmp_path, arguments: list[Any], message):
+def test_options_that_have_nothing_to_act_on(runs, tmp_path, arguments: str, message):
     """Refused by name, exit 2, and nothing is written."""
     if not (runs["whole"] / "model.events.jsonl").exists():
         train(runs["whole"], vocab_size=260, resources=SMALL)
     cli("export", runs["whole"], "--to", "hf", "-o", tmp_path / "LOG.json")
-    places = {"NEW": "new", "NEW.npy": "n.npy", "NEW.jsonl": "n.jsonl", "LOG.json": "LOG.json"}
-    places = {word: tmp_path / name for word, name in places.items()}
-    places["FIELDS"] = runs["in"].parent / "a.jsonl"
-    places["FIELDS:body"] = f"{places['FIELDS']}:body"
-    places |= {"IN": runs["in"], "IN/a.txt": runs["in"] / "a.txt", "whole": runs["whole"]}
-    done = cli(*(places.get(word, word) for word in arguments), expect=2)
+    fields = runs["in"].parent / "a.jsonl"
+    places = {word: tmp_path / word for word in ("NEW", "NEW.npy", "NEW.jsonl", "LOG.json")}
+    places |= {"FIELDS": fields, "FIELDS:body": f"{fields}:body", "IN": runs["in"], "IN/a.txt": runs["in"] / "a.txt"}
+    done = cli(*(places.get(word, runs.get(word, word)) for word in arguments.split()), expect=2)
     assert message in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["LOG.json"]
 
@@ -179,13 +161,3 @@ def test_texts_from_python_are_no_files(tmp_path):
     with pytest.raises(UsageError, match="the texts come from none"):
         count_from_iterator(tmp_path / "run", ["some words"], resources=SMALL, lines=True)
     assert not (tmp_path / "run").exists()
-
-
-def test_api_options_of_counting(runs):
-    """As on the command line."""
-    with pytest.raises(RunMismatch, match="--pattern gpt4o, not gpt2"):
-        train(runs["whole"], counting={"options": {"pattern": "gpt2"}}, name="x", vocab_size=260, resources=SMALL)
-    with pytest.raises(RunMismatch, match="--lines"):
-        train(runs["whole"], counting={"lines": True}, name="x", vocab_size=260, resources=SMALL)
-    with pytest.raises(UsageError, match="--stdin-name"):
-        count(runs["whole"], [str(runs["in"])], stdin_name="web", resources=SMALL)

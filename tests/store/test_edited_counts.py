@@ -178,9 +178,9 @@ def test_waiting_for_a_shell_ends_by_a_stop(run, monkeypatch):
     """Nothing is changed by then."""
     stop, wait = threading.Event(), database._wait
 
-    def stop_and_wait(*given: Any) -> None:
+    def stop_and_wait(*given: Any, **told: bool) -> bool:
         stop.set()  # it has found that a shell holds the file
-        wait(*given)
+        return wait(*given, **told)
 
     monkeypatch.setattr(database, "_wait", stop_and_wait)
     with pytest.raises(Stopped, match="was open in") as why:

@@ -137,25 +137,15 @@ def test_sources_added_to_a_trained_run_and_stopped(files, whole, tmp_path, tiny
     first = train(run, files[:1], vocab_size=300, resources=SMALL)
     before = first.log.read_bytes()
     count_half(run, files[1:])
-    with pytest.raises(CountUnfinished, match="resume"):
-        train(run, vocab_size=300, name="all", resources=SMALL)
-    with pytest.raises(CountUnfinished, match="resume"):
-        train(run, vocab_size=400, resources=SMALL)
+    parts = sorted((run / "counts").iterdir())
+    written(tmp_path / "d.txt", "more words")
+    for more in ({"name": "all"}, {"vocab_size": 400}, {"name": "all", "sources": [str(tmp_path / "d.txt")]}):
+        with pytest.raises(CountUnfinished, match="resume"):
+            train(run, **{"vocab_size": 300, **more}, resources=SMALL)
+    assert sorted((run / "counts").iterdir()) == parts
     assert isinstance(resume(run), CountResult)
     assert train(run, vocab_size=300, name="all", resources=SMALL).log.read_bytes() == whole
     assert first.log.read_bytes() == before
-
-
-@pytest.mark.long
-def test_training_some_sources_while_others_are_half_counted(files, tmp_path, tiny_blocks):
-    """Refused before anything is counted; named too, they are counted and learned from."""
-    run = tmp_path / "run"
-    count_half(run, files[:2])
-    parts = sorted((run / "counts").iterdir())
-    with pytest.raises(CountUnfinished, match=r"[ab]\.txt"):
-        train(run, files[2:], vocab_size=300, resources=SMALL)
-    assert sorted((run / "counts").iterdir()) == parts
-    assert train(run, files, vocab_size=300, resources=SMALL).left_out == ()
 
 
 @pytest.mark.long
@@ -297,10 +287,10 @@ def test_check_while_it_counts(files, tmp_path, tiny_blocks):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("place", ["fold-filled", "fold-committed", "part-committed"])
+@pytest.mark.parametrize("place", ["count-recorded", "fold-filled", "fold-committed", "part-committed"])
 @pytest.mark.parametrize("before", [True, False], ids=["counted before", "new"])
 def test_check_of_a_run_killed_anywhere(files, tmp_path, place, before):
-    """Whether the tables hold older parts or none: nothing is called different."""
+    """Whether the tables hold older parts or none, or nothing is counted yet: nothing is called different."""
     run = tmp_path / "run"
     if before:
         train(run, files[:1], vocab_size=300, resources=SMALL)
@@ -308,16 +298,6 @@ def test_check_of_a_run_killed_anywhere(files, tmp_path, place, before):
     assert check(run, resources=SMALL) == []
     cli("count", run, *files)
     assert check(run, resources=SMALL) == what_is_open(run) == []
-
-
-@pytest.mark.long
-def test_check_of_a_run_in_which_nothing_is_counted_yet(files, tmp_path):
-    """Made and killed: there is nothing to add up, and it is known what was to be counted."""
-    run = tmp_path / "run"
-    cli_killed("count-recorded", "count", run, *files)
-    assert check(run, resources=SMALL) == []
-    assert "streambpe resume" in cli("train", run, expect=2).stderr
-    cli("resume", run)
     assert len(rows(run, "FROM source_files WHERE complete")) == 3
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -28,6 +27,11 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest() if text else ""
 
 
+def span_of(path: str, start: int, stop: int, state: str = "part", of: str = "") -> Span:
+    """A stretch of a text; `of`: what its digest is of, in place of its beginning."""
+    return Span(path, "txt", "", start, stop, 1, 1, 0, 0, 0, digest(of or f"{start}"), "p", 9, 9, state)
+
+
 def by_place(span: Span) -> tuple[str, int, int]:
     return span.path, span.start_at, span.stop_at
 
@@ -40,8 +44,7 @@ def test_which_sources_are_complete(sources: list[tuple[str, list[int], bool, bo
     for path, cuts, ended, gap in sources:
         bounds = sorted({0, *cuts})
         for start, stop in list(pairwise(bounds))[gap:]:
-            state = "last" if ended and stop == bounds[-1] else "part"
-            spans.append(Span(path, "txt", "", start, stop, 1, 1, 0, 0, 0, digest(f"{start}"), "p", 9, 9, state))
+            spans.append(span_of(path, start, stop, "last" if ended and stop == bounds[-1] else "part"))
     columns = Spans.of(spans)
     ordered = sorted(spans, key=by_place)
     overlaps = any(
@@ -68,9 +71,8 @@ def test_which_sources_are_complete(sources: list[tuple[str, list[int], bool, bo
 @given(st.lists(st.integers(0, 9), unique=True), st.lists(st.integers(0, 9), unique=True), st.integers(0, 9))
 def test_what_another_set_of_stretches_holds(some: list[int], more: list[int], changed: int) -> None:
     """Found by path, place, part and digest: a stretch with another digest is another one."""
-    mine = [Span("a", "txt", "", i, i + 1, 1, 1, 0, 0, 0, digest(str(i)), "p", 9, 9, "part") for i in some]
-    others = [Span("a", "txt", "", i, i + 1, 1, 1, 0, 0, 0, digest(str(i)), "p", 9, 9, "part") for i in more]
-    others = [replace(span, digest=digest("x")) if span.start_at == changed else span for span in others]
+    mine = [span_of("a", i, i + 1) for i in some]
+    others = [span_of("a", i, i + 1, of="x" if i == changed else "") for i in more]
     found, all_of_them = Spans.of(mine).found_in(Spans.of(others))
     assert found.tolist() == [span in others for span in mine]
     assert all_of_them == all(span in mine for span in others)

@@ -16,15 +16,12 @@ import pytest
 
 from streambpe.errors import RunError
 from streambpe.files import replace_file
-from streambpe.resources import Resources, format_size, parse_size
+from streambpe.resources import format_size, parse_size
 from streambpe.store.checksums import add_checksum
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.train.counting.count import count
-from tests.runs import change
-
-SMALL = Resources(300 << 20, 2)
-ROOT = Path(__file__).parents[2]
+from tests.runs import ROOT, SMALL, change
 
 
 @pytest.fixture
@@ -56,14 +53,9 @@ def test_the_duckdb_shell_opens_a_run(counted):
     """The shell reads the tables, and runs sql/shell.sql."""
     shell = older_shell()
     assert shell
-    query = [
-        *shell,
-        "-readonly",
-        "-csv",
-        str(counted / "state.duckdb"),
-        "SELECT n FROM chunk_counts WHERE chunk = ' the'",
-    ]
-    assert subprocess.run(query, capture_output=True, text=True, check=True).stdout.split() == ["n", "1"]
+    query = "SELECT n FROM chunk_counts WHERE chunk = ' the'"
+    command = [*shell, "-readonly", "-csv", str(counted / "state.duckdb"), query]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == ["n", "1"]
     script = [*shell, str(counted / "state.duckdb"), "-f", "sql/shell.sql"]
     assert subprocess.run(script, capture_output=True, text=True, cwd=ROOT, check=False).returncode == 0
 
@@ -123,22 +115,9 @@ def test_replace_file_is_all_or_nothing(tmp_path, monkeypatch):
     assert (tmp_path / "f").read_bytes() == b"new"
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [("500MB", 500_000_000), ("1.5GiB", 3 << 29), ("2g", 2_000_000_000), ("1000000", 1_000_000), (" 4 kb ", 4000)],
-)
-def test_sizes_are_read(text, size):
-    """Powers of ten, or of two with an i."""
-    assert parse_size(text) == size
-
-
-def test_sizes_are_shown():
-    """As people write them."""
-    assert [format_size(n) for n in (0, 999, 12_345, 1_500_000, 2e9, 3e12)] == [
-        "0 B",
-        "999 B",
-        "12 KB",
-        "1.5 MB",
-        "2.0 GB",
-        "3.00 TB",
-    ]
+def test_sizes():
+    """Read as people write them: powers of ten, or of two with an i. And shown so."""
+    read = {"500MB": 500_000_000, "1.5GiB": 3 << 29, "2g": 2_000_000_000, "1000000": 1_000_000, " 4 kb ": 4000}
+    assert {text: parse_size(text) for text in read} == read
+    shown = {0: "0 B", 999: "999 B", 12_345: "12 KB", 1_500_000: "1.5 MB", 2e9: "2.0 GB", 3e12: "3.00 TB"}
+    assert {size: format_size(size) for size in shown} == shown

@@ -15,6 +15,7 @@ from streambpe.model.eventlog import delete_event, merge_event, read_event_log
 from streambpe.model.events import Events
 from streambpe.model.replay import Model
 from streambpe.store.database import open_store, use_training
+from streambpe.store.journal import Journal
 from streambpe.store.trainings import TokenTable, fold_training
 from streambpe.train.commands import train
 from tests.oracles.tables import check
@@ -78,7 +79,7 @@ def test_a_token_that_comes_back_is_alive_in_the_tables(counted, tmp_path):
     with closing(open_store(run / "state.duckdb")) as con:
         use_training(con, "main", create=True)
         for folded in (events[:2], events):
-            fold_training(con, Events.of(folded), [], [], book, anew=False)
+            fold_training(con, Journal(tmp_path / "unwritten", {}, Events.of(folded)), book, anew=False)
             died.append(con.execute("SELECT died FROM tokens WHERE id = 256").fetchall())
     assert died == [[(1,)], [(None,)]]
 

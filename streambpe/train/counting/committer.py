@@ -15,7 +15,7 @@ from streambpe.failpoints import failpoint
 from streambpe.later import polars as pl
 from streambpe.runners.attempts import commit_first
 from streambpe.store import sequences
-from streambpe.store.parts import PartWriter, next_number, read_part, write_part
+from streambpe.store.parts import Parts, PartWriter, next_number, read_part, write_part
 from streambpe.store.run import Run
 from streambpe.store.spans import Span, Spans
 from streambpe.system import rename, sync_folder
@@ -104,7 +104,7 @@ class AttemptCommitter(Committer):
         while (part := self.target(part_name(self._next))).exists():
             found.append(read_part(part))
             self._next += 1
-        return Spans.of_parts(found)
+        return Parts(found).spans
 
     def commit(self, name: str, rows: ChunkList, spans: Sequence[Span]) -> None:
         """See Committer."""

@@ -33,16 +33,15 @@ from streambpe.store.chunks import fold, read_totals
 from streambpe.store.counted_as import may_skip_from_now_on, refuse_other_counting
 from streambpe.store.database import waiting_for_tables
 from streambpe.store.groups import GroupRules
-from streambpe.store.job import left_to_count
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run, program_versions
 from streambpe.store.unfinished import (
+    Left,
     Watch,
-    not_counted_to_its_end,
+    left_to_count,
     note_lost,
     read_record,
     refuse_leaving,
-    refuse_unfinished,
     sources_in_tables,
     wanted_of,
 )
@@ -186,7 +185,7 @@ def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult
         edited = _is_edited(folder, resources)
         told = told_left_out(Watch(folder, (), None).end(list_parts(folder)))
         corpus = fold(folder, resources, again=True)
-        unfinished = not_counted_to_its_end(folder, *left_to_count(folder))
+        left = left_to_count(folder)
     if lost:
         told.append(
             "run.json was lost and is made again, but it is not known which sources were not yet counted. Give all "
@@ -194,7 +193,9 @@ def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult
         )
     if edited:
         told.append("chunk_counts had been edited; it is filled again from counts/, without the edits.")
-    return CountResult(corpus, 0, 0, (*told, *unfinished))
+    if left:
+        told.append(left.told())
+    return CountResult(corpus, 0, 0, tuple(told))
 
 
 def _is_edited(folder: Run, resources: Resources) -> bool:
@@ -219,17 +220,19 @@ def resume_count(
     folder = Run.open(run)
     leaving = [one.path for one in read_record(folder).leaving]
     taken_back = take_back(folder, leaving, resources=resources, progress=progress, stop=stop) if leaving else None
-    left, runs = left_to_count(folder)
-    if taken_back is not None and not left and not runs:
+    left = left_to_count(folder)
+    if taken_back is not None and not left:
         return taken_back
     known = (*wanted_of(list_parts(folder).spans), *sources_in_tables(folder), *read_record(folder).sources)
     wanted = {source.path: source for source in known}
-    sources = [wanted[source.path].source() for source in left if not source.stream]
-    streams = [source for source in left if source.stream]
+    sources = [wanted[source.path].source() for source in left.sources if not source.stream]
+    not_read_here = Left(folder.path, [source for source in left.sources if source.stream], left.runs)
     if not sources:
-        refuse_unfinished(folder, streams, runs, "")
+        not_read_here.refuse()
     result = count(run, sources, resources=resources, progress=progress, stop=stop)
-    return replace(result, warnings=(*result.warnings, *not_counted_to_its_end(folder, streams, runs)))
+    if not_read_here:
+        result = replace(result, warnings=(*result.warnings, not_read_here.told()))
+    return result
 
 
 def count_from_iterator(

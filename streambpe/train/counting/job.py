@@ -24,11 +24,10 @@ from streambpe.sources.read import Reader
 from streambpe.sources.source import Source
 from streambpe.sources.stretches import Stretch
 from streambpe.store.chunks import fold
-from streambpe.store.job import left_to_count
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.spans import SpansByPath
-from streambpe.store.unfinished import Watch, ending_command, note_lost
+from streambpe.store.unfinished import Watch, left_to_count, note_lost
 from streambpe.text.patterns import Pattern
 from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.threads import ending_waits, stopped_by
@@ -121,9 +120,9 @@ class CountJob:
                 watch.refuse(why.source, list_parts(self._run), for_good=isinstance(why, UsageError))
             raise
         if self._stop.is_set():
-            left, runs = left_to_count(self._run)
-            go_on = f"{ending_command(self._run, left, runs)}."
-            if not left:  # only the tables are behind
+            left = left_to_count(self._run)
+            go_on = f"{left.command}."
+            if not left.sources:  # only the tables are behind
                 go_on = f"Continue with: streambpe count {typed(self._run.path)}"
             raise Stopped(
                 f"Stopped; everything counted so far is kept in {self._run.path}. {go_on}", stopped_by(self._stop)

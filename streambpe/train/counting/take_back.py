@@ -42,20 +42,13 @@ from streambpe.sources.stretches import Stretch
 from streambpe.store.chunks import fold, range_bytes, read_totals
 from streambpe.store.counted_as import refuse_other_counting
 from streambpe.store.database import waiting_for_tables
-from streambpe.store.job import left_to_count
 from streambpe.store.made_of import fingerprint
 from streambpe.store.merge import compact, merged_lists
-from streambpe.store.parts import Part, list_parts, next_number, parts_by_group, write_part
+from streambpe.store.parts import Part, Parts, list_parts, next_number, parts_by_group, write_part
 from streambpe.store.run import Run
 from streambpe.store.sequences import documents_without
-from streambpe.store.spans import Spans, SpansByPath
-from streambpe.store.unfinished import (
-    Leaving,
-    not_counted_to_its_end,
-    read_record,
-    refuse_unfinished,
-    write_record,
-)
+from streambpe.store.spans import Spans
+from streambpe.store.unfinished import Leaving, Left, left_to_count, read_record, write_record
 from streambpe.system import remove_folder
 from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.threads import stopped_by
@@ -120,7 +113,8 @@ class _TakingBack:
         failpoint("take-back-noted")
         write_record(run, structs.replace(read_record(run), leaving=()))
         self._remove_again()
-        self._told += not_counted_to_its_end(run, *left_to_count(run))
+        if left := left_to_count(run):
+            self._told.append(left.told())
         return CountResult(corpus, 0, 0, tuple(self._told), tuple(one.path for one in gone))
 
     def _taken_back(self) -> list[dict[str, Any]]:
@@ -159,7 +153,7 @@ class _TakingBack:
     def _refuse(self, paths: Sequence[str]) -> None:
         """What would not be exact."""
         run, record = self._run, read_record(self._run)
-        refuse_unfinished(run, [], record.runs, "")
+        Left(run.path, [], record.runs).refuse()
         known = list_parts(run).by_path
         if not set(known) - set(paths):
             raise UsageError(
@@ -236,7 +230,7 @@ class _TakingBack:
 
     def _count_again(self, sources: Sequence[Source], shared: Sequence[Part]) -> list[Part]:
         """Parts of what these sources added to the shared parts, and of nothing else."""
-        mine, complete = SpansByPath(Spans.of_parts(shared)), list_parts(self._run).by_path.complete
+        mine, complete = Parts(shared).by_path, list_parts(self._run).by_path.complete
         todo = []
         for source in sources:
             if source.path in mine:
@@ -275,7 +269,7 @@ class _TakingBack:
 
     def _subtract(self, paths: Collection[str], shared: Sequence[Part], again: Sequence[Part]) -> None:
         """Commit the sum of the shared parts without what was counted again; it takes their place."""
-        spans = Spans.of_parts(shared).in_order()
+        spans = Parts(shared).spans.in_order()
         kept = spans.where(np.logical_and.reduce([~spans.alike("path", path) for path in paths]))
         number = next_number(self._run)
         if self._keeps_documents:
