@@ -122,7 +122,7 @@ def test_superwords_on_a_run_without_documents_keep_their_message(runs):
         ("evaluate whole --text IN --pattern gpt2 --tokenizer LOG.json", "--pattern"),
         ("evaluate whole --text IN --text-column body", "--text-column body"),
         ("evaluate whole --text IN --csv --json", "--json and --csv"),
-        ("diff whole whole --csv --json", "--json and --csv"),
+        ("diff whole whole --csv --json", "--csv and --json"),
         ("sql whole chunk_frequencies --csv --jsonl", "--jsonl and --csv"),
         ("sql whole chunk_frequencies --list", "--list"),
         ("watch whole --once --every 1", "--every"),
