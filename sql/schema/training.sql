@@ -1,18 +1,19 @@
 -- training: the tables of one training, in the schema that the connection uses (SET schema).
--- events:      one row is an event of the log, in order. With superwords there are also rows whose seq is NULL: the steps of
---              phase one for which the vocabulary had no room; they may come next. While
---              superwords are being learned: all words, then the superwords so far, whose places and ids are
---              different in the end.
+-- events:      one row is an event of the log, in order. With superwords, rows whose seq is NULL are steps of words for
+--              which the vocabulary had no room; a larger vocabulary may contain them. While superwords are being
+--              learned, the table has all steps of words, then the superwords so far; the order and the ids are
+--              not final.
 -- tokens:      one row is an id: its text, and the events that made and removed it.
 -- pair_counts: one row is a pair of adjacent ids within words, and its count. All pairs that may be merged and whose count
 --              is at least `pair_floor` are here, as of event `pair_counts_at` (both in table facts). Also filled at
---              checkpoints. While superwords are being learned, and afterwards: pairs of living tokens in the documents
---              that may join; the steps of words that may come between them are the rows of events whose seq is NULL.
+--              checkpoints. While superwords are being learned, and afterwards, the rows are pairs of living tokens
+--              that are adjacent in the documents and may be joined. Steps of words that may come before such a pair
+--              are the rows of events whose seq is NULL.
 -- token_counts: one row is a token and how often it occurs in the training chunks at the end of the training
 --              (without chunks below the cut-off, and before superwords are joined; empty until the training ends).
 -- stop_words:  one row is a chunk of the stop list, and its id.
 -- weighted_counts: one row is a chunk and its count with --weight; empty if the training has no weights.
--- superword_neighbours: one row is a pair of neighbouring chunks that may join a superword, as numbers, and the number of
+-- superword_neighbours: one row is a pair of neighbouring chunks that may be joined, as numbers, and the number of
 --              places where they are adjacent; all pairs with at least `adjacency_floor` places (table facts) are
 --              here. Empty without superwords and until the training ends. See view superword_adjacency.
 -- superword_chunks: one row is a chunk in superword_neighbours, and its number there and in

@@ -1,6 +1,6 @@
 -- deletions: one row is a deleted token: when and by which merge it was deleted, and what became of it.
--- Column share is the part of its occurrences that the merge used (merged of merged and split; NULL where both parts
--- of the merge were this token); returned is the event that learned it again, or NULL.
+-- Column share is the part of the token's occurrences that the merge used: merged / (merged + split), or NULL if both
+-- parts of the merge were this token. Column returned is the event that learned the token again, or NULL.
 -- The training is the one named by SET VARIABLE training = 'NAME'; main if it is not set.
 CREATE OR REPLACE VIEW deletions AS
 WITH told AS (

@@ -1,4 +1,4 @@
--- superword_adjacency: one row is a pair of neighbouring chunks that may join a superword, and the number of places where they
+-- superword_adjacency: one row is a pair of neighbouring chunks that may be joined, and the number of places where they
 -- are adjacent. Stored as numbers (superword_neighbours), with the text of each chunk once (superword_chunks).
 -- The training is the one named by SET VARIABLE training = 'NAME'; main if it is not set.
 CREATE OR REPLACE VIEW superword_adjacency AS

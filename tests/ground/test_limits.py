@@ -31,9 +31,9 @@ def spaced(number: int) -> str:
 NOT_IN_THE_CODE = {
     "default `--memory`": "a quarter of RAM, or of a container's limit",
     "most `--memory`": "all of RAM",
-    "peak / `--memory`": "1.05",
+    "peak memory, as a multiple of `--memory`": "1.05",
     "default `--max-disk`": "none",
-    "a corpus, a file, a number of files, a document that can be cut": "none",
+    "a corpus, a file, the number of files, a document that can be cut (by most presets, any)": "none",
     "ids": "2^31 - 1",
 }
 LIMITS = {
@@ -42,15 +42,15 @@ LIMITS = {
     "most `--threads`": "64, or 4 for each core",
     "default `--document-seconds`": f"{resources.DOCUMENT_SECONDS} s",
     "work that a kill can lose": f"{worker.CHECKPOINT_SECONDS:.0f} s",
-    "a task whose worker dies": f"{runner.RETRIES} more times",
+    "new attempts at a task whose worker died": f"{runner.RETRIES}",
     "waiting for state.duckdb": f"{database._WAIT_SECONDS:.0f} s",
     "a document that cannot be cut, at 256MB": f"{Sizes.of(_LEAST).most / MB:.1f} MB",
     "a line of jsonl, a record of csv, a value of Parquet, at 256MB": f"{Sizes.of(_LEAST).most / MB:.1f} MB",
     "a count": f"2^{(MAX_COUNT + 1).bit_length() - 1} - 1",
     "a weight": spaced(config._LARGEST_WEIGHT),
     "characters a REGEX may require in one match": spaced(expressions.MOST_REPEATED),
-    "`--reserve`, and ids before the first symbol": spaced(line_shapes.MOST_EMPTY_IDS),
-    "base symbols in all tokens of a model file": f"{spaced(eventlog.MOST_SYMBOLS)} + "
+    "ids before the first symbol, and those of `--reserve`": f"{spaced(line_shapes.MOST_EMPTY_IDS)} each",
+    "base symbols of all tokens of a model file, added up": f"{spaced(eventlog.MOST_SYMBOLS)} + "
     f"{eventlog.MOST_SYMBOLS_A_LINE} per line",
     "ids of a document in Parquet": "2^31 - 1" if "1 << 31" in inspect.getsource(corpus) else "",
     "rows of `sql` in a table for people": spaced(sqlfiles.MOST_SHOWN_ROWS),
