@@ -186,20 +186,20 @@ class Left(msgspec.Struct, frozen=True):
     @property
     def command(self) -> str:
         """Which command ends it, as the beginning of a sentence."""
-        run = typed(self.run)
+        quoted_run = typed(self.run)
         if self.runs:
-            return f"Finish it with `streambpe merge-counts {run} {' '.join(map(typed, self.runs))}`"
+            return f"Finish it with `streambpe merge-counts {quoted_run} {' '.join(map(typed, self.runs))}`"
         leaving = [source for source in self.sources if source.leaving]
         if leaving:
             given = " ".join(f"--take-back {typed(source.path)}" for source in leaving)
-            return f"Finish that with `streambpe count {run} {given}`"
+            return f"Finish that with `streambpe count {quoted_run} {given}`"
         if self.sources and all(source.refused for source in self.sources):
-            return f"Count it with the right options, or leave it out for good with `streambpe count {run}`"
+            return f"Count it with the right options, or leave it out for good with `streambpe count {quoted_run}`"
         if not all(source.stream for source in self.sources):
-            return f"Finish the count with `streambpe resume {run}`"
+            return f"Finish the count with `streambpe resume {quoted_run}`"
         if all(source.stream == "iterator" for source in self.sources):
             return "Finish the count by giving the iterator again, with the same call"
-        return f"Finish the count by giving the stream again, with the same `streambpe count {run}` command"
+        return f"Finish the count by giving the stream again, with the same `streambpe count {quoted_run}` command"
 
     def told(self, between: str = "", or_else: str = "") -> str:
         """What is not counted, and which command ends it. `or_else`: the end of that sentence."""
