@@ -14,6 +14,7 @@ from pathlib import Path
 import mmh3
 import numpy as np
 import pytest
+from msgspec import structs
 
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import RunLocked, SourceChanged, Stopped, UsageError
@@ -145,9 +146,8 @@ def documents(tmp_path_factory) -> Path:
 @pytest.mark.parametrize("block", [300, 1 << 20])
 def test_buckets_are_what_the_hash_says(documents, tmp_path, monkeypatch, block):
     """Whatever the blocks, and however often the tables are written."""
-    monkeypatch.setattr(sizes, "MOST_BLOCK", block)
-    monkeypatch.setattr(sizes, "LEAST_TABLE", 1 if block == 300 else 1 << 20)
-    monkeypatch.setattr(sizes, "table_bytes", lambda resources: sizes.LEAST_TABLE)
+    small = structs.replace(sizes.Sizes.of(SMALL), block=block, table=1 if block == 300 else 1 << 20)
+    monkeypatch.setattr(sizes.Sizes, "of", lambda resources: small)
     found = buckets.count_buckets(Run(documents), tmp_path, 32, SMALL, None, Meter("reading"))
     for parts, want in zip(found, reference(LINES + WHOLE, 32), strict=True):
         rows = chain.from_iterable(piece.frame().rows() for piece in merged_lists(parts, 1 << 20)) if parts else []
