@@ -82,7 +82,7 @@ def test_two_columns_of_one_name(tmp_path):
 
 
 @pytest.mark.every(5)
-@pytest.mark.parametrize("depth", [1000, 100_000])
+@pytest.mark.parametrize("depth", [100_000])  # Python 3.12 and later read 1 000 brackets
 @pytest.mark.parametrize("line", ['{"text": "a", "x": %s1%s}', '{"text": %s1%s}', '{"text": "\\ud800", "x": %s1%s}'])
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
 def test_json_nested_too_deep(tmp_path, depth, line, opening, closing):
