@@ -132,6 +132,7 @@ site: $(VENV)/site
 
 # dist/: a wheel for each system, compiled here by zig from PyPI
 wheels: $(VENV)/installed
+	rm -f dist/*.whl
 	$(PIP) "$$($(BIN)/python -c 'import hatch_build; print(hatch_build.ZIG)')"
 	for target in $$($(BIN)/python -c 'import hatch_build; print(*hatch_build.TARGETS)'); do \
 	  STREAMBPE_TARGET=$$target $(BIN)/python -m hatchling build -t wheel -d dist || exit 1; done

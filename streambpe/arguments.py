@@ -83,24 +83,35 @@ def arguments(
     )
 
 
-_NAMES = {"-o": "output", "--as": "as_model", "--no-playground": "playground=False"} | {
-    option.off: f"{option.keyword}={option.default is not False}" for option in (*_LEARNING, *_SPLITTING, *_SOURCES)
+_NAMES = {"-o": "output", "--as": "as_model", "--no-playground": "playground=False", "--force": "force=True"} | {
+    option.off: f"{option.keyword}=False" for option in (*_LEARNING, *_SPLITTING, *_SOURCES) if option.off
 }
-_FLAG = re.compile(r"`[^`]*`|streambpe [a-z]+ .*$|(?<![\w-])(--[a-z][a-z0-9-]*|-o\b)(?: (\S+):)?", re.M)
+_CHOICES = {option.flag: option.choices for option in (*_LEARNING, *_SPLITTING, *_SOURCES, *RESOURCE_OPTIONS)}
+_VALUE = r"""'[^']*'|"[^"]*"|[^\s,;()]*[^\s,;:.()]"""
+_FLAG = re.compile(
+    rf"`[^`]*`|streambpe [a-z]+ .*$|(?<![\w-])(--[a-z][a-z0-9-]*|-o\b)(?: ({_VALUE})(?=(:\s|:$| is not )?))?", re.M
+)
+_SURELY = re.compile(r"""['"\d-].*|[A-Z]+""")
 
 
 def in_python(message: str) -> str:
     """A message about options with the names of arguments: `superwords='uww': one of` for --superwords uww: one of.
 
-    A word between an option and a colon is its value. What stands in backticks, and a command to be typed, stay.
+    The word behind an option is its value if a colon follows, or if it is a number, quoted, or one of the option's
+    choices. What stands in backticks, and a command to be typed, stay.
     """
 
     def named(found: re.Match[str]) -> str:
-        flag, value = found.groups()
+        flag, value, then = found.groups()
         if flag is None:
             return found[0]
         name = _NAMES.get(flag, flag.strip("-").replace("-", "_"))
-        return f"{name}={value if re.fullmatch('-?[0-9.]+', value) else repr(value)}:" if value else name
+        if not value:
+            return name
+        if value == "out" or not (then or value in _CHOICES.get(flag, ()) or _SURELY.fullmatch(value)):
+            return f"{name} {value}"
+        bare = value.strip("'\"")
+        return f"{name}={value if re.fullmatch('-?[0-9.]+|[A-Z]+', value) else repr(bare)}"
 
     return _FLAG.sub(named, message)
 

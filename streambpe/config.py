@@ -437,21 +437,6 @@ class TrainConfig:
         """The special token for characters outside the alphabet; None if the training has none."""
         return next((text for text in self.specials if text.lower() == UNK), None) if self.encoding == "chars" else None
 
-    def _check_uw(self) -> None:
-        from streambpe.text.patterns import find_pattern  # as above: it loads `regex`
-
-        find_pattern(self.stage2_pattern, gaps="keep")
-        if self.stop_list:
-            raise UsageError(
-                "--stop-list with --superwords uw: stop words are whole chunks of --pattern, and uw models encode "
-                "chunks of --stage2-pattern. Leave one out."
-            )
-        if self.tau is not None:
-            raise UsageError(
-                "--tau with --superwords uw: its second stage makes the merges of the first one again, and has no "
-                "deletions. Leave one out."
-            )
-
     @property
     def extra_ids(self) -> int:
         """How many special and reserved ids there are."""

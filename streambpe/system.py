@@ -256,7 +256,8 @@ def _control_groups(controller: str) -> Iterator[Path]:
 
     /proc/self/cgroup names the group, in the hierarchy of its controller (v1) or in the common one (v2, no name):
         4:memory:/jobs/17        0::/user.slice/jobs-17.scope
-    A container sees only a part of a hierarchy: the groups on that path may be missing, but not the one at the top.
+    A container may see only a part of a hierarchy, whose top is one of the groups on that path: what is missing at its
+    beginning is above that top.
     """
     with contextlib.suppress(OSError):
         for line in (_PROC / "self/cgroup").read_text(encoding="utf-8").splitlines():
@@ -264,6 +265,8 @@ def _control_groups(controller: str) -> Iterator[Path]:
             if not names or controller in names.split(","):
                 top = _CONTROL_GROUPS / (controller if names else "")
                 parts = [part for part in path.split("/") if part not in ("", "..")]
+                while not top.joinpath(*parts).is_dir() and parts:
+                    parts = parts[1:]
                 yield from (top.joinpath(*parts[:depth]) for depth in range(len(parts), -1, -1))
 
 

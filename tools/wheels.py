@@ -77,6 +77,7 @@ def tested_under_qemu(wheel: Path) -> str:
         return "not run: it takes qemu-aarch64-static and apt-get"
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
+        (place / "lists/partial").mkdir(parents=True)
         apt = ["apt-get", "-q", "-o", "APT::Architectures=arm64", "-o", f"Dir::State::Lists={place}/lists"]
         subprocess.run([*apt, "update"], check=True, stdout=subprocess.DEVNULL)
         (place / "debs").mkdir()

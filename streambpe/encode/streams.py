@@ -99,7 +99,6 @@ def count_ids(
     """What `encode_corpus` would write of these sources, counted; nothing is kept."""
     meter = present_meter()
     found, warnings = found_sources(sources, how, bad_utf8)
-    meter = present_meter()
     begin_meter(meter, found)
     resources = resources or Resources.from_options()
     ids = documents = size = dropped = 0

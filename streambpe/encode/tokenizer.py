@@ -467,13 +467,16 @@ class Tokenizer:
         """(the text, where each token begins in it). A token that begins inside a character counts from that
         character's start. The ids must spell valid UTF-8."""
         utf8, stream = codecs.getincrementaldecoder("utf-8")(), self.stream_decoder()
-        text, offsets, at = "", [], 0
+        text: list[str] = []
+        offsets: list[int] = []
+        at = 0
         for token in tokens:
             offsets.append(at)
             data = stream.bytes_with(token, "strict")
-            more = utf8.decode(data)
-            text, at = text + more, at + len(data if unit == "bytes" else more)
-        return text + utf8.decode(stream.rest("strict"), final=True), offsets
+            text.append(utf8.decode(data))
+            at += len(data if unit == "bytes" else text[-1])
+        text.append(utf8.decode(stream.rest("strict"), final=True))
+        return "".join(text), offsets
 
     def decode_batch(
         self, batch: Sequence[Iterable[int]], *, errors: str = "replace", num_threads: int | None = None

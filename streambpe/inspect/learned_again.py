@@ -88,7 +88,9 @@ def learn_again(
     """(table, row) of every difference. `run`: the copy; `logs`: of its trainings, None where there is none to compare
     with; `sha256`: of its counts; `database`: what DuckDB gets. `told` is told of what cannot be learned again."""
     resources = replace(resources, temp_dir=run.path / "spilled")
-    again = "again" + "_" * max(map(len, logs), default=0)  # no other has this name
+    again = "again"
+    while again in logs:
+        again += "_"
     for name, log in logs.items():
         if log is None:
             continue

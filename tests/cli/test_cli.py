@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from streambpe.encode.tokenizer import Tokenizer
-from tests.runs import EVERY_COMMAND, cli
+from tests.runs import EVERY_COMMAND, change, cli
 from tests.samples import natural_text, written
 
 MEMORY = ["--memory", "300MB"]
@@ -148,3 +148,41 @@ def test_the_end_is_told(source, trained, tmp_path):
         "train", trained, "--name", "blocked", "--vocab-size", 300, "--block-token", "an", "--block-token", "in"
     )
     assert "pairs vetoed" in blocked.stderr
+
+
+def test_check_prints_differences_and_the_way_out(run):
+    """Exit 1, a line for each row on stdout; the command it names mends it."""
+
+    change(Path(run), "DELETE FROM chunk_counts WHERE chunk = ' cat'")
+    result = cli("check", run, *MEMORY, expect=1)
+    assert " cat" in result.stdout
+    assert f"streambpe count {run}" in result.stderr
+    cli("count", run, *MEMORY)
+    cli("check", run, *MEMORY)
+
+
+def test_data_goes_to_stdout_and_the_rest_to_stderr(tmp_path, run):
+    """Counting says what it did on stderr; its stdout is empty, so are those of export, merge and check."""
+    (tmp_path / "b.txt").write_text("more")
+    for arguments in (
+        ["count", run, str(tmp_path / "b.txt"), *MEMORY, "--progress", "jsonl"],
+        ["export-counts", run, "-o", str(tmp_path / "x.csv")],
+        ["merge-counts", str(tmp_path / "merged"), run, *MEMORY],
+        ["check", run, "--sources", *MEMORY],
+    ):
+        result = cli(*arguments)
+        assert result.stdout == ""
+        assert result.stderr.strip()
+
+
+@pytest.mark.long
+def test_check_speaks_for_trainings(trained, tmp_path):
+    """check: exit 0 when all adds up; exit 1, the rows and the way to mend them when not."""
+    import shutil
+
+    assert "everything adds up" in cli("check", trained).stderr
+    run = shutil.copytree(trained, tmp_path / "run")
+    change(run, "UPDATE other.pair_counts SET n = n + 1 WHERE rowid = (SELECT min(rowid) FROM other.pair_counts)")
+    found = cli("check", run, "--replay", expect=1)
+    assert found.stdout.startswith("other.pair_counts: ")
+    assert "remove its event log and train again" in found.stderr

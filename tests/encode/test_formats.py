@@ -533,3 +533,12 @@ def test_a_log_is_extended_whatever_its_name(tmp_path):
     """`prune -o p.ev` writes a log; --extend and --as called it tiktoken ranks."""
     write_event_log(tmp_path / "p.ev", trained("plain"))
     assert model_log(tmp_path / "p.ev").events == trained("plain").events
+
+
+def test_gguf_without_the_package_says_so(tmp_path, monkeypatch):
+    """One line that names the package."""
+    import sys
+
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    with pytest.raises(ModelError, match="pip install gguf"):
+        export(trained("plain"), "gguf", tmp_path / "v.gguf")

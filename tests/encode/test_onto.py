@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streambpe
+from streambpe.encode.formats import onto
 from streambpe.encode.formats.flat import again_after_use
 from streambpe.encode.formats.hf import import_hf
 from streambpe.encode.formats.imports import import_file
@@ -345,3 +346,14 @@ def test_a_file_made_of_ranks_is_read_and_extended(old, texts, tmp_path):
     (tmp_path / "backwards.json").write_text(json.dumps(document), encoding="utf-8")
     with pytest.raises(ModelError, match="needs a token that does not exist yet"):
         import_hf(tmp_path / "backwards.json")
+
+
+def test_an_old_file_without_merges_or_tokens():
+    """Where there is no entry to copy the form of; and a form of its own."""
+    text = '{"model": {"merges": [], "vocab": {}}}'
+    assert onto._with_more(text, {"a": 0, "é": 1}, [("a", "b"), ("é", "d")]) == (
+        '{"model": {"merges": [["a", "b"], ["\\u00e9", "d"]], "vocab": {"a": 0, "\\u00e9": 1}}}'
+    )
+    assert onto._with_more('{\n "model":{\n  "vocab":{},\n  "merges":["é d"]\n }\n}\n', {"ü": 2}, [("ü", "x")]) == (
+        '{\n "model":{\n  "vocab":{\n   "ü":2\n  },\n  "merges":[\n   "é d",\n   "ü x"\n  ]\n }\n}\n'
+    )

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from streambpe import resources
+from streambpe import resources, train
 from streambpe.core.strings import ChunkList
 from streambpe.progress import Meter, Reporter
 from streambpe.resources import Resources, keeper, release_memory
@@ -24,6 +24,8 @@ from streambpe.store.run import Run
 from streambpe.store.trainings import fill_token_counts
 from streambpe.system import library_pages, resident_bytes, tree_pids
 from streambpe.train.counting.sizes import Sizes
+from streambpe.train.engine.engine import Engine
+from streambpe.train.tables import Tables
 from streambpe.train.words import WordFiles
 from tests.runs import ROOT, cli, cli_process, counted_run, log_of, rows
 from tests.samples import written
@@ -276,3 +278,24 @@ def test_a_file_of_line_feeds_is_learned_from(tmp_path):
     found = rows(tmp_path / "run", "SELECT token_counts.id, n, alone FROM token_counts JOIN tokens USING (id)")
     assert len(found) == 1
     assert found[0][1:] == (1, 1)
+
+
+@pytest.mark.long
+def test_the_words_are_gone_when_the_tables_are_filled(tmp_path, monkeypatch):
+    """What the tables need of them is asked before: DuckDB's memory is not added to the engine's."""
+    source = written(tmp_path / "a.txt", "the cat and the dog\n" * 50)
+    told = []
+    close, fill = Engine.close, Tables.try_fill
+
+    def closed(engine):
+        told.append("closed")
+        close(engine)
+
+    def filled(*given, **more):
+        told.append("filled")
+        return fill(*given, **more)
+
+    monkeypatch.setattr(Engine, "close", closed)
+    monkeypatch.setattr(Tables, "try_fill", filled)
+    train(tmp_path / "run", [str(source)], vocab_size=280)
+    assert told == ["closed", "filled"]

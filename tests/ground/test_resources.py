@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from streambpe import resources as memory
+from streambpe.cli import options as cli_options
 from streambpe.errors import Stopped
 from streambpe.resources import Resources, most_threads, parse_size
 from streambpe.store.database import open_store
@@ -159,3 +160,21 @@ def test_a_plan_whose_sample_cannot_be_trained_says_why(learned, tmp_path, monke
     why = "its process was ended by signal 9"
     assert killed.stderr.endswith(f"\nstreambpe: The part that was read cannot be trained on: {why}\n")
     cli("plan", learned / "a.txt", "--rehearse", "0", expect=2)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name in COMMANDS
+        if name not in ("resume", "count", "merge-counts", "plan", "converge", "encode to stdout")
+    ],
+)
+def test_every_command_with_memory_prepares_the_allocators(learned, tmp_path, monkeypatch, name):
+    """`encode` set Polars' threads and nothing else, so what was freed was kept."""
+    prepared: list[int] = []
+    monkeypatch.setattr(cli_options, "prepare_allocators", prepared.append)
+    names = {"RUN": learned / "run", "TEXT": learned / "a.txt"}
+    command = [str(names.get(word, word)).replace("NEW", str(tmp_path / "new")) for word in COMMANDS[name]]
+    cli(*command, "--memory", "300MB")
+    assert prepared == [300 * 10**6]

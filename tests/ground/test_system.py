@@ -4,6 +4,7 @@ import ast
 import contextlib
 import errno
 import os
+import re
 import subprocess
 import sys
 import types
@@ -13,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+import streambpe
 from streambpe import system
 from streambpe.errors import UsageError
 from streambpe.sources.find import find_sources
@@ -49,9 +51,10 @@ V1 = "5:devices:/\n4:cpu,memory:/jobs/17\n0::/"
         ),
         (V1, {"memory/jobs/17/memory.limit_in_bytes": 2**63 - 4096, "memory/jobs/memory.limit_in_bytes": 700}),
         (V1, {"memory/memory.limit_in_bytes": 700, "devices/memory.limit_in_bytes": 1}),
+        (V1, {"memory/17/memory.limit_in_bytes": 700, "memory/memory.limit_in_bytes": 9000}),
         ("0::/../../outside", {"memory.max": 700}),
     ],
-    ids=["version 2", "version 1", "a container of version 1", "a container of version 2"],
+    ids=["version 2", "version 1", "a container of version 1", "a group in one", "a container of version 2"],
 )
 def test_the_tightest_limit_of_nested_control_groups_binds(machine, group, files):
     """A laptop's user slice, a container in a container, a group that is seen from a namespace."""
@@ -332,3 +335,18 @@ def test_a_lock_is_freed_though_a_forked_process_has_the_file(tmp_path):
     assert system.lock_handle(again)
     for one in (again, forked):
         os.close(one)
+
+
+@pytest.mark.long
+def test_no_file_is_read_in_the_encoding_of_the_locale(tmp_path: Path) -> None:
+    """What was asked for was: under another locale `resume` went on with other paths, or called it damaged."""
+    (tmp_path / "a.txt").write_text("the cat sat on the mat\n" * 200)
+    told = ""
+    for command in (["train", "run", "a.txt", "-s", "270"], ["resume", "run"], ["check", "run"], ["status", "run"]):
+        python = [sys.executable, "-X", "warn_default_encoding", "-W", "always::EncodingWarning"]
+        done = subprocess.run([*python, "-m", "streambpe", *command], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        told += done.stderr
+    assert "EncodingWarning" in told  # of a package that we use
+    package = re.escape(str(Path(streambpe.__file__).parent))
+    assert re.findall(rf"^{package}.*EncodingWarning.*", told, re.M) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import types
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 
 import streambpe
+from streambpe import config
+from streambpe.config import TrainConfig
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.store.job import read_jobs
@@ -161,3 +164,22 @@ def test_type_checkers_see_the_keywords_as_they_are():
         pytest.skip("an sdist has no tools")
     code = "from keywords import *; assert all((PACKAGE / name).read_text() == made() for name, made in MADE.items())"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT / "tools", check=True)
+
+
+VALUES = {
+    "tau": "0.9", "batch": "paper", "ties": "bytes", "whole_characters": True, "encoding": "chars", "alphabet": "seen",
+    "extends": "0" * 64, "superwords": "boundless", "weights": ["a=2"], "stop_list": 3, "freq_cutoff": 2,
+    "block_tokens": ("a",), "balance": True, "balanced_on": {"a": "0" * 64},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other", "why"), config._CONFLICTS)
+def test_options_that_cannot_be_combined_are_refused(one, other, why):
+    """Each pair, with the reason; and neither of the two without the other."""
+    given = {name: value or VALUES[name] for name, _, value in (one.partition(" "), other.partition(" "))}
+    given |= {"balance": True} if "balanced_on" in given else {}
+    with pytest.raises(UsageError, match=rf"--.* with --.*: {re.escape(why)}\. Leave one of the two out\."):
+        TrainConfig.from_options("hf", vocab_size=5000, **given)
+    for name in given:
+        if name not in ("extends", "balanced_on", "superwords"):
+            TrainConfig.from_options("hf", vocab_size=5000, **{name: given[name]})

@@ -537,3 +537,21 @@ def test_a_job_of_another_shape_is_told(tmp_path, change, told):
     write_identity(run, identity)
     with pytest.raises(RunError, match=told):
         resume(run)
+
+
+@pytest.mark.long
+def test_tables_can_be_read_while_it_learns(counted, unbroken, tmp_path):
+    """Between two folds anyone may open state.duckdb; what is seen only grows."""
+    run = shutil.copytree(counted, tmp_path / "run")
+    driver = Driver(run=run, options=OPTIONS, rest=0.02, trainer={"checkpoint_seconds": 0.05})
+    assert driver.wait_for("learning")
+    seen = [0]
+    while driver.process.poll() is None and len(seen) < 20:
+        done = cli("sql", run, "SELECT count(*) AS n FROM events", "--csv", expect=None)
+        if done.returncode == 0:
+            seen.append(int(done.stdout.split()[1]))
+    code, _ = driver.end()
+    assert code == 0
+    assert seen == sorted(seen)
+    assert len(set(seen)) > 1, "something was seen"
+    assert (run / "model.events.jsonl").read_bytes() == unbroken

@@ -134,6 +134,8 @@ class CountJob:
         """Count what is left of sources into parts, without tables. It ends before that when it is to stop. Then, and
         after an error, everything finished is committed."""
         facts, before = self._meter.facts, list_parts(self._run).spans.total("bad_lines")
+        if before:
+            facts["bad_lines"] = before
 
         def tell(distinct: int, bad_lines: int) -> None:
             facts["distinct_chunks"] = distinct
