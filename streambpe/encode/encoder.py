@@ -213,9 +213,8 @@ class Encoder:
 
     def split(self, text: str) -> list[str]:
         """The chunks of one text, made ready as the training's text was (--unencodable, --normalize)."""
-        if self.prepares and not text.isascii():
-            text = self.prepare(text.encode())[0].decode()
-        return chunks_of(self.pattern, text)
+        utf8 = as_utf8(text)
+        return chunks_of(self.pattern, (self.prepare(utf8)[0] if self.prepares else utf8).decode())
 
     def id_list(self, text: bytes) -> list[int]:
         """One text in UTF-8 -> its model ids."""

@@ -49,7 +49,7 @@ class WorkerProcess(msgspec.Struct, eq=False):
 class Nursery(Protocol):
     """What starts workers."""
 
-    who: str = "A worker process"  # they are, in messages
+    who: str = "A worker process"  # what messages call one
 
     def start(self, wanted: Callable[[], bool]) -> WorkerProcess | None:
         """Start one; None: it was no longer wanted. OSError: it could not be started."""

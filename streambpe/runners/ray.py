@@ -262,7 +262,7 @@ class OnRay(Nursery):
                         "continues when the cluster is back, or without --engine ray."
                     )
                 if ended.done():
-                    raise Lost(ended.result())
+                    raise Lost(ended.result() or driver.why_down)
                 made = _connected(server, token)
         ended.add_done_callback(lambda _: _hang_up(made))
         with made:  # it is open as long as the channel

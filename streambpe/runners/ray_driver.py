@@ -105,7 +105,7 @@ class Driver:
         return told(why)
 
     def watch(self) -> None:
-        """An error if for long no node is there for the workers that are wanted; else it never ends."""
+        """Never returns; raises an error once no node has had room for the wanted workers for too long."""
         seen = time.monotonic()
         while time.monotonic() - seen < _NOBODY_SECONDS:
             time.sleep(_LOOK_SECONDS)
@@ -163,12 +163,18 @@ def main() -> None:
         with contextlib.suppress(OSError):
             channel.send(message)
 
+    def serve() -> None:
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                threading.Thread(target=answer, args=channel.receive(), daemon=True).start()
+        driver.close()
+        os._exit(0)
+
     with contextlib.suppress(EOFError, OSError):
-        answer(*channel.receive())  # to reach Ray: what it starts on this machine ends with the thread that started it
-        while True:
-            threading.Thread(target=answer, args=channel.receive(), daemon=True).start()
-    driver.close()
-    os._exit(0)
+        first = channel.receive()
+        threading.Thread(target=serve, daemon=True).start()
+        answer(*first)  # to reach Ray: what it starts on this machine ends with the thread that started it
+        threading.Event().wait()
 
 
 if __name__ == "__main__":

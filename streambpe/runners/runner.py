@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
@@ -123,15 +123,17 @@ class Calls(Generic[Argument, Result]):
                 self._error = self._error or why
 
         with ThreadPoolExecutor(workers, "streambpe-task") as pool:
-            serving = [pool.submit(copy_context().run, serve) for _ in range(workers)]
+            serving: list[Future[None]] = []
             while True:
                 try:
+                    while len(serving) < workers and not self.halted:
+                        serving.append(pool.submit(copy_context().run, serve))
                     if self.halted and not told:
                         told = True
                         on_halt()
                     if not wait(serving, _LOOK_SECONDS).not_done:
                         break
-                except BaseException as why:  # Ctrl-C, in a program that has no handler of its own
+                except BaseException as why:  # no more threads; Ctrl-C, in a program that has no handler of its own
                     self._error = self._error or why
         self.tell_workers(())
         if self._error is not None:

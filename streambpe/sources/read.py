@@ -268,7 +268,8 @@ class Reader(msgspec.Struct):
     def _of_values(
         self, source: Source, texts: Iterable[str | None], at: int, ends_source: bool, even_empty: bool = False
     ) -> Iterator[Block]:
-        """Values in blocks. The last one of a source is never empty, but of one that has no values, if `even_empty`."""
+        """Values in blocks. The last block of a source is never empty, except that `even_empty` gives one for a source
+        without values."""
         values: list[str | None] = []
         size = 0
         for text in texts:

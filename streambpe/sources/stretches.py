@@ -75,7 +75,8 @@ def cost_of(
     sources: Sequence[Source], pattern: Pattern, least: int, seconds: Callable[[Source], tuple[float, float]]
 ) -> tuple[Cost, int, float]:
     """(what work on sources costs, into about how many tasks of `least` bytes or more it can be cut, seconds of the
-    largest task). `seconds`: of a processor for a MB of a source's text; those of which one thread at a time."""
+    largest task). `seconds`: of a source, processor time per MB of its text, and how
+    much of that only one thread can do at a time."""
     total = alone = largest = 0.0
     tasks = 0
     for source in sources:

@@ -44,18 +44,19 @@ _WAIT_SECONDS = 30.0  # at most, for a file that is held, outside of `waiting_fo
 _TELL_SECONDS = 2.0  # of waiting inside `waiting_for_tables`, before the user is told
 
 
-_stop: ContextVar[threading.Event | None] = ContextVar("stop", default=None)  # of `waiting_for_tables`
+# of `waiting_for_tables`: what stops it, and the files of which the user was told that they are waited for
+_waiting: ContextVar[tuple[threading.Event, list[str]] | None] = ContextVar("waiting", default=None)
 
 
 @contextlib.contextmanager
 def waiting_for_tables(stop: threading.Event) -> Iterator[None]:
     """Inside, a database file that another process holds is waited for until `stop` is set, unless a call names a
-    time; the user is told who holds it."""
-    before = _stop.set(stop)
+    time; the user is told once who holds it."""
+    before = _waiting.set((stop, []))
     try:
         yield
     finally:
-        _stop.reset(before)
+        _waiting.reset(before)
 
 
 def open_store(
@@ -82,7 +83,7 @@ def open_store(
         config["temp_directory"] = str(temp_dir)
     if not read_only and str(path) != ":memory:":
         config["storage_compatibility_version"] = _STORAGE_VERSION
-    began, told = time.monotonic(), False
+    began = time.monotonic()
     while True:
         try:
             con = duckdb.connect(str(path), read_only=read_only, config=config)
@@ -101,26 +102,27 @@ def open_store(
                     f"{path} is not a database that this version can read: {_first_line(why)} {_refill(path)}"
                 ) from None
             who = "this process for something else"
-        told = _wait(path, who, time.monotonic() - began, wait_seconds, told=told)
+        _wait(path, who, time.monotonic() - began, wait_seconds)
 
 
-def _wait(path: Path | str, who: str, waited: float, most_seconds: float | None, *, told: bool) -> bool:
-    """Wait a moment, or raise an error if the wait was long enough; whether the user is `told` of it by now."""
-    stop = _stop.get()
-    if stop is None or most_seconds is not None:
+def _wait(path: Path | str, who: str, waited: float, most_seconds: float | None) -> None:
+    """Wait a moment, or raise an error if the wait was long enough."""
+    waiting = _waiting.get()
+    if waiting is None or most_seconds is not None:
         if waited > (_WAIT_SECONDS if most_seconds is None else most_seconds):
             raise StoreHeld(
                 f"{path} is open in {who}; waited {waited:.0f} s. What was counted or learned is safe in the RUN. "
                 "Close the file there and give the same command again."
             )
-    elif stop.is_set():
-        raise Stopped(f"Stopped while {path} was open in {who}. What was counted or learned is kept.", stopped_by(stop))
-    elif waited > _TELL_SECONDS and not told:
+    elif waiting[0].is_set():
+        raise Stopped(
+            f"Stopped while {path} was open in {who}. What was counted or learned is kept.", stopped_by(waiting[0])
+        )
+    elif waited > _TELL_SECONDS and str(path) not in waiting[1]:
         telling = f"{path} is open in {who}; waiting until it is closed there (Ctrl-C stops waiting)"
         print(harmless(telling), file=sys.stderr)
-        told = True
+        waiting[1].append(str(path))
     time.sleep(0.05)
-    return told
 
 
 def _refill(path: Path | str) -> str:

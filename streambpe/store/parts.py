@@ -39,7 +39,7 @@ LEAST_GROUP_ROWS = 1024
 _GROUPS = 64  # row groups in a part that is written at once, unless the bounds on their rows say otherwise
 _GROUP_BYTES = 8 << 20  # of chunks in a row group, at most
 _KEY_CHARS = 64  # that the footer keeps of a row group's first and last chunk
-_FOOTERS, _LISTED = "footers", "parts"  # names of them in a run's cache
+_FOOTERS, _LISTED = "footers", "parts"  # their names in a run's cache
 _LISTINGS = 20  # tries to list a folder in which files come and go
 
 

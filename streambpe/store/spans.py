@@ -14,7 +14,7 @@ import contextlib
 import io
 import itertools
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
@@ -154,6 +154,12 @@ class Spans(Sequence[Span]):
         """Which of them have this text in a column."""
         values = self._texts[name]
         found: Bool = self.column(name) == (values.index(value) if value in values else -1)
+        return found
+
+    def among(self, name: str, values: Collection[str]) -> Bool:
+        """Which of them have one of these texts in a column."""
+        known = np.array([value in values for value in self._texts[name]], bool)
+        found: Bool = known[self.column(name)]
         return found
 
     def values(self, name: str) -> list[str]:

@@ -18,10 +18,12 @@ import psutil
 import pytest
 
 from streambpe.errors import SourceError, WorkerLost
+from streambpe.resources import Resources
 from streambpe.runners.here import Here
 from streambpe.runners.messages import Channel
 from streambpe.runners.processes import Processes
 from streambpe.runners.runner import RETRIES, Calls, Runner
+from streambpe.train.counting.count import count
 from tests.runners import tasks
 from tests.runs import ROOT
 from tests.samples import written
@@ -225,3 +227,25 @@ def test_nothing_outlives_the_coordinator(how: str, number: int, tmp_path: Path)
         while not _gone(pids) and time.monotonic() < give_up:
             time.sleep(0.02)
         assert _gone(pids)
+
+
+@pytest.mark.parametrize("what", ["task", "count"])
+def test_a_thread_that_cannot_be_started_ends_the_job(monkeypatch, tmp_path, what):
+    """With its error, and soon: the threads that were started neither wait for ever nor do all that is left."""
+    start, done = threading.Thread.start, list[int]()
+
+    def failing(thread: threading.Thread) -> None:
+        if thread.name == f"streambpe-{what}_1":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    def work() -> None:
+        if what == "count":
+            text = written(tmp_path / "a.txt", "the cat " * 99)
+            count(tmp_path / "run", [str(text)], resources=Resources(400 * 10**6, 2))
+        Here(2).map(Calls(tasks.waits, [str(tmp_path)] * 9, MEMORY, lambda argument, result: done.append(1)))
+
+    monkeypatch.setattr(threading.Thread, "start", failing)
+    with pytest.raises(RuntimeError, match="can't start"):
+        work()
+    assert len(done) < 9

@@ -92,7 +92,7 @@ def _opened(address: str) -> tuple[Any, str, str]:
     scheme = str(scheme_of(address))
     host, _, key = address.split("://", 1)[1].partition("/")
     user, at, server = host.rpartition("@")
-    if glob.has_magic(server):
+    if glob.has_magic(host):
         raise UsageError(f"{address} has a * or ? in the name of its bucket. Nothing was read. Name one bucket.")
     if scheme == "abfss":
         if not user:

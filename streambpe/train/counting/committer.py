@@ -21,7 +21,7 @@ from streambpe.store.spans import Span, Spans
 from streambpe.system import rename, sync_folder
 from streambpe.text.chunker import Ids, Lengths
 
-NAMES = 1_000_000  # of parts, for each task: more than it can ever commit
+NAMES = 1_000_000  # of parts, for each task, which commits some dozens
 
 
 def part_name(number: int) -> str:
@@ -104,7 +104,9 @@ class AttemptCommitter(Committer):
         while (part := self.target(part_name(self._next))).exists():
             found.append(read_part(part))
             self._next += 1
-        return Parts(found).spans
+        done = Parts(found).spans
+        self.bad_lines = done.total("bad_lines")
+        return done
 
     def commit(self, name: str, rows: ChunkList, spans: Sequence[Span]) -> None:
         """See Committer."""

@@ -227,6 +227,8 @@ def resume_count(
     wanted = {source.path: source for source in known}
     sources = [wanted[source.path].source() for source in left.sources if not source.stream]
     not_read_here = Left(folder.path, [source for source in left.sources if source.stream], left.runs)
+    if not sources and taken_back is not None:
+        return replace(taken_back, warnings=(*taken_back.warnings, not_read_here.told()))
     if not sources:
         not_read_here.refuse()
     result = count(run, sources, resources=resources, progress=progress, stop=stop)

@@ -39,7 +39,7 @@ def count_table(left: Stretch, config: CountConfig, pattern: Pattern, committer:
                 )
             documents += table.documents
             before, rows = rows, rows + table.rows.num_rows
-            for low, high in gaps_between(left.done, rows):
+            for low, high in gaps_between(left.done, rows if left.stop is None else min(rows, left.stop)):
                 if high is not None and high > before:
                     parts.add(max(low, before), table.rows.slice(max(low - before, 0), high - max(low, before)))
         parts.commit(rows, documents)

@@ -21,7 +21,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-import numpy as np
 import pyarrow as pa
 from msgspec import structs
 
@@ -230,12 +229,12 @@ class _TakingBack:
 
     def _count_again(self, sources: Sequence[Source], shared: Sequence[Part]) -> list[Part]:
         """Parts of what these sources added to the shared parts, and of nothing else."""
-        mine, complete = Parts(shared).by_path, list_parts(self._run).by_path.complete
+        mine = Parts(shared).by_path
         todo = []
         for source in sources:
             if source.path in mine:
                 *gaps, (end, _) = gaps_between(mine[source.path].stretches())
-                whole = not gaps and source.path in complete
+                whole = not gaps and mine[source.path].alike("state", "last").any()
                 todo.append(Stretch(source, tuple((low, high or 0) for low, high in gaps), None if whole else end))
         what = fingerprint(*((left.source.path, left.source.mtime_ns, left.done, left.stop) for left in todo))
         again = Run(_again_folder(self._run) / what)  # a call that was stopped left what it had recounted there
@@ -270,7 +269,7 @@ class _TakingBack:
     def _subtract(self, paths: Collection[str], shared: Sequence[Part], again: Sequence[Part]) -> None:
         """Commit the sum of the shared parts without what was counted again; it takes their place."""
         spans = Parts(shared).spans.in_order()
-        kept = spans.where(np.logical_and.reduce([~spans.alike("path", path) for path in paths]))
+        kept = spans.where(~spans.among("path", paths))
         number = next_number(self._run)
         if self._keeps_documents:
             kept = documents_without(self._run, spans, paths, number + 1)

@@ -14,7 +14,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
 import numpy as np
@@ -43,7 +43,7 @@ CHECKPOINT_SECONDS = 5.0  # of each worker's work that a kill can lose
 
 @contextlib.contextmanager
 def naming(source: Source) -> Iterator[None]:
-    """Note in an error inside that it is about this source."""
+    """Errors inside are marked as being about this source."""
     try:
         yield
     except StreambpeError as why:
@@ -159,9 +159,10 @@ def count_in_threads(blocks: Iterable[Block], everyone: Sequence[BlockSums]) -> 
                 free.release(taken[1])
 
     with ThreadPoolExecutor(len(everyone), "streambpe-count") as pool:
-        for sums in everyone:
-            pool.submit(serve, sums)
+        serving: list[Future[None]] = []
         with kept():
+            for sums in everyone:
+                serving.append(pool.submit(serve, sums))
             for block in blocks:
                 alone = places if everyone[0].is_giant(block) else 1  # nothing else is held while it is counted
                 for _ in range(alone):
@@ -169,8 +170,12 @@ def count_in_threads(blocks: Iterable[Block], everyone: Sequence[BlockSums]) -> 
                 waiting.put((block, alone))
                 if errors:
                     break
-        for _ in everyone:
-            waiting.put(None)
+        while True:  # Ctrl-C, in a program that has no handler of its own, must leave no thread at work
+            with kept():
+                for _ in everyone:
+                    waiting.put(None)
+                wait(serving)
+                break
     if errors:
         raise errors[0]
 

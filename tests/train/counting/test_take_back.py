@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec import structs
 
 from streambpe.errors import CountUnfinished, RunError, SourceChanged, SourceError, Stopped, UsageError
 from streambpe.inspect.check import check
@@ -23,6 +24,7 @@ from streambpe.store.run import Run
 from streambpe.store.unfinished import read_record
 from streambpe.train.commands import resume, train
 from streambpe.train.counting.count import count, count_from_iterator, resume_count
+from streambpe.train.counting.sizes import Sizes
 from streambpe.train.counting.take_back import take_back
 from tests.runs import SMALL, StopAfter, cli, cli_killed, killed_at, rows, small_blocks
 from tests.samples import natural_text, written
@@ -237,3 +239,24 @@ def test_what_is_refused(tmp_path, corpus):
         con.execute("INSERT INTO chunk_counts VALUES ('new', 7)")
     with pytest.raises(RunError, match="was edited"):
         take_back(run, [str(gone)], resources=ONE)
+
+
+def test_a_source_that_begins_in_a_part_of_others_and_ends_in_its_own(tmp_path, monkeypatch):
+    """Its front is in the part to be counted again, and nothing in between is missing. It was counted to its end then,
+    and refused because the counts were others."""
+    small_blocks(monkeypatch, 2000)
+    first, second = (str(written(tmp_path / name, natural_text(i, 9000))) for i, name in enumerate(("a.txt", "b.txt")))
+    count(tmp_path / "without", [first], resources=ONE)
+    for size in range(6_000, 60_000, 3_000):  # of the table, until it is full inside the second
+        sizes = structs.replace(Sizes.of(ONE), table=size)
+        with monkeypatch.context() as patch:
+            patch.setattr(Sizes, "of", lambda resources, sizes=sizes: sizes)
+            run = tmp_path / f"run-{size}"
+            count(run, [first, second], resources=ONE)
+            parts = [part.spans.values("path") for part in list_parts(Run(run))]
+            if [first, second] not in parts or [second] not in parts:
+                continue
+            take_back(run, [second], resources=ONE)
+        assert exported(run) == exported(tmp_path / "without")
+        return
+    raise AssertionError("no table was full inside the second")
