@@ -115,7 +115,7 @@ def encode(
         raise UsageError("--count-only writes nothing: leave out either -o or --count-only.")
     idle = [] if output is not None else [*of_file, "engine"]
     if output is None and not count_only:
-        idle += ["memory", "threads", "temp_dir", "document_seconds"]
+        idle += ["threads", "temp_dir", "document_seconds"]
     if given := options_given(*idle):
         are = "is" if len(given) == 1 else "are"
         raise UsageError(f"{', '.join(given)} {are} for encoding to a file: give its name with -o.")
@@ -134,7 +134,7 @@ def encode(
         )
         return
     if output is None:
-        for line in encode_to_text(tokenizer, files, how=how, as_json=as_json, bad_utf8=bad_utf8):
+        for line in encode_to_text(tokenizer, files, how=how, as_json=as_json, bad_utf8=bad_utf8, resources=resources):
             click.echo(line)
         return
     with stop_on_signals() as stop:

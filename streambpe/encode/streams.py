@@ -118,11 +118,13 @@ def encode_to_text(
     how: SourceOptions = SourceOptions(),
     as_json: bool = False,
     bad_utf8: BadUtf8 | None = None,
+    resources: Resources | None = None,
 ) -> Iterator[str]:
-    """A line for each document: its ids, or a JSON list of them."""
+    """A line for each document: its ids, or a JSON list of them. One thread encodes."""
+    alone = replace(resources or Resources.from_options(), threads=1)
     found, _ = found_sources(sources or ["-"], how, bad_utf8)
     document: list[int] = []
-    for ids, _ in stream_ids(tokenizer.encoder, found, bad_utf8 or "replace", Resources.from_options(threads=1)):
+    for ids, _ in stream_ids(tokenizer.encoder, found, bad_utf8 or "replace", alone):
         for number in ids.tolist():
             if number != END_OF_TEXT:
                 document.append(number)

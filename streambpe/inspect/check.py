@@ -169,7 +169,7 @@ def _check_tables(
                 if part.path not in mine_paths:
                     yield from (("counts", row) for row in _check_part(part, at_once))
             sha256 = yield from _check_counts(con, mine, facts, at_once, meter)
-            logs = yield from check_trainings(con, run, at_once, meter, told)
+            logs = yield from check_trainings(con, run, at_once, meter, told, keep=replay)
             copy = None if place is None else copy_run(run, place / "run", mine)
         release_memory()
         if copy is not None:

@@ -42,10 +42,11 @@ _FACTS = {"journal", "config", "events", "batches", "vetoed", "state", "pair_cou
 
 
 def check_trainings(
-    con: duckdb.DuckDBPyConnection, run: Run, range_bytes: int, meter: Meter, told: list[str]
+    con: duckdb.DuckDBPyConnection, run: Run, range_bytes: int, meter: Meter, told: list[str], *, keep: bool
 ) -> Generator[tuple[str, Row], None, dict[str, EventLog | None]]:
-    """(table, row) for every row that does not add up; returns the log of each training that is done and has a good
-    one. `con` is open read-only; `meter` is told how far it is, `told` of trainings that are not done."""
+    """(table, row) for every row that does not add up; returns, if it is to `keep` them, the log of each training that
+    is done and has a good one. `con` is open read-only; `meter` is told how far it is, `told` of trainings that are
+    not done."""
     names = list_trainings(con)
     logs: dict[str, EventLog | None] = dict.fromkeys(names)
     files = {path.name.removesuffix(".events.jsonl") for path in run.path.glob("*.events.jsonl")}
@@ -57,7 +58,8 @@ def check_trainings(
         use_training(con, name)
         facts = read_facts(con)
         try:
-            log = logs[name] = _read_log(run, name, facts)
+            log = _read_log(run, name, facts)
+            logs[name] = log if keep else None
         except (EventLogError, ModelError, RunError) as why:
             yield f"{name}.events", (str(why),)
             continue

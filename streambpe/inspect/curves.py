@@ -77,6 +77,12 @@ def growth(
     return found, uses.n
 
 
+def refuse_reading_nothing(texts: Sequence[str], how: SourceOptions) -> None:
+    """An error if it is said how texts are read, and there are none."""
+    if not texts and (how.lines or how.text_column):
+        raise UsageError("--lines and --text-column say how --text FILE is read: give --text, or leave them out.")
+
+
 def measuring_on(
     run: Run | None, log: EventLog, texts: Sequence[str], how: SourceOptions, resources: Resources,
     meter: Meter, times: int,
@@ -89,8 +95,6 @@ def measuring_on(
         meter.begin("measuring", times * sum(source.bytes for source in sources))
         named = ", ".join(harmless(os.path.basename(text) or text) for text in texts)  # no folder: a page is given away
         return lambda tokenizer: uses_in_texts(tokenizer, sources, resources, meter), named
-    if how.lines or how.text_column:
-        raise UsageError("--lines and --text-column say how --text FILE is read: give --text, or leave them out.")
     if run is None:
         raise UsageError(
             "There is nothing to measure on, because the model is not in a RUN. Nothing was written. Give --text FILE."

@@ -24,7 +24,7 @@ from streambpe.encode.formats.verify import documents
 from streambpe.encode.joins import Joins, symbols_of_ids
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
-from streambpe.inspect.curves import measuring_on
+from streambpe.inspect.curves import measuring_on, refuse_reading_nothing
 from streambpe.model.eventlog import EventLog
 from streambpe.model.replay import Model
 from streambpe.options import several
@@ -86,6 +86,7 @@ def extend_report(
     meter = present_meter()
     _, how, resources = arguments("extend_report", options, None, resources)
     texts = several(text)
+    refuse_reading_nothing(texts, how)
     log = read_model(model)
     if not log.header.inherited or "holes" in log.header.config:  # prune --keep-ids fixes ids, too
         raise UsageError(f"{model} does not extend a model: it was not learned with --extend.")

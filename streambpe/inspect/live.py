@@ -106,7 +106,9 @@ class LiveRun:
             began = time.monotonic()
             self.read_tables()
             took = time.monotonic() - began if self._now()[0] in GOES_ON else 0.0
-            stop.wait(max(_TABLES_SECONDS, _TABLES_SHARE * took))
+            due = time.monotonic() + max(_TABLES_SECONDS, _TABLES_SHARE * took)
+            while not stop.wait(_TABLES_SECONDS) and time.monotonic() < due and self._now()[0] in GOES_ON:
+                pass
 
 
 def _json(state: str, more: bool, **parts: Any) -> bytes:

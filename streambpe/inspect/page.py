@@ -22,7 +22,7 @@ import msgspec
 
 from streambpe.arguments import arguments
 from streambpe.errors import UsageError
-from streambpe.inspect.curves import GrowthFacts
+from streambpe.inspect.curves import GrowthFacts, refuse_reading_nothing
 from streambpe.inspect.embedded import fill, packed, read_assets
 from streambpe.inspect.page_facts import Facts, gather, label
 from streambpe.inspect.page_panels import panels
@@ -83,6 +83,7 @@ def report(
     """
     _, how, resources = arguments("report", options, None, resources)
     meter, texts = present_meter(), several(text)
+    refuse_reading_nothing(texts, how)
     if len(others) >= MOST_RUNS:
         raise UsageError(f"{len(others) + 1} RUNs on the same axes: at most {MOST_RUNS} can be told apart.")
     path = Path(output)
@@ -94,11 +95,11 @@ def report(
     if playground:
         try:
             box = playground_html(opened[0][0], name, beside, texts, how)
+            if len(render(facts, box)) > _MOST_BYTES:
+                box = _left_out(f"with it the page has more than {format_size(_MOST_BYTES)}.")
         except PlaygroundLeftOut as why:
             box = _left_out(str(why))
     page = render(facts, box)
-    if playground and len(page) > _MOST_BYTES:
-        page = render(facts, _left_out(f"with it the page has more than {format_size(_MOST_BYTES)}."))
     with whole_output(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
     figures = facts.growth[-1] if facts.growth else {}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Unpack
 from streambpe.arguments import arguments
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
-from streambpe.inspect.curves import measuring_on
+from streambpe.inspect.curves import measuring_on, refuse_reading_nothing
 from streambpe.model.eventlog import write_event_log
 from streambpe.model.pruned import prune_log
 from streambpe.model.replay import Model
@@ -64,6 +64,7 @@ def prune(
     meter = present_meter()
     _, how, resources = arguments("prune", options, None, resources)
     texts, size = several(text), taken("to", to, whole_number)
+    refuse_reading_nothing(texts, how)
     for path in (output, map):
         if path is not None:
             refuse_existing(Path(path), force)

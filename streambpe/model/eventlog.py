@@ -253,7 +253,7 @@ def _parse_header(line: bytes, where: str) -> tuple[Header, int, str]:
 
 def _fixed_ids(where: str, read: HeaderLine) -> FixedIds | None:
     """What version 2 says of ids; None in version 1."""
-    if read.inherited is None or read.free is None:
+    if isinstance(read.inherited, msgspec.UnsetType) or isinstance(read.free, msgspec.UnsetType):
         return None
     if sum(many for _, many in read.free) != read.reserved:
         raise EventLogError(f"{where}: {read.reserved} ids are reserved, but another number of ids is free")

@@ -53,13 +53,13 @@ class HeaderLine(msgspec.Struct, forbid_unknown_fields=True):
     reserved: EmptyIds
     events: EventsShape
     # of version 2 alone
-    inherited: Count | None = None
-    free: list[tuple[Count, Annotated[int, msgspec.Meta(ge=1, le=MOST_EMPTY_IDS)]]] | None = None
+    inherited: Count | msgspec.UnsetType = msgspec.UNSET
+    free: list[tuple[Count, Annotated[int, msgspec.Meta(ge=1, le=MOST_EMPTY_IDS)]]] | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         for name in ("inherited", "free"):
-            if (getattr(self, name) is None) is (self.version == 2):
-                raise ValueError(f"version {self.version} {'has' if self.version == 2 else 'does not have'} `{name}`")
+            if (getattr(self, name) is msgspec.UNSET) is (self.version == 2):
+                raise ValueError(f"version {self.version} {'needs' if self.version == 2 else 'cannot have'} `{name}`")
 
 
 class ListedAlphabet(msgspec.Struct, forbid_unknown_fields=True):

@@ -147,7 +147,12 @@ class Model:
         with uncollected():
             for index, (op, left, right, number) in enumerate(_replayed(self.vocabulary, events)):
                 if op == _MERGE:
-                    self.merges[left, right] = (*self.merges.get((left, right), ()), index)
+                    pair = left, right
+                    known = self.merges.get(pair)
+                    if isinstance(known, list):
+                        known.append(index)
+                    else:
+                        self.merges[pair] = (index,) if known is None else [*known, index]
                 elif op == DELETE:
                     self.deletions.setdefault(number, []).append(index)
                 else:

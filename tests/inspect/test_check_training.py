@@ -135,6 +135,15 @@ def test_an_older_training_is_checked_against_its_log(trained, tmp_path):
     assert [problem.table for problem in check(run, resources=SMALL)] == ["other.tokens"]
 
 
+def test_names_of_any_length_are_learned_again(tmp_path):
+    """What is learned again gets a name of its own, which has to be a name too."""
+    run = text_run(tmp_path / "run", natural_text(5, 3_000))
+    for name in ("a" * 100, "again"):
+        train(run, name=name, vocab_size=280, resources=SMALL)
+    checked = check(run, replay=True, resources=SMALL)
+    assert (checked, checked.in_part) == ([], [])
+
+
 PHRASES = "the end of the day and the end of the line\n" * 90
 OTHER_TEXT = natural_text(9, 4_000).translate({97 + at: 0x3B1 + at for at in range(24)})
 HOW: dict[str, tuple[dict, dict]] = {  # options of counting, and of learning

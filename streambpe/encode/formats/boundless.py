@@ -227,7 +227,8 @@ def _read_v1(lines: _Lines) -> EventLog:
     operations = [(int(index), kind, parts) for kind in kinds for index, *parts in lines.table()]
     for _, kind, parts in sorted(operations):
         if kind == "delete":
-            build.delete(unshown(parts[0]), to_bytes=True)
+            (content,) = parts
+            build.delete(unshown(content), to_bytes=True)
         else:
             left, right = map(unshown, parts)
             build.merge(left, right, 0, SupermergeEvent if kind == "super" else MergeEvent)

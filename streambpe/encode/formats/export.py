@@ -20,6 +20,7 @@ from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.boundless import boundless_file
 from streambpe.encode.formats.flat import Made
 from streambpe.encode.formats.gguf import gguf_file
+from streambpe.encode.formats.gpt2 import FILES as GPT2_FILES
 from streambpe.encode.formats.gpt2 import gpt2_files
 from streambpe.encode.formats.hf import hf_file
 from streambpe.encode.formats.hf_folder import Roles, hf_folder, names_folder
@@ -184,12 +185,17 @@ def export(
         refuse_no_place(target, parents=True)
         if target.is_file():
             raise UsageError(f"{target} is a file, not a folder. Nothing was changed; give another name.")
+        for name in GPT2_FILES if to == "gpt2" else ["tokenizer.json"]:  # others once it is known what is written
+            refuse_existing(target / name, force, parents=True)
     log = model if isinstance(model, EventLog) else read_model(model)
     logs = [cut_log(log, size) for size in sizes] or [log]
     made = []
     for one, target in zip(logs, targets, strict=True):
         encoder = Encoder(one)
-        contents, lost = write(encoder, target)
+        try:
+            contents, lost = write(encoder, target)
+        except OSError as why:  # a temporary file, or one beside --onto
+            raise not_written(target, why) from None
         runs_expression = to in ("hf", "tiktoken") and encoder.pattern.expression and not encoder.pattern.by_rules
         characters = encoder.pattern.unicode if runs_expression else ""
         made.append((contents, ExportResult([*contents], encoder.model.n_vocab, [*lost], characters)))

@@ -23,6 +23,7 @@ from streambpe.encode.formats.flat import Made, flatten, not_made_of_their_bytes
 from streambpe.encode.formats.foreign import last_merge, log_from_merges, split_config
 from streambpe.errors import ModelError
 from streambpe.model.eventlog import EventLog
+from streambpe.text.patterns import PRESETS
 
 
 def ranks_and_pattern(encoder: Encoder) -> tuple[dict[bytes, int], str, dict[str, int], list[str]]:
@@ -132,4 +133,7 @@ def log_of_ranks(ranks: dict[bytes, int], pattern: str, specials: dict[str, int]
     """The event log of ranks that are in memory; `path` is for messages."""
     learned = sorted((rank, content) for content, rank in ranks.items() if len(content) > 1)
     merges = [last_merge(content, rank, ranks, path) for rank, content in learned]
-    return log_from_merges(ranks, merges, specials, split_config(pattern, "rust", True, path), path)
+    config = split_config(pattern, "rust", True, path)
+    if config["pattern"] in PRESETS:
+        config["gaps"] = "refuse"
+    return log_from_merges(ranks, merges, specials, config, path)

@@ -67,10 +67,12 @@ class Comparison(msgspec.Struct):
         lost = {place for place, (start, end, _) in enumerate(mine) if (start, end) not in found}
         self.spans_lost += len(lost)
         for place in sorted(place for place in lost if place - 1 not in lost):
+            if len(self.examples) == _EXAMPLES:
+                break
             start, end, token = mine[place]
             around = [theirs for low, high, theirs in other if low < end and high > start]
             example = f"{_shown([token])}  there: {_shown(around)}"
-            if len(self.examples) < _EXAMPLES and example not in self.examples:
+            if example not in self.examples:
                 self.examples.append(example)
 
 
