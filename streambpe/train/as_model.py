@@ -69,8 +69,8 @@ def with_options_as(
     model: str | os.PathLike[str] | EventLog, learning: Mapping[str, Any], counting: Counting
 ) -> tuple[dict[str, Any], Counting, str]:
     """(options of learning, how to count, a sentence about it): the model's, where they are not given."""
-    options = options_as(model)
-    return (*with_options(options, learning, counting), f"--as {model} stands for {told_options(options)}")
+    options, name = options_as(model), "the model" if isinstance(model, EventLog) else model
+    return (*with_options(options, learning, counting), f"--as {name} stands for {told_options(options)}")
 
 
 def refuse_together(given: Mapping[str, object]) -> None:

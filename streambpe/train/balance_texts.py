@@ -45,13 +45,18 @@ class BalanceTexts(msgspec.Struct, frozen=True):
     digests: Mapping[str, str]
 
     def keep(self, run: Run, at_once: int) -> list[Path]:
-        """Write the counts into a RUN; returns the files that are new."""
+        """Write the counts into a RUN, unless they are there; returns the files that are new."""
         new = []
         for name, parts in self.parts.items():
-            path = _path(run, self.digests[name])
-            new += [] if path.is_file() else [path]
-            path.parent.mkdir(exist_ok=True)
-            write_part(path, merged_lists(parts, at_once))
+            path, there = _path(run, self.digests[name]), False
+            if path.is_file():
+                with contextlib.suppress(RunError):
+                    there = bool(read_text(run, self.digests[name], at_once))
+            else:
+                new.append(path)
+            if not there:
+                path.parent.mkdir(exist_ok=True)
+                write_part(path, merged_lists(parts, at_once))
         return new
 
 
@@ -83,7 +88,8 @@ def counted_texts(run: Run, given: Given, counting: Counting, resources: Resourc
     at_once = range_bytes(resources)
     with scratch_folder(Path(resources.temp_dir or tempfile.gettempdir()), "streambpe-balance") as place:
         counted = Run(place / "run")
-        local = replace(resources, engine="threads", address=None)
+        alone = resources.engine in ("auto", "threads")
+        local = resources if alone else replace(resources, engine="threads", address=None)
         with contextlib.suppress(NoText):  # told below, of the group's file
             count(counted, sources, counting={"options": options | {"sequences": False}}, resources=local)
         parts = parts_by_group(list_parts(counted))

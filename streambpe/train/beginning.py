@@ -23,7 +23,7 @@ def open_journal(training: Training, corpus: Corpus) -> Journal:
     if path.exists():
         journal = Journal.read(path)
         refuse_changes(training, journal.training, identity["corpus"])
-        # else it was cut off inside the events of the model, which nobody learns again
+        # one that was cut off inside the events of the model, which nobody learns again, is begun anew below
         if inherited is None or len(journal.events) >= inherited.events:
             if journal.training["config"]["vocab_size"] == training.config.vocab_size:
                 return journal

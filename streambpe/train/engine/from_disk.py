@@ -65,6 +65,7 @@ class DiskLearning(Learning):
                 batch = self._step_of_stage(self.stage, remaining, record, bounds)
                 continue
             hot = self._count(record)
+            record.hot_pairs, record.pair_floor = len(hot.n), hot.floor
             if not hot.n.any():
                 if hot.floor <= self.state.options.at_least:
                     return Batch.without_merge(record, vetoed) if vetoed else None

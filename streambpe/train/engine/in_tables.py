@@ -116,6 +116,7 @@ class TableLearning(Learning):
         while True:
             chosen = self._choose(remaining, record)
             if not chosen or chosen[0][2] < bounds.first:
+                record.hot_pairs, record.pair_floor, record.stopped_by = len(self.best.key), self.best.floor, "all"
                 return Batch.without_merge(record, vetoed) if chosen or vetoed else None
             blocked = next((i for i, (left, right, _) in enumerate(chosen) if state.is_blocked(left, right)), None)
             if blocked is None or (blocked and not self._paper):

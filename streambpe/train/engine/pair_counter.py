@@ -115,13 +115,15 @@ class PairCounter:
         found = HotPairs(none, none, none, at_least)
         for table in self.tables():
             keys, counts = table.parted(1, found.floor)[0].T
-            more = HotPairs(keys >> 32, keys & 0xFFFFFFFF, counts, found.floor)
+            more = HotPairs(keys >> 32, keys & 0xFFFFFFFF, counts.copy(), found.floor)
+            del keys, counts
             if allowed is not None:
                 more = more.only(allowed(more.left, more.right))
             # more pairs only raise the floor, so what falls out now would fall out later
+            more = more.best(most)
             left, right, n = (np.concatenate(both) for both in zip(found[:3], more[:3], strict=True))
-            found = HotPairs(left, right, n, found.floor).best(most)
-        return found
+            found = HotPairs(left, right, n, found.floor).at_least(more.floor).best(most)
+        return found.only(np.argsort(found.left << 32 | found.right))  # not as threads and files happened to leave them
 
     def close(self) -> None:
         """Forget all, and remove the files."""

@@ -16,7 +16,7 @@ class TieOrder:
     def __init__(self, rule: str) -> None:
         self.by_bytes = rule == "bytes"
         self._order: list[int] = []  # of the first tokens, by their bytes
-        self._known = 0  # how many these are
+        self._known = 0  # how many tokens were looked at
 
     def labels(self, tokens: Sequence[bytes | None]) -> Int64:
         """A label for each token; labels from two moments cannot be compared."""

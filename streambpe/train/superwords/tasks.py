@@ -4,11 +4,10 @@
     shard_runs         leaves rows (run, by, n)   runs-5-0c29bb4e5c9d-0-8388608.parquet
 
 The shards (store/shards.py) are between cuts at which stretches of the input begin, so that a file is used again after
-a kill. A file appears whole under its name, and the first attempt at a task
-that commits one wins: all attempts leave the same rows. A task counts into a table that fits the memory it is
-given; whenever that is full it becomes a section of the file, so that one pair or run may stand in several rows.
-Places where tests let a process die, for attempt N at a question of this kind: KIND-N-begun, KIND-N-written and
-KIND-N-committed.
+a kill if the work is cut in the same way again. A file appears whole under its name, and the first attempt at a task
+that commits one wins: all attempts leave the same rows. A task counts into a table that fits the memory it is given;
+whenever that is full it becomes a section of the file, so that one pair or run may stand in several rows. Places where
+tests let a process die, for attempt N at a question of this kind: KIND-N-begun, KIND-N-written and KIND-N-committed.
 """
 
 from __future__ import annotations
