@@ -113,7 +113,6 @@ def test_superwords_on_a_run_without_documents_keep_their_message(runs):
         ("converge whole --by share --steps 7", "--steps"),
         ("report whole --lines", "--lines"),
         ("report whole --text-column text", "--text-column"),
-        ("encode whole IN/a.txt --threads 2", "--threads"),
         ("encode whole IN/a.txt --threads 1", "--threads"),
         ("encode whole IN/a.txt --text-column body", "--text-column body"),
         ("encode whole IN/a.txt --text-column body -o NEW.npy", "--text-column body"),
