@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from streambpe.errors import RunMismatch, UsageError
 from streambpe.options import option, options_of, refuse_values
+from streambpe.resources import DOCUMENT_SECONDS
 from streambpe.text.aliases import canonical
+
+if TYPE_CHECKING:
+    from streambpe.text.patterns import Pattern
 
 SourceFormat = Literal["auto", "txt", "lines", "jsonl", "csv", "parquet"]
 
@@ -30,6 +35,12 @@ class CountConfig:
     )
     split_scripts: bool = option(
         False, "Cut the text where the script changes before splitting it.", panel="Splitting", off="--no-split-scripts"
+    )
+    digits: Literal["keep", "single", "two", "left3", "right3"] = option(
+        "keep",
+        "How many digits of a number a chunk holds: as many as the preset says, one, at most two, or threes counted "
+        "from the left or from the right.",
+        panel="Splitting",
     )
     bad_utf8: Literal["replace", "skip", "error"] = option(
         "replace",
@@ -85,6 +96,20 @@ class CountConfig:
     def as_facts(self) -> dict[str, Any]:
         """For table run."""
         return asdict(self)
+
+    @lru_cache(maxsize=4)  # noqa: B019 - a few options, which are small
+    def split_pattern(self, document_seconds: float = DOCUMENT_SECONDS) -> Pattern:
+        """What text is split by; a pattern of the user's own may take so many seconds on one document."""
+        from streambpe.text.patterns import find_pattern  # not above: it loads `regex`, and --help reads this module
+
+        return find_pattern(
+            self.pattern,
+            gaps=self.gaps,
+            split_scripts=self.split_scripts,
+            digits=self.digits,
+            prepared=self.prepares,
+            document_seconds=document_seconds,
+        )
 
 
 def parse_sample(text: str) -> int:

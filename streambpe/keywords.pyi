@@ -38,6 +38,7 @@ class CountKeywords(ReadKeywords, JobKeywords, total=False):
     pattern: str | float | Path | None
     gaps: Literal["refuse", "keep"] | None
     split_scripts: bool | None
+    digits: Literal["keep", "single", "two", "left3", "right3"] | None
     bad_utf8: Literal["replace", "skip", "error"] | None
     bad_lines: Literal["error", "skip"] | None
     sequences: bool | None

@@ -28,6 +28,7 @@ PRESETS = (
     "gpt2", "gpt4", "cl100k", "punct", "gpt4o", "superbpe1", "boundless", "ultimate1", "superbpe2", "word-level",
     "spaceless", "spaceless gpt4o", "script", "whitespace", "none", "cuts",
 )  # fmt: skip
+DIGITS = ("keep", "single", "two", "left3", "right3")  # how many of a number in one chunk (split.c)
 _FULL = -1
 _ERRORS = {
     -2: "the system has no more memory",
@@ -160,6 +161,7 @@ class Split(msgspec.Struct, frozen=True):
     preset: int  # in PRESETS
     classes: Classes
     special: int = -1  # the preset of runs marked with SCRIPT_RUN_END; -1: there are none
+    digits: int = 0  # in DIGITS
 
     def learn(self, text: bytes) -> int:
         """The address of the table of classes, after all pages that a text needs are learned."""
@@ -203,7 +205,7 @@ class ChunkTable:
 
     def _scan(self, text: bytes, split: Split, at: int, ids: npt.NDArray[np.int32] | None) -> tuple[int, int]:
         done = np.array([at, 0], np.int64)
-        how = split.learn(text), split.preset, split.special
+        how = split.learn(text), split.preset, split.special, split.digits
         succeeded(library().scan_text(self.handle, *how, text, len(text), done[:1], done[1:], ids))
         return int(done[0]), int(done[1])
 

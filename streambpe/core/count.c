@@ -82,12 +82,13 @@ EXPORT int64_t csv_records_end(const uint8_t *data, int64_t size) {
     return end;
 }
 
-/* Count or, with `ids`, number the chunks of text[*at:size]. `special`: the preset of runs that end with FE, or -1.
+/* Count or, with `ids`, number the chunks of text[*at:size]. `special`: the preset of runs that end with FE, or -1;
+   `digits`: of a number in one chunk (split.c).
 
    `*at` is moved past what was done; `*many` goes up by the chunks counted, or by the places of `ids` written. CORE_OK
    at the end; else an error, with `*at` before the chunk that found no place. */
-EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, int special, const uint8_t *text,
-                     int64_t size, int64_t *at, int64_t *many, int32_t *ids) {
+EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, int special, int digits,
+                     const uint8_t *text, int64_t size, int64_t *at, int64_t *many, int32_t *ids) {
     split_function usual = split_preset(preset), other = special < 0 ? usual : split_preset(special);
     const uint8_t *p = text + *at, *end = text + size, *stop = NULL;
     split_function split = usual;
@@ -102,7 +103,7 @@ EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, in
             if (!stop) {
                 stop = text_end(p, end, special >= 0);
                 split = stop < end && *stop == SCRIPT_RUN_END ? other : usual;
-                memo = (split_memo){0};
+                memo = (split_memo){.digits = digits};
             }
             if (p < stop) {
                 const uint8_t *chunk = p;

@@ -63,7 +63,7 @@ typedef struct {
     int32_t alphabet, unknown; /* of the enums below */
     int32_t escape;            /* SCRIPT: the symbol of byte 0, for characters without a block */
     int32_t unknown_name;      /* what UNKNOWN is called */
-    int32_t preset, special;   /* of scan_text; preset -1: the caller splits */
+    int32_t preset, special, digits; /* of scan_text; preset -1: the caller splits */
 } encode_model;
 
 enum { BYTES, CHARACTERS, SCRIPT };

@@ -66,7 +66,7 @@ class _Model(ctypes.Structure):
         *((name, _POINTER) for name in ("stops", "marked_stops", "classes", "spanned")),
         ("spanned_mask", ctypes.c_uint64),
         ("window", _SIZE),
-        *((name, _INT) for name in ("alphabet", "unknown", "escape", "unknown_name", "preset", "special")),
+        *((name, _INT) for name in ("alphabet", "unknown", "escape", "unknown_name", "preset", "special", "digits")),
     )
 
 
@@ -171,7 +171,7 @@ class ModelTables:
             value = value.ctypes.data if isinstance(value, np.ndarray) else value
             setattr(getattr(model, part) if part else model, name, value)
         if self.split is not None:
-            model.preset, model.special = self.split.preset, self.split.special
+            model.preset, model.special, model.digits = self.split.preset, self.split.special, self.split.digits
             model.classes = self.split.classes.table.ctypes.data
         return model
 

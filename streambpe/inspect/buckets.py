@@ -38,7 +38,6 @@ from streambpe.text.patterns import Pattern
 from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.threads import stopped_by
 from streambpe.train.counting.sizes import Sizes
-from streambpe.train.counting.tasks import pattern_for
 from streambpe.train.counting.todo import find_todo
 from streambpe.train.counting.worker import prepared
 
@@ -52,7 +51,7 @@ def count_buckets(
 ) -> list[list[Part]]:
     """The counts of each bucket, as files in `place`. The run is locked, and counted to its end."""
     config = CountConfig(**json.loads(run.facts()["config"]))
-    pattern = pattern_for(config, resources.document_seconds)
+    pattern = config.split_pattern(resources.document_seconds)
     refuse_other_tables(run.path, run.facts(), pattern, "reading its documents again")
     sources, policy = _sources_again(run, pattern), config.bad_utf8
     sizes, chunker = Sizes.of(replace(resources, threads=1)), Chunker(pattern)

@@ -43,7 +43,6 @@ from streambpe.store.sequences import check_sequences
 from streambpe.store.spans import SpansByPath
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.unfinished import left_to_count
-from streambpe.text.patterns import find_pattern
 
 if TYPE_CHECKING:
     from streambpe.keywords import LimitKeywords
@@ -237,7 +236,7 @@ def _recount_groups(con: duckdb.DuckDBPyConnection, parts: Sequence[Part], at_on
 def _check_files(spans: SpansByPath, config: CountConfig, at_once: int, meter: Meter) -> Iterator[tuple[str, Row]]:
     """Read every source file again; its stretches must have the digests that they had when they were counted, and as
     many lines as then must be left out. (path, row) of what differs."""
-    pattern = find_pattern(config.pattern, gaps=config.gaps, split_scripts=config.split_scripts)
+    pattern = config.split_pattern()
     meter.begin("reading sources", sum(mine[0].file_bytes for mine in spans.values()))
     done = 0
     for path, mine in spans.items():

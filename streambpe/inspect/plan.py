@@ -53,7 +53,6 @@ from streambpe.text.chunker import ChunkCounts, Chunker
 from streambpe.text.patterns import Pattern
 from streambpe.train.as_model import refuse_together, with_options_as
 from streambpe.train.counting.spread import count_runner, needs_of
-from streambpe.train.counting.tasks import pattern_for
 from streambpe.train.counting.worker import prepared
 from streambpe.train.request import counting_for, describe_job
 
@@ -124,7 +123,7 @@ def plan(
     options = CountConfig(**how.options)
     _refuse_options(how, config, resources, size)
     found, warnings = _find_sources([str(source) for source in as_given(sources)], how, options)
-    pattern = pattern_for(options, resources.document_seconds)
+    pattern = options.split_pattern(resources.document_seconds)
     source_bytes = sum(source.bytes for source in found)
     if size is None:
         if source_bytes < _LEAST_BYTES:

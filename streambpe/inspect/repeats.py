@@ -35,7 +35,7 @@ from streambpe.store.database import append, open_store
 from streambpe.store.run import Run
 from streambpe.store.spans import Spans, SpansByPath
 from streambpe.store.sqlfiles import run_sql
-from streambpe.text.patterns import Pattern, find_pattern
+from streambpe.text.patterns import Pattern
 from streambpe.train.counting.sizes import Sizes
 
 _NUMBER_BITS = 40  # a place is the number of a source, and below it that of the document there
@@ -123,7 +123,7 @@ def find_repeats(
 
 def _hashed(sources: Mapping[str, Spans], config: CountConfig, sizes: Sizes, meter: Meter) -> Iterator[UInt64]:
     """The hashes of the documents and their places, source after source."""
-    pattern = find_pattern(config.pattern, gaps=config.gaps, split_scripts=config.split_scripts)
+    pattern = config.split_pattern()
     for source_number, (path, spans) in enumerate(sources.items()):
         column, size = spans[0].text_column or "text", spans[0].file_bytes
         source = Source(path, spans[0].kind, column, size, any_bytes=True)  # type: ignore[arg-type]

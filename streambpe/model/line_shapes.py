@@ -85,6 +85,7 @@ class ConfigShape(msgspec.Struct):
     pattern: str = "none"
     stage2_pattern: str = "superbpe2"
     split_scripts: bool = False
+    digits: Literal["keep", "single", "two", "left3", "right3"] = "keep"
     gaps: Literal["refuse", "keep", "drop"] = "refuse"
     normalize: Literal["none", "nfc"] = "none"
     unencodable: Literal["bytes", "drop", "error"] = "bytes"

@@ -42,7 +42,6 @@ from streambpe.store.unfinished import (
     refuse_leaving,
     write_record,
 )
-from streambpe.text.patterns import find_pattern
 
 if TYPE_CHECKING:
     from streambpe.keywords import LimitKeywords
@@ -82,7 +81,7 @@ def export_counts(
         raise UsageError(f"{target}: give the name of a .parquet or .csv file.")
     refuse_existing(target, force)
     config = _config_of(folder)
-    expression = find_pattern(config.pattern, gaps=config.gaps).expression
+    expression = config.split_pattern().expression
     parts = list_parts(folder) if group is None else group_parts(folder, group)
     distinct = json.loads(folder.facts().get("corpus", "{}")).get("distinct", 0)
     meter.begin("exporting", 0 if left.sources or group is not None else distinct, "chunks")

@@ -90,4 +90,10 @@ def encoding_pattern(config: Mapping[str, Any]) -> Pattern:
     # A pattern that training accepted is not checked again: `gaps` says what becomes of text that it does not match.
     gaps = "keep" if gaps == "keep" else "drop"
     prepared = config.get("normalize", "none") != "none" or config.get("unencodable", "bytes") == "drop"
-    return find_pattern(name, gaps=gaps, split_scripts=bool(config.get("split_scripts", False)), prepared=prepared)
+    return find_pattern(
+        name,
+        gaps=gaps,
+        split_scripts=bool(config.get("split_scripts", False)),
+        digits=config.get("digits", "keep"),
+        prepared=prepared,
+    )

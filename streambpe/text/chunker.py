@@ -22,13 +22,13 @@ import numpy as np
 import numpy.typing as npt
 
 from streambpe.arrays import expanded
-from streambpe.core.binding import PRESETS, Bytes, ChunkTable, Split, categories
+from streambpe.core.binding import DIGITS, PRESETS, Bytes, ChunkTable, Split, categories
 from streambpe.core.classes import INHERITED, OTHER, SPACE, TAKES_SPACE, Classes
 from streambpe.core.strings import ChunkList, as_buffers, as_strings, merge
 from streambpe.errors import PatternTooSlow
 from streambpe.later import polars as pl
 from streambpe.text.marks import DOCUMENT_END, SCRIPT_RUN_END
-from streambpe.text.patterns import SCRIPT_SPECIFIC_GPT4O, Pattern
+from streambpe.text.patterns import Pattern
 from streambpe.text.script_blocks import character_groups
 from streambpe.text.script_rules import TAKE_SPACE
 from streambpe.text.script_runs import mark_script_runs
@@ -87,7 +87,8 @@ def _white_space() -> Classes:
 
 def core_split(pattern: Pattern) -> Split | None:
     """How the core splits by a pattern; None if it is the user's own."""
-    name = _SAME.get(pattern.name, pattern.name)
+    name = pattern.name.removesuffix(f" --digits {pattern.digits}")
+    name = _SAME.get(name, name)
     if name not in PRESETS:
         return None
     number = PRESETS.index(name)
@@ -97,9 +98,9 @@ def core_split(pattern: Pattern) -> Split | None:
         return Split(number, _white_space())
     special = -1
     if pattern.script_expression:
-        runs = "spaceless gpt4o" if pattern.script_expression == SCRIPT_SPECIFIC_GPT4O else "spaceless"
+        runs = "spaceless gpt4o" if "/]*" in pattern.script_expression else "spaceless"
         special = PRESETS.index(runs)
-    return Split(number, categories(), special)
+    return Split(number, categories(), special, DIGITS.index(pattern.digits))
 
 
 class Chunker:

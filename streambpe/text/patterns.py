@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 import regex
@@ -21,6 +22,7 @@ from streambpe.text.script_blocks import UNICODE
 from streambpe.text.split import explained, find_chunks
 from streambpe.text.whitespace import WORD_MARK
 
+Digits = Literal["keep", "single", "two", "left3", "right3"]
 _GPT4O_WORDS = (
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+{suffix}"
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*{suffix}"
@@ -57,6 +59,17 @@ _ULTIMATE = (
     r"|\p{M}+"
     r"|.+"
 )
+# The branch for numbers of each preset, in which --digits replaces it: (as it is, one digit, what --digits calls it).
+_MARKED = r"(?:\p{N}\p{M}*)"
+_NUMBERS = (
+    (rf"{_MARKED}{{1,3}}(?=(?:{_MARKED}{{3}})*(?:(?:\P{{N}}\p{{M}}*)|$))", _MARKED, "right3"),
+    (r"\p{N}{1,3}(?=(?:\p{N}{3})*(?:\P{N}|$))", r"\p{N}", "right3"),
+    (r"\p{N}{1,3}+", r"\p{N}", "left3"),
+    (r"\p{N}{1,3}", r"\p{N}", "left3"),
+    (r"\p{N}++", r"\p{N}", "keep"),
+    (r"\p{N}+", r"\p{N}", "keep"),
+)
+_TIMES = {"single": "", "two": "{1,2}", "left3": "{1,3}", "right3": r"{1,3}(?=(?:\p{N}{3})*(?:\P{N}|$))"}
 # Two characters between which every preset but those below has a border, whatever stands around: a letter or a number,
 # and white space or punctuation. Where a letter and punctuation share a chunk, either the punctuation is in front, or
 # it is an apostrophe. The punctuation is older than any character table, and the two letters left out are marks to
@@ -80,6 +93,7 @@ class Pattern:
     by_rules: bool = False  # the core has rules for it instead of an expression, which is then its name
     prepared: bool = False  # the text is normalised or thinned before it is split (text/prepare.py)
     document_seconds: float = field(default=DOCUMENT_SECONDS, compare=False)  # that `expression` may take, if "regex"
+    digits: Digits = "keep"  # how many digits a chunk may hold; "keep": what the preset has
     word_mark: str = ""  # stands before every chunk; pieces of white space are no chunks
 
     @functools.cached_property  # not when it is made: most presets are never run, and each takes some milliseconds
@@ -154,6 +168,7 @@ def find_pattern(
     *,
     gaps: str = "refuse",
     split_scripts: bool = False,
+    digits: Digits = "keep",
     prepared: bool = False,
     document_seconds: float = DOCUMENT_SECONDS,
 ) -> Pattern:
@@ -161,17 +176,41 @@ def find_pattern(
     `document_seconds` of processor time on one document."""
     name_or_regex = canonical(name_or_regex)
     pattern = PRESETS[name_or_regex] if name_or_regex in PRESETS else _own_pattern(name_or_regex, gaps)
+    special = SCRIPT_SPECIFIC_GPT4O if "/]*" in pattern.expression else SCRIPT_SPECIFIC
+    if digits != "keep":
+        pattern, special = _with_digits(pattern, digits), _replace_numbers(special, digits)
     if split_scripts:
         if not pattern.expression or pattern.by_rules:
             raise PatternError(
                 f"--split-scripts needs a regular expression to run on each script; --pattern {pattern.name} has none."
             )
-        special = SCRIPT_SPECIFIC_GPT4O if "/]*" in pattern.expression else SCRIPT_SPECIFIC
         border = _BORDER_IN_A_SCRIPT if pattern.border == CERTAIN_BORDER else None
         pattern = replace(pattern, script_expression=special, border=border)
     if pattern.name == "regex":
         pattern = replace(pattern, document_seconds=document_seconds)
     return replace(pattern, prepared=True) if prepared else pattern
+
+
+def _replace_numbers(expression: str, digits: Digits) -> str:
+    """The expression with numbers cut as --digits says; unchanged if it cuts them so by itself."""
+    numbers, digit, own = next(known for known in _NUMBERS if known[0] in expression)
+    return expression if digits == own else expression.replace(numbers, digit + _TIMES[digits])
+
+
+def _with_digits(pattern: Pattern, digits: Digits) -> Pattern:
+    """The preset with numbers cut another way. Its name differs, since programs that know the preset do not know it."""
+    if pattern.name == "regex":
+        raise PatternError(
+            f"--digits {digits} changes a preset, and the pattern {quoted(pattern.expression)} is an expression of your "
+            r"own. Leave --digits out, and say in the expression how many \p{N} a chunk may hold."
+        )
+    if pattern.by_rules or not pattern.expression:
+        raise PatternError(
+            f"--digits {digits} needs a preset that has a rule for numbers; {pattern.name} has none."
+        )
+    expression = _replace_numbers(pattern.expression, digits)
+    name = pattern.name if expression == pattern.expression else f"{pattern.name} --digits {digits}"
+    return replace(pattern, name=name, expression=expression, digits=digits)
 
 
 def _own_pattern(expression: str, gaps: str) -> Pattern:

@@ -22,7 +22,7 @@ from streambpe.model.replay import Model
 from streambpe.options import Option, options_of
 from streambpe.store.models import read_model
 
-SPLITTING = ("pattern", "gaps", "split_scripts", "normalize", "unencodable")  # how text becomes chunks
+SPLITTING = ("pattern", "gaps", "split_scripts", "digits", "normalize", "unencodable")  # how text becomes chunks
 _KNOWN: dict[str, Option] = {**options_of(TrainConfig), **options_of(CountConfig)}
 
 

@@ -57,12 +57,12 @@ def refuse_without_documents(run: Run, counting: CountConfig, config: TrainConfi
     if config.superwords != "uw":
         return
     drops = counting.gaps == "drop"
-    if drops or find_pattern(counting.pattern, gaps=counting.gaps).word_mark:
+    if drops or counting.split_pattern().word_mark:
         raise RunMismatch(
             f"{run.path} was counted with --{'gaps drop' if drops else 'pattern whitespace'}, so its chunks are not "
             "the whole text, which --superwords uw splits again. Nothing was changed. Count into another RUN."
         )
-    find_pattern(config.stage2_pattern, gaps=counting.gaps)  # refuses one that leaves text out
+    find_pattern(config.stage2_pattern, gaps=counting.gaps, digits=counting.digits)  # refuses one that leaves text out
 
 
 def join_superwords(phase: SuperwordPhase, tables: Tables) -> Joined:

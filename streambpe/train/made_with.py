@@ -52,7 +52,7 @@ def describe_options(run: Run, config: TrainConfig, counting: Counting) -> str:
     else:
         counted, spans = asdict(CountConfig(**counting.options)), Spans.of(())
     # given by hand, even the default of these says more than leaving them out
-    for name in ("bad_utf8", "bad_lines", "sequences", "sample"):
+    for name in ("bad_utf8", "bad_lines", "sequences", "sample", "digits"):
         if counted[name] == getattr(CountConfig, name):
             del counted[name]
     learned = config.as_options()

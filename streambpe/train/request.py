@@ -200,8 +200,10 @@ def _refuse_what_learning_would(run: Run, config: TrainConfig, found: Sequence[S
         known = run.known_facts()
         how = json.loads(known["config"]) if known else counting.options
         Goal.of(config, len(script_alphabet(how.get("unencodable", CountConfig.unencodable))), 0)
-    if "pattern" in counting.options:
-        find_pattern(counting.options["pattern"], gaps=counting.options.get("gaps", CountConfig.gaps))
+    splits = CountConfig(**counting.options)
+    splits.split_pattern()
+    if config.superwords == "uw":
+        find_pattern(config.stage2_pattern, gaps="keep", digits=splits.digits)
     if config.weights or config.balance:
         rules, parts = GroupRules.from_options(counting.groups, counting.group_by), list_parts(run)
         new = [source for source in found if source.path not in parts.by_path]

@@ -29,7 +29,7 @@ from streambpe.store.run import Run
 from streambpe.store.training_files import check_name, journal_path, log_path
 from streambpe.store.trainings import TokenTable
 from streambpe.store.unfinished import Unfinished
-from streambpe.text.patterns import Pattern, find_pattern
+from streambpe.text.patterns import Pattern
 from streambpe.threads import stopped_by
 from streambpe.train.extension import Inherited
 from streambpe.train.words import Uncovered, choose_alphabet, uncovered_by
@@ -160,8 +160,7 @@ class Corpus:
     @property
     def pattern(self) -> Pattern:
         """What its text was split by."""
-        how = self.counting
-        return find_pattern(how.pattern, gaps=how.gaps, split_scripts=how.split_scripts)
+        return self.counting.split_pattern()
 
 
 class Symbols(msgspec.Struct, frozen=True):
@@ -240,9 +239,10 @@ def header_of(
     if inherited is not None:
         specials, fixed = inherited.ids
     how = corpus.counting
-    untold = ("bad_utf8", "bad_lines", "sequences", *(["sample"] if how.sample == "all" else []))
+    untold = ["bad_utf8", "bad_lines", "sequences"]
+    untold += [name for name in ("sample", "digits") if getattr(how, name) == getattr(CountConfig, name)]
     counted = {key: value for key, value in how.as_facts().items() if key not in untold}
-    pattern = find_pattern(how.pattern, gaps=how.gaps)
+    pattern = how.split_pattern()
     if inherited is not None and inherited.log.header.config.get("unknown") == "drop":
         counted["unknown"] = "drop"
     return Header(

@@ -151,9 +151,9 @@ def test_every_alphabet_reads_the_same(browser, name):
 @pytest.mark.long
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_splits_the_same(browser, name):
-    """With and without runs of scripts."""
+    """With and without runs of scripts and numbers cut in another way."""
     for split_scripts in (False, True) if PRESETS[name].expression and not PRESETS[name].by_rules else (False,):
-        config = {"pattern": name, "split_scripts": split_scripts}
+        config = {"pattern": name, "split_scripts": split_scripts, "digits": "right3" if split_scripts else "keep"}
         log, texts = EventLog(Header(bytes_alphabet().to_header(), config), ()), all_texts()
         assert assert_equal(browser, log, texts) == len(texts)
 

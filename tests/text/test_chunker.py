@@ -65,6 +65,30 @@ def test_all_short_neighbourhoods(name, pattern):
             assert chunks == split_text(pattern, text), repr(text)
 
 
+@pytest.mark.parametrize("digits", ["single", "two", "left3", "right3"])
+@pytest.mark.parametrize("name", [name for name, p in PRESETS.items() if p.expression and not p.by_rules])
+def test_numbers_are_cut_as_asked(name, digits):
+    """In the core as find-all does by the expression that exports write, with and without runs of scripts."""
+    rng = random.Random(f"{name} {digits}")
+    atoms = [*"1\u0663\U0001d7d9\xb2 \u0301\ufe0f\u20e3a,\n\u6587", "22", "333", "4444", "123456789", "\r\n"]
+    texts = ["".join(rng.choices(atoms, k=rng.randint(1, 25))) for _ in range(300)]
+    texts += [random_text(rng, 100) for _ in range(5)]
+    for split_scripts in (False, True):
+        pattern = find_pattern(name, digits=digits, split_scripts=split_scripts)
+        documents = [split_text(pattern, text) for text in texts]
+        assert fast_documents(buffer_of(*texts), pattern) == documents
+        assert documents != [split_text(find_pattern(name), text) for text in texts] or pattern.name == name
+    longest = {"single": 1, "two": 2, "left3": 3, "right3": 3}[digits]
+    numbers = [chunk.strip() for chunk in split_text(pattern, "x 1 12 1234567 12345678")][1:]
+    expected = [n[max(at, 0) : at + longest] for n in ("1", "12", "1234567", "12345678") for at in _cuts(n, digits)]
+    assert [chunk for chunk in numbers if chunk] == expected
+
+
+def _cuts(number: str, digits: str) -> range:
+    size = {"single": 1, "two": 2}.get(digits, 3)
+    return range(-(-len(number) % 3) if digits == "right3" else 0, len(number), size)
+
+
 def all_characters() -> list[str]:
     return [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 

@@ -49,7 +49,6 @@ from streambpe.text.patterns import Pattern
 from streambpe.text.unicode_tables import tables_fact
 from streambpe.train.counting.job import CountJob, CountResult, told_left_out
 from streambpe.train.counting.take_back import take_back
-from streambpe.train.counting.tasks import pattern_for
 from streambpe.train.counting.todo import refuse_given_otherwise
 from streambpe.train.disk_bound import refuse_too_little_disk, source_bytes
 
@@ -144,7 +143,7 @@ def decide_count(folder: Run, found: ListedSources, asked: Counting, resources: 
         config = reconcile(saved, asked.options, folder.path)
     else:
         config = CountConfig(**asked.options)
-    pattern = pattern_for(config, resources.document_seconds)
+    pattern = config.split_pattern(resources.document_seconds)
     if asked.stdin_name != "-" and not any(source.is_stdin for source in sources):
         raise UsageError(f"--stdin-name {asked.stdin_name} names standard input, but `-` is not among the sources.")
     if asked.counts and asked.options.get("bad_lines") == "skip":

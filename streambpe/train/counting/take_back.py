@@ -52,7 +52,7 @@ from streambpe.system import remove_folder
 from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.threads import stopped_by
 from streambpe.train.counting.job import CountJob, CountResult
-from streambpe.train.counting.tasks import pattern_for, remove_attempts
+from streambpe.train.counting.tasks import remove_attempts
 from streambpe.train.counting.todo import has_digests, left_of
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class _TakingBack:
         config = json.loads(run.facts()["config"])
         self._config = replace(CountConfig(**config), sequences=False)  # the documents are taken out by their ids
         self._keeps_documents = bool(config.get("sequences"))
-        self._pattern = pattern_for(self._config, resources.document_seconds)
+        self._pattern = self._config.split_pattern(resources.document_seconds)
         self._told: list[str] = []
 
     def run(self, asked: Sequence[str], how: Counting) -> CountResult:

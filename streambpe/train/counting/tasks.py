@@ -9,7 +9,6 @@ these; what the earlier attempt did not commit, it cannot commit any more (runne
 from __future__ import annotations
 
 import contextlib
-from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -26,7 +25,6 @@ from streambpe.sources.read import Reader
 from streambpe.sources.stretches import Stretch, bytes_between, title_of
 from streambpe.store.run import Run
 from streambpe.store.spans import SpansByPath
-from streambpe.text.patterns import Pattern, find_pattern
 from streambpe.text.split import alarm
 from streambpe.threads import ending_waits
 from streambpe.train.counting.committer import AttemptCommitter, part_name
@@ -53,18 +51,6 @@ class CountTask(msgspec.Struct, frozen=True):
         return f"counting {title_of(self.stretches)}"
 
 
-@lru_cache(maxsize=4)
-def pattern_for(config: CountConfig, document_seconds: float) -> Pattern:
-    """What a text is split by under these options."""
-    return find_pattern(
-        config.pattern,
-        gaps=config.gaps,
-        split_scripts=config.split_scripts,
-        prepared=config.prepares,
-        document_seconds=document_seconds,
-    )
-
-
 def attempts_folder(run: Run) -> Path:
     """Where the attempts of counting tasks write."""
     return run.path / "tmp" / "count"
@@ -82,7 +68,7 @@ def count_stretches(task: CountTask, attempt: Attempt) -> tuple[UInt64, int]:
     too large for this worker, or a stop came. (Hashes of chunks for the sketch, how many lines were left out.)"""
     shared: CountShared = attempt.shared
     run, config = Run(shared.run), shared.config
-    pattern, sizes = pattern_for(config, shared.document_seconds), Sizes.of_task(attempt.memory_bytes)
+    pattern, sizes = config.split_pattern(shared.document_seconds), Sizes.of_task(attempt.memory_bytes)
     if attempt.own_process:
         alarm.turn_on()
     attempts = own_folder(attempts_folder(run), part_name(task.first_name), attempt.number)
