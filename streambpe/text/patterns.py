@@ -205,9 +205,7 @@ def _with_digits(pattern: Pattern, digits: Digits) -> Pattern:
             r"--digits out, and say in the expression how many \p{N} a chunk may hold."
         )
     if pattern.by_rules or not pattern.expression:
-        raise PatternError(
-            f"--digits {digits} needs a preset that has a rule for numbers; {pattern.name} has none."
-        )
+        raise PatternError(f"--digits {digits} needs a preset that has a rule for numbers; {pattern.name} has none.")
     expression = _replace_numbers(pattern.expression, digits)
     name = pattern.name if expression == pattern.expression else f"{pattern.name} --digits {digits}"
     return replace(pattern, name=name, expression=expression, digits=digits)
