@@ -133,7 +133,7 @@ def log_of_ranks(ranks: dict[bytes, int], pattern: str, specials: dict[str, int]
     """The event log of ranks that are in memory; `path` is for messages."""
     learned = sorted((rank, content) for content, rank in ranks.items() if len(content) > 1)
     merges = [last_merge(content, rank, ranks, path) for rank, content in learned]
-    config = split_config(pattern, "rust", True, path)
+    config = split_config("rust", True, path, pattern)
     if config["pattern"] in PRESETS:
         config["gaps"] = "refuse"
     return log_from_merges(ranks, merges, specials, config, path)
