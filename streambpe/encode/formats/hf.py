@@ -234,7 +234,10 @@ def _read_split(document: dict[str, Any], path: object) -> dict[str, Any]:
         )
     *splits, level = steps
     if level.get("add_prefix_space"):
-        raise ModelError(f"{path} puts a space before every text (add_prefix_space); an event log has no such rule.")
+        raise ModelError(
+            f"{path} puts a space before every text (add_prefix_space of its pre_tokenizer); an event log has no such "
+            "rule."
+        )
     expressions, drops = [], False
     by_itself = level.get("use_regex", True)
     for split in splits:
