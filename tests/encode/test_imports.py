@@ -270,12 +270,12 @@ def test_no_field_is_dropped_without_a_word(tmp_path, field, lacks_bytes):
 
 @given(
     firsts=st.lists(
-        st.sampled_from([r"\p{N}", r"\p{N}+", r"\p{N}{1,3}", "[ab]+", "[^ab]", r"[\s.]+", "[b-d]{1,2}", r"\s"]),
+        st.sampled_from([r"\p{N}", r"\p{N}+", r"\p{N}{1,3}", "[ab]+", "[^ab]", r"[\s.]+", "[b-d]{1,2}", r"\s", "b+"]),
         min_size=1, max_size=2,
     ),
     last=st.sampled_from([
         REAL["GPT-2"], REAL["DeepSeek V3"], REAL["Qwen 2"], "[a-c]+|.", r"(?<=a)b|\s+(?!\S)", r"(?<!\d)a|[^a]c?",
-        r"\d{2}|(?=b|\d)\w", r"(?>a+)b?|(?:a|b\d)+",
+        r"\d{2}|(?=b|\d)\w", r"(?>a+)b?|(?:a|b\d)+", "[a1]", "a(?!b)",
     ]),
     texts=st.lists(st.text("aabbc1 2.\n\u0662日", max_size=30), min_size=1, max_size=8),
 )  # fmt: skip
