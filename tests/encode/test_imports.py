@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import tokenizers
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as HfTokenizer
 from tokenizers import pre_tokenizers
@@ -279,6 +279,8 @@ def test_no_field_is_dropped_without_a_word(tmp_path, field, lacks_bytes):
     ]),
     texts=st.lists(st.text("aabbc1 2.\n\u0662日", max_size=30), min_size=1, max_size=8),
 )  # fmt: skip
+@example(["[ab]+"], "[a1]", ["b2"])  # gaps on both sides of a border
+@example(["b+"], "a(?!b)", ["aab"])  # a place that is true at a border
 def test_steps_in_turn_are_one_expression(firsts, last, texts):
     """Splits one after the other, in the library, against the one expression here, which is its own judge of gaps."""
     import regex
