@@ -1,6 +1,6 @@
 r"""Several expressions, each of which splits what those before it left, as one: tokenizer.json has lists of them.
 
-    \p{N}, then ` ?\p{L}+|\s+(?!\S)|\s+`   ->   \p{N}| ?\p{L}+|\s+(?!(?=[^\p{N}])\S)|\s+
+    `\p{N}`, then ` ?\p{L}+|\s+(?!\S)|\s+`   ->   \p{N}| ?\p{L}+|\s+(?!(?:(?=[^\p{N}])\S))|\s+
 
 All but the last are runs of one class of characters. What lies between two borders of such runs is split by the next
 expression as a text of its own, and where that text ends no class matches: so each class of the next expression is

@@ -163,7 +163,7 @@ def _added_tokens(listed: list[dict[str, Any]], vocab: dict[str, int], path: obj
 def not_kept(document: dict[str, Any]) -> Iterator[str]:
     """What an event log does not keep of a tokenizer.json that was read. None of it changes the ids of plain text, that
     is, text that spells no added token, without what is put around it."""
-    added = document.get("added_tokens", [])
+    added, normalizes = document.get("added_tokens", []), _steps(document.get("normalizer"), "normalizers")
     flags = {
         "special": "found in every text there, but here only where special tokens are allowed",
         "single_word": "found only as separate words",
@@ -174,7 +174,7 @@ def not_kept(document: dict[str, Any]) -> Iterator[str]:
     for flag, meaning in flags.items():
         wanted = flag != "special"
         having = [token["content"] for token in added if token.get(flag, not wanted) is wanted]
-        if having and (flag != "normalized" or document.get("normalizer") or len(having) < len(added)):
+        if having and (flag != "normalized" or normalizes or len(having) < len(added)):
             more = f" and {len(having) - 3} more" if len(having) > 3 else ""
             yield f"`{flag}: {str(wanted).lower()}` of {', '.join(map(repr, having[:3]))}{more}: {meaning}"
     for step in _steps(document.get("post_processor"), "processors"):
