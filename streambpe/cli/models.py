@@ -227,13 +227,13 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
 @click.option(
     "--onto", metavar="OLD", help="For hf, tiktoken, gpt2: write the file that was extended, with the new tokens added."
 )
-@click.option("--bos", metavar="TOKEN", help="For FOLDER/: the special token that begins a text.")
-@click.option("--eos", metavar="TOKEN", help="For FOLDER/: the special token that ends a text.")
-@click.option("--pad", metavar="TOKEN", help="For FOLDER/: the special token that pads a batch.")
-@click.option("--unk", metavar="TOKEN", help="For FOLDER/: the special token for unknown text.")
-@click.option("--add-bos", is_flag=True, help="For FOLDER/: encoding adds --bos before every text.")
-@click.option("--add-eos", is_flag=True, help="For FOLDER/: encoding adds --eos after every text.")
-@click.option("--chat-template", metavar="FILE", help="For FOLDER/: a Jinja template for conversations.")
+@click.option("--bos", metavar="TOKEN", help="For FOLDER/ and gguf: the special token that begins a text.")
+@click.option("--eos", metavar="TOKEN", help="For FOLDER/ and gguf: the special token that ends a text.")
+@click.option("--pad", metavar="TOKEN", help="For FOLDER/ and gguf: the special token that pads a batch.")
+@click.option("--unk", metavar="TOKEN", help="For FOLDER/ and gguf: the special token for unknown text.")
+@click.option("--add-bos", is_flag=True, help="For FOLDER/ and gguf: encoding adds --bos before every text.")
+@click.option("--add-eos", is_flag=True, help="For FOLDER/ and gguf: encoding adds --eos after every text.")
+@click.option("--chat-template", metavar="FILE", help="For FOLDER/ and gguf: a Jinja template for conversations.")
 @force_option
 @line_option
 @json_option

@@ -45,7 +45,7 @@ from streambpe.store.models import encoding_pattern
 from streambpe.text.chunker import Chunker, chunks_of, core_split
 from streambpe.text.marks import DOCUMENT_END
 from streambpe.text.patterns import Pattern
-from streambpe.text.prepare import Normalize, UnencodableText, prepare
+from streambpe.text.prepare import Normalize, UnencodableText, prepare, refuse_other_tables
 from streambpe.text.script_blocks import Unencodable
 
 Pair = tuple[int, int]
@@ -91,6 +91,7 @@ class Encoder:
         self._idle: list[EncoderCore] = []
         config = self.header.config
         self.normalize: Normalize = config.get("normalize", "none")
+        refuse_other_tables(self.normalize)
         self.unencodable: Unencodable = config.get("unencodable", "bytes")
         # whether text may be changed, or refused, before it is split
         self.prepares = self.normalize != "none" or self.unencodable != "bytes"

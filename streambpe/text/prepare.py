@@ -15,20 +15,21 @@ composes with nothing in front of it. NFC of the blocks is then NFC of the docum
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-import sys
+import unicodedata
 from typing import Literal
 
 import numpy as np
 import regex
 
+from streambpe.errors import ModelError
 from streambpe.text.script_blocks import UNICODE, Unencodable, character_groups
 from streambpe.text.script_runs import decode_code_points
 
-if sys.version_info[:2] == (3, 14):
-    import unicodedata
-else:
-    import unicodedata2 as unicodedata
+if unicodedata.unidata_version != UNICODE:
+    with contextlib.suppress(ImportError):
+        import unicodedata2 as unicodedata  # type: ignore[no-redef]
 
 Normalize = Literal["none", "nfc"]
 _TILE = 1 << 20
@@ -50,9 +51,19 @@ def prepare(text: bytes, normalize: Normalize, unencodable: Unencodable) -> tupl
     if unencodable != "bytes":
         text, dropped = drop_unencodable(text, raise_first=unencodable == "error")
     if normalize == "nfc":
+        refuse_other_tables(normalize)
         # a mark becomes a lone surrogate, which composes with nothing
         text = nfc(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
     return text, dropped
+
+
+def refuse_other_tables(normalize: Normalize) -> None:
+    """ModelError for nfc where the tables of its Unicode are missing: some machines have no wheel of unicodedata2."""
+    if normalize == "nfc" and unicodedata.unidata_version != UNICODE:
+        raise ModelError(
+            f"--normalize nfc is that of Unicode {UNICODE}, which this Python lacks. Nothing was changed. `pip install "
+            f"unicodedata2=={UNICODE}` brings it; where that has no wheel, it needs a C compiler, or use Python 3.14."
+        )
 
 
 def drop_unencodable(text: bytes, raise_first: bool = False) -> tuple[bytes, int]:

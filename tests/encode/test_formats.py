@@ -178,6 +178,48 @@ def test_gguf_reads_back_or_is_refused(tmp_path):
         export(other, "gguf", tmp_path / "p.gguf")
 
 
+def test_a_gguf_file_has_every_field_that_llama_cpp_reads(tmp_path):
+    """Field by field, by the reader of the package: names, types, merges, what tokens are for, the template."""
+    gguf = pytest.importorskip("gguf")
+    (tmp_path / "chat.jinja").write_text("{{ messages }} é", encoding="utf-8")
+    log = trained("plain")
+    given = {"bos": "<s>", "add_bos": True, "chat_template": str(tmp_path / "chat.jinja")}
+    [result] = export(log, "gguf", tmp_path / "v.gguf", **given)
+    assert "chat template" not in "".join(result.lost)
+    tokenizer, kinds = Tokenizer(log), gguf.TokenType
+    fields = gguf.GGUFReader(tmp_path / "v.gguf").fields
+    found = {name: field.contents() for name, field in fields.items() if not name.startswith("GGUF.")}
+    there = tokenizer_json(tokenizer.encoder)[0]["model"]
+    text_of = {number: text for text, number in there["vocab"].items()}
+    special = tokenizer.special_tokens
+    reserved = set(range(tokenizer.n_vocab)) - set(text_of)
+    assert len(reserved) == 2
+    assert found == {
+        "general.architecture": "llama",
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": "gpt-4o",
+        "tokenizer.ggml.tokens": [text_of.get(n, f"<|unused_{n}|>") for n in range(tokenizer.n_vocab)],
+        "tokenizer.ggml.token_type": [
+            kinds.UNUSED if n in reserved else kinds.CONTROL if n in special.values() else kinds.NORMAL
+            for n in range(tokenizer.n_vocab)
+        ],
+        "tokenizer.ggml.merges": [" ".join(pair) for pair in there["merges"]],
+        "tokenizer.ggml.bos_token_id": special["<s>"],
+        "tokenizer.ggml.eos_token_id": special["<|endoftext|>"],
+        "tokenizer.ggml.add_bos_token": True,
+        "tokenizer.ggml.add_eos_token": False,
+        "tokenizer.chat_template": "{{ messages }} é",
+    }
+    with pytest.raises(UsageError, match="--add-eos"):
+        export(replace_specials(log), "gguf", tmp_path / "w.gguf", add_eos=True)
+    assert not (tmp_path / "w.gguf").exists()
+
+
+def replace_specials(log):
+    """The log without special tokens."""
+    return replace(log, header=replace(log.header, specials=()))
+
+
 def test_gguf_says_which_chunks_llama_cpp_takes_as_a_whole(tmp_path):
     """Under llama-bpe it does so with every token, and only under that name: ab c here, abc there."""
     pytest.importorskip("gguf")

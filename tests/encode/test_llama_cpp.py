@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import json
+import random
 from pathlib import Path
 
+import gguf
 import pytest
 
 from streambpe.encode.formats.export import export
+from streambpe.encode.formats.imports import import_file
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.train.commands import train
+from tests.encode.test_imports import FAMILIES
+from tests.peers import by_tokenizers
 from tests.runs import SMALL, text_run
-from tests.samples import natural_text
+from tests.samples import natural_text, written
 from tests.trained import HOSTILE
 
 FOUND = importlib.util.find_spec("xllamacpp")
@@ -76,6 +82,32 @@ def test_llama_cpp_gives_the_same_ids(tmp_path, pattern):
     assert len(texts) > 50
     assert not differ or any(line.startswith("pattern:") for line in result.lost), differ[:3]
     assert len(differ) <= len(texts) // 10, differ
+
+
+# Characters of many classes, of which merges over all borders are learned, so that a border in another place is seen.
+MANY = "aaBb  \n\r\t'.,1２٣²①x日ア・ー々가ßÉéΣяЖ\u0301\u0903\u200d\u3000\u00a0\u2028👍!/-_ǅʰªº€+'sdmtlvreİK़ा"
+
+
+@pytest.mark.parametrize(
+    ("family", "name"),
+    [("GPT-2", "gpt-2"), ("Llama 3", "llama-bpe"), ("Qwen", "qwen2"), ("StarCoder", "starcoder"),
+     ("DeepSeek V3", "deepseek-v3"), ("Mistral (tekken)", "tekken")],
+)  # fmt: skip
+def test_llama_cpp_splits_as_imported_files_do(tmp_path, family, name):
+    """Under the name that the export finds; tekken is one of those that llama.cpp rewrites, and the export says so."""
+    rng = random.Random(5)
+
+    def texts(many, longest):
+        return ["".join(rng.choices(MANY, k=rng.randrange(1, longest))) for _ in range(many)]
+
+    made = json.loads(by_tokenizers(texts(20_000, 8), 6000, pattern=r"[\s\S]+", special_tokens=["</s>"]).to_str())
+    made["pre_tokenizer"] = FAMILIES[family][0]
+    log = import_file(written(tmp_path / "t.json", json.dumps(made)))
+    [result] = export(log, "gguf", tmp_path / "v.gguf")
+    assert gguf.GGUFReader(tmp_path / "v.gguf").fields["tokenizer.ggml.pre"].contents() == name
+    theirs, ours = LlamaCpp(tmp_path / "v.gguf"), Tokenizer(log)
+    differ = [text for text in texts(4000, 12) if theirs.encode(text) != ours.encode_ordinary(text)]
+    assert bool(differ) == (name == "tekken") == any(line.startswith("pattern:") for line in result.lost), differ[:3]
 
 
 @pytest.mark.parametrize("pattern", ["gpt2", "gpt4"])

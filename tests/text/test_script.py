@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import subprocess
+import sys
 import unicodedata
 from collections import Counter
 from itertools import pairwise
@@ -37,6 +39,7 @@ from streambpe.train.counting.job import CountResult
 from tests.hostile import buffer_of, fast_documents
 from tests.oracles.splits import split_by_rules, split_text
 from tests.runs import cli, small_blocks, stored_ids
+from tests.samples import written
 from tests.script_samples import LINES, hostile_texts, long_text
 
 SCALARS = [chr(point) for point in range(0x110000) if not 0xD800 <= point < 0xE000]
@@ -342,3 +345,29 @@ def test_a_training_names_the_tables_its_splits_follow(tmp_path):
     assert header["unicode"] == "16.0.0"
     assert header["config"]["normalize"] == "nfc"
     assert header["events"]["count"] == 6
+
+
+def test_nfc_without_its_tables_is_refused_before_anything_is_written(tmp_path):
+    """Where unicodedata2 has no wheel, all else works; --normalize nfc says what to install, and so does a model."""
+    without = (
+        "import sys, unicodedata; sys.modules['unicodedata2'] = None; unicodedata.unidata_version = '15.0.0'; "
+        "from streambpe.__main__ import main; main()"
+    )
+
+    def run(*words: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", without, *map(str, words)]
+        return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
+
+    text = written(tmp_path / "a.txt", "Re\u0301sume\u0301 of the the \ue000 the\n" * 20)
+    counted = run("count", tmp_path / "run", text, "--unencodable", "drop")
+    assert (counted.returncode, (tmp_path / "run").exists()) == (0, True), counted.stderr
+    cli("train", tmp_path / "nfc", text, "-s", 260, "--normalize", "nfc")
+    for words in (
+        ("count", tmp_path / "new", text, "--normalize", "nfc"),
+        ("train", tmp_path / "new", text, "--normalize", "nfc", "-s", 260),
+        ("encode", tmp_path / "nfc", text, "-o", tmp_path / "new"),
+    ):
+        done = run(*words)
+        assert (done.returncode, (tmp_path / "new").exists()) == (1, False)
+        assert "`pip install unicodedata2==16.0.0`" in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1, done.stderr

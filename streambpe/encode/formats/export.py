@@ -59,7 +59,7 @@ _WRITERS: dict[str, Callable[[Encoder, Path], Made]] = {
     "tiktoken": tiktoken_files,
     "gpt2": gpt2_files,
     "boundless": boundless_file,
-    "gguf": gguf_file,
+    "gguf": partial(gguf_file, Roles()),
     "sentencepiece": sentencepiece_file,
     "events": _event_log,
     "parquet": _parquet_twin,
@@ -156,19 +156,19 @@ def export(
     """Write a model in one format, once for each size (none: as it is); verify: a source to compare on.
 
     With several sizes the size goes into the name: tok.json -> tok-8000.json, tok-16000.json. force: overwrite files
-    that are there; without it nothing is written if one is. `roles`: what special tokens are for (bos, eos, ...), where
-    hf writes a folder: an output that ends with a slash, or is one already. `onto`: a file of that format that was
-    extended; it is written again with what is new behind it (formats/onto.py).
+    that are there; without it nothing is written if one is. `roles`: what special tokens are for (bos, eos, ...), for
+    gguf, and where hf writes a folder: an output that ends with a slash, or is one already. `onto`: a file of that
+    format that was extended; it is written again with what is new behind it (formats/onto.py).
     """
     if to not in FORMATS:
         raise UsageError(f"--to {to}: choose one of {', '.join(FORMATS)}.")
     path, given, sizes = Path(output), Roles(**roles), _sizes(vocab_size)
     path = path if path.name else path.absolute()  # "." has no name
     is_folder = to == "hf" and names_folder(output)
-    if given != Roles() and not is_folder:
+    if given != Roles() and not is_folder and to != "gguf":
         raise UsageError(
             "What special tokens are for, and a chat template, belong in a folder that transformers loads: give --to "
-            f"hf and -o {path.with_suffix('')}/. Nothing was written."
+            f"hf and -o {path.with_suffix('')}/ (or --to gguf). Nothing was written."
         )
     old = None if onto is None else Old.of(onto, to, output)
     if old is not None and given != Roles():
@@ -176,7 +176,9 @@ def export(
             f"--onto {onto} cannot be combined with options for special tokens' roles or chat templates: the old "
             "files keep theirs. Nothing was written. Leave those options out."
         )
-    write = old.extended if old is not None else partial(hf_folder, given) if is_folder else _WRITERS[to]
+    write = old.extended if old is not None else _WRITERS[to]
+    if old is None and (is_folder or to == "gguf"):
+        write = partial(hf_folder if is_folder else gguf_file, given)
     targets = [path.with_name(f"{path.stem}-{n}{path.suffix}") for n in sizes] if len(sizes) > 1 else [path]
     for target in targets:
         if not is_folder and to != "gpt2":

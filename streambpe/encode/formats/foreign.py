@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -26,6 +27,7 @@ from streambpe.model.vocabulary import Vocabulary
 from streambpe.resources import format_size
 from streambpe.text.aliases import canonical
 from streambpe.text.dialects import Dialect, Unsayable, read, translated
+from streambpe.text.in_turn import in_turn
 from streambpe.text.patterns import PRESETS
 
 _MOST_JSON = 256 << 20  # bytes of a tokenizer.json, unpacked: those of 256 000 tokens have 35 MB
@@ -68,10 +70,14 @@ def in_bytes(
 # How text is split.
 
 
-def split_config(expression: str, source: Dialect, drops: bool, path: object) -> dict[str, Any]:
-    """Another program's expression as a header's config has it; `drops`: text between its matches is no chunk there."""
+def split_config(source: Dialect, drops: bool, path: object, *expressions: str) -> dict[str, Any]:
+    """Another program's expression, or several that split in turn, as a header's config has it; `drops`: text between
+    its matches is no chunk there."""
+    expression = " and then by ".join(expressions)
     try:
-        name, keeps = preset_of(expression, source, drops)
+        name, keeps = (
+            preset_of(expression, source, drops) if not expressions[1:] else (in_turn(expressions, source), True)
+        )
     except Unsayable as why:
         raise ModelError(
             f"{path} splits text by {expression!r:.200}, which has {why}; which may mean something else here. Nothing "
@@ -83,9 +89,8 @@ def split_config(expression: str, source: Dialect, drops: bool, path: object) ->
 def preset_of(expression: str, source: Dialect = "regex", drops: bool = False) -> tuple[str, bool]:
     """(the name of the preset with this name or meaning, else the expression in words of the `regex` module; whether
     gaps are kept). `drops`: they are not, where the expression comes from. Unsayable where it is not understood."""
-    expression = canonical(expression)
-    if expression in PRESETS:
-        return expression, PRESETS[expression].keep_gaps
+    if source != "oniguruma" and (preset := PRESETS.get(canonical(expression))):
+        return preset.name, preset.keep_gaps
     try:
         meaning = read(expression, source)
     except Unsayable:
@@ -97,7 +102,8 @@ def preset_of(expression: str, source: Dialect = "regex", drops: bool = False) -
             meant = read(preset.expression, "regex"), read(preset.expression, "rust")  # its $ is just the end
             if meaning in meant:
                 return name, preset.keep_gaps
-    return translated(expression, source, "regex"), not drops
+    made = translated(expression, source, "regex")
+    return f"(?:{made})" if re.fullmatch(r"[A-Za-z][\w-]*", made) else made, not drops  # a lone word would be a preset
 
 
 # Merges to events.

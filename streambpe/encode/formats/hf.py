@@ -24,6 +24,7 @@ from streambpe.encode.formats.foreign import in_bytes, last_merge, log_from_merg
 from streambpe.errors import ModelError, quoted
 from streambpe.model.alphabet import byte_to_character
 from streambpe.model.eventlog import EventLog
+from streambpe.text.patterns import PRESETS
 from streambpe.text.whitespace import WORD_MARK
 
 
@@ -92,6 +93,11 @@ def as_json(document: Any) -> bytes:
 
 # Reading.
 
+_FIELDS = {"added_tokens", "model", "normalizer", "pre_tokenizer", "post_processor", "decoder"}
+_FIELDS |= {"version", "truncation", "padding"}
+_MODEL_FIELDS = {"type", "vocab", "merges", "unk_token", "fuse_unk", "byte_fallback", "dropout", "ignore_merges"}
+_MODEL_FIELDS |= {"continuing_subword_prefix", "end_of_word_suffix"}
+
 
 def import_hf(path: str | os.PathLike[str], document: Any = None) -> EventLog:
     """A tokenizer.json as an event log with the same ids. `document`: its content, where it has been read."""
@@ -99,14 +105,15 @@ def import_hf(path: str | os.PathLike[str], document: Any = None) -> EventLog:
     model = document.get("model") if isinstance(document, dict) else None
     if not isinstance(model, dict) or model.get("type", "BPE") != "BPE" or "merges" not in model:
         raise ModelError(f"{path} is not a BPE model.")
+    if document.get("version", "1.0") != "1.0":
+        raise ModelError(f"{path} is of version {document['version']!r}; only 1.0 is known.")
     for name in ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "dropout"):
         if model.get(name):
             raise ModelError(f"{path} uses {name}, which byte-level event logs do not have.")
     config = _read_split(document, path)
-    normalizer = document.get("normalizer")
-    if normalizer and normalizer.get("type") != "NFC":
-        raise ModelError(f"{path} normalizes text ({normalizer.get('type')}); an event log can only store NFC.")
-    if normalizer:
+    if normalizers := _steps(document.get("normalizer"), "normalizers"):
+        if any(step["type"] != "NFC" for step in normalizers):
+            raise ModelError(f"{path} has the normalizer {_named(normalizers)}; an event log can only store NFC.")
         config["normalize"] = "nfc"
     added = _added_tokens(document.get("added_tokens", []), model["vocab"], path)
     vocab: dict[str, int] = {text: number for text, number in model["vocab"].items() if text not in added}
@@ -156,7 +163,7 @@ def _added_tokens(listed: list[dict[str, Any]], vocab: dict[str, int], path: obj
 def not_kept(document: dict[str, Any]) -> Iterator[str]:
     """What an event log does not keep of a tokenizer.json that was read. None of it changes the ids of plain text, that
     is, text that spells no added token, without what is put around it."""
-    added = document.get("added_tokens", [])
+    added, normalizes = document.get("added_tokens", []), _steps(document.get("normalizer"), "normalizers")
     flags = {
         "special": "found in every text there, but here only where special tokens are allowed",
         "single_word": "found only as separate words",
@@ -167,17 +174,18 @@ def not_kept(document: dict[str, Any]) -> Iterator[str]:
     for flag, meaning in flags.items():
         wanted = flag != "special"
         having = [token["content"] for token in added if token.get(flag, not wanted) is wanted]
-        if having and (flag != "normalized" or document.get("normalizer") or len(having) < len(added)):
+        if having and (flag != "normalized" or normalizes or len(having) < len(added)):
             more = f" and {len(having) - 3} more" if len(having) > 3 else ""
             yield f"`{flag}: {str(wanted).lower()}` of {', '.join(map(repr, having[:3]))}{more}: {meaning}"
-    processors = [document.get("post_processor")]
-    for processor in processors:
-        if processor is None or processor["type"] == "ByteLevel":
-            continue
-        if processor["type"] == "Sequence":
-            processors += processor["processors"]
-        elif processor["type"] != "TemplateProcessing" or processor["special_tokens"]:
-            yield f"post_processor ({processor['type']}): it puts special tokens around a text"
+    for step in _steps(document.get("post_processor"), "processors"):
+        if step["type"] != "ByteLevel" and step.get("special_tokens") != {}:
+            yield f"post_processor ({step['type']}): it puts special tokens around a text"
+    decoders = _named(_steps(document.get("decoder"), "decoders"))
+    if decoders != "ByteLevel":
+        yield f"decoder ({decoders}): here ids become the text that their bytes spell"
+    for part, known in ((document, _FIELDS), (document["model"], _MODEL_FIELDS)):
+        if unknown := part.keys() - known:
+            yield f"{', '.join(sorted(unknown))}: these fields are unknown here"
     for name, what in (("truncation", "cut at a length"), ("padding", "padded to a length")):
         if document.get(name):
             yield f"{name}: texts are {what} there"
@@ -217,22 +225,47 @@ def refuse_unreachable(encoder: Encoder, what: str) -> None:
 
 
 def _read_split(document: dict[str, Any], path: object) -> dict[str, Any]:
-    """What a header's config says of a Split-then-ByteLevel or a ByteLevel pre-tokenizer."""
-    steps = document.get("pre_tokenizer")
-    steps = steps["pretokenizers"] if steps and steps.get("type") == "Sequence" else [steps] if steps else []
-    if not steps or steps[-1].get("type") != "ByteLevel":
-        raise ModelError(f"{path} does not split text by ByteLevel; only byte-level files can be read.")
-    if steps[-1].get("add_prefix_space"):
-        raise ModelError(f"{path} puts a space before every text (add_prefix_space); an event log has no such rule.")
-    by_itself = steps[-1].get("use_regex", True)
-    if len(steps) == 1:
-        return {"pattern": "gpt2" if by_itself else "none", "gaps": "refuse"}
-    split = steps[0]
-    if len(steps) == 2 and split.get("type") == "Split" and not by_itself:
-        expression, drops = split["pattern"].get("Regex"), split.get("behavior") == "Removed"
-        if expression and (drops or split.get("behavior") == "Isolated") and bool(split.get("invert")) is drops:
-            return split_config(expression, "oniguruma", drops, path)
-    raise ModelError(
-        f"{path} splits text in a way that an event log cannot store. One Split by a regular expression, isolated (or "
-        "removed and inverted), and then ByteLevel can be read."
-    )
+    """What a header's config says of a pre-tokenizer: steps that split by expressions, and then ByteLevel."""
+    steps = _steps(document.get("pre_tokenizer"), "pretokenizers")
+    if not steps or steps[-1]["type"] != "ByteLevel":
+        raise ModelError(
+            f"{path} does not split text by ByteLevel in the end (pre_tokenizer: {_named(steps)}); only byte-level "
+            "files can be read."
+        )
+    *splits, level = steps
+    if level.get("add_prefix_space"):
+        raise ModelError(
+            f"{path} puts a space before every text (add_prefix_space of its pre_tokenizer); an event log has no such "
+            "rule."
+        )
+    expressions, drops = [], False
+    by_itself = level.get("use_regex", True)
+    for split in splits:
+        how = split.get("behavior"), bool(split.get("invert"))
+        drops = how == ("Removed", True) and len(splits) == 1 and not by_itself
+        if split["type"] == "Digits":
+            expressions.append(r"\p{N}" if split["individual_digits"] else r"\p{N}+")
+        elif split["type"] == "Split" and "Regex" in split["pattern"] and (drops or how == ("Isolated", False)):
+            expressions.append(split["pattern"]["Regex"])
+        else:
+            raise ModelError(
+                f"{path} splits text by {_named(steps)} (pre_tokenizer), and an event log cannot store this step: "
+                f"{json.dumps(split, ensure_ascii=False):.200}. What can be read is Digits, and Splits by a regular "
+                "expression, isolated (or a single one, removed and inverted), before ByteLevel."
+            )
+    if by_itself:
+        expressions.append(PRESETS["gpt2"].expression)
+    if not expressions:
+        return {"pattern": "none", "gaps": "refuse"}
+    return split_config("oniguruma", drops, path, *expressions)
+
+
+def _steps(part: Any, members: str) -> list[dict[str, Any]]:
+    """What a field of a tokenizer.json does in turn: nothing, one thing, or those of a Sequence."""
+    if not part or part["type"] != "Sequence":
+        return [part] if part else []
+    return [step for one in part[members] for step in _steps(one, members)]
+
+
+def _named(steps: list[dict[str, Any]]) -> str:
+    return ", ".join(step["type"] for step in steps) or "nothing"

@@ -60,27 +60,20 @@ def import_file(
     by_name = name.startswith(HF)
     file = find_tokenizer_json(name) if by_name else file
     folder = None if by_name else gpt2_folder(file)
-    if folder is not None:
-        if specials and not if_needed:
-            raise UsageError(
-                f"--special is for tiktoken ranks, which have none; {folder / GPT2_FILES[0]} has its own. Leave it out."
-            )
-        return _read(partial(import_gpt2, pattern=pattern), folder, name)
-    head = _head(file, name)
-    reader = _reader_of(file, head)
-    if reader is not None:
-        if (pattern or specials) and not if_needed:
-            raise UsageError(
-                f"--pattern and --special are for tiktoken ranks, which have neither; {name} has its own. Leave them "
-                "out."
-            )
-        return _read(reader, file, name)
-    if pattern is None:
+    reader = partial(import_gpt2, pattern=pattern) if folder is not None else _reader_of(file, _head(file, name))
+    if reader is not None and not if_needed and (specials or (pattern and folder is None)):
         raise UsageError(
-            f"{name} looks like tiktoken ranks, which have no pattern. Say how text is split, for example with "
-            "--pattern cl100k."
+            f"--special is for tiktoken ranks, and --pattern for these and GPT-2's files; {name} has its own. Leave "
+            "them out."
         )
-    return _read(partial(import_tiktoken, pattern=pattern, specials=tuple(specials)), file, name)
+    if reader is None:
+        if pattern is None:
+            raise UsageError(
+                f"{name} looks like tiktoken ranks, which have no pattern. Say how text is split, for example with "
+                "--pattern cl100k."
+            )
+        reader = partial(import_tiktoken, pattern=pattern, specials=tuple(specials))
+    return _read(reader, folder or file, name)
 
 
 def takes_pattern(path: str | os.PathLike[str]) -> bool:

@@ -11,7 +11,6 @@ not be, so `ranks_and_pattern` checks it.
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 import re
 from collections import Counter
@@ -20,7 +19,7 @@ from pathlib import Path
 
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.flat import Made, flatten, not_made_of_their_bytes
-from streambpe.encode.formats.foreign import last_merge, log_from_merges, split_config
+from streambpe.encode.formats.foreign import last_merge, log_from_merges, read_text, split_config
 from streambpe.errors import ModelError
 from streambpe.model.eventlog import EventLog
 from streambpe.text.patterns import PRESETS
@@ -120,11 +119,10 @@ def read_ranks(path: str | os.PathLike[str]) -> dict[bytes, int]:
     """The ranks in a file."""
     ranks: dict[bytes, int] = {}
     try:
-        for line in Path(path).read_bytes().splitlines():
-            if line:
-                token, number = line.split()
-                ranks[base64.b64decode(token, validate=True)] = int(number)
-    except (OSError, ValueError, binascii.Error) as why:
+        for line in filter(str.strip, read_text(Path(path)).split("\n")):
+            token, number = line.split()
+            ranks[base64.b64decode(token, validate=True)] = int(number)
+    except ValueError as why:
         raise ModelError(f"{path} is not a file of tiktoken ranks (`base64 rank` lines): {why}.") from None
     return ranks
 
@@ -133,7 +131,7 @@ def log_of_ranks(ranks: dict[bytes, int], pattern: str, specials: dict[str, int]
     """The event log of ranks that are in memory; `path` is for messages."""
     learned = sorted((rank, content) for content, rank in ranks.items() if len(content) > 1)
     merges = [last_merge(content, rank, ranks, path) for rank, content in learned]
-    config = split_config(pattern, "rust", True, path)
+    config = split_config("rust", True, path, pattern)
     if config["pattern"] in PRESETS:
         config["gaps"] = "refuse"
     return log_from_merges(ranks, merges, specials, config, path)

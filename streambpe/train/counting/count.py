@@ -46,6 +46,7 @@ from streambpe.store.unfinished import (
     wanted_of,
 )
 from streambpe.text.patterns import Pattern
+from streambpe.text.prepare import refuse_other_tables
 from streambpe.text.unicode_tables import tables_fact
 from streambpe.train.counting.job import CountJob, CountResult, told_left_out
 from streambpe.train.counting.take_back import take_back
@@ -143,6 +144,7 @@ def decide_count(folder: Run, found: ListedSources, asked: Counting, resources: 
         config = reconcile(saved, asked.options, folder.path)
     else:
         config = CountConfig(**asked.options)
+    refuse_other_tables(config.normalize)
     pattern = config.split_pattern(resources.document_seconds)
     if asked.stdin_name != "-" and not any(source.is_stdin for source in sources):
         raise UsageError(f"--stdin-name {asked.stdin_name} names standard input, but `-` is not among the sources.")
