@@ -1,4 +1,4 @@
-"""Megabytes of text a second, turned to ids: streambpe beside tuetoken, tiktoken, HF tokenizers, rustbpe, tokie,
+"""Encoding, in megabytes of text per second: streambpe against tuetoken, tiktoken, HF tokenizers, rustbpe, tokie,
 wordchipper, gigatoken and rs-bpe.
 
     python benchmarks/encode.py en_100.txt --mb 10 100 --threads 1 2 --rounds 3

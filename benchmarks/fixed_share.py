@@ -1,5 +1,5 @@
-"""What a process of streambpe takes before it holds any text, which libraries that is, and how long commands take that
-have hardly anything to do.
+"""How much memory a process of streambpe takes before it holds any text, and for which libraries; how long commands
+take on a tiny RUN.
 
     python benchmarks/fixed_share.py
 

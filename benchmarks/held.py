@@ -1,4 +1,4 @@
-"""What the record of what was counted takes: 125 000 stretches of input, as many as a terabyte has.
+"""How much the record of what was counted takes: 125 000 stretches of input, as many as a terabyte has.
 
     python benchmarks/held.py     # results/held.tsv
 

@@ -1,4 +1,4 @@
-"""Whether --memory holds: the peak of the whole process tree over the limit, whole commands to 32 768 ids.
+"""Whether --memory holds: the peak of the process tree divided by the limit, for whole commands to 32 768 ids.
 
     python benchmarks/memory.py --name limits --every en_30.txt --every multi_30.txt
 

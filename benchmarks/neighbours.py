@@ -1,4 +1,4 @@
-"""Adding up neighbours of superwords that memory would not hold as rows.
+"""Adding up more neighbours of chunks, for superwords, than memory could hold as rows.
 
     python benchmarks/neighbours.py --million 150 --memory 128MB --work /big/disk
 

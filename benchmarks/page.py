@@ -18,15 +18,15 @@ from measured import HERE, LINKED, UNITS, Result, Row, everything, read
 DOCS = HERE.parent / "docs"
 HEAD = """# Benchmarks
 
-Made by `python benchmarks/page.py` from the tables in [benchmarks/results](../benchmarks/results), where every run is,
-with the versions. Whole processes, start-up included, contenders in turns; memory: the peak of the process tree.
-Figures of several runs are least / **median** / most; *x* is the ratio of medians to the first row. Machines differ and
-are noisy: compare within a table, not between them. A long table shows its first rows and those that other pages
-quote. How to repeat it: [benchmarks](../benchmarks/README.md).
+`python benchmarks/page.py` makes these pages from [benchmarks/results](../benchmarks/results), which has every run and
+the versions. Times are of whole processes, start-up included, and contenders take turns. Memory is the peak of the
+process tree. Figures of several runs are least / **median** / most; *x* is the ratio of medians to the first row.
+Machines differ and are noisy: compare within a table, not between tables. A long table shows its first rows and those
+that other pages quote. [How to repeat the benchmarks](../benchmarks/README.md).
 
 """
 TOPICS = {  # page -> (title, the scripts whose results it shows)
-    "training": ("Training, beside other programs", ("train", "extend", "fixed_share", "versions", "neighbours")),
+    "training": ("Training compared with other programs", ("train", "extend", "fixed_share", "versions", "neighbours")),
     "counting": ("Counting", ("count", "many_chunks", "scaling")),
     "encoding": ("Encoding", ("encode",)),
     "vocabularies": ("Kinds of vocabularies", ("superwords", "picky", "script", "balance")),
@@ -64,7 +64,7 @@ def pages(results: Sequence[Result]) -> dict[str, str]:
 def _first_sentence(script: str) -> str:
     path = HERE / f"{script}.py"
     if not path.exists():
-        return "Not by one of today's scripts."
+        return "Measured by a script that is no longer here."
     told = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     return told.split("\n\n")[0].replace("\n", " ")
 

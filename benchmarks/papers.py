@@ -1,4 +1,4 @@
-"""The papers' own tables, made again on other texts: a paper's figure beside ours, and why they differ.
+"""The papers' own tables, made again on other texts: the papers' figures next to ours, and why they differ.
 
     python benchmarks/papers.py --english en_100.txt --held en_300.txt --languages multi_60.txt [--only picky] [--mb 20]
 

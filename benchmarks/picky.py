@@ -1,4 +1,4 @@
-"""Deletions (PickyBPE): what each tau takes back, what it does to vocabulary and corpus, and what it costs.
+"""Deletions (PickyBPE): what each tau deletes, how that changes vocabulary and corpus, and what it costs.
 
     python benchmarks/picky.py --corpus en_100.txt.zst
 

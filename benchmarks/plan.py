@@ -1,6 +1,6 @@
-"""What `plan` forecasts beside what `train` then takes: time, memory, disk, distinct chunks.
+"""What `plan` forecasts, compared with what `train` then takes: time, memory, disk, distinct chunks.
 
-    python benchmarks/plan.py en_100.txt,32768,500MB multi_60.txt,32768,1GB gen300.jsonl,131072,1GB --runs 3
+    python benchmarks/plan.py en_100.txt,32768,500MB multi_60.txt,32768,1GB synthetic_300.jsonl,131072,1GB --runs 3
 
 Each argument is a corpus, a vocabulary size and a --memory. In every round each job is planned, then trained into a
 fresh RUN, both as processes of their own; forecasts and trainings are compared by their medians. Time is the whole

@@ -1,4 +1,4 @@
-"""What it costs a training to be queried: a second process asks its RUN every 100 ms while it learns.
+"""What it costs a training to be queried: a second process queries its RUN every 100 ms while it learns.
 
     python benchmarks/queried.py --corpus en_100.txt --vocab-size 131072
 

@@ -1,4 +1,4 @@
-"""How time, memory and disk grow with the corpus: the same training at several sizes, and how that goes on.
+"""How time, memory and disk grow with the corpus: the same training at several sizes, and a forecast.
 
     python benchmarks/scale.py --corpus en_300.txt --mb 100 300 1000 3000 10000 --ids 8192 32768 --work /big/disk
 

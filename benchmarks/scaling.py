@@ -1,4 +1,4 @@
-"""What a second core gains: counting and encoding on 1 and 2 threads, beside the libraries that have threads too.
+"""What a second core gains: counting and encoding on 1 and 2 threads, compared with libraries that also have threads.
 
     python benchmarks/scaling.py --corpus en_300.txt --corpus multi_60.txt
 

@@ -1,4 +1,4 @@
-"""SCRIPT-BPE: tokens a character by script, tokens that hold half a character, and what whole characters cost.
+"""SCRIPT-BPE: tokens per character by script, tokens that hold half a character, and what --whole-characters costs.
 
     python benchmarks/script.py --corpus multi_60.txt.zst --merges 32000
 

@@ -1,4 +1,4 @@
-"""A long training that is killed again and again: does it come to the events of one that nobody disturbs?
+"""A long training that is killed again and again: does it learn the same events as an undisturbed one?
 
     python benchmarks/soak.py --text en_100.txt --mb 3000 --minutes 60 --memory 1GB --work /big/disk
 

@@ -1,4 +1,4 @@
-"""Superwords: time of each phase, peak memory, and bytes per token on held-out text beside plain BPE.
+"""Superwords: time of each phase, peak memory, and bytes per token on held-out text, compared with plain BPE.
 
     python benchmarks/superwords.py --corpus en_100.txt.zst --vocab-size 131072 --memory 1GB
     python benchmarks/superwords.py --corpus synthetic_300.jsonl --vocab-size 131072 --memory 1GB --memory 512MB

@@ -1,4 +1,4 @@
-"""From text to vocabulary: streambpe beside other trainers; from a chunk table: BatchBPE's rule.
+"""From text to vocabulary: streambpe against other trainers; from a chunk table: BatchBPE's rule.
 
     python benchmarks/train.py --corpus en_100.txt.zst --vocab-size 131072
     python benchmarks/train.py --corpus en_300.txt --vocab-size 131072 --documents lines --pattern gpt2

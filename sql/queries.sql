@@ -1,5 +1,5 @@
--- queries: named statements that only look up, insert, clear, or append.
--- Python runs each by its name: run_sql(con, "get_run"). Statements that compute have their own files in steps/.
+-- queries: short named statements, which mostly look up, insert, clear or append.
+-- Python runs each by its name: run_sql(con, "get_run"). Those that compute more have their own files in steps/.
 
 -- append: insert rows from Python (registered as `incoming`) into a table, matching columns by name.
 INSERT INTO {table} BY NAME SELECT * FROM incoming;
@@ -24,8 +24,8 @@ CREATE TABLE IF NOT EXISTS no_counts (chunk VARCHAR, n BIGINT);
 -- get_database: DuckDB's name for the database that the connection was opened with -> name.
 SELECT database_name FROM duckdb_databases() WHERE NOT internal AND database_name <> 'private';
 
--- get_bounds: the memory limit of the database, such as "70.5 MiB", and the path of its file, empty in memory -> both;
---         the two paths are joined by "or" while the database of superwords is attached.
+-- get_bounds: the memory limit of the database, such as "70.5 MiB", and the path of its file, NULL if it is in memory
+--         -> both. While the database of superwords is attached, both paths are there, joined by "or".
 SELECT current_setting('memory_limit'), string_agg(path, ' or ' ORDER BY database_name)
 FROM duckdb_databases() WHERE NOT internal AND database_name <> 'private';
 
@@ -42,7 +42,7 @@ ORDER BY schema_name;
 -- -> group_name, documents, bytes, chunks, sha256; ordered by name.
 SELECT group_name, documents, bytes, chunks, sha256 FROM source_groups ORDER BY group_name;
 
--- count_folded: how many rows the tables of a training have -> events, batches, tokens, vetoed.
+-- count_folded: how many rows tables events (of the model), batches, tokens and vetoed have -> the four numbers.
 SELECT
     (SELECT count(seq) FROM events),
     (SELECT count(*) FROM batches),
@@ -67,14 +67,14 @@ ORDER BY chunk, group_name;
 -- chunks' bytes unless rows were inserted by hand.
 SELECT chunk, n FROM {table};
 
--- has_chunk_counts: whether the table has any counts -> one BOOLEAN.
+-- has_chunk_counts: whether table chunk_counts has any rows -> one BOOLEAN.
 SELECT EXISTS (FROM chunk_counts);
 
 -- fill_stop_words: copy the stop words from the tokens to their table, once.
 INSERT INTO stop_words
 SELECT id, decode(bytes) FROM tokens WHERE kind = 'stop word' AND id NOT IN (SELECT id FROM stop_words);
 
--- has_weighted_counts: whether the table has the training's weighted counts -> one BOOLEAN.
+-- has_weighted_counts: whether table weighted_counts has any rows -> one BOOLEAN.
 SELECT EXISTS (FROM weighted_counts);
 
 -- ---- Results of a training
@@ -116,7 +116,7 @@ DELETE FROM run WHERE key = 'edited';
 CREATE OR REPLACE TABLE new_chunk_counts (chunk VARCHAR NOT NULL USING COMPRESSION uncompressed, n BIGINT NOT NULL);
 CREATE OR REPLACE TABLE new_group_counts (chunk VARCHAR NOT NULL USING COMPRESSION uncompressed, group_name VARCHAR NOT NULL, n BIGINT NOT NULL);
 
--- take_new_counts: replace the old tables by those that a fold added up.
+-- take_new_counts: replace the old tables with those that a fold added up.
 DROP TABLE chunk_counts;
 ALTER TABLE new_chunk_counts RENAME TO chunk_counts;
 DROP TABLE group_counts;
@@ -161,7 +161,7 @@ CREATE OR REPLACE TEMP TABLE group_weights AS SELECT group_name, numerator FROM 
 -- make_rests: an empty table for the number of weighted counts with each remainder.
 CREATE OR REPLACE TEMP TABLE rests (rest BIGINT NOT NULL, n BIGINT NOT NULL);
 
--- add_rests: add the remainders of one range.
+-- add_rests: add how many weighted counts of one range have each remainder.
 INSERT INTO rests SELECT rest, count(*) FROM weighed GROUP BY rest;
 
 -- count_rest: the number of chunks in the range with this remainder -> one BIGINT.
@@ -199,6 +199,6 @@ SELECT symbol, number FROM learned.symbols JOIN superword_chunks USING (chunk);
 -- list_neighbours: the neighbours that are adjacent in at least this many places -> key (left << 32 | right), ascending.
 SELECT left_id::BIGINT << 32 | right_id AS key FROM neighbours WHERE n >= getvariable('least') ORDER BY key;
 
--- list_neighbour_counts: the counts of neighbours, from `least` up, and how many neighbours have each -> n, pairs; by
--- falling count.
+-- list_neighbour_counts: the counts of neighbours, from `least` up, and how many neighbours have each -> n, pairs;
+-- highest count first.
 SELECT n, count(*) FROM neighbours WHERE n >= getvariable('least') GROUP BY n ORDER BY n DESC;

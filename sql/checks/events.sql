@@ -1,7 +1,7 @@
 -- events: compare the table with the event log.
 -- inputs:
 -- reads:   events, logged_events (columns seq, op, left_id, right_id, id, n, parts; registered by the caller)
--- rows whose seq is NULL are not in the log: phase one learned them in advance
+-- rows whose seq is NULL are not in the log: they are merges of words that the vocabulary had no room for
 -- returns: seq, problem, op, left_id, right_id, id, n: one row for each event that is missing, extra, or different
 -- by hand: it needs the event log as a table, so run `streambpe check RUN`
 (

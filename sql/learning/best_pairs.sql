@@ -1,4 +1,4 @@
--- best_pairs: the best pairs, in order: by falling count, and pairs with equal counts by the labels of their tokens.
+-- best_pairs: the best pairs: highest count first, and pairs with equal counts by the labels of their tokens.
 -- inputs:  at_least BIGINT, most BIGINT
 -- reads:   pair_counts, incoming (columns id and label, which orders tokens as the rule for ties does)
 -- returns: key (left << 32 | right), n

@@ -1,6 +1,6 @@
--- some_keys: the key of every step-th row of each file, ascending.
+-- some_keys: the keys of every `step`-th row of each file, ascending, from which ranges of keys are made.
 -- inputs:  files VARCHAR[], step BIGINT
--- reads:   the part files of neighbours (columns key = left << 32 | right, and n)
+-- reads:   the files of neighbours that tasks wrote (columns key = left << 32 | right, and n)
 -- returns: key
 -- by hand: it needs the files of a training that is learning superwords
 SELECT key

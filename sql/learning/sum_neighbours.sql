@@ -1,6 +1,6 @@
 -- sum_neighbours: add up the counts of all files for a range of keys, in the order of the keys.
 -- inputs:  files VARCHAR[], low BIGINT, high BIGINT
--- reads:   the part files of neighbours (columns key = left << 32 | right, and n)
+-- reads:   the files of neighbours that tasks wrote (columns key = left << 32 | right, and n)
 -- returns: nothing; it adds rows to neighbours
 -- by hand: duckdb COPY-OF-learning.duckdb
 INSERT INTO neighbours

@@ -1,7 +1,7 @@
--- sum_runs: the distinct runs of all files, for a range of the number that spreads them evenly.
+-- sum_runs: the distinct runs of all files whose `by` is in a range; `by` is a number that spreads runs evenly.
 -- inputs:  files VARCHAR[], low BIGINT, high BIGINT
--- reads:   the part files of runs (columns run, its symbols as 32-bit integers, by, and n)
--- returns: run, n; ordered by that number, and for equal numbers by their symbols
+-- reads:   the files of runs that tasks wrote (columns run: its symbols as 32-bit integers, by, n)
+-- returns: run, n; ordered by `by`, then by the runs' symbols
 -- by hand: it needs the files of a training that is learning superwords
 SELECT run, sum(n)::BIGINT AS n
 FROM read_parquet(getvariable('files'), hive_partitioning = false)

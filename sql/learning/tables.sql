@@ -1,6 +1,6 @@
 -- tables: the tables of the private database (training/NAME/superwords-*/learning.duckdb) in use while superwords
 --         are learned.
--- neighbours: one row is a pair of symbols that are adjacent in the documents, and in how many places; all pairs.
+-- neighbours: one row is a pair of symbols that are neighbours in the documents, and in how many places; all pairs.
 -- symbols:    one row is a symbol and the chunk it represents; empty with uw.
 -- made_of:    one row once the neighbours are added up: what they were made from.
 CREATE TABLE IF NOT EXISTS neighbours (

@@ -1,27 +1,27 @@
 -- training: the tables of one training, in the schema that the connection uses (SET schema).
--- events:      one row is an event of the log, in order. With superwords, rows whose seq is NULL are steps of words for
---              which the vocabulary had no room; a larger vocabulary may contain them. While superwords are being
---              learned, the table has all steps of words, then the superwords so far; the order and the ids are
---              not final.
+-- events:      one row is an event of the log, in order. With superwords, rows whose seq is NULL are merges of words
+--              that the vocabulary had no room for; a larger vocabulary may contain them. While superwords are
+--              being learned, the table has all merges of words, then the superwords so far, and neither their
+--              order nor their ids are final.
 -- tokens:      one row is an id: its text, and the events that made and removed it.
 -- pair_counts: one row is a pair of adjacent ids within words, and its count. All pairs that may be merged and whose count
---              is at least `pair_floor` are here, as of event `pair_counts_at` (both in table facts). Also filled at
---              checkpoints. While superwords are being learned, and afterwards, the rows are pairs of living tokens
---              that are adjacent in the documents and may be joined. Steps of words that may come before such a pair
---              are the rows of events whose seq is NULL.
+--              is at least `pair_floor` are here, as of event `pair_counts_at` (both in table facts). Checkpoints fill
+--              it, too. Once superwords are being learned, the rows are pairs of living tokens that are neighbours in
+--              the documents and may be joined. The merges of words that may come before such a pair are the rows of
+--              events whose seq is NULL.
 -- token_counts: one row is a token and how often it occurs in the training chunks at the end of the training
---              (without chunks below the cut-off, and before superwords are joined; empty until the training ends).
+--              (without chunks below the cut-off, before superwords are joined). Empty with uw, and until training ends.
 -- stop_words:  one row is a chunk of the stop list, and its id.
 -- weighted_counts: one row is a chunk and its count with --weight; empty if the training has no weights.
 -- superword_neighbours: one row is a pair of neighbouring chunks that may be joined, as numbers, and the number of
 --              places where they are adjacent; all pairs with at least `adjacency_floor` places (table facts) are
---              here. Empty without superwords and until the training ends. See view superword_adjacency.
+--              here. Empty without superwords, with uw, and until training ends. See view superword_adjacency.
 -- superword_chunks: one row is a chunk in superword_neighbours, and its number there and in
 --              superword_run_numbers.
 -- superword_run_numbers: one row is a run, its chunks as numbers, and how often it occurs in the documents; see view
 --              superword_runs (empty when superword_neighbours is).
 -- batches:     one row is a pass: what it learned, what it touched, and what it cost.
--- vetoed:      one row is a pair that would have made a blocked token, with its count when it was the best pair.
+-- vetoed:      one row is a pair that would have made a blocked token, and its count when it was the best pair.
 -- facts:       one row is a fact about this training: its options, its progress, its digest.
 CREATE TABLE IF NOT EXISTS events (
     seq      BIGINT UNIQUE,        -- from 0; NULL: not in the model, ordered by id
@@ -71,15 +71,15 @@ CREATE TABLE IF NOT EXISTS superword_run_numbers (
     n       BIGINT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS batches (
-    batch        BIGINT PRIMARY KEY, -- 0 is the first
+    batch        BIGINT PRIMARY KEY, -- number of the pass, from 0
     first_seq    BIGINT NOT NULL,    -- seq of its first event
     events       BIGINT NOT NULL,
     seconds      DOUBLE NOT NULL,
-    mode         VARCHAR NOT NULL,   -- how occurrences were found: index, scan, tables
+    mode         VARCHAR NOT NULL,   -- how pairs were found: index, scan, tables; or interleaved
     candidates   BIGINT NOT NULL,    -- pairs considered together
     occurrences  BIGINT NOT NULL,    -- occurrences found
     executed     BIGINT NOT NULL,    -- occurrences rewritten
-    positions    BIGINT NOT NULL,    -- positions read
+    positions    BIGINT NOT NULL,    -- places looked at
     rounds       BIGINT NOT NULL,    -- until the order was settled
     stopped_by   VARCHAR NOT NULL,   -- why the pass committed no more events
     refills      BIGINT NOT NULL,    -- recounts of all pairs before this pass
@@ -87,11 +87,11 @@ CREATE TABLE IF NOT EXISTS batches (
     switched     BOOLEAN NOT NULL,   -- whether it went from scan to index before this pass
     hot_pairs    BIGINT NOT NULL,    -- pairs in memory
     pair_floor   BIGINT NOT NULL,    -- pairs below this count are not in memory
-    places       BIGINT NOT NULL,    -- length of the column
-    memory_bytes BIGINT NOT NULL     -- of the engine's arrays
+    places       BIGINT NOT NULL,    -- of all words, and the borders between them
+    memory_bytes BIGINT NOT NULL     -- of the engine's own data
 );
 CREATE TABLE IF NOT EXISTS vetoed (
-    seq      BIGINT NOT NULL,    -- number of events before it
+    seq      BIGINT NOT NULL,    -- number of events before the veto
     left_id  BIGINT NOT NULL,
     right_id BIGINT NOT NULL,
     n        BIGINT NOT NULL

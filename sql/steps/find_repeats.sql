@@ -1,7 +1,7 @@
--- find_repeats: how many documents each source has, how many are copies of an earlier one, and which has the most copies.
+-- find_repeats: of each source, how many documents it has, how many are copies, and which document has most copies.
 -- inputs:  number_bits BIGINT
 -- reads:   hashed_documents (make_hashed_documents; a place is source << number_bits | number in the source)
--- returns: source, documents, repeated, the most copies of a document that is first in it, and its place; ordered
+-- returns: source, documents, repeated, most_copies and place_of_most (of documents that are first in it); by source
 -- by hand: it needs the hashes of the documents, so run `streambpe check RUN --repeats`
 WITH alike AS (
     SELECT min(place) AS place, count(*) AS copies

@@ -1,5 +1,5 @@
--- list_ranges: where each range begins in which chunk_counts is read. A range has about range_bytes, since the rows are
--- stored in the order of the chunks' bytes (where rows were inserted by hand, a range may be smaller or larger).
+-- list_ranges: the first chunk of each range, for reading chunk_counts in ranges of about range_bytes. This works
+-- because rows are stored in the order of the chunks' bytes (rows inserted by hand can make a range smaller or larger).
 -- inputs:  range_bytes BIGINT
 -- reads:   chunk_counts
 -- returns: the first chunk of each range; ordered

@@ -1,4 +1,4 @@
--- progress: one row is a pass of a training: its events, its speed, and what limited it.
+-- progress: one row is a pass of a training: its events, its speed, and the memory it took.
 -- The training is the one named by SET VARIABLE training = 'NAME'; main if it is not set.
 CREATE OR REPLACE VIEW progress AS
 SELECT

@@ -1,4 +1,4 @@
--- rare_chunks: one row is a count: how many distinct chunks have it, and what a cut-off just above it leaves out.
+-- rare_chunks: one row is a count, up to 100: how many distinct chunks have it, and what a cut-off above it leaves out.
 CREATE OR REPLACE VIEW rare_chunks AS
 WITH by_count AS (
     SELECT n, count(*) AS chunks, (count(*) * n)::BIGINT AS occurrences

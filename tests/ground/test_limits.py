@@ -33,19 +33,19 @@ NOT_IN_THE_CODE = {
     "most `--memory`": "all of RAM",
     "peak memory, as a multiple of `--memory`": "1.05",
     "default `--max-disk`": "none",
-    "a corpus, a file, the number of files, a document that can be cut (by most presets, any)": "none",
+    "a corpus, a file, the number of files, a document that can be cut (with most presets: any)": "none",
     "ids": "2^31 - 1",
 }
 LIMITS = {
     "least `--memory`": f"{resources.SMALLEST_MEMORY_BYTES // MB} MB",
     "least `--memory` with superwords": f"{resources.SMALLEST_SUPERWORDS_BYTES // MB} MB",
-    "most `--threads`": "64, or 4 for each core",
+    "most `--threads`": "64, or 4 per core if that is more",
     "default `--document-seconds`": f"{resources.DOCUMENT_SECONDS} s",
     "work that a kill can lose": f"{worker.CHECKPOINT_SECONDS:.0f} s",
     "new attempts at a task whose worker died": f"{runner.RETRIES}",
     "waiting for state.duckdb": f"{database._WAIT_SECONDS:.0f} s",
-    "a document that cannot be cut, at 256MB": f"{Sizes.of(_LEAST).most / MB:.1f} MB",
-    "a line of jsonl, a record of csv, a value of Parquet, at 256MB": f"{Sizes.of(_LEAST).most / MB:.1f} MB",
+    "a document that cannot be cut, counted at 256MB": f"{Sizes.of(_LEAST).most / MB:.1f} MB",
+    "a line of jsonl, a record of csv, a value of Parquet, counted at 256MB": f"{Sizes.of(_LEAST).most / MB:.1f} MB",
     "a count": f"2^{(MAX_COUNT + 1).bit_length() - 1} - 1",
     "a weight": spaced(config._LARGEST_WEIGHT),
     "characters a REGEX may require in one match": spaced(expressions.MOST_REPEATED),
@@ -53,7 +53,7 @@ LIMITS = {
     "base symbols of all tokens of a model file, added up": f"{spaced(eventlog.MOST_SYMBOLS)} + "
     f"{eventlog.MOST_SYMBOLS_A_LINE} per line",
     "ids of a document in Parquet": "2^31 - 1" if "1 << 31" in inspect.getsource(corpus) else "",
-    "rows of `sql` in a table for people": spaced(sqlfiles.MOST_SHOWN_ROWS),
+    "rows of a table that `sql` prints": spaced(sqlfiles.MOST_SHOWN_ROWS),
 }
 
 
