@@ -7,6 +7,8 @@ The first line says what the training is; each further line is an event of the l
     {"op":"batch","batch":0,"first_seq":0,"events":1,...,"sum":"<mmh3>"}
     {"op":"veto","left":97,"right":98,"n":7,"seq":12}
 
+Superwords follow the words, as supermerges in the order in which they are learned.
+
 The line of a pass comes after those of its events, so what follows the last whole pass was cut short by a
 kill: it is dropped when the file is read, and learned again. Otherwise a round of BatchBPE's rule would go
 on from its middle and end differently.
@@ -21,17 +23,19 @@ import contextlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import mmh3
 import msgspec
+import numpy as np
 
 from streambpe.errors import RunError
 from streambpe.failpoints import failpoint
 from streambpe.files import whole_file
 from streambpe.model.eventlog import parse_event
-from streambpe.model.events import Event, Events, event_line
+from streambpe.model.events import OPS, Event, Events, Op
 from streambpe.store.made_of import fingerprint
 from streambpe.store.passes import PassRow, VetoRow
 from streambpe.system import sync
@@ -66,8 +70,14 @@ class Journal(msgspec.Struct):
             journal._note_veto(veto)
         for batch in batches:
             journal._append(journal.events[batch.first_seq : batch.first_seq + batch.events].lines())
-            journal.add_batch(batch)
+            journal._note_pass(batch)
         return journal
+
+    @property
+    def words(self) -> Events:
+        """The events before the first superword."""
+        supermerges = np.flatnonzero(self.events.column("op") == OPS.index(Op.SUPERMERGE))[:1]
+        return self.events[: supermerges[0]] if len(supermerges) else self.events[:]
 
     def save(self) -> None:
         """Put a new journal on disk, whole or not at all."""
@@ -119,27 +129,22 @@ class Journal(msgspec.Struct):
         del journal.vetoes[whole[2] :]
         return journal
 
-    def add_event(self, event: Event) -> None:
-        """Remember an event; on disk at the next `commit`."""
-        self.events.append(event)
-        self._append([event_line(event)])
-
-    def add_events(self, events: Events) -> None:
-        """As `add_event`, for each of these."""
+    def add_pass(self, events: Events, record: PassRow, vetoed: Sequence[tuple[int, int, int]] = ()) -> None:
+        """Remember a pass: the pairs (left, right, n) that may not be learned, then its events; on disk at the next
+        `commit`."""
+        for left, right, n in vetoed:
+            self._note_veto({"seq": len(self.events), "left": left, "right": right, "n": n})
+        record = replace(record, batch=len(self.batches), first_seq=len(self.events), events=len(events))
         self.events.extend(events)
         self._append(events.lines())
+        self._note_pass(record)
 
-    def add_batch(self, record: PassRow) -> None:
-        """Remember a pass; it covers the events added since the last one."""
+    def _note_pass(self, record: PassRow) -> None:
         self.batches.append(record)
         named = {"op": "batch", **vars(record)}
         self._since_pass.update(_line(named))
         self._unwritten.append(_line({**named, "sum": self._since_pass.digest().hex()}))
         self._since_pass = mmh3.mmh3_x64_128()
-
-    def add_veto(self, left: int, right: int, n: int) -> None:
-        """Remember a pair that may not be learned."""
-        self._note_veto({"seq": len(self.events), "left": left, "right": right, "n": n})
 
     def _note_veto(self, veto: VetoRow) -> None:
         self.vetoes.append(veto)

@@ -32,7 +32,7 @@ def open_engine(
 ) -> Engine:
     """An engine for the words of the last snapshot, or of the counts; what was learned since then is learned again."""
     options = _options_of_words(training, corpus, symbols, tuning)
-    events, known = journal.events[symbols.brought :], 0
+    events, known = journal.words[symbols.brought :], 0
     vetoed = [(veto["left"], veto["right"], veto["n"]) for veto in journal.vetoes]
     found = find_snapshot(training.private, journal)
     if found is None:
@@ -47,16 +47,21 @@ def open_engine(
     if known == len(events):
         return engine
     meter.stage = "learning again"
+    goal = Goal.of(training.config, len(symbols.alphabet), len(symbols.stop_words))
+    learn_again(training, engine, events[known:], goal.words)
+    return engine
+
+
+def learn_again(training: Training, engine: Engine, events: Events, wanted: int = 0) -> None:
+    """Have an engine learn the events of the journal again; `wanted`: see Engine.relearn."""
     try:
-        goal = Goal.of(training.config, len(symbols.alphabet), len(symbols.stop_words))
-        engine.relearn(events[known:], goal.words)
+        engine.relearn(events, wanted)
     except ReplayMismatch as why:
         engine.close()
         raise RunError(
             f"{training}: {why} Remove {training.journal.name} and {training.log.name} and train again: the counts "
             f"are kept."
         ) from None
-    return engine
 
 
 def _write_words(training: Training, corpus: Corpus, symbols: Symbols) -> WordFiles:

@@ -141,11 +141,11 @@ class Trainer:
         journal = open_journal(training, corpus)
         tables = Tables(training, corpus, symbols, self.checkpoint_seconds, self.stop)
         book = symbols.book()
-        book.add(journal.events, 0)
+        book.add(journal.words, 0)
         with contextlib.ExitStack() as cleaning:
             cleaning.push(self._remove_blocks)
             standing, joined = None, None
-            if documents is None or not superwords_folder(training, goal, journal).exists():
+            if documents is None or not superwords_folder(training, goal, journal.words).exists():
                 engine = open_engine(training, corpus, symbols, journal, self.tuning, self.meter)
                 with contextlib.closing(engine):
                     self._save(journal)
@@ -271,9 +271,5 @@ class Trainer:
 
 def _record(batch: Batch, journal: Journal, book: TokenTable) -> None:
     """Add a pass to the journal: its vetoes, its events, then the pass itself."""
-    for left, right, n in batch.vetoed:
-        journal.add_veto(left, right, n)
-    first = len(journal.events)
-    journal.add_events(batch.events)
-    book.add(batch.events, first)
-    journal.add_batch(replace(batch.record, batch=len(journal.batches), first_seq=first, events=len(batch.events)))
+    book.add(batch.events, len(journal.events))
+    journal.add_pass(batch.events, batch.record, batch.vetoed)

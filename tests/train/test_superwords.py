@@ -330,7 +330,7 @@ def test_stopped_among_the_superwords_a_larger_vocabulary_goes_on_with_the_words
         raise Stopped("Stopped.", signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(superwords.SuperwordPhase, "_open_journal", stop)
+        patch.setattr(superwords.SuperwordPhase, "_look_at_documents", stop)
         with pytest.raises(Stopped):
             learn(run, {**mode, "vocab_size": 900}, "on")
         with pytest.raises(Stopped):
