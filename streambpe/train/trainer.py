@@ -233,10 +233,7 @@ class Trainer:
             totals["documents_sum"] = joined.documents_sum
         left_out: list[LeftOut] = journal.training.get("left_out", [])
         if left_out:  # without the folders: a log has no paths
-            totals["left_out"] = [
-                {"source": one["source"].rsplit("/", 1)[-1], "counted": one["counted"], "unit": one["unit"]}
-                for one in left_out
-            ]
+            totals["left_out"] = [{**one, "source": one["source"].rsplit("/", 1)[-1]} for one in left_out]
         header = header_of(self.config, corpus, totals, symbols, book.learned)
         try:
             check_sizes(str(path), header, journal.events)
