@@ -70,7 +70,7 @@ def join_superwords(phase: SuperwordPhase, tables: Tables) -> Joined:
     phase.publish = tables.publish
     made = phase.run()
     runs = None if phase.config.superwords == "uw" else phase.run_table()
-    book = phase.symbols.book()
+    book = phase.start.book()
     book.add(made.events, 0)
     phase.meter.stage = "documents"
     documents_sum = phase.documents.digest(phase.work)

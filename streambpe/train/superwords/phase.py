@@ -65,7 +65,7 @@ from streambpe.train.superwords.stage2 import StageTwo, stage_two_crew
 from streambpe.train.superwords.sums import Sums
 from streambpe.train.superwords.tasks import collect_runs, count_neighbours
 from streambpe.train.superwords.work import Work
-from streambpe.train.training import Goal, Symbols, Training
+from streambpe.train.training import Goal, Start, Training
 from streambpe.train.words import WordFiles
 
 _REST_SHARE = 64  # of the free memory: a document without a certain border may take one part
@@ -117,9 +117,7 @@ def pass_bounds(counts: Int64, room: int, next_n: int) -> tuple[int, int]:
 class SuperwordPhase:
     """Learns the supermerges of one training; `run` gives the events of the whole vocabulary in order."""
 
-    training: Training
-    symbols: Symbols
-    goal: Goal
+    start: Start
     documents: Documents
     journal: Journal  # the words of phase one, then the supermerges so far
     book: TokenTable  # the tokens that they made
@@ -130,13 +128,13 @@ class SuperwordPhase:
     on_batch: Callable[[Batch], None] | None = None
 
     def __post_init__(self) -> None:
+        self.training, self.alphabet, self.goal = self.start.training, self.start.alphabet, self.start.goal
         self.config, self.resources = self.training.config, self.training.resources
-        self.alphabet = self.symbols.alphabet
         self.learned = self.journal.words
         self.supermerges = self.journal.events[len(self.learned) :]
         self.folder = superwords_folder(self.training, self.goal, self.learned)
         self.publish: Callable[[Engine, Journal, TokenTable], None] = lambda engine, journal, book: None
-        self._published = self.symbols.book(), 0  # the tokens that were published, and of how many events
+        self._published = self.start.book(), 0  # the tokens that were published, and of how many events
         self.known_bytes = TOKEN_BYTES * len(self.book.contents)
         self.spare = room_of(self.resources.memory_bytes, self.known_bytes)
         self.least = max(1, self.config.min_frequency)
@@ -166,7 +164,7 @@ class SuperwordPhase:
         self.queue.extend(self.supermerges)
         try:
             made = interleave(
-                self.alphabet, len(self.symbols.stop_words), self.words, self.next_supermerge, self.goal.tokens,
+                self.alphabet, len(self.start.stop_words), self.words, self.next_supermerge, self.goal.tokens,
                 least=self.least, kind=self.config.superwords,
             )  # fmt: skip
             self.journal.commit()
@@ -238,7 +236,7 @@ class SuperwordPhase:
     def _whole_chunks(self) -> PartsReader:
         """The documents as chunks that may join."""
         matches = text_test(self.config.superword_pattern, "--superword-pattern")
-        eligible = find_eligible(self.alphabet, self.book.contents, self.learned, self.symbols.stop_words, matches)
+        eligible = find_eligible(self.alphabet, self.book.contents, self.learned, self.start.stop_words, matches)
         self.eligible = eligible["symbol"].to_list()
         self.chunks = eligible.select("symbol", "chunk")
         return SymbolReader(self.documents.run.sequences.absolute(), self.documents.parts, eligible)
