@@ -98,8 +98,7 @@ def _joined_journal(phase: SuperwordPhase, made: Interleaved) -> Journal:
     journal.batches.append(pass_carried_over(len(made.events), "interleaved"))
     places = [*made.places, len(made.events)]  # of the words, and of a veto behind the last that found one
     for veto in words.vetoes if len(phase.words) == len(phase.learned) else []:  # uw may pass words over
-        if veto["seq"] < len(places):  # else the words never come that far in this model
-            left, right = made.renumbered[veto["left"]], made.renumbered[veto["right"]]
-            moved: VetoRow = {"seq": places[veto["seq"]], "left": left, "right": right, "n": veto["n"]}
-            journal.vetoes.append(moved)
+        if veto.seq < len(places):  # else the words never come that far in this model
+            left, right = made.renumbered[veto.left], made.renumbered[veto.right]
+            journal.vetoes.append(VetoRow(places[veto.seq], left, right, veto.n))
     return journal

@@ -30,7 +30,7 @@ def open_engine(start: Start, journal: Journal, tuning: EngineTuning, meter: Met
     """An engine for the words of the last snapshot, or of the counts; what was learned since then is learned again."""
     training, options = start.training, _options_of_words(start, tuning)
     events, known = journal.words[start.brought :], 0
-    vetoed = [(veto["left"], veto["right"], veto["n"]) for veto in journal.vetoes]
+    vetoed = [(veto.left, veto.right, veto.n) for veto in journal.vetoes]
     found = find_snapshot(training.private, journal)
     if found is None:
         meter.stage = "words"
