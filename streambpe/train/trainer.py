@@ -145,7 +145,7 @@ class Trainer:
         with contextlib.ExitStack() as cleaning:
             cleaning.push(self._remove_blocks)
             standing, joined = None, None
-            if documents is None or not superwords_folder(training, goal, journal.words).exists():
+            if documents is None or not superwords_folder(start, documents, journal.words).exists():
                 engine = open_engine(start, journal, self.tuning, self.meter)
                 with contextlib.closing(engine):
                     self._save(journal)

@@ -19,8 +19,8 @@ below --min-frequency.
 
 Every step leaves files in the training's private folder that appear whole or not at all: neighbours of a stretch, the
 table of all, runs of a stretch, the words; supermerges go to the journal, behind the words. After a kill all of them
-are used again. The folder is named after the word events and how many tokens they were to make, so it
-is there only if phase one was complete, and nothing of another phase one is used.
+are used again. The folder is named after the word events, how many tokens they were to make, the options and
+the documents, so it is there only if phase one was complete, and nothing of another phase one is used.
 
 Places where tests let the process die: those of tasks.py and stage2.py, adjacency-filled, adjacency-written,
 words-filled, words-written, and events-committed of journal.py.
@@ -28,8 +28,6 @@ words-filled, words-written, and events-committed of journal.py.
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import threading
 import time
 from collections import deque
@@ -65,7 +63,7 @@ from streambpe.train.superwords.stage2 import StageTwo, stage_two_crew
 from streambpe.train.superwords.sums import Sums
 from streambpe.train.superwords.tasks import collect_runs, count_neighbours
 from streambpe.train.superwords.work import Work
-from streambpe.train.training import Goal, Start, Training
+from streambpe.train.training import Start
 from streambpe.train.words import WordFiles
 
 _REST_SHARE = 64  # of the free memory: a document without a certain border may take one part
@@ -78,14 +76,13 @@ _LOWER = 4  # times as many neighbours should reach T each time it falls
 _MOST_LEVELS = 20  # values of T; the last asks for more neighbours than can be counted
 
 
-def superwords_folder(training: Training, goal: Goal, words: Events) -> Path:
-    """The folder of phase two's files; it exists only if these words were complete when it was made. Another phase one
-    has another folder, and so has the same one if it was to learn more tokens and is not complete."""
-    config = training.config
-    facts = f"{events_digest(words)} {goal.words} {config.superwords} {config.superword_pattern}"
-    if config.superwords == "uw":
-        facts += f" {config.stage2_pattern}"
-    return training.private / f"superwords-{hashlib.sha256(facts.encode()).hexdigest()[:16]}"
+def superwords_folder(start: Start, documents: Documents, words: Events) -> Path:
+    """The folder of phase two's files, called after what all of them follow from; it exists only if these words were
+    complete when it was made. Other words, options or documents have another folder, and so have these words if they
+    were to be more and are not complete."""
+    config = {key: value for key, value in start.training.config.as_facts().items() if key != "vocab_size"}
+    made_of = fingerprint(events_digest(words), start.goal.words, config, documents.facts)
+    return start.training.private / f"superwords-{made_of}"
 
 
 def room_of(memory_bytes: int, known_bytes: int) -> int:
@@ -132,7 +129,8 @@ class SuperwordPhase:
         self.config, self.resources = self.training.config, self.training.resources
         self.learned = self.journal.words
         self.supermerges = self.journal.events[len(self.learned) :]
-        self.folder = superwords_folder(self.training, self.goal, self.learned)
+        self.folder = superwords_folder(self.start, self.documents, self.learned)
+        self.made_of = self.folder.name
         self.publish: Callable[[Engine, Journal, TokenTable], None] = lambda engine, journal, book: None
         self._published = self.start.book(), 0  # the tokens that were published, and of how many events
         self.known_bytes = TOKEN_BYTES * len(self.book.contents)
@@ -147,12 +145,6 @@ class SuperwordPhase:
         self.words: Sequence[Event] = self.learned  # under uw those of them that stage 2 makes
         self.counts = np.array([event.n for event in self.words if event.op is Op.MERGE], np.int64)  # of word steps
         self.falling = -np.minimum.accumulate(self.counts)
-
-    @functools.cached_property
-    def made_of(self) -> str:
-        """What all files of this phase follow from: the words (the folder's name), the documents, the options."""
-        config = {key: value for key, value in self.config.as_facts().items() if key != "vocab_size"}
-        return fingerprint(self.folder.name, config, self.documents.facts)
 
     # ------------------------------------------------------------------ the story
 
