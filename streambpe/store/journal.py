@@ -58,17 +58,16 @@ class Journal(msgspec.Struct):
         cls,
         path: Path,
         training: Mapping[str, Any],
-        events: Iterable[Event] = (),
+        events: Sequence[Event] = (),
         batches: Iterable[PassRow] = (),
         vetoes: Iterable[VetoRow] = (),
     ) -> Journal:
         """A new journal, not on disk before `save`; `events`, `batches`, `vetoes`: those of a smaller vocabulary."""
-        journal = cls(path, dict(training), Events.of(events), number=fingerprint(training))
+        journal = cls(path, dict(training), number=fingerprint(training))
         for veto in vetoes:
             journal._note_veto(veto)
         for batch in batches:
-            journal._append(journal.events[batch.first_seq : batch.first_seq + batch.events].lines())
-            journal._note_pass(batch)
+            journal.add_pass(Events.of(events[batch.first_seq : batch.first_seq + batch.events]), batch)
         return journal
 
     @property
@@ -132,9 +131,6 @@ class Journal(msgspec.Struct):
         record = structs.replace(record, batch=len(self.batches), first_seq=len(self.events), events=len(events))
         self.events.extend(events)
         self._append(events.lines())
-        self._note_pass(record)
-
-    def _note_pass(self, record: PassRow) -> None:
         self.batches.append(record)
         self._since_pass.update(_line(record))
         self._unwritten.append(_with_sum(_line(record), self._since_pass))

@@ -44,5 +44,5 @@ def open_journal(training: Training, corpus: Corpus) -> Journal:
             return Journal.start(path, identity, log.events, *(passes or ([pass_carried_over(len(log.events))], [])))
     if inherited is None:
         return Journal.start(path, identity)
-    events = inherited.log.events[:]  # a copy: the journal grows
+    events = inherited.log.events
     return Journal.start(path, identity, events, [pass_carried_over(len(events), "inherited")] if events else [])
