@@ -148,12 +148,6 @@ class Spans(Sequence[Span]):
         column = self.column(name)
         return (int((column >> 32).sum()) << 32) + int((column & 0xFFFFFFFF).sum())
 
-    def alike(self, name: str, value: str) -> Bool:
-        """Which of them have this text in a column."""
-        values = self._texts[name]
-        found: Bool = self.column(name) == (values.index(value) if value in values else -1)
-        return found
-
     def among(self, name: str, values: Collection[str]) -> Bool:
         """Which of them have one of these texts in a column."""
         known = np.array([value in values for value in self._texts[name]], bool)
@@ -299,7 +293,7 @@ class SpansByPath(Mapping[str, Spans]):
         before = np.roll(stop, 1)
         before[first] = 0
         whole = np.logical_and.reduceat(start <= before, first)
-        ended = np.logical_or.reduceat(spans.alike("state", "last"), first)
+        ended = np.logical_or.reduceat(spans.among("state", ("last",)), first)
         return frozenset(self._paths[i] for i in np.flatnonzero(whole & ended))
 
 

@@ -234,7 +234,7 @@ class _TakingBack:
         for source in sources:
             if source.path in mine:
                 *gaps, (end, _) = gaps_between(mine[source.path].stretches())
-                whole = not gaps and mine[source.path].alike("state", "last").any()
+                whole = not gaps and mine[source.path].among("state", ("last",)).any()
                 todo.append(Stretch(source, tuple((low, high or 0) for low, high in gaps), None if whole else end))
         what = fingerprint(*((left.source.path, left.source.mtime_ns, left.done, left.stop) for left in todo))
         again = Run(_again_folder(self._run) / what)  # a call that was stopped left what it had recounted there
