@@ -386,10 +386,9 @@ class SuperwordPhase:
         )
         rule = join_rule(config, self.alphabet, self.learned, base, self.eligible, self.documents.word_pattern)
         state = State(base, options, None, list(map(len, base)), rule, self._tie_order())
-        self.engine = Engine(words.open(), state)
-        merges = Events.of(merge_event(*event.pair, event.id, event.n) for event in events)
-        learn_again(self.training, self.engine, merges)
-        self.next_at_most = self.engine.learning.next_at_most()
+        engine = Engine(words.open(), state)
+        learn_again(self.training, engine, Events.of(merge_event(*event.pair, event.id, event.n) for event in events))
+        self.engine, self.next_at_most = engine, engine.learning.next_at_most()
 
     def _tie_order(self) -> TieOrder | None:
         if self.config.ties == "bytes" or self.config.superwords != "boundless":
