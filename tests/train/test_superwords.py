@@ -319,7 +319,7 @@ def test_smaller_vocabularies_can_be_cut(prose, tmp_path):
 
 @pytest.mark.parametrize("mode", [{"superwords": "boundless"}, {"superwords": "superbpe", "transition": 700}], ids=str)
 def test_superwords_are_journaled_behind_the_words(mode, prose, tmp_path, monkeypatch):
-    """Stopped after some superwords: they are learned again and compared; a larger vocabulary goes on with the words."""
+    """Stopped after some superwords: they are learned again and compared; a larger size goes on with the words."""
     run, asked, add_pass = documents_run(tmp_path / "run", prose, "boundless"), threading.Event(), Journal.add_pass
 
     def stop_at_superwords(self, events, *more):
