@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import duckdb
@@ -31,7 +32,7 @@ from streambpe.resources import BASE_BYTES, Resources
 from streambpe.store.counted import CorpusDigest, digest_counts, list_ranges, too_many_chunks
 from streambpe.store.database import append, commit, incoming, open_store, put_facts
 from streambpe.store.identity import tables_written
-from streambpe.store.merge import compact, give_out, lists_of_range, opened, ranges
+from streambpe.store.merge import compact, lists_of_range, opened, ranges
 from streambpe.store.parts import Part, Parts, list_parts, parts_by_group
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import query_arrow, run_sql
@@ -74,7 +75,7 @@ def fold(run: Run, resources: Resources, *, again: bool = False) -> CorpusFacts:
     if not anew and not new and facts.get("unfinished", "[]") == left:
         return corpus
     at_once = min(max(_spare(resources) // 32, 1 << 20), 64 << 20)
-    new = compact(run, new, at_once, resources.threads)
+    new = compact(run, new, at_once)
     with run.writing(**_for_duckdb(resources)) as con:
         con.begin()
         if anew:
@@ -92,7 +93,7 @@ def fold(run: Run, resources: Resources, *, again: bool = False) -> CorpusFacts:
     if anew or new:
         run.cache[_FOLDED] = run.written_at()
     failpoint("fold-committed")
-    compact(run, list(list_parts(run)), at_once, resources.threads)
+    compact(run, list(list_parts(run)), at_once)
     return corpus
 
 
@@ -217,7 +218,11 @@ class _Addition:
         """Do all of it; returns the digest of the new chunk_counts."""
         run_sql(self._con, "make_new_counts")
         digest = CorpusDigest()
-        give_out(self._sums(threads), [digest.add, self._put], threads)
+        with ThreadPoolExecutor(min(threads, 2)) as pool:
+            for rows in self._sums(threads):
+                for use in [pool.submit(digest.add, rows), pool.submit(self._put, rows)]:
+                    use.result()
+                del rows  # otherwise they would be held until the next ones are read
         run_sql(self._con, "take_new_counts")
         if digest.chunks > MAX_COUNT:
             raise too_many_chunks(digest.chunks)

@@ -49,11 +49,6 @@ def identity_path(folder: Path) -> Path:
     return folder / "run.json"
 
 
-def new_identity() -> Identity:
-    """The identity of a run that is made now."""
-    return Identity(uuid.uuid4().hex)
-
-
 class _Locked(msgspec.Struct):
     """run.json of a folder that this process has locked."""
 

@@ -7,6 +7,8 @@ The first line says what the training is; each further line is an event of the l
     {"op":"batch","batch":0,"first_seq":0,"events":1,...,"sum":"<mmh3>"}
     {"op":"veto","left":97,"right":98,"n":7,"seq":12}
 
+Superwords follow the words, as supermerges in the order in which they are learned.
+
 The line of a pass comes after those of its events, so what follows the last whole pass was cut short by a
 kill: it is dropped when the file is read, and learned again. Otherwise a round of BatchBPE's rule would go
 on from its middle and end differently.
@@ -18,7 +20,6 @@ rotted is found when the file is read.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,12 +27,13 @@ from typing import Any
 
 import mmh3
 import msgspec
+import numpy as np
+from msgspec import structs
 
 from streambpe.errors import RunError
 from streambpe.failpoints import failpoint
 from streambpe.files import whole_file
-from streambpe.model.eventlog import parse_event
-from streambpe.model.events import Event, Events, event_line
+from streambpe.model.events import OPS, Event, Events, Op
 from streambpe.store.made_of import fingerprint
 from streambpe.store.passes import PassRow, VetoRow
 from streambpe.system import sync
@@ -56,26 +58,30 @@ class Journal(msgspec.Struct):
         cls,
         path: Path,
         training: Mapping[str, Any],
-        events: Iterable[Event] = (),
+        events: Sequence[Event] = (),
         batches: Iterable[PassRow] = (),
         vetoes: Iterable[VetoRow] = (),
     ) -> Journal:
         """A new journal, not on disk before `save`; `events`, `batches`, `vetoes`: those of a smaller vocabulary."""
-        journal = cls(path, dict(training), Events.of(events), number=fingerprint(training))
+        journal = cls(path, dict(training), number=fingerprint(training))
         for veto in vetoes:
             journal._note_veto(veto)
         for batch in batches:
-            journal._append(journal.events[batch.first_seq : batch.first_seq + batch.events].lines())
-            journal.add_batch(batch)
+            journal.add_pass(Events.of(events[batch.first_seq : batch.first_seq + batch.events]), batch)
         return journal
+
+    @property
+    def words(self) -> Events:
+        """The events before the first superword."""
+        supermerges = np.flatnonzero(self.events.column("op") == OPS.index(Op.SUPERMERGE))[:1]
+        return self.events[: supermerges[0]] if len(supermerges) else self.events[:]
 
     def save(self) -> None:
         """Put a new journal on disk, whole or not at all."""
-        first = {"op": "training", **self.training}
-        checksum = mmh3.mmh3_x64_128_digest(_line(first)).hex()
+        first = _line({"op": "training", **self.training})
         with whole_file(self.path) as temporary:
             with temporary.open("wb") as out:
-                out.writelines([_line({**first, "sum": checksum}), *self._unwritten])
+                out.writelines([_with_sum(first, mmh3.mmh3_x64_128(first)), *self._unwritten])
             failpoint("journal-written")
         failpoint("journal-created")
         self._unwritten, self.saved = [], True
@@ -88,26 +94,24 @@ class Journal(msgspec.Struct):
         if not lines:
             raise RunError(f"{path} is empty; remove it and train again: the counts are kept.")
         journal = cls(path, {}, saved=True)
-        at = summed = 0
+        lists: dict[Any, Any] = {PassRow: journal.batches, VetoRow: journal.vetoes}
+        at, since_pass = 0, mmh3.mmh3_x64_128()
         whole = (0, 0, 0)  # how many bytes, events, vetoes there are up to the last whole pass
         for number, line in enumerate(lines, 1):
             at += len(line) + 1
             try:
-                op = _WHICH.decode(line).op
-                if number == 1 or op == "batch":
-                    record = _record(line)
-                    _refuse_rotten(record, lines[summed:number])
-                    summed = number
-                    if number == 1:
-                        journal.training, journal.number = record, fingerprint(record)
-                    else:
-                        journal.batches.append(msgspec.convert(record, PassRow))
-                    whole = (at, len(journal.events), len(journal.vetoes))
-                elif op == "veto":
-                    journal.vetoes.append(_VETO.decode(line))
+                record = _TRAINING.decode(line) if number == 1 else _LINE.decode(line)
+                if isinstance(record, dict | PassRow):
+                    _refuse_rotten(line, since_pass)
+                    whole, since_pass = (at, len(journal.events), len(journal.vetoes)), mmh3.mmh3_x64_128()
                 else:
-                    journal.events.append(parse_event(line))
-            except (ValueError, KeyError, TypeError) as why:
+                    since_pass.update(line + b"\n")
+                if isinstance(record, dict):
+                    del record["op"], record["sum"]
+                    journal.training, journal.number = record, fingerprint(record)
+                else:
+                    lists.get(type(record), journal.events).append(record)
+            except (ValueError, KeyError) as why:
                 raise RunError(
                     f"{path} line {number} is damaged ({why}). Remove that line and all after it, and resume: "
                     "learning is deterministic and continues from there."
@@ -119,31 +123,22 @@ class Journal(msgspec.Struct):
         del journal.vetoes[whole[2] :]
         return journal
 
-    def add_event(self, event: Event) -> None:
-        """Remember an event; on disk at the next `commit`."""
-        self.events.append(event)
-        self._append([event_line(event)])
-
-    def add_events(self, events: Events) -> None:
-        """As `add_event`, for each of these."""
+    def add_pass(self, events: Events, record: PassRow, vetoed: Sequence[tuple[int, int, int]] = ()) -> None:
+        """Remember a pass: the pairs (left, right, n) that may not be learned, then its events; on disk at the next
+        `commit`."""
+        for left, right, n in vetoed:
+            self._note_veto(VetoRow(len(self.events), left, right, n))
+        record = structs.replace(record, batch=len(self.batches), first_seq=len(self.events), events=len(events))
         self.events.extend(events)
         self._append(events.lines())
-
-    def add_batch(self, record: PassRow) -> None:
-        """Remember a pass; it covers the events added since the last one."""
         self.batches.append(record)
-        named = {"op": "batch", **vars(record)}
-        self._since_pass.update(_line(named))
-        self._unwritten.append(_line({**named, "sum": self._since_pass.digest().hex()}))
+        self._since_pass.update(_line(record))
+        self._unwritten.append(_with_sum(_line(record), self._since_pass))
         self._since_pass = mmh3.mmh3_x64_128()
-
-    def add_veto(self, left: int, right: int, n: int) -> None:
-        """Remember a pair that may not be learned."""
-        self._note_veto({"seq": len(self.events), "left": left, "right": right, "n": n})
 
     def _note_veto(self, veto: VetoRow) -> None:
         self.vetoes.append(veto)
-        self._append([_line({"op": "veto", **veto})])
+        self._append([_line(veto)])
 
     def _append(self, pieces: Iterable[bytes]) -> None:
         for lines in pieces:
@@ -168,31 +163,23 @@ class Journal(msgspec.Struct):
         failpoint("events-committed")
 
 
-class _Which(msgspec.Struct):
-    """The field that tells what kind of line it is; msgspec ignores the rest."""
-
-    op: str
-
-
-_WHICH = msgspec.json.Decoder(_Which)
-_VETO = msgspec.json.Decoder(VetoRow)
+_TRAINING = msgspec.json.Decoder(dict[str, Any])
+_LINE = msgspec.json.Decoder(Event | PassRow | VetoRow)
+_SUM = b',"sum":"'
 
 
-def _record(line: bytes) -> dict[str, Any]:
-    """The fields of the line of a training or a pass."""
-    record: dict[str, Any] = msgspec.json.decode(line)
-    del record["op"]
-    return record
+def _line(record: Any) -> bytes:
+    return msgspec.json.encode(record) + b"\n"
 
 
-def _refuse_rotten(record: dict[str, Any], lines: Sequence[bytes]) -> None:
-    """Take the checksum out of a record, whose line is the last; an error if it is not that of the lines."""
-    wanted = record.pop("sum")
-    without = [line + b"\n" for line in lines]
-    without[-1] = without[-1].replace(f',"sum":"{wanted}"'.encode(), b"")
-    if mmh3.mmh3_x64_128_digest(b"".join(without)).hex() != wanted:
-        raise ValueError(f"its checksum does not fit its {len(lines)} lines")
+def _with_sum(line: bytes, summed: Any) -> bytes:
+    """A line with the checksum of what was summed, which it ends itself."""
+    return b'%s%s%s"}\n' % (line[:-2], _SUM, summed.digest().hex().encode())
 
 
-def _line(record: Mapping[str, Any]) -> bytes:
-    return json.dumps(record, separators=(",", ":")).encode() + b"\n"
+def _refuse_rotten(line: bytes, summed: Any) -> None:
+    """An error if a line's checksum is not that of the lines before it, and of its own beginning."""
+    beginning = line.rpartition(_SUM)[0] + b"}\n"
+    summed.update(beginning)
+    if _with_sum(beginning, summed) != line + b"\n":
+        raise ValueError("its checksum does not fit it and the lines before it")

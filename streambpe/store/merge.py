@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 
 import pyarrow.parquet as pq
 
@@ -16,11 +15,10 @@ from streambpe.core.strings import ChunkList, merge
 from streambpe.errors import StreambpeError
 from streambpe.failpoints import failpoint
 from streambpe.later import polars as pl
-from streambpe.store.parts import GROUP_ROWS, LEAST_GROUP_ROWS, Part, Parts, PartWriter, next_number
+from streambpe.store.parts import GROUP_ROWS, LEAST_GROUP_ROWS, Part, Parts, next_number, write_part
 from streambpe.store.run import Run
 from streambpe.threads import in_order
 
-_Use = Callable[[ChunkList], None]
 MERGE_FILES = 64  # open at once in a merge
 _LEAST_FILES = 8
 
@@ -99,7 +97,7 @@ def _read_range(part: Part, file: pq.ParquetFile, low: str, high: str | None) ->
     return rows if len(rows) else None
 
 
-def compact(run: Run, parts: list[Part], range_bytes: int, threads: int) -> list[Part]:
+def compact(run: Run, parts: list[Part], range_bytes: int) -> list[Part]:
     """While a level of a source group has MERGE_FILES files, merge that many into one of the next level; fewer where
     one row group of each would be more than two ranges."""
     while True:
@@ -110,29 +108,12 @@ def compact(run: Run, parts: list[Part], range_bytes: int, threads: int) -> list
         if kind is None:
             return parts
         batch = [p for p in parts if (p.group_name, p.level) == kind][:files]
-        merged = merge_into(run, batch, range_bytes, kind[1] + 1, threads)
+        target = run.counts / f"merged-{next_number(run):05d}.parquet"
+        spans, names = Parts(batch).spans.in_order(), [part.path.name for part in batch]
+        rows = min(max(range_bytes >> 11, LEAST_GROUP_ROWS), GROUP_ROWS)
+        sums = merged_lists(batch, range_bytes)
+        merged = write_part(target, sums, spans, kind[1] + 1, names, group_rows=rows, run=run.number)
+        failpoint("merge-committed")
+        for part in batch:
+            part.path.unlink()
         parts = [p for p in parts if p not in batch] + [merged]
-
-
-def merge_into(
-    run: Run, batch: Sequence[Part], range_bytes: int, level: int, threads: int, also: Sequence[_Use] = ()
-) -> Part:
-    """Write the sum of `batch` as one part and remove the files it replaces; give the sum to `also` too."""
-    target = run.counts / f"merged-{next_number(run):05d}.parquet"
-    rows = min(max(range_bytes >> 11, LEAST_GROUP_ROWS), GROUP_ROWS)
-    with PartWriter(target, rows, run=run.number) as writer:
-        give_out(merged_lists(batch, range_bytes), [writer.write, *also], threads)
-        merged = writer.commit(Parts(batch).spans.in_order(), level, [part.path.name for part in batch])
-    failpoint("merge-committed")
-    for part in batch:
-        part.path.unlink()
-    return merged
-
-
-def give_out(pieces: Iterator[ChunkList], uses: Sequence[_Use], threads: int) -> None:
-    """Give every piece to every one of `uses`, in order; they work at the same time, but on one piece only."""
-    with ThreadPoolExecutor(min(threads, len(uses))) as pool:
-        for piece in pieces:
-            for done in [pool.submit(use, piece) for use in uses]:
-                done.result()
-            del piece  # otherwise it would be held until the next one is read

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypedDict
+import msgspec
 
 
-@dataclass
-class PassRow:
+class PassRow(msgspec.Struct, tag_field="op", tag="batch"):
     """What one pass of the engine did; it covers `events` events from number `first_seq` on."""
 
     batch: int = 0
@@ -30,7 +28,7 @@ class PassRow:
     memory_bytes: int = 0  # the engine's own arrays
 
 
-class VetoRow(TypedDict):
+class VetoRow(msgspec.Struct, tag_field="op", tag="veto", frozen=True):
     """A pair that may not be learned; it was the best when there were `seq` events."""
 
     seq: int

@@ -19,6 +19,7 @@ import re
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +39,6 @@ from streambpe.store.identity import (
     Identity,
     alone_in,
     identity_path,
-    new_identity,
     read_identity,
     refuse_other_run,
     write_identity,
@@ -199,7 +199,7 @@ class Run:
         write_identity. Locked by the caller."""
         identity = read_identity(self.path)
         made_now = identity is None and not (self.state.exists() or self.has_counts())
-        before = new_identity() if made_now else identity
+        before = Identity(uuid.uuid4().hex) if made_now else identity
         if before is None:
             raise RunError(
                 f"{identity_path(self.path)} is lost. Nothing was changed. Put it back, or `streambpe count "

@@ -69,16 +69,16 @@ def by_place(span: Span) -> tuple[str, int, int]:
 def write_sequence(
     folder: Path, name: str, chunks: pl.Series, stretches: Sequence[Ids], n: Lengths, made_of: str = ""
 ) -> None:
-    """Write one part's documents. `stretches`: each as rows of `chunks`; `n`: how often each of these occurs.
+    """Write one part's documents. `stretches`: each as rows of `chunks`; `n`: how often each of these occurs; chunks
+    that do not occur are left out.
 
     n 2 7 2   falling 1 0 2   rank 1 0 2 -1: chunk 0 becomes 1, chunk 1 becomes 0, and the end of a document, -1, is
     looked up as the last entry   ids 1 0 -1 2 1 -1 -> 0 1 -1 2 0 -1
     """
     folder.mkdir(exist_ok=True)
-    falling = np.argsort(-n, kind="stable")  # ties stay in the order of their bytes
-    rank = np.empty(len(falling) + 1, np.int32)
+    falling = np.argsort(-n, kind="stable")[: np.count_nonzero(n)]  # ties stay in order
+    rank = np.full(len(n) + 1, END_OF_DOCUMENT, np.int32)
     rank[falling] = np.arange(len(falling), dtype=np.int32)
-    rank[END_OF_DOCUMENT] = END_OF_DOCUMENT  # index -1: the last entry
     of_ids, of_chunks = _files_of(folder, name)
     write_noted(chunks.gather(falling).to_frame("chunk"), of_chunks, made_of)
     _write_ids((rank[ids] for ids in stretches), list(map(len, stretches)), of_ids, made_of)
@@ -137,12 +137,7 @@ def _write_some(run: Run, name: str, spans: Sequence[Span], without: Collection[
     chunks = read_chunks(run.sequences, name)
     ids = [read_ids(run.sequences, name, *place) for place in places]
     n = sum((np.bincount(some[some >= 0], minlength=len(chunks)) for some in ids), np.zeros(len(chunks), np.int64))
-    there = np.flatnonzero(n)
-    in_order = there[chunks.gather(there).arg_sort().to_numpy()]  # Polars compares bytes
-    place = np.full(len(chunks) + 1, END_OF_DOCUMENT, np.int32)
-    place[in_order] = np.arange(len(in_order), dtype=np.int32)
-    rows = [place[some] for some in ids]  # the end of a document, -1, is looked up as the last entry
-    write_sequence(run.sequences, new_name, chunks.gather(in_order), rows, n[in_order], sequence_made_of(run, kept))
+    write_sequence(run.sequences, new_name, chunks, ids, n, sequence_made_of(run, kept))
     return kept
 
 

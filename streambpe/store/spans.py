@@ -1,8 +1,8 @@
 """Stretches of the inputs as columns: a terabyte has a hundred thousand of them, and every command asks for them.
 
     Span                       one stretch, as an object
-    Spans                      many: an array for each field, a number in place of each text, 32 bytes a digest: about
-                               60 bytes a stretch. A Span is made when one is asked for
+    Spans                      many: an array for each field, a number in place of each text, 64 bytes a digest: about
+                               90 bytes a stretch. A Span is made when one is asked for
     SpansByPath                the stretches of each source, and which sources are counted to their end
 
 Questions about all stretches (sums, order, overlaps, what another set of them holds) are answered on the arrays.
@@ -10,7 +10,6 @@ Questions about all stretches (sums, order, overlaps, what another set of them h
 
 from __future__ import annotations
 
-import contextlib
 import io
 import itertools
 from bisect import bisect_left
@@ -28,7 +27,7 @@ import pyarrow.parquet as pq
 from streambpe.arrays import Bool, Int64
 
 Column = npt.NDArray[Any]  # numbers in as few bytes as they need
-_DIGEST = 32  # bytes of a sha256
+_DIGEST = "S64"  # a sha256 in hex; what a table says after an edit may be cut off
 _KINDS = (np.int8, np.int16, np.int32)  # of a column, if they hold its numbers
 WITH_FIELDS = ("jsonl", "csv", "parquet")  # kinds of source that have fields, of which one holds the text
 
@@ -72,7 +71,7 @@ class Spans(Sequence[Span]):
     """Stretches of inputs, in the order in which they were given."""
 
     def __init__(self, texts: Texts, columns: Mapping[str, Column]) -> None:
-        """`columns`: of each field. A text is its place in `texts`, a digest a row of 32 bytes; no digest: zeros."""
+        """`columns`: of each field. A text is its place in `texts`."""
         self._texts = texts
         self._columns = columns
 
@@ -96,8 +95,8 @@ class Spans(Sequence[Span]):
         texts, columns = {}, {name: _small(np.asarray(fields[name], np.int64)) for name in _NUMBERS}
         for name in _TEXTS:
             texts[name], columns[name] = _coded(fields[name], slice(None))
-        digests = np.frombuffer(b"".join(map(_digest_bytes, fields["digest"])), np.uint8)
-        return cls(texts, {**columns, "digest": digests.reshape(-1, _DIGEST)})
+        columns["digest"] = np.array([digest.encode() for digest in fields["digest"]], _DIGEST)
+        return cls(texts, columns)
 
     @classmethod
     def joined(cls, many: Iterable[Spans]) -> Spans:
@@ -128,8 +127,7 @@ class Spans(Sequence[Span]):
             return self.where(at)
         fields: dict[str, Any] = {name: self._texts[name][self._columns[name][at]] for name in _TEXTS}
         fields.update((name, int(self._columns[name][at])) for name in _NUMBERS)
-        digest = self._columns["digest"][at].tobytes()
-        return Span(**fields, digest=digest.hex() if any(digest) else "")
+        return Span(**fields, digest=self._columns["digest"][at].decode(errors="replace"))
 
     def __iter__(self) -> Iterator[Span]:
         return (self[at] for at in range(len(self)))
@@ -149,12 +147,6 @@ class Spans(Sequence[Span]):
         """The sum of a column, whatever its size."""
         column = self.column(name)
         return (int((column >> 32).sum()) << 32) + int((column & 0xFFFFFFFF).sum())
-
-    def alike(self, name: str, value: str) -> Bool:
-        """Which of them have this text in a column."""
-        values = self._texts[name]
-        found: Bool = self.column(name) == (values.index(value) if value in values else -1)
-        return found
 
     def among(self, name: str, values: Collection[str]) -> Bool:
         """Which of them have one of these texts in a column."""
@@ -221,10 +213,8 @@ class Spans(Sequence[Span]):
         order = np.lexsort([both._columns[name] for name in ("start_at", "path")])
         a, b = order[:-1], order[1:]
         same = (a < len(self)) & (b >= len(self))
-        for name in ("path", "start_at", "stop_at", "part"):
+        for name in ("path", "start_at", "stop_at", "part", "digest"):
             same &= both._columns[name][a] == both._columns[name][b]
-        digests = both._columns["digest"]
-        same[same] = (digests[a[same]] == digests[b[same]]).all(axis=1)
         mine[a[same]] = True
         return mine, int(same.sum()) == len(others)
 
@@ -260,11 +250,10 @@ class Spans(Sequence[Span]):
     def _arrow(self, name: str) -> pa.Array:
         if name in _NUMBERS:
             return pa.array(self.column(name))
-        if name != "digest":
-            values = pa.array(self._texts[name], pa.string())
-            return pa.DictionaryArray.from_arrays(pa.array(self.column(name), pa.int32()), values)
-        digests = (row.tobytes().hex() for row in self._columns["digest"])
-        return pa.array([digest if digest.strip("0") else "" for digest in digests], pa.string())
+        if name == "digest":
+            return pa.array([digest.decode(errors="replace") for digest in self._columns[name].tolist()], pa.string())
+        values = pa.array(self._texts[name], pa.string())
+        return pa.DictionaryArray.from_arrays(pa.array(self.column(name), pa.int32()), values)
 
 
 class SpansByPath(Mapping[str, Spans]):
@@ -304,7 +293,7 @@ class SpansByPath(Mapping[str, Spans]):
         before = np.roll(stop, 1)
         before[first] = 0
         whole = np.logical_and.reduceat(start <= before, first)
-        ended = np.logical_or.reduceat(spans.alike("state", "last"), first)
+        ended = np.logical_or.reduceat(spans.among("state", ("last",)), first)
         return frozenset(self._paths[i] for i in np.flatnonzero(whole & ended))
 
 
@@ -313,15 +302,6 @@ def _coded(values: Sequence[str], places: Column | slice) -> tuple[tuple[str, ..
     distinct = tuple(sorted(set(values)))
     number = {value: i for i, value in enumerate(distinct)}
     return distinct, _small(np.array([number[value] for value in values], np.int64)[places])
-
-
-def _digest_bytes(digest: str) -> bytes:
-    """The bytes of a digest, or of none; what is no digest, after an edit of a table, as one that no stretch has."""
-    with contextlib.suppress(ValueError):
-        data = bytes.fromhex(digest or "00" * _DIGEST)
-        if len(data) == _DIGEST:
-            return data
-    return b"\xff" * _DIGEST
 
 
 def _small(numbers: Int64) -> Column:

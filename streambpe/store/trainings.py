@@ -15,6 +15,7 @@ import duckdb
 import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec import structs
 
 from streambpe.arrays import Int64
 from streambpe.model.alphabet import Alphabet
@@ -139,7 +140,7 @@ def list_batches(con: duckdb.DuckDBPyConnection) -> list[PassRow]:
 def read_passes(con: duckdb.DuckDBPyConnection, events: int) -> tuple[list[PassRow], list[VetoRow]] | None:
     """The passes and vetoes of a finished training; None if its passes do not add up to so many events."""
     batches = list_batches(con)
-    vetoes = [VetoRow(seq=seq, left=left, right=right, n=n) for seq, left, right, n in run_sql(con, "get_vetoed")]
+    vetoes = [VetoRow(*row) for row in run_sql(con, "get_vetoed")]
     return (batches, vetoes) if sum(batch.events for batch in batches) == events else None
 
 
@@ -155,9 +156,9 @@ def fold_training(con: duckdb.DuckDBPyConnection, journal: Journal, book: TokenT
     run_sql(con, "fill_stop_words")
     if events.into:  # there were deletions, if only before the last fold: a dead token may be learned again
         run_sql(con, "steps/mark_dead_tokens")
-    append(con, "batches", pa.Table.from_pylist([vars(row) for row in journal.batches[n_batches:]]))
+    append(con, "batches", pa.Table.from_pylist(list(map(structs.asdict, journal.batches[n_batches:]))))
     if len(journal.vetoes) > n_vetoed:
-        new = pa.Table.from_pylist(journal.vetoes[n_vetoed:])
+        new = pa.Table.from_pylist(list(map(structs.asdict, journal.vetoes[n_vetoed:])))
         append(con, "vetoed", new.rename_columns({"left": "left_id", "right": "right_id"}))
 
 

@@ -17,7 +17,7 @@ from streambpe.system import compose_name
 from streambpe.train.balance_texts import read_text, refuse_texts
 from streambpe.train.engine.balanced import Balance, BalancedEngine, Group
 from streambpe.train.engine.rules import EngineOptions
-from streambpe.train.training import Corpus, Symbols, Training
+from streambpe.train.training import Start
 from streambpe.train.words import WordFiles, training_codec, write_words
 
 BY_BYTES = (
@@ -45,15 +45,11 @@ def refuse_groups(run: Path, groups: Collection[str], config: TrainConfig) -> No
 
 
 def balanced_engine(
-    training: Training,
-    corpus: Corpus,
-    symbols: Symbols,
-    files: WordFiles,
-    base_tokens: Sequence[bytes],
-    options: EngineOptions,
+    start: Start, files: WordFiles, base_tokens: Sequence[bytes], options: EngineOptions
 ) -> BalancedEngine:
     """The engine before the first event. `files`: the words of all groups together."""
-    config, cut = training.config, training_codec(symbols.alphabet, corpus.counting.unencodable).split_many
+    training, corpus, config = start.training, start.corpus, start.training.config
+    cut = training_codec(start.alphabet, corpus.counting.unencodable).split_many
     groups = []
     for i, (name, parts) in enumerate(parts_by_group(corpus.parts).items()):
         size = int(corpus.groups[name]["bytes"])
@@ -67,4 +63,4 @@ def balanced_engine(
                 group = structs.replace(group, text=text.open, text_size=text_size)
             groups.append(group)
     balance = Balance(groups, config.balance_from, config.balance_window, Fraction(config.balance_alpha or "2"))
-    return BalancedEngine(files.open(), base_tokens, options, first_id=symbols.first_learned, balance=balance)
+    return BalancedEngine(files.open(), base_tokens, options, first_id=start.first_learned, balance=balance)

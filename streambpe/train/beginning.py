@@ -29,7 +29,9 @@ def open_journal(training: Training, corpus: Corpus) -> Journal:
                 return journal
             if "left_out" in journal.training:
                 identity["left_out"] = journal.training["left_out"]
-            return Journal.start(path, identity, journal.events, journal.batches, journal.vetoes)
+            words = journal.words  # superwords were learned behind those of a smaller vocabulary
+            of_words = [one for one in journal.batches if one.first_seq + one.events <= len(words)]
+            return Journal.start(path, identity, words, of_words, journal.vetoes)
     else:
         if corpus.left_out:
             identity["left_out"] = [source.as_fact(whole_path=True) for source in corpus.left_out]
@@ -42,5 +44,5 @@ def open_journal(training: Training, corpus: Corpus) -> Journal:
             return Journal.start(path, identity, log.events, *(passes or ([pass_carried_over(len(log.events))], [])))
     if inherited is None:
         return Journal.start(path, identity)
-    events = inherited.log.events[:]  # a copy: the journal grows
+    events = inherited.log.events
     return Journal.start(path, identity, events, [pass_carried_over(len(events), "inherited")] if events else [])

@@ -70,7 +70,7 @@ def join_superwords(phase: SuperwordPhase, tables: Tables) -> Joined:
     phase.publish = tables.publish
     made = phase.run()
     runs = None if phase.config.superwords == "uw" else phase.run_table()
-    book = phase.symbols.book()
+    book = phase.start.book()
     book.add(made.events, 0)
     phase.meter.stage = "documents"
     documents_sum = phase.documents.digest(phase.work)
@@ -93,13 +93,12 @@ def _in_model(phase: SuperwordPhase, book: TokenTable) -> HotPairs:
 
 def _joined_journal(phase: SuperwordPhase, made: Interleaved) -> Journal:
     """The one order as a journal, which is never written, with the vetoes of those words that are in the model."""
-    words = phase.word_journal
+    words = phase.journal
     journal = Journal(words.path, words.training, Events.of(made.events), saved=True)
     journal.batches.append(pass_carried_over(len(made.events), "interleaved"))
     places = [*made.places, len(made.events)]  # of the words, and of a veto behind the last that found one
-    for veto in words.vetoes if len(phase.words) == len(words.events) else []:  # uw may pass words over
-        if veto["seq"] < len(places):  # else the words never come that far in this model
-            left, right = made.renumbered[veto["left"]], made.renumbered[veto["right"]]
-            moved: VetoRow = {"seq": places[veto["seq"]], "left": left, "right": right, "n": veto["n"]}
-            journal.vetoes.append(moved)
+    for veto in words.vetoes if len(phase.words) == len(phase.learned) else []:  # uw may pass words over
+        if veto.seq < len(places):  # else the words never come that far in this model
+            left, right = made.renumbered[veto.left], made.renumbered[veto.right]
+            journal.vetoes.append(VetoRow(places[veto.seq], left, right, veto.n))
     return journal

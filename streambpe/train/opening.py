@@ -7,7 +7,6 @@ from dataclasses import asdict
 from fractions import Fraction
 from typing import Any
 
-from streambpe.config import TrainConfig
 from streambpe.errors import CountOverflow, ReplayMismatch, RunError, StreambpeError
 from streambpe.model.events import Events
 from streambpe.progress import Meter
@@ -23,95 +22,89 @@ from streambpe.train.engine.state import State
 from streambpe.train.engine.whole_characters import WholeCharacterRule
 from streambpe.train.extension import TOKEN_BYTES, encoded_chunks
 from streambpe.train.snapshots import find_snapshot
-from streambpe.train.training import Corpus, Goal, Symbols, Training
+from streambpe.train.training import Start, Training
 from streambpe.train.words import ChunkCutter, WordFiles, training_codec, write_words
 
 
-def open_engine(
-    training: Training, corpus: Corpus, symbols: Symbols, journal: Journal, tuning: EngineTuning, meter: Meter
-) -> Engine:
+def open_engine(start: Start, journal: Journal, tuning: EngineTuning, meter: Meter) -> Engine:
     """An engine for the words of the last snapshot, or of the counts; what was learned since then is learned again."""
-    options = _options_of_words(training, corpus, symbols, tuning)
-    events, known = journal.events[symbols.brought :], 0
-    vetoed = [(veto["left"], veto["right"], veto["n"]) for veto in journal.vetoes]
+    training, options = start.training, _options_of_words(start, tuning)
+    events, known = journal.words[start.brought :], 0
+    vetoed = [(veto.left, veto.right, veto.n) for veto in journal.vetoes]
     found = find_snapshot(training.private, journal)
     if found is None:
         meter.stage = "words"
-        files = _write_words(training, corpus, symbols)
+        files = _write_words(start)
     else:
-        files, known = found[0], found[1] - symbols.brought
+        files, known = found[0], found[1] - start.brought
     try:
-        engine = _engine(training, corpus, symbols, options, files, events[:known], vetoed)
+        engine = _engine(start, options, files, events[:known], vetoed)
     except CountOverflow as why:
         raise StreambpeError(str(why)) from None
     if known == len(events):
         return engine
     meter.stage = "learning again"
+    learn_again(training, engine, events[known:], start.goal.words)
+    return engine
+
+
+def learn_again(training: Training, engine: Engine, events: Events, wanted: int = 0) -> None:
+    """Have an engine learn the events of the journal again; `wanted`: see Engine.relearn."""
     try:
-        goal = Goal.of(training.config, len(symbols.alphabet), len(symbols.stop_words))
-        engine.relearn(events[known:], goal.words)
+        engine.relearn(events, wanted)
     except ReplayMismatch as why:
         engine.close()
         raise RunError(
             f"{training}: {why} Remove {training.journal.name} and {training.log.name} and train again: the counts "
             f"are kept."
         ) from None
-    return engine
 
 
-def _write_words(training: Training, corpus: Corpus, symbols: Symbols) -> WordFiles:
+def _write_words(start: Start) -> WordFiles:
     """The words before the first event that is learned here."""
     release_memory()  # of reading the counts
-    cut: ChunkCutter = training_codec(symbols.alphabet, corpus.counting.unencodable).split_many
-    if symbols.inherited is not None:
-        cut = encoded_chunks(symbols.inherited.log)
-    files = write_words(corpus.chunks, cut, training.private / "words")
+    cut: ChunkCutter = training_codec(start.alphabet, start.corpus.counting.unencodable).split_many
+    if start.inherited is not None:
+        cut = encoded_chunks(start.inherited.log)
+    files = write_words(start.corpus.chunks, cut, start.training.private / "words")
     del cut
     release_memory()
     return files
 
 
-def _engine(
-    training: Training,
-    corpus: Corpus,
-    symbols: Symbols,
-    options: EngineOptions,
-    files: WordFiles,
-    known: Events,
-    vetoed: Sequence[Veto],
-) -> Engine:
+def _engine(start: Start, options: EngineOptions, files: WordFiles, known: Events, vetoed: Sequence[Veto]) -> Engine:
     """The engine for these words, which these events made what they are."""
     # the bytes of the ids before those of the stop words, and how many symbols each has; of a model that is extended,
     # those of all its ids
-    tokens, lengths = [b""] * symbols.alphabet.first_id + list(symbols.alphabet.symbols), list[int]()
-    if symbols.inherited is not None:
-        tokens, lengths = symbols.inherited.base_tokens()
-    if training.config.balance:
+    tokens, lengths = [b""] * start.alphabet.first_id + list(start.alphabet.symbols), list[int]()
+    if start.inherited is not None:
+        tokens, lengths = start.inherited.base_tokens()
+    if start.training.config.balance:
         from streambpe.train.balancing import balanced_engine  # not above: most trainings do without
 
-        return balanced_engine(training, corpus, symbols, files, tokens, options)
-    first_id = len(tokens) if symbols.inherited is not None else symbols.first_learned
-    state = State(tokens, options, first_id, lengths, _rule(training.config, symbols))
+        return balanced_engine(start, files, tokens, options)
+    first_id = len(tokens) if start.inherited is not None else start.first_learned
+    state = State(tokens, options, first_id, lengths, _rule(start))
     return Engine(files.open(), state, known, vetoed)
 
 
-def _rule(config: TrainConfig, symbols: Symbols) -> WholeCharacterRule | None:
-    if not config.whole_characters:
+def _rule(start: Start) -> WholeCharacterRule | None:
+    if not start.training.config.whole_characters:
         return None
-    brought = () if symbols.inherited is None else symbols.inherited.log.events
-    first = max((event.id + 1 for event in brought), default=symbols.first_learned)
-    return WholeCharacterRule.of_words(symbols.alphabet, first, brought)
+    brought = () if start.inherited is None else start.inherited.log.events
+    first = max((event.id + 1 for event in brought), default=start.first_learned)
+    return WholeCharacterRule.of_words(start.alphabet, first, brought)
 
 
-def _options_of_words(training: Training, corpus: Corpus, symbols: Symbols, tuning: EngineTuning) -> EngineOptions:
-    config, memory_bytes = training.config, training.resources.memory_bytes
-    codec = training_codec(symbols.alphabet, corpus.counting.unencodable)
-    known = TOKEN_BYTES * symbols.brought
+def _options_of_words(start: Start, tuning: EngineTuning) -> EngineOptions:
+    config, memory_bytes = start.training.config, start.training.resources.memory_bytes
+    codec = training_codec(start.alphabet, start.corpus.counting.unencodable)
+    known = TOKEN_BYTES * start.brought
     deletions = None
     if config.tau is not None:
         deletions = Deletions(Fraction(config.tau), config.delete_to, config.delete_test)
     return engine_options(
-        training,
+        start.training,
         tuning,
         room_for_arrays(memory_bytes, BASE_BYTES, known) - FOLD_BYTES,
         batch=config.batch,

@@ -41,7 +41,7 @@ from streambpe.train.engine.learning import HotPairs
 from streambpe.train.extension import TOKEN_BYTES
 from streambpe.train.pace import Pace
 from streambpe.train.superwords.runs import RunTable
-from streambpe.train.training import Corpus, Symbols, Training, TrainResult, header_of
+from streambpe.train.training import Start, TrainResult
 from streambpe.train.words import count_tokens
 
 _WEIGHED_BYTES = 2 << 20  # of weighted counts, appended at a time
@@ -72,11 +72,9 @@ class Joined(msgspec.Struct, frozen=True):
 class Tables:
     """Fills the tables of one training, while it learns and at its end."""
 
-    def __init__(
-        self, training: Training, corpus: Corpus, symbols: Symbols, least_seconds: float, stop: threading.Event
-    ) -> None:
+    def __init__(self, start: Start, least_seconds: float, stop: threading.Event) -> None:
         """`least_seconds`: pairs are told at most once in this time, and where learning is asked to stop."""
-        self.training, self.corpus, self.symbols, self.stop = training, corpus, symbols, stop
+        self.training, self.start, self.stop = start.training, start, stop
         self._from_memory, self._from_disk = Pace(least_seconds), Pace(_SELDOM * least_seconds)
         self._filled_from: Journal | None = None  # in this process
 
@@ -105,7 +103,7 @@ class Tables:
         the end there is no engine beside DuckDB, which may then take more memory.
         """
         resources = self.training.resources
-        known = BASE_BYTES + TOKEN_BYTES * self.symbols.brought
+        known = BASE_BYTES + TOKEN_BYTES * self.start.brought
         memory_bytes = max(FOLD_BYTES, (resources.memory_bytes - known) // 2) if finished else FOLD_BYTES
         writing = self.training.run.writing(
             memory_bytes=memory_bytes,
@@ -131,7 +129,7 @@ class Tables:
             else:
                 facts["pair_counts_at"] = read_facts(con).get("pair_counts_at", "")
             counts = standing.tokens if standing is not None else None
-            encoded = counts is not None and bool(self.training.config.unk or self.symbols.inherited)
+            encoded = counts is not None and bool(self.training.config.unk or self.start.inherited)
             if joined is not None:
                 facts |= _fill_superwords(con, joined)
                 encoded = joined.runs is not None
@@ -151,7 +149,7 @@ class Tables:
     def _fill_weighted_counts(self, con: duckdb.DuckDBPyConnection) -> None:
         """Fill them once, from what the training learns from: group_counts may have been edited since it was read."""
         if run_sql(con, "has_weighted_counts") == [(False,)]:
-            for rows in merged_lists(self.corpus.weighed, _WEIGHED_BYTES):
+            for rows in merged_lists(self.start.corpus.weighed, _WEIGHED_BYTES):
                 append(con, "weighted_counts", rows.table())
 
     def _facts(self, journal: Journal, finished: TrainResult | None) -> dict[str, str]:
@@ -167,7 +165,7 @@ class Tables:
         if "left_out" in journal.training:
             facts["left_out"] = json.dumps(journal.training["left_out"])
         if self.training.config.unk:
-            facts["unknown"] = str(self.symbols.uncovered.n)
+            facts["unknown"] = str(self.start.uncovered.n)
         if finished:
             facts["sha256"] = finished.sha256
             facts["size"] = str(finished.size)
@@ -191,9 +189,8 @@ class Tables:
         """The tokens in all chunks but stop words, which are encoded. The engine knows only what stands between unknown
         characters, not the chunks that are one token of a model that is extended, and with superwords not which merges
         found no place."""
-        header = header_of(self.training.config, self.corpus, None, self.symbols, book.learned)
-        encoder = Encoder(EventLog(header, tuple(journal.events)))
-        return count_tokens(self.corpus.chunks, encoder)
+        encoder = Encoder(EventLog(self.start.header(None, book.learned), tuple(journal.events)))
+        return count_tokens(self.start.corpus.chunks, encoder)
 
 
 def _fill_pair_counts(con: duckdb.DuckDBPyConnection, left: Int64, right: Int64, n: Int64, floor: int) -> int:

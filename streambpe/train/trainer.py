@@ -54,7 +54,7 @@ from streambpe.train.pace import Pace
 from streambpe.train.snapshots import write_snapshot
 from streambpe.train.superwords.phase import SuperwordPhase, superwords_folder
 from streambpe.train.tables import Joined, Standing, Tables
-from streambpe.train.training import Corpus, Goal, Symbols, Training, TrainResult, header_of
+from streambpe.train.training import Corpus, Goal, Start, Training, TrainResult
 
 CHECKPOINT_SECONDS = 5.0
 SNAPSHOT_SECONDS = 60.0  # no snapshot is made sooner: a minute of learning is soon learned again
@@ -135,18 +135,18 @@ class Trainer:
     def _learn(self, corpus: Corpus) -> TrainResult:
         """Learn from the counts; write the log and the tables."""
         training = self.training
-        symbols = Symbols.of(self.config, corpus, training.inherited, training.resources.memory_bytes)
-        goal = Goal.of(self.config, len(symbols.alphabet), len(symbols.stop_words))
+        start = Start.of(training, corpus)
+        goal = start.goal
         documents = find_documents(training, corpus) if self.config.superwords != "none" else None
         journal = open_journal(training, corpus)
-        tables = Tables(training, corpus, symbols, self.checkpoint_seconds, self.stop)
-        book = symbols.book()
-        book.add(journal.events, 0)
+        tables = Tables(start, self.checkpoint_seconds, self.stop)
+        book = start.book()
+        book.add(journal.words, 0)
         with contextlib.ExitStack() as cleaning:
             cleaning.push(self._remove_blocks)
             standing, joined = None, None
-            if documents is None or not superwords_folder(training, goal, journal).exists():
-                engine = open_engine(training, corpus, symbols, journal, self.tuning, self.meter)
+            if documents is None or not superwords_folder(start, documents, journal.words).exists():
+                engine = open_engine(start, journal, self.tuning, self.meter)
                 with contextlib.closing(engine):
                     self._save(journal)
                     self._learn_words(engine, journal, book, tables, goal)
@@ -162,12 +162,12 @@ class Trainer:
             if documents is not None:
                 release_memory()
                 phase = SuperwordPhase(
-                    training, symbols, goal, documents, journal, book, self.meter, self.stop,
+                    start, documents, journal, book, self.meter, self.stop,
                     checkpoint_seconds=self.checkpoint_seconds, tuning=self.tuning, on_batch=self.on_batch,
                 )  # fmt: skip
                 joined = join_superwords(phase, tables)
                 journal, book, standing = joined.journal, joined.book, joined.standing
-            result = self._write_log(corpus, symbols, goal, journal, book, joined)
+            result = self._write_log(start, journal, book, joined)
             release_memory()
             folded = tables.try_fill(
                 journal, book, standing, wait_seconds=_LAST_FOLD_SECONDS, finished=result, joined=joined
@@ -223,21 +223,16 @@ class Trainer:
 
     # ------------------------------------------------------------------ what it leaves
 
-    def _write_log(
-        self, corpus: Corpus, symbols: Symbols, goal: Goal, journal: Journal, book: TokenTable, joined: Joined | None
-    ) -> TrainResult:
+    def _write_log(self, start: Start, journal: Journal, book: TokenTable, joined: Joined | None) -> TrainResult:
         """Write the event log, whole or not at all."""
         self.meter.stage = "writing"
-        path, totals = self.training.log, corpus.totals.copy()
+        path, totals = self.training.log, start.corpus.totals.copy()
         if joined is not None:
             totals["documents_sum"] = joined.documents_sum
         left_out: list[LeftOut] = journal.training.get("left_out", [])
         if left_out:  # without the folders: a log has no paths
-            totals["left_out"] = [
-                {"source": one["source"].rsplit("/", 1)[-1], "counted": one["counted"], "unit": one["unit"]}
-                for one in left_out
-            ]
-        header = header_of(self.config, corpus, totals, symbols, book.learned)
+            totals["left_out"] = [{**one, "source": one["source"].rsplit("/", 1)[-1]} for one in left_out]
+        header = start.header(totals, book.learned)
         try:
             check_sizes(str(path), header, journal.events)
         except EventLogError:
@@ -254,12 +249,12 @@ class Trainer:
         failpoint("log-written")
         return TrainResult(
             log=path,
-            size=len(symbols) + book.learned + self.config.extra_ids,
+            size=len(start) + book.learned + self.config.extra_ids,
             events=len(journal.events),
             sha256=sha256,
-            reached=book.learned >= goal.tokens,
+            reached=book.learned >= start.goal.tokens,
             vetoed=len(journal.vetoes),
-            uncovered=symbols.uncovered if self.config.unk else None,
+            uncovered=start.uncovered if self.config.unk else None,
             left_out=tuple(source["source"] for source in left_out),
         )
 
@@ -271,9 +266,5 @@ class Trainer:
 
 def _record(batch: Batch, journal: Journal, book: TokenTable) -> None:
     """Add a pass to the journal: its vetoes, its events, then the pass itself."""
-    for left, right, n in batch.vetoed:
-        journal.add_veto(left, right, n)
-    first = len(journal.events)
-    journal.add_events(batch.events)
-    book.add(batch.events, first)
-    journal.add_batch(replace(batch.record, batch=len(journal.batches), first_seq=first, events=len(batch.events)))
+    book.add(batch.events, len(journal.events))
+    journal.add_pass(batch.events, batch.record, batch.vetoed)

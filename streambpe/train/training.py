@@ -163,23 +163,27 @@ class Corpus:
         return self.counting.split_pattern()
 
 
-class Symbols(msgspec.Struct, frozen=True):
-    """What is there before anything is learned."""
+class Start(msgspec.Struct, frozen=True):
+    """What a training has before anything is learned."""
 
+    training: Training
+    corpus: Corpus
     stop_words: Sequence[str]
     alphabet: Alphabet
     uncovered: Uncovered  # characters outside the alphabet
     inherited: Inherited | None = None  # the model that is extended, with its tokens
 
     @classmethod
-    def of(cls, config: TrainConfig, corpus: Corpus, inherited: Inherited | None, memory_bytes: int) -> Symbols:
-        """The symbols that the options ask for; takes at most one pass over the counts."""
+    def of(cls, training: Training, corpus: Corpus) -> Start:
+        """With the symbols that the options ask for; takes at most one pass over the counts."""
+        inherited, unencodable = training.inherited, corpus.counting.unencodable
         if inherited is not None:
             alphabet = Alphabet.from_header(inherited.log.header.alphabet)
-            return cls(inherited.stop_words, alphabet, uncovered_by(corpus.chunks, alphabet), inherited)
-        unencodable = corpus.counting.unencodable
-        chosen = choose_alphabet(corpus.chunks, config, unencodable, corpus.parts, memory_bytes)
-        return cls(corpus.stop_words, *chosen)
+            uncovered = uncovered_by(corpus.chunks, alphabet)
+            return cls(training, corpus, inherited.stop_words, alphabet, uncovered, inherited)
+        memory_bytes = training.resources.memory_bytes
+        chosen = choose_alphabet(corpus.chunks, training.config, unencodable, corpus.parts, memory_bytes)
+        return cls(training, corpus, corpus.stop_words, *chosen)
 
     def __len__(self) -> int:
         return len(self.alphabet) + len(self.stop_words)
@@ -194,9 +198,43 @@ class Symbols(msgspec.Struct, frozen=True):
         """How many of the first events are those of a model that is extended."""
         return 0 if self.inherited is None else self.inherited.events
 
+    @property
+    def goal(self) -> Goal:
+        """How many tokens are to be learned."""
+        return Goal.of(self.training.config, len(self.alphabet), len(self.stop_words))
+
     def book(self) -> TokenTable:
         """All tokens that are there before the first event."""
         return TokenTable.of(self.alphabet, [word.encode() for word in self.stop_words])
+
+    def header(self, totals: CorpusFacts | None, learned: int) -> Header:
+        """The header of a log with so many learned tokens. totals: what to say of the corpus, if anything."""
+        config, corpus, inherited = self.training.config, self.corpus, self.inherited
+        said: Mapping[str, object] = totals or {}
+        first_stop_word = self.alphabet.first_id + len(self.alphabet)
+        first_special = self.alphabet.first_id if config.specials_first else self.first_learned + learned
+        specials, fixed = tuple(Special(text, i) for i, text in enumerate(config.specials, first_special)), None
+        if inherited is not None:
+            specials, fixed = inherited.ids
+        how = corpus.counting
+        untold = ["bad_utf8", "bad_lines", "sequences"]
+        untold += [name for name in ("sample", "digits") if getattr(how, name) == getattr(CountConfig, name)]
+        counted = {key: value for key, value in how.as_facts().items() if key not in untold}
+        pattern = how.split_pattern()
+        if inherited is not None and inherited.log.header.config.get("unknown") == "drop":
+            counted["unknown"] = "drop"
+        return Header(
+            alphabet=self.alphabet.to_header(),
+            config={**counted, "expression": pattern.expression, **config.as_facts()},
+            unicode=json.loads(corpus.facts.get("unicode", "{}")).get("version", pattern.unicode),
+            corpus={key: said[key] for key in _CORPUS_FACTS if key in said}
+            | ({"groups": corpus.groups} if config.weights or config.balance else {}),
+            unk=config.unk,
+            stop_words=tuple(StopWord(i, word.encode()) for i, word in enumerate(self.stop_words, first_stop_word)),
+            specials=specials,
+            reserved=config.reserve,
+            fixed=fixed,
+        )
 
 
 class Goal(msgspec.Struct, frozen=True):
@@ -225,35 +263,3 @@ class Goal(msgspec.Struct, frozen=True):
                 f"learned: {there}."
             )
         return cls(tokens, config.transition - symbols)
-
-
-def header_of(
-    config: TrainConfig, corpus: Corpus, totals: CorpusFacts | None, symbols: Symbols, learned: int
-) -> Header:
-    """The header of a log with so many learned tokens. totals: what to say of the corpus, if anything."""
-    inherited = symbols.inherited
-    said: Mapping[str, object] = totals or {}
-    first_stop_word = symbols.alphabet.first_id + len(symbols.alphabet)
-    first_special = symbols.alphabet.first_id if config.specials_first else symbols.first_learned + learned
-    specials, fixed = tuple(Special(text, i) for i, text in enumerate(config.specials, first_special)), None
-    if inherited is not None:
-        specials, fixed = inherited.ids
-    how = corpus.counting
-    untold = ["bad_utf8", "bad_lines", "sequences"]
-    untold += [name for name in ("sample", "digits") if getattr(how, name) == getattr(CountConfig, name)]
-    counted = {key: value for key, value in how.as_facts().items() if key not in untold}
-    pattern = how.split_pattern()
-    if inherited is not None and inherited.log.header.config.get("unknown") == "drop":
-        counted["unknown"] = "drop"
-    return Header(
-        alphabet=symbols.alphabet.to_header(),
-        config={**counted, "expression": pattern.expression, **config.as_facts()},
-        unicode=json.loads(corpus.facts.get("unicode", "{}")).get("version", pattern.unicode),
-        corpus={key: said[key] for key in _CORPUS_FACTS if key in said}
-        | ({"groups": corpus.groups} if config.weights or config.balance else {}),
-        unk=config.unk,
-        stop_words=tuple(StopWord(i, word.encode()) for i, word in enumerate(symbols.stop_words, first_stop_word)),
-        specials=specials,
-        reserved=config.reserve,
-        fixed=fixed,
-    )

@@ -69,7 +69,7 @@ def test_parts_of_a_large_limit_are_merged_few_at_a_time_under_a_small_one(tmp_p
     for number in range(20):
         _part(run, number, 8_192, 20, group_rows=8_192)
     before = pl.concat(merge_ranges(list_parts(run), 1 << 20))
-    made = compact(run, list_parts(run), 1 << 17, 1)
+    made = compact(run, list_parts(run), 1 << 17)
     assert max(len(part.replaces) for part in made) == 8
     assert pl.concat(merge_ranges(list_parts(run), 1 << 20)).equals(before)
 

@@ -151,7 +151,7 @@ CASES = [
       for how in ("other", "empty", "half", "lost")),
     ("superwords", "training/main/superwords-*/words-*", {"other": "m", "lost": "m"}),
     ("superwords", "training/main/superwords-*/words-*/symbols.i32", dict.fromkeys(("other", "half", "longer"), "m")),
-    ("superwords", "training/main/superwords-*/supermerges.events", {"other": "m", "empty": "t", "lost": "m"}),
+    ("superwords", "pending.events", {"other": "t", "empty": "t", "half": "m", "lost": "m"}),
     ("superwords", "sequences", {"other": "t"}),
     ("uw", "training/main/superwords-*/stage2/part-*1.parquet", dict.fromkeys(("other", "empty", "lost"), "m")),
     ("uw", "training/main/superwords-*/stage2/*.counts.parquet", dict.fromkeys(("other", "half", "lost"), "m")),

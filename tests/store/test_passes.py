@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streambpe.model.events import merge_event
+from streambpe.model.events import Events, merge_event
 from streambpe.store.journal import Journal
 from streambpe.store.passes import PassRow
 
@@ -15,8 +15,7 @@ def test_a_commit_that_failed_is_made_again_whole(tmp_path: Path, monkeypatch: p
     """The disk was full for a moment: what was written of the lines goes, and the next commit writes each once."""
     journal = Journal.start(tmp_path / "pending.events", {"config": {}})
     journal.save()
-    journal.add_event(merge_event(97, 99, 256, 5))
-    journal.add_batch(PassRow(events=1, mode="index", seconds=0.25, pair_floor=3))
+    journal.add_pass(Events.of([merge_event(97, 99, 256, 5)]), PassRow(mode="index", seconds=0.25, pair_floor=3))
     before = journal.path.read_bytes()
 
     def full(handle: int) -> None:

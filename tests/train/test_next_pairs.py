@@ -127,7 +127,7 @@ def test_what_comes_next_is_told_without_learning_again(tuning, vocab_size, coun
         open_engine(phase, events, known_bytes)
 
     def after_and_note(phase: SuperwordPhase, taken: int, known_bytes: int):
-        known.append((len(phase.journal.events), taken))
+        known.append((len(phase.supermerges), taken))
         return pairs_after(phase, taken, known_bytes)
 
     monkeypatch.setattr(SuperwordPhase, "_open_engine", open_and_note)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import duckdb
+import msgspec
 import pytest
 
 from streambpe import Tokenizer
@@ -20,6 +21,7 @@ from streambpe.errors import ResumeMismatch, RunError, SourceError, Stopped, Usa
 from streambpe.model.alphabet import bytes_alphabet, gpt2_alphabet, utf8_alphabet
 from streambpe.model.eventlog import Op
 from streambpe.sources.source import Source
+from streambpe.store.journal import Journal
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.sequences import order_parts
@@ -315,6 +317,39 @@ def test_smaller_vocabularies_can_be_cut(prose, tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.parametrize("mode", [{"superwords": "boundless"}, {"superwords": "superbpe", "transition": 700}], ids=str)
+def test_superwords_are_journaled_behind_the_words(mode, prose, tmp_path, monkeypatch):
+    """Stopped after some superwords: they are learned again and compared; a larger size goes on with the words."""
+    run, asked, add_pass = documents_run(tmp_path / "run", prose, "boundless"), threading.Event(), Journal.add_pass
+
+    def stop_at_superwords(self, events, *more):
+        add_pass(self, events, *more)
+        if any(event.op is Op.SUPERMERGE for event in events):
+            asked.set()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "add_pass", stop_at_superwords)
+        with pytest.raises(Stopped):
+            learn(run, {**mode, "vocab_size": 900}, "on", stop=asked)
+    path = run / "on.pending.events"
+    written, whole = path.read_bytes(), Journal.read(path)
+    first = len(whole.words)
+    assert 100 < first < len(whole.events)
+    events = [
+        *whole.events[:first],
+        msgspec.structs.replace(whole.events[first], n=whole.events[first].n + 1),
+        *whole.events[first + 1 :],
+    ]
+    Journal.start(path, whole.training, events, whole.batches, whole.vetoes).save()
+    with pytest.raises(RunError, match="come from other words"):
+        learn(run, {**mode, "vocab_size": 900}, "on")
+    path.write_bytes(written)
+    for name in ("on", "alone"):
+        learn(run, {**mode, "vocab_size": 1000}, name)
+    assert log_of(run, "on").events == log_of(run, "alone").events
+    assert check(run, resources=SMALL) == []
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "mode", [{"superwords": "boundless", "tau": "0.6"}, {"superwords": "superbpe", "transition": 700}], ids=str
@@ -330,7 +365,7 @@ def test_stopped_among_the_superwords_a_larger_vocabulary_goes_on_with_the_words
         raise Stopped("Stopped.", signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(superwords.SuperwordPhase, "_open_journal", stop)
+        patch.setattr(superwords.SuperwordPhase, "_look_at_documents", stop)
         with pytest.raises(Stopped):
             learn(run, {**mode, "vocab_size": 900}, "on")
         with pytest.raises(Stopped):

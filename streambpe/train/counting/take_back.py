@@ -13,7 +13,6 @@ between them leaves a source of which less is counted; the same command takes th
 
 from __future__ import annotations
 
-import contextlib
 import json
 import threading
 from collections.abc import Collection, Iterator, Sequence
@@ -111,7 +110,8 @@ class _TakingBack:
             run.put_facts({"taken_back": json.dumps([*before, *new])})
         failpoint("take-back-noted")
         write_record(run, structs.replace(read_record(run), leaving=()))
-        self._remove_again()
+        remove_folder(_again_folder(run))
+        remove_attempts(run)  # and with it the folder of both
         if left := left_to_count(run):
             self._told.append(left.told())
         return CountResult(corpus, 0, 0, tuple(self._told), tuple(one.path for one in gone))
@@ -234,7 +234,7 @@ class _TakingBack:
         for source in sources:
             if source.path in mine:
                 *gaps, (end, _) = gaps_between(mine[source.path].stretches())
-                whole = not gaps and mine[source.path].alike("state", "last").any()
+                whole = not gaps and mine[source.path].among("state", ("last",)).any()
                 todo.append(Stretch(source, tuple((low, high or 0) for low, high in gaps), None if whole else end))
         what = fingerprint(*((left.source.path, left.source.mtime_ns, left.done, left.stop) for left in todo))
         again = Run(_again_folder(self._run) / what)  # a call that was stopped left what it had recounted there
@@ -257,7 +257,7 @@ class _TakingBack:
                 for path in (each.source.path for each in todo):
                     if sums[path] != same.get(path, 0):
                         raise self._not_the_same(path)
-            return compact(again, list(counted), range_bytes(self._resources), self._resources.threads)
+            return compact(again, list(counted), range_bytes(self._resources))
 
     def _not_the_same(self, what: str) -> SourceChanged:
         return SourceChanged(
@@ -283,11 +283,6 @@ class _TakingBack:
             if (rows.n < 0).any():
                 raise self._not_the_same("One of the sources")
             yield ChunkList.of_table(rows.table().filter(pa.array(rows.n > 0)))
-
-    def _remove_again(self) -> None:
-        remove_folder(_again_folder(self._run))
-        with contextlib.suppress(OSError):  # something else is in it, or it is not there
-            _again_folder(self._run).parent.rmdir()
 
 
 def _again_folder(run: Run) -> Path:

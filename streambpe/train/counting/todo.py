@@ -26,7 +26,7 @@ def left_of(stretches: Iterable[Stretch], counted: SpansByPath) -> Iterator[Stre
             continue
         spans = counted.get(stretch.source.path, NO_SPANS)
         rest = stretch.without(spans.stretches(joined=True))
-        ended = spans.alike("state", "last") & (spans.column("stop_at") == rest.at)
+        ended = spans.among("state", ("last",)) & (spans.column("stop_at") == rest.at)
         if rest.is_open and not ended.any():
             yield rest
 

@@ -18,9 +18,9 @@ would count less, T falls, the runs are made anew and the supermerges so far are
 below --min-frequency.
 
 Every step leaves files in the training's private folder that appear whole or not at all: neighbours of a stretch, the
-table of all, runs of a stretch, the words; supermerges go to a write-ahead log like that of phase one. After a kill
-all of them are used again. The folder is named after the word events and how many tokens they were to make, so it
-is there only if phase one was complete, and nothing of another phase one is used.
+table of all, runs of a stretch, the words; supermerges go to the journal, behind the words. After a kill all of them
+are used again. The folder is named after the word events, how many tokens they were to make, the options and
+the documents, so it is there only if phase one was complete, and nothing of another phase one is used.
 
 Places where tests let the process die: those of tasks.py and stage2.py, adjacency-filled, adjacency-written,
 words-filled, words-written, and events-committed of journal.py.
@@ -28,8 +28,6 @@ words-filled, words-written, and events-committed of journal.py.
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import threading
 import time
 from collections import deque
@@ -38,11 +36,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from msgspec import structs
 
 from streambpe.arrays import MAX_COUNT, Int64
 from streambpe.later import polars as pl
 from streambpe.model.eventlog import Event, Op, events_digest, merge_event, supermerge_event
+from streambpe.model.events import Events
 from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, release_memory, room_for_arrays, sure_room
 from streambpe.store.journal import Journal
@@ -55,7 +53,7 @@ from streambpe.train.engine.learning import HotPairs
 from streambpe.train.engine.rules import Batch, Bounds, EngineTuning
 from streambpe.train.engine.state import State
 from streambpe.train.engine.ties import TieOrder
-from streambpe.train.opening import engine_options
+from streambpe.train.opening import engine_options, learn_again
 from streambpe.train.superwords.documents import Documents
 from streambpe.train.superwords.interleave import Interleaved, InterleavedTies, interleave
 from streambpe.train.superwords.neighbours import PartsReader, SymbolReader, find_eligible
@@ -65,7 +63,7 @@ from streambpe.train.superwords.stage2 import StageTwo, stage_two_crew
 from streambpe.train.superwords.sums import Sums
 from streambpe.train.superwords.tasks import collect_runs, count_neighbours
 from streambpe.train.superwords.work import Work
-from streambpe.train.training import Goal, Symbols, Training
+from streambpe.train.training import Start
 from streambpe.train.words import WordFiles
 
 _REST_SHARE = 64  # of the free memory: a document without a certain border may take one part
@@ -78,14 +76,13 @@ _LOWER = 4  # times as many neighbours should reach T each time it falls
 _MOST_LEVELS = 20  # values of T; the last asks for more neighbours than can be counted
 
 
-def superwords_folder(training: Training, goal: Goal, words: Journal) -> Path:
-    """The folder of phase two's files; it exists only if these words were complete when it was made. Another phase one
-    has another folder, and so has the same one if it was to learn more tokens and is not complete."""
-    config = training.config
-    facts = f"{events_digest(words.events)} {goal.words} {config.superwords} {config.superword_pattern}"
-    if config.superwords == "uw":
-        facts += f" {config.stage2_pattern}"
-    return training.private / f"superwords-{hashlib.sha256(facts.encode()).hexdigest()[:16]}"
+def superwords_folder(start: Start, documents: Documents, words: Events) -> Path:
+    """The folder of phase two's files, called after what all of them follow from; it exists only if these words were
+    complete when it was made. Other words, options or documents have another folder, and so have these words if they
+    were to be more and are not complete."""
+    config = {key: value for key, value in start.training.config.as_facts().items() if key != "vocab_size"}
+    made_of = fingerprint(events_digest(words), start.goal.words, config, documents.facts)
+    return start.training.private / f"superwords-{made_of}"
 
 
 def room_of(memory_bytes: int, known_bytes: int) -> int:
@@ -117,11 +114,9 @@ def pass_bounds(counts: Int64, room: int, next_n: int) -> tuple[int, int]:
 class SuperwordPhase:
     """Learns the supermerges of one training; `run` gives the events of the whole vocabulary in order."""
 
-    training: Training
-    symbols: Symbols
-    goal: Goal
+    start: Start
     documents: Documents
-    word_journal: Journal  # the words of phase one
+    journal: Journal  # the words of phase one, then the supermerges so far
     book: TokenTable  # the tokens that they made
     meter: Meter
     stop: threading.Event
@@ -130,11 +125,14 @@ class SuperwordPhase:
     on_batch: Callable[[Batch], None] | None = None
 
     def __post_init__(self) -> None:
+        self.training, self.alphabet, self.goal = self.start.training, self.start.alphabet, self.start.goal
         self.config, self.resources = self.training.config, self.training.resources
-        self.alphabet = self.symbols.alphabet
-        self.folder = superwords_folder(self.training, self.goal, self.word_journal)
+        self.learned = self.journal.words
+        self.supermerges = self.journal.events[len(self.learned) :]
+        self.folder = superwords_folder(self.start, self.documents, self.learned)
+        self.made_of = self.folder.name
         self.publish: Callable[[Engine, Journal, TokenTable], None] = lambda engine, journal, book: None
-        self._so_far: tuple[Journal, TokenTable] | None = None  # what was published, to be added to
+        self._published = self.start.book(), 0  # the tokens that were published, and of how many events
         self.known_bytes = TOKEN_BYTES * len(self.book.contents)
         self.spare = room_of(self.resources.memory_bytes, self.known_bytes)
         self.least = max(1, self.config.min_frequency)
@@ -144,47 +142,39 @@ class SuperwordPhase:
         self.taken = 0  # supermerges that found a place in the one order
         self.level = 0  # which of the levels is T of the engine, or of the next one; behind the last: nothing is left
         self.exhausted = False  # nothing that counts T is left
-        self.words: Sequence[Event] = self.word_journal.events  # under uw those of them that stage 2 makes
+        self.words: Sequence[Event] = self.learned  # under uw those of them that stage 2 makes
         self.counts = np.array([event.n for event in self.words if event.op is Op.MERGE], np.int64)  # of word steps
         self.falling = -np.minimum.accumulate(self.counts)
-
-    @functools.cached_property
-    def made_of(self) -> str:
-        """What all files of this phase follow from: the words (the folder's name), the documents, the options."""
-        config = {key: value for key, value in self.config.as_facts().items() if key != "vocab_size"}
-        return fingerprint(self.folder.name, config, self.documents.facts)
 
     # ------------------------------------------------------------------ the story
 
     def run(self) -> Interleaved:
         """Everything in order; raises Stopped when asked to stop."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._open_journal()
         self._look_at_documents()
         self._begin_supermerges()
-        self.queue.extend(self.journal.events)
+        self.queue.extend(self.supermerges)
         try:
             made = interleave(
-                self.alphabet, len(self.symbols.stop_words), self.words, self.next_supermerge, self.goal.tokens,
+                self.alphabet, len(self.start.stop_words), self.words, self.next_supermerge, self.goal.tokens,
                 least=self.least, kind=self.config.superwords,
             )  # fmt: skip
             self.journal.commit()
             self.next_pairs = self._pairs_after(self.taken, 2 * self.known_bytes)  # events are held in both orders now
         finally:
             self._close_engine()
-        self._so_far = None
         return made
 
     def _pairs_after(self, taken: int, known_bytes: int) -> HotPairs:
         """The pairs that may join after so many supermerges. The engine learns whole passes, of which the last may be
         more than was taken; then it begins again."""
         self.level = min(self.level, len(self.levels) - 1)
-        if self.engine is None or taken < len(self.journal.events):
+        if self.engine is None or taken < len(self.supermerges):
             self._close_engine()
-            self._open_engine(self.journal.events[:taken], known_bytes)
+            self._open_engine(self.supermerges[:taken], known_bytes)
         assert self.engine is not None
         # a higher T than the engine's where that shows all that was taken, so that no kill changes what is told
-        return self.engine.pairs_from(self.levels[self._level_of(self.journal.events[:taken])])
+        return self.engine.pairs_from(self.levels[self._level_of(self.supermerges[:taken])])
 
     def run_table(self) -> RunTable:
         """All neighbours that count at least the floor, and the runs of these."""
@@ -204,7 +194,7 @@ class SuperwordPhase:
     def _stop_if_asked(self) -> None:
         """Everything learned is committed."""
         if self.stop.is_set():
-            raise self.training.stopped(len(self.word_journal.events) + len(self.journal.events), self.stop)
+            raise self.training.stopped(len(self.journal.events), self.stop)
 
     def _stage(self, name: str, places: int) -> Callable[[int], None]:
         self.meter.stage, self.meter.unit = name, "chunks"
@@ -238,15 +228,14 @@ class SuperwordPhase:
     def _whole_chunks(self) -> PartsReader:
         """The documents as chunks that may join."""
         matches = text_test(self.config.superword_pattern, "--superword-pattern")
-        contents, events = self.book.contents, self.word_journal.events
-        eligible = find_eligible(self.alphabet, contents, events, self.symbols.stop_words, matches)
+        eligible = find_eligible(self.alphabet, self.book.contents, self.learned, self.start.stop_words, matches)
         self.eligible = eligible["symbol"].to_list()
         self.chunks = eligible.select("symbol", "chunk")
         return SymbolReader(self.documents.run.sequences.absolute(), self.documents.parts, eligible)
 
     def _second_stage(self) -> PartsReader:
         """The documents as tokens in stage-2 chunks, and the words as they count there."""
-        documents, work, events = self.documents, self.work, self.word_journal.events
+        documents, work, events = self.documents, self.work, self.learned
         assert documents.pattern is not None
         stage = StageTwo(
             documents.run.sequences, documents.parts, documents.pattern, self.alphabet, self.book.contents, events,
@@ -275,23 +264,12 @@ class SuperwordPhase:
 
     # ------------------------------------------------------------------ supermerges
 
-    def _open_journal(self) -> None:
-        """The supermerges so far; none if those that are there are of other words or documents."""
-        path = self.folder / "supermerges.events"
-        training = {"superwords": self.config.superwords, "made_of": self.made_of}
-        found = Journal.read(path) if path.exists() else None
-        if found is not None and found.training == training:
-            self.journal = found
-        else:
-            self.journal = Journal.start(path, training)
-            self.journal.save()
-
     def _begin_supermerges(self) -> None:
         contents = [b""] * self.alphabet.first_id + self.book.contents
         self.spellings = Spellings(contents, {symbol: (symbol,) for symbol in self.eligible})
-        for event in self.journal.events:
+        for event in self.supermerges:
             self.spellings.add(event)
-        self.level = self._level_of(self.journal.events)
+        self.level = self._level_of(self.supermerges)
         self.committed = time.monotonic()
 
     def _level_of(self, events: Sequence[Event]) -> int:
@@ -311,7 +289,7 @@ class SuperwordPhase:
             if self.level == len(self.levels):
                 return None
             if self.engine is None:
-                self._open_engine(self.journal.events, self.known_bytes)
+                self._open_engine(self.supermerges, self.known_bytes)
             if self.threshold <= least and self.next_at_most < least:
                 return None
             if self.exhausted or not self._step(least, room, word):
@@ -336,7 +314,7 @@ class SuperwordPhase:
         assert self.engine is not None
         bounds = Bounds()
         if self.config.superwords == "boundless":
-            next_n = min(self.next_at_most, self.journal.events[-1].n if self.journal.events else MAX_COUNT)
+            next_n = min(self.next_at_most, self.supermerges[-1].n if self.supermerges else MAX_COUNT)
             room, least = pass_bounds(self.counts[word : word + room], room, next_n)
             bounds = Bounds(wanted, least)
         batch = self.engine.step(max(1, room), bounds)
@@ -346,22 +324,20 @@ class SuperwordPhase:
         if not batch.events:  # the next supermerge counts less
             self.next_at_most = wanted - 1
             return True
-        first = len(self.journal.events)
         opened = False
         for merge in batch.events:
             event = supermerge_event(*merge.pair, merge.id, merge.n)
-            self.journal.add_event(event)
+            self.supermerges.append(event)
             opened |= self.spellings.add(event)
             self.queue.append(event)
-        number, events = len(self.journal.batches), len(batch.events)
-        self.journal.add_batch(replace(batch.record, batch=number, first_seq=first, events=events))
+        self.journal.add_pass(self.supermerges[-len(batch.events) :], batch.record)
         if self.on_batch:
             self.on_batch(batch)
         ahead = len(self.counts)  # word steps before the last of these
         if self.config.superwords == "boundless":
             ahead = int(np.searchsorted(self.falling, -batch.events[-1].n, side="right"))
         # a pass learns more than there may be room for
-        self.meter.done = min(len(self.journal.events) + ahead, self.goal.tokens)
+        self.meter.done = min(len(self.supermerges) + ahead, self.goal.tokens)
         if opened and self.threshold > 1:
             # All that was learned is right, this batch too: it ends with the merge that spells what exists.
             self._close_engine()
@@ -376,25 +352,11 @@ class SuperwordPhase:
     def _publish(self, engine: Engine) -> None:
         """Fill the tables with all words, then the superwords so far, if --memory has room for that beside the engine.
         At the end the one order of both takes their place."""
-        if tree_memory() + FOLD_BYTES > self.resources.memory_bytes:
-            self._so_far = None
-            return
-        words = self.word_journal
-        if self._so_far is None:
-            journal = structs.replace(words, events=words.events[:], batches=list(words.batches), saved=True)
-            self._so_far = journal, self.symbols.book()
-            self._so_far[1].add(journal.events, 0)
-        journal, book = self._so_far
-        journal.number = f"{words.number}+{self.journal.number}"
-        first = len(journal.events)
-        more = self.journal.events[first - len(words.events) :]
-        for event in more:
-            journal.events.append(event)
-        book.add(more, first)
-        for batch in self.journal.batches[len(journal.batches) - len(words.batches) :]:
-            at, seq = len(journal.batches), len(words.events) + batch.first_seq
-            journal.batches.append(replace(batch, batch=at, first_seq=seq))
-        self.publish(engine, journal, book)
+        if tree_memory() + FOLD_BYTES <= self.resources.memory_bytes:
+            book, events = self._published
+            book.add(self.journal.events[events:], events)
+            self._published = book, len(self.journal.events)
+            self.publish(engine, self.journal, book)
 
     def _run_words(self, cut: int, keys: Int64, open_chunks: OpenChunks) -> WordFiles:
         """The documents' runs as words, cut at all neighbours but these; words that are there are kept."""
@@ -422,12 +384,11 @@ class SuperwordPhase:
             min_frequency=threshold,
             max_token_length=config.max_token_length if config.superwords == "uw" else None,
         )
-        learned = self.word_journal.events
-        rule = join_rule(config, self.alphabet, learned, base, self.eligible, self.documents.word_pattern)
+        rule = join_rule(config, self.alphabet, self.learned, base, self.eligible, self.documents.word_pattern)
         state = State(base, options, None, list(map(len, base)), rule, self._tie_order())
-        self.engine = Engine(words.open(), state)
-        self.engine.relearn([merge_event(*event.pair, event.id, event.n) for event in events])
-        self.next_at_most = self.engine.learning.next_at_most()
+        engine = Engine(words.open(), state)
+        learn_again(self.training, engine, Events.of(merge_event(*event.pair, event.id, event.n) for event in events))
+        self.engine, self.next_at_most = engine, engine.learning.next_at_most()
 
     def _tie_order(self) -> TieOrder | None:
         if self.config.ties == "bytes" or self.config.superwords != "boundless":
