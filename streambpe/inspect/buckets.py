@@ -132,9 +132,3 @@ def deal_chunks(run: Run, place: Path, of: int) -> list[list[Part]]:
                 left = left - n
                 writer.write(ChunkList.of(pl.DataFrame({"chunk": frame["chunk"], "n": n}).filter(pl.col("n") > 0)))
         return [[writer.commit([])] for writer in writers]
-
-
-def cyclic(parts: Sequence[Sequence[Part]], begin: int, many: int) -> list[Part]:
-    """The files of `many` buckets from one on; behind the last comes the first."""
-    chosen = np.arange(begin, begin + many) % len(parts)
-    return [part for number in chosen.tolist() for part in parts[number]]
