@@ -174,7 +174,7 @@ def sql(
     name = name or "main"
     text = _read_query(file) if file is not None else str(query)
     meter = Meter("asking", unit="rows", memory_limit=resources.memory_bytes)
-    asked = Query(run, text, name, files, resources, say, meter)
+    asked = Query(run, text, name, files, resources, say)
     if output is not None:
         with reporting(meter, progress):
             rows = asked.write(output, force=force)

@@ -159,7 +159,7 @@ def converge(
         with folder.lock():  # no count may replace the parts meanwhile
             fold(folder, resources)
             if by == "documents":
-                buckets = count_buckets(folder, place, BUCKETS, resources, stop, meter)
+                buckets = count_buckets(folder, place, BUCKETS, resources, stop)
             else:
                 buckets = deal_chunks(folder, place, BUCKETS)
         sizes = {str(Fraction(1, 2**level)): BUCKETS >> level for level in range(steps - 1, 0, -1)}
@@ -181,7 +181,8 @@ def converge(
             count(place / "text", list(several(text)), counting={"options": how}, resources=resources, stop=stop)
             of_text, held_out = list(list_parts(Run(place / "text"))), ", ".join(several(text))
             drawn = [[of_text, *prefixes] for _, *prefixes in drawn]
-        rows = sum(part.rows for _, *prefixes in drawn for parts in prefixes for part in parts)
+        read = [[*prefixes, *[held] * steps] for held, *prefixes in drawn]  # each is measured on what is held out
+        rows = sum(part.rows for lists in read for parts in lists for part in parts)
         meter.begin("learning", rows, "chunks")
         compared = []
         for number, (held, *prefixes) in enumerate(drawn, 1):
