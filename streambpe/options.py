@@ -79,19 +79,11 @@ class Option(msgspec.Struct, frozen=True):
         return str(self.default)
 
 
-def option(
-    default: Any = MISSING,
-    help: str = "",
-    *,
-    panel: str,
-    flag: str = "",
-    default_factory: Any = MISSING,
-    **more: Any,
-) -> Any:
+def option(default: Any = MISSING, help: str = "", *, panel: str, default_factory: Any = MISSING, **more: Any) -> Any:
     """The field of a dataclass that is an option. `more`: the other fields of Option."""
     if "least" in more:
         more.setdefault("metavar", "N")
-    known = Option("", flag, help, panel, **more)
+    known = Option("", more.pop("flag", ""), help, panel, **more)
     return field(default=default, default_factory=default_factory, metadata={"option": known})
 
 

@@ -235,18 +235,11 @@ def eta_range(left: float, rates: Sequence[float]) -> tuple[float, float] | None
 class Reporter:
     """Shows a meter until it is closed: `with Reporter(meter, run.write_status, "auto"): ...`."""
 
-    def __init__(
-        self,
-        meter: Meter,
-        write_status: Callable[[Status], None],
-        mode: str,
-        *,
-        after_seconds: float = 0.0,
-        transient: bool = False,
-    ) -> None:
+    def __init__(self, meter: Meter, write_status: Callable[[Status], None], mode: str, passing: bool = False) -> None:
+        """`passing`: the bar is shown after a second, and wiped in the end."""
         refuse_mode(mode)
         self.meter, self._write_status = meter, write_status
-        self._after_seconds, self._transient = after_seconds, transient  # of the bar: when it is shown, if it is wiped
+        self._after_seconds, self._transient = float(passing), passing
         self.mode = _found_mode() if mode == "auto" else mode
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="streambpe-progress", daemon=True)
@@ -330,23 +323,29 @@ def _found_mode() -> str:
     return "bar" if sys.stderr.isatty() else "none"
 
 
+_present: ContextVar[Meter | None] = ContextVar("present", default=None)
+
+
+def present_meter() -> Meter:
+    """The meter that is shown for the function that runs (`reporting`, `reported`); without one, any."""
+    return _present.get() or Meter("working")
+
+
 @contextlib.contextmanager
 def reporting(meter: Meter, mode: str) -> Iterator[Meter]:
-    """A line for a command that leaves no status.json; shown only if it takes longer than a moment, and then wiped."""
-    with Reporter(meter, lambda status: None, mode, after_seconds=1.0, transient=True):
-        yield meter
+    """A line for a command that leaves no status.json; shown only if it takes longer than a moment, and then wiped.
+    Inside, it is `present_meter`."""
+    before = _present.set(meter)
+    try:
+        line = Reporter(meter, lambda status: None, mode, passing=True)
+        with contextlib.nullcontext() if mode == "none" else line:
+            yield meter
+    finally:
+        _present.reset(before)
 
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-_present: ContextVar[Meter] = ContextVar("present")
-
-
-def present_meter() -> Meter:
-    """The meter that `reported` has made for the function that runs."""
-    return _present.get()
 
 
 def reported(stage: str, unit: str = "bytes") -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -358,12 +357,8 @@ def reported(stage: str, unit: str = "bytes") -> Callable[[Callable[P, R]], Call
             mode = str(given.get("progress", "none"))
             refuse_mode(mode)
             meter = Meter(stage, unit=unit, memory_limit=getattr(given.get("resources"), "memory_bytes", 0))
-            before = _present.set(meter)
-            try:
-                with contextlib.nullcontext() if mode == "none" else reporting(meter, mode):
-                    return function(*args, **given)
-            finally:
-                _present.reset(before)
+            with reporting(meter, mode):
+                return function(*args, **given)
 
         return with_meter
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +26,12 @@ from streambpe.cli.options import (
     planning_options,
     progress_option,
     resource_options,
+    text_option,
     train_options,
     with_options,
 )
 from streambpe.cli.signals import stop_on_signals
-from streambpe.cli.told import corpus_told, json_option, say, tell, tell_counts, tell_json, tell_training
+from streambpe.cli.told import corpus_told, json_option, say, show, tell, tell_counts, tell_training
 from streambpe.cli.wrong import OneOf
 from streambpe.errors import UsageError
 from streambpe.plurals import counted
@@ -213,10 +213,7 @@ def plan(sources: tuple[str, ...], as_json: bool, **given: Any) -> None:
 
     with stop_on_signals() as stop:
         made = make_plan(sources, stop=stop, tell=say, **given)
-    if as_json:
-        tell_json(made, indent=1)
-    else:
-        print_plan(made, sys.stdout)
+    show(as_json, made, print_plan, indent=1)
 
 
 @click.command()
@@ -324,13 +321,7 @@ def merge_counts(run: str, runs: tuple[str, ...], as_json: bool, **given: Any) -
     metavar="N",
     help="How often to draw, which shows how much results vary. [default: 3 by documents, 1 by share]",
 )
-@panel_option(
-    "Most used",
-    "--text",
-    multiple=True,
-    metavar="FILE",
-    help="Measure on this SOURCE; may be given again.",
-)
+@text_option("Measure on this SOURCE")
 @panel_option("Most used", "--json", "as_json", is_flag=True, help="Print all figures as JSON.")
 @train_options
 @partial_option
@@ -355,10 +346,7 @@ def converge(run: str, as_json: bool, **given: Any) -> None:
     given["like"] = given["like"] or "hf"
     with stop_on_signals() as stop:
         found = compare(whole_run(run), stop=stop, on_step=say, **given)
-    if as_json:
-        tell_json(found.as_json(), indent=1)
-    else:
-        print_convergence(found, sys.stdout)
+    show(as_json, found, print_convergence, indent=1)
 
 
 COMMANDS = (count, train, plan, resume, export_counts, merge_counts, converge)

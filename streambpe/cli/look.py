@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import sys
@@ -23,7 +24,7 @@ from streambpe.cli.options import (
     text_only,
     text_option,
 )
-from streambpe.cli.told import beside_data, form_options, json_option, say, tell, tell_json
+from streambpe.cli.told import beside_data, form_options, json_option, say, show, tell, tell_json
 from streambpe.cli.wrong import OneOf
 from streambpe.errors import StreambpeError, UsageError
 from streambpe.plurals import counted
@@ -173,7 +174,7 @@ def sql(
     name = name or "main"
     text = _read_query(file) if file is not None else str(query)
     meter = Meter("asking", unit="rows", memory_limit=resources.memory_bytes)
-    asked = Query(run, text, name, files, resources, say, meter)
+    asked = Query(run, text, name, files, resources, say)
     if output is not None:
         with reporting(meter, progress):
             rows = asked.write(output, force=force)
@@ -190,8 +191,7 @@ def sql(
 
 def _read_query(file: str) -> str:
     """The text of --file."""
-    with contextlib.ExitStack() as stack:
-        stream = sys.stdin.buffer if file == "-" else stack.enter_context(opened(file))
+    with opened(file) as stream:
         try:
             return str(stream.read().decode())
         except UnicodeDecodeError as why:
@@ -359,10 +359,7 @@ def explain(model: str, what: str, as_token: bool | None, as_json: bool) -> None
 
     refuse_swapped(model, what)
     found = explain_model(model, what, token=as_token)
-    if as_json:
-        tell_json(found)
-    else:
-        print_explanation(found, sys.stdout)
+    show(as_json, found, print_explanation)
 
 
 @click.command()
@@ -384,10 +381,7 @@ def diff(here: str, there: str, form: str | None) -> None:
     from streambpe.inspect.difference import print_difference
 
     found = compare(here, there)
-    if form == "json":
-        tell_json(found)
-    else:
-        print_difference(found, form or "table", sys.stdout)
+    show(form == "json", found, functools.partial(print_difference, form=form or "table"))
 
 
 COMMANDS = (status, watch, sql, check, report, evaluate, explain, diff)

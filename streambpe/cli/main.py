@@ -146,7 +146,3 @@ def main() -> None:
     example: streambpe train RUN corpus/*.txt --vocab-size 32k
     """
     open_output()
-
-
-if __name__ == "__main__":
-    main()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -140,7 +139,7 @@ def encode(
     with stop_on_signals() as stop:
         result = encode_corpus(tokenizer, files or ("-",), output, stop=stop, **limits, **reading, **of_file)
     if as_json:
-        tell_json(result.as_json())
+        tell_json(result)
         return
     _tell_warnings(result.warnings, result.dropped)
     for made in (result, result.validation):
@@ -193,7 +192,7 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
         else:
             if dtype != "auto":
                 raise UsageError("--dtype is for a .bin file; text already says what its numbers are.")
-            stream = sys.stdin.buffer if file in (None, "-") else stack.enter_context(opened(file))
+            stream = stack.enter_context(opened(file or "-"))
             with contextlib.suppress(OSError):  # of a pipe nobody knows how much will come
                 meter.total = os.fstat(stream.fileno()).st_size
             documents = decode_file(tokenizer, stream, file or "standard input", meter)
@@ -378,7 +377,7 @@ def extend_report(model: str, top: int, as_json: bool, **given: Any) -> None:
 
     found = look(model, **given)
     if as_json:
-        tell_json(found.as_json())
+        tell_json(found)
         return
     new = f"{counted(found.ids, 'id')}, {len(found.new):,} of them new"
     click.echo(f"{model}: {new}. {_bytes_per_token(found.bytes_per_token_before, found.bytes_per_token)}")

@@ -170,7 +170,9 @@ def reading_options(*names: str, panel: str = "Corpus") -> Callable[[F], F]:
 
 def text_option(help: str, **more: Any) -> Callable[[F], F]:
     """--text, which may be given again."""
-    return click.option("--text", multiple=True, metavar="FILE", help=f"{help}; may be given again.", **more)
+    return panel_option(
+        "Most used", "--text", multiple=True, metavar="FILE", help=f"{help}; may be given again.", **more
+    )
 
 
 def options_given(*names: str) -> list[str]:

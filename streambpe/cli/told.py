@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
 
 import click
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from streambpe.model.corpus_facts import CorpusFacts
     from streambpe.train.counting.job import CountResult
     from streambpe.train.training import TrainResult
+
+T = TypeVar("T")
 
 json_option = panel_option(
     "Output", "--json", "as_json", is_flag=True, help="Print the result as one JSON object on stdout."
@@ -65,8 +67,9 @@ def beside_data(progress: str) -> str:
 
 
 def tell_json(facts: Any, indent: int | None = None) -> None:
-    """One object on stdout; `facts`: a mapping, or a dataclass."""
-    facts = asdict(facts) if is_dataclass(facts) and not isinstance(facts, type) else facts
+    """One object on stdout; `facts`: a mapping, or a dataclass, which may say itself what its object is."""
+    if is_dataclass(facts) and not isinstance(facts, type):
+        facts = facts.as_json() if hasattr(facts, "as_json") else asdict(facts)
     click.echo(json.dumps(facts, ensure_ascii=False, default=str, indent=indent))
 
 
@@ -76,6 +79,14 @@ def tell(as_json: bool, facts: Any, *sentences: str) -> None:
         tell_json(facts)
     for sentence in sentences if not as_json else ():
         say(sentence)
+
+
+def show(as_json: bool, found: T, draw: Callable[[T, TextIO], object], indent: int | None = None) -> None:
+    """What a command found, on stdout: one object, or what `draw` prints for people."""
+    if as_json:
+        tell_json(found, indent)
+    else:
+        draw(found, sys.stdout)
 
 
 def tell_counts(run: str, result: CountResult, as_json: bool) -> None:

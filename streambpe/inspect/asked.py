@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,15 +35,10 @@ def parse(query: str) -> list[duckdb.Statement]:
 
 def _bare(statement: duckdb.Statement) -> duckdb.Statement:
     """The statement without the comments around it, and the semicolon with which DuckDB cannot show rows as a table."""
-    query = statement.query.encode()
-    tokens = duckdb.tokenize(statement.query)
-    begin = next((start for start, kind in tokens if kind != duckdb.token_type.comment), 0)
-    end = len(query)
-    for start, kind in reversed(tokens):
-        if kind != duckdb.token_type.comment and query[start : start + 1] != b";":
-            break
-        end = start
-    (bare,) = duckdb.extract_statements(query[begin:end].decode())
+    query, tokens = statement.query.encode(), duckdb.tokenize(statement.query)
+    own = [at for at, kind in tokens if kind != duckdb.token_type.comment and query[at : at + 1] != b";"]
+    end = next((at for at, _ in tokens if at > own[-1]), None)
+    (bare,) = duckdb.extract_statements(query[own[0] : end].decode())
     return bare
 
 
@@ -72,16 +68,12 @@ def judge(statements: Sequence[duckdb.Statement], *, files: bool = False) -> Non
             )
         if kind != "SELECT":
             what = "several in one (a PIVOT must name its values: ON column IN (...))" if kind == "MULTI" else kind
+            shown = textwrap.shorten(statement.query, 60, placeholder="...") + ";"
             raise QueryRefused(
-                f"Only statements that read are allowed, and this one is {what} ({_shown(statement.query)}). Nothing "
+                f"Only statements that read are allowed, and this one is {what} ({shown}). Nothing "
                 "was run. -o FILE writes rows to a file; --files allows statements that use files, and RUN itself is "
                 "never changed."
             )
-
-
-def _shown(query: str) -> str:
-    line = " ".join(query.split())
-    return (line if len(line) <= 60 else line[:57] + "...") + ("" if line.endswith(";") else ";")
 
 
 def spill_folder(run: Run, temp_dir: Path | None = None) -> contextlib.AbstractContextManager[Path]:

@@ -23,7 +23,7 @@ import polars as pl
 from streambpe.core.strings import ChunkList
 from streambpe.count_config import CountConfig
 from streambpe.errors import RunError, SourceChanged, Stopped, UsageError, typed
-from streambpe.progress import Meter
+from streambpe.progress import present_meter
 from streambpe.resources import Resources
 from streambpe.sources.decode import block_text, naming_documents
 from streambpe.sources.read import Reader
@@ -47,7 +47,7 @@ _MOST_FILES = 16  # of a bucket, before they become one
 
 
 def count_buckets(
-    run: Run, place: Path, of: int, resources: Resources, stop: threading.Event | None, meter: Meter
+    run: Run, place: Path, of: int, resources: Resources, stop: threading.Event | None
 ) -> list[list[Part]]:
     """The counts of each bucket, as files in `place`. The run is locked, and counted to its end."""
     config = CountConfig(**json.loads(run.facts()["config"]))
@@ -57,6 +57,7 @@ def count_buckets(
     sizes, chunker = Sizes.of(replace(resources, threads=1)), Chunker(pattern)
     tables = [ChunkCounts(chunker, sizes.table) for _ in range(of)]
     parts: list[list[Part]] = [[] for _ in range(of)]
+    meter = present_meter()
     reader = Reader(pattern, sizes.block, sizes.most, on_read=meter.advance, whole_lines=True)  # documents, for a hash
     meter.begin("reading sources", sum(source.bytes for source in sources))
     for block in itertools.chain.from_iterable(map(reader.blocks, sources)):
@@ -131,9 +132,3 @@ def deal_chunks(run: Run, place: Path, of: int) -> list[list[Part]]:
                 left = left - n
                 writer.write(ChunkList.of(pl.DataFrame({"chunk": frame["chunk"], "n": n}).filter(pl.col("n") > 0)))
         return [[writer.commit([])] for writer in writers]
-
-
-def cyclic(parts: Sequence[Sequence[Part]], begin: int, many: int) -> list[Part]:
-    """The files of `many` buckets from one on; behind the last comes the first."""
-    chosen = np.arange(begin, begin + many) % len(parts)
-    return [part for number in chosen.tolist() for part in parts[number]]

@@ -25,7 +25,7 @@ from streambpe.inspect.asked import spill_folder
 from streambpe.inspect.check_training import MOST_PROBLEMS, Row, check_trainings
 from streambpe.inspect.learned_again import copy_run, learn_again
 from streambpe.inspect.repeats import Repeats, find_repeats
-from streambpe.progress import Meter, present_meter, reported
+from streambpe.progress import present_meter, reported
 from streambpe.resources import Resources, release_memory
 from streambpe.sources.decode import block_text
 from streambpe.sources.digests import digest_stretches
@@ -89,13 +89,12 @@ def check(
     that repeat one before.
     """
     resources = arguments("check", limits, None, resources).resources
-    checked, meter = Checked(), present_meter()
-    folder = Run.open(run)
+    checked, folder = Checked(), Run.open(run)
     rows: Counter[str] = Counter()
     try:
         config = CountConfig(**json.loads(folder.facts()["config"]))
         parts = list_parts(folder)
-        for table, row in _check_tables(folder, parts, config, resources, meter, checked.in_part, replay):
+        for table, row in _check_tables(folder, parts, config, resources, checked.in_part, replay):
             rows[table] += 1
             if rows[table] <= MOST_PROBLEMS:
                 checked.append(Problem(table, row))
@@ -106,12 +105,12 @@ def check(
         ) from None
     if sources or repeats:
         wrong = set()
-        for path, row in _check_files(parts.by_path, config, range_bytes(resources), meter):
+        for path, row in _check_files(parts.by_path, config, range_bytes(resources)):
             wrong.add(path)
             checked.append(Problem("source files", row))
         if repeats:
             release_memory()
-            checked.repeats = find_repeats(folder, parts.by_path, wrong, config, resources, meter, checked.in_part)
+            checked.repeats = find_repeats(folder, parts.by_path, wrong, config, resources, checked.in_part)
     return checked
 
 
@@ -147,7 +146,7 @@ def what_is_open(run: Path | str) -> list[str]:
 
 
 def _check_tables(
-    run: Run, parts: Parts, config: CountConfig, resources: Resources, meter: Meter, told: list[str], replay: bool
+    run: Run, parts: Parts, config: CountConfig, resources: Resources, told: list[str], replay: bool
 ) -> Iterator[tuple[str, Row]]:
     """(table, row) of what differs: the tables in state.duckdb are compared with the committed parts that they hold,
     added up again in temporary tables; the other parts are checked by themselves, then trainings and documents."""
@@ -167,24 +166,24 @@ def _check_tables(
             for part in parts:
                 if part.path not in mine_paths:
                     yield from (("counts", row) for row in _check_part(part, at_once))
-            sha256 = yield from _check_counts(con, mine, facts, at_once, meter)
-            logs = yield from check_trainings(con, run, at_once, meter, told, keep=replay)
+            sha256 = yield from _check_counts(con, mine, facts, at_once)
+            logs = yield from check_trainings(con, run, at_once, told, keep=replay)
             copy = None if place is None else copy_run(run, place / "run", mine)
         release_memory()
         if copy is not None:
-            yield from learn_again(copy, logs, sha256, resources, database, meter, told)
+            yield from learn_again(copy, logs, sha256, resources, database, told)
     if config.sequences:
-        meter.begin("checking documents")
+        present_meter().begin("checking documents")
         with contextlib.closing(open_store(":memory:", **database)) as con:
             for row in check_sequences(run, parts, con, at_once, MOST_PROBLEMS):
                 yield "sequences", row
 
 
 def _check_counts(
-    con: duckdb.DuckDBPyConnection, parts: Sequence[Part], facts: Mapping[str, str], at_once: int, meter: Meter
+    con: duckdb.DuckDBPyConnection, parts: Sequence[Part], facts: Mapping[str, str], at_once: int
 ) -> Generator[tuple[str, Row], None, str]:
     """(table, row) of what differs from the sum of these parts; returns the sha256 of the counts in the tables."""
-    digest = CorpusDigest()
+    digest, meter = CorpusDigest(), present_meter()
     run_sql(con, "make_recount")
     meter.begin("checking counts", 2 * (json.loads(facts.get("corpus", "{}")).get("distinct") or 0), "chunks")
     for rows in merged_lists(parts, at_once):
@@ -233,10 +232,10 @@ def _recount_groups(con: duckdb.DuckDBPyConnection, parts: Sequence[Part], at_on
     return pl.DataFrame(rows, schema={"group_name": pl.String, **kinds, "sha256": pl.String})
 
 
-def _check_files(spans: SpansByPath, config: CountConfig, at_once: int, meter: Meter) -> Iterator[tuple[str, Row]]:
+def _check_files(spans: SpansByPath, config: CountConfig, at_once: int) -> Iterator[tuple[str, Row]]:
     """Read every source file again; its stretches must have the digests that they had when they were counted, and as
     many lines as then must be left out. (path, row) of what differs."""
-    pattern = config.split_pattern()
+    pattern, meter = config.split_pattern(), present_meter()
     meter.begin("reading sources", sum(mine[0].file_bytes for mine in spans.values()))
     done = 0
     for path, mine in spans.items():
@@ -246,7 +245,7 @@ def _check_files(spans: SpansByPath, config: CountConfig, at_once: int, meter: M
             continue
         source = Source(path, mine[0].kind, mine[0].text_column)  # type: ignore[arg-type]
         try:
-            found = {(a, b): digest for a, b, digest in digest_stretches(source, sorted(want), pattern, meter.advance)}
+            found = {(a, b): digest for a, b, digest in digest_stretches(source, sorted(want), pattern)}
             size, _ = look_at(path)
         except SourceError as why:
             yield path, (str(why),)

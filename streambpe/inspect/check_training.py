@@ -24,7 +24,7 @@ from streambpe.config import TrainConfig
 from streambpe.errors import EventLogError, ModelError, RunError
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import EventLog, events_digest, read_event_log
-from streambpe.progress import Meter
+from streambpe.progress import present_meter
 from streambpe.store.database import list_trainings, use_training
 from streambpe.store.identity import refuse_other_log
 from streambpe.store.run import Run
@@ -42,11 +42,10 @@ _FACTS = {"journal", "config", "events", "batches", "vetoed", "state", "pair_cou
 
 
 def check_trainings(
-    con: duckdb.DuckDBPyConnection, run: Run, range_bytes: int, meter: Meter, told: list[str], *, keep: bool
+    con: duckdb.DuckDBPyConnection, run: Run, range_bytes: int, told: list[str], *, keep: bool
 ) -> Generator[tuple[str, Row], None, dict[str, EventLog | None]]:
     """(table, row) for every row that does not add up; returns, if it is to `keep` them, the log of each training that
-    is done and has a good one. `con` is open read-only; `meter` is told how far it is, `told` of trainings that are
-    not done."""
+    is done and has a good one. `con` is open read-only; `told` is told of trainings that are not done."""
     names = list_trainings(con)
     logs: dict[str, EventLog | None] = dict.fromkeys(names)
     files = {path.name.removesuffix(".events.jsonl") for path in run.path.glob("*.events.jsonl")}
@@ -54,7 +53,7 @@ def check_trainings(
         if not journal_path(run, name).exists():  # else it is not folded yet
             yield f"{name}.events", ("the event log is there, the tables are not",)
     for name in names:
-        meter.begin(f"checking {name}")
+        present_meter().begin(f"checking {name}")
         use_training(con, name)
         facts = read_facts(con)
         try:

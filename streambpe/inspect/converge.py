@@ -37,7 +37,7 @@ from streambpe.config import TrainConfig
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import Stopped, UsageError
-from streambpe.inspect.buckets import count_buckets, cyclic, deal_chunks
+from streambpe.inspect.buckets import count_buckets, deal_chunks
 from streambpe.inspect.columns import print_columns
 from streambpe.inspect.curves import uses_in_parts
 from streambpe.model.eventlog import EventLog, read_event_log
@@ -133,11 +133,8 @@ def converge(
     be those of the run. `draws`: 3 by documents, 1 by share.
     """
     learning, _, resources = arguments("converge", options, None, resources)
-    config, meter, steps = (
-        TrainConfig.from_options(like, **learning),
-        present_meter(),
-        taken("steps", steps, whole_number),
-    )
+    config, meter = TrainConfig.from_options(like, **learning), present_meter()
+    steps = taken("steps", steps, whole_number)
     if by not in ("documents", "share"):
         raise UsageError(f"--by {by}: choose documents or share.")
     if draws is None:
@@ -162,18 +159,16 @@ def converge(
         with folder.lock():  # no count may replace the parts meanwhile
             fold(folder, resources)
             if by == "documents":
-                buckets = count_buckets(folder, place, BUCKETS, resources, stop, meter)
+                buckets = count_buckets(folder, place, BUCKETS, resources, stop)
             else:
                 buckets = deal_chunks(folder, place, BUCKETS)
         sizes = {str(Fraction(1, 2**level)): BUCKETS >> level for level in range(steps - 1, 0, -1)}
         sizes["all"] = BUCKETS - _HELD_BUCKETS
-        drawn = [  # of each draw, what is held out, and the prefixes
-            [
-                cyclic(buckets, begin, _HELD_BUCKETS),
-                *(cyclic(buckets, begin + _HELD_BUCKETS, n) for n in sizes.values()),
-            ]
-            for begin in (number * BUCKETS // draws for number in range(draws))
-        ]
+        borders = [(0, _HELD_BUCKETS), *((_HELD_BUCKETS, _HELD_BUCKETS + n) for n in sizes.values())]
+        drawn = []  # of each draw, what is held out, and the prefixes
+        for first in (number * BUCKETS // draws for number in range(draws)):
+            turned = buckets[first:] + buckets[:first]
+            drawn.append([list(itertools.chain.from_iterable(turned[begin:end])) for begin, end in borders])
         if not all(sum(part.rows for part in parts) for parts in itertools.chain.from_iterable(drawn)):
             raise UsageError(
                 f"{folder.path} has too little text for {BUCKETS} buckets: one of them is empty. Nothing was changed. "
@@ -186,9 +181,9 @@ def converge(
             count(place / "text", list(several(text)), counting={"options": how}, resources=resources, stop=stop)
             of_text, held_out = list(list_parts(Run(place / "text"))), ", ".join(several(text))
             drawn = [[of_text, *prefixes] for _, *prefixes in drawn]
-        meter.begin(
-            "learning", sum(part.rows for _, *prefixes in drawn for parts in prefixes for part in parts), "chunks"
-        )
+        read = [[*prefixes, *[held] * steps] for held, *prefixes in drawn]  # each is measured on what is held out
+        rows = sum(part.rows for lists in read for parts in lists for part in parts)
+        meter.begin("learning", rows, "chunks")
         compared = []
         for number, (held, *prefixes) in enumerate(drawn, 1):
             learned = []

@@ -24,7 +24,7 @@ from streambpe.inspect.evaluate import add_chunks, count_uses, no_uses
 from streambpe.inspect.measures import Tokens, Uses, measure
 from streambpe.model.eventlog import EventLog, Op
 from streambpe.model.replay import sizes as sizes_after
-from streambpe.progress import Meter
+from streambpe.progress import present_meter
 from streambpe.resources import Resources
 from streambpe.sources.find import find_sources
 from streambpe.sources.source import Source
@@ -84,17 +84,17 @@ def refuse_reading_nothing(texts: Sequence[str], how: SourceOptions) -> None:
 
 
 def measuring_on(
-    run: Run | None, log: EventLog, texts: Sequence[str], how: SourceOptions, resources: Resources,
-    meter: Meter, times: int,
-) -> tuple[Callable[[Tokenizer], Uses], str]:  # fmt: skip
+    run: Run | None, log: EventLog, texts: Sequence[str], how: SourceOptions, resources: Resources, times: int
+) -> tuple[Callable[[Tokenizer], Uses], str]:
     """(what counts how often a tokenizer uses its ids, the name of what it counts in): texts; without any all chunks of
-    the run in which a log lies, or for superwords, which reach over chunks, the documents that it stores. `meter` is
-    told how far `times` such measurements are."""
+    the run in which a log lies, or for superwords, which reach over chunks, the documents that it stores. `times`: how
+    many such measurements there will be."""
+    meter = present_meter()
     if texts:
         sources, _ = find_sources(list(texts), how)
         meter.begin("measuring", times * sum(source.bytes for source in sources))
         named = ", ".join(harmless(os.path.basename(text) or text) for text in texts)  # no folder: a page is given away
-        return lambda tokenizer: uses_in_texts(tokenizer, sources, resources, meter), named
+        return lambda tokenizer: uses_in_texts(tokenizer, sources, resources), named
     if run is None:
         raise UsageError(
             "There is nothing to measure on, because the model is not in a RUN. Nothing was written. Give --text FILE."
@@ -107,18 +107,18 @@ def measuring_on(
         named = ON_DOCUMENTS if step == 1 else f"{len(taken):,} of {len(every):,} stretches of {ON_DOCUMENTS}"
 
         def uses_in_documents(tokenizer: Tokenizer) -> Uses:
-            texts = _texts_of(run, taken, step > 1, meter)
+            texts = _texts_of(run, taken, step > 1)
             return uses_in_texts(tokenizer, [Source("documents", "iterator", texts=texts)], resources)
 
         return uses_in_documents, named
     at_once = range_bytes(resources) // 4  # replaying takes a multiple of what is read
     meter.begin("measuring", times * sum(part.rows for part in list_parts(run)), "chunks")
-    return lambda tokenizer: uses_in_parts(tokenizer, list_parts(run), at_once, meter), ON_CHUNKS
+    return lambda tokenizer: uses_in_parts(tokenizer, list_parts(run), at_once), ON_CHUNKS
 
 
-def uses_in_parts(tokenizer: Tokenizer, parts: Sequence[Part], at_once: int, meter: Meter | None = None) -> Uses:
+def uses_in_parts(tokenizer: Tokenizer, parts: Sequence[Part], at_once: int) -> Uses:
     """Of the chunks of some parts; so many bytes of them are read at once. Not for models with superwords."""
-    total, meter = no_uses(tokenizer), meter or Meter("measuring")
+    total, meter = no_uses(tokenizer), present_meter()
     end = meter.done + sum(part.rows for part in parts)
     for frame in merge_ranges(parts, at_once):
         total.bytes += int((frame["chunk"].str.len_bytes().cast(pl.Int64) * frame["n"]).sum())
@@ -128,17 +128,15 @@ def uses_in_parts(tokenizer: Tokenizer, parts: Sequence[Part], at_once: int, met
     return total
 
 
-def uses_in_texts(
-    tokenizer: Tokenizer, sources: Sequence[Source], resources: Resources, meter: Meter | None = None
-) -> Uses:
-    """Of texts. `meter` advances by the bytes read."""
+def uses_in_texts(tokenizer: Tokenizer, sources: Sequence[Source], resources: Resources) -> Uses:
+    """Of texts."""
     total = Uses()
     for source in sources:
-        total += count_uses(tokenizer, source, resources, meter)
+        total += count_uses(tokenizer, source, resources)
     return total
 
 
-def _texts_of(run: Run, parts: Sequence[SequencePart], apart: bool, meter: Meter) -> Iterator[str]:
+def _texts_of(run: Run, parts: Sequence[SequencePart], apart: bool) -> Iterator[str]:
     """The texts of documents: their chunks put together. `apart`: no stretch goes on where the one before it ends."""
     read = reader_of_stretches(run.sequences, lambda chunks: np.array([*chunks.to_list(), ""], dtype=object))
     begun: list[str] = []
@@ -152,6 +150,6 @@ def _texts_of(run: Run, parts: Sequence[SequencePart], apart: bool, meter: Meter
             yield "".join([*begun, *chunks[ids[at:end]]])
             begun, at = [], end + 1
         begun += chunks[ids[at:]].tolist()
-        meter.advance(part.places)
+        present_meter().advance(part.places)
     if begun:
         yield "".join(begun)

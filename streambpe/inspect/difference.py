@@ -40,7 +40,7 @@ def diff(here: str | os.PathLike[str], there: str | os.PathLike[str]) -> Differe
     return Difference(str(here), str(there), len(mine.items() & theirs.items()), differences)
 
 
-def print_difference(found: Difference, form: str, out: TextIO) -> None:
+def print_difference(found: Difference, out: TextIO, form: str = "table") -> None:
     """All rows as csv; or how many there are, and the first of each kind, for people."""
     if form == "csv":
         write_rows(form, _NAMES, [[tuple(row.values()) for row in found.differences]], out)

@@ -32,7 +32,7 @@ from streambpe.inspect.columns import print_columns, write_rows
 from streambpe.inspect.measures import APART, MEASURES, Tokens, Uses, gini, measure
 from streambpe.inspect.pieces import SentencePiece, count_pieces
 from streambpe.options import several
-from streambpe.progress import Meter, present_meter, reported
+from streambpe.progress import present_meter, reported
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.results import Result
 from streambpe.sources.find import Named, as_given, find_sources
@@ -85,7 +85,7 @@ def evaluate(
     neither.
     """
     _, how, resources = arguments("evaluate", options, None, resources)
-    models, rivals, meter = several(models), several(tokenizer), present_meter()
+    models, rivals = several(models), several(tokenizer)
     names = [one if isinstance(one, str) else one.path for one in as_given(text)]
     sources, _ = find_sources(names, how)
     if not sources:
@@ -103,7 +103,7 @@ def evaluate(
         raise UsageError("Nothing to evaluate: name at least one MODEL, or a --tokenizer FILE.")
     if len(loaded) > 1 and any(source.is_stream for source in sources):
         raise UsageError("Standard input can be read only once, and every model reads the text: evaluate one model.")
-    meter.total = len(loaded) * sum(source.bytes for source in sources)
+    present_meter().total = len(loaded) * sum(source.bytes for source in sources)
     results = []
     for name, measured in loaded:
         tokens = tokens_of(measured)
@@ -111,9 +111,9 @@ def evaluate(
         alone: dict[str, Uses] = {}
         for source in sources:
             if isinstance(measured, SentencePiece):
-                uses = count_pieces(measured, source, resources, meter)
+                uses = count_pieces(measured, source, resources)
             else:
-                uses = count_uses(measured, source, resources, meter)
+                uses = count_uses(measured, source, resources)
             total += uses
             if by:
                 mine = alone.setdefault(name_of(source.path), Uses())
@@ -166,11 +166,8 @@ def no_uses(tokenizer: Tokenizer) -> Uses:
     return Uses(np.zeros(tokenizer.max_token_value + 1, np.int64))
 
 
-def count_uses(
-    tokenizer: Tokenizer, source: Source, resources: Resources | None = None, meter: Meter | None = None
-) -> Uses:
+def count_uses(tokenizer: Tokenizer, source: Source, resources: Resources | None = None) -> Uses:
     """The histogram of one source."""
-    advance = meter.advance if meter else None
     memory = (resources or Resources.from_options()).memory_bytes
     room = max(memory - BASE_BYTES, 64 << 20)
     block_bytes = int(min(_MOST_BLOCK, max(_LEAST_BLOCK, room // 2 // _BYTES_A_BYTE)))
@@ -180,7 +177,7 @@ def count_uses(
         counts = ChunkCounts(blocks.chunker(), room // 8)
         uses, joiner = no_uses(tokenizer), RunJoiner(encoder)
         most_bytes = max(block_bytes, room // 2 // _BYTES_A_BYTE)
-        for block in Reader(encoder.pattern, block_bytes, most_bytes, on_read=advance).blocks(source):
+        for block in Reader(encoder.pattern, block_bytes, most_bytes, on_read=present_meter().advance).blocks(source):
             text = blocks.text_of(block)
             uses.add_text(text)
             if text:

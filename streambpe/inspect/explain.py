@@ -31,6 +31,7 @@ from streambpe.terminal import columns_of, wrapped
 from streambpe.text.shown import shown
 
 _ACROSS = "(across chunks)"
+_FindNext = Callable[[Model, Sequence[int], int], int | None]  # the event that applies next; behind the last one
 Row = dict[str, Any]  # of a table whose columns depend on what is explained; printed and put into JSON as it is
 
 
@@ -124,35 +125,22 @@ def _next_across(model: Model, sequence: Sequence[int], _: int) -> int | None:
     return min((model.supermerges[pair] for pair in pairwise(sequence) if pair in model.supermerges), default=None)
 
 
-def _apply(
-    encoder: Encoder,
-    sequence: list[int],
-    next_event: Callable[[Model, Sequence[int], int], int | None],
-    chunk: str,
-    rows: list[Row],
-) -> list[int]:
+def _apply(encoder: Encoder, sequence: list[int], find_next: _FindNext, chunk: str, rows: list[Row]) -> list[int]:
     """What is left when one event after the other was applied; a row is added for each."""
     step, last = 0, -1
-    while (index := next_event(encoder.model, sequence, last)) is not None:
+    while (index := find_next(encoder.model, sequence, last)) is not None:
         event = encoder.model.events[index]
         if event.op is Op.DELETE:
             sequence = split(sequence, event.id, event.into)
         else:
             sequence = merge(sequence, event.pair, event.id)
         step, last = step + 1, index
-        rows.append(_row(encoder, chunk, step, _did(encoder, event), sequence, index, event.n))
+        rows.append(_row(encoder, chunk, step, _did(encoder, event), sequence, index))
     return sequence
 
 
-def _row(
-    encoder: Encoder,
-    chunk: str,
-    step: int,
-    did: str,
-    sequence: Sequence[int],
-    event: int | None = None,
-    n: int | None = None,
-) -> Row:
+def _row(encoder: Encoder, chunk: str, step: int, did: str, sequence: Sequence[int], event: int | None = None) -> Row:
+    n = None if event is None else encoder.model.events[event].n
     tokens = [_content(encoder, number) for number in sequence]
     return {"chunk": chunk, "step": step, "event": event, "did": did, "n": n, "tokens": tokens}
 

@@ -11,11 +11,8 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Unpack
-
-import msgspec
-from msgspec import structs
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Unpack
 
 from streambpe.arguments import arguments
 from streambpe.arrays import Int64
@@ -28,28 +25,24 @@ from streambpe.inspect.curves import measuring_on, refuse_reading_nothing
 from streambpe.model.eventlog import EventLog
 from streambpe.model.replay import Model
 from streambpe.options import several
-from streambpe.progress import Meter, present_meter, reported
+from streambpe.progress import present_meter, reported
 from streambpe.resources import Resources
 from streambpe.results import Result
 from streambpe.store.models import read_model, run_of
-from streambpe.store.run import Run
 
 if TYPE_CHECKING:
     from streambpe.keywords import ReadKeywords
 
 
-class NewId(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class NewId:
     """A token that was learned."""
 
     id: int
     text: str
     parts: list[int]  # ids that there were before
     uses: int
-
-    @property
-    def saved(self) -> int:
-        """How many tokens less the text has because of it."""
-        return self.uses * (len(self.parts) - 1)
+    saved: int  # how many tokens less the text has because of it
 
 
 @dataclass(frozen=True)
@@ -67,11 +60,6 @@ class Extended(Result):
         """Those that save most; of equal ones, the lower id."""
         return sorted(self.new, key=lambda one: (-one.saved, one.id))[:many]
 
-    def as_json(self) -> dict[str, Any]:
-        """For --json."""
-        new = [{**structs.asdict(one), "saved": one.saved} for one in self.new]
-        return {**asdict(self), "new": new}
-
 
 @reported("measuring")
 def extend_report(
@@ -83,7 +71,6 @@ def extend_report(
     **options: Unpack[ReadKeywords],
 ) -> Extended:
     """Look at what an extended model gained, on texts, or on what its RUN has counted."""
-    meter = present_meter()
     _, how, resources = arguments("extend_report", options, None, resources)
     texts = several(text)
     refuse_reading_nothing(texts, how)
@@ -100,19 +87,18 @@ def extend_report(
             )
         config = {**log.header.config, "pattern": first_pattern, "gaps": "keep"}
         old = EventLog(replace(log.header, config=config), old.events)
-    run = run_of(model)
-    uses_of, _ = measuring_on(Run.open(run) if run else None, log, texts, how, resources, meter, 2)
+    uses_of, _ = measuring_on(run_of(model), log, texts, how, resources, 2)
     before, after = (uses_of(Tokenizer(one)) for one in (old, log))  # one at a time, for the memory
-    new, joins = _new_ids(log, after.n), _joins(old, log, texts, how, meter) if texts else None
+    new, joins = _new_ids(log, after.n), _joins(old, log, texts, how) if texts else None
     ids, ids_before = (Model(one).n_vocab for one in (log, old))
     return Extended(ids, ids_before, after.bytes_per_token, before.bytes_per_token, new, joins)
 
 
-def _joins(old: EventLog, new: EventLog, texts: Sequence[str], how: SourceOptions, meter: Meter) -> Joins:
+def _joins(old: EventLog, new: EventLog, texts: Sequence[str], how: SourceOptions) -> Joins:
     """Every text, encoded by both."""
     before, after = Tokenizer(old), Tokenizer(new)
     found, sizes = Joins(), symbols_of_ids(after.encoder.model)
-    for text in itertools.chain.from_iterable(documents(source, meter, how) for source in texts):
+    for text in itertools.chain.from_iterable(documents(source, present_meter(), how) for source in texts):
         one, other = (tokenizer.encode_to_numpy(text, disallowed_special=()) for tokenizer in (before, after))
         found.add(one, other, sizes)
     return found
@@ -127,4 +113,8 @@ def _new_ids(log: EventLog, uses: Int64) -> list[NewId]:
         if event.id not in inherited and event.id not in parts:
             parts[event.id] = [one for part in event.pair for one in parts.get(part, [part])]
     ids = {model_id[number]: [model_id[part] for part in made_of] for number, made_of in parts.items()}
-    return [NewId(id_, tokenizer.decode([id_]), made_of, int(uses[id_])) for id_, made_of in ids.items()]
+    used = {id_: int(uses[id_]) for id_ in ids}
+    return [
+        NewId(id_, tokenizer.decode([id_]), made_of, used[id_], used[id_] * (len(made_of) - 1))
+        for id_, made_of in ids.items()
+    ]

@@ -29,7 +29,7 @@ from streambpe.errors import StreambpeError
 from streambpe.inspect.check_training import MOST_PROBLEMS, Row, config_of_log
 from streambpe.model.eventlog import EventLog, header_line, read_event_log
 from streambpe.model.events import event_line
-from streambpe.progress import Meter
+from streambpe.progress import present_meter
 from streambpe.resources import Resources
 from streambpe.store.database import open_store, use_training
 from streambpe.store.identity import read_identity, write_identity
@@ -82,12 +82,11 @@ def learn_again(
     sha256: str,
     resources: Resources,
     database: dict[str, Any],
-    meter: Meter,
     told: list[str],
 ) -> Iterator[tuple[str, Row]]:
     """(table, row) of every difference. `run`: the copy; `logs`: of its trainings, None where there is none to compare
     with; `sha256`: of its counts; `database`: what DuckDB gets. `told` is told of what cannot be learned again."""
-    resources = replace(resources, temp_dir=run.path / "spilled")
+    resources, meter = replace(resources, temp_dir=run.path / "spilled"), present_meter()
     again = "again"
     while again in logs:
         again += "_"
@@ -102,7 +101,7 @@ def learn_again(
             continue
         meter.begin(f"learning {name} again", len(log.events), "events")
         try:
-            found = _learn(run, name, again, config_of_log(log), resources, meter)
+            found = _learn(run, name, again, config_of_log(log), resources)
         except StreambpeError as why:
             told.append(f"training {name} could not be learned again: {why}")
             continue
@@ -112,14 +111,14 @@ def learn_again(
                 yield f"{name}.{table}", row
 
 
-def _learn(run: Run, name: str, again: str, config: TrainConfig, resources: Resources, meter: Meter) -> EventLog:
+def _learn(run: Run, name: str, again: str, config: TrainConfig, resources: Resources) -> EventLog:
     """What a training learns now."""
     if config.extends is not None:
         shutil.copyfile(extended_path(run, name), extended_path(run, again))
-        meter.done = Inherited.read(run, name, config.extends).events
+        present_meter().done = Inherited.read(run, name, config.extends).events
 
     def on_batch(batch: Batch) -> None:
-        meter.advance(len(batch.events))
+        present_meter().advance(len(batch.events))
 
     resources = replace(resources, learner="core" if config.balance else "tables")
     tuning = EngineTuning(floor_ratio=_ALL_PAIRS)

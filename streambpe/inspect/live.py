@@ -28,7 +28,6 @@ from streambpe.inspect.page_facts import gather
 from streambpe.inspect.page_panels import panels
 from streambpe.inspect.status import running_state, status_rows
 from streambpe.inspect.watch import GOES_ON, View, sparkline
-from streambpe.progress import Meter
 from streambpe.resources import Resources
 from streambpe.store.run import Run
 from streambpe.text.shown import harmless
@@ -95,7 +94,7 @@ class LiveRun:
             return
         with contextlib.suppress(StreambpeError, OSError):  # they are held, or nothing is learned yet
             name = self.view.name or self.view.run.read_status().get("training", "main")
-            facts = gather(Run.open(self.view.run.path), name, (), _RESOURCES, SourceOptions(), Meter("watching"))
+            facts = gather(Run.open(self.view.run.path), name, (), _RESOURCES, SourceOptions())
             self._cards = [(panel.name, panel.html) for panel in panels(facts)]
             self._seen = now
 

@@ -32,7 +32,7 @@ from streambpe.inspect.verdict import verdict
 from streambpe.options import several
 from streambpe.outputs import refuse_existing, whole_output
 from streambpe.plurals import counted
-from streambpe.progress import present_meter, reported
+from streambpe.progress import reported
 from streambpe.resources import Resources, format_size
 from streambpe.results import Result
 from streambpe.store.run import Run
@@ -82,15 +82,15 @@ def report(
     to type into, which splits text in the browser, while the page stays below 5 MB.
     """
     _, how, resources = arguments("report", options, None, resources)
-    meter, texts = present_meter(), several(text)
+    texts = several(text)
     refuse_reading_nothing(texts, how)
     if len(others) >= MOST_RUNS:
         raise UsageError(f"{len(others) + 1} RUNs on the same axes: at most {MOST_RUNS} can be told apart.")
     path = Path(output)
     refuse_existing(path, force or _is_page(path))
     opened = [(Run.open(folder), training) for folder, training in [(run, name), *others]]
-    facts = gather(opened[0][0], name, texts, resources, how, meter, beside)
-    facts.others = [gather(folder, training, texts, resources, how, meter) for folder, training in opened[1:]]
+    facts = gather(opened[0][0], name, texts, resources, how, beside)
+    facts.others = [gather(folder, training, texts, resources, how) for folder, training in opened[1:]]
     box = ""
     if playground:
         try:

@@ -19,7 +19,6 @@ from streambpe.inspect.curves import ON_CHUNKS, GrowthFacts, choose_stops, growt
 from streambpe.inspect.page_vocabulary import VocabularyFacts, vocabulary_of
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.model.eventlog import EventLog, Op, read_event_log
-from streambpe.progress import Meter
 from streambpe.resources import Resources, release_memory
 from streambpe.store.chunks import open_counts
 from streambpe.store.database import list_trainings, use_training
@@ -70,15 +69,9 @@ def label(facts: Facts) -> str:
 
 
 def gather(
-    run: Run,
-    name: str,
-    texts: Sequence[str],
-    resources: Resources,
-    how: SourceOptions,
-    meter: Meter,
-    other: str | None = None,
+    run: Run, name: str, texts: Sequence[str], resources: Resources, how: SourceOptions, other: str | None = None
 ) -> Facts:
-    """Everything the page says; `other`: a MODEL that this one is compared with. `meter` is told how far it is."""
+    """Everything the page says; `other`: a MODEL that this one is compared with."""
     with contextlib.closing(open_counts(run, resources)) as con:
         trainings = list_trainings(con)
         known = {}
@@ -122,7 +115,7 @@ def gather(
     stops = choose_stops(log, Tokenizer(rival).n_vocab if rival else 0)
     rivals_stops = choose_stops(rival, Tokenizer(log).n_vocab) if rival else []
     times = len(stops) + len(rivals_stops)
-    uses_of, facts.measured_on = measuring_on(run, log, texts, how, resources, meter, times)
+    uses_of, facts.measured_on = measuring_on(run, log, texts, how, resources, times)
     facts.growth, uses = growth(log, stops, uses_of)
     facts.vocabulary = vocabulary_of(rows, log, uses)
     if rival and other is not None:

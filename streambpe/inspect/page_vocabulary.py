@@ -8,6 +8,7 @@ import msgspec
 import regex
 
 from streambpe.arrays import Int64
+from streambpe.errors import shortened
 from streambpe.model.eventlog import EventLog
 from streambpe.model.replay import Model
 from streambpe.text.shown import holds_part_of_a_character, shown
@@ -27,7 +28,7 @@ KINDS = {
     "x": "special",
     "r": "reserved",
 }
-_MOST_SHOWN = 1000  # bytes of a token
+_MOST_SHOWN = 1000  # characters of a token
 _KIND = regex.compile(
     r"(?P<z>[\s\x1c-\x1f]+)|(?P<i>[\p{L}\p{M}'’]+)|(?P<W>[ ▁][\p{L}\p{M}'’]+)|(?P<d>\s?[\p{N}\p{M}]+)"
     r"|(?P<c>\s?[^\s\p{L}\p{N}]+\s*)|(?P<m>.*)",
@@ -79,15 +80,10 @@ def vocabulary_of(rows: Sequence[Row], log: EventLog | None = None, uses: Int64 
     contents, kinds, events, n = zip(*ids, strict=True) if ids else ((),) * 4
     return VocabularyFacts(
         first_id=first,
-        shown=list(map(_shown, contents)),
+        shown=[shortened(shown(content), _MOST_SHOWN) for content in contents],
         kind="".join(kinds),
         length=list(map(len, contents)),
         event=list(events),
         n=list(n),
         uses=None if uses is None else uses[first:].tolist(),
     )
-
-
-def _shown(content: bytes) -> str:
-    more = len(content) - _MOST_SHOWN
-    return shown(content) if more <= 0 else f"{shown(content[:_MOST_SHOWN])}... ({more:,} more bytes)"

@@ -7,13 +7,14 @@ package `sentencepiece` encodes, a whole document at a time: its normalizer and 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import numpy as np
 
 from streambpe.errors import LimitError, ModelError
 from streambpe.inspect.measures import Uses
 from streambpe.later import need
-from streambpe.progress import Meter
+from streambpe.progress import present_meter
 from streambpe.resources import BASE_BYTES, Resources, format_size
 from streambpe.sources.decode import block_text
 from streambpe.sources.read import Reader
@@ -34,8 +35,7 @@ class SentencePiece:
         )
         self.processor = package.SentencePieceProcessor()
         try:
-            with open(path, "rb") as file:
-                self.processor.load_from_serialized_proto(file.read())
+            self.processor.load_from_serialized_proto(Path(path).read_bytes())
         except OSError as why:
             raise ModelError(f"{path} cannot be read: {why.strerror}.") from None
         except RuntimeError:
@@ -55,14 +55,12 @@ class SentencePiece:
         return int(self.processor.get_piece_size())
 
 
-def count_pieces(
-    model: SentencePiece, source: Source, resources: Resources | None = None, meter: Meter | None = None
-) -> Uses:
+def count_pieces(model: SentencePiece, source: Source, resources: Resources | None = None) -> Uses:
     """The histogram of one source."""
     room = max((resources or Resources.from_options()).memory_bytes - BASE_BYTES, 64 << 20)
     most = room // _BYTES_PER_CHARACTER
     uses = Uses(np.zeros(len(model), np.int64))
-    reader = Reader(PRESETS["gpt2"], min(_BLOCK, room // 64), room // 16, on_read=meter.advance if meter else None)
+    reader = Reader(PRESETS["gpt2"], min(_BLOCK, room // 64), room // 16, on_read=present_meter().advance)
 
     def held(document: str) -> str:
         """A document, or its beginning, if there is room for it."""

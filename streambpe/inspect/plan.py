@@ -32,7 +32,7 @@ from streambpe.inspect.rehearsal import rehearse as train_on_it
 from streambpe.inspect.sample import SUBSETS, draw_windows, sample_path, writing_sample
 from streambpe.model.eventlog import EventLog
 from streambpe.plurals import counted
-from streambpe.progress import Meter, clock, present_meter, reported
+from streambpe.progress import clock, present_meter, reported
 from streambpe.resources import (
     SMALLEST_MEMORY_BYTES,
     SMALLEST_SUPERWORDS_BYTES,
@@ -115,7 +115,7 @@ def plan(
         tell(told)
     like = like or "hf"
     config = TrainConfig.from_options(like, **learning)
-    stop, meter = stop or threading.Event(), present_meter()
+    stop = stop or threading.Event()
     size = None if rehearse is None else parse_size(rehearse, "--rehearse")
     resources.check_superwords(config.superwords)
     refuse_missing_engine(resources.engine)
@@ -138,14 +138,14 @@ def plan(
         resources = replace(resources, temp_dir=None)  # then files are spilled into the run, which is measured
         sample, run = Path(place) / "sample", Path(place) / "run"
         sample.mkdir()
-        meter.total = size
-        files, grown = grow(found, size, pattern, options, config, sample, meter)
+        present_meter().total = size
+        files, grown = grow(found, size, pattern, options, config, sample)
         release_memory()  # the rehearsal takes --memory beside what this process keeps
-        rehearsed = train_on_it(run, describe_job(files, how, config, resources), stop, meter)
+        rehearsed = train_on_it(run, describe_job(files, how, config, resources), stop)
         forecast = Forecast(grown, rehearsed, resources)
         if config.superwords == "none" and not forecast.in_memory:
             less = replace(resources, memory_bytes=forecast.less_memory())
-            forecast.learner = train_on_it(run, describe_job([], how, config, less), stop, meter, "from_disk")
+            forecast.learner = train_on_it(run, describe_job([], how, config, less), stop, "from_disk")
     if resources.engine == "ray":
         processes, nodes = workers_on(needs_of(resources, None, ()))
     else:
@@ -248,19 +248,13 @@ def _notes(suits: int, rehearsed: Rehearsal, config: TrainConfig, grown: Grown) 
 
 
 def grow(
-    sources: Sequence[Source],
-    rehearse_bytes: int,
-    pattern: Pattern,
-    options: CountConfig,
-    config: TrainConfig,
-    folder: Path,
-    meter: Meter,
+    sources: Sequence[Source], size: int, pattern: Pattern, options: CountConfig, config: TrainConfig, folder: Path
 ) -> tuple[list[str], Grown]:
     """Write the sample as files in a folder, and count it: (the files as SOURCE arguments, how it grows)."""
     chunker, subsets = Chunker(pattern), Subsets()
     files: list[str] = []
     disk_bytes = 0.0
-    windows = draw_windows(sources, rehearse_bytes, pattern)
+    windows = draw_windows(sources, size, pattern)
     for source, of_source in itertools.groupby(windows, key=lambda window: window[0].source):
         path, argument = sample_path(source, folder / f"{len(files):06d}")
         files.append(argument)
@@ -268,7 +262,7 @@ def grow(
             for block, its_bytes in of_source:
                 write(block)
                 disk_bytes += its_bytes
-                meter.advance(round(its_bytes))
+                present_meter().advance(round(its_bytes))
                 made = block_text(block, options.bad_utf8, options.bad_lines)
                 made = prepared(block, sampled(block, made, options.one_in, options.bad_utf8), options)
                 counts = ChunkCounts(chunker, 1 << 40)

@@ -21,11 +21,10 @@ from streambpe.model.pruned import prune_log
 from streambpe.model.replay import Model
 from streambpe.options import several, taken, whole_number
 from streambpe.outputs import refuse_existing, whole_output
-from streambpe.progress import present_meter, reported
+from streambpe.progress import reported
 from streambpe.resources import Resources
 from streambpe.results import Result
 from streambpe.store.models import read_model, run_of
-from streambpe.store.run import Run
 
 if TYPE_CHECKING:
     from streambpe.keywords import ReadKeywords
@@ -61,7 +60,6 @@ def prune(
     text: what the uses are counted in; none: what the RUN of the model has counted. map: a JSON file to write, from
     old ids to new ones. keep_ids: every id stays, and those of tokens that leave are free.
     """
-    meter = present_meter()
     _, how, resources = arguments("prune", options, None, resources)
     texts, size = several(text), taken("to", to, whole_number)
     refuse_reading_nothing(texts, how)
@@ -71,8 +69,7 @@ def prune(
     if map is not None and os.path.realpath(map) == os.path.realpath(output):
         raise UsageError(f"-o and --map both name {output}. Nothing was written. Give the map a name of its own.")
     log = read_model(model)
-    run = run_of(model)
-    uses_of, measured_on = measuring_on(Run.open(run) if run else None, log, texts, how, resources, meter, 2)
+    uses_of, measured_on = measuring_on(run_of(model), log, texts, how, resources, 2)
     before = uses_of(Tokenizer(log))
     if not before.bytes:
         raise UsageError(

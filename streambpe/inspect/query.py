@@ -7,7 +7,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, Unpack
+from typing import TYPE_CHECKING, TextIO, Unpack
 
 import duckdb
 import msgspec
@@ -20,12 +20,12 @@ from streambpe.inspect.asked import judge, parse, returns_rows, spill_folder
 from streambpe.inspect.columns import refuse_equal_names, write_rows
 from streambpe.inspect.committed import Committed, look_up_committed
 from streambpe.outputs import refuse_existing, whole_output
-from streambpe.progress import Meter, reported
+from streambpe.progress import present_meter, reported
 from streambpe.resources import BASE_BYTES, SMALLEST_MEMORY_BYTES, Resources, ended_above, format_size
 from streambpe.store.database import SCHEMA, VIEWS, list_trainings, open_store, seal, use_committed, use_training
 from streambpe.store.identity import refuse_earlier_tables
 from streambpe.store.run import Run
-from streambpe.store.sqlfiles import described, draw_query, file_damaged, run_query, run_sql, says_damaged
+from streambpe.store.sqlfiles import ROWS_AT_ONCE, described, draw_query, file_damaged, run_query, run_sql, says_damaged
 from streambpe.terminal import wrapped
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from streambpe.keywords import LimitKeywords
 
 FILE_FORMS = ("csv", "json", "jsonl", "parquet")
-_ROWS_AT_ONCE = 10_000
 _UNCOUNTED_BYTES = 32 << 20  # that DuckDB takes for a query beside its buffers
 _EXTENSION = re.compile(r"\b(?:exists in|loading) the (\w+) extension")
 
@@ -69,7 +68,6 @@ class Query(msgspec.Struct):
     files: bool = False  # its statements may use files; else they may only read tables
     resources: Resources = Resources(SMALLEST_MEMORY_BYTES, 2)
     tell: Callable[[str], None] | None = None  # told how far a count is, if RUN is not counted to its end
-    meter: Meter = msgspec.field(default_factory=lambda: Meter("asking", unit="rows"))  # told how many rows came
 
     def print(self, form: str, out: TextIO, columns: int | None = None) -> None:
         """Write the rows as table (also of several statements), json, jsonl or csv, a block at a time. `columns`: of
@@ -83,7 +81,7 @@ class Query(msgspec.Struct):
             blocks = run_query(con, _last_query(con, statements))
             names = next(blocks, None)
             if names is not None:
-                write_rows(form, names, self._counted(blocks), out)
+                write_rows(form, names, blocks, out)
 
     def write(self, output: Path | str, *, force: bool = False) -> int:
         """Write the rows to a .csv, .json, .jsonl or .parquet file, whole or not at all; returns how many there are."""
@@ -98,12 +96,12 @@ class Query(msgspec.Struct):
         with whole_output(path) as temporary, self._sealed(temporary) as con:
             last = _last_query(con, statements)
             if form == "parquet":
-                _write_parquet(con, last, temporary, self.meter)
+                _write_parquet(con, last, temporary)
             else:
                 blocks = run_query(con, last)
                 with open(temporary, "w", encoding="utf-8", newline="") as out:
-                    write_rows(form, next(blocks), self._counted(blocks), out)
-        return self.meter.done
+                    write_rows(form, next(blocks), blocks, out)
+        return present_meter().done
 
     def frame(self) -> pl.DataFrame:
         """The rows as a frame of Polars."""
@@ -112,11 +110,6 @@ class Query(msgspec.Struct):
             refuse_equal_names(rows.columns)
             frame: pl.DataFrame = rows.pl()
             return frame
-
-    def _counted(self, blocks: Iterator[list[Any]]) -> Iterator[list[Any]]:
-        for rows in blocks:
-            self.meter.advance(len(rows))
-            yield rows
 
     def _statements(self, room: str | None, *, for_rows: bool = False) -> list[duckdb.Statement]:
         """Its statements; an error if one may not run. `room`: what has room for the rows of one statement; None: there
@@ -256,17 +249,17 @@ def _explained(why: duckdb.Error, run: Path | str, files: bool, too_large: str) 
     return StreambpeError(f"The query does not run: {why}")
 
 
-def _write_parquet(con: duckdb.DuckDBPyConnection, query: str, path: Path, meter: Meter) -> None:
+def _write_parquet(con: duckdb.DuckDBPyConnection, query: str, path: Path) -> None:
     """Write rows through Arrow, a batch at a time; sums above 64 bits become decimals of 38 digits."""
     # closed, so that the traceback of an error does not keep the database open
     with contextlib.closing(con.sql(query)) as rows:
         refuse_equal_names(rows.columns)
-        reader = rows.to_arrow_reader(_ROWS_AT_ONCE)
+        reader = rows.to_arrow_reader(ROWS_AT_ONCE)
     try:
         with reader, pq.ParquetWriter(path, reader.schema, compression="zstd") as table:
             for batch in reader:
                 table.write_batch(batch)
-                meter.advance(batch.num_rows)
+                present_meter().advance(batch.num_rows)
     except pa.ArrowNotImplementedError as why:
         raise QueryRefused(
             f"Parquet cannot store a column of this type ({_first_line(why)}). Nothing was written. Cast it, as with "

@@ -16,7 +16,7 @@ import msgspec
 from streambpe.disk import folder_bytes
 from streambpe.errors import Stopped, StreambpeError
 from streambpe.model.corpus_facts import CorpusFacts
-from streambpe.progress import Meter
+from streambpe.progress import present_meter
 from streambpe.store.database import open_store, use_training
 from streambpe.store.job import Job, put_job
 from streambpe.store.passes import PassRow
@@ -45,15 +45,14 @@ class Rehearsal(msgspec.Struct):
     batches: list[PassRow] = msgspec.field(default_factory=list)
 
 
-def rehearse(run: Path, job: Job, stop: threading.Event, meter: Meter, name: str = "main") -> Rehearsal:
-    """Run a job in a process of its own; measure its memory and disk often, and read its status as it prints it.
-
-    `meter` is told how far it is."""
+def rehearse(run: Path, job: Job, stop: threading.Event, name: str = "main") -> Rehearsal:
+    """Run a job in a process of its own; measure its memory and disk often, and read its status as it prints it."""
     folder = Run(run)
     with folder.lock():
         put_job(folder, name, job)
     found = Rehearsal()
     told: list[str] = []
+    meter = present_meter()
     began = time.monotonic()
     command = [sys.executable, "-m", "streambpe", "resume", str(run), "--name", name, "--progress", "jsonl"]
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

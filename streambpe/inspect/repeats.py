@@ -15,14 +15,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from streambpe.arrays import UInt64, hash_rows
 from streambpe.count_config import CountConfig
 from streambpe.disk import disk_full_explained
 from streambpe.later import polars as pl
 from streambpe.plurals import counted
-from streambpe.progress import Meter
+from streambpe.progress import present_meter
 from streambpe.resources import Resources
 from streambpe.results import Result
 from streambpe.sources.decode import block_text
@@ -81,13 +80,7 @@ class Repeats(Result):
 
 
 def find_repeats(
-    run: Run,
-    by_path: SpansByPath,
-    wrong: Collection[str],
-    config: CountConfig,
-    resources: Resources,
-    meter: Meter,
-    told: list[str],
+    run: Run, by_path: SpansByPath, wrong: Collection[str], config: CountConfig, resources: Resources, told: list[str]
 ) -> Repeats:
     """The repeated documents of all sources that are counted to their end and can be read again; those in `wrong` are
     not what was counted. `told` is told of the others."""
@@ -105,13 +98,13 @@ def find_repeats(
         )
     folder = resources.temp_dir or run.path / "tmp"
     memory_bytes, threads = half_of_spare(resources), resources.threads
-    meter.begin("comparing documents", sum(spans[0].file_bytes for spans in sources.values()))
+    present_meter().begin("comparing documents", sum(spans[0].file_bytes for spans in sources.values()))
     with (
         disk_full_explained(folder),
         contextlib.closing(open_store(":memory:", memory_bytes=memory_bytes, threads=threads, temp_dir=folder)) as con,
     ):
         run_sql(con, "make_hashed_documents")
-        for rows in _together(_hashed(sources, config, Sizes.of(resources), meter)):
+        for rows in _together(_hashed(sources, config, Sizes.of(resources))):
             append(con, "hashed_documents", pl.DataFrame(rows, schema=["lower", "upper", "place"]))
         found = run_sql(con, "steps/find_repeats", number_bits=_NUMBER_BITS)
     documents, paths = sum(n for _, n, *_ in found), list(sources)
@@ -121,22 +114,21 @@ def find_repeats(
     return Repeats(documents, sum(by_source.values()), by_source, most, first)
 
 
-def _hashed(sources: Mapping[str, Spans], config: CountConfig, sizes: Sizes, meter: Meter) -> Iterator[UInt64]:
+def _hashed(sources: Mapping[str, Spans], config: CountConfig, sizes: Sizes) -> Iterator[UInt64]:
     """The hashes of the documents and their places, source after source."""
     pattern = config.split_pattern()
     for source_number, (path, spans) in enumerate(sources.items()):
         column, size = spans[0].text_column or "text", spans[0].file_bytes
         source = Source(path, spans[0].kind, column, size, any_bytes=True)  # type: ignore[arg-type]
         place = source_number << _NUMBER_BITS
-        for hashes in _hashes_of(source, pattern, config, sizes, meter):
+        for hashes in _hashes_of(source, pattern, config, sizes):
             yield np.column_stack([hashes, place + np.arange(len(hashes), dtype=np.uint64)])
             place += len(hashes)
 
 
-def _hashes_of(
-    source: Source, pattern: Pattern, config: CountConfig, sizes: Sizes, meter: Meter
-) -> Iterator[npt.NDArray[np.uint64]]:
+def _hashes_of(source: Source, pattern: Pattern, config: CountConfig, sizes: Sizes) -> Iterator[UInt64]:
     """Of the documents of a source that are in the sample."""
+    meter = present_meter()
     if source.kind == "txt":  # it is one document
         hashes = np.array([text_hash(source, config.bad_utf8)], np.uint64)
         yield hashes[is_chosen(hashes[:, 0], config.one_in)]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from streambpe.errors import SourceError
+from streambpe.progress import present_meter
 from streambpe.sources.decode import digest_values
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Source
@@ -24,14 +25,10 @@ def digest_file(source: Source) -> str:
 
 
 def digest_stretches(
-    source: Source,
-    stretches: Sequence[tuple[int, int]],
-    pattern: Pattern,
-    on_read: Callable[[int], None] = lambda n: None,
+    source: Source, stretches: Sequence[tuple[int, int]], pattern: Pattern
 ) -> Iterator[tuple[int, int, str]]:
-    """(start, stop, digest) of stretches of a source, read again; those it no longer has are left out.
-
-    `on_read` is told how many bytes of the file on disk were read."""
+    """(start, stop, digest) of stretches of a source, read again; those it no longer has are left out."""
+    on_read = present_meter().advance
     if source.kind == "counts":
         whole = digest_file(source)  # its stretches are rows; it is read and committed whole
         yield from ((start, stop, whole) for start, stop in stretches)

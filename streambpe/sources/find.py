@@ -27,15 +27,8 @@ from streambpe.sources.source import Kind, Source, name_of
 from streambpe.sources.streams import strip_compression
 from streambpe.system import NamesOnDisk, name_order
 
-_KIND_OF_SUFFIX: dict[str, Kind] = {
-    ".txt": "txt",
-    ".text": "txt",
-    ".md": "txt",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".csv": "csv",
-    ".parquet": "parquet",
-}
+_KIND_OF_SUFFIX: dict[str, Kind] = dict.fromkeys((".txt", ".text", ".md"), "txt")
+_KIND_OF_SUFFIX |= {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 Named = str | os.PathLike[str] | Source  # what a caller of Python may name
 _WITH_FIELDS = ("jsonl", "csv", "parquet")
 _READ_AS = {"txt": "plain text", "lines": "lines of text"} | {kind: kind for kind in (*_WITH_FIELDS, "counts")}
@@ -204,12 +197,11 @@ def _expand(argument: str, how: SourceOptions, name_on_disk: NamesOnDisk, warnin
 def _remote(argument: str, column: str, how: SourceOptions) -> Iterator[Source]:
     """What lies at an address: a file, or those of a folder or glob."""
     address = checked(argument)
-    none = True
-    for found in find(address, lambda name: _is_source_name(name, how.counts)):
-        none = False
-        yield Source(found.name, _kind_of(found.name, how), column, found.bytes, found.stamp)
-    if none:
+    every = list(find(address, lambda name: _is_source_name(name, how.counts)))
+    if not every:
         raise SourceError(f"No file matches {address}.") if glob.has_magic(address) else _no_sources(address, how)
+    for found in every:
+        yield Source(found.name, _kind_of(found.name, how), column, found.bytes, found.stamp)
 
 
 def _no_sources(argument: str, how: SourceOptions) -> SourceError:

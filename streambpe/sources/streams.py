@@ -131,11 +131,8 @@ class SourceBytes(contextlib.AbstractContextManager["SourceBytes"]):
         except OSError as why:
             raise SourceError(f"{path} cannot be read past byte {self.at}: {why.strerror or why}.") from None
 
-    def close(self) -> None:
-        """Close the file; a decompressor leaves it open."""
+    def __exit__(self, *_: object) -> None:
+        """Close the file, too; a decompressor leaves it open."""
         if self._file is not None:
             with contextlib.suppress(OSError), contextlib.closing(self._file):
                 self.stream.close()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -48,10 +48,10 @@ def _log_of_run(run: Path, name: str) -> Path:
     )
 
 
-def run_of(model: str | os.PathLike[str]) -> Path | None:
+def run_of(model: str | os.PathLike[str]) -> Run | None:
     """The RUN a MODEL argument names, or None if it is a log alone."""
     folder = find_log(model).parent
-    return folder if (folder / "state.duckdb").is_file() else None
+    return Run.open(folder) if (folder / "state.duckdb").is_file() else None
 
 
 def read_model(model: str | os.PathLike[str]) -> EventLog:

@@ -32,9 +32,11 @@ from streambpe.disk import says_disk_full
 from streambpe.errors import LimitError, RunError, SqlInputError
 from streambpe.files import packaged_folder
 from streambpe.later import polars as pl
+from streambpe.progress import present_meter
 from streambpe.text.shown import OBEYED
 
 _BATCH_ROWS = 1 << 15
+ROWS_AT_ONCE = 10_000  # of the result of a user's query
 MOST_SHOWN_ROWS = 1_000_000  # in a table for people
 
 
@@ -175,13 +177,14 @@ def _ready(con: duckdb.DuckDBPyConnection, name: str, inputs: dict[str, Any]) ->
     return text
 
 
-def run_query(con: duckdb.DuckDBPyConnection, query: str, at_once: int = 10_000) -> Iterator[list[Any]]:
+def run_query(con: duckdb.DuckDBPyConnection, query: str) -> Iterator[list[Any]]:
     """Run a user's own query: first the column names, then its rows in blocks; nothing if it has no columns."""
     con.execute(query)
     if con.description is None:
         return
     yield [column[0] for column in con.description]
-    while rows := con.fetchmany(at_once):
+    while rows := con.fetchmany(ROWS_AT_ONCE):
+        present_meter().advance(len(rows))
         yield rows
 
 

@@ -20,7 +20,6 @@ from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import RunLocked, SourceChanged, Stopped, UsageError
 from streambpe.inspect import buckets
 from streambpe.inspect.converge import converge, print_convergence, rank_correlation
-from streambpe.progress import Meter
 from streambpe.resources import Resources
 from streambpe.store.merge import merged_lists
 from streambpe.store.run import Run
@@ -148,7 +147,7 @@ def test_buckets_are_what_the_hash_says(documents, tmp_path, monkeypatch, block)
     """Whatever the blocks, and however often the tables are written."""
     small = structs.replace(sizes.Sizes.of(SMALL), block=block, table=1 if block == 300 else 1 << 20)
     monkeypatch.setattr(sizes.Sizes, "of", lambda resources: small)
-    found = buckets.count_buckets(Run(documents), tmp_path, 32, SMALL, None, Meter("reading"))
+    found = buckets.count_buckets(Run(documents), tmp_path, 32, SMALL, None)
     for parts, want in zip(found, reference(LINES + WHOLE, 32), strict=True):
         rows = chain.from_iterable(piece.frame().rows() for piece in merged_lists(parts, 1 << 20)) if parts else []
         assert {chunk if isinstance(chunk, str) else chunk.decode(): n for chunk, n in rows} == want

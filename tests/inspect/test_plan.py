@@ -27,7 +27,6 @@ from streambpe.inspect.forecast import Forecast, Grown, Growth
 from streambpe.inspect.plan import Plan, grow, plan, print_plan
 from streambpe.inspect.rehearsal import Rehearsal
 from streambpe.inspect.sample import SUBSETS, WINDOW_BYTES, draw_windows, writing_sample
-from streambpe.progress import Meter
 from streambpe.resources import Resources
 from streambpe.sources.find import find_sources
 from streambpe.store.passes import PassRow
@@ -96,8 +95,8 @@ def test_files_like_those_of_the_corpus(tmp_path):
     pl.DataFrame({"n": range(200), "body": texts}).write_parquet(folder / "e.parquet", row_group_size=50)
     sources, _ = find_sources([str(folder)], SourceOptions(text_column="body"))
     (tmp_path / "sample").mkdir()
-    config, meter = TrainConfig(), Meter("sampling")
-    files, grown = grow(sources, 10**9, GPT4, CountConfig(pattern="gpt4"), config, tmp_path / "sample", meter)
+    config = TrainConfig()
+    files, grown = grow(sources, 10**9, GPT4, CountConfig(pattern="gpt4"), config, tmp_path / "sample")
     assert len(files) == 5
     assert grown.share == 1.0
     wanted = count(tmp_path / "run", [str(folder)], resources=SMALL, counting={**OPTIONS, "text_column": "body"}).corpus
@@ -106,7 +105,7 @@ def test_files_like_those_of_the_corpus(tmp_path):
     assert grown.distinct.seen[-1] == wanted["distinct"]
     table = [source for source in sources if source.kind == "parquet"]  # of these, the documents of the sample
     half = CountConfig(pattern="gpt4", sample="1/2")
-    _, grown = grow(table, 10**9, GPT4, half, config, tmp_path / "sample", meter)
+    _, grown = grow(table, 10**9, GPT4, half, config, tmp_path / "sample")
     chosen = [text for text in texts if mmh3.hash64(text.encode(), signed=False)[0] < 2**63]
     assert grown.distinct.seen[-1] == len({chunk for text in chosen for chunk in split_text(GPT4, text)})
 
@@ -115,8 +114,8 @@ def test_files_like_those_of_the_corpus(tmp_path):
 def test_growth_is_counted(large, tmp_path):
     """Distinct chunks of one, two, four ... subsets, means over all of them; with a cut-off places only of the rest."""
     sources, _ = find_sources([str(large)])
-    config, meter = TrainConfig(freq_cutoff=3), Meter("sampling")
-    _, grown = grow(sources, 10**9, GPT4, CountConfig(pattern="gpt4"), config, tmp_path, meter)
+    config = TrainConfig(freq_cutoff=3)
+    _, grown = grow(sources, 10**9, GPT4, CountConfig(pattern="gpt4"), config, tmp_path)
     subsets: list[Counter[str]] = [Counter() for _ in range(SUBSETS)]
     for number, (block, _) in enumerate(drawn(large, 10**9)):
         for line in block.data.splitlines():
@@ -139,9 +138,9 @@ def test_too_many_chunks_are_followed_by_a_part_of_them(tmp_path, monkeypatch):
     found = []
     for most in (10**6, 20_000):
         monkeypatch.setattr("streambpe.inspect.plan._MOST_FOLLOWED", most)
-        sources, config, meter = find_sources([str(path)])[0], TrainConfig(), Meter("sampling")
+        sources, config = find_sources([str(path)])[0], TrainConfig()
         whole = find_pattern("whitespace")
-        found.append(grow(sources, 10**9, whole, CountConfig(pattern="whitespace"), config, tmp_path, meter)[1])
+        found.append(grow(sources, 10**9, whole, CountConfig(pattern="whitespace"), config, tmp_path)[1])
     exact, part = found
     assert part.distinct.seen != exact.distinct.seen
     assert part.distinct.seen == pytest.approx(exact.distinct.seen, rel=0.1)
