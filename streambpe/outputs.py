@@ -31,6 +31,8 @@ def refuse_no_place(path: Path, parents: bool = False) -> None:
     """An error if nothing can be made at `path`: no folder around it, or an impossible name."""
     try:
         path.lstat()
+        if path.is_symlink():
+            path.stat()  # a link to itself
     except FileNotFoundError:
         pass
     except (OSError, ValueError) as why:  # name too long, a file in place of a folder, a folder we may not look into

@@ -200,7 +200,12 @@ def encode_corpus(
     refuse_engine(found, resources)
     stop = stop or threading.Event()
     job = _Job(tokenizer, found, path, chosen, eot, facts, bad_utf8, share, wanted, resources, stop)
-    return job.run(warnings, present_meter())
+    try:
+        return job.run(warnings, present_meter())
+    except FileNotFoundError as why:
+        if job.folder.parent.is_dir():
+            raise
+        raise not_written(path, why) from None
 
 
 def _refuse_overwriting(path: Path, force: bool, divided: bool, shards: Shards | None) -> None:

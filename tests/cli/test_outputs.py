@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from streambpe import files
 from streambpe.cli.main import main
 from streambpe.encode.corpus import _State
 from streambpe.files import unfinished
@@ -322,6 +323,52 @@ def test_nothing_that_was_there_is_touched(learned, tmp_path, name):
     assert after == {path: held for path, held in before.items() if path.split("/")[0] not in made}
     assert {path.name for path in folder.iterdir()} == {path.split("/")[0] for path in before} | made
     assert precious.read_text() == "precious"
+
+
+@pytest.mark.every(4)
+@pytest.mark.skipif(os.name == "nt", reason="a folder cannot be removed there while something in it is open")
+@pytest.mark.parametrize("after", [0, 2, 4, 6])
+@pytest.mark.parametrize("name", ["encode-npy", "export-hf", "export-gpt2", "import", "sql", "prune", "report"])
+def test_an_output_whose_folder_is_removed_meanwhile(learned, tmp_path, monkeypatch, name, after):
+    """One sentence that names it, wherever it happens: before the first or a later file is on the disk."""
+    folder, left, sync = tmp_path / "made", [after], files.sync_file
+    folder.mkdir()
+    arguments = arguments_of(name, learned, folder)
+
+    def remove_first(path: Path) -> None:
+        left[0] -= 1
+        if left[0] == -1:
+            shutil.rmtree(folder)
+        sync(path)
+
+    monkeypatch.setattr(files, "sync_file", remove_first)
+    done = cli(*arguments, expect=None)
+    if left[0] < 0:
+        assert done.returncode == 1, done
+        assert len(done.stderr.splitlines()) == 1
+        assert str(folder / "out") in done.stderr
+        assert "cannot be written (No such file or directory)" in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links are others there")
+def test_what_becomes_of_links(learned, tmp_path):
+    """Of two names of one file only the one that is given gets what is written; a link to nothing makes what it names,
+    and a link to itself is no place for a file."""
+    one, other, link, loop = (tmp_path / name for name in ("one.csv", "other.csv", "link.csv", "loop.csv"))
+    one.write_text("mine")
+    other.hardlink_to(one)
+    link.symlink_to("new.csv")
+    loop.symlink_to(loop)
+    write = ["sql", learned / "run", "FROM run", "--force", "-o"]
+    cli(*write, other)
+    cli(*write, link)
+    assert one.read_text() == "mine"
+    assert other.read_bytes() == (tmp_path / "new.csv").read_bytes() != b"mine"
+    assert link.is_symlink()
+    assert "loop.csv cannot be written" in cli(*write, loop, expect=2).stderr
+    assert loop.is_symlink()
+    for place in filter(os.path.isdir, ["/sys", "/proc"]):  # where nobody may write
+        assert f"{place}/a.csv cannot be written" in cli(*write, f"{place}/a.csv", expect=1).stderr
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links and modes are others there")

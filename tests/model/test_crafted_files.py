@@ -25,6 +25,7 @@ from streambpe.model import eventlog
 from streambpe.model.alphabet import bytes_alphabet, chars_alphabet, script_alphabet
 from streambpe.model.codecs import codec_of
 from streambpe.model.eventlog import read_event_log
+from streambpe.model.parquet import read_parquet
 from streambpe.train.commands import train
 from tests.runs import SMALL, cli, text_run
 
@@ -128,6 +129,16 @@ def core_tables(encoder: Encoder, **others: Any) -> ModelTables:
     """The tables of an encoder, with others in place of some."""
     given = {"events": encoder._events, "symbols": encoder.codec.symbols, "split": None} | others
     return ModelTables(**given, stop_words={}, borders=(), backwards=False, names=None)
+
+
+def test_a_table_of_equal_rows_is_not_unpacked(tmp_path):
+    """Parquet writes a million of them in a few bytes."""
+    n, path = 100_000, tmp_path / "a.parquet"
+    table = pa.table({name: pa.repeat(97, n) for name in ("left", "right", "id", "n")})
+    table = table.append_column("op", pa.repeat("merge", n)).append_column("into", pa.nulls(n, pa.list_(pa.int64())))
+    pq.write_table(table.replace_schema_metadata({"streambpe-events": "{}"}), path, compression="zstd")
+    with pytest.raises(EventLogError, match=r"a\.parquet holds far more than its \d,\d+ bytes can say"):
+        read_parquet(path)
 
 
 def test_what_may_be_is_read(tmp_path, monkeypatch):
