@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import glob
 import os
 import re
 import secrets
@@ -35,9 +36,9 @@ def sum_of(path: Path, size: int = 1 << 62, skip: int = 0) -> mmh3.mmh3_x64_128:
 
 
 def unfinished(target: Path) -> Path:
-    """Where a file or folder is made before it gets its name: beside it, under a name that no user gives to anything.
+    """Where a file or folder of a RUN is made before it gets its name: beside it, under a name that no user gives.
 
-    A kill may leave it behind; whoever makes the same target next replaces it.
+    A kill may leave it behind; whoever makes the same target next replaces it. Beside users' files: `own_name_for`.
     """
     return target.with_name(f".{target.name}.streambpe.new")
 
@@ -64,16 +65,34 @@ def folder_for_tables(path: Path | str, what: str) -> Path:
     return Path(absolute) if re.search("[:~]", str(folder)) else folder
 
 
-@contextlib.contextmanager
-def scratch_folder(place: Path, name: str) -> Iterator[Path]:
-    """A folder of this process in `place`, into which nobody else may look. It is removed afterwards, and so is what a
-    process of this machine left there under such a name when it was killed."""
+def own_name(place: Path, name: str, end: str) -> Path:
+    """A name in `place` that nothing has: of this process alone. What processes of this machine left there under such
+    names when they were killed is removed."""
     prefix = f"{name}-{socket.gethostname()}-"
-    for leftover in place.glob(f"{prefix}*.tmp"):
+    for leftover in place.glob(f"{glob.escape(prefix)}*{end}"):
         pid = leftover.name.removeprefix(prefix).partition("-")[0]
         if pid.isdigit() and not psutil.pid_exists(int(pid)):
-            shutil.rmtree(leftover, ignore_errors=True)
-    folder = place / f"{prefix}{os.getpid()}-{secrets.token_hex(8)}.tmp"
+            remove(leftover)
+    return place / f"{prefix}{os.getpid()}-{secrets.token_hex(8)}{end}"
+
+
+def own_name_for(target: Path) -> Path:
+    """Where a user's file or folder is made before it gets its name, which may be as long as names can be."""
+    target = behind_links(target)
+    return own_name(target.parent, "." + os.fsencode(target.name)[:128].decode(errors="ignore"), ".streambpe.new")
+
+
+def remove(leftover: Path) -> None:
+    """Remove a file, or a folder and all in it, if that can be done."""
+    shutil.rmtree(leftover, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        leftover.unlink()
+
+
+@contextlib.contextmanager
+def scratch_folder(place: Path, name: str) -> Iterator[Path]:
+    """A folder of this process in `place`, into which nobody else may look. It is removed afterwards."""
+    folder = own_name(place, name, ".tmp")
     with contextlib.suppress(OSError):
         folder.mkdir(0o700)
     try:
@@ -83,12 +102,13 @@ def scratch_folder(place: Path, name: str) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def whole_file(target: Path) -> Iterator[Path]:
-    """A name to write to. What is there at the end of the block is synced to disk and takes the target's name.
+def whole_file(target: Path, made: Path | None = None) -> Iterator[Path]:
+    """A name to write to: `made`, or that of `unfinished`. What is there at the end of the block is synced to disk and
+    takes the target's name.
 
     A reader, or a power cut, sees the old file or the new one, never a mixture; after an error the old one stays.
     """
-    temporary = unfinished(behind_links(target)).absolute()  # Arrow takes a relative s3:x for an address
+    temporary = (made or unfinished(behind_links(target))).absolute()  # Arrow takes a relative s3:x for an address
     try:
         yield temporary
         put_in_place(temporary, target)

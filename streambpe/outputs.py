@@ -9,7 +9,7 @@ from pathlib import Path
 
 from streambpe.disk import disk_full, says_disk_full
 from streambpe.errors import OutputExists, StreambpeError, UsageError
-from streambpe.files import behind_links, whole_file
+from streambpe.files import behind_links, own_name_for, whole_file
 from streambpe.system import sync_folder
 
 _AS_IT_WAS = "The old file is unchanged."
@@ -31,6 +31,8 @@ def refuse_no_place(path: Path, parents: bool = False) -> None:
     """An error if nothing can be made at `path`: no folder around it, or an impossible name."""
     try:
         path.lstat()
+        if path.is_symlink():
+            path.stat()  # a link to itself
     except FileNotFoundError:
         pass
     except (OSError, ValueError) as why:  # name too long, a file in place of a folder, a folder we may not look into
@@ -68,7 +70,9 @@ def whole_output(path: Path) -> Iterator[Path]:
         yield path
         return
     try:
-        with whole_file(path) as temporary:
+        made = own_name_for(path)
+        os.close(os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        with whole_file(path, made) as temporary:
             yield temporary
     except OSError as why:
         raise not_written(path, why) from None

@@ -5,29 +5,36 @@ It returns what came of the case: "equal" where two ways agreed, "refused" where
 
 from __future__ import annotations
 
+import atexit
 import base64
+import contextlib
 import functools
+import gzip
 import hashlib
 import json
 import lzma
 import random
+import shutil
 import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from subprocess import CompletedProcess
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 from unittest import mock
 
 import mmh3
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import regex
 import tiktoken
 import tokenizers
 
+from streambpe.config import TrainConfig
 from streambpe.encode import blocks, corpus
 from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.encoder import Encoder
@@ -42,17 +49,19 @@ from streambpe.model.alphabet import script_alphabet
 from streambpe.model.eventlog import Event, EventLog, Header, merge_event, read_event_log, write_event_log
 from streambpe.model.script import encode_text
 from streambpe.resources import Resources
+from streambpe.store.checksums import add_checksum
+from streambpe.store.run import Run
 from streambpe.text.aliases import remark_on_alias
 from streambpe.text.patterns import PRESETS, Pattern, find_pattern
 from streambpe.train.counting import sizes
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.trainer import Trainer
-from tests import damage
+from tests import damage, rot
 from tests.hostile import ATOMS, buffer_of, fast_documents, random_text
 from tests.oracles.replay import decode_bytes, encode_chunks, to_model_ids
 from tests.oracles.splits import split_text
 from tests.peers import by_tokenizers
-from tests.runs import SMALL, StopAfter, cli, counted_run, log_of, rows
+from tests.runs import SMALL, StopAfter, cli, counted_run, log_of, rows, text_run
 from tests.samples import natural_text, written
 from tests.sources.test_sources import FORMATS, expected_documents, write
 from tests.train import test_superwords, test_trainer, test_uw
@@ -253,6 +262,9 @@ def _model_files() -> dict[str, bytes]:
                 path = Path(place) / f"{kind}.{name}"
                 export(trained(kind), to, path)
                 files[path.name] = path.read_bytes()
+        export(trained("plain"), "gpt2", place)
+        files |= {name: (Path(place) / name).read_bytes() for name in ("vocab.json", "merges.txt")}
+        files["plain.json.gz"] = gzip.compress(files["plain.json"])
     for path in sorted(MODELS.glob("*.xz")):
         data = lzma.decompress(path.read_bytes())
         if len(data) < 500_000:
@@ -272,6 +284,16 @@ def _usable(log: EventLog) -> str:
         return "refused"
 
 
+def _told(done: CompletedProcess[str]) -> bool:
+    """Whether a command refused, in one message; one that ran out of memory asked for too much."""
+    assert done.returncode in (0, 1, 2, 3), done
+    told = [line for line in done.stderr.splitlines() if line.startswith("streambpe: ")]
+    assert len(told) <= 1 + (done.returncode == 0) * 9, done.stderr
+    assert not done.returncode or told or done.args[0] == "check", done
+    assert "no more memory" not in done.stderr, done.stderr
+    return bool(done.returncode)
+
+
 def importers(seed: int, folder: Path) -> str:
     """A damaged model file of another program: refused, or a model that encodes as its own replay says."""
     rng = random.Random(seed)
@@ -284,12 +306,11 @@ def importers(seed: int, folder: Path) -> str:
     else:
         data = damage.damaged(data, [files[other] for other in files if Path(other).suffix == Path(name).suffix], rng)
     path, log = folder / name, folder / "log.events.jsonl"
+    for beside in ("vocab.json", "merges.txt") if name in ("vocab.json", "merges.txt") else ():
+        (folder / beside).write_bytes(files[beside])
     path.write_bytes(data)
-    more = ("--pattern", "gpt2") if name.endswith("tiktoken") else ()
-    done = cli("import", path, "-o", log, *more, expect=None)
-    if done.returncode:
-        assert done.returncode in (1, 2, 3), done
-        assert done.stderr.startswith("streambpe: "), done.stderr
+    more = ("--pattern", "gpt2") if name.endswith(("tiktoken", "vocab.json", "merges.txt")) else ()
+    if _told(cli("import", path, "-o", log, *more, expect=None)):
         assert not log.exists()
         return "refused"
     return _usable(read_event_log(log))
@@ -485,12 +506,15 @@ def logs(seed: int, folder: Path) -> str:
         lines[0] = regex.sub(rb'"sha256": ?"[0-9a-f]*"', b'"sha256":"%s"' % digest, lines[0])
         lines[0] = regex.sub(rb'"count": ?\d+', b'"count":%d' % (len(lines) - 1), lines[0])
     path.write_bytes(b"".join(lines))
-    done = cli("encode", path, input=" ab the end", expect=None)
-    assert done.returncode in (0, 1, 2, 3), done
+    refused = _told(cli("encode", path, input=" ab the end", expect=None))
+    for command in (["export", path, "--to", "boundless", "-o", folder / "a.model"], ["prune", path, "--to", "270",
+                    "-o", folder / "p.jsonl", "--text", folder / "a.txt", "--memory", "400MB"]):  # fmt: skip
+        written(folder / "a.txt", "the end of the day\n")
+        _told(cli(*command, expect=None))
     try:
         log = read_event_log(path)
     except EventLogError:
-        assert done.returncode, done
+        assert refused
         return "refused"
     return _usable(log)
 
@@ -606,8 +630,85 @@ def ids(seed: int, folder: Path) -> str:
         file = rng.choice(sorted(path for path in folder.glob(f"{name}*")))
         file.write_bytes(damage.damaged(file.read_bytes(), [], rng))
         done = cli("decode", log, folder / name, expect=None)
-    assert done.returncode in (0, 1, 2, 3), done
-    return "refused" if done.returncode else "equal"
+    return "refused" if _told(done) else "equal"
+
+
+# ---------------------------------------------------------------- RUNs
+
+
+@cache
+def _strange_runs() -> list[Path]:
+    """RUNs of which each is in another state: counted, half learned, learned; kept as long as this process is."""
+    place = Path(mkdtemp(prefix="streambpe-runs-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    counted, text = text_run(place / "counted", natural_text(5, 20_000)), place / "counted.txt"
+    for name, stop in (("half", StopAfter(40)), ("learned", None)):
+        shutil.copytree(counted, place / name)
+        with contextlib.suppress(Stopped):
+            Trainer(Run(place / name), TrainConfig(vocab_size=400), resources=SMALL, stop=stop).run()
+    for name in ("boundless", "uw"):
+        cli("train", place / name, text, "-s", "300", "--lines", "--superwords", name, "--memory", "400MB")
+    return sorted(path for path in place.iterdir() if path.is_dir())
+
+
+def _changed_file(file: Path, rng: random.Random) -> None:
+    """Another value in it, its checksums made right again; or bytes of it lost and changed."""
+    data = file.read_bytes()
+    if file.name == "run.json":
+        facts = json.loads(data)
+        del facts["sum"]
+        facts = damage.changed_value(facts, rng)
+        if isinstance(facts, dict):
+            facts["sum"] = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+        file.write_text(json.dumps(facts))
+    elif file.suffix == ".parquet" and rng.random() < 0.8:
+        try:
+            table = pq.read_table(file)
+        except (OSError, pa.ArrowException):  # it was changed before
+            return
+        columns = [name for name in table.column_names if pa.types.is_integer(table[name].type) and table.num_rows]
+        if not columns:
+            return
+        name = rng.choice(columns)
+        values, kind = table[name].to_pylist(), table[name].type
+        values[rng.randrange(len(values))] = rng.choice((-1, 0, 1, 2**20, 2**31 - 1, 2**62)) % (1 << kind.bit_width - 1)
+        pq.write_table(table.set_column(table.column_names.index(name), name, pa.array(values, kind)), file)
+        add_checksum(file)
+    elif file.suffix == ".events":
+        lines, since = [json.loads(line) for line in data.splitlines()], b""
+        place = rng.randrange(len(lines))
+        lines[place] = damage.changed_value(lines[place], rng)
+        out = []
+        for line in lines:
+            if isinstance(line, dict) and line.pop("sum", None) is not None:
+                plain = json.dumps(line, separators=(",", ":")).encode() + b"\n"
+                line["sum"], since = mmh3.mmh3_x64_128_digest(since + plain).hex(), b""
+            else:
+                since += json.dumps(line, separators=(",", ":")).encode() + b"\n"
+            out.append(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+        file.write_bytes(b"".join(out))
+    else:
+        file.write_bytes(damage.damaged(data, [], rng))
+
+
+def runs(seed: int, folder: Path) -> str:
+    """Somebody else's RUN, files of which say something else: every command uses it, or says in one message why not."""
+    rng = random.Random(seed)
+    run, text = folder / "run", written(folder / "a.txt", TEXT)
+    shutil.copytree(rng.choice(_strange_runs()), run)
+    for _ in range(rng.choice((1, 1, 2))):
+        _changed_file(rng.choice(rot.files_of(run)), rng)
+    limits = ("--memory", "400MB", "--threads", "1")
+    commands = [
+        ["status", run], ["check", run, *limits], ["check", run, "--replay", *limits], ["resume", run],
+        ["sql", run, "SELECT * FROM vocabulary LIMIT 5"], ["encode", run, text, "-o", folder / "ids.npy", *limits],
+        ["train", run, "-s", "420", *limits], ["train", run, text, "-s", "300", "--name", "b", "--lines", *limits],
+        ["merge-counts", folder / "both", run, *limits], ["export-counts", run, "-o", folder / "counts.csv"],
+        ["train", run, "-s", "300", "--name", "c", "--superwords", "boundless", *limits],
+        ["report", run, "-o", folder / "page.html", *limits], ["watch", run, "--once"],
+    ]  # fmt: skip
+    refused = [_told(cli(*command, expect=None)) for command in rng.sample(commands, 3)]
+    return "refused" if any(refused) else "equal"
 
 
 # ---------------------------------------------------------------- patterns
@@ -669,5 +770,5 @@ def _split_alike(pattern: Pattern, texts: list[str]) -> str:
 
 FUZZ: tuple[Callable[[int, Path], str], ...] = (
     words, superwords, stages, counting, encoders, patterns, readers, importers, tokenizer_files,
-    ranks, logs, headers, progress, ids,
+    ranks, logs, headers, progress, ids, runs,
 )  # fmt: skip

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from tests.runs import ROOT
@@ -35,8 +36,9 @@ class Ended(Exception):
 class Served:
     """`python -m MODULE --serve`, which answers a line of JSON with another one."""
 
-    def __init__(self, module: str) -> None:
+    def __init__(self, module: str, place: Path = ROOT, env: Mapping[str, str] | None = None) -> None:
         self._command = [sys.executable, "-m", module, "--serve"]
+        self._place, self._env = place, env
         self._process: subprocess.Popen[str] | None = None
         self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
 
@@ -44,8 +46,9 @@ class Served:
         """The answer; Ended if there is none, and the next question goes to another process."""
         if self._process is None:
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, cwd=ROOT
-            )
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True,
+                cwd=self._place, env=self._env,
+            )  # fmt: skip
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(question) + "\n")
@@ -54,7 +57,8 @@ class Served:
             return json.loads(answer)
         code = self._end()
         self._errors.seek(0)
-        raise Ended(f"the process ended with {code}\n{self._errors.read()[-3000:]}")
+        said = self._errors.read()
+        raise Ended(f"the process ended with {code}\n{said[:3000]}\n...\n{said[3000:][-3000:]}")
 
     def _end(self) -> int:
         process, self._process = self._process, None

@@ -30,7 +30,7 @@ from streambpe.options import options_of
 from streambpe.resources import Resources
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
-from streambpe.store.sequences import order_parts, read_chunks, read_ids
+from streambpe.store.sequences import order_parts, reader_of_stretches
 from streambpe.train.counting import sizes, worker
 from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import Batch, EngineTuning
@@ -281,10 +281,5 @@ def ended(failpoint: str, **given: Any) -> int:
 def stored_ids(run: Path | Run) -> list[tuple[list[int], list[str]]]:
     """Every stretch that --sequences stored, in the order of the input: (its places as ids, the chunks of its part)."""
     folder = run if isinstance(run, Run) else Run(run)
-    return [
-        (
-            read_ids(folder.sequences, part.file, part.begin, part.places).tolist(),
-            read_chunks(folder.sequences, part.file).to_list(),
-        )
-        for part in order_parts(folder, list_parts(folder))
-    ]
+    read = reader_of_stretches(folder.sequences, list)
+    return [(ids.tolist(), chunks) for chunks, ids in map(read, order_parts(folder, list_parts(folder)))]

@@ -68,7 +68,7 @@ EXPORT void spanned_fill(const encode_model *model, const int64_t *offsets, cons
 
 /* ----------------------------------------------------------------------------------------------------------- symbols */
 
-/* Write the symbols of text[0:size] to `out`. Returns how many, or ENCODE_UNKNOWN. */
+/* Write the symbols of text[0:size] to `out`. Returns how many, or ENCODE_UNKNOWN; CORE_DAMAGED for one that is no id. */
 static int64_t symbols_of(encoder *encoder, const uint8_t *text, int64_t size, int32_t *out) {
     const encode_model *model = &encoder->model;
     const uint8_t *p = text, *end = text + size;
@@ -81,19 +81,21 @@ static int64_t symbols_of(encoder *encoder, const uint8_t *text, int64_t size, i
             next = p + 1;
         else if ((point = utf8_point(p, end, &next)) == NO_POINT)
             point = 0xFFFD; /* no UTF-8, though the caller promised that */
-        int32_t symbol = table[point];
+        int32_t symbol = table[point], last = symbol;
         if (model->alphabet == SCRIPT && symbol) {
             *to++ = symbol;
-            *to++ = model->indices[point];
+            *to++ = last = model->indices[point];
         } else if (model->alphabet != SCRIPT && symbol >= 0) {
             *to++ = symbol;
         } else if (model->unknown == KEEP) {
             *to++ = UNKNOWN;
         } else if (model->unknown == ESCAPE) {
             for (; p < next; p++)
-                *to++ = model->escape + *p;
+                *to++ = last = model->escape + *p;
         } else if (model->unknown == REFUSE)
             return ENCODE_UNKNOWN;
+        if (symbol >= model->ids || last >= model->ids)
+            return CORE_DAMAGED;
     }
     return to - out;
 }
@@ -135,6 +137,8 @@ static int64_t encode_anew(encoder *encoder, const uint8_t *chunk, uint64_t leng
     int32_t stop = stop_word(model, chunk, length, marked);
     int64_t n = 1;
     *whole = 0;
+    if (stop >= model->ids)
+        return CORE_DAMAGED;
     if (stop >= 0)
         out[0] = stop;
     else {

@@ -60,6 +60,7 @@ typedef struct {
     const uint8_t *spanned; /* a bit for each place between characters that a token spans, see spanned_bit; or NULL */
     uint64_t spanned_mask;  /* one less than how many bits there are */
     int64_t window; /* symbols of a long sequence that are replayed together */
+    int32_t ids;               /* how many log ids there are: every symbol is one of them */
     int32_t alphabet, unknown; /* of the enums below */
     int32_t escape;            /* SCRIPT: the symbol of byte 0, for characters without a block */
     int32_t unknown_name;      /* what UNKNOWN is called */

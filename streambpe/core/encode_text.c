@@ -190,6 +190,9 @@ EXPORT int64_t encode_symbols(encoder *encoder, int32_t *symbols, int64_t *count
         int64_t size = counts[i], made;
         if (written < read)
             memmove(symbols + written, symbols + read, (size_t)size * sizeof *symbols);
+        for (int64_t j = written; j < written + size; j++)
+            if (symbols[j] >= encoder->model.ids)
+                return CORE_DAMAGED;
         encoder->space.tally = size > 1 ? tally : NULL;
         if (encoder->space.tally) {
             tally->weight = weights[i];
@@ -212,6 +215,8 @@ EXPORT int64_t encode_joined(encoder *encoder, const int32_t *stream, int64_t n,
     for (int64_t i = 0; i < n; i++) {
         int32_t id = stream[i];
         int whole = id >= WHOLE, error;
+        if (id >= (whole ? WHOLE : 0) + encoder->model.ids)
+            return CORE_DAMAGED;
         if (id == END_OF_TEXT)
             error = put_end(&to);
         else {

@@ -66,7 +66,10 @@ class _Model(ctypes.Structure):
         *((name, _POINTER) for name in ("stops", "marked_stops", "classes", "spanned")),
         ("spanned_mask", ctypes.c_uint64),
         ("window", _SIZE),
-        *((name, _INT) for name in ("alphabet", "unknown", "escape", "unknown_name", "preset", "special", "digits")),
+        *(
+            (name, _INT)
+            for name in ("ids", "alphabet", "unknown", "escape", "unknown_name", "preset", "special", "digits")
+        ),
     )
 
 
@@ -119,7 +122,7 @@ class ModelTables:
         self.ids_a_byte = 2 if symbols.alphabet == SCRIPT else 1  # the most ids that a byte of text may become
         self.sizes = np.ascontiguousarray(events.sizes, np.int32)  # of every log id, in base symbols
         self._fields: dict[str, Any] = {  # numbers and arrays, by their places in the structure
-            "alphabet": symbols.alphabet, "unknown": symbols.unknown, "escape": symbols.escape,
+            "ids": self.n_ids, "alphabet": symbols.alphabet, "unknown": symbols.unknown, "escape": symbols.escape,
             "unknown_name": unknown_name, "window": window,
             "super.events": len(events.made), "super.backwards": backwards,
         }  # fmt: skip

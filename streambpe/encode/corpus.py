@@ -55,7 +55,7 @@ from streambpe.encode.tasks import EncodeShared
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import LimitError, SourceUnreachable, Stopped, UsageError, meant
 from streambpe.failpoints import failpoint
-from streambpe.files import behind_links, put_in_place, replace_file, unfinished
+from streambpe.files import behind_links, own_name_for, put_in_place, remove, replace_file, unfinished
 from streambpe.model.eventlog import events_digest, header_line
 from streambpe.outputs import not_written, refuse_existing, whole_output
 from streambpe.plurals import counted
@@ -200,15 +200,26 @@ def encode_corpus(
     refuse_engine(found, resources)
     stop = stop or threading.Event()
     job = _Job(tokenizer, found, path, chosen, eot, facts, bad_utf8, share, wanted, resources, stop)
-    return job.run(warnings, present_meter())
+    try:
+        return job.run(warnings, present_meter())
+    except FileNotFoundError as why:
+        if job.folder.parent.is_dir():
+            raise
+        raise not_written(path, why) from None
 
 
 def _refuse_overwriting(path: Path, force: bool, divided: bool, shards: Shards | None) -> None:
     """An error if a file is in the way, unless it is unfinished output; `_Job._resume` checks of which job."""
+    folder = unfinished(behind_links(path))
     try:
-        begun = _State.read(unfinished(behind_links(path)) / "progress.json")
+        begun = None if folder.is_symlink() else _State.read(folder / "progress.json")
     except OSError as why:  # the name is too long
         raise not_written(path, why) from None
+    if begun is None and os.path.lexists(folder):
+        raise UsageError(
+            f"{folder} is in the way: an unfinished output has this name, and it is none. Nothing was changed. Move it "
+            "away, or give another OUT."
+        )
     finishing = begun is not None and begun.finishing
     outputs = [path]
     if shards is not None:
@@ -276,18 +287,16 @@ class _Job:
         )  # fmt: skip
 
     def _encode(self, meter: Meter) -> None:
-        if any(source.is_stream for source in self.sources) and self.progress_file.exists():
+        state = self.state
+        if any(source.is_stream for source in self.sources) and state.sums:
             raise UsageError(
                 f"{self.folder} holds an unfinished encoding of standard input, which cannot be read again. Remove it "
                 "and give the whole input again."
             )
-        state = self.state
         self.joiner = RunJoiner(self.encoder, state.carry)
         remove_place(self.tasks)  # what a dead command left; its workers, too, cannot add to it any more
-        try:
-            self.folder.mkdir(exist_ok=True)
-        except OSError as why:
-            raise not_written(self.path, why) from None
+        if not state.sums:
+            self._make_folder()
         try:
             with contextlib.ExitStack() as stack, ending_waits(self.stop.is_set):
                 for part in self.parts:
@@ -310,8 +319,19 @@ class _Job:
                     )
         finally:
             self.blocks.close()
-            if not self.progress_file.exists():  # nothing is certain
+            if not state.sums:  # nothing is certain
                 remove_folder(self.folder)
+
+    def _make_folder(self) -> None:
+        """It has its name once its record is in it: a folder of this name without one is a user's."""
+        made = own_name_for(self.path)
+        try:
+            made.mkdir()
+            self.state.write(made / self.progress_file.name)
+            put_in_place(made, self.folder)
+        except OSError as why:
+            remove(made)
+            raise not_written(self.path, why) from None
 
     def _encode_left(self, meter: Meter) -> None:
         """What is left, until the end or a stop."""
@@ -379,7 +399,7 @@ class _Job:
     def _resume(self) -> bool:
         """Take up a job that was stopped: its files are cut to what was certain."""
         saved = _State.read(self.progress_file)
-        if saved is None:
+        if saved is None or saved == _State(saved.job):
             remove_folder(self.folder)
             return False
         if saved.job != json.loads(json.dumps(self.state.job)):

@@ -149,5 +149,5 @@ def _check_facts(facts: dict[str, str], log: EventLog, config: TrainConfig, toke
     for key in sorted((_FACTS - _MAY_MISS | ({"pair_floor"} if measured else set())) - facts.keys()):
         yield key, None, "missing"
     stated = json.loads(facts.get("config", "{}"))
-    if "config" not in stated or config_of(stated) != config or stated["corpus"] != log.header.corpus["sha256"]:
+    if "config" not in stated or config_of(stated) != config or stated["corpus"] != log.header.corpus.get("sha256"):
         yield "config", facts.get("config"), "not what the log says"

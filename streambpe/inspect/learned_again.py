@@ -93,7 +93,7 @@ def learn_again(
     for name, log in logs.items():
         if log is None:
             continue
-        if log.header.corpus["sha256"] != sha256:
+        if log.header.corpus.get("sha256") != sha256:
             told.append(
                 f"training {name} was learned from counts that have changed since, so it could not be learned again; "
                 "only its event log, and what follows from it, was checked."

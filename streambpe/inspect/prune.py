@@ -5,6 +5,7 @@ Which tokens are used least is measured on texts, or on what the model's own RUN
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from streambpe.arguments import arguments
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect.curves import measuring_on, refuse_reading_nothing
-from streambpe.model.eventlog import write_event_log
+from streambpe.model.eventlog import log_lines
 from streambpe.model.pruned import prune_log
 from streambpe.model.replay import Model
 from streambpe.options import several, taken, whole_number
@@ -79,9 +80,9 @@ def prune(
     uses = {number: int(before.n[id_]) for id_, number in Model(log).log_id.items()}
     made, moved = prune_log(log, uses, size, keep_ids=keep_ids)
     after = uses_of(Tokenizer(made))
-    write_event_log(output, made)
-    if map is not None:
-        with whole_output(Path(map)) as file:
-            file.write_text(json.dumps(moved) + "\n", encoding="utf-8")
+    with contextlib.ExitStack() as files:
+        files.enter_context(whole_output(Path(output))).write_bytes(b"".join(log_lines(made)[0]))
+        if map is not None:
+            files.enter_context(whole_output(Path(map))).write_text(json.dumps(moved) + "\n", encoding="utf-8")
     ids, ids_before = (Tokenizer(one).n_vocab - one.header.config.get("holes", 0) for one in (made, log))
     return Pruned(Path(output), ids, ids_before, after.bytes_per_token, before.bytes_per_token)

@@ -76,7 +76,7 @@ def status_rows(found: RunStatus) -> dict[str, str]:
     if status.get("passes"):
         rows["events"] = (
             f"{counted(status['events'], 'event')} in {counted(status['passes'], 'pass', 'passes')}, "
-            f"{status['batch_events']:,} in the last, by {status['mode']}"
+            f"{status.get('batch_events', 0):,} in the last, by {status['mode']}"
         )
     if status.get("bad_lines"):
         rows["bad"] = f"{counted(status['bad_lines'], 'line')} left out as unreadable (--bad-lines skip)"

@@ -46,6 +46,7 @@ from streambpe.model.line_shapes import (
     FORMAT,
     VERSIONS,
     ConfigShape,
+    CorpusShape,
     HeaderLine,
     ListedAlphabet,
     NumberedAlphabet,
@@ -231,7 +232,13 @@ def _parse_header(line: bytes, where: str) -> tuple[Header, int, str]:
     alphabet = NumberedAlphabet if read.alphabet.get("kind") == "script" else ListedAlphabet
     _shaped(partial(msgspec.convert, type=alphabet), read.alphabet, f"{where}: alphabet")
     _shaped(Alphabet.from_header, read.alphabet, f"{where}: alphabet")
-    _shaped(partial(msgspec.convert, type=ConfigShape), read.config, f"{where}: config")
+    _shaped(partial(msgspec.convert, type=CorpusShape), read.corpus, f"{where}: corpus")
+    config = _shaped(partial(msgspec.convert, type=ConfigShape), read.config, f"{where}: config")
+    if unknown := sorted(read.config.keys() - {*ConfigShape.__struct_fields__, *config.optional}):
+        raise EventLogError(
+            f"{where}: this streambpe does not know what {quoted(unknown[0])} in config means. Use the streambpe that "
+            "wrote it, or a newer one."
+        )
     stop_words = tuple(_shaped(_stop_word, word, f"{where}: stop word {word.id}") for word in read.stop_words)
     header = Header(
         read.alphabet, read.config, read.unicode, read.corpus, read.unk, stop_words, read.specials, read.reserved,

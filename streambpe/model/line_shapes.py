@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from streambpe.model.corpus_facts import LeftOut
+
 FORMAT = "streambpe-events"
 HEAD = b'{"format":"streambpe-events"'  # the first bytes of every event log
 VERSIONS = (1, 2)  # 2: a header that says which ids are fixed and how many events are inherited
@@ -14,6 +16,7 @@ MOST_IDS = 2**31 - 1  # in 32 bits with a sign
 MOST_EMPTY_IDS = 1 << 20  # ids before the first symbol, and reserved ones: a few bytes in a file, much memory in tables
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Decimal = Annotated[str, msgspec.Meta(pattern=r"^[0-9]+(\.[0-9]+)?(e-?[0-9]+)?$")]
 EmptyIds = Annotated[int, msgspec.Meta(ge=0, le=MOST_EMPTY_IDS)]
 
 
@@ -43,9 +46,9 @@ class HeaderLine(msgspec.Struct, forbid_unknown_fields=True):
 
     format: Literal["streambpe-events"]
     version: Literal[1, 2]
-    config: dict[str, Any]  # this and corpus: of whichever program wrote it, so any JSON
+    config: dict[str, Any]  # ConfigShape
     unicode: str | None
-    corpus: dict[str, Any]
+    corpus: dict[str, Any]  # CorpusShape
     alphabet: dict[str, Any]  # ListedAlphabet or NumberedAlphabet
     unk: str | None
     stop_words: list[StopWordShape]
@@ -70,17 +73,31 @@ class ListedAlphabet(msgspec.Struct, forbid_unknown_fields=True):
     symbols: list[str]
 
 
-class NumberedAlphabet(msgspec.Struct):
-    """SCRIPT's base symbols are numbers; which table made them stands beside these fields."""
+class NumberedAlphabet(msgspec.Struct, forbid_unknown_fields=True):
+    """SCRIPT's base symbols are numbers; the other fields say which table made them (script.py)."""
 
     kind: Literal["script"]
     first_id: Literal[1]
     size: Literal[1916, 2172]  # with the escape symbols of --unencodable bytes
     sha256: str
+    table: str = ""
+    index_symbols: Literal[1448] = 1448
+    block_symbols: Literal[468] = 468
+    escape_symbols: Literal[0, 256] = 0
+
+
+class CorpusShape(msgspec.Struct):
+    """What is used of a header's corpus; its other fields are only told."""
+
+    sha256: str = ""
+    left_out: list[LeftOut] = []
 
 
 class ConfigShape(msgspec.Struct):
-    """What a header's config says of how text becomes chunks; its other fields are told, not followed."""
+    """What a header's config may say: options under their own names (config.py, count_config.py), and what other
+    commands add. A reader that does not know a field refuses the log, unless `optional` names it."""
+
+    optional: list[str] = []
 
     pattern: str = "none"
     stage2_pattern: str = "superbpe2"
@@ -94,3 +111,40 @@ class ConfigShape(msgspec.Struct):
     token_order: Literal["latest-birth", "first-birth"] = "latest-birth"
     specials_first: bool = False
     holes: Count = 0
+
+    # told, and taken over by --as
+    expression: str = ""
+    sample: str = "all"
+    pruned_from: Count = 0
+    vocab_size: Count = 0
+    encoding: Literal["bytes", "chars", "script"] = "bytes"
+    alphabet: Literal["gpt2", "bytes", "bytes1", "utf8", "seen", "chars", "script"] = "gpt2"
+    coverage: Decimal | None = None
+    whole_characters: bool = False
+    ties: Literal["ids", "bytes"] = "ids"
+    overlaps: Literal["all", "disjoint"] = "all"
+    batch: Literal["exact", "paper"] = "exact"
+    cap_divisor: Count = 2
+    max_batch: Count | None = None
+    min_frequency: Count = 1
+    max_token_length: Count | None = None
+    stop_list: Count = 0
+    freq_cutoff: Count = 1
+    count_specials: bool = True
+    block_tokens: list[str] = []
+    weights: dict[str, Decimal] = {}
+    balance: bool = False
+    balance_ratios: dict[str, Decimal] = {}
+    balance_from: Count = 0
+    balance_window: Count | None = None
+    balance_alpha: Decimal | None = None
+    balanced_on: dict[str, str] = {}
+    tau: Decimal | None = None
+    delete_to: Literal["bytes", "walk"] = "bytes"
+    delete_test: Literal["before", "after"] = "before"
+    transition: Count | None = None
+    superword_pattern: str = ""
+    max_superword_words: Count | None = None
+    forbid: str | None = None
+    extends: str | None = None
+    extends_pattern: str | None = None

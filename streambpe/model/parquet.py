@@ -17,6 +17,7 @@ from streambpe.errors import EventLogError
 from streambpe.model.eventlog import EventLog, events_digest, header_line, read_event_lines
 
 _KEY = b"streambpe-events"
+_MOST_PACKED = 100  # times smaller than what it holds may a file be: equal rows take no room, and ids are never equal
 _SCHEMA = pa.schema(
     [
         pa.field("op", pa.dictionary(pa.int8(), pa.string())),
@@ -44,6 +45,13 @@ def read_parquet(path: str | os.PathLike[str]) -> EventLog:
     """Read and check a log's Parquet twin; an error names the line that it would be in the log."""
     try:
         with open(path, "rb") as file:  # Arrow takes some relative names for addresses
+            about, most = pq.read_metadata(file), os.fstat(file.fileno()).st_size
+            groups = [about.row_group(number) for number in range(about.num_row_groups)]
+            columns = [group.column(number) for group in groups for number in range(group.num_columns)]
+            if any(one.num_values > most or one.total_uncompressed_size > _MOST_PACKED * most for one in columns):
+                raise EventLogError(
+                    f"{path} holds far more than its {most:,} bytes can say of events. Nothing was read."
+                )
             table = pq.read_table(file, columns=_SCHEMA.names)
     except (OSError, pa.ArrowException, KeyError) as why:
         raise EventLogError(

@@ -87,8 +87,8 @@ def _read(path: Path) -> Identity | None:
             raise ValueError("its checksum is not that of its content")
         if {key: held.pop(key) for key in _FORMAT} != _FORMAT:
             raise ValueError("it has another format or version")
-        found = Identity(**held)
-        if not (isinstance(found.run, str) and found.run and isinstance(found.facts, dict)):
+        found = msgspec.convert(vars(Identity(**held)), Identity)
+        if not found.run:
             raise ValueError("it names no RUN")
         return found
     except FileNotFoundError:

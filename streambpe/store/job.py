@@ -53,9 +53,10 @@ def read_jobs(run: Run) -> Jobs:
     if identity is None:
         return Jobs()
     try:
+        jobs = msgspec.convert(identity.jobs, Jobs)
         _refuse_unknown_options(run.path, identity.jobs.get("trainings", {}))
-        return msgspec.convert(identity.jobs, Jobs)
-    except (msgspec.ValidationError, KeyError) as why:
+        return jobs
+    except msgspec.ValidationError as why:
         raise RunError(
             f"{run.path}: this streambpe cannot read how it was started ({why}). Nothing was changed. Use the "
             "streambpe that started it."

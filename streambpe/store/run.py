@@ -360,7 +360,7 @@ class Run:
     def read_status(self) -> Status:
         """What status.json says, or an error that names the run."""
         try:
-            status: Status = json.loads(patiently(lambda: self.status_file.read_text(encoding="utf-8")))
+            status = msgspec.json.decode(patiently(self.status_file.read_bytes), type=Status)
         except (FileNotFoundError, NotADirectoryError):
             if self.path.is_file():
                 self.refuse_missing()

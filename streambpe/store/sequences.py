@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from streambpe.errors import RunError
 from streambpe.files import whole_file
 from streambpe.later import polars as pl
-from streambpe.store.checksums import add_checksum, refuse_damaged
+from streambpe.store.checksums import Damaged, add_checksum, refuse_damaged
 from streambpe.store.database import append
 from streambpe.store.made_of import fingerprint, has_note, parquet_note, write_noted
 from streambpe.store.merge import merge_ranges
@@ -107,9 +107,10 @@ def copy_documents(source: Run, target: Run, old: Sequence[Span], new: Sequence[
     made_of = sequence_made_of(target, [new[i] for i in order])
     target.sequences.mkdir(exist_ok=True)
     part, (of_ids, of_chunks) = old[0].part, _files_of(target.sequences, new[0].part)
-    write_noted(read_chunks(source.sequences, part).to_frame("chunk"), of_chunks, made_of)
+    chunks = read_chunks(source.sequences, part)
+    write_noted(chunks.to_frame("chunk"), of_chunks, made_of)
     stretches = [places[i] for i in order]
-    ids = (read_ids(source.sequences, part, *stretch) for stretch in stretches)
+    ids = (read_ids(source.sequences, part, *stretch, len(chunks)) for stretch in stretches)
     _write_ids(ids, [rows for _, rows in stretches], of_ids, made_of)
 
 
@@ -135,7 +136,7 @@ def _write_some(run: Run, name: str, spans: Sequence[Span], without: Collection[
     places = [place for span, place in zip(spans, _places_of(run, spans), strict=True) if span.path not in without]
     kept = [replace(span, part=new_name) for span in spans if span.path not in without]
     chunks = read_chunks(run.sequences, name)
-    ids = [read_ids(run.sequences, name, *place) for place in places]
+    ids = [read_ids(run.sequences, name, *place, len(chunks)) for place in places]
     n = sum((np.bincount(some[some >= 0], minlength=len(chunks)) for some in ids), np.zeros(len(chunks), np.int64))
     write_sequence(run.sequences, new_name, chunks, ids, n, sequence_made_of(run, kept))
     return kept
@@ -172,8 +173,8 @@ def read_chunks(folder: Path, name: str) -> pl.Series:
         return pl.read_parquet(path, glob=False)["chunk"]
 
 
-def read_ids(folder: Path, name: str, begin: int, places: int) -> Ids:
-    """Some rows of a part's documents, as ids."""
+def read_ids(folder: Path, name: str, begin: int, places: int, chunks: int) -> Ids:
+    """Some rows of a part's documents, as ids of its chunks."""
     path, _ = _files_of(folder, name)
     with _damage_told(folder, name):
         refuse_damaged(path)
@@ -185,6 +186,8 @@ def read_ids(folder: Path, name: str, begin: int, places: int) -> Ids:
                 return np.empty(0, np.int32)
             first = begin - int(ends[wanted[0]] - sizes[wanted[0]])
             ids: Ids = file.read_row_groups(wanted, use_threads=False)["chunk_id"].to_numpy()
+        if ids.dtype != np.int32 or ids.min() < END_OF_DOCUMENT or ids.max() >= chunks:
+            raise Damaged(f"it names chunks beyond the {chunks} that there are")
     return ids[first : first + places]
 
 
@@ -195,8 +198,17 @@ def reader_of_stretches(
 
     It is made once for a part's stretches: the last few are kept, since the stretches of as many parts alternate in the
     input as there were threads when it was counted."""
-    of_chunks = lru_cache(_KEPT)(lambda name: make(read_chunks(folder, name)))
-    return lambda part: (of_chunks(part.file), read_ids(folder, part.file, part.begin, part.places))
+
+    @lru_cache(_KEPT)
+    def of_chunks(name: str) -> tuple[_Made, int]:
+        chunks = read_chunks(folder, name)
+        return make(chunks), len(chunks)
+
+    def read(part: SequencePart) -> tuple[_Made, Ids]:
+        made, many = of_chunks(part.file)
+        return made, read_ids(folder, part.file, part.begin, part.places, many)
+
+    return read
 
 
 def order_parts(run: Run, parts: Sequence[Part]) -> list[SequencePart]:

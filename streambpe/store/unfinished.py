@@ -17,7 +17,7 @@ from pathlib import Path, PurePath
 import msgspec
 from msgspec import structs
 
-from streambpe.errors import CountUnfinished, typed
+from streambpe.errors import CountUnfinished, RunError, typed
 from streambpe.model.corpus_facts import LeftOut
 from streambpe.resources import ResourceFacts
 from streambpe.sources.remote.address import has_place, is_remote
@@ -82,7 +82,13 @@ class Record(msgspec.Struct, frozen=True):
 def read_record(run: Run) -> Record:
     """What run.json says is still to be counted."""
     identity = read_identity(run.path)
-    return msgspec.convert(identity.counting, Record) if identity else Record()
+    try:
+        return msgspec.convert(identity.counting, Record) if identity else Record()
+    except msgspec.ValidationError as why:
+        raise RunError(
+            f"{run.path}: this streambpe cannot read what is still to be counted ({why}). Nothing was changed. Use the "
+            "streambpe that began to count."
+        ) from None
 
 
 def write_record(run: Run, record: Record) -> None:

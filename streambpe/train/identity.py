@@ -42,7 +42,7 @@ def _identity_in(log: EventLog) -> dict[str, Any]:
         "config": {key: value for key, value in log.header.config.items() if key in ours},
         "specials": [special.text for special in log.header.specials],
         "reserve": log.header.reserved,
-        "corpus": log.header.corpus["sha256"],
+        "corpus": log.header.corpus.get("sha256"),
     }
 
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
+import socket
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from streambpe import files
+from streambpe.cli.main import main
 from streambpe.encode.corpus import _State
 from streambpe.files import unfinished
 from streambpe.train.commands import train
@@ -130,6 +136,8 @@ COMMANDS = {
     "encode-npy": ["encode", "RUN", "TEXT", "-o", "OUT.npy", *MEMORY],
     "encode-bin": ["encode", "RUN", "TEXT", "-o", "OUT.bin", *MEMORY],
     "encode-parquet": ["encode", "RUN", "TEXT", "-o", "OUT.parquet", *MEMORY],
+    "encode-validation": ["encode", "RUN", "TEXT", "-o", "OUT.bin", "--validation", "50%", "--lines", *MEMORY],
+    "encode-shards": ["encode", "RUN", "TEXT", "-o", "OUT.bin", "--shards", "2", "--lines", *MEMORY],
     "export-hf": ["export", "RUN", "--to", "hf", "-o", "OUT.json"],
     "export-folder": ["export", "RUN", "--to", "hf", "-o", "OUT/"],
     "export-tiktoken": ["export", "RUN", "--to", "tiktoken", "-o", "OUT.tiktoken"],
@@ -142,14 +150,16 @@ COMMANDS = {
     "export-counts-parquet": ["export-counts", "RUN", "-o", "OUT.parquet"],
     "import": ["import", "TOKENIZER", "-o", "OUT.jsonl"],
     "sql": ["sql", "RUN", "FROM run", "-o", "OUT.csv"],
+    "prune": ["prune", "RUN", "--to", "262", "-o", "OUT.jsonl", "--map", "OUT.json", *MEMORY],
 }
 
 
 def arguments_of(name: str, learned: Path, folder: Path) -> list[str]:
-    names = {"RUN": learned / "run", "TEXT": learned / "a.txt", "TOKENIZER": learned / "tokenizer.json"}
+    names = {"RUN": learned / "run", "TEXT": learned / "a.txt", "TOKENIZER": learned / "tokenizer.json", "HERE": folder}
     if name == "import" and not names["TOKENIZER"].exists():
         cli("export", names["RUN"], "--to", "hf", "-o", names["TOKENIZER"])
-    return [str(names.get(word, word)).replace("OUT", str(folder / "out")) for word in COMMANDS[name]]
+    words = {**COMMANDS, **OTHERS}[name]
+    return [str(names.get(word, word)).replace("OUT", str(folder / "out")) for word in words]
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
@@ -180,6 +190,12 @@ def test_an_output_that_is_there_is_kept_without_force(learned, tmp_path, name):
         cli(*arguments_of(name, learned, folder), "--force")
         assert files_in(folder).keys() == made.keys()
         assert (folder / file).read_bytes() != b"mine"
+        shutil.rmtree(folder)
+        (folder / file / "mine").mkdir(parents=True)
+        told = cli(*arguments_of(name, learned, folder), "--force", expect=2).stderr
+        assert "is a folder, not a file. Nothing was changed" in told
+        assert [*folder.rglob("mine")] == [folder / file / "mine"]
+        assert not files_in(folder)
 
 
 def test_gpt2_files_are_not_put_over_a_file(learned, tmp_path):
@@ -215,16 +231,144 @@ def test_a_page_of_report_is_replaced_and_nothing_else(learned, tmp_path):
     assert page.read_text() == first
 
 
-@pytest.mark.parametrize("options", [["--validation", "50%"], ["--shards", "2"], []])
-def test_encode_leaves_files_alone_whose_names_are_like_its_own(learned, tmp_path, options):
-    """Half a download, a folder of tasks and a .new of the user's were removed, the folder with all that was in it."""
-    names = [f"ids.bin{end}" for end in (".part", ".offsets.part", ".sides.part", ".side.part", ".new", ".json.new")]
-    names += [f"ids.bin{end}.new" for end in (".progress.json", ".offsets.npy")] + ["ids.bin.tasks/mine"]
-    (tmp_path / "ids.bin.tasks").mkdir()
+# What else writes; a RUN that is there before is a copy of the one that was learned.
+OTHERS = {
+    "report": ["report", "RUN", "-o", "OUT.html", *MEMORY],
+    "export-gguf": ["export", "RUN", "--to", "gguf", "-o", "OUT.gguf"],
+    "count": ["count", "OUT", "TEXT", *MEMORY],
+    "train": [
+        "train",
+        "OUT",
+        "TEXT",
+        "--vocab-size",
+        "262",
+        "--temp-dir",
+        "HERE",
+        "--save-config",
+        "OUT.toml",
+        *MEMORY,
+    ],
+    "merge-counts": ["merge-counts", "OUT", "RUN", *MEMORY],
+    "resume": ["resume", "OUT"],
+    "grow": ["train", "OUT", "--vocab-size", "269", *MEMORY],
+    "converge": ["converge", "OUT", "-s", "260", "--steps", "2", "--by", "share", *MEMORY],
+    "check": ["check", "OUT", "--replay", "--temp-dir", "HERE", *MEMORY],
+}
+LOOK = {"plan", "status", "watch", "explain", "evaluate", "diff", "docs", "decode", "extend-report"}
+READ = {"--config", "--balance-text", "--text", "--tokenizer", "--chat-template"}
+
+
+def test_each_way_to_write_has_a_case():
+    """Every command, and every option that names a file and is not known to be read."""
+    ways = [*COMMANDS.values(), *OTHERS.values()]
+    listed = {name: main.get_command(click.Context(main), name) for name in main.list_commands(click.Context(main))}
+    assert listed.keys() == {way[0] for way in ways} | LOOK
+    for name, command in listed.items():
+        for option in [each for each in command.params if isinstance(each, click.Option)]:
+            if re.search("FILE|OUT|LOG|PATH|DIR", option.metavar or "") and not READ & {*option.opts}:
+                written = any(way[0] == name and {*option.opts} & {*way} for way in ways)
+                assert written or option.opts == ["--temp-dir"], (name, option.opts)
+
+
+def listing(folder: Path) -> dict[str, object]:
+    """What each file holds and where each link leads, at any depth."""
+    return {
+        str(path.relative_to(folder)): path.readlink() if path.is_symlink() else path.is_file() and path.read_bytes()
+        for path in folder.rglob("*")
+    }
+
+
+def decoys(folder: Path, names: set[str], precious: Path) -> None:
+    """Beside each of these names what a user, or another program, may call files and folders, and links to a file."""
     for name in names:
-        (tmp_path / name).write_text("mine")
-    cli("encode", learned / "run", learned / "a.txt", "--lines", "-o", tmp_path / "ids.bin", *options, *MEMORY)
-    assert all((tmp_path / name).read_text() == "mine" for name in names)
+        for end in (".part", ".new", ".tmp", "~", ".lock", ".progress.json", ".offsets.part", ".wal"):
+            (folder / f"{name}{end}").write_text("mine")
+            (folder / f".{name}{end}").symlink_to(precious)
+        (folder / f"{name}.tasks").mkdir()
+        (folder / f"{name}.tasks" / "mine").write_text("mine")
+        (folder / f".{name}.streambpe.new").symlink_to(precious)
+        (folder / f".{name}-{socket.gethostname()}-{os.getpid()}-0.streambpe.new").symlink_to(precious)
+
+
+@pytest.mark.every(4)
+@pytest.mark.parametrize("name", [*COMMANDS, *OTHERS])
+def test_nothing_that_was_there_is_touched(learned, tmp_path, name):
+    """Whatever it is called: half a download, a folder of tasks, a .new, links to what is precious; in the folder of
+    the output, and in the one of --temp-dir."""
+    if name == "export-gguf":
+        pytest.importorskip("gguf")
+    clean, folder, precious = tmp_path / "clean", tmp_path / "made", written(tmp_path / "precious", "precious")
+    for place in (clean, folder):
+        place.mkdir()
+        if name in ("resume", "grow", "converge", "check"):
+            shutil.copytree(learned / "run", place / "out")
+    cli(*arguments_of(name, learned, clean))
+    made = {path.name for path in clean.iterdir()}
+    decoys(folder, {*made, "out", "out.bin"}, precious)
+    if name.startswith("encode"):  # has to find a folder of this name again
+        kept = folder / f".out{Path(COMMANDS[name][4]).suffix}.streambpe.new"
+        for what in ("link", "mine", "progress.json"):
+            if what != "link":
+                shutil.rmtree(kept) if kept.is_dir() else kept.unlink()
+                (kept / what).mkdir(parents=True)
+            before = listing(folder)
+            refused = cli(*arguments_of(name, learned, folder), expect=None)
+            assert refused.returncode in (1, 2), refused
+            assert "changed" in refused.stderr
+            assert listing(folder) == before
+        shutil.rmtree(kept)
+    before = listing(folder)
+    cli(*arguments_of(name, learned, folder))
+    after = {path: held for path, held in listing(folder).items() if path.split("/")[0] not in made}
+    assert after == {path: held for path, held in before.items() if path.split("/")[0] not in made}
+    assert {path.name for path in folder.iterdir()} == {path.split("/")[0] for path in before} | made
+    assert precious.read_text() == "precious"
+
+
+@pytest.mark.every(4)
+@pytest.mark.skipif(os.name == "nt", reason="a folder cannot be removed there while something in it is open")
+@pytest.mark.parametrize("after", [0, 2, 4, 6])
+@pytest.mark.parametrize("name", ["encode-npy", "export-hf", "export-gpt2", "import", "sql", "prune", "report"])
+def test_an_output_whose_folder_is_removed_meanwhile(learned, tmp_path, monkeypatch, name, after):
+    """One sentence that names it, wherever it happens: before the first or a later file is on the disk."""
+    folder, left, sync = tmp_path / "made", [after], files.sync_file
+    folder.mkdir()
+    arguments = arguments_of(name, learned, folder)
+
+    def remove_first(path: Path) -> None:
+        left[0] -= 1
+        if left[0] == -1:
+            shutil.rmtree(folder)
+        sync(path)
+
+    monkeypatch.setattr(files, "sync_file", remove_first)
+    done = cli(*arguments, expect=None)
+    if left[0] < 0:
+        assert done.returncode == 1, done
+        assert len(done.stderr.splitlines()) == 1
+        assert str(folder / "out") in done.stderr
+        assert "cannot be written (No such file or directory)" in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links are others there")
+def test_what_becomes_of_links(learned, tmp_path):
+    """Of two names of one file only the one that is given gets what is written; a link to nothing makes what it names,
+    and a link to itself is no place for a file."""
+    one, other, link, loop = (tmp_path / name for name in ("one.csv", "other.csv", "link.csv", "loop.csv"))
+    one.write_text("mine")
+    other.hardlink_to(one)
+    link.symlink_to("new.csv")
+    loop.symlink_to(loop)
+    write = ["sql", learned / "run", "FROM run", "--force", "-o"]
+    cli(*write, other)
+    cli(*write, link)
+    assert one.read_text() == "mine"
+    assert other.read_bytes() == (tmp_path / "new.csv").read_bytes() != b"mine"
+    assert link.is_symlink()
+    assert "loop.csv cannot be written" in cli(*write, loop, expect=2).stderr
+    assert loop.is_symlink()
+    for place in filter(os.path.isdir, ["/sys", "/proc"]):  # where nobody may write
+        assert f"{place}/a.csv cannot be written" in cli(*write, f"{place}/a.csv", expect=1).stderr
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links and modes are others there")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import os
 import re
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -16,9 +14,9 @@ import pytest
 
 from streambpe.core import binding, encoding
 from streambpe.core.learner import Figures, Rule
+from tests.runs import ROOT
+from tests.sanitizers import build_sanitized, checkout, load_hook
 
-ROOT = Path(__file__).parents[2]
-SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
 # what runs under the sanitizers: every test that gives the core hostile input
 CORE_TESTS = (
     "tests/text/test_chunker.py",
@@ -33,27 +31,10 @@ CORE_TESTS = (
 )
 
 
-def load_hook():
-    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
-    hook = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(hook)
-    return hook
-
-
 def digest_in(library: Path) -> str:
     loaded = ctypes.CDLL(str(library))
     loaded.core_digest.restype = ctypes.c_char_p
     return loaded.core_digest().decode()
-
-
-def checkout(target: Path) -> Path:
-    """What a build reads, without what it leaves behind."""
-    ignored = shutil.ignore_patterns("_core.*", "__pycache__")
-    for name in ("streambpe", "sql", "docs"):
-        shutil.copytree(ROOT / name, target / name, ignore=ignored)
-    for name in ("hatch_build.py", "pyproject.toml", "README.md"):
-        shutil.copy(ROOT / name, target / name)
-    return target
 
 
 def code_of_the_core() -> str:
@@ -134,37 +115,31 @@ def test_the_same_sources_have_the_same_digest_wherever_they_are_built(tmp_path)
     assert digest_in(library) == hook.digest() == binding.sources_digest()
 
 
-def sanitized(tmp_path: Path) -> tuple[Path, dict[str, str]]:
+@pytest.fixture(scope="module")
+def sanitized(tmp_path_factory) -> tuple[Path, dict[str, str]]:
     """(a checkout whose core is built with the sanitizers, the environment in which it is used)."""
-    hook = load_hook()
-    command = hook.system_compiler()
-    asan = command and subprocess.run([*command, "-print-file-name=libasan.so"], capture_output=True, text=True).stdout
-    if not asan or not Path(asan.strip()).is_absolute():
-        pytest.skip("this system's compiler has no sanitizers")
-    place = checkout(tmp_path)
-    subprocess.run([sys.executable, "hatch_build.py", *SANITIZED], cwd=place, check=True, capture_output=True)
-    shutil.copytree(ROOT / "tests", place / "tests", ignore=shutil.ignore_patterns("*.json.xz"))
-    # each string in memory of its own: Python lays short ones side by side, where reading beyond one goes unseen
-    own = {"PYTHONMALLOC": "malloc", "ASAN_OPTIONS": "detect_leaks=0"}
-    return place, {**os.environ, **own, "LD_PRELOAD": asan.strip(), "PYTHONPATH": str(place)}
+    place = tmp_path_factory.mktemp("sanitized")
+    return place, build_sanitized(place) or pytest.skip("this system's compiler has no sanitizers")
 
 
 @pytest.mark.long
-def test_models_and_progress_changed_by_hand_under_the_sanitizers(tmp_path):
-    """Refused, or used as the slow replay uses them, and nothing is read or written out of bounds. tests/fuzz.py tries
-    as many as one likes: 10 000 of the one, and some hundreds of the other, found nothing in the core."""
-    place, env = sanitized(tmp_path)
-    for kind, cases in (("headers", "100"), ("progress", "8")):
-        given = ("--only=fuzz", f"--case={kind}", f"--attempts={cases}", "--seed=8000000")
+def test_files_of_strangers_under_the_sanitizers(sanitized):
+    """Refused, or used as the slow replay uses them, and nothing is read or written out of bounds: about a minute.
+    `make soak SOAK="--only fuzz"` tries as many as one likes."""
+    place, env = sanitized
+    cases = {"headers": 100, "logs": 20, "importers": 20, "tokenizer_files": 10, "ranks": 10, "progress": 8, "ids": 10,
+             "readers": 4, "runs": 6}  # fmt: skip
+    for kind, number in cases.items():
+        given = ("--only=fuzz", f"--case={kind}", f"--attempts={number}", "--seed=8000000")
         command = [sys.executable, "-m", "tests.soak", *given]
         done = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 
 @pytest.mark.long
-def test_every_loop_under_the_sanitizers(tmp_path):
+def test_every_loop_under_the_sanitizers(sanitized):
     """No access out of bounds, no undefined behaviour, on whatever the tests of the core give it."""
-    place, env = sanitized(tmp_path)
+    place, env = sanitized
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not long", *CORE_TESTS]
     done = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

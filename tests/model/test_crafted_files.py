@@ -16,14 +16,16 @@ import pytest
 from msgspec import structs
 
 from streambpe.config import TrainConfig
-from streambpe.core.encoding import WHOLE, ModelTables
+from streambpe.core.encoding import WHOLE, EncoderCore, ModelTables, NumberedEvents
 from streambpe.encode.decode import decode_array
 from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import EventLogError, LimitError, ModelError, OtherTable, SourceError, UsageError
+from streambpe.errors import CoreError, EventLogError, LimitError, ModelError, OtherTable, SourceError, UsageError
 from streambpe.model import eventlog
-from streambpe.model.alphabet import script_alphabet
+from streambpe.model.alphabet import bytes_alphabet, chars_alphabet, script_alphabet
+from streambpe.model.codecs import codec_of
 from streambpe.model.eventlog import read_event_log
+from streambpe.model.parquet import read_parquet
 from streambpe.train.commands import train
 from tests.runs import SMALL, cli, text_run
 
@@ -96,10 +98,47 @@ def test_the_core_is_given_no_symbol_that_the_model_lacks(tmp_path):
             RunJoiner(encoder).joined(np.array(stream, np.int32))
 
 
+@pytest.mark.parametrize("kind", ["bytes", "chars", "script", "script index", "escape", "stop word"])
+def test_the_core_refuses_a_symbol_that_the_model_lacks(kind):
+    """Where the checks before it are gone round, it reads nothing beyond the arrays of ids."""
+    alphabet = {"bytes": bytes_alphabet(), "chars": chars_alphabet("abc")}.get(kind.split()[0], script_alphabet())
+    n_ids = alphabet.first_id + len(alphabet)
+    stop_words = {b"b": n_ids - 1} if kind == "stop word" else {}
+    symbols, events = codec_of(alphabet, "error").symbols, NumberedEvents([], {}, {}, {}, {}, np.ones(n_ids, np.int32))
+    tables = ModelTables(events, symbols, stop_words=stop_words)
+    assert len(EncoderCore(tables).chunks(np.array([0, 1]), np.frombuffer(b"b", np.uint8))[0])
+    if kind == "escape":
+        tables._fields |= {"escape": n_ids - 97, "symbols": np.zeros(0x110000, np.int32)}
+    elif kind == "stop word":
+        tables.stop_words[b"b"] = n_ids
+    else:
+        name = "indices" if kind == "script index" else "symbols"
+        tables._fields[name] = np.full_like(tables._fields[name], n_ids)
+    del tables.model
+    with pytest.raises(CoreError, match="error -4"):
+        EncoderCore(tables).chunks(np.array([0, 1]), np.frombuffer(b"b", np.uint8))
+    core = EncoderCore(ModelTables.without_events(symbols, n_ids))
+    for stream in ([n_ids], [WHOLE + n_ids]):
+        with pytest.raises(CoreError, match="error -4"):
+            core._joined(np.array(stream, np.int32), 0)
+    with pytest.raises(CoreError, match="error -4"):
+        core._call(core._library.encode_symbols, np.array([n_ids], np.int32), np.array([1]), 1, None, None)
+
+
 def core_tables(encoder: Encoder, **others: Any) -> ModelTables:
     """The tables of an encoder, with others in place of some."""
     given = {"events": encoder._events, "symbols": encoder.codec.symbols, "split": None} | others
     return ModelTables(**given, stop_words={}, borders=(), backwards=False, names=None)
+
+
+def test_a_table_of_equal_rows_is_not_unpacked(tmp_path):
+    """Parquet writes a million of them in a few bytes."""
+    n, path = 100_000, tmp_path / "a.parquet"
+    table = pa.table({name: pa.repeat(97, n) for name in ("left", "right", "id", "n")})
+    table = table.append_column("op", pa.repeat("merge", n)).append_column("into", pa.nulls(n, pa.list_(pa.int64())))
+    pq.write_table(table.replace_schema_metadata({"streambpe-events": "{}"}), path, compression="zstd")
+    with pytest.raises(EventLogError, match=r"a\.parquet holds far more than its \d,\d+ bytes can say"):
+        read_parquet(path)
 
 
 def test_what_may_be_is_read(tmp_path, monkeypatch):

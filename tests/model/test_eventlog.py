@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
+from streambpe.config import TrainConfig
+from streambpe.count_config import CountConfig
 from streambpe.errors import EventLogError
 from streambpe.model.alphabet import bytes_alphabet, chars_alphabet
 from streambpe.model.eventlog import (
@@ -26,6 +30,8 @@ from streambpe.model.eventlog import (
     supermerge_event,
     write_event_log,
 )
+from streambpe.model.line_shapes import ConfigShape
+from streambpe.options import options_of
 from tests.samples import written
 
 DOC = Path(__file__).parents[2] / "docs" / "event-log.md"
@@ -234,6 +240,12 @@ def test_a_damaged_event_is_named(tmp_path, lines, line, message):
                 b'"split_scripts":0',
                 b'"stage2_pattern":null',
                 b'"holes":-1',
+                b'"transition":"many"',
+                b'"tau":"x"',
+                b'"superword_pattern":[]',
+                b'"block_tokens":5',
+                b'"balance_ratios":{"a":1}',
+                b'"optional":["a",1]',
             )
         ),
     ],
@@ -244,6 +256,28 @@ def test_a_damaged_header_is_named(tmp_path, lines, old, new, message):
     lines[0] = lines[0].replace(old, new)
     with pytest.raises(EventLogError, match=message):
         read_event_log(damaged(tmp_path, lines))
+
+
+def test_a_field_of_config_that_nobody_knows_is_refused_unless_it_may_be_ignored(tmp_path, lines):
+    """A newer version may say with it that ids are others; what it lists as optional is kept."""
+    first, field = lines[0], b'"pattern":"gpt4o","sideways":true'
+    lines[0] = first.replace(b'"pattern":"gpt4o"', field)
+    with pytest.raises(EventLogError, match="line 1: this streambpe does not know what 'sideways' in config means"):
+        read_event_log(damaged(tmp_path, lines))
+    lines[0] = first.replace(b'"pattern":"gpt4o"', field + b',"optional":["sideways"]')
+    assert read_event_log(damaged(tmp_path, lines)).header.config["sideways"] is True
+
+
+def test_the_options_that_a_header_may_hold_are_those_of_training_and_counting():
+    """With the same choices."""
+    shape = {field.name: field for field in structs.fields(ConfigShape)}
+    told = {**options_of(TrainConfig), **options_of(CountConfig)}
+    for name in ("specials", "reserve", "bad_utf8", "bad_lines", "sequences"):  # fields of their own, or left out
+        del told[name]
+    assert told.keys() <= shape.keys()
+    for name, option in told.items():
+        if option.choices:
+            assert {*option.choices, *option.untold} - {"1"} == set(get_args(shape[name].type)), name
 
 
 def test_an_empty_file_is_not_a_log(tmp_path):

@@ -18,11 +18,11 @@ from streambpe.encode.formats.sentencepiece import looks_like_one
 from streambpe.encode.formats.tiktoken_ranks import import_tiktoken, looks_like_ranks
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, NotKept, StreambpeError, UsageError, typed
-from streambpe.model.eventlog import EventLog, write_event_log
+from streambpe.model.eventlog import EventLog, log_lines
 from streambpe.model.line_shapes import HEAD
 from streambpe.model.parquet import read_parquet
 from streambpe.options import several
-from streambpe.outputs import refuse_existing
+from streambpe.outputs import refuse_existing, whole_output
 from streambpe.progress import reported
 
 _DOT_MODELS = (b"BoundlessBPE v2", b"word v1", b"minbpe v1", b"BatchBPE v1")
@@ -41,7 +41,8 @@ def import_model(
     """Read a vocabulary made elsewhere, as `import_file` does, and write its event log; returns its tokenizer."""
     refuse_existing(Path(output), force)
     tokenizer = Tokenizer(import_file(file, pattern=pattern, specials=several(special)))
-    write_event_log(output, tokenizer.event_log)
+    with whole_output(Path(output)) as log:
+        log.write_bytes(b"".join(log_lines(tokenizer.event_log)[0]))
     return tokenizer
 
 
