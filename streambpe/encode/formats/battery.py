@@ -47,13 +47,14 @@ def of_all_models() -> tuple[str, ...]:
     return ("", *every, *pairs, *runs, *long, *_drawn(1500, _SIGNS))
 
 
-def battery(encoder: Encoder) -> list[str]:
+def battery(encoder: Encoder, specials: bool = True) -> list[str]:
     """All for one model: also its special tokens, its own tokens side by side, and what its own pattern names."""
     model, expression = encoder.model, encoder.pattern.expression
-    specials = [made for text in [*model.special_ids][:100] for made in (text, f"a{text}{text} b", text[:-1])]
+    names = [*model.special_ids][: 100 * specials]
+    spelled = [made for name in names for made in (name, f"a{name}{name} b", name[:-1])]
     learned = [model.content(number).decode("utf-8", "ignore") for number in model.log_id.values()]
     some = learned[:: len(learned) // 1000 + 1]
     joined = map("".join, zip(some, cycle(("", *_SIGNS)), [*some[1:], ""], strict=False))
     found = [*_SIGNS, *expression, *re.findall(r"[^\W\d_]{2,}", expression)]
     named = sorted({case(sign) for sign in found for case in (str, str.upper, str.lower, str.casefold)})
-    return [*of_all_models(), *specials, *joined, *_drawn(600 * (encoder.pattern.name == "regex"), named)]
+    return [*of_all_models(), *spelled, *joined, *_drawn(600 * (encoder.pattern.name == "regex"), named)]

@@ -116,13 +116,10 @@ class ExportResult(Result):
             return
         if self._equal:
             newer = b.without_newer + (c.without_newer if c else 0)
-            limit, without = (
-                f" for characters of Unicode {self.unicode}",
-                f", {newer:,} of them without newer characters",
-            )
+            up_to = f"for characters of Unicode {self.unicode}, " if newer else ""
+            without = f" ({newer:,} of them without newer characters)" if newer else ""
             same = f"{counted(b.documents + (c.documents if c else 0), 'text')} gave the same ids in {by}"
-            told = "not exact for every text, as said above" if self.lost else f"exact{limit if newer else ''}"
-            yield f"  {told}: {same}{without if newer else ''}"
+            yield f"  {'not exact for every text, as said above' if self.lost else 'exact'}: {up_to}{same}{without}"
         if self.joins is not None:
             yield f"  compared with the old file: {self.joins.told()}"
         if not b.exact:

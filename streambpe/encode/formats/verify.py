@@ -123,7 +123,7 @@ def compared(
     with _refused_by(to):
         there = loaded(to, files)
         found = Compared(there.name, Comparison())
-        hostile = battery(tokenizer.encoder)
+        hostile = battery(tokenizer.encoder, specials=old is None)  # an old file may find some in plain text
         if None in (ids := _ids(tokenizer, hostile)):  # a model of characters may know few
             hostile = [text for text, one in zip(hostile, ids, strict=True) if one is not None]
         _compare(there, tokenizer, hostile, found, found.battery, not lost)
