@@ -181,9 +181,10 @@ def _ids(tokenizer: Tokenizer, texts: list[str]) -> list[list[int] | None]:
 
 
 def _of_other_versions(find: Find, texts: list[str]) -> dict[int, None]:
-    """The characters of texts that the library's version of Unicode has in another category, or not at all."""
+    """The characters of texts that the library's version of Unicode has in another class, or not at all."""
     characters = "".join(sorted(set("".join(texts))))
-    classes = [rf"\p{{{category}}}" for category in CATEGORIES if category != "Cs"]
+    names = [name for name in (*CATEGORIES, "Extended_Pictographic") if name != "Cs"]  # surrogates are in no text
+    classes = [rf"\p{{{name}}}" for name in names]
     return {ord(c): None for one in classes for c in find(one, characters) ^ set(regex.findall(one, characters))}
 
 
