@@ -222,7 +222,8 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
     help="Cut the vocabulary to this size; with several sizes, each file has the size in its name.",
 )
 @click.option("--verify", metavar="TEXT", help="Encode this SOURCE with both, and print how much they differ.")
-@click.option("--strict", is_flag=True, help="Exit 4 unless the export is exact.")
+@click.option("--no-compare", is_flag=True, help="Do not load the export in the library that it is for.")
+@click.option("--strict", is_flag=True, help="Exit 4 unless the export was compared and is exact.")
 @click.option(
     "--onto", metavar="OLD", help="For hf, tiktoken, gpt2: write the file that was extended, with the new tokens added."
 )
@@ -236,7 +237,16 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
 @force_option
 @line_option
 @json_option
-def export(model: str, to: str, output: str, vocab_size: str | None, strict: bool, as_json: bool, **given: Any) -> None:
+def export(
+    model: str,
+    to: str,
+    output: str,
+    vocab_size: str | None,
+    strict: bool,
+    as_json: bool,
+    no_compare: bool,
+    **given: Any,
+) -> None:
     """Write MODEL for other programs, and report what they cannot represent.
 
     \b
@@ -268,7 +278,9 @@ def export(model: str, to: str, output: str, vocab_size: str | None, strict: boo
     """
     from streambpe.encode.formats.export import export as export_model
 
-    results = export_model(model, to, output, vocab_size=vocab_size or (), **given)
+    if strict and no_compare:
+        raise UsageError("--strict needs the comparison that --no-compare leaves out: give one of them.")
+    results = export_model(model, to, output, vocab_size=vocab_size or (), compare=not no_compare, **given)
     facts = {"model": model, "to": to, "exports": [result.as_json() for result in results]}
     tell(as_json, facts, *(line for result in results for line in result.lines()))
     if strict and not all(result.exact for result in results):

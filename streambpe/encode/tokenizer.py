@@ -143,13 +143,13 @@ class Tokenizer:
 
     def save(self, output: str | os.PathLike[str]) -> None:
         """Write the event log, which `Tokenizer(output)` reads."""
-        self.export("events", output)
+        self.export("events", output, compare=False)
 
     def to_hf(self) -> Any:
         """The same as a fast tokenizer of transformers, in memory."""
         transformers = need("transformers", "to_hf()")
         with tempfile.TemporaryDirectory(prefix="streambpe-hf-") as folder:
-            self.export("hf", folder)
+            self.export("hf", folder, compare=False)
             return transformers.AutoTokenizer.from_pretrained(folder)
 
     # Facts.

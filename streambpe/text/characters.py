@@ -33,7 +33,7 @@ def code_point_class(members: str) -> npt.NDArray[np.bool_]:
 
 
 # For each Unicode version, newest first, a code point that it was the first to assign.
-_FIRST_ASSIGNED = {"18.0.0": 0x3D000, "17.0.0": 0x11DB0, "16.0.0": 0x10D40, "15.1.0": 0x2FFC, "15.0.0": 0x11F00}
+FIRST_ASSIGNED = {"18.0.0": 0x3D000, "17.0.0": 0x11DB0, "16.0.0": 0x10D40, "15.1.0": 0x2FFC, "15.0.0": 0x11F00}
 _UNASSIGNED = 801_723  # code points that the newest of these leaves unassigned; a later version leaves fewer
 WRITTEN_WITH = "2026.11.19"  # the version of `regex` that has the newest of these
 
@@ -41,9 +41,9 @@ WRITTEN_WITH = "2026.11.19"  # the version of `regex` that has the newest of the
 @functools.cache
 def unicode_version() -> str:
     """The Unicode version that splits follow: that of the `regex` module, found by asking it."""
-    for version, point in _FIRST_ASSIGNED.items():
+    for version, point in FIRST_ASSIGNED.items():
         if not regex.match(r"\p{Cn}", chr(point)):
-            newest = version == next(iter(_FIRST_ASSIGNED)) and regex.__version__ != WRITTEN_WITH
+            newest = version == next(iter(FIRST_ASSIGNED)) and regex.__version__ != WRITTEN_WITH
             # whole runs: one by one they take 50 times longer, in every command
             if newest and sum(map(len, regex.findall(r"\p{Cn}+", every_character()))) < _UNASSIGNED:
                 return f"later than {version}"

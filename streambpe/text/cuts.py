@@ -38,7 +38,7 @@ class _Atoms:
         """The atoms of a part of the expression. Raises Unsayable."""
         first = len(self.atoms)
         if isinstance(node, dialects.Set | dialects.Both):
-            self.atoms.append(dialects.written(node, "regex"))
+            self.atoms.append(dialects.written(node))
         elif isinstance(node, dialects.Edge):
             if node.kind not in ("(?=", "(?!") or not isinstance(node.inside, dialects.Set | dialects.Both):
                 raise dialects.Unsayable(node.kind)

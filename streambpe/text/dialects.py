@@ -1,10 +1,10 @@
 r"""Regular expressions of three programs: `regex` (here), Oniguruma (Hugging Face) and Rust's fancy-regex (tiktoken).
 
     translated(r"[\p{L}&&[^\p{Han}]]+", "oniguruma", "regex")  ->  r"(?:(?=\p{L})[^\p{Han}])+"
-    translated(r"\p{N}{1,3}+|\s+$", "regex", "oniguruma")  ->  r"(?>\p{N}{1,3})|\s+\Z"
+    translated(r"\p{N}{1,3}+|\s+$", "rust", "oniguruma")  ->  r"(?>\p{N}{1,3})|\s+(?![\s\S])"
 
-An expression is read as its program reads it, into a tree of what it means, and written for another. What is not known
-to mean one thing is not read: `Unsayable` names it. The three differ in
+An expression is read as its program reads it, into a tree of what it means, and a tree is written in words that mean
+the same to all three. What is not known to mean one thing is not read: `Unsayable` names it. The three differ in
 
  - `^` and `$`; `{1,3}+`, which repeats a repetition in Oniguruma; `(?m)`, which makes `.` take line feeds there;
  - classes in classes and `&&`, which `regex` takes for characters; `\w`; escapes by number;
@@ -30,12 +30,13 @@ PROPERTIES = (
     "Mongolian|Myanmar|Oriya|Sinhala|Tamil|Telugu|Thai|Tibetan"
 )
 _PROPERTY = regex.compile(rf"\\[pP]\{{({PROPERTIES})\}}|\\[pP]\{{\w+\}}")
-_EDGES: dict[str, dict[Dialect, str]] = {  # how each kind of place in a text is written
-    "start": {"regex": r"\A", "oniguruma": r"\A", "rust": r"\A"},
-    "end": {"regex": r"\Z", "oniguruma": r"\z", "rust": r"\z"},
-    "end or last line feed": {"regex": "$", "oniguruma": r"\Z", "rust": r"(?=\n?\z)"},
-    "start of line": {"regex": r"(?:\A|(?<=\n)(?!\Z))", "oniguruma": "^", "rust": r"(?:\A|(?<=\n)(?!\z))"},
-    "end of line": {"regex": r"(?=\n|\Z)", "oniguruma": "$", "rust": r"(?=\n|\z)"},
+_END = r"(?![\s\S])"
+_EDGES = {  # how each kind of place in a text is written
+    "start": r"\A",
+    "end": _END,
+    "end or last line feed": rf"(?=\n?{_END})",
+    "start of line": rf"(?:\A|(?<=\n)(?!{_END}))",
+    "end of line": rf"(?=\n|{_END})",
 }
 _READ_EDGES: dict[Dialect, dict[str, str]] = {
     "regex": {"^": "start", r"\A": "start", "$": "end or last line feed", r"\Z": "end"},
@@ -60,7 +61,6 @@ _FLAGS = regex.compile(r"\(\?([a-z]+)\)")
 _GROUP = regex.compile(r"\((?:\?(?:([a-z]*):|(>|<?[=!]))|(?!\?))")
 _REPEAT = regex.compile(r"([*+?]|\{(\d+)(,(\d*))?\})([?+]?)")
 _ALIKE = (0x17F, 0x212A, 0x130, 0x131)  # beyond ASCII, in another case within it; the last two for `regex` alone
-_MOST_IN_RUST = 150  # large classes, repetitions written out: it took 100 of \p{L}, and not 300
 _MOST = 1000  # Rust's program and Oniguruma refuse large repetitions
 
 
@@ -164,19 +164,6 @@ def _cased(member: Range | str | Set | Both) -> bool:
     return high - low > 0x7F or any(chr(c).lower() != chr(c).upper() for c in range(low, high + 1))
 
 
-def _size(node: Node) -> float:
-    """About how many large classes an expression has when its repetitions are written out, as Rust's program does."""
-    if isinstance(node, Set):
-        return 1 if node.negated or not all(isinstance(member, tuple) for member in node.members) else 0.02
-    if isinstance(node, Both):
-        return 1
-    if isinstance(node, Sequence | Alternatives):
-        return sum(map(_size, node.parts))
-    if isinstance(node, Edge):
-        return _size(node.inside) if node.inside else 0
-    return _size(node.part) * ((node.most or max(node.least, 1)) if isinstance(node, Repeat) else 1)
-
-
 class _DialectReader:
     """Reads an expression of one program from left to right."""
 
@@ -184,8 +171,6 @@ class _DialectReader:
         self.text, self.source, self.at, self.any_property = expression, source, 0, any_property
         self.fold = self.dot_all = self.behind = False
         self.in_either_case = self.but_letters = False
-        self.bars: list[int] = []  # where the alternatives of the top level end
-        self.depth = 0
 
     def whole(self) -> Node:
         """The tree of the expression."""
@@ -218,8 +203,6 @@ class _DialectReader:
         begin = self.at
         ways = [self.sequence()]
         while self.text.startswith("|", self.at):
-            if not self.depth:
-                self.bars.append(self.at)
             self.at += 1
             ways.append(self.sequence())
         lone = regex.findall(r"\[\^\\?.\](?=[|)]|$)", self.text[begin : self.at]) if len(ways) > 1 else []
@@ -300,14 +283,14 @@ class _DialectReader:
         self.in_either_case |= "i" in (found[1] or "")
         kind = found[2] or ""
         self.behind |= "<" in kind
-        self.depth += 1
         inside = self.choice()
-        self.depth -= 1
         self.fold, self.dot_all, self.behind = before
         if not self.take(")"):
             raise Unsayable("a bracket that is not closed")
         if "<" in kind:
             self.refuse_behind(inside)
+        if kind == "!" and inside == _ANY:
+            return Edge("end")
         return Atomic(inside) if kind == ">" else Edge(f"(?{kind}", inside) if kind else inside
 
     def refuse_behind(self, inside: Node) -> None:
@@ -354,7 +337,7 @@ class _DialectReader:
             return _set(span)
         if span[1] > 0x7F:
             raise Unsayable(f"upper and lower case of {chr(span[1])!r}")
-        whole = _member(span, "regex")
+        whole = _member(span)
         alike = regex.compile(f"(?i:{f'[{whole}]' if in_class else whole})")
         found = [c for c in [*range(0x80), *_ALIKE] if alike.match(chr(c))]
         dotted = _ALIKE[2:] if self.source != "regex" else ()
@@ -414,60 +397,34 @@ class _DialectReader:
 
 
 @functools.lru_cache(64)
-def _read(expression: str, source: Dialect, any_property: bool = False) -> tuple[Node, tuple[int, ...]]:
-    reader = _DialectReader(expression, source, any_property)
-    try:
-        return reader.whole(), tuple(reader.bars)
-    except RecursionError:
-        raise Unsayable("brackets nested too deeply") from None
-
-
 def read(expression: str, source: Dialect, any_property: bool = False) -> Node:
     """What an expression means. Raises Unsayable. `any_property`: also of names that other programs may not know."""
-    tree, _ = _read(expression, source, any_property)
+    try:
+        tree = _DialectReader(expression, source, any_property).whole()
+    except RecursionError:
+        raise Unsayable("brackets nested too deeply") from None
     if may_be_empty(tree):
         raise Unsayable("a match that may be empty")
     return tree
 
 
 def translated(expression: str, source: Dialect, target: Dialect) -> str:
-    """The expression for another program; alternatives that mean the same there stay as they are. Raises Unsayable."""
+    """The expression for another program; it stays as it is where it means the same there. Raises Unsayable."""
     tree = read(expression, source)
-    if target == "rust" != source and _size(tree) > _MOST_IN_RUST:
-        raise Unsayable("repetitions that are too many for Rust's program")
-    _, bars = _read(expression, source)
-    ends = [*bars, len(expression)] if not _FLAGS.match(expression) else [len(expression)]
-    starts = [0, *(end + 1 for end in ends[:-1])]
-    made = "|".join(
-        _one_translated(expression[start:end], source, target) for start, end in zip(starts, ends, strict=True)
-    )
     try:
-        _read(made, target)
-    except Unsayable:  # alternatives that may not stand beside each other there
-        return written(tree, target)
-    return made
-
-
-def _one_translated(part: str, source: Dialect, target: Dialect) -> str:
-    tree, _ = _read(part, source)
-    try:
-        if _read(part, target)[0] == tree and not (target == "regex" != source and "(?i" in part):
-            return part
+        same = read(expression, target) == tree and not (target == "regex" != source and "(?i" in expression)
     except Unsayable:
-        pass
-    return written(tree, target)
+        same = False
+    return expression if same else written(tree)
 
 
-def written(node: Node, target: Dialect) -> str:
+def written(node: Node) -> str:
     """A tree as an expression."""
-    return ExpressionWriter(target).written(node)
+    return ExpressionWriter().written(node)
 
 
 class ExpressionWriter:
-    """Writes trees as expressions of one program."""
-
-    def __init__(self, target: Dialect) -> None:
-        self.target = target
+    """Writes trees as expressions that all three programs read alike."""
 
     def written(self, node: Node) -> str:
         """A tree as an expression."""
@@ -490,65 +447,55 @@ class ExpressionWriter:
     def atomic(self, part: Node) -> str:
         """What is not tried otherwise."""
         inside = self.written(part)
-        if isinstance(part, Repeat) and not part.lazy and not (self.target == "oniguruma" and inside[-1] == "}"):
-            return inside + "+"
-        return f"(?>{inside})"
+        repeats = isinstance(part, Repeat) and not part.lazy and inside[-1] != "}"  # {1,3}+ repeats that in Oniguruma
+        return f"{inside}+" if repeats else f"(?>{inside})"
 
     def place(self, kind: str) -> str:
         """A place in the text."""
-        return _EDGES[kind][self.target]
+        return _EDGES[kind]
 
     def one_of(self, node: Set | Both) -> str:
         """One character."""
-        return _written_set(node, self.target)
+        return _written_set(node)
 
 
 def times(node: Repeat) -> str:
-    """How often, as all programs write it."""
+    """How often."""
     signs = {(0, None): "*", (1, None): "+", (0, 1): "?"}
     most = "" if node.most is None else node.most
     exact = f"{{{node.least}}}" if node.least == node.most else f"{{{node.least},{most}}}"
     return signs.get((node.least, node.most), exact) + "?" * node.lazy
 
 
-def _written_set(node: Set | Both, target: Dialect) -> str:
+def _written_set(node: Set | Both) -> str:
+    """One class, or others side by side: `regex` knows no class in a class."""
     if node == _DOT:
-        return r"[^\n]" if target != "regex" else "."
-    if isinstance(node, Set):
-        members = [member for member in node.members if isinstance(member, tuple | str)]
-        plain = [_member(member, target) for member in members]
-        others = [_written_set(member, target) for member in node.members if isinstance(member, Set | Both)]
-        if len(node.members) == len(plain) == 1 and not node.negated:
-            only = members[0]
-            if only[0] == only[1] if isinstance(only, tuple) else only[0] == "\\":  # else brackets say that it is one
-                return plain[0]
-        if target == "regex" and node.negated and not others and len(members) == len(set(members[0])) == 1:
-            return rf"(?:(?!{plain[0]})[\s\S])"  # since `regex` joins alternatives like [^a] wrongly
-        if not others or target != "regex":
-            return f"[{'^' * node.negated}{''.join(plain + others)}]"
-        found = "|".join([f"[{''.join(plain)}]"] * bool(plain) + others)
-    else:
-        sides = [_written_set(side, target) for side in node.sides]
-        if target != "regex":
-            return f"[{'^' * node.negated}{'&&'.join(sides)}]"
+        return "."
+    if isinstance(node, Both):
+        sides = [_written_set(side) for side in node.sides]
         found = "".join(f"(?={side})" for side in sides[:-1]) + sides[-1]
+    else:
+        members = [member for member in node.members if isinstance(member, tuple | str)]
+        plain = [_member(member) for member in members]
+        others = [_written_set(member) for member in node.members if isinstance(member, Set | Both)]
+        only = members[0] if len(node.members) == len(members) == 1 else (0, 1)
+        lone = only[0] in (only[1], "\\")  # a character, or a class by its name
+        if not others and not (lone and node.negated and isinstance(only, tuple)):  # `regex` joins [^a]|[^b] wrongly
+            return plain[0] if lone and not node.negated else f"[{'^' * node.negated}{''.join(plain)}]"
+        found = "|".join([f"[{''.join(plain)}]"] * bool(plain) + others)
     return rf"(?:(?!{found})[\s\S])" if node.negated else f"(?:{found})"
 
 
-def _member(member: Range | str, target: Dialect) -> str:
+def _member(member: Range | str) -> str:
     if isinstance(member, str):
         return member
-    low, high = (_character(point, target) for point in member)
+    low, high = map(_character, member)
     return low if low == high else f"{low}-{high}"
 
 
-def _character(point: int, target: Dialect) -> str:
+def _character(point: int) -> str:
     character = chr(point)
     if character in _SYNTAX:
         return "\\" + character
-    if character.isprintable():
-        return character
-    named = next((escape for escape, of in _CONTROLS.items() if of == character), None)
-    if named or target != "regex":
-        return named or f"\\x{{{point:X}}}"
-    return f"\\u{point:04X}" if point < 0x10000 else f"\\U{point:08X}"
+    named = next((escape for escape, of in _CONTROLS.items() if of == character), f"\\u{point:04X}")
+    return character if character.isprintable() or point > 0xFFFF else named

@@ -20,7 +20,6 @@ from streambpe.text.characters import code_point_class
 from streambpe.text.dialects import Both, ExpressionWriter, Node, Set, Unsayable, read, written
 
 _SAFE = frozenset(" _'\",;:<>=!@#%&~`")  # no syntax in JavaScript; other characters are written by number
-_EDGES = {"start": "^", "end": "(?![^])", "end or last line feed": "(?=\\n?(?![^]))"}
 
 Part = str | int
 Source = list[Part]
@@ -64,7 +63,6 @@ class _JavaScriptWriter(ExpressionWriter):
     """Writes the number of a class, between two NUL, in place of the class."""
 
     def __init__(self, classes: CharacterClasses) -> None:
-        super().__init__("regex")
         self.classes = classes
         self.kept = 0  # groups that stand for possessive and atomic parts
 
@@ -76,14 +74,14 @@ class _JavaScriptWriter(ExpressionWriter):
 
     def place(self, kind: str) -> str:
         """A place in the text."""
-        return _EDGES[kind]
+        return "^" if kind == "start" else super().place(kind)
 
     def one_of(self, node: Set | Both) -> str:
         """A class by its number, but for a single character."""
         only = node.members[0] if isinstance(node, Set) and not node.negated and len(node.members) == 1 else None
         if isinstance(only, tuple) and only[0] == only[1]:
             return _character(chr(only[0]))
-        return f"[\0{self.classes.number(written(node, 'regex'))}\0]"
+        return f"[\0{self.classes.number(written(node))}\0]"
 
 
 def _character(character: str) -> str:

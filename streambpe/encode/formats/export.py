@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -27,8 +29,7 @@ from streambpe.encode.formats.hf_folder import Roles, hf_folder, names_folder
 from streambpe.encode.formats.onto import Old
 from streambpe.encode.formats.sentencepiece import sentencepiece_file
 from streambpe.encode.formats.tiktoken_ranks import tiktoken_files
-from streambpe.encode.formats.verify import Comparison, documents
-from streambpe.encode.formats.verify import verify as verified_on
+from streambpe.encode.formats.verify import LIBRARIES, Comparison, compared
 from streambpe.encode.joins import Joins
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
@@ -74,15 +75,21 @@ class ExportResult(Result):
     files: list[Path]
     n_vocab: int
     lost: list[str]
-    unicode: str = ""  # of the splits, where the file has an expression that another program runs
+    not_compared: str = ""  # why
     checked_by: str = ""  # which library encoded
-    comparison: Comparison | None = None
+    battery: Comparison | None = None
+    comparison: Comparison | None = None  # of --verify
     joins: Joins | None = None  # beside the old file of --onto
+    unicode: str = ""  # the version up to which texts are equal, if not all are
 
     @property
     def exact(self) -> bool:
-        """What --strict asks for: nothing known to be lost and, where it was compared, nothing lost in fact."""
-        return self.comparison.exact if self.comparison else not self.lost
+        """What --strict asks for: nothing is known to be lost, and all that was compared is equal."""
+        return self.battery is not None and not self.lost and self._equal
+
+    @property
+    def _equal(self) -> bool:
+        return all(found.exact for found in (self.battery, self.comparison) if found)
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for `export --json`."""
@@ -91,7 +98,10 @@ class ExportResult(Result):
             "ids": self.n_vocab,
             "lost": self.lost,
             "exact": self.exact,
+            "unicode": self.unicode or None,
+            "not_compared": self.not_compared or None,
             "checked_by": self.checked_by or None,
+            "battery": structs.asdict(self.battery) if self.battery else None,
             "comparison": structs.asdict(self.comparison) if self.comparison else None,
             "joins": asdict(self.joins) if self.joins else None,
         }
@@ -99,28 +109,29 @@ class ExportResult(Result):
     def lines(self) -> Iterator[str]:
         """What to tell the user."""
         yield f"{', '.join(map(str, self.files))}: {self.n_vocab} ids"
-        for loss in self.lost:
-            yield f"  lost: {loss}"
-        if self.comparison is None:
-            characters = f", for characters of Unicode {self.unicode}" if self.unicode else ""
-            yield (
-                f"  exact by construction{characters}; not compared on a text (--verify TEXT does that)"
-                if not self.lost
-                else ("  not exact; --verify TEXT measures by how much")
-            )
+        yield from (f"  lost: {loss}" for loss in self.lost)
+        b, c, by = self.battery, self.comparison, self.checked_by
+        if b is None:
+            yield f"  not compared: {self.not_compared}"
             return
-        c = self.comparison
-        if c.exact:
-            yield f"  exact: {c.spans:,} ids of {counted(c.documents, 'text')} are equal in {self.checked_by}"
+        if self._equal:
+            newer = b.without_newer + (c.without_newer if c else 0)
+            up_to = f"for characters of Unicode {self.unicode}, " if newer else ""
+            without = f" ({newer:,} of them without newer characters)" if newer else ""
+            same = f"{counted(b.documents + (c.documents if c else 0), 'text')} gave the same ids in {by}"
+            yield f"  {'not exact for every text, as said above' if self.lost else 'exact'}: {up_to}{same}{without}"
         if self.joins is not None:
             yield f"  compared with the old file: {self.joins.told()}"
-        if not c.exact:
+        if not b.exact:
+            more = "" if c else "; --verify TEXT measures it on yours"
+            yield f"  not exact: {b.documents_that_differ:,} of {b.documents:,} hostile texts differ in {by}{more}"
+        if c and not c.exact:
             share = 100 * c.spans_lost / max(c.spans, 1)
             yield (
-                f"  not exact: {share:.2f} % of {counted(c.spans, 'token span')} are not found by {self.checked_by}; "
+                f"  not exact: {share:.2f} % of {counted(c.spans, 'token span')} are not found by {by}; "
                 f"{c.documents_that_differ:,} of {counted(c.documents, 'text')} differ"
             )
-            yield from (f"    {example}" for example in c.examples)
+        yield from (f"    {example}" for example in (c if c and not c.exact else b).examples)
 
 
 def cut_log(log: EventLog, vocab_size: int) -> EventLog:
@@ -148,12 +159,14 @@ def export(
     *,
     vocab_size: int | str | Sequence[int | str] = (),
     verify: str | None = None,
+    compare: bool = True,
     force: bool = False,
     onto: str | os.PathLike[str] | None = None,
     progress: str = "none",
     **roles: Unpack[RoleKeywords],
 ) -> list[ExportResult]:
-    """Write a model in one format, once for each size (none: as it is); verify: a source to compare on.
+    """Write a model in one format, once for each size (none: as it is), compared in the library that it is for, where
+    that is installed; verify: a source to compare on, too.
 
     With several sizes the size goes into the name: tok.json -> tok-8000.json, tok-16000.json. force: overwrite files
     that are there; without it nothing is written if one is. `roles`: what special tokens are for (bos, eos, ...), for
@@ -170,6 +183,7 @@ def export(
             "What special tokens are for, and a chat template, belong in a folder that transformers loads: give --to "
             f"hf and -o {path.with_suffix('')}/ (or --to gguf). Nothing was written."
         )
+    why_not = _not_comparable(to, compare, verify)
     old = None if onto is None else Old.of(onto, to, output)
     if old is not None and given != Roles():
         raise UsageError(
@@ -198,19 +212,40 @@ def export(
             contents, lost = write(encoder, target)
         except OSError as why:  # a temporary file, or one beside --onto
             raise not_written(target, why) from None
-        runs_expression = to in ("hf", "tiktoken") and encoder.pattern.expression and not encoder.pattern.by_rules
-        characters = encoder.pattern.unicode if runs_expression else ""
-        made.append((contents, ExportResult([*contents], encoder.model.n_vocab, [*lost], characters)))
+        result = ExportResult([*contents], encoder.model.n_vocab, [*lost], not_compared=why_not)
+        made.append((contents, result if why_not else _compared(to, contents, result, Tokenizer(one), old, verify)))
     for file in [file for contents, _ in made for file in contents]:
         refuse_existing(file, force, parents=True)
-    results = []
-    for one, (contents, result) in zip(logs, made, strict=True):
+    for contents, _ in made:
         _write(contents)
-        if verify is not None:
-            found = verified_on(to, result.files, Tokenizer(one), old, documents(verify, present_meter()))
-            result = replace(result, **found._asdict())
-        results.append(result)
-    return results
+    return [result for _, result in made]
+
+
+def _not_comparable(to: str, asked: bool, verify: str | None) -> str:
+    """Why an export in this format is not compared; "" if it is. An error if --verify asks for it."""
+    package = LIBRARIES.get(to)
+    why = ""
+    if not asked:
+        why = "--no-compare leaves it out"
+    elif to == "gguf":
+        why = "only llama.cpp can encode with it"
+    elif package and find_spec(package) is None:
+        why = f"it needs `pip install {package}`"
+    if why and verify is not None:
+        raise UsageError(f"--verify {verify} cannot compare this export: {why}. Nothing was written.")
+    return why
+
+
+def _compared(
+    to: str, contents: dict[Path, bytes], result: ExportResult, by: Tokenizer, old: Old | None, verify: str | None
+) -> ExportResult:
+    """The result with what the library makes of the files, which are written to a folder of their own for that."""
+    with tempfile.TemporaryDirectory(prefix="streambpe-export-") as folder:
+        files = [Path(folder) / file.name for file in contents]
+        for file, content in zip(files, contents.values(), strict=True):
+            file.write_bytes(content)
+        found = compared(to, files, by, bool(result.lost), old, verify, present_meter())
+        return replace(result, **structs.asdict(found))
 
 
 def _sizes(given: int | str | Sequence[int | str]) -> list[int]:

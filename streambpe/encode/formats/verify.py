@@ -1,38 +1,46 @@
-"""export --verify: texts are encoded by the exported file, in its own library, and by the model.
+"""What `export` says of a file: texts are encoded by it, in the library that it is for, and by the model.
 
-A token span is the stretch of bytes one token stands for; the share of the model's spans that the other did not find
-says how far the two drift.
+The texts are those of battery.py, whose chunks are compared too, and those of --verify. A token span is the stretch of
+bytes one token stands for; the share of the model's spans that the other did not find says how far the two drift.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 import runpy
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate
+from importlib.metadata import version
+from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+import regex
 
 from streambpe.count_config import SourceOptions
+from streambpe.encode.formats.battery import battery
 from streambpe.encode.formats.boundless import import_dot_model
 from streambpe.encode.formats.onto import Old
 from streambpe.encode.formats.tiktoken_ranks import read_ranks
 from streambpe.encode.joins import Joins, symbols_of_ids
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import UsageError
+from streambpe.errors import ModelError, StreambpeError
 from streambpe.later import need
 from streambpe.progress import Meter
 from streambpe.sources.decode import block_text
 from streambpe.sources.find import find_sources
 from streambpe.sources.read import Reader
+from streambpe.text.characters import CATEGORIES, FIRST_ASSIGNED, unicode_version
 from streambpe.text.patterns import PRESETS
 
-Encode = Callable[[str], Sequence[int]]
+Encode = Callable[[list[str]], list[list[int]]]
+Find = Callable[[str, str], set[str]]  # an expression of one character, a text -> those that it finds
 _EXAMPLES = 5
+_AT_ONCE = 100  # texts of --verify
 _PARAGRAPH = re.compile(rb"(?s).*?\n\n|.+")
-_LIBRARIES = {"hf": "tokenizers", "gpt2": "tokenizers", "tiktoken": "tiktoken", "sentencepiece": "sentencepiece"}
+LIBRARIES = {"hf": "tokenizers", "gpt2": "tokenizers", "tiktoken": "tiktoken", "sentencepiece": "sentencepiece"}
 
 
 class Comparison(msgspec.Struct):
@@ -43,6 +51,7 @@ class Comparison(msgspec.Struct):
     spans: int = 0
     spans_lost: int = 0
     examples: list[str] = msgspec.field(default_factory=list)
+    without_newer: int = 0  # documents that are equal only without characters that one side's Unicode has not
 
     @property
     def exact(self) -> bool:
@@ -86,58 +95,130 @@ def _shown(parts: Iterable[bytes]) -> str:
     return " ".join(repr(part.decode("utf-8", "backslashreplace")) for part in parts) or "nothing"
 
 
-class Verified(NamedTuple):
-    """What --verify found."""
+class Loaded(NamedTuple):
+    """An exported file, ready to encode in the library that it is for."""
 
-    checked_by: str  # which library encoded
-    comparison: Comparison
-    joins: Joins | None  # beside the old file of --onto
+    name: str  # of the library, with its version
+    encode: Encode
+    content: Callable[[int], bytes] | None = None  # of its ids, if they may differ from the model's
+    split: Callable[[list[str], list[list[str]]], list[bool]] | None = None  # texts, our chunks: whether these are its
+    find: Find | None = None  # by the library's own regular expressions
 
 
-def verify(to: str, files: list[Path], tokenizer: Tokenizer, old: Old | None, texts: Iterable[str]) -> Verified:
-    """Encode texts by the model and by the exported file; by the file of --onto, too."""
-    there = loaded(to, files)
-    verified = Verified(there.name, Comparison(), None if old is None else Joins())
-    if old is not None:
-        encode_old, sizes = _old_encoder(old, files), symbols_of_ids(tokenizer.encoder.model)
+class Compared(msgspec.Struct):
+    """What an export's library made of the texts of the battery, and of those of --verify."""
+
+    checked_by: str
+    battery: Comparison
+    comparison: Comparison | None = None
+    joins: Joins | None = None  # beside the old file of --onto
+    unicode: str = ""  # if some texts are equal only without the characters of later versions
+
+
+def compared(
+    to: str, files: list[Path], tokenizer: Tokenizer, lost: bool, old: Old | None, verify: str | None, meter: Meter
+) -> Compared:
+    """Encode the battery, and the texts of `verify`, by the model and by the files; by those of --onto, too. `lost`:
+    chunks are known to differ. ModelError if the library cannot load or run the files."""
+    with _refused_by(to):
+        there = loaded(to, files)
+        found = Compared(there.name, Comparison())
+        hostile = battery(tokenizer.encoder, specials=old is None)  # an old file may find some in plain text
+        if None in (ids := _ids(tokenizer, hostile)):  # a model of characters may know few
+            hostile = [text for text, one in zip(hostile, ids, strict=True) if one is not None]
+        _compare(there, tokenizer, hostile, found, found.battery, not lost)
+        if verify is None:
+            return found
+        found.comparison = Comparison()
+        if old is not None:
+            encode_old, sizes, found.joins = _old_encoder(old, files), symbols_of_ids(tokenizer.encoder.model), Joins()
+        texts = documents(verify, meter)
+        while some := list(islice(texts, _AT_ONCE)):
+            theirs = _compare(there, tokenizer, some, found, found.comparison, False)
+            if found.joins is not None:
+                for before, after in zip(encode_old(some), theirs, strict=True):
+                    found.joins.add(before, after, sizes)
+    return found
+
+
+def _compare(
+    there: Loaded, tokenizer: Tokenizer, texts: list[str], found: Compared, comparison: Comparison, split: bool
+) -> list[list[int]]:
+    """Add what these texts become, with their chunks if `split`; returns their ids there."""
+
+    def encoded(texts: list[str]) -> list[tuple[list[int], list[int], bool]]:
+        same_chunks = [True] * len(texts)
+        if split and there.split is not None:
+            same_chunks = there.split(texts, [tokenizer.encoder.split(text) for text in texts])
+        return [*zip(tokenizer.encode_ordinary_batch(texts), there.encode(texts), same_chunks, strict=True)]
+
+    rows, find = encoded(texts), there.find
+    bad = [i for i, (mine, other, same) in enumerate(rows) if mine != other or not same]
+    if bad and find is not None and (newer := _of_other_versions(find, [texts[i] for i in bad])):
+        known = (version for version, point in FIRST_ASSIGNED.items() if not find(r"\p{Cn}", chr(point)))
+        found.unicode = min(unicode_version(), next(known, "14.0.0 or older"))
+        for i, row in zip(bad, encoded([texts[i].translate(newer) for i in bad]), strict=True):
+            comparison.without_newer += row[0] == row[1] and row[2]
+            rows[i] = row
 
     def content(number: int) -> bytes:
         return tokenizer.id_to_token(number) or b"?"  # an id that only the other knows, for a byte the model lacks
 
-    for text in texts:
-        theirs = there.encode(text)
-        verified.comparison.add(tokenizer.encode_ordinary(text), theirs, content, there.content)
-        if verified.joins is not None:
-            verified.joins.add(encode_old(text), theirs, sizes)
-    return verified
+    for text, (mine, other, same) in zip(texts, rows, strict=True):
+        comparison.add(mine, other, content, there.content)
+        if not same and mine == other:
+            comparison.documents_that_differ += 1
+            comparison.examples += [f"{text[:40]!r} falls into other chunks"] * (len(comparison.examples) < _EXAMPLES)
+    return [other for _, other, _ in rows]
 
 
-class Loaded(NamedTuple):
-    """An exported file, ready to encode."""
+def _ids(tokenizer: Tokenizer, texts: list[str]) -> list[list[int] | None]:
+    """The ids of texts; None for one that the model refuses."""
+    try:
+        return [*tokenizer.encode_ordinary_batch(texts)]
+    except StreambpeError:
+        return [None] if len(texts) == 1 else [ids for text in texts for ids in _ids(tokenizer, [text])]
 
-    name: str  # of the library
-    encode: Encode
-    content: Callable[[int], bytes] | None = None  # of its ids, if they may differ from the model's
+
+def _of_other_versions(find: Find, texts: list[str]) -> dict[int, None]:
+    """The characters of texts that the library's version of Unicode has in another class, or not at all."""
+    characters = "".join(sorted(set("".join(texts))))
+    names = [name for name in (*CATEGORIES, "Extended_Pictographic") if name != "Cs"]  # surrogates are in no text
+    classes = [rf"\p{{{name}}}" for name in names]
+    return {ord(c): None for one in classes for c in find(one, characters) ^ set(regex.findall(one, characters))}
+
+
+@contextlib.contextmanager
+def _refused_by(to: str) -> Iterator[None]:
+    """A library's own words for what it cannot load or run. A panic of Rust is no Exception."""
+    try:
+        yield
+    except (StreambpeError, OSError):
+        raise
+    except BaseException as why:
+        if not isinstance(why, Exception) and type(why).__name__ != "PanicException":
+            raise
+        raise ModelError(
+            f"{_named(LIBRARIES[to])} cannot use what would be written: {str(why).splitlines()[0]:.200}. Nothing was "
+            "written. Use --to events or --to parquet, or train with another --pattern."
+        ) from None
 
 
 def loaded(to: str, files: list[Path]) -> Loaded:
     """The files of an export in the library that they are for; special tokens in a text are ordinary text."""
-    if to == "gguf":
-        raise UsageError(
-            f"{files[0]} was written, but only llama.cpp can encode with it: leave out --verify, and compare there."
-        )
-    if to not in _LIBRARIES:
+    package = LIBRARIES.get(to)
+    if package is None:
         by = "streambpe, which read the file again"
         if to != "boundless":
-            return Loaded(by, Tokenizer(files[0]).encode_ordinary)
+            return Loaded(by, Tokenizer(files[0]).encode_ordinary_batch)
         back = Tokenizer(import_dot_model(files[0]))
         by = f"{by} (fastboundlessbpe was not run)"
-        return Loaded(by, back.encode_ordinary, back.decode_single_token_bytes)
-    library = need(_LIBRARIES[to], "--verify", " The files were written.")
-    if to == "tiktoken":
-        return Loaded(_LIBRARIES[to], runpy.run_path(str(files[1]))["encoding"].encode_ordinary)
+        return Loaded(by, lambda texts: [ids or [] for ids in _ids(back, texts)], back.decode_single_token_bytes)
+    name, library = _named(package), need(package, "Comparing", " Nothing was written.")
     if to == "sentencepiece":
-        return Loaded(_LIBRARIES[to], library.SentencePieceProcessor(model_file=str(files[0])).encode)
+        return Loaded(name, library.SentencePieceProcessor(model_file=str(files[0])).encode)
+    if to == "tiktoken":
+        return _in_tiktoken(name, runpy.run_path(str(files[1]))["encoding"])
     if to == "gpt2":
         there = library.Tokenizer(library.models.BPE.from_file(*map(str, files)))
         there.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -146,17 +227,58 @@ def loaded(to: str, files: list[Path]) -> Loaded:
         there.no_truncation()
         there.no_padding()
         there.encode_special_tokens = True
-    return Loaded(_LIBRARIES[to], lambda text: list(there.encode(text, add_special_tokens=False).ids))
+    return _in_tokenizers(name, library, there)
+
+
+def _in_tokenizers(name: str, library: Any, there: Any) -> Loaded:
+    def encode(texts: list[str]) -> list[list[int]]:
+        return [encoding.ids for encoding in there.encode_batch_fast(texts, add_special_tokens=False)]
+
+    def find(expression: str, text: str) -> set[str]:
+        step = library.pre_tokenizers.Split(library.Regex(expression), "removed", invert=True)
+        return set("".join(piece for piece, _ in step.pre_tokenize_str(text)))
+
+    def split(texts: list[str], chunks: list[list[str]]) -> list[bool]:
+        if there.normalizer is not None:
+            texts = [there.normalizer.normalize_str(text) for text in texts]
+        places = ([place for _, place in there.pre_tokenizer.pre_tokenize_str(text)] for text in texts)
+        return [[text[a:b] for a, b in p] == ours for text, p, ours in zip(texts, places, chunks, strict=True)]
+
+    by_expression = json.loads(there.to_str())["pre_tokenizer"] is not None and "Metaspace" not in there.to_str()
+    return Loaded(name, encode, None, split if by_expression else None, find)
+
+
+def _in_tiktoken(name: str, there: Any) -> Loaded:
+    def other(expression: str, ranks: dict[bytes, int]) -> Any:
+        return type(there)("other", pat_str=expression, mergeable_ranks=ranks, special_tokens={})
+
+    def find(expression: str, text: str) -> set[str]:
+        by_byte = other(expression, {bytes([byte]): byte for byte in range(256)})
+        return set(by_byte.decode(by_byte.encode_ordinary(text)))
+
+    def split(texts: list[str], chunks: list[list[str]]) -> list[bool]:
+        """If chunks are tokens, and so is what two neighbours come to, other chunks have other ids."""
+        each = (made.encode() for some in chunks for made in (*some, *map("".join, pairwise(some))))
+        tokens = dict.fromkeys([*(bytes([byte]) for byte in range(256)), *each])
+        ranks = {token: rank for rank, token in enumerate(tokens)}
+        theirs = other(there._pat_str, ranks).encode_ordinary_batch(texts)
+        return [[ranks[c.encode()] for c in some] == ids for some, ids in zip(chunks, theirs, strict=True)]
+
+    return Loaded(name, there.encode_ordinary_batch, None, split, find)
 
 
 def _old_encoder(old: Old, files: list[Path]) -> Encode:
-    """Text -> ids as the file of --onto encodes it."""
+    """Texts -> ids as the file of --onto encodes them."""
     if old.to != "tiktoken":
         return loaded(old.to, old.files).encode
     new: Any = runpy.run_path(str(files[1]))["encoding"]  # which has asked for the library
     made = type(new)("old", pat_str=new._pat_str, mergeable_ranks=read_ranks(old.file), special_tokens={})
-    encode: Encode = made.encode_ordinary
+    encode: Encode = made.encode_ordinary_batch
     return encode
+
+
+def _named(package: str) -> str:
+    return f"{package} {version(package)}"
 
 
 def documents(source: str, meter: Meter | None = None, how: SourceOptions = SourceOptions()) -> Iterator[str]:
