@@ -432,9 +432,12 @@ def test_a_core_that_a_packager_changed_was_damaged(tmp_path, monkeypatch, chang
         CHANGES[change](library)
     changed = library.read_bytes()
     assert changed != before
+    record = (binding.FOLDER / f"{binding.LIBRARY}.sha256").read_text(encoding="utf-8")
+    parts = [tuple(map(int, part.split("-"))) for part in record.splitlines()[2].split()[1:]]
+    start, end = max(parts, key=lambda part: part[1] - part[0])  # the code is the largest
+    places = changed.index(b"core_digest:t:v"), (start + end) // 2  # constants, and code
+    damages = [changed[:20_000], *(changed[:at] + bytes([changed[at] ^ 1]) + changed[at + 1 :] for at in places)]
     monkeypatch.setattr(binding, "FOLDER", tmp_path)
-    code = changed.index(b"core_digest:t:v")  # constants, and a place in the code
-    damages = [changed[:20_000], *(changed[:at] + b"X" + changed[at + 1 :] for at in (code, code // 2 + 20_000))]
     try:
         binding.library.cache_clear()
         assert binding.library().core_digest
