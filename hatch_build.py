@@ -13,6 +13,7 @@ import platform
 import re
 import shlex
 import shutil
+import struct
 import subprocess
 import sys
 import sysconfig
@@ -72,16 +73,66 @@ def prototypes() -> str:
     )
 
 
+def places(library: bytes) -> list[tuple[int, int]]:
+    """Where the code and the data of a library begin and end: what strip, patchelf and signing leave as it is."""
+
+    def read(how: str, at: int) -> Any:
+        return struct.unpack_from(how, library, at)
+
+    if library.startswith(b"\xca\xfe\xba\xbe"):  # macOS, of several processors
+        each = [read(">8xII", 8 + 20 * i) for i in range(*read(">I", 4))]
+        return [(at + a, at + b) for at, size in each for a, b in places(library[at : at + size])]
+    found, at = [], 32
+    if library.startswith(b"\xcf\xfa\xed\xfe"):  # macOS: the sections of each segment
+        for _ in range(*read("<I", 16)):
+            command, size, sections = read("<II56xI", at)
+            rows = [read("<40xQI12xI", at + 72 + 80 * i) for i in range(sections * (command == 0x19))]
+            found += [(start, long) for long, start, flags in rows if start and flags & 0xFF != 1]  # 1: not in the file
+            at += size
+    elif library.startswith(b"MZ"):  # Windows
+        (at,) = read("<I", 60)
+        sections, optional = read("<6xH12xH", at)
+        rows = [read("<8xI4xII12xI", at + 24 + optional + 40 * i) for i in range(sections)]
+        # less what fills a block, and what is only for debuggers
+        found = [(start, min(long, room)) for long, room, start, flags in rows if not flags & 0x2000000]
+    elif library.startswith(b"\x7fELF\2\1"):
+        (at,), (size, sections) = read("<Q", 40), read("<HH", 58)
+        rows = [read("<4xIQ8xQQ", at + size * i) for i in range(sections)]
+        found = [
+            (start, long) for kind, flags, start, long in rows if kind == 1 and flags & 2
+        ]  # in the file, and loaded
+    return [(start, start + long) for start, long in found]
+
+
+def record(library: bytes) -> str:
+    """What binding.py compares before it loads a library: its size, and digests for a file of that size and of others.
+
+    A file of the same size has to be the same on Linux up to its last code or data, where no tool leaves the size.
+    """
+    kept = places(library)
+    same = [(0, max(kept)[1])] if library.startswith(b"\x7fELF") and kept else kept
+    lines = [str(len(library))]
+    for each in (same, kept):
+        digest = hashlib.sha256(b"".join(library[a:b] for a, b in each)).hexdigest()
+        lines.append(" ".join([digest, *(f"{a}-{b}" for a, b in each)]))
+    return "\n".join(lines)
+
+
 def system_compiler() -> list[str] | None:
-    """The command of a C compiler of this machine with the flags that a packager sets, or None."""
+    """The command of a C compiler of this machine with our flags and then those that a packager sets, or None."""
     named = os.environ.get("CC") or next(filter(shutil.which, ("cc", "gcc", "clang")), None)
-    flags = [os.environ.get(name, "") for name in ("CFLAGS", "LDFLAGS", "ARCHFLAGS")]
-    return shlex.split(" ".join([named, *flags])) if named else None
+    theirs = " ".join(os.environ.get(name, "") for name in ("CPPFLAGS", "CFLAGS", "LDFLAGS", "ARCHFLAGS"))
+    return [*shlex.split(named), *FLAGS, *shlex.split(theirs)] if named else None
+
+
+def zig() -> list[str]:
+    """The command of zig's compiler."""
+    return [sys.executable, "-m", "ziglang", "cc", *FLAGS]
 
 
 def compiler() -> list[str]:
     """What compiles here: the system's compiler, else zig's."""
-    return system_compiler() or [sys.executable, "-m", "ziglang", "cc"]
+    return system_compiler() or zig()
 
 
 def build(command: list[str], target: Path, flags: list[str] | None = None) -> Path:
@@ -90,7 +141,7 @@ def build(command: list[str], target: Path, flags: list[str] | None = None) -> P
     says = [f'-DCORE_DIGEST="{digest()}"', f'-DCORE_PROTOTYPES="{prototypes()}"']
     if "-macos" in " ".join(flags or []) or (sys.platform == "darwin" and "-target" not in (flags or [])):
         says.append(f"-Wl,-install_name,@rpath/{LIBRARY}")  # else the library names the folder where it was built
-    arguments = [*FLAGS, *(flags or []), *says, "-o", str(temporary), str(CORE / "core.c")]
+    arguments = [*(flags or []), *says, "-o", str(temporary), str(CORE / "core.c")]
     try:
         done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
     except OSError as why:
@@ -100,11 +151,9 @@ def build(command: list[str], target: Path, flags: list[str] | None = None) -> P
         ) from None
     if done.returncode:
         raise SystemExit(f"The core did not compile: {shlex.join(command)} said\n{done.stderr}")
-    made = temporary.read_bytes()
-    record = f"{hashlib.sha256(made).hexdigest()} {len(made)}"
+    written = record(temporary.read_bytes())
     temporary.replace(target)
-    # asked for before loading: a damaged library would end the process
-    target.with_name(f"{target.name}.sha256").write_text(record)
+    target.with_name(f"{target.name}.sha256").write_text(written)
     return target
 
 
@@ -133,7 +182,7 @@ def build_for_wheel() -> Path:
     folder = ROOT / "build" / target
     folder.mkdir(parents=True, exist_ok=True)
     # -g0: zig writes what debuggers read, and with it the folders of this machine
-    return build([sys.executable, "-m", "ziglang", "cc"], folder / LIBRARY, ["-g0", "-target", TARGETS[target][0]])
+    return build(zig(), folder / LIBRARY, ["-g0", "-target", TARGETS[target][0]])
 
 
 try:

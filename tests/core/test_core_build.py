@@ -104,7 +104,8 @@ def test_a_wheel_of_one_architecture_was_tagged_for_two(monkeypatch):
     assert hook.platform_tag() == "macosx_11_0_arm64"
     for name, value in {"CC": "cc -m64", "CFLAGS": "-g -fstack-protector", "LDFLAGS": "-Wl,-z,now"}.items():
         monkeypatch.setenv(name, value)
-    assert hook.compiler() == ["cc", "-m64", "-g", "-fstack-protector", "-Wl,-z,now"]
+    # after ours, so that theirs are obeyed where both say something
+    assert hook.compiler() == ["cc", "-m64", *hook.FLAGS, "-g", "-fstack-protector", "-Wl,-z,now"]
 
 
 @pytest.mark.long

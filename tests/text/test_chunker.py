@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
 import shutil
 import subprocess
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 from unicodedata import category
 from unicodedata import name as name_of
 
@@ -415,24 +417,60 @@ def test_a_core_that_is_missing_damaged_or_of_other_sources_is_one_sentence(tmp_
         binding.library.cache_clear()
 
 
-@pytest.mark.skipif(not shutil.which("strip"), reason="needs strip")
+def tool(name: str) -> str:
+    """A tool of packagers; from PyPI it is beside this Python."""
+    found = shutil.which(name, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    return found or pytest.skip(f"{name} is not here")
+
+
+def codesign(library: Path) -> None:
+    """The end is another, the size is not: bytes that are not loaded, or on macOS the signature."""
+    if sys.platform == "darwin":
+        subprocess.run(["codesign", "--force", "--sign", "-", library], check=True)
+        return
+    with library.open("r+b") as file:
+        file.seek(-20, os.SEEK_END)
+        file.write(b"signature")
+
+
+CHANGES = {
+    "strip": lambda library: subprocess.run([tool("strip"), library], check=True),
+    "patchelf": lambda library: subprocess.run([tool("patchelf"), "--set-rpath", "$ORIGIN/" * 40, library], check=True),
+    "signtool": lambda library: library.write_bytes(library.read_bytes() + b"signature"),
+    "codesign": codesign,
+}
+
+
 @pytest.mark.parametrize("without", ["", "*.sha256", "*.[ch]"])
-def test_a_core_that_a_packager_stripped_was_damaged(tmp_path, monkeypatch, without):
-    """It is loaded, as it is without its record or without the sources; cut short, it is damaged all the same."""
+@pytest.mark.parametrize("changes", ["strip", "patchelf", "patchelf strip", "strip patchelf", "signtool", "codesign"])
+def test_a_core_that_a_packager_changed_was_damaged(tmp_path, monkeypatch, changes, without):
+    """It is loaded, as it is without its record or the sources; with other code, or cut short, it is damaged."""
+    if changes == "signtool" and sys.platform == "darwin":
+        pytest.skip("macOS loads no library with bytes behind its signature")
     for file in binding.FOLDER.iterdir():
         if file.is_file() and not (without and file.match(without)):
             shutil.copy(file, tmp_path)
     library = tmp_path / binding.LIBRARY
-    subprocess.run(["strip", library], check=True)
+    before = library.read_bytes()
+    for change in changes.split():
+        CHANGES[change](library)
+    changed = library.read_bytes()
+    assert changed != before
+    record = (binding.FOLDER / f"{binding.LIBRARY}.sha256").read_text(encoding="utf-8")
+    parts = [tuple(map(int, part.split("-"))) for part in record.splitlines()[2].split()[1:]]
+    start, end = max(parts, key=lambda part: part[1] - part[0])  # the code is the largest
+    places = changed.index(b"core_digest:t:v"), (start + end) // 2  # constants, and code
+    damages = [changed[:20_000], *(changed[:at] + bytes([changed[at] ^ 1]) + changed[at + 1 :] for at in places)]
     monkeypatch.setattr(binding, "FOLDER", tmp_path)
     try:
         binding.library.cache_clear()
         assert binding.library().core_digest
-        library.rename(tmp_path / "loaded")
-        library.write_bytes((tmp_path / "loaded").read_bytes()[:20_000])
-        binding.library.cache_clear()
-        with pytest.raises(CoreError, match="it is damaged"):
-            binding.library()
+        for damaged in damages[: 1 if without == "*.sha256" else None]:
+            library.rename(tmp_path / "loaded")
+            library.write_bytes(damaged)
+            binding.library.cache_clear()
+            with pytest.raises(CoreError, match="it is damaged"):
+                binding.library()
     finally:
         monkeypatch.undo()
         binding.library.cache_clear()
