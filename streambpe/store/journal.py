@@ -76,6 +76,14 @@ class Journal(msgspec.Struct):
         supermerges = np.flatnonzero(self.events.column("op") == OPS.index(Op.SUPERMERGE))[:1]
         return self.events[: supermerges[0]] if len(supermerges) else self.events[:]
 
+    def without_superwords(self) -> Journal:
+        """The same up to the first superword; not on disk yet if there is one."""
+        words = self.words
+        if len(words) == len(self.events):
+            return self
+        of_words = [one for one in self.batches if one.first_seq + one.events <= len(words)]
+        return Journal.start(self.path, self.training, words, of_words, self.vetoes)
+
     def save(self) -> None:
         """Put a new journal on disk, whole or not at all."""
         first = _line({"op": "training", **self.training})

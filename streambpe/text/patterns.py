@@ -201,8 +201,8 @@ def _with_digits(pattern: Pattern, digits: Digits) -> Pattern:
     """The preset with numbers cut another way. Its name differs, since programs that know the preset do not know it."""
     if pattern.name == "regex":
         raise PatternError(
-            f"--digits {digits} changes a preset, and {quoted(pattern.expression)} is an expression of your own. Leave "
-            r"--digits out, and say in the expression how many \p{N} a chunk may hold."
+            f"--digits {digits} changes a preset, and {quoted(pattern.expression)} is an expression of your own. Give a "
+            r"preset; or leave --digits out, and say in the expression how many \p{N} a chunk may hold."
         )
     if pattern.by_rules or not pattern.expression:
         raise PatternError(f"--digits {digits} needs a preset that has a rule for numbers; {pattern.name} has none.")

@@ -29,9 +29,7 @@ def open_journal(training: Training, corpus: Corpus) -> Journal:
                 return journal
             if "left_out" in journal.training:
                 identity["left_out"] = journal.training["left_out"]
-            words = journal.words  # superwords were learned behind those of a smaller vocabulary
-            of_words = [one for one in journal.batches if one.first_seq + one.events <= len(words)]
-            return Journal.start(path, identity, words, of_words, journal.vetoes)
+            return Journal.start(path, identity, journal.events, journal.batches, journal.vetoes)
     else:
         if corpus.left_out:
             identity["left_out"] = [source.as_fact(whole_path=True) for source in corpus.left_out]

@@ -146,6 +146,7 @@ class Trainer:
             cleaning.push(self._remove_blocks)
             standing, joined = None, None
             if documents is None or not superwords_folder(start, documents, journal.words).exists():
+                journal = journal.without_superwords()  # those that there are follow from other words or documents
                 engine = open_engine(start, journal, self.tuning, self.meter)
                 with contextlib.closing(engine):
                     self._save(journal)

@@ -163,6 +163,7 @@ class SuperwordPhase:
             self.next_pairs = self._pairs_after(self.taken, 2 * self.known_bytes)  # events are held in both orders now
         finally:
             self._close_engine()
+            self._published = self.start.book(), 0
         return made
 
     def _pairs_after(self, taken: int, known_bytes: int) -> HotPairs:
