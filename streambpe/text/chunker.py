@@ -28,7 +28,7 @@ from streambpe.core.strings import ChunkList, as_buffers, as_strings, merge
 from streambpe.errors import PatternTooSlow
 from streambpe.later import polars as pl
 from streambpe.text.marks import DOCUMENT_END, SCRIPT_RUN_END
-from streambpe.text.patterns import Pattern
+from streambpe.text.patterns import WITH_DIGITS, Pattern
 from streambpe.text.script_blocks import character_groups
 from streambpe.text.script_rules import TAKE_SPACE
 from streambpe.text.script_runs import mark_script_runs
@@ -87,7 +87,7 @@ def _white_space() -> Classes:
 
 def core_split(pattern: Pattern) -> Split | None:
     """How the core splits by a pattern; None if it is the user's own."""
-    name = pattern.name.removesuffix(f" --digits {pattern.digits}")
+    name = pattern.name.partition(WITH_DIGITS)[0]
     name = _SAME.get(name, name)
     if name not in PRESETS:
         return None

@@ -22,6 +22,7 @@ from streambpe.text.script_blocks import UNICODE
 from streambpe.text.split import explained, find_chunks
 from streambpe.text.whitespace import WORD_MARK
 
+WITH_DIGITS = " --digits "  # in the name of a preset that cuts numbers in another way
 Digits = Literal["keep", "single", "two", "left3", "right3"]
 _GPT4O_WORDS = (
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+{suffix}"
@@ -201,13 +202,13 @@ def _with_digits(pattern: Pattern, digits: Digits) -> Pattern:
     """The preset with numbers cut another way. Its name differs, since programs that know the preset do not know it."""
     if pattern.name == "regex":
         raise PatternError(
-            f"--digits {digits} changes a preset, and {quoted(pattern.expression)} is an expression of your own. Give a "
-            r"preset; or leave --digits out, and say in the expression how many \p{N} a chunk may hold."
+            f"--digits {digits} changes a preset, and {quoted(pattern.expression)} is an expression of your own. Give "
+            r"a preset; or leave --digits out, and say in the expression how many \p{N} a chunk may hold."
         )
     if pattern.by_rules or not pattern.expression:
         raise PatternError(f"--digits {digits} needs a preset that has a rule for numbers; {pattern.name} has none.")
     expression = _replace_numbers(pattern.expression, digits)
-    name = pattern.name if expression == pattern.expression else f"{pattern.name} --digits {digits}"
+    name = pattern.name if expression == pattern.expression else f"{pattern.name}{WITH_DIGITS}{digits}"
     return replace(pattern, name=name, expression=expression, digits=digits)
 
 

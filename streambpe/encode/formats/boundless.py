@@ -17,7 +17,7 @@ from typing import (
 
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.flat import Made, lost_preparation, refuse_rules, shown, unshown
-from streambpe.encode.formats.foreign import EventBuilder, named_alphabet, preset_of, read_text
+from streambpe.encode.formats.foreign import EventBuilder, named_alphabet, named_split, preset_of, read_text
 from streambpe.errors import ModelError, quoted
 from streambpe.model.alphabet import bytes_alphabet, utf8_alphabet
 from streambpe.model.eventlog import EventLog, Header, Op, Special
@@ -252,8 +252,7 @@ def _read_minbpe(lines: _Lines) -> EventLog:
 
 def _splitting(expression: str) -> dict[str, Any]:
     """How text is split, as a header says it."""
-    name, _ = preset_of(expression)
-    return {"pattern": name, "gaps": "drop" if name == expression else "refuse"}
+    return named_split(preset_of(expression)[0])
 
 
 def _log(build: EventBuilder, settings: dict[str, Any], specials: Sequence[Special]) -> EventLog:

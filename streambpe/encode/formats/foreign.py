@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any  # JSON of another program, checked where it is read
+from typing import Any, get_args  # JSON of another program, checked where it is read
 
 from streambpe.encode.formats.flat import again_after_use, merged_by_rank, unshown
 from streambpe.errors import ModelError, quoted
@@ -28,7 +28,7 @@ from streambpe.resources import format_size
 from streambpe.text.aliases import canonical
 from streambpe.text.dialects import Dialect, Unsayable, read, translated
 from streambpe.text.in_turn import in_turn
-from streambpe.text.patterns import PRESETS
+from streambpe.text.patterns import PRESETS, WITH_DIGITS, Digits, find_pattern
 
 _MOST_JSON = 256 << 20  # bytes of a tokenizer.json, unpacked: those of 256 000 tokens have 35 MB
 
@@ -83,12 +83,21 @@ def split_config(source: Dialect, drops: bool, path: object, *expressions: str) 
             f"{path} splits text by {expression!r:.200}, which has {why}; which may mean something else here. Nothing "
             "was written. If there is another way to write it, change the expression in a copy and give that."
         ) from None
-    return {"pattern": name, "gaps": "keep" if keeps else "refuse" if name in PRESETS else "drop"}
+    return named_split(name, keeps)
+
+
+def named_split(name: str, keeps: bool = False) -> dict[str, Any]:
+    """What `preset_of` found, as a header's config has it."""
+    preset, _, digits = name.partition(WITH_DIGITS)
+    if preset not in PRESETS:
+        return {"pattern": name, "gaps": "keep" if keeps else "drop"}
+    return {"pattern": preset, "gaps": "keep" if keeps else "refuse"} | ({"digits": digits} if digits else {})
 
 
 def preset_of(expression: str, source: Dialect = "regex", drops: bool = False) -> tuple[str, bool]:
-    """(the name of the preset with this name or meaning, else the expression in words of the `regex` module; whether
-    gaps are kept). `drops`: they are not, where the expression comes from. Unsayable where it is not understood."""
+    """(the name of the preset with this name or meaning, with WITH_DIGITS where numbers are cut otherwise; else the
+    expression in words of the `regex` module; whether gaps are kept). `drops`: they are not, where the expression comes
+    from. Unsayable where it is not understood."""
     if source != "oniguruma" and (preset := PRESETS.get(canonical(expression))):
         return preset.name, preset.keep_gaps
     try:
@@ -97,11 +106,13 @@ def preset_of(expression: str, source: Dialect = "regex", drops: bool = False) -
         if source != "regex":
             raise
         return expression, not drops
-    for name, preset in PRESETS.items():
-        if preset.expression and not preset.by_rules and not (drops and preset.keep_gaps):
+    ruled = [preset for preset in PRESETS.values() if preset.expression and not preset.by_rules]
+    changed = [find_pattern(preset.name, digits=digits) for digits in get_args(Digits)[1:] for preset in ruled]
+    for preset in (*ruled, *changed):
+        if not (drops and preset.keep_gaps):
             meant = read(preset.expression, "regex"), read(preset.expression, "rust")  # its $ is just the end
             if meaning in meant:
-                return name, preset.keep_gaps
+                return preset.name, preset.keep_gaps
     made = translated(expression, source, "regex")
     return f"(?:{made})" if re.fullmatch(r"[A-Za-z][\w-]*", made) else made, not drops  # a lone word would be a preset
 

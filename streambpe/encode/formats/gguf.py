@@ -16,7 +16,7 @@ from streambpe.encode.formats.foreign import split_config
 from streambpe.encode.formats.hf_folder import Roles
 from streambpe.errors import ModelError
 from streambpe.later import need
-from streambpe.text.patterns import PRESETS
+from streambpe.text.patterns import PRESETS, find_pattern
 
 # Our patterns that llama.cpp has compiled in, by its names.
 _NAMES = {"gpt2": "gpt-2", "r50k": "gpt-2", "gpt4": "llama-bpe", "gpt4o": "gpt-4o"}
@@ -101,7 +101,10 @@ def gguf_file(given: Roles, encoder: Encoder, path: Path) -> Made:
 def _splits_so(expression: str, name: str) -> bool:
     """Whether an expression is that of one of llama.cpp's names, as it stands there or as an import stores it."""
     steps = _IMPORTED[name]
-    return (expression,) == steps or expression == split_config("oniguruma", False, name, *steps)["pattern"]
+    if (expression,) == steps:
+        return True
+    split = split_config("oniguruma", False, name, *steps)
+    return expression == find_pattern(split["pattern"], gaps="drop", digits=split.get("digits", "keep")).expression
 
 
 def _tokens(flat: FlatModel) -> tuple[list[str], list[int]]:
