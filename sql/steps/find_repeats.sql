@@ -1,7 +1,7 @@
--- find_repeats: of each source, how many documents it has, how many are copies, and which document has most copies.
+-- find_repeats: for each source, how many documents and copies it has, and which document has the most copies.
 -- inputs:  number_bits BIGINT
 -- reads:   hashed_documents (make_hashed_documents; a place is source << number_bits | number in the source)
--- returns: source, documents, repeated, most_copies and place_of_most (of documents that are first in it); by source
+-- returns: source, documents, repeated, most_copies and place_of_most (of documents first found in it); by source
 -- by hand: it needs the hashes of the documents, so run `streambpe check RUN --repeats`
 WITH alike AS (
     SELECT min(place) AS place, count(*) AS copies

@@ -205,7 +205,7 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
 @click.argument("model")
 @click.option(
     "--to",
-    type=OneOf(["hf", "tiktoken", "gpt2", "boundless", "gguf", "sentencepiece", "events", "parquet"]),
+    type=OneOf(["hf", "tiktoken", "gpt2", "boundless", "gguf", "events", "parquet"]),
     required=True,
     help="The format.",
 )
@@ -257,8 +257,6 @@ def export(
     gpt2       vocab.json and merges.txt in the folder PATH
     boundless  a .model file, version 2, for fastboundlessbpe
     gguf       vocabulary metadata for llama.cpp; needs `pip install gguf`
-    sentencepiece
-               a .model; refused, with the reason, if ids would differ
     events     the event log; parquet: the same as a table
 
     Roles you do not give go to special tokens with the usual names (<s>, </s>, <|endoftext|>, <pad>, <unk>, ...).

@@ -11,7 +11,7 @@ from streambpe.errors import UsageError, meant, shortened
 
 # What other programs call something, and what it is called here.
 _FLAGS = {"eot": "--special", "special-token": "--special", "workers": "--threads", "jobs": "--threads"}
-_WORDS = {"tokenizers": "hf", "transformers": "hf", "huggingface": "hf", "llama.cpp": "gguf", "spm": "sentencepiece"}
+_WORDS = {"tokenizers": "hf", "transformers": "hf", "huggingface": "hf", "llama.cpp": "gguf"}
 
 
 class OneOf(click.Choice):  # type: ignore[type-arg]  # generic in newer releases of click only

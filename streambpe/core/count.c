@@ -103,7 +103,8 @@ EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, in
             if (!stop) {
                 stop = text_end(p, end, special >= 0);
                 split = stop < end && *stop == SCRIPT_RUN_END ? other : usual;
-                memo = (split_memo){.digits = digits};
+                memo = (split_memo){.digits = digits, .preset = split};
+                split = digits ? cut_digits : split;
             }
             if (p < stop) {
                 const uint8_t *chunk = p;

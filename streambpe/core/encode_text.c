@@ -134,7 +134,8 @@ EXPORT int64_t encode_text(encoder *encoder, const uint8_t *text, int64_t size, 
     while (p < end) {
         const uint8_t *stop = text_end(p, end, model->special >= 0);
         split_function split = stop < end && *stop == SCRIPT_RUN_END ? other : usual;
-        split_memo memo = {.digits = model->digits};
+        split_memo memo = {.digits = model->digits, .preset = split};
+        split = model->digits ? cut_digits : split;
         const uint8_t *chunk = p, *after = p; /* of the chunk that is looked up in parts */
         while (p < stop) {
             int many = 0;

@@ -30,12 +30,10 @@ enum {
 /* Marks: no UTF-8 text has these bytes (streambpe/text/marks.py). */
 enum { RUN_END = 0xFD, SCRIPT_RUN_END = 0xFE, DOCUMENT_END = 0xFF };
 
-/* How many digits a chunk holds, at most (binding.py has the names); AS_PRESET: as many as the preset says. */
-enum { AS_PRESET = 0, THREE = 3, GROUPED = 4, ALL = 1 << 30 };
-
-/* What the split of a document remembers between its chunks; all zero but for `digits` when one begins. */
-typedef struct {
-    int digits;
+/* What the split of a document remembers between its chunks; all zero but for the first two when one begins. */
+typedef struct split_memo {
+    int digits; /* of a number in one chunk, at most; 0: as many as the preset says (binding.py has the names) */
+    const uint8_t *(*preset)(const uint16_t *, const uint8_t *, const uint8_t *, struct split_memo *);
     const uint8_t *next;    /* where a number goes on */
     int64_t units;          /* how many units of it are left there, each a digit with its marks */
     int64_t marked[3];      /* by this number's remainder: how many were left at the last unit with a mark, or 0 */
@@ -180,69 +178,12 @@ static inline place symbols(class_table classes, place p, place end, int slash) 
     return p;
 }
 
-/* Threes counted from the end of the number.
-
-   Without marks 1234567 is 1 234 567. A mark is no number, so the look-ahead may also end before one. Let u1 u2 ... be
-   the units of a number, each a digit with its marks. Chunks of j = 3, 2, 1 units are tried. j holds if a multiple of
-   three units is left, or if one of u(j+3), u(j+6) ... has a mark. If uj itself has one, the chunk ends before its last
-   mark:    (?:\p{N}\p{M}*){1,3}(?=(?:(?:\p{N}\p{M}*){3})*(?:\P{N}\p{M}*|$))
-   With `mark` 0, marks are no part of a number:    \p{N}{1,3}(?=(?:\p{N}{3})*(?:\P{N}|$)) */
-static place grouped_number(class_table classes, place p, place end, unsigned mark, split_memo *memo) {
-    place stops[3], next, q = p;
-    int marked[3], first;
-    if (p != memo->next || !memo->units) { /* a number begins: its units are counted once, not by each chunk */
-        int64_t last[3] = {-1, -1, -1}, units = 0; /* by the remainder of its place: the last unit with a mark */
-        for (; q < end && look(classes, q, end, &next) & NUMBER; units++)
-            if ((q = run(classes, next, end, mark)) > next)
-                last[units % 3] = units;
-        memo->units = units;
-        memset(memo->marked, 0, sizeof memo->marked);
-        for (int i = 0; i < 3; i++)
-            if (last[i] >= 0)
-                memo->marked[(units - last[i]) % 3] = units - last[i];
-    }
-    int64_t left = memo->units;
-    for (first = 0, q = p; first < 3 && first < left; first++) {
-        look(classes, q, end, &next);
-        q = stops[first] = run(classes, next, end, mark);
-        marked[first] = q > next;
-    }
-    for (int j = first; j > 0; j--) {
-        int64_t later = memo->marked[(left - j + 1) % 3];
-        int holds = (left - j) % 3 == 0 || (later && later <= left - 3);
-        if (!holds && !marked[j - 1])
-            continue;
-        memo->units = left - j;
-        memo->next = next = stops[j - 1];
-        if (!holds)
-            do /* the last mark begins the chunk behind this one */
-                next--;
-            while ((*next & 0xC0) == 0x80);
-        return next;
-    }
-    return stops[0]; /* not reached: some j leaves a multiple of three */
-}
-
-/* Past the first chunk of the number at `p`, of which the preset takes `usual` digits. With `mark` MARK, each digit has
-   its marks. */
-static inline place number(class_table classes, place p, place end, unsigned mark, int usual, split_memo *memo) {
-    int most = memo->digits == AS_PRESET ? usual : memo->digits;
-    place next;
-    if (most == GROUPED)
-        return grouped_number(classes, p, end, mark, memo);
-    if (!mark)
-        return run_most(classes, p, end, NUMBER, most);
-    while (most-- && p < end && look(classes, p, end, &next) & NUMBER)
-        p = run(classes, next, end, mark);
-    return p;
-}
-
 /* What there is besides words: \p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+ */
-static inline place no_word(class_table classes, place p, place end, int slash, split_memo *memo) {
+static inline place no_word(class_table classes, place p, place end, int slash) {
     place next;
     unsigned class = look(classes, p, end, &next);
     if (class & NUMBER)
-        return number(classes, p, end, 0, THREE, memo);
+        return run_most(classes, next, end, NUMBER, 2);
     if (class & REST || (*p == ' ' && is(classes, next, end, REST)))
         return symbols(classes, next, end, slash);
     return white_lines(classes, p, end);
@@ -259,14 +200,14 @@ static place gpt2(class_table classes, place p, place end, split_memo *memo) {
     if (class & LETTER)
         return run(classes, next, end, LETTER);
     if (class & NUMBER)
-        return number(classes, p, end, 0, ALL, memo);
+        return run(classes, next, end, NUMBER);
     if (class & REST)
         return run(classes, next, end, REST);
     return white(classes, start, end);
 }
 
 /* gpt4 and cl100k from their second branch on; `to_end`: \s++$ comes before \s*[\r\n] */
-static inline place gpt4_or_cl100k(class_table classes, place p, place end, int to_end, split_memo *memo) {
+static inline place gpt4_or_cl100k(class_table classes, place p, place end, int to_end) {
     place next;
     if (*p == '\'' && (next = contraction(classes, p, end, 1)))
         return next;
@@ -277,15 +218,15 @@ static inline place gpt4_or_cl100k(class_table classes, place p, place end, int 
         return run(classes, next, end, LETTER);
     if (to_end && run(classes, p, end, WHITE) == end)
         return end;
-    return no_word(classes, p, end, 0, memo);
+    return no_word(classes, p, end, 0);
 }
 
 static place gpt4(class_table classes, place p, place end, split_memo *memo) {
-    return gpt4_or_cl100k(classes, p, end, 0, memo);
+    return gpt4_or_cl100k(classes, p, end, 0);
 }
 
 static place cl100k(class_table classes, place p, place end, split_memo *memo) {
-    return gpt4_or_cl100k(classes, p, end, 1, memo);
+    return gpt4_or_cl100k(classes, p, end, 1);
 }
 
 /*  ?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+ */
@@ -293,7 +234,7 @@ static place punct(class_table classes, place p, place end, split_memo *memo) {
     place word = *p == ' ' ? p + 1 : p;
     if (is(classes, word, end, LETTER))
         return run(classes, word, end, LETTER);
-    return no_word(classes, p, end, 0, memo);
+    return no_word(classes, p, end, 0);
 }
 
 /* The words of gpt4o from where their lead ends:  HEAD*TAIL+ , else  HEAD+TAIL* ; or NULL. Characters of `joiner` are
@@ -328,7 +269,7 @@ static inline int has_tail(class_table classes, place p, place end) {
 }
 
 /* gpt4o, and superbpe1, which is gpt4o without contractions */
-static inline place gpt4o_or_superbpe1(class_table classes, place p, place end, int contracts, split_memo *memo) {
+static inline place gpt4o_or_superbpe1(class_table classes, place p, place end, int contracts) {
     place next, word = NULL;
     unsigned class = look(classes, p, end, &next);
     if (class & LETTER)
@@ -346,23 +287,23 @@ static inline place gpt4o_or_superbpe1(class_table classes, place p, place end, 
             return suffix;
         return word;
     }
-    return no_word(classes, p, end, 1, memo);
+    return no_word(classes, p, end, 1);
 }
 
 static place gpt4o(class_table classes, place p, place end, split_memo *memo) {
-    return gpt4o_or_superbpe1(classes, p, end, 1, memo);
+    return gpt4o_or_superbpe1(classes, p, end, 1);
 }
 
 static place superbpe1(class_table classes, place p, place end, split_memo *memo) {
-    return gpt4o_or_superbpe1(classes, p, end, 0, memo);
+    return gpt4o_or_superbpe1(classes, p, end, 0);
 }
 
 /* Past a match of \p{N}{1,3}| ?[^\s\p{L}\p{N}]{2,}[\r\n/]*| +(?!\S) at `p`, or NULL. */
-static place superbpe2_match(class_table classes, place p, place end, split_memo *memo) {
+static place superbpe2_match(class_table classes, place p, place end) {
     place next, after;
     unsigned class = look(classes, p, end, &next);
     if (class & NUMBER)
-        return number(classes, p, end, 0, THREE, memo);
+        return run_most(classes, next, end, NUMBER, 2);
     place first = *p == ' ' ? p + 1 : p;
     if (is(classes, first, end, REST)) {
         look(classes, first, end, &after);
@@ -380,12 +321,12 @@ static place superbpe2_match(class_table classes, place p, place end, split_memo
 
 /* Chunks are the matches of superbpe2, and what lies between two of them. */
 static place superbpe2(class_table classes, place p, place end, split_memo *memo) {
-    place stop = superbpe2_match(classes, p, end, memo);
+    place stop = superbpe2_match(classes, p, end);
     if (stop)
         return stop;
     do
         look(classes, p, end, &p);
-    while (p < end && !superbpe2_match(classes, p, end, memo));
+    while (p < end && !superbpe2_match(classes, p, end));
     return p;
 }
 

@@ -1,5 +1,49 @@
 /* The presets that treat apostrophes, marks, emoji and scripts in ways of their own; see split.c. */
 
+enum { GROUPED = 4 }; /* of `digits` in the memo */
+
+/* (?:\p{N}\p{M}*){1,3}(?=(?:(?:\p{N}\p{M}*){3})*(?:\P{N}\p{M}*|$)): threes counted from the end of the number.
+
+   Without marks 1234567 is 1 234 567. A mark is no number, so the look-ahead may also end before one. Let u1 u2 ... be
+   the units of a number, each a digit with its marks. Chunks of j = 3, 2, 1 units are tried. j holds if a multiple of
+   three units is left, or if one of u(j+3), u(j+6) ... has a mark. If uj itself has one, the chunk ends before its last
+   mark. With `mark` 0, marks are no part of a number: \p{N}{1,3}(?=(?:\p{N}{3})*(?:\P{N}|$)) */
+static place grouped_number(class_table classes, place p, place end, unsigned mark, split_memo *memo) {
+    place stops[3], next, q = p;
+    int marked[3], first;
+    if (p != memo->next || !memo->units) { /* a number begins: its units are counted once, not by each chunk */
+        int64_t last[3] = {-1, -1, -1}, units = 0; /* by the remainder of its place: the last unit with a mark */
+        for (; q < end && look(classes, q, end, &next) & NUMBER; units++)
+            if ((q = run(classes, next, end, mark)) > next)
+                last[units % 3] = units;
+        memo->units = units;
+        memset(memo->marked, 0, sizeof memo->marked);
+        for (int i = 0; i < 3; i++)
+            if (last[i] >= 0)
+                memo->marked[(units - last[i]) % 3] = units - last[i];
+    }
+    int64_t left = memo->units;
+    for (first = 0, q = p; first < 3 && first < left; first++) {
+        look(classes, q, end, &next);
+        q = stops[first] = run(classes, next, end, mark);
+        marked[first] = q > next;
+    }
+    for (int j = first; j > 0; j--) {
+        int64_t later = memo->marked[(left - j + 1) % 3];
+        int holds = (left - j) % 3 == 0 || (later && later <= left - 3);
+        if (!holds && !marked[j - 1])
+            continue;
+        memo->units = left - j;
+        memo->next = next = stops[j - 1];
+        if (!holds)
+            do /* the last mark begins the chunk behind this one */
+                next--;
+            while ((*next & 0xC0) == 0x80);
+        return next;
+    }
+    return stops[0]; /* not reached: some j leaves a multiple of three */
+}
+
 /* boundless; in ultimate1 symbols take no space before them */
 static inline place boundless_or_ultimate1(class_table classes, place p, place end, int spaced, split_memo *memo) {
     place next, after, word = p;
@@ -34,7 +78,7 @@ static inline place boundless_or_ultimate1(class_table classes, place p, place e
         return run(classes, p + 1, end, LOWER | MARK);
     class = look(classes, p, end, &next);
     if (class & NUMBER)
-        return number(classes, p, end, MARK, GROUPED, memo);
+        return grouped_number(classes, p, end, MARK, memo);
     if (spaced && *p == ' ' && is(classes, next, end, SYMBOL))
         class = SYMBOL;
     if (class & SYMBOL)
@@ -79,15 +123,20 @@ static place pictograph(class_table classes, place p, place end) {
     return stands(next, end, "\xEF\xB8\x8F", 3) || stands(next, end, "\xEF\xB8\x8E", 3) ? next + 3 : next;
 }
 
+/* [0-9#*]\uFE0F?\u20E3 at `p`, or NULL */
+static place keycap(place p, place end) {
+    if ((*p < '0' || *p > '9') && *p != '#' && *p != '*')
+        return NULL;
+    p += stands(p + 1, end, "\xEF\xB8\x8F", 3) ? 4 : 1;
+    return stands(p, end, "\xE2\x83\xA3", 3) ? p + 3 : NULL;
+}
+
 /* What word-level and spaceless match besides words or letters: keys, flags, pictures, symbols, numbers, blanks. */
 static place common(class_table classes, place p, place end, split_memo *memo) {
     place next, after;
     unsigned class = look(classes, p, end, &next);
-    if ((*p >= '0' && *p <= '9') || *p == '#' || *p == '*') {
-        after = stands(next, end, "\xEF\xB8\x8F", 3) ? next + 3 : next;
-        if (stands(after, end, "\xE2\x83\xA3", 3))
-            return after + 3;
-    }
+    if ((after = keycap(p, end)))
+        return after;
     if ((after = one_of(p, end, 0x87, 0xA6, 0xBF)) && (after = one_of(after, end, 0x87, 0xA6, 0xBF)))
         return after;
     if ((after = pictograph(classes, p, end))) {
@@ -104,7 +153,7 @@ static place common(class_table classes, place p, place end, split_memo *memo) {
         return first;
     }
     if (class & NUMBER)
-        return number(classes, p, end, 0, GROUPED, memo);
+        return grouped_number(classes, p, end, 0, memo);
     if (class & WHITE) {
         after = run_most(classes, p, end, SPACE, MANY);
         if (is(classes, after, end, BREAK))
@@ -145,7 +194,7 @@ static place spaceless(class_table classes, place p, place end, split_memo *memo
 
 static place spaceless_gpt4o(class_table classes, place p, place end, split_memo *memo) {
     place letter = one_letter(classes, p, end);
-    return letter ? letter : no_word(classes, p, end, 1, memo);
+    return letter ? letter : no_word(classes, p, end, 1);
 }
 
 /* ------------------------------------------------------------------------------------------------------ without regex
@@ -180,6 +229,22 @@ static place cuts(class_table kinds, place p, place end, split_memo *memo) {
     for (; p < end && !(before & (here = look(kinds, p, end, &next)) >> 8); p = next)
         before = here & 255;
     return p;
+}
+
+/* --digits: as the preset in the memo, but for numbers. */
+static place cut_digits(class_table classes, place p, place end, split_memo *memo) {
+    split_function preset = memo->preset;
+    place number = *p == ' ' && preset == gpt2 ? p + 1 : p, next;
+    unsigned mark = preset == boundless || preset == ultimate1 ? MARK : 0;
+    if (!is(classes, number, end, NUMBER) || ((preset == word_level || preset == spaceless) && keycap(p, end)))
+        return preset(classes, p, end, memo);
+    if (memo->digits == GROUPED)
+        return grouped_number(classes, number, end, mark, memo);
+    for (int most = memo->digits; most-- && is(classes, number, end, NUMBER);) {
+        look(classes, number, end, &next);
+        number = mark ? run(classes, next, end, mark) : next;
+    }
+    return number;
 }
 
 /* The function of a preset by its number (binding.py has the names), or NULL. */

@@ -24,8 +24,7 @@ from streambpe.arguments import arguments
 from streambpe.arrays import Int64
 from streambpe.encode.blocks import BlockEncoder
 from streambpe.encode.encoder import Encoder, RunJoiner
-from streambpe.encode.formats.imports import import_file, takes_pattern
-from streambpe.encode.formats.sentencepiece import is_sentencepiece
+from streambpe.encode.formats.imports import import_file, is_sentencepiece, takes_pattern
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect.columns import print_columns, write_rows

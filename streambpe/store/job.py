@@ -56,7 +56,7 @@ def read_jobs(run: Run) -> Jobs:
         jobs = msgspec.convert(identity.jobs, Jobs)
         _refuse_unknown_options(run.path, identity.jobs.get("trainings", {}))
         return jobs
-    except msgspec.ValidationError as why:
+    except (msgspec.ValidationError, UnicodeEncodeError) as why:
         raise RunError(
             f"{run.path}: this streambpe cannot read how it was started ({why}). Nothing was changed. Use the "
             "streambpe that started it."

@@ -34,13 +34,13 @@ def in_turn(expressions: Sequence[str], source: Dialect) -> str:
             raise Unsayable("a step that splits what the one before it cut off")
         without = _among(tree, structs.replace(held, negated=not held.negated))
         tree = Alternatives((*ways, *([] if without is None else [without])))
-    return written(tree, "regex")
+    return written(tree)
 
 
 def _among(node: Node, held: Set | Both) -> Node | None:
     """What a tree matches in texts of these characters alone; None: nothing."""
     if isinstance(node, Set | Both):
-        here, there = (code_point_class(written(one, "regex")) for one in (node, held))
+        here, there = (code_point_class(written(one)) for one in (node, held))
         return None if not (here & there).any() else Both((held, node)) if (here & ~there).any() else node
     if isinstance(node, Edge):
         if node.inside is None:

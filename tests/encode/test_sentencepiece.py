@@ -1,4 +1,4 @@
-"""sentencepiece's `.model`: encoded as the package does, measured, written where exact, refused where damaged."""
+"""sentencepiece's `.model`: encoded as the package does, measured, refused where damaged."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import io
 import json
 import random
 import sys
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streambpe.encode.formats.export import export
-from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import LimitError, ModelError
 from streambpe.inspect.evaluate import evaluate
 from streambpe.inspect.pieces import SentencePiece, count_pieces
@@ -23,7 +20,6 @@ from streambpe.model.eventlog import write_event_log
 from streambpe.resources import Resources
 from streambpe.sources.source import Source
 from tests import hostile
-from tests.conformance.golden import OURS, read_packed
 from tests.runs import cli
 from tests.samples import natural_text, written
 from tests.trained import DOCUMENTS, HOSTILE, trained
@@ -131,57 +127,3 @@ def test_it_is_not_imported_and_damage_is_one_message(model, tmp_path):
     path = written(tmp_path / "x.model", model("usual").read_bytes()[:5000])
     told = cli("evaluate", "--tokenizer", path, "--text", path, expect=1).stderr
     assert told.strip() == f"streambpe: {path} is not a sentencepiece .model, or is damaged."
-
-
-def exportable(folder: Path, *more: str) -> Path:
-    """A run whose tokens are whole characters of one and two bytes."""
-    text = "".join(c for c in natural_text(8, 40_000) if c < "\u0800") + "über Мир и война, où était l'été? " * 40
-    (folder / "a.txt").write_text(text, encoding="utf-8")
-    options = ["-s", "600", "--whole-characters", "--memory", "300MB", *more]
-    cli("train", folder / "run", folder / "a.txt", *options)
-    return folder / "run"
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("pattern", [" *[^ ]+| +", "none"])
-def test_written_where_exact(tmp_path, pattern):
-    """Golden texts, hostile ones: the package gives the model's ids, and so do we of the file; specials keep theirs."""
-    run = exportable(tmp_path, "--pattern", pattern, "--special", "<s>", "--special", "</s>", "--reserve", "2")
-    told = cli(
-        "export", run, "--to", "sentencepiece", "-o", tmp_path / "x.model", "--verify", tmp_path / "a.txt", "--strict"
-    )
-    assert "gave the same ids in sentencepiece" in told.stderr
-    ours, theirs = Tokenizer(run), sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "x.model"))
-    golden = [read_packed(OURS / "inputs", f"g_{name}.txt").decode() for name in ("code", "swift", "udhr6")]
-    for text in [*golden, *strange_texts(500), "über " * 50]:
-        ids = ours.encode_ordinary(text)
-        assert theirs.encode(text) == ids
-        assert theirs.decode(ids) == text
-    assert theirs.piece_to_id("<s>") == ours.special_tokens["<s>"]
-    assert theirs.is_control(ours.special_tokens["</s>"])
-
-
-def test_refused_by_name_elsewhere(tmp_path):
-    """Each reason; nothing is written."""
-    for kind, why in {
-        "plain": "--pattern 'gpt4o'", "picky": "--tau", "stops": "stop words", "boundless": "superwords",
-        "uw": "superwords", "whitespace": "its symbols are characters",
-    }.items():  # fmt: skip
-        with pytest.raises(ModelError, match=why):
-            export(trained(kind), "sentencepiece", tmp_path / "x.model")
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.long
-def test_refused_for_what_was_learned(tmp_path):
-    """A normalizer, and tokens that are no whole characters."""
-    run = exportable(tmp_path, "--pattern", "none")
-    log = Tokenizer(run).event_log
-    with pytest.raises(ModelError, match="normalize"):
-        export(replace(log, header=replace(log.header, config={**log.header.config, "normalize": "nfc"})),
-               "sentencepiece", tmp_path / "x.model")  # fmt: skip
-    (tmp_path / "b.txt").write_text("日本語の テキスト " * 300, encoding="utf-8")
-    cli("train", tmp_path / "three", tmp_path / "b.txt", "-s", 270, "--pattern", "none", "--memory", "300MB")
-    told = cli("export", tmp_path / "three", "--to", "sentencepiece", "-o", tmp_path / "x.model", expect=1).stderr
-    assert "are parts of characters" in told
-    assert not (tmp_path / "x.model").exists()

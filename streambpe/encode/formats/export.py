@@ -27,7 +27,6 @@ from streambpe.encode.formats.gpt2 import gpt2_files
 from streambpe.encode.formats.hf import hf_file
 from streambpe.encode.formats.hf_folder import Roles, hf_folder, names_folder
 from streambpe.encode.formats.onto import Old
-from streambpe.encode.formats.sentencepiece import sentencepiece_file
 from streambpe.encode.formats.tiktoken_ranks import tiktoken_files
 from streambpe.encode.formats.verify import LIBRARIES, Comparison, compared
 from streambpe.encode.joins import Joins
@@ -61,7 +60,6 @@ _WRITERS: dict[str, Callable[[Encoder, Path], Made]] = {
     "gpt2": gpt2_files,
     "boundless": boundless_file,
     "gguf": partial(gguf_file, Roles()),
-    "sentencepiece": sentencepiece_file,
     "events": _event_log,
     "parquet": _parquet_twin,
 }

@@ -14,7 +14,6 @@ from streambpe.encode.formats.gpt2 import FILES as GPT2_FILES
 from streambpe.encode.formats.gpt2 import gpt2_folder, import_gpt2
 from streambpe.encode.formats.hf import import_hf, not_kept
 from streambpe.encode.formats.named import HF, TIKTOKEN, find_tokenizer_json, log_of_encoding
-from streambpe.encode.formats.sentencepiece import looks_like_one
 from streambpe.encode.formats.tiktoken_ranks import import_tiktoken, looks_like_ranks
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, NotKept, StreambpeError, UsageError, typed
@@ -105,6 +104,20 @@ def _head(file: Path, name: str) -> bytes:
     return head
 
 
+def is_sentencepiece(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a file that begins as a .model of sentencepiece."""
+    try:
+        with open(path, "rb") as file:
+            return _is_pieces(file.read(3))
+    except (OSError, ValueError):
+        return False
+
+
+def _is_pieces(head: bytes) -> bool:
+    """Such a file begins with a piece, and that with its text."""
+    return len(head) > 2 and head[0] == head[2] == 0x0A and head[1] != 0x0A
+
+
 def _reader_of(file: Path, head: bytes) -> Callable[[Path], EventLog] | None:
     """What reads a file that begins so; None for ranks, and an error for what nobody reads."""
     is_ranks = looks_like_ranks(head)
@@ -114,7 +127,7 @@ def _reader_of(file: Path, head: bytes) -> Callable[[Path], EventLog] | None:
         raise ModelError(
             f"{file} is a gguf file, which streambpe cannot read. Import the tokenizer.json it was made from."
         )
-    if looks_like_one(head):
+    if _is_pieces(head):
         raise ModelError(
             f"{file} is a .model of sentencepiece. An event log cannot hold it: its ids have another order, and it "
             f"changes text before it splits it. `evaluate --tokenizer {typed(file)}` measures it."

@@ -40,7 +40,7 @@ Find = Callable[[str, str], set[str]]  # an expression of one character, a text 
 _EXAMPLES = 5
 _AT_ONCE = 100  # texts of --verify
 _PARAGRAPH = re.compile(rb"(?s).*?\n\n|.+")
-LIBRARIES = {"hf": "tokenizers", "gpt2": "tokenizers", "tiktoken": "tiktoken", "sentencepiece": "sentencepiece"}
+LIBRARIES = {"hf": "tokenizers", "gpt2": "tokenizers", "tiktoken": "tiktoken"}
 
 
 class Comparison(msgspec.Struct):
@@ -215,8 +215,6 @@ def loaded(to: str, files: list[Path]) -> Loaded:
         by = f"{by} (fastboundlessbpe was not run)"
         return Loaded(by, lambda texts: [ids or [] for ids in _ids(back, texts)], back.decode_single_token_bytes)
     name, library = _named(package), need(package, "Comparing", " Nothing was written.")
-    if to == "sentencepiece":
-        return Loaded(name, library.SentencePieceProcessor(model_file=str(files[0])).encode)
     if to == "tiktoken":
         return _in_tiktoken(name, runpy.run_path(str(files[1]))["encoding"])
     if to == "gpt2":
