@@ -395,6 +395,8 @@ def test_parquet_string_columns(tmp_path, kind):
         if not pa.types.is_dictionary(kind)
         else pa.array(values).dictionary_encode()
     )
+    if kind == pa.string_view() and int(pa.__version__.split(".")[0]) < 21:
+        pytest.skip("pyarrow 20 writes no views, so nobody can make this file with it")
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"text": array}), path, row_group_size=5)
     for block_bytes in (1, TINY, WHOLE):

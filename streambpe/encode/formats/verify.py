@@ -210,7 +210,11 @@ def loaded(to: str, files: list[Path]) -> Loaded:
     if package is None:
         by = "streambpe, which read the file again"
         if to != "boundless":
-            return Loaded(by, Tokenizer(files[0]).encode_ordinary_batch)
+            from streambpe.model.parquet import read_parquet  # not above: it loads pyarrow
+
+            # whatever the file is named: Tokenizer(path) takes one for a table by its ending
+            log = read_parquet(files[0]) if to == "parquet" else files[0]
+            return Loaded(by, Tokenizer(log).encode_ordinary_batch)
         back = Tokenizer(import_dot_model(files[0]))
         by = f"{by} (fastboundlessbpe was not run)"
         return Loaded(by, lambda texts: [ids or [] for ids in _ids(back, texts)], back.decode_single_token_bytes)
