@@ -107,10 +107,11 @@ def places(library: bytes) -> list[tuple[int, int]]:
 def record(library: bytes) -> str:
     """What binding.py compares before it loads a library: its size, and digests for a file of that size and of others.
 
-    A file of the same size has to be the same on Linux up to its last code or data, where no tool leaves the size.
+    A file of the same size has to be the same on Linux up to its last code or data, where no tool leaves the size; and
+    as a whole where it is not known which parts those are (32 bits, or big-endian).
     """
     kept = places(library)
-    same = [(0, max(kept)[1])] if library.startswith(b"\x7fELF") and kept else kept
+    same = [(0, max(kept)[1] if kept else len(library))] if library.startswith(b"\x7fELF") or not kept else kept
     lines = [str(len(library))]
     for each in (same, kept):
         digest = hashlib.sha256(b"".join(library[a:b] for a, b in each)).hexdigest()

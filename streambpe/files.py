@@ -16,10 +16,9 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import mmh3
-import psutil
 
 from streambpe.errors import UsageError, typed
-from streambpe.system import give_rights_of, rename, sync_file, sync_folder
+from streambpe.system import began_at, give_rights_of, is_alive, pid_namespace, rename, sync_file, sync_folder
 
 UNFINISHED = ".*.streambpe.new"  # the pattern of names that `unfinished` gives
 
@@ -68,18 +67,19 @@ def folder_for_tables(path: Path | str, what: str) -> Path:
 def own_name(place: Path, name: str, end: str) -> Path:
     """A name in `place` that nothing has: of this process alone. What processes of this machine left there under such
     names when they were killed is removed."""
-    prefix = f"{name}-{socket.gethostname()}-"
+    prefix = f"{name}-{socket.gethostname()}-{pid_namespace()}-"
+    ours = re.compile(rf"{re.escape(prefix)}(\d+)-([\d.]+)-[0-9a-f]{{16}}{re.escape(end)}")
     for leftover in place.glob(f"{glob.escape(prefix)}*{end}"):
-        pid = leftover.name.removeprefix(prefix).partition("-")[0]
-        if pid.isdigit() and not psutil.pid_exists(int(pid)):
+        found = ours.fullmatch(leftover.name)
+        if found and not is_alive(int(found[1]), float(found[2])):
             remove(leftover)
-    return place / f"{prefix}{os.getpid()}-{secrets.token_hex(8)}{end}"
+    return place / f"{prefix}{os.getpid()}-{began_at(os.getpid()) or 0.0}-{secrets.token_hex(8)}{end}"
 
 
 def own_name_for(target: Path) -> Path:
     """Where a user's file or folder is made before it gets its name, which may be as long as names can be."""
     target = behind_links(target)
-    return own_name(target.parent, "." + os.fsencode(target.name)[:128].decode(errors="ignore"), ".streambpe.new")
+    return own_name(target.parent, "." + os.fsencode(target.name)[:96].decode(errors="ignore"), ".streambpe.new")
 
 
 def remove(leftover: Path) -> None:

@@ -20,13 +20,11 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, NotRequired, ParamSpec, TypedDict, TypeVar
 
-import psutil
-
+from streambpe import system
 from streambpe.errors import UsageError
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.resources import format_size, keeper
 from streambpe.runners.runner import Busy
-from streambpe.system import began_at
 
 MODES = ("auto", "bar", "jsonl", "none")
 _STATUS_SECONDS = 0.5
@@ -63,14 +61,14 @@ class ProcessFacts(TypedDict):
 
 def this_process() -> ProcessFacts:
     """This process, as status.json and a lock name it."""
-    return {"pid": os.getpid(), "host": socket.gethostname(), "began": began_at(os.getpid())}
+    return {"pid": os.getpid(), "host": socket.gethostname(), "began": system.began_at(os.getpid())}
 
 
 def is_alive(process: ProcessFacts) -> bool | None:
     """Whether that process is still there, and no other with its id; None: it is on another machine."""
     if process["host"] != socket.gethostname():
         return None
-    return psutil.pid_exists(process["pid"]) and began_at(process["pid"]) in (process["began"], None)
+    return system.is_alive(process["pid"], process["began"])
 
 
 class JobFacts(TypedDict, total=False):

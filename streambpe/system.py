@@ -213,6 +213,18 @@ def began_at(pid: int) -> float | None:
     return None
 
 
+def is_alive(pid: int, began: float | None) -> bool:
+    """Whether the process that began then, as `began_at` tells it, is still there, and no other with its id."""
+    return psutil.pid_exists(pid) and began_at(pid) in (began, None)
+
+
+def pid_namespace() -> int:
+    """Which processes the ids of this one's are of: containers may share a host's name, and each has a process 1."""
+    with contextlib.suppress(OSError):
+        return (_PROC / "self/ns/pid").stat().st_ino
+    return 0
+
+
 def tree_pids() -> list[int]:
     """This process and its children's."""
     with contextlib.suppress(psutil.Error):

@@ -61,12 +61,12 @@ def counted_run(run: Path, counts: Mapping[str, int]) -> Path:
     return run
 
 
-def text_run(run: Path, text: str, pattern: str = "gpt4") -> Path:
+def text_run(run: Path, text: str, pattern: str = "gpt4", digits: str = "keep") -> Path:
     """A run over one file of text, in which every line is a document."""
     run.parent.mkdir(parents=True, exist_ok=True)
     source = run.with_suffix(".txt")
     source.write_text(text, encoding="utf-8")
-    count(run, [str(source)], pattern=pattern, lines=True, resources=SMALL)
+    count(run, [str(source)], pattern=pattern, digits=digits, lines=True, resources=SMALL)
     return run
 
 

@@ -68,7 +68,7 @@ def sources_digest() -> str:
 def _cut_short(data: bytes) -> bool:
     """Whether a segment of a library ends behind the file, which on Linux would end the process: 64-bit ELF. Other
     systems look themselves."""
-    if data[:5] != b"\x7fELF\2":
+    if data[:6] != b"\x7fELF\2\1":
         return False
     (headers,), (each, n) = struct.unpack_from("<Q", data, 32), struct.unpack_from("<HH", data, 54)
     segments = [struct.unpack_from("<8xQ16xQ", data, headers + each * i) for i in range(n)]
@@ -78,7 +78,9 @@ def _cut_short(data: bytes) -> bool:
 def _changed(data: bytes, record: str) -> bool:
     """Whether code or data are not as they were built, by the record that hatch_build.py wrote. What packagers do to a
     library (strip, patchelf, codesign) leaves them in their places."""
-    size, same, other = record.splitlines()
+    if len(lines := record.splitlines()) != 3:
+        raise OSError("it was built by another version")
+    size, same, other = lines
     digest, *places = (same if len(data) == int(size) else other).split()
     kept = [data[slice(*map(int, place.split("-")))] for place in places]
     return hashlib.sha256(b"".join(kept)).hexdigest() != digest

@@ -90,7 +90,7 @@ static int64_t symbols_of(encoder *encoder, const uint8_t *text, int64_t size, i
         } else if (model->unknown == KEEP) {
             *to++ = UNKNOWN;
         } else if (model->unknown == ESCAPE) {
-            for (; p < next; p++)
+            for (; p < next && last < model->ids; p++)
                 *to++ = last = model->escape + *p;
         } else if (model->unknown == REFUSE)
             return ENCODE_UNKNOWN;

@@ -74,21 +74,24 @@ def _print_block(rows: Sequence[Sequence[str]], left: int, out: TextIO, widths: 
         out.write("  ".join(cells).rstrip() + "\n")
 
 
-def write_rows(form: str, names: Sequence[str], blocks: Iterable[Iterable[Sequence[Any]]], out: TextIO) -> None:
-    """Write blocks of rows as csv, json (one list) or jsonl."""
+def write_rows(form: str, names: Sequence[str], blocks: Iterable[Sequence[Sequence[Any]]], out: TextIO) -> int:
+    """Write blocks of rows as csv, json (one list) or jsonl; returns how many rows."""
+    written = 0
     if form == "csv":
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(names)
         for rows in blocks:
             writer.writerows(rows)
-        return
+            written += len(rows)
+        return written
     refuse_equal_names(names)
     is_list = form == "json"
     out.write("[" * is_list)
-    for number, row in enumerate(itertools.chain.from_iterable(blocks)):
+    for written, row in enumerate(itertools.chain.from_iterable(blocks), 1):
         line = _json_row(names, row)
-        out.write(f"{',' * bool(number)}\n{line}" if is_list else f"{line}\n")
+        out.write(f"{',' * (written > 1)}\n{line}" if is_list else f"{line}\n")
     out.write("\n]\n" * is_list)
+    return written
 
 
 def refuse_equal_names(names: Sequence[str]) -> None:

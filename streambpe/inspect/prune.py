@@ -81,8 +81,8 @@ def prune(
     made, moved = prune_log(log, uses, size, keep_ids=keep_ids)
     after = uses_of(Tokenizer(made))
     with contextlib.ExitStack() as files:
-        files.enter_context(whole_output(Path(output))).write_bytes(b"".join(log_lines(made)[0]))
-        if map is not None:
+        if map is not None:  # it gets its name last, so that there is never a map without its log
             files.enter_context(whole_output(Path(map))).write_text(json.dumps(moved) + "\n", encoding="utf-8")
+        files.enter_context(whole_output(Path(output))).write_bytes(b"".join(log_lines(made)[0]))
     ids, ids_before = (Tokenizer(one).n_vocab - one.header.config.get("holes", 0) for one in (made, log))
     return Pruned(Path(output), ids, ids_before, after.bytes_per_token, before.bytes_per_token)

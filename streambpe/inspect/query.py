@@ -96,12 +96,10 @@ class Query(msgspec.Struct):
         with whole_output(path) as temporary, self._sealed(temporary) as con:
             last = _last_query(con, statements)
             if form == "parquet":
-                _write_parquet(con, last, temporary)
-            else:
-                blocks = run_query(con, last)
-                with open(temporary, "w", encoding="utf-8", newline="") as out:
-                    write_rows(form, next(blocks), blocks, out)
-        return present_meter().done
+                return _write_parquet(con, last, temporary)
+            blocks = run_query(con, last)
+            with open(temporary, "w", encoding="utf-8", newline="") as out:
+                return write_rows(form, next(blocks), blocks, out)
 
     def frame(self) -> pl.DataFrame:
         """The rows as a frame of Polars."""
@@ -249,8 +247,10 @@ def _explained(why: duckdb.Error, run: Path | str, files: bool, too_large: str) 
     return StreambpeError(f"The query does not run: {why}")
 
 
-def _write_parquet(con: duckdb.DuckDBPyConnection, query: str, path: Path) -> None:
-    """Write rows through Arrow, a batch at a time; sums above 64 bits become decimals of 38 digits."""
+def _write_parquet(con: duckdb.DuckDBPyConnection, query: str, path: Path) -> int:
+    """Write rows through Arrow, a batch at a time; sums above 64 bits become decimals of 38 digits. Returns how
+    many."""
+    written = 0
     # closed, so that the traceback of an error does not keep the database open
     with contextlib.closing(con.sql(query)) as rows:
         refuse_equal_names(rows.columns)
@@ -260,6 +260,8 @@ def _write_parquet(con: duckdb.DuckDBPyConnection, query: str, path: Path) -> No
             for batch in reader:
                 table.write_batch(batch)
                 present_meter().advance(batch.num_rows)
+                written += batch.num_rows
+        return written
     except pa.ArrowNotImplementedError as why:
         raise QueryRefused(
             f"Parquet cannot store a column of this type ({_first_line(why)}). Nothing was written. Cast it, as with "

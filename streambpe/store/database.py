@@ -158,8 +158,8 @@ def one_thread(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
     try:
         yield
     finally:
-        with contextlib.suppress(duckdb.TransactionException):  # what ended the query is told, not this
-            con.execute(f"SET threads = {threads}")
+        with con.cursor() as other:  # in no transaction, which an error of the query would have ended
+            other.execute(f"SET threads = {threads}")
 
 
 class _Incoming:

@@ -11,7 +11,7 @@ from streambpe.store.journal import Journal
 from streambpe.store.trainings import open_tables, read_passes
 from streambpe.system import remove_folder
 from streambpe.train.engine.rules import pass_carried_over
-from streambpe.train.identity import identity_of, read_log, refuse_changes
+from streambpe.train.identity import identity_of, read_journal, read_log, refuse_changes
 from streambpe.train.training import Corpus, Training
 
 
@@ -21,7 +21,7 @@ def open_journal(training: Training, corpus: Corpus) -> Journal:
     path, inherited = training.journal, training.inherited
     identity = identity_of(training, corpus.totals["sha256"])
     if path.exists():
-        journal = Journal.read(path)
+        journal = read_journal(training)
         refuse_changes(training, journal.training, identity["corpus"])
         # one that was cut off inside the events of the model, which nobody learns again, is begun anew below
         if inherited is None or len(journal.events) >= inherited.events:

@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Any
 
+import msgspec
+
 from streambpe.config import TrainConfig
 from streambpe.errors import EventLogError, ResumeMismatch, RunError, typed
 from streambpe.model.eventlog import EventLog, events_digest, read_event_log
@@ -26,6 +28,19 @@ _FILES = {
     "extends": ("to extend another model", "to extend a model", "without --extend"),
     "balanced_on": ("with other texts of --balance-text", "with --balance-text", "without --balance-text"),
 }
+
+
+class _Sized(msgspec.Struct):
+    vocab_size: int
+
+
+class _Started(msgspec.Struct):
+    """What `identity_of` gives, as any version may have written it."""
+
+    config: _Sized
+    specials: list[str]
+    reserve: int
+    corpus: str
 
 
 def identity_of(training: Training, corpus_sha256: str) -> dict[str, Any]:
@@ -46,11 +61,27 @@ def _identity_in(log: EventLog) -> dict[str, Any]:
     }
 
 
+def read_journal(training: Training) -> Journal:
+    """The journal of an unfinished training; an error if the file is none."""
+    journal = Journal.read(training.journal)
+    try:
+        msgspec.convert(journal.training, _Started)
+    except msgspec.ValidationError:
+        raise RunError(
+            f"{training.journal} is not the journal of a training: another file replaced it. Nothing was changed. "
+            "Put the right one back, or remove it and train again: the counts are kept."
+        ) from None
+    return journal
+
+
 def read_log(training: Training) -> EventLog:
     """The event log of a finished training; an error if the file is not the one that the training wrote."""
     refuse_other_log(training.log)
     try:
-        return read_event_log(training.log)
+        log = read_event_log(training.log)
+        if "vocab_size" not in log.header.config:
+            raise EventLogError(f"{training.log}: line 1 does not say the vocab_size of a training")
+        return log
     except EventLogError as why:
         raise RunError(f"{why}. Remove the file and train again: the counts are kept.") from None
 
@@ -73,12 +104,7 @@ def refuse_started_otherwise(training: Training) -> bool:
     Returns whether it was started at all.
     """
     if training.journal.exists():
-        before: Mapping[str, Any] = Journal.read(training.journal).training
-        if not {"config", "corpus", "specials", "reserve"} <= before.keys():
-            raise RunError(
-                f"{training.journal} is not the journal of a training: another file replaced it. Nothing was changed. "
-                "Put the right one back, or remove it and train again: the counts are kept."
-            )
+        before: Mapping[str, Any] = read_journal(training).training
     elif training.log.exists():
         before = _identity_in(read_log(training))
     else:

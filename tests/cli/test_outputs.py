@@ -288,6 +288,7 @@ def decoys(folder: Path, names: set[str], precious: Path) -> None:
         (folder / f"{name}.tasks" / "mine").write_text("mine")
         (folder / f".{name}.streambpe.new").symlink_to(precious)
         (folder / f".{name}-{socket.gethostname()}-{os.getpid()}-0.streambpe.new").symlink_to(precious)
+        files.own_name(folder, f".{name}", ".streambpe.new").symlink_to(precious)  # of this process, which lives
 
 
 @pytest.mark.every(4)

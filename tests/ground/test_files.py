@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from streambpe import files
 from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.formats.export import export
 from streambpe.encode.tokenizer import Tokenizer
@@ -83,6 +84,34 @@ def test_exports(disk, run, tmp_path, to):
     assert str(tmp_path) in disk.synced
     export(run, to, tmp_path / "new" / "folder" / "out")
     assert {str(tmp_path / "new"), str(tmp_path / "new" / "folder")} <= {str(path) for path in disk.synced}
+
+
+def test_what_living_processes_make_stays(tmp_path, monkeypatch):
+    """Of another host whose name begins alike, of a container whose host has this name, of a name that begins alike;
+    what a killed process made goes, also if another process has its number now."""
+    gone = str(2**22 + 1)
+
+    def made(host: str = "node", space: int = 7, pid: str = gone, name: str = ".a", end: str = "") -> Path:
+        with monkeypatch.context() as patch:
+            patch.setattr("socket.gethostname", lambda: host)
+            patch.setattr(files, "pid_namespace", lambda: space)
+            path = files.own_name(tmp_path, name, ".streambpe.new")
+        path = path.with_name(
+            path.name.replace(f"-{os.getpid()}-", f"-{pid}-").replace(".streambpe", f"{end}.streambpe")
+        )
+        path.touch()
+        return path
+
+    others = made(f"node-{gone}"), made(space=8), made(name=".a-b"), made(end="-b"), made(pid=str(os.getpid()))
+    dead = made()
+    monkeypatch.setattr("socket.gethostname", lambda: "node")
+    monkeypatch.setattr(files, "pid_namespace", lambda: 7)
+    files.own_name(tmp_path, ".a", ".streambpe.new")
+    assert not dead.exists()
+    assert all(path.exists() for path in others)
+    monkeypatch.setattr("streambpe.system.began_at", lambda pid: 1.0)
+    files.own_name(tmp_path, ".a", ".streambpe.new")
+    assert [path.exists() for path in others] == [True] * 4 + [False]
 
 
 def test_folders_around_an_export_go_again_if_it_fails(run, tmp_path):

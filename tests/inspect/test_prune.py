@@ -9,8 +9,10 @@ from collections import Counter
 import pytest
 import tokenizers
 
+from streambpe import files
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import UsageError
+from streambpe.errors import StreambpeError, UsageError
+from streambpe.inspect.prune import prune
 from streambpe.model.eventlog import EventLog, Op, read_event_log, write_event_log
 from streambpe.model.pruned import prune_log
 from streambpe.model.replay import Model
@@ -115,6 +117,21 @@ def test_the_command(run, tmp_path):
         assert told in cli("prune", run, "--to", "400", "-o", new, *more, expect=2).stderr
         assert not new.exists()
     assert "is not in a RUN" in cli("prune", small, "--to", "300", "-o", tmp_path / "c", expect=2).stderr
+
+
+def test_there_is_no_map_without_its_log(run, tmp_path, monkeypatch):
+    """Where the log cannot be put in place, the map is not either."""
+    log, rename = tmp_path / "small.events.jsonl", files.rename
+
+    def refused(made, target):
+        if target == log:
+            raise OSError("no")
+        rename(made, target)
+
+    monkeypatch.setattr(files, "rename", refused)
+    with pytest.raises(StreambpeError, match="cannot be written"):
+        prune(run, log, 400, map=tmp_path / "map.json")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "picky"])

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import os
-import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -18,8 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from streambpe.errors import LimitError, QueryRefused
+from streambpe.files import own_name
 from streambpe.inspect.asked import judge, parse
-from streambpe.inspect.query import Query
+from streambpe.inspect.query import FILE_FORMS, Query
 from streambpe.resources import Resources
 from streambpe.train.commands import train
 from tests.runs import SMALL, cli, cli_process, text_run
@@ -131,6 +131,14 @@ def test_queries_that_read_run(learned, query, form):
     """Whatever the statement is called."""
     result = sql(learned, query, *form)
     assert result.stdout.strip() not in ("", "[\n]")
+
+
+@pytest.mark.parametrize("form", FILE_FORMS)
+def test_how_many_rows_were_written(learned, tmp_path, form):
+    """Also without a meter that is shown."""
+    for many in (0, 3):
+        query = Query(learned, f"SELECT i FROM range({many}) AS r(i)")
+        assert query.write(tmp_path / f"{many}.{form}") == many
 
 
 def test_the_python_functions_are_sealed_too(learned, around):
@@ -248,7 +256,8 @@ def test_outputs_that_cannot_be_are_refused(learned, around):
 def test_a_sort_that_does_not_fit_spills_into_a_folder_of_its_own(learned, around, elsewhere):
     """Inside RUN or in --temp-dir; removed when the query ends, and that of a killed query with the next one."""
     place = around if elsewhere else learned
-    stale = place / f"sql-{socket.gethostname()}-{2**22 + 1}-00.tmp"
+    own = own_name(place, "sql", ".tmp")
+    stale = own.with_name(own.name.replace(f"-{os.getpid()}-", f"-{2**22 + 1}-"))
     stale.mkdir()
     query = "SELECT repeat(md5(i::VARCHAR), 8) AS h FROM range(1_000_000) AS r(i) ORDER BY h"
     command = [sys.executable, "-m", "streambpe", "sql", learned, query, "--csv", "--memory", "256MB"]

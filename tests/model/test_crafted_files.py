@@ -21,7 +21,7 @@ from streambpe.encode.decode import decode_array
 from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import CoreError, EventLogError, LimitError, ModelError, OtherTable, SourceError, UsageError
-from streambpe.model import eventlog
+from streambpe.model import eventlog, parquet
 from streambpe.model.alphabet import bytes_alphabet, chars_alphabet, script_alphabet
 from streambpe.model.codecs import codec_of
 from streambpe.model.eventlog import read_event_log
@@ -98,7 +98,7 @@ def test_the_core_is_given_no_symbol_that_the_model_lacks(tmp_path):
             RunJoiner(encoder).joined(np.array(stream, np.int32))
 
 
-@pytest.mark.parametrize("kind", ["bytes", "chars", "script", "script index", "escape", "stop word"])
+@pytest.mark.parametrize("kind", ["bytes", "chars", "script", "script index", "escape", "escape é", "stop word"])
 def test_the_core_refuses_a_symbol_that_the_model_lacks(kind):
     """Where the checks before it are gone round, it reads nothing beyond the arrays of ids."""
     alphabet = {"bytes": bytes_alphabet(), "chars": chars_alphabet("abc")}.get(kind.split()[0], script_alphabet())
@@ -107,8 +107,12 @@ def test_the_core_refuses_a_symbol_that_the_model_lacks(kind):
     symbols, events = codec_of(alphabet, "error").symbols, NumberedEvents([], {}, {}, {}, {}, np.ones(n_ids, np.int32))
     tables = ModelTables(events, symbols, stop_words=stop_words)
     assert len(EncoderCore(tables).chunks(np.array([0, 1]), np.frombuffer(b"b", np.uint8))[0])
-    if kind == "escape":
-        tables._fields |= {"escape": n_ids - 97, "symbols": np.zeros(0x110000, np.int32)}
+    text = np.frombuffer("é".encode() if kind == "escape é" else b"b", np.uint8)
+    if kind.startswith("escape"):  # of é: the first byte only
+        tables._fields |= {
+            "escape": n_ids - (97 if kind == "escape" else 0xC3),
+            "symbols": np.zeros(0x110000, np.int32),
+        }
     elif kind == "stop word":
         tables.stop_words[b"b"] = n_ids
     else:
@@ -116,7 +120,7 @@ def test_the_core_refuses_a_symbol_that_the_model_lacks(kind):
         tables._fields[name] = np.full_like(tables._fields[name], n_ids)
     del tables.model
     with pytest.raises(CoreError, match="error -4"):
-        EncoderCore(tables).chunks(np.array([0, 1]), np.frombuffer(b"b", np.uint8))
+        EncoderCore(tables).chunks(np.array([0, len(text)]), text)
     core = EncoderCore(ModelTables.without_events(symbols, n_ids))
     for stream in ([n_ids], [WHOLE + n_ids]):
         with pytest.raises(CoreError, match="error -4"):
@@ -139,6 +143,21 @@ def test_a_table_of_equal_rows_is_not_unpacked(tmp_path):
     pq.write_table(table.replace_schema_metadata({"streambpe-events": "{}"}), path, compression="zstd")
     with pytest.raises(EventLogError, match=r"a\.parquet holds far more than its \d,\d+ bytes can say"):
         read_parquet(path)
+
+
+def test_a_list_may_hold_more_than_the_file_has_bytes(tmp_path, monkeypatch):
+    """The parts of long tokens that were deleted repeat themselves; up to what the tokens of a model may have."""
+    into = [97, 98] * 4000
+    table = pa.table({name: [5] for name in ("left", "right", "id", "n")} | {"op": ["delete"], "into": [into]})
+    table = table.replace_schema_metadata({"streambpe-events": "{}"})
+    pq.write_table(table, tmp_path / "a.parquet", compression="zstd")
+    assert (tmp_path / "a.parquet").stat().st_size < len(into)
+    with pytest.raises(EventLogError, match="line 1"):  # it was read: the header says nothing
+        read_parquet(tmp_path / "a.parquet")
+    pq.write_table(pa.concat_tables([table] * 2), tmp_path / "b.parquet", row_group_size=1, compression="zstd")
+    monkeypatch.setattr(parquet, "MOST_SYMBOLS", len(into))
+    with pytest.raises(EventLogError, match="holds far more"):
+        read_parquet(tmp_path / "b.parquet")
 
 
 def test_what_may_be_is_read(tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ import pytest
 from streambpe.config import TrainConfig
 from streambpe.store.chunks import open_counts
 from streambpe.store.counted import copy_rows, digest_counts
+from streambpe.store.database import one_thread
 from streambpe.store.merge import merged_lists
 from streambpe.store.run import Run
 from streambpe.train.counts import copy_training_chunks
@@ -29,6 +30,16 @@ def run(tmp_path_factory) -> Run:
 
 def held(part) -> list[tuple[str, int]]:
     return [row for rows in merged_lists([part], 1 << 20) for row in rows.frame().iter_rows()]
+
+
+def test_the_threads_come_back_where_a_transaction_failed():
+    """Before it is rolled back, the connection itself takes no setting."""
+    with duckdb.connect(config={"threads": 3}) as con:
+        con.begin()
+        with pytest.raises(duckdb.ConversionException), one_thread(con):
+            con.execute("SELECT 'a'::INTEGER")
+        con.rollback()
+        assert con.execute("SELECT current_setting('threads')").fetchall() == [(3,)]
 
 
 def sorted_reads(told: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
 import random
@@ -30,6 +31,7 @@ from streambpe.text.patterns import PRESETS, find_pattern
 from streambpe.text.split_worker import SplitProcess
 from tests.hostile import ATOMS, buffer_of, fast_documents, hostile_text, preset_patterns, random_text
 from tests.oracles.splits import split_text
+from tests.sanitizers import load_hook
 from tests.tiers import examples
 
 PATTERNS = preset_patterns()
@@ -397,6 +399,11 @@ def test_a_core_that_is_missing_damaged_or_of_other_sources_is_one_sentence(tmp_
         (tmp_path / "other").write_bytes(data)
         (tmp_path / "other").replace(library)
 
+    def older():
+        """Once, the record was one digest."""
+        put(whole)
+        (tmp_path / f"{binding.LIBRARY}.sha256").write_text(hashlib.sha256(whole).hexdigest())
+
     whole = library.read_bytes()
     flipped = whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:]
     try:
@@ -405,6 +412,7 @@ def test_a_core_that_is_missing_damaged_or_of_other_sources_is_one_sentence(tmp_
             (lambda: put(flipped), "cannot be loaded"),
             (lambda: put(whole[: len(whole) // 2]), "cannot be loaded"),
             (lambda: put(whole[:40]), "cannot be loaded"),
+            (older, "it was built by another version"),
             (library.unlink, "is missing"),
         ):
             damage()
@@ -415,6 +423,16 @@ def test_a_core_that_is_missing_damaged_or_of_other_sources_is_one_sentence(tmp_
     finally:
         monkeypatch.undo()
         binding.library.cache_clear()
+
+
+@pytest.mark.parametrize("begins", [b"\x7fELF\1\1", b"\x7fELF\2\2"], ids=["32 bits", "big-endian"])
+def test_a_library_of_other_processors_is_recorded_as_a_whole(begins):
+    """Its parts are not looked for, so one of the same size must be the same."""
+    library = begins + bytes(1000)
+    record = load_hook().record(library)
+    assert not binding._cut_short(library)
+    assert not binding._changed(library, record)
+    assert all(binding._changed(library[:at] + b"x" + library[at + 1 :], record) for at in (6, 500, 1005))
 
 
 def tool(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -19,7 +20,7 @@ import pytest
 from streambpe.config import TrainConfig
 from streambpe.errors import ResumeMismatch, RunError, RunLocked, Stopped
 from streambpe.resources import Resources
-from streambpe.store.identity import read_identity, write_identity
+from streambpe.store.identity import accept, read_identity, write_identity
 from streambpe.store.journal import Journal
 from streambpe.train import opening
 from streambpe.train import trainer as training
@@ -255,12 +256,33 @@ def test_a_damaged_journal_is_named(counted, tmp_path):
         journal.write_bytes(rotten)
         with pytest.raises(RunError, match=r"pending\.events line \d+ is damaged \(its checksum"):
             learn(run)
+    # options of another kind, with the checksum that belongs to them
+    journal.write_bytes(written)
+    training = Journal.read(journal).training
+    without = {key: value for key, value in training["config"].items() if key != "vocab_size"}
+    for config in (5, without, without | {"vocab_size": None}):
+        Journal.start(journal, training | {"config": config}).save()
+        with pytest.raises(RunError, match=r"pending\.events is not the journal of a training"):
+            learn(run)
     # an event that these words do not lead to, with the checksums that belong to it
     journal.write_bytes(written)
     whole = Journal.read(journal)
     events = [msgspec.structs.replace(whole.events[0], n=whole.events[0].n + 1), *whole.events[1:]]
     Journal.start(journal, whole.training, events, whole.batches, whole.vetoes).save()
     with pytest.raises(RunError, match="come from other words"):
+        learn(run)
+
+
+def test_a_log_of_no_size_is_no_training(counted, tmp_path):
+    """Also where run.json takes it for the one that was written: one sentence, and what to do."""
+    run = shutil.copytree(counted, tmp_path / "run")
+    learn(run)
+    log = run / "model.events.jsonl"
+    changed = re.sub(rb'"vocab_size":\d+,', b"", log.read_bytes(), count=1)
+    assert changed != log.read_bytes()
+    log.write_bytes(changed)
+    accept(log)
+    with pytest.raises(RunError, match=r"line 1 does not say the vocab_size of a training\. Remove the file and train"):
         learn(run)
 
 

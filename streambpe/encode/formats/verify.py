@@ -28,6 +28,8 @@ from streambpe.encode.joins import Joins, symbols_of_ids
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, StreambpeError
 from streambpe.later import need
+from streambpe.model.eventlog import read_event_log
+from streambpe.model.parquet import read_parquet
 from streambpe.progress import Meter
 from streambpe.sources.decode import block_text
 from streambpe.sources.find import find_sources
@@ -210,10 +212,7 @@ def loaded(to: str, files: list[Path]) -> Loaded:
     if package is None:
         by = "streambpe, which read the file again"
         if to != "boundless":
-            from streambpe.model.parquet import read_parquet  # not above: it loads pyarrow
-
-            # whatever the file is named: Tokenizer(path) takes one for a table by its ending
-            log = read_parquet(files[0]) if to == "parquet" else files[0]
+            log = read_parquet(files[0]) if to == "parquet" else read_event_log(files[0])  # whatever they are called
             return Loaded(by, Tokenizer(log).encode_ordinary_batch)
         back = Tokenizer(import_dot_model(files[0]))
         by = f"{by} (fastboundlessbpe was not run)"
