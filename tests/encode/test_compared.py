@@ -7,17 +7,22 @@ import json
 from dataclasses import replace
 
 import pytest
+import regex
 
 from streambpe.encode.formats import export as exporting
+from streambpe.encode.formats import verify
 from streambpe.encode.formats.battery import of_all_models
 from streambpe.encode.formats.export import export
 from streambpe.encode.formats.flat import Made
 from streambpe.encode.formats.hf import hf_file
 from streambpe.errors import UsageError
+from streambpe.model.alphabet import gpt2_alphabet
 from streambpe.model.eventlog import EventLog, write_event_log
+from streambpe.model.replay import Model
 from streambpe.text.patterns import PRESETS
+from tests import oracles
 from tests.runs import cli
-from tests.trained import trained
+from tests.trained import chunks_of, log_of, trained
 
 DIGEST = "3b049628e5ffb7d6"
 
@@ -90,3 +95,52 @@ def test_strict_needs_the_comparison(tmp_path):
     assert "--no-compare leaves out" in cli(*arguments, "--no-compare", expect=2).stderr
     assert not (tmp_path / "t.json").exists()
     cli(*arguments)
+
+
+@pytest.mark.parametrize("how", ["battery", "verify"])
+def test_two_symbols_that_change_places_are_not_a_matter_of_unicode(tmp_path, monkeypatch, how):
+    """Their chunks are equal, their ids are not; one Unicode calls both pictographs, which the pattern does not ask."""
+    log = _log_with("\u26451\u26461" * 30)
+    symbols = [next(n for n, c in _tokens(log).items() if c == sign.encode()) for sign in "\u2645\u2646"]
+
+    def write(encoder, path):
+        made = hf_file(encoder, path)
+        document = json.loads(made.files[path])
+        vocab = document["model"]["vocab"]
+        a, b = (next(name for name, number in vocab.items() if number == one) for one in symbols)
+        vocab[a], vocab[b] = vocab[b], vocab[a]
+        return Made({path: json.dumps(document).encode()}, made.lost)
+
+    monkeypatch.setitem(exporting._WRITERS, "hf", write)
+    if how == "verify":
+        monkeypatch.setattr(verify, "battery", lambda encoder, specials: ["plain"])
+        (tmp_path / "v.txt").write_text("a \u2645 b")
+    [result] = export(log, "hf", tmp_path / "t.json", verify=str(tmp_path / "v.txt") if how == "verify" else None)
+    assert not result.exact
+    if how == "verify":
+        assert result.comparison.documents_that_differ == 1
+
+
+@pytest.mark.parametrize("to", ["hf", "tiktoken"])
+def test_characters_that_both_know_are_told_and_not_excused_in_the_users_text(tmp_path, to):
+    """U+0295 is a lower-case letter to Unicode 16, and has no case here."""
+    if regex.match(r"\p{Ll}", "\u0295"):
+        pytest.skip("this Unicode has it as the libraries do")
+    (tmp_path / "v.txt").write_text("\u0295Ab")
+    [result] = export(_log_with("\u0295Ab \u0295Ab"), to, tmp_path / "t.json", verify=str(tmp_path / "v.txt"))
+    assert result.comparison.documents_that_differ == 1
+    assert not result.comparison.exact
+    [result] = export(trained("plain"), to, tmp_path / "u.json")
+    assert result.exact
+    assert result.battery.reclassed == 1
+    assert "1 without characters that two versions of Unicode class differently" in "\n".join(result.lines())
+
+
+def _log_with(text):
+    counts = oracles.count_chunks([chunks_of("gpt4o", text)])
+    return log_of(oracles.train_words(counts, gpt2_alphabet(), 280), {"pattern": "gpt4o"})
+
+
+def _tokens(log):
+    model = Model(log)
+    return {number: model.content(log_id) for number, log_id in model.log_id.items()}
