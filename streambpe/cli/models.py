@@ -278,7 +278,10 @@ def export(
 
     if strict and no_compare:
         raise UsageError("--strict needs the comparison that --no-compare leaves out: give one of them.")
-    results = export_model(model, to, output, vocab_size=vocab_size or (), compare=not no_compare, **given)
+    with stop_on_signals() as stop:
+        results = export_model(
+            model, to, output, vocab_size=vocab_size or (), compare=not no_compare, stop=stop, **given
+        )
     facts = {"model": model, "to": to, "exports": [result.as_json() for result in results]}
     tell(as_json, facts, *(line for result in results for line in result.lines()))
     if strict and not all(result.exact for result in results):

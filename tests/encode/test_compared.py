@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 
 import pytest
+import regex
+import tokenizers
 
 from streambpe.encode.formats import export as exporting
+from streambpe.encode.formats import verify
 from streambpe.encode.formats.battery import of_all_models
-from streambpe.encode.formats.export import export
+from streambpe.encode.formats.export import ExportResult, export
 from streambpe.encode.formats.flat import Made
 from streambpe.encode.formats.hf import hf_file
-from streambpe.errors import UsageError
+from streambpe.encode.formats.verify import Comparison
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import ModelError, UsageError
+from streambpe.model.alphabet import gpt2_alphabet
 from streambpe.model.eventlog import EventLog, write_event_log
+from streambpe.model.replay import Model
 from streambpe.text.patterns import PRESETS
+from tests import oracles
 from tests.runs import cli
-from tests.trained import trained
+from tests.trained import chunks_of, log_of, trained
 
 DIGEST = "3b049628e5ffb7d6"
 
@@ -90,3 +103,137 @@ def test_strict_needs_the_comparison(tmp_path):
     assert "--no-compare leaves out" in cli(*arguments, "--no-compare", expect=2).stderr
     assert not (tmp_path / "t.json").exists()
     cli(*arguments)
+
+
+@pytest.mark.parametrize("how", ["battery", "verify"])
+def test_two_symbols_that_change_places_are_not_a_matter_of_unicode(tmp_path, monkeypatch, how):
+    """Their chunks are equal, their ids are not; one Unicode calls both pictographs, which the pattern does not ask."""
+    log = _log_with("\u26451\u26461" * 30)
+    symbols = [next(n for n, c in _tokens(log).items() if c == sign.encode()) for sign in "\u2645\u2646"]
+
+    def write(encoder, path):
+        made = hf_file(encoder, path)
+        document = json.loads(made.files[path])
+        vocab = document["model"]["vocab"]
+        a, b = (next(name for name, number in vocab.items() if number == one) for one in symbols)
+        vocab[a], vocab[b] = vocab[b], vocab[a]
+        return Made({path: json.dumps(document).encode()}, made.lost)
+
+    monkeypatch.setitem(exporting._WRITERS, "hf", write)
+    if how == "verify":
+        monkeypatch.setattr(verify, "battery", lambda encoder, specials: ["plain"])
+        (tmp_path / "v.txt").write_text("a \u2645 b")
+    [result] = export(log, "hf", tmp_path / "t.json", verify=str(tmp_path / "v.txt") if how == "verify" else None)
+    assert not result.exact
+    if how == "verify":
+        assert result.comparison.documents_that_differ == 1
+
+
+@pytest.mark.parametrize("to", ["hf", "tiktoken"])
+def test_characters_that_both_know_are_told_and_not_excused_in_the_users_text(tmp_path, to):
+    """U+0295 is a lower-case letter to Unicode 16, and has no case here."""
+    if regex.match(r"\p{Ll}", "\u0295"):
+        pytest.skip("this Unicode has it as the libraries do")
+    (tmp_path / "v.txt").write_text("\u0295Ab")
+    [result] = export(_log_with("\u0295Ab \u0295Ab"), to, tmp_path / "t.json", verify=str(tmp_path / "v.txt"))
+    assert result.comparison.documents_that_differ == 1
+    assert not result.comparison.exact
+    [result] = export(trained("plain"), to, tmp_path / "u.json")
+    assert result.exact
+    assert result.battery.reclassed == 1
+    assert "1 without characters that two versions of Unicode class differently" in "\n".join(result.lines())
+
+
+def test_a_slow_pattern_ends_in_one_sentence(tmp_path):
+    """It never ended; nothing is written, and without the comparison the file is."""
+    log = trained("plain")
+    log = EventLog(replace(log.header, config={"pattern": "(?:a|aa)+b|(?s:.)"}), log.events)
+    with pytest.raises(ModelError, match=r"takes longer .* nothing was written, and --no-compare"):
+        export(log, "tiktoken", tmp_path / "t.tiktoken")
+    assert not list(tmp_path.iterdir())
+    export(log, "tiktoken", tmp_path / "t.tiktoken", compare=False)
+
+
+@pytest.mark.parametrize(("to", "name"), [("parquet", "p.pq"), ("events", "e.parquet"), ("events", "e.txt")])
+def test_the_name_of_the_file_does_not_say_how_it_is_read_back(tmp_path, to, name):
+    """Its format does; a table was read as lines."""
+    [result] = export(trained("plain"), to, tmp_path / name)
+    assert result.exact
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGTERM kills there")
+def test_a_signal_stops_the_comparison_and_leaves_nothing(tmp_path):
+    """The temporary copy stayed behind."""
+    write_event_log(tmp_path / "m.jsonl", trained("plain"))
+    (tmp_path / "temporary").mkdir()
+    (tmp_path / "v.jsonl").write_text('{"text": "the end of the day"}\n' * 1_000_000)
+    arguments = ["export", "m.jsonl", "--to", "hf", "-o", "t.json", "--verify", "v.jsonl"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
+    with subprocess.Popen([sys.executable, "-m", "streambpe", *arguments], cwd=tmp_path, env=environment) as process:
+        while not list((tmp_path / "temporary").glob("streambpe-export-*/*")):
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == 128 + signal.SIGTERM
+    assert not list((tmp_path / "temporary").iterdir())
+    assert not (tmp_path / "t.json").exists()
+
+
+def test_what_a_library_says_is_told_and_our_own_mistakes_are_not_its(tmp_path, monkeypatch):
+    """Also where it says nothing."""
+
+    class Silent:
+        def encode_batch_fast(self, *_, **__):
+            raise ValueError
+
+        def to_str(self):
+            return '{"pre_tokenizer": null}'
+
+    there = verify._in_tokenizers("tokenizers 1", None, Silent())
+    with pytest.raises(ModelError, match=r"tokenizers 1 cannot use .*: ValueError\. .*--no-compare"):
+        there.encode(["a"])
+
+    def broken(*_, **__):
+        raise KeyError("ours")
+
+    monkeypatch.setattr(verify, "battery", broken)
+    for to in ("hf", "events", "parquet"):
+        with pytest.raises(KeyError, match="ours"):
+            export(trained("plain"), to, tmp_path / "t")
+
+
+def test_a_library_that_does_not_load_is_not_called_missing(tmp_path, monkeypatch):
+    """`pip install` would not help."""
+
+    def fails(name):
+        raise ImportError("libstdc++ is too old")
+
+    monkeypatch.setattr(exporting, "import_module", fails)
+    [result] = export(trained("plain"), "hf", tmp_path / "t.json")
+    assert result.not_compared == "tokenizers is installed, but does not load: libstdc++ is too old"
+
+
+def test_few_spans_are_told_as_a_number():
+    """0.00 % of many is not none."""
+    few = Comparison(documents=9, documents_that_differ=1, spans=1_000_000, spans_lost=3)
+    result = ExportResult([], 9, [], checked_by="x", battery=Comparison(), comparison=few)
+    assert "  not exact: 3 of 1,000,000 token spans are not found by x; 1 of 9 texts differ" in list(result.lines())
+
+
+def test_words_that_begin_with_the_mark_are_a_loss(tmp_path):
+    """tokenizers gives them no second one."""
+    log = trained("whitespace")
+    [result] = export(log, "hf", tmp_path / "t.json", compare=False)
+    there = tokenizers.Tokenizer.from_file(str(tmp_path / "t.json"))
+    assert there.encode("\u2581the").ids != Tokenizer(log).encode_ordinary("\u2581the")
+    assert any("words that begin with `\u2581`" in loss for loss in result.lost)
+
+
+def _log_with(text):
+    counts = oracles.count_chunks([chunks_of("gpt4o", text)])
+    return log_of(oracles.train_words(counts, gpt2_alphabet(), 280), {"pattern": "gpt4o"})
+
+
+def _tokens(log):
+    model = Model(log)
+    return {number: model.content(log_id) for number, log_id in model.log_id.items()}

@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -28,7 +30,7 @@ from streambpe.encode.formats.hf import hf_file
 from streambpe.encode.formats.hf_folder import Roles, hf_folder, names_folder
 from streambpe.encode.formats.onto import Old
 from streambpe.encode.formats.tiktoken_ranks import tiktoken_files
-from streambpe.encode.formats.verify import LIBRARIES, Comparison, compared
+from streambpe.encode.formats.verify import LIBRARIES, Comparison, compared, first_line
 from streambpe.encode.joins import Joins
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
@@ -79,6 +81,7 @@ class ExportResult(Result):
     comparison: Comparison | None = None  # of --verify
     joins: Joins | None = None  # beside the old file of --onto
     unicode: str = ""  # the version up to which texts are equal, if not all are
+    left_out: int = 0  # texts with characters that the model does not know
 
     @property
     def exact(self) -> bool:
@@ -97,6 +100,7 @@ class ExportResult(Result):
             "lost": self.lost,
             "exact": self.exact,
             "unicode": self.unicode or None,
+            "left_out": self.left_out,
             "not_compared": self.not_compared or None,
             "checked_by": self.checked_by or None,
             "battery": structs.asdict(self.battery) if self.battery else None,
@@ -113,20 +117,25 @@ class ExportResult(Result):
             yield f"  not compared: {self.not_compared}"
             return
         if self._equal:
-            newer = b.without_newer + (c.without_newer if c else 0)
+            newer, other = b.without_newer + (c.without_newer if c else 0), b.reclassed
             up_to = f"for characters of Unicode {self.unicode}, " if newer else ""
-            without = f" ({newer:,} of them without newer characters)" if newer else ""
+            without = [f"{newer:,} of them without newer characters"] * bool(newer)
+            without += [f"{other:,} without characters that two versions of Unicode class differently"] * bool(other)
+            apart = f" ({'; '.join(without)})" if without else ""
             same = f"{counted(b.documents + (c.documents if c else 0), 'text')} gave the same ids in {by}"
-            yield f"  {'not exact for every text, as said above' if self.lost else 'exact'}: {up_to}{same}{without}"
+            yield f"  {'not exact for every text, as said above' if self.lost else 'exact'}: {up_to}{same}{apart}"
+        if self.left_out:
+            yield f"  {counted(self.left_out, 'text')} left out, of characters that the model does not know"
         if self.joins is not None:
             yield f"  compared with the old file: {self.joins.told()}"
         if not b.exact:
             more = "" if c else "; --verify TEXT measures it on yours"
             yield f"  not exact: {b.documents_that_differ:,} of {b.documents:,} hostile texts differ in {by}{more}"
         if c and not c.exact:
-            share = 100 * c.spans_lost / max(c.spans, 1)
+            share = f"{100 * c.spans_lost / max(c.spans, 1):.2f} %"
+            share = f"{c.spans_lost:,}" if share == "0.00 %" else share
             yield (
-                f"  not exact: {share:.2f} % of {counted(c.spans, 'token span')} are not found by {by}; "
+                f"  not exact: {share} of {counted(c.spans, 'token span')} are not found by {by}; "
                 f"{c.documents_that_differ:,} of {counted(c.documents, 'text')} differ"
             )
         yield from (f"    {example}" for example in (c if c and not c.exact else b).examples)
@@ -160,6 +169,7 @@ def export(
     compare: bool = True,
     force: bool = False,
     onto: str | os.PathLike[str] | None = None,
+    stop: threading.Event | None = None,
     progress: str = "none",
     **roles: Unpack[RoleKeywords],
 ) -> list[ExportResult]:
@@ -211,7 +221,9 @@ def export(
         except OSError as why:  # a temporary file, or one beside --onto
             raise not_written(target, why) from None
         result = ExportResult([*contents], encoder.model.n_vocab, [*lost], not_compared=why_not)
-        made.append((contents, result if why_not else _compared(to, contents, result, Tokenizer(one), old, verify)))
+        made.append(
+            (contents, result if why_not else _compared(to, contents, result, Tokenizer(one), old, verify, stop))
+        )
     for file in [file for contents, _ in made for file in contents]:
         refuse_existing(file, force, parents=True)
     for contents, _ in made:
@@ -229,20 +241,32 @@ def _not_comparable(to: str, asked: bool, verify: str | None) -> str:
         why = "only llama.cpp can encode with it"
     elif package and find_spec(package) is None:
         why = f"it needs `pip install {package}`"
+    elif package:
+        try:
+            import_module(package)
+        except Exception as error:
+            why = f"{package} is installed, but does not load: {first_line(error)}"
     if why and verify is not None:
         raise UsageError(f"--verify {verify} cannot compare this export: {why}. Nothing was written.")
     return why
 
 
 def _compared(
-    to: str, contents: dict[Path, bytes], result: ExportResult, by: Tokenizer, old: Old | None, verify: str | None
+    to: str,
+    contents: dict[Path, bytes],
+    result: ExportResult,
+    by: Tokenizer,
+    old: Old | None,
+    verify: str | None,
+    stop: threading.Event | None,
 ) -> ExportResult:
     """The result with what the library makes of the files, which are written to a folder of their own for that."""
     with tempfile.TemporaryDirectory(prefix="streambpe-export-") as folder:
-        files = [Path(folder) / file.name for file in contents]
+        read_by_suffix = {"events": "model.events.jsonl", "parquet": "model.parquet"}
+        files = [Path(folder) / read_by_suffix.get(to, file.name) for file in contents]
         for file, content in zip(files, contents.values(), strict=True):
             file.write_bytes(content)
-        found = compared(to, files, by, bool(result.lost), old, verify, present_meter())
+        found = compared(to, files, by, bool(result.lost), old, verify, present_meter(), stop)
         return replace(result, **structs.asdict(found))
 
 

@@ -10,7 +10,9 @@ import contextlib
 import json
 import re
 import runpy
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from itertools import accumulate, islice, pairwise
 from pathlib import Path
@@ -20,13 +22,13 @@ import msgspec
 import regex
 
 from streambpe.count_config import SourceOptions
-from streambpe.encode.formats.battery import battery
+from streambpe.encode.formats.battery import battery, of_all_models
 from streambpe.encode.formats.boundless import import_dot_model
 from streambpe.encode.formats.onto import Old
 from streambpe.encode.formats.tiktoken_ranks import read_ranks
 from streambpe.encode.joins import Joins, symbols_of_ids
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import ModelError, StreambpeError
+from streambpe.errors import ModelError, PatternTooSlow, Stopped, StreambpeError, UnknownSymbol
 from streambpe.later import need
 from streambpe.model.eventlog import read_event_log
 from streambpe.model.parquet import read_parquet
@@ -36,11 +38,13 @@ from streambpe.sources.find import find_sources
 from streambpe.sources.read import Reader
 from streambpe.text.characters import CATEGORIES, FIRST_ASSIGNED, unicode_version
 from streambpe.text.patterns import PRESETS
+from streambpe.threads import stopped_by
 
 Encode = Callable[[list[str]], list[list[int]]]
 Find = Callable[[str, str], set[str]]  # an expression of one character, a text -> those that it finds
 _EXAMPLES = 5
 _AT_ONCE = 100  # texts of --verify
+_SECONDS = 1  # of processor time that a text of the battery may take
 _PARAGRAPH = re.compile(rb"(?s).*?\n\n|.+")
 LIBRARIES = {"hf": "tokenizers", "gpt2": "tokenizers", "tiktoken": "tiktoken"}
 
@@ -54,6 +58,7 @@ class Comparison(msgspec.Struct):
     spans_lost: int = 0
     examples: list[str] = msgspec.field(default_factory=list)
     without_newer: int = 0  # documents that are equal only without characters that one side's Unicode has not
+    reclassed: int = 0  # documents that are equal only without characters that both sides know, in different classes
 
     @property
     def exact(self) -> bool:
@@ -105,6 +110,7 @@ class Loaded(NamedTuple):
     content: Callable[[int], bytes] | None = None  # of its ids, if they may differ from the model's
     split: Callable[[list[str], list[list[str]]], list[bool]] | None = None  # texts, our chunks: whether these are its
     find: Find | None = None  # by the library's own regular expressions
+    written: str = ""  # what the file splits by
 
 
 class Compared(msgspec.Struct):
@@ -114,32 +120,57 @@ class Compared(msgspec.Struct):
     battery: Comparison
     comparison: Comparison | None = None
     joins: Joins | None = None  # beside the old file of --onto
+    left_out: int = 0  # texts with characters that the model does not know
     unicode: str = ""  # if some texts are equal only without the characters of later versions
 
 
 def compared(
-    to: str, files: list[Path], tokenizer: Tokenizer, lost: bool, old: Old | None, verify: str | None, meter: Meter
+    to: str,
+    files: list[Path],
+    tokenizer: Tokenizer,
+    lost: bool,
+    old: Old | None,
+    verify: str | None,
+    meter: Meter,
+    stop: threading.Event | None = None,
 ) -> Compared:
     """Encode the battery, and the texts of `verify`, by the model and by the files; by those of --onto, too. `lost`:
     chunks are known to differ. ModelError if the library cannot load or run the files."""
-    with _refused_by(to):
-        there = loaded(to, files)
-        found = Compared(there.name, Comparison())
-        hostile = battery(tokenizer.encoder, specials=old is None)  # an old file may find some in plain text
-        if None in (ids := _ids(tokenizer, hostile)):  # a model of characters may know few
-            hostile = [text for text, one in zip(hostile, ids, strict=True) if one is not None]
-        _compare(there, tokenizer, hostile, found, found.battery, not lost)
-        if verify is None:
-            return found
-        found.comparison = Comparison()
-        if old is not None:
-            encode_old, sizes, found.joins = _old_encoder(old, files), symbols_of_ids(tokenizer.encoder.model), Joins()
-        texts = documents(verify, meter)
-        while some := list(islice(texts, _AT_ONCE)):
-            theirs = _compare(there, tokenizer, some, found, found.comparison, False)
-            if found.joins is not None:
-                for before, after in zip(encode_old(some), theirs, strict=True):
-                    found.joins.add(before, after, sizes)
+
+    def look() -> None:
+        if stop is not None and stop.is_set():
+            raise Stopped("Stopped; nothing was written. Give the same command again.", stopped_by(stop))
+
+    there = loaded(to, files)
+    found = Compared(there.name, Comparison())
+    hurried = Tokenizer(tokenizer.event_log)
+    hurried.encoder.pattern = replace(tokenizer.encoder.pattern, document_seconds=_SECONDS)
+    texts = iter(battery(tokenizer.encoder, specials=old is None))  # an old file may find some in plain text
+    while some := list(islice(texts, 5 * _AT_ONCE)):
+        look()
+        try:
+            known = [text for text, ids in zip(some, _ids(hurried, some), strict=True) if ids is not None]
+            found.left_out += len(some) - len(known)  # a model of characters may know few
+            _compare(there, hurried, known, found, found.battery, not lost)
+        except PatternTooSlow:
+            raise ModelError(
+                f"The pattern {tokenizer.encoder.pattern.expression[:200]!r} takes longer than {_SECONDS} s on one of "
+                "the short texts that an export is compared on: nothing was written, and --no-compare leaves them out."
+            ) from None
+    look()
+    if verify is None:
+        return found
+    found.comparison = Comparison()
+    if old is not None:
+        encode_old, sizes, found.joins = _old_encoder(old, files), symbols_of_ids(tokenizer.encoder.model), Joins()
+    texts = documents(verify, meter)
+    while some := list(islice(texts, _AT_ONCE)):
+        look()
+        theirs = _compare(there, tokenizer, some, found, found.comparison, False)
+        if found.joins is not None:
+            for before, after in zip(encode_old(some), theirs, strict=True):
+                found.joins.add(before, after, sizes)
+    look()
     return found
 
 
@@ -148,20 +179,32 @@ def _compare(
 ) -> list[list[int]]:
     """Add what these texts become, with their chunks if `split`; returns their ids there."""
 
+    def chunks_are_equal(texts: list[str]) -> list[bool]:
+        assert there.split is not None
+        return there.split(texts, [tokenizer.encoder.split(text) for text in texts])
+
     def encoded(texts: list[str]) -> list[tuple[list[int], list[int], bool]]:
-        same_chunks = [True] * len(texts)
-        if split and there.split is not None:
-            same_chunks = there.split(texts, [tokenizer.encoder.split(text) for text in texts])
+        same_chunks = chunks_are_equal(texts) if split and there.split is not None else [True] * len(texts)
         return [*zip(tokenizer.encode_ordinary_batch(texts), there.encode(texts), same_chunks, strict=True)]
 
     rows, find = encoded(texts), there.find
     bad = [i for i, (mine, other, same) in enumerate(rows) if mine != other or not same]
-    if bad and find is not None and (newer := _of_other_versions(find, [texts[i] for i in bad])):
-        known = (version for version, point in FIRST_ASSIGNED.items() if not find(r"\p{Cn}", chr(point)))
-        found.unicode = min(unicode_version(), next(known, "14.0.0 or older"))
-        for i, row in zip(bad, encoded([texts[i].translate(newer) for i in bad]), strict=True):
-            comparison.without_newer += row[0] == row[1] and row[2]
-            rows[i] = row
+    if bad and find is not None and there.split is not None:
+        # other ids of equal chunks are no matter of Unicode
+        bad = [i for i, same in zip(bad, chunks_are_equal([texts[i] for i in bad]), strict=True) if not same]
+        newer, reclassed = _of_other_versions(find, there.written, [texts[i] for i in bad])
+        fixed = set(of_all_models())
+        for kind, left_out in (("without_newer", newer), ("reclassed", newer | reclassed)):
+            tried = [i for i in bad if left_out & set(texts[i]) and (kind == "without_newer" or texts[i] in fixed)]
+            thinner = [texts[i].translate(dict.fromkeys(map(ord, left_out))) for i in tried]
+            for i, row, same in zip(tried, encoded(thinner), chunks_are_equal(thinner), strict=True):
+                if row[0] == row[1] and same:
+                    rows[i] = row
+                    bad.remove(i)
+                    setattr(comparison, kind, getattr(comparison, kind) + 1)
+        if comparison.without_newer:
+            known = (version for version, point in FIRST_ASSIGNED.items() if not find(r"\p{Cn}", chr(point)))
+            found.unicode = min(unicode_version(), next(known, "14.0.0 or older"))
 
     def content(number: int) -> bytes:
         return tokenizer.id_to_token(number) or b"?"  # an id that only the other knows, for a byte the model lacks
@@ -178,31 +221,40 @@ def _ids(tokenizer: Tokenizer, texts: list[str]) -> list[list[int] | None]:
     """The ids of texts; None for one that the model refuses."""
     try:
         return [*tokenizer.encode_ordinary_batch(texts)]
-    except StreambpeError:
+    except UnknownSymbol:
         return [None] if len(texts) == 1 else [ids for text in texts for ids in _ids(tokenizer, [text])]
 
 
-def _of_other_versions(find: Find, texts: list[str]) -> dict[int, None]:
-    """The characters of texts that the library's version of Unicode has in another class, or not at all."""
+def _of_other_versions(find: Find, written: str, texts: list[str]) -> tuple[set[str], set[str]]:
+    """The characters of texts that only one version of Unicode has, the library's or ours, and those that both have, in
+    different classes."""
     characters = "".join(sorted(set("".join(texts))))
-    names = [name for name in (*CATEGORIES, "Extended_Pictographic") if name != "Cs"]  # surrogates are in no text
-    classes = [rf"\p{{{name}}}" for name in names]
-    return {ord(c): None for one in classes for c in find(one, characters) ^ set(regex.findall(one, characters))}
+    names = [name for name in CATEGORIES if name not in ("Cs", "Cn")]  # surrogates are in no text
+    names += ["Extended_Pictographic"] * ("Extended_Pictographic" in written)
+    newer, *others = (
+        find(one, characters) ^ set(regex.findall(one, characters)) for one in (rf"\p{{{n}}}" for n in ("Cn", *names))
+    )
+    return newer, set().union(*others) - newer
+
+
+def first_line(why: BaseException) -> str:
+    """What an error of another library says, or what kind it is if it says nothing."""
+    return f"{(str(why).strip() or type(why).__name__).splitlines()[0]:.200}"
 
 
 @contextlib.contextmanager
-def _refused_by(to: str) -> Iterator[None]:
+def _refused_by(name: str) -> Iterator[None]:
     """A library's own words for what it cannot load or run. A panic of Rust is no Exception."""
     try:
         yield
-    except (StreambpeError, OSError):
+    except (StreambpeError, OSError, MemoryError):
         raise
     except BaseException as why:
         if not isinstance(why, Exception) and type(why).__name__ != "PanicException":
             raise
         raise ModelError(
-            f"{_named(LIBRARIES[to])} cannot use what would be written: {str(why).splitlines()[0]:.200}. Nothing was "
-            "written. Use --to events or --to parquet, or train with another --pattern."
+            f"{name} cannot use what would be written: {first_line(why)}. Nothing was written. Use --no-compare to "
+            "write it all the same, --to events or --to parquet, or train with another --pattern."
         ) from None
 
 
@@ -218,20 +270,22 @@ def loaded(to: str, files: list[Path]) -> Loaded:
         by = f"{by} (fastboundlessbpe was not run)"
         return Loaded(by, lambda texts: [ids or [] for ids in _ids(back, texts)], back.decode_single_token_bytes)
     name, library = _named(package), need(package, "Comparing", " Nothing was written.")
-    if to == "tiktoken":
-        return _in_tiktoken(name, runpy.run_path(str(files[1]))["encoding"])
-    if to == "gpt2":
-        there = library.Tokenizer(library.models.BPE.from_file(*map(str, files)))
-        there.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    else:
-        there = library.Tokenizer.from_file(str(files[0]))
-        there.no_truncation()
-        there.no_padding()
-        there.encode_special_tokens = True
-    return _in_tokenizers(name, library, there)
+    with _refused_by(name):
+        if to == "tiktoken":
+            there = runpy.run_path(str(files[1]))["encoding"]
+        elif to == "gpt2":
+            there = library.Tokenizer(library.models.BPE.from_file(*map(str, files)))
+            there.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        else:
+            there = library.Tokenizer.from_file(str(files[0]))
+            there.no_truncation()
+            there.no_padding()
+            there.encode_special_tokens = True
+    return _in_tiktoken(name, there) if to == "tiktoken" else _in_tokenizers(name, library, there)
 
 
 def _in_tokenizers(name: str, library: Any, there: Any) -> Loaded:
+    @_refused_by(name)
     def encode(texts: list[str]) -> list[list[int]]:
         return [encoding.ids for encoding in there.encode_batch_fast(texts, add_special_tokens=False)]
 
@@ -239,14 +293,16 @@ def _in_tokenizers(name: str, library: Any, there: Any) -> Loaded:
         step = library.pre_tokenizers.Split(library.Regex(expression), "removed", invert=True)
         return set("".join(piece for piece, _ in step.pre_tokenize_str(text)))
 
+    @_refused_by(name)
     def split(texts: list[str], chunks: list[list[str]]) -> list[bool]:
         if there.normalizer is not None:
             texts = [there.normalizer.normalize_str(text) for text in texts]
         places = ([place for _, place in there.pre_tokenizer.pre_tokenize_str(text)] for text in texts)
         return [[text[a:b] for a, b in p] == ours for text, p, ours in zip(texts, places, chunks, strict=True)]
 
-    by_expression = json.loads(there.to_str())["pre_tokenizer"] is not None and "Metaspace" not in there.to_str()
-    return Loaded(name, encode, None, split if by_expression else None, find)
+    step = json.dumps(json.loads(there.to_str())["pre_tokenizer"])
+    by_expression = step != "null" and '"Metaspace"' not in step
+    return Loaded(name, encode, None, split if by_expression else None, find, step)
 
 
 def _in_tiktoken(name: str, there: Any) -> Loaded:
@@ -257,6 +313,7 @@ def _in_tiktoken(name: str, there: Any) -> Loaded:
         by_byte = other(expression, {bytes([byte]): byte for byte in range(256)})
         return set(by_byte.decode(by_byte.encode_ordinary(text)))
 
+    @_refused_by(name)
     def split(texts: list[str], chunks: list[list[str]]) -> list[bool]:
         """If chunks are tokens, and so is what two neighbours come to, other chunks have other ids."""
         each = (made.encode() for some in chunks for made in (*some, *map("".join, pairwise(some))))
@@ -265,7 +322,7 @@ def _in_tiktoken(name: str, there: Any) -> Loaded:
         theirs = other(there._pat_str, ranks).encode_ordinary_batch(texts)
         return [[ranks[c.encode()] for c in some] == ids for some, ids in zip(chunks, theirs, strict=True)]
 
-    return Loaded(name, there.encode_ordinary_batch, None, split, find)
+    return Loaded(name, _refused_by(name)(there.encode_ordinary_batch), None, split, find, there._pat_str)
 
 
 def _old_encoder(old: Old, files: list[Path]) -> Encode:
@@ -274,7 +331,7 @@ def _old_encoder(old: Old, files: list[Path]) -> Encode:
         return loaded(old.to, old.files).encode
     new: Any = runpy.run_path(str(files[1]))["encoding"]  # which has asked for the library
     made = type(new)("old", pat_str=new._pat_str, mergeable_ranks=read_ranks(old.file), special_tokens={})
-    encode: Encode = made.encode_ordinary_batch
+    encode: Encode = _refused_by(_named("tiktoken"))(made.encode_ordinary_batch)
     return encode
 
 
