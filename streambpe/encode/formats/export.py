@@ -221,9 +221,9 @@ def export(
         except OSError as why:  # a temporary file, or one beside --onto
             raise not_written(target, why) from None
         result = ExportResult([*contents], encoder.model.n_vocab, [*lost], not_compared=why_not)
-        made.append(
-            (contents, result if why_not else _compared(to, contents, result, Tokenizer(one), old, verify, stop))
-        )
+        if not why_not:
+            result = _compared(to, contents, result, Tokenizer(one), old, verify, stop)
+        made.append((contents, result))
     for file in [file for contents, _ in made for file in contents]:
         refuse_existing(file, force, parents=True)
     for contents, _ in made:
