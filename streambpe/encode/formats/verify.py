@@ -281,6 +281,8 @@ def loaded(to: str, files: list[Path]) -> Loaded:
             there.no_truncation()
             there.no_padding()
             there.encode_special_tokens = True
+        if to != "tiktoken":
+            there.model._resize_cache(0)  # what it holds is never given back: 8 MB for each file that is compared
     return _in_tiktoken(name, there) if to == "tiktoken" else _in_tokenizers(name, library, there)
 
 
