@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
 
@@ -23,13 +24,14 @@ from streambpe.encode.formats.flat import Made
 from streambpe.encode.formats.hf import hf_file
 from streambpe.encode.formats.verify import Comparison
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import ModelError, UsageError
+from streambpe.errors import ModelError, StreambpeError, UsageError
 from streambpe.model.alphabet import gpt2_alphabet
 from streambpe.model.eventlog import EventLog, write_event_log
 from streambpe.model.replay import Model
 from streambpe.text.patterns import PRESETS
 from tests import oracles
 from tests.runs import cli
+from tests.samples import written
 from tests.trained import chunks_of, log_of, trained
 
 DIGEST = "3b049628e5ffb7d6"
@@ -237,3 +239,15 @@ def _log_with(text):
 def _tokens(log):
     model = Model(log)
     return {number: model.content(log_id) for number, log_id in model.log_id.items()}
+
+
+def test_without_a_temporary_folder_it_is_written_and_not_compared(tmp_path, monkeypatch):
+    """--verify asks for the comparison: it is refused, and nothing is written."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    with pytest.raises(StreambpeError, match=r"temporary folder \(No such file or directory\)\. Nothing was written"):
+        export(trained("plain"), "hf", tmp_path / "t.json", verify=written(tmp_path / "a.txt", "a"))
+    assert not (tmp_path / "t.json").exists()
+    [result] = export(trained("plain"), "hf", tmp_path / "t.json")
+    assert result.files == [tmp_path / "t.json"] == list(tmp_path.glob("*.json"))
+    assert "a copy for that cannot be written" in result.not_compared
+    assert not result.exact

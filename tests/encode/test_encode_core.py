@@ -190,6 +190,8 @@ def log_of_characters(rng: random.Random, text: str) -> EventLog:
     sequence, vocabulary = list(text.encode()), Vocabulary(bytes_alphabet(), [])
     events, parts = [], {}
     for _ in range(rng.randint(1, 60)):
+        if len(sequence) < 2:
+            break
         at = rng.randrange(len(sequence) - 1)
         pair = (sequence[at], sequence[at + 1])
         number = vocabulary.learn(*pair)

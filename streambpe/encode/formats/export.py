@@ -33,7 +33,7 @@ from streambpe.encode.formats.tiktoken_ranks import tiktoken_files
 from streambpe.encode.formats.verify import LIBRARIES, Comparison, compared, first_line
 from streambpe.encode.joins import Joins
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import UsageError
+from streambpe.errors import StreambpeError, UsageError
 from streambpe.model.eventlog import EventLog, Special, log_lines
 from streambpe.model.parquet import parquet_of
 from streambpe.model.replay import Model, events_for_size
@@ -261,11 +261,20 @@ def _compared(
     stop: threading.Event | None,
 ) -> ExportResult:
     """The result with what the library makes of the files, which are written to a folder of their own for that."""
-    with tempfile.TemporaryDirectory(prefix="streambpe-export-") as folder:
-        read_by_suffix = {"events": "model.events.jsonl", "parquet": "model.parquet"}
-        files = [Path(folder) / read_by_suffix.get(to, file.name) for file in contents]
-        for file, content in zip(files, contents.values(), strict=True):
-            file.write_bytes(content)
+    with contextlib.ExitStack() as cleaning:
+        try:
+            folder = Path(cleaning.enter_context(tempfile.TemporaryDirectory(prefix="streambpe-export-")))
+            files = [folder / file.name for file in contents]
+            for file, content in zip(files, contents.values(), strict=True):
+                file.write_bytes(content)
+        except OSError as error:
+            why = f"a copy for that cannot be written to a temporary folder ({error.strerror})"
+            if verify is not None:
+                raise StreambpeError(
+                    f"--verify {verify} cannot compare this export: {why}. Nothing was written. Make room there, or "
+                    "name another folder in the environment variable TMPDIR."
+                ) from None
+            return replace(result, not_compared=why)
         found = compared(to, files, by, bool(result.lost), old, verify, present_meter(), stop)
         return replace(result, **structs.asdict(found))
 

@@ -221,7 +221,7 @@ def _ids(tokenizer: Tokenizer, texts: list[str]) -> list[list[int] | None]:
     """The ids of texts; None for one that the model refuses."""
     try:
         return [*tokenizer.encode_ordinary_batch(texts)]
-    except UnknownSymbol:
+    except (UnknownSymbol, ModelError):  # it is not in the alphabet, or a token that was deleted
         return [None] if len(texts) == 1 else [ids for text in texts for ids in _ids(tokenizer, [text])]
 
 
