@@ -81,7 +81,7 @@ class ExportResult(Result):
     comparison: Comparison | None = None  # of --verify
     joins: Joins | None = None  # beside the old file of --onto
     unicode: str = ""  # the version up to which texts are equal, if not all are
-    left_out: int = 0  # texts with characters that the model does not know
+    left_out: int = 0  # texts that the model refuses: with characters that it does not know, for example
 
     @property
     def exact(self) -> bool:
@@ -120,12 +120,13 @@ class ExportResult(Result):
             newer, other = b.without_newer + (c.without_newer if c else 0), b.reclassed
             up_to = f"for characters of Unicode {self.unicode}, " if newer else ""
             without = [f"{newer:,} of them without newer characters"] * bool(newer)
-            without += [f"{other:,} without characters that two versions of Unicode class differently"] * bool(other)
+            points = ", ".join(f"U+{ord(one):04X}" for one in other)
+            without += [f"without {points}, which two versions of Unicode class differently"] * bool(other)
             apart = f" ({'; '.join(without)})" if without else ""
             same = f"{counted(b.documents + (c.documents if c else 0), 'text')} gave the same ids in {by}"
             yield f"  {'not exact for every text, as said above' if self.lost else 'exact'}: {up_to}{same}{apart}"
         if self.left_out:
-            yield f"  {counted(self.left_out, 'text')} left out, of characters that the model does not know"
+            yield f"  {counted(self.left_out, 'text')} left out: the model refuses them"
         if self.joins is not None:
             yield f"  compared with the old file: {self.joins.told()}"
         if not b.exact:

@@ -58,7 +58,7 @@ class Comparison(msgspec.Struct):
     spans_lost: int = 0
     examples: list[str] = msgspec.field(default_factory=list)
     without_newer: int = 0  # documents that are equal only without characters that one side's Unicode has not
-    reclassed: int = 0  # documents that are equal only without characters that both sides know, in different classes
+    reclassed: str = ""  # characters that both sides know, in different classes, which were left out of the battery
 
     @property
     def exact(self) -> bool:
@@ -120,7 +120,7 @@ class Compared(msgspec.Struct):
     battery: Comparison
     comparison: Comparison | None = None
     joins: Joins | None = None  # beside the old file of --onto
-    left_out: int = 0  # texts with characters that the model does not know
+    left_out: int = 0  # texts that the model refuses: with characters that it does not know, for example
     unicode: str = ""  # if some texts are equal only without the characters of later versions
 
 
@@ -194,14 +194,17 @@ def _compare(
         bad = [i for i, same in zip(bad, chunks_are_equal([texts[i] for i in bad]), strict=True) if not same]
         newer, reclassed = _of_other_versions(find, there.written, [texts[i] for i in bad])
         fixed = set(of_all_models())
-        for kind, left_out in (("without_newer", newer), ("reclassed", newer | reclassed)):
-            tried = [i for i in bad if left_out & set(texts[i]) and (kind == "without_newer" or texts[i] in fixed)]
+        for left_out in (newer, newer | reclassed):
+            tried = [i for i in bad if left_out & {*texts[i]} and (left_out is newer or texts[i] in fixed)]
             thinner = [texts[i].translate(dict.fromkeys(map(ord, left_out))) for i in tried]
             for i, row, same in zip(tried, encoded(thinner), chunks_are_equal(thinner), strict=True):
                 if row[0] == row[1] and same:
                     rows[i] = row
                     bad.remove(i)
-                    setattr(comparison, kind, getattr(comparison, kind) + 1)
+                    comparison.without_newer += left_out is newer
+                    if left_out is not newer:
+                        named = {*comparison.reclassed, *(reclassed & {*texts[i]})}
+                        comparison.reclassed = "".join(sorted(named))
         if comparison.without_newer:
             known = (version for version, point in FIRST_ASSIGNED.items() if not find(r"\p{Cn}", chr(point)))
             found.unicode = min(unicode_version(), next(known, "14.0.0 or older"))
