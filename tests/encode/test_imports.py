@@ -201,6 +201,7 @@ MUTATIONS: dict[str, list[Any]] = {
         in_a_row(DIGIT, in_a_row(one, level())), in_a_row(one, level(add_prefix_space=True)),
     )],
     "post_processor": [None, level(add_prefix_space=True), around("<s>", 1), around("<s>", 1) | BARE,
+        around("<s>", 1) | BARE | {"single": 2 * BARE["single"]},
         {"type": "BertProcessing", "sep": ["<s>", 1], "cls": ["<s>", 1]},
         in_a_row({"type": "RobertaProcessing", "sep": ["<s>", 1], "cls": ["<s>", 1], "trim_offsets": True,
                   "add_prefix_space": True}, of="processors")],

@@ -179,8 +179,10 @@ def not_kept(document: dict[str, Any]) -> Iterator[str]:
             more = f" and {len(having) - 3} more" if len(having) > 3 else ""
             yield f"`{flag}: {str(wanted).lower()}` of {', '.join(map(repr, having[:3]))}{more}: {meaning}"
     for step in _steps(document.get("post_processor"), "processors"):
-        if step["type"] != "ByteLevel" and step.get("special_tokens") != {}:
-            yield f"post_processor ({step['type']}): it puts special tokens around a text"
+        pieces = step.get("single", [])
+        once = step.get("special_tokens") == {} and len(pieces) == 1
+        if step["type"] != "ByteLevel" and not once:
+            yield f"post_processor ({step['type']}): it puts special tokens, or the text again, around a text"
     decoders = _named(_steps(document.get("decoder"), "decoders"))
     if decoders != "ByteLevel":
         yield f"decoder ({decoders}): here ids become the text that their bytes spell"
