@@ -44,7 +44,7 @@ def test_the_texts_are_always_the_same():
     assert hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:16] == DIGEST
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(5)
 @pytest.mark.parametrize("name", [name for name, p in PRESETS.items() if not p.by_rules])
 @pytest.mark.parametrize("to", ["hf", "tiktoken"])
 def test_presets_are_exact_but_for_newer_characters(tmp_path, name, to):
@@ -146,6 +146,7 @@ def test_characters_that_both_know_are_told_and_not_excused_in_the_users_text(tm
     assert "without U+0295, which two versions of Unicode class differently" in "\n".join(result.lines())
 
 
+@pytest.mark.long
 def test_a_slow_pattern_ends_in_one_sentence(tmp_path):
     """It never ended; nothing is written, and without the comparison the file is."""
     log = trained("plain")

@@ -123,7 +123,7 @@ OWN = [
 ]  # fmt: skip
 
 
-@pytest.mark.every(5)
+@pytest.mark.every(11)
 @pytest.mark.parametrize("expression", OWN)
 @pytest.mark.parametrize("gaps", ["keep", "drop"])
 @pytest.mark.parametrize("to", ["hf", "tiktoken"])
@@ -151,6 +151,7 @@ def test_an_expression_that_cannot_be_said_elsewhere_is_not_exported(tmp_path, e
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.long
 def test_repetitions_that_tiktoken_does_not_compile_are_refused(tmp_path):
     """They were written, and the file could not be loaded."""
     export(splitting(r"\p{L}{1,100}|[a-z]{1,900}|(?s:.)"), "tiktoken", tmp_path / "a.tiktoken")
@@ -168,7 +169,7 @@ def test_white_space_is_the_same_in_the_exported_file(tmp_path):
     assert loaded.encode(text, add_special_tokens=False).ids == Tokenizer(log).encode_ordinary(text)
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(7)
 @pytest.mark.parametrize("digits", ["single", "two", "left3", "right3"])
 @pytest.mark.parametrize("name", ["gpt2", "gpt4o", "cl100k", "boundless", "word-level", "superbpe2"])
 def test_numbers_cut_otherwise_go_there_and_come_back(tmp_path, name, digits):

@@ -257,6 +257,7 @@ def test_characters_outside_the_table_part_what_normalises(left, right):
     assert nfc(nfc(left)) == nfc(left)
 
 
+@pytest.mark.long
 def test_stable_letters_part_what_normalises():
     """NFC in front of white space or punctuation that may begin a block, and behind it, is NFC of the whole."""
     beside = [character for character in SCALARS if regex.match(CERTAIN_BORDER, "a" + character)]
