@@ -705,7 +705,7 @@ def runs(seed: int, folder: Path) -> str:
         ["train", run, "-s", "420", *limits], ["train", run, text, "-s", "300", "--name", "b", "--lines", *limits],
         ["merge-counts", folder / "both", run, *limits], ["export-counts", run, "-o", folder / "counts.csv"],
         ["train", run, "-s", "300", "--name", "c", "--superwords", "boundless", *limits],
-        ["report", run, "-o", folder / "page.html", *limits], ["watch", run, "--once"],
+        ["report", run, "-o", folder / "page.html", *limits], ["watch", run],
     ]  # fmt: skip
     refused = [_told(cli(*command, expect=None)) for command in rng.sample(commands, 3)]
     return "refused" if any(refused) else "equal"

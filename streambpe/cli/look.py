@@ -14,7 +14,6 @@ import click
 from streambpe.cli.files import opened
 from streambpe.cli.naming import named_run, refuse_swapped, whole_run
 from streambpe.cli.options import (
-    Amount,
     Seconds,
     force_option,
     line_option,
@@ -66,37 +65,17 @@ def status(run: str, as_json: bool) -> None:
 @click.command()
 @click.argument("run")
 @click.option("--name", metavar="NAME", help="The training whose tokens to show. [default: the one that is running]")
-@click.option("--every", type=Seconds(0.1), metavar="S", help="Redraw every S seconds. [default: 0.5]")
-@click.option("--once", is_flag=True, help="Print one view and exit; the default if stdout is not a terminal.")
-@click.option("--page", "as_page", is_flag=True, help="Serve a live page for a browser, on 127.0.0.1 only.")
-@click.option("--port", type=Amount(0, 65535), metavar="N", help="The port for --page. [default: any free one]")
-def watch(run: str, name: str | None, every: float | None, once: bool, as_page: bool, port: int | None) -> None:
+@click.option("--every", type=Seconds(0.1), default=0.5, show_default=True, metavar="S", help="Redraw every S seconds.")
+def watch(run: str, name: str | None, every: float) -> None:
     """Watch RUN live: stage, speed, passes, memory against the limit, disk, the latest tokens.
 
     Waits for a run that has not begun, and ends when the run does. Ctrl-C ends only the watching. For a
-    finished run, it shows how the run went.
+    finished run, it shows how the run went. Where stdout is not a terminal, it prints one view.
 
     \b
     example:
         streambpe watch runs/en
-        streambpe watch runs/en --page
     """
-    if once and as_page:
-        raise UsageError("--once prints one view, but --page serves a page until Ctrl-C: leave one of them out.")
-    if once and every is not None:
-        raise UsageError(
-            "--every says how often the view is redrawn, but --once prints it only once: leave one of them out."
-        )
-    every = every or 0.5
-    if port is not None and not as_page:
-        raise UsageError("--port is the port of --page. Leave it out, or add --page.")
-    if as_page:
-        from streambpe.inspect.live import watch_page
-
-        run, name = named_run(run, name)
-        with contextlib.suppress(KeyboardInterrupt):
-            watch_page(run, lambda text: say(text, on_stdout=True), name=name, every=every, port=port or 0)
-        return
     from rich.console import Console
 
     from streambpe.inspect.watch import watch as watch_run
@@ -104,7 +83,7 @@ def watch(run: str, name: str | None, every: float | None, once: bool, as_page: 
     run, name = named_run(run, name)
     console = Console()
     with contextlib.suppress(KeyboardInterrupt):
-        watch_run(run, console, name=name, every=every, once=once or not console.is_terminal)
+        watch_run(run, console, name=name, every=every, once=not console.is_terminal)
 
 
 @click.command()

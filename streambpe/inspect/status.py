@@ -53,7 +53,7 @@ def status(run: Run | str | os.PathLike[str]) -> RunStatus:
 
 
 def status_rows(found: RunStatus) -> dict[str, str]:
-    """How a run is doing, by what a row is about: for `status`, `watch` and the live page."""
+    """How a run is doing, by what a row is about: for `status` and `watch`."""
     status = found.facts
     amount = format_size if status["unit"] == "bytes" else lambda n: f"{n:,.0f}"
     total, limit, left = status["total"], status.get("memory_limit_bytes"), status.get("eta_range_seconds")

@@ -137,7 +137,7 @@ def typed_in(folder: str) -> list[list[str]]:
         ["train", run, "-s", "280", *MEMORY], [*train, "--name", "b", "--superwords", "boundless"],
         [*train, "--name", "s", "--superwords", "superbpe", "--engine", "processes"],
         [*train, "--name", "uw", "--superwords", "uw", "--temp-dir", folder],
-        ["resume", run], ["status", run], ["watch", run, "--once"], ["check", run, *MEMORY],
+        ["resume", run], ["status", run], ["watch", run], ["check", run, *MEMORY],
         ["check", run, "--repeats", *MEMORY], ["sql", run, "FROM tokens", "-o", f"{folder}/rows.parquet"],
         ["merge-counts", other, run, *MEMORY], ["count", run, "--take-back", half, *MEMORY], ["check", run, *MEMORY],
         ["export-counts", other, "-o", f"{folder}/counts.parquet"],

@@ -251,7 +251,7 @@ def test_numbers_with_what_they_count():
 
 
 LOOKS = [
-    ["status", "RUN"], ["watch", "RUN", "--once"], ["explain", "RUN", "the dog and the cat of the day went away again"],
+    ["status", "RUN"], ["watch", "RUN"], ["explain", "RUN", "the dog and the cat of the day went away again"],
     ["evaluate", "RUN", "RUN:small", "--text", "a.txt", "--text", "b.jsonl", "--by", "source"],
     ["diff", "RUN", "RUN:small"], ["sql", "RUN", "--list"], ["sql", "RUN", "FROM events"], ["docs"], ["docs", "jobs"],
     ["plan", "a.txt", "--rehearse", "1MB"], ["check", "RUN"], ["train", "NEW", "--like", "rustbp"], ["--help"],

@@ -124,7 +124,6 @@ def test_superwords_on_a_run_without_documents_keep_their_message(runs):
         ("diff whole whole --csv --json", "--csv and --json"),
         ("sql whole chunk_frequencies --csv --jsonl", "--jsonl and --csv"),
         ("sql whole chunk_frequencies --list", "--list"),
-        ("watch whole --once --every 1", "--every"),
         ("import LOG.json -o NEW.jsonl --pattern gpt2", "--pattern"),
         ("import LOG.json -o NEW.jsonl --special <s>", "--special"),
     ],
