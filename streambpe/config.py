@@ -191,16 +191,16 @@ class TrainConfig:
     overlaps: Literal["all", "disjoint"] = option("all", "Count (a, a) in aaa twice, or once.", panel="Compatibility")
     batch: Literal["exact", "1", "paper"] = option(
         "exact",
-        "Make many merges in one pass with the same result as one at a time, one at a time, or by BatchBPE's rule.",
+        "exact: many merges in a pass, with the result of one at a time. 1: one at a time. paper: by BatchBPE's rule.",
         panel="Compatibility",
     )
-    cap_divisor: int = option(2, "paper: at most 1/N of the merges left in one pass.", panel="Compatibility", least=1)
+    cap_divisor: int = option(2, "paper: a pass makes at most 1/N of the merges left.", panel="Compatibility", least=1)
     max_batch: int | None = option(None, "paper: at most N merges in one pass.", panel="Compatibility", least=1)
     min_frequency: int = option(1, "Stop when the best pair is rarer than this.", panel="Most used", least=0)
     max_token_length: int | None = option(None, "No token of more than N base symbols.", panel="Vocabulary", least=1)
     stop_list: int = option(
         0,
-        "Give the N most frequent chunks ids of their own. They never merge.",
+        "Give up to N of the most frequent chunks ids of their own. They never merge.",
         panel="Vocabulary",
         least=0,
         most=MOST_IDS,
@@ -255,7 +255,7 @@ class TrainConfig:
     balance_from: int = option(0, "Balance only after the first N tokens.", panel="Vocabulary", least=0)
     balance_window: int | None = option(
         None,
-        "Skip a group that chose more than its share of the last N merges, times --balance-alpha.",
+        "Skip a group that chose more than --balance-alpha times its share of the last N merges.",
         panel="Vocabulary",
         least=1,
     )
@@ -293,14 +293,14 @@ class TrainConfig:
     )
     superword_pattern: str = option(
         "improved",
-        "Which chunks may join: improved (a letter after the first character), simple (any letter), paper (ASCII "
-        "letters, space, _ and '), or chunks that match an expression.",
+        "Which chunks may join: improved (letters, space, _ ' \u2019, with a letter after the first character), simple "
+        "(those with a letter), paper (ASCII letters, space, _ '), or those that match an expression.",
         panel="Superwords",
         metavar="NAME|REGEX",
     )
     stage2_pattern: str = option(
         STAGE2_PATTERN,
-        "With uw: the pattern that splits text after --transition, and for encoding.",
+        "With uw: the pattern that splits text after --transition and in encoding.",
         panel="Superwords",
         metavar="NAME|REGEX",
     )

@@ -150,7 +150,7 @@ class SourceOptions:
 
     shard: str | None = option(
         None,
-        "Take only the K-th of N shares of the sources, by whole files, one for each machine. merge-counts joins them.",
+        "Take only the K-th of N shares of the source files, one share for each machine. merge-counts joins them.",
         panel="Corpus",
         metavar="K/N",
     )

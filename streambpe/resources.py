@@ -88,7 +88,11 @@ class Resources:
         help="How many workers run at the same time.", panel="Most used", least=1, most=None, told_default="all cores"
     )
     temp_dir: Path | None = option(
-        None, "The folder for temporary files.", panel="Resources", metavar="DIR", told_default="inside RUN"
+        None,
+        "The folder for temporary files.",
+        panel="Resources",
+        metavar="DIR",
+        told_default="inside RUN, else the system's",
     )
     max_disk_bytes: int | None = option(
         None,
@@ -107,7 +111,7 @@ class Resources:
     )
     engine: Literal["auto", "threads", "processes", "ray"] = option(
         "auto",
-        "What counts or encodes: threads of one process, several processes, processes where they are quicker, or Ray.",
+        "What counts or encodes: threads of one process, several processes, the quicker of these (auto), or Ray.",
         panel="Resources",
     )
     address: str | None = option(

@@ -7,8 +7,8 @@
 -- pair_counts: one row is a pair of adjacent ids within words, and its count. All pairs that may be merged and whose count
 --              is at least `pair_floor` are here, as of event `pair_counts_at` (both in table facts). Checkpoints fill
 --              it, too. Once superwords are being learned, the rows are pairs of living tokens that are neighbours in
---              the documents and may be joined. The merges of words that may come before such a pair are the rows of
---              events whose seq is NULL.
+--              the documents and may be joined. Rows of events whose seq is NULL are merges of words that may come before
+--              such a pair.
 -- token_counts: one row is a token and how often it occurs in the training chunks at the end of the training
 --              (without chunks below the cut-off, before superwords are joined). Empty with uw, and until training ends.
 -- stop_words:  one row is a chunk of the stop list, and its id.

@@ -1,5 +1,5 @@
 -- fill_token_counts: how often each token occurs in the training chunks at the end of a training.
--- inputs:  freq_cutoff BIGINT, symbols_spell_chunks BOOLEAN (not SCRIPT's halves of characters), deletions BOOLEAN, longest_token BIGINT
+-- inputs:  freq_cutoff BIGINT, symbols_spell_chunks BOOLEAN (false for SCRIPT's symbols), deletions BOOLEAN, longest_token BIGINT
 -- reads:   incoming (columns id, n, alone: occurrences in the words held by the learner; registered by the caller),
 --          tokens, weighed_chunks (without deletions, a chunk that is spelled like a token is that token as a whole, and
 --          is not in incoming; with deletions, incoming has all chunks of several symbols; stop words come first),

@@ -1,4 +1,4 @@
--- merge_curve: one row is an event and the token it made, in order: how fast counts fall as the vocabulary grows.
+-- merge_curve: one row is an event and its token, in order: how fast counts fall as the vocabulary grows.
 -- The training is the one named by SET VARIABLE training = 'NAME'; main if it is not set.
 CREATE OR REPLACE VIEW merge_curve AS
 SELECT

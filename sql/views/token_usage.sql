@@ -1,5 +1,5 @@
 -- token_usage: one row is a living token and how often the corpus uses it at the end of the training, most used first.
--- With superwords, uses are counted before superwords are joined, so that a superword has 0.
+-- With superwords, uses are counted before superwords are joined, so a superword has 0; with uw, the view is empty.
 -- The training is the one named by SET VARIABLE training = 'NAME'; main if it is not set.
 CREATE OR REPLACE VIEW token_usage AS
 SELECT

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import structs
 
 from streambpe.cli.help import PanelCommand, panel_option
 from streambpe.cli.naming import named_run, whole_run
@@ -201,8 +202,9 @@ def train(
 def plan(sources: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Forecast what training on SOURCEs will cost: time, memory, disk, and which --memory to give.
 
-    The options are those of train. It trains on a part of the files, on this machine and with these options, and
-    extrapolates from what that took; `streambpe docs plan` says how. Nothing is kept.
+    The options are those of train, except for groups, balance and --counts. It trains on a part of the files, on this
+    machine and with these options, and extrapolates from what that took; `streambpe docs plan` says how. Nothing is
+    kept.
 
     \b
     example:
@@ -219,7 +221,7 @@ def plan(sources: tuple[str, ...], as_json: bool, **given: Any) -> None:
 @click.command()
 @click.argument("run")
 @click.option("--name", metavar="NAME", help="The training to resume. [default: the last one that was started]")
-@functools.partial(with_options, options=JOB_OPTIONS)
+@functools.partial(with_options, options=[structs.replace(option, told_default="as before") for option in JOB_OPTIONS])
 @progress_option
 @json_option
 def resume(run: str, name: str | None, progress: str, as_json: bool, **limits: Any) -> None:
@@ -331,8 +333,9 @@ def converge(run: str, as_json: bool, **given: Any) -> None:
     """Find out when more text stops helping: learn from growing parts of RUN's counts and compare.
 
     Each line shows how much of the vocabulary is the same as with all the text, and bytes per token on held-out text:
-    a part of the counts, or --text. RUN is only read. The options are those of train. --by documents draws whole
-    documents and shows the spread of every figure. --by share draws chunks, which makes all texts look more alike.
+    a part of the counts, or --text. RUN is only read. The options are those of train, except for superwords and
+    weights. --by documents draws whole documents and shows the spread of every figure. --by share draws chunks, which
+    makes all texts look more alike.
 
     \b
     example:

@@ -260,7 +260,7 @@ def export(
     events     the event log; parquet: the same as a table
 
     Roles you do not give go to special tokens with the usual names (<s>, </s>, <|endoftext|>, <pad>, <unk>, ...).
-    In hf, plain BPE without stop words and uw models are exact. For other models, the closest form is written, and
+    In hf, uw models and plain BPE without stop words are exact. For other models, the closest form is written, and
     what is lost is printed.
 
     --onto OLD writes OLD again, byte for byte, followed by the new tokens of MODEL. --verify then also compares how
@@ -306,12 +306,13 @@ def export(
 @line_option
 @json_option
 def import_(file: str, output: str, as_json: bool, **given: Any) -> None:
-    """Convert a vocabulary made elsewhere into an event log, with the same ids.
+    """Convert a vocabulary made elsewhere into an event log with the same ids.
 
     FILE is a Hugging Face tokenizer.json (byte-level BPE), GPT-2's vocab.json and merges.txt (either one, or their
     folder), tiktoken ranks, a .model file of fastboundlessbpe, BoundlessBPE, minbpe or BatchBPE, the Parquet copy of an
-    event log, hf:NAME (a folder, or a model in Hugging Face's cache) or tiktoken:NAME (such as o200k_base). What an
-    event log cannot represent is refused, never dropped.
+    event log, hf:NAME (a folder, or a model in Hugging Face's cache) or tiktoken:NAME (such as o200k_base). What
+    would change ids is refused; anything else that an event log cannot store is left out with a warning. Only the ids
+    of BoundlessBPE's own files change.
 
     \b
     example:

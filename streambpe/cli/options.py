@@ -138,8 +138,10 @@ resource_options, planning_options, job_options, learning_job_options = (
 query_options = making_resources(
     [
         _BY_NAME["temp_dir"],
-        structs.replace(_BY_NAME["threads"], help="Of the query.", told_default="2"),
-        structs.replace(_BY_NAME["memory"], help="Of the query; beyond it, it spills.", told_default="256MB"),
+        structs.replace(_BY_NAME["threads"], help="The threads of the query.", told_default="2"),
+        structs.replace(
+            _BY_NAME["memory"], help="The memory of the query; the rest goes to disk.", told_default="256MB"
+        ),
     ],
     lambda memory, threads, temp_dir: open_resources(
         memory="256MB" if memory is None else memory, threads=2 if threads is None else threads, temp_dir=temp_dir
@@ -232,7 +234,7 @@ partial_option = panel_option(
     "Corpus",
     "--allow-partial",
     is_flag=True,
-    help="Learn even if RUN is not completely counted. What is left out is reported and recorded.",
+    help="Go ahead even if RUN is not completely counted. What is left out is reported and recorded.",
 )
 
 force_option = panel_option(

@@ -135,7 +135,7 @@ def tell_training(result: TrainResult, as_json: bool) -> None:
     if result.skipped:
         say("already learned; nothing to do.")
     if not result.reached:
-        say("no pair is left that occurs --min-frequency times: the vocabulary is smaller than asked for.")
+        say("no pair that may merge occurs --min-frequency times: the vocabulary is smaller than asked for.")
     if not result.folded:
         say(
             "the vocabulary is written, but another process has state.duckdb open, so its tables are out of date: "

@@ -98,7 +98,7 @@ def find_work(run: Run, name: str | None) -> tuple[str | None, ResourceFacts | N
         run.refuse_missing()
     record, jobs = read_record(run), read_jobs(run)
     last = jobs.trainings[jobs.last] if jobs.last is not None else None
-    if name is None and (record or last is None) and run.counts.is_dir():
+    if name is None and run.counts.is_dir():
         learning = last is not None and (not last.counted or (last.allow_partial and _goes_on(run, str(jobs.last))))
         behind = bool(record) and last is None  # all is counted, and a kill came before the tables were filled
         if not learning and (behind or left_to_count(run)):

@@ -131,6 +131,18 @@ def test_a_training_begun_on_half_the_counts_is_resumed(tmp_path):
 
 
 @pytest.mark.long
+def test_a_lost_part_of_a_trained_run_is_counted_again_by_resume(files, whole, tmp_path):
+    """`resume` said to finish the count with `resume`, without an end."""
+    run = tmp_path / "run"
+    train(run, files, vocab_size=300, resources=SMALL)
+    min((run / "counts").glob("*.parquet")).unlink()
+    assert "Finish the count with `streambpe resume" in cli("train", run, "-s", "320", expect=2).stderr
+    assert isinstance(resume(run, resources=SMALL), CountResult)
+    assert isinstance(resume(run, resources=SMALL), TrainResult)
+    assert (run / "model.events.jsonl").read_bytes() == whole
+    assert check(run, resources=SMALL) == []
+
+
 def test_sources_added_to_a_trained_run_and_stopped(files, whole, tmp_path, tiny_blocks):
     """A second training is refused until the added sources are counted; the first one stays what it is."""
     run = tmp_path / "run"
