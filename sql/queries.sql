@@ -42,6 +42,12 @@ ORDER BY schema_name;
 -- -> group_name, documents, bytes, chunks, sha256; ordered by name.
 SELECT group_name, documents, bytes, chunks, sha256 FROM source_groups ORDER BY group_name;
 
+-- count_group_characters: how many characters the chunks of each group have -> group_name, characters; every group of
+-- source_groups, ordered by name.
+SELECT group_name, coalesce(sum(length(chunk) * n::HUGEINT), 0)
+FROM source_groups LEFT JOIN group_counts USING (group_name)
+GROUP BY group_name ORDER BY group_name;
+
 -- count_folded: how many rows tables events (of the model), batches, tokens and vetoed have -> the four numbers.
 SELECT
     (SELECT count(seq) FROM events),

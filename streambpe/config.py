@@ -12,8 +12,8 @@ from streambpe.model.line_shapes import MOST_EMPTY_IDS, MOST_IDS
 from streambpe.options import Option, option, options_of, refuse_values
 from streambpe.system import compose_name
 
-_MOST_DECIMALS = 6  # in a weight: so there are at most a million remainders to count (store/weights.py)
-_LARGEST_WEIGHT = 10**6
+MOST_DECIMALS = 6  # in a weight: so there are at most a million remainders to count (store/weights.py)
+LARGEST_WEIGHT = 10**6
 
 
 def parse_decimal(given: object, most: int, places: int) -> Decimal | None:
@@ -31,11 +31,11 @@ def parse_weights(given: Sequence[str] | Mapping[str, object], flag: str = "--we
     pairs = []
     for entry in given if not isinstance(given, Mapping) else [f"{k}={v}" for k, v in given.items()]:
         name, _, text = entry.rpartition("=")
-        number = parse_decimal(text, _LARGEST_WEIGHT, _MOST_DECIMALS)
+        number = parse_decimal(text, LARGEST_WEIGHT, MOST_DECIMALS)
         if not name or number is None:
             raise UsageError(
-                f"{flag} {entry}: write NAME=NUMBER, a decimal number of at most {_LARGEST_WEIGHT} with at most "
-                f"{_MOST_DECIMALS} places."
+                f"{flag} {entry}: write NAME=NUMBER, a decimal number of at most {LARGEST_WEIGHT} with at most "
+                f"{MOST_DECIMALS} places."
             )
         pairs.append((compose_name(name.strip()), format(number, "f")))
     if len({name for name, _ in pairs}) != len(pairs):
@@ -91,7 +91,7 @@ STAGED = ("superbpe", "uw")  # superwords that begin at --transition
 UW_PATTERN = "superbpe1"  # of words, for uw: what its paper takes with STAGE2_PATTERN
 BALANCE_FIELDS = ("balance_ratios", "balance_from", "balance_window", "balance_alpha", "balanced_on")
 _TOLD_IF_SET = (
-    "coverage", "tau", "token_order", "specials_first", "extends", "extends_pattern", "weights", "balance",
+    "coverage", "tau", "token_order", "specials_first", "extends", "extends_pattern", "weights", "alpha", "balance",
     *BALANCE_FIELDS,
 )  # fmt: skip
 # By an option and its values (none: any that says something): the options that change nothing without one of these.
@@ -109,12 +109,13 @@ _BELONGING: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {
 }
 
 
-# Options that are decimal numbers: the largest, how many places it may have (of a share, numerator and denominator fit
-# 64 bits), an example.
+# Options that are decimal numbers: the smallest, the largest, how many places it may have (of a share, numerator and
+# denominator fit 64 bits), an example.
 _DECIMALS = {
-    "coverage": (1, 18, "0.9999"),
-    "tau": (1, 18, "0.9"),
-    "balance_alpha": (_LARGEST_WEIGHT, _MOST_DECIMALS, "1.5"),
+    "coverage": ("above 0", 1, 18, "0.9999"),
+    "tau": ("above 0", 1, 18, "0.9"),
+    "alpha": ("of at least 0", 1, MOST_DECIMALS, "0.3"),
+    "balance_alpha": ("above 0", LARGEST_WEIGHT, MOST_DECIMALS, "1.5"),
 }
 _BATCHED = "BatchBPE makes many merges in a round, which has no order within it"
 # Options that cannot be combined, and why. NAME VALUE is an option with that value, NAME one with any but its default.
@@ -129,12 +130,16 @@ _CONFLICTS = (
     ("superwords", "encoding", "superwords are learned over bytes only"),
     ("superwords", "weights", "superwords are chosen by how often chunks are neighbours in documents, and documents "
                               "have no weights"),
+    ("superwords", "alpha", "superwords are chosen by how often chunks are neighbours in documents, and documents "
+                            "have no weights"),
     ("superwords", "batch paper", f"superwords are placed among merges by their counts, but {_BATCHED}"),
     ("superwords uw", "stop_list", "stop words are whole chunks of --pattern, and uw models encode chunks of "
                                    "--stage2-pattern"),
     ("superwords uw", "tau", "its second stage makes the merges of the first one again, and has no deletions"),
     ("balance", "extends", "the existing merges were not chosen by groups"),
     ("balance", "weights", "each group chooses by its own counts, which weights would not change"),
+    ("balance", "alpha", "each group chooses by its own counts, which weights would not change"),
+    ("alpha", "weights", "it makes the weights of all groups itself"),
     ("balance", "superwords", "superwords are counted in documents, which have no groups"),
     ("balance", "tau", "a token is deleted by the counts of all groups together"),
     ("balance", "batch paper", f"a group is chosen for a single merge, and {_BATCHED}"),
@@ -236,6 +241,14 @@ class TrainConfig:
         panel="Vocabulary",
         metavar="GROUP=NUMBER",
         many=True,
+    )
+    alpha: str | None = option(  # a decimal
+        None,
+        "Weigh the source groups by their size, as if each had its share of the text to this power: with 0 all groups "
+        "count alike, and 1 changes nothing.",
+        panel="Vocabulary",
+        metavar="NUMBER",
+        told_default="1",
     )
     balance: bool = option(
         False,
@@ -361,6 +374,11 @@ class TrainConfig:
         return self.vocab_size - (self.extra_ids if self.count_specials else 0)
 
     @property
+    def by_groups(self) -> str:
+        """The option, if one is given, that needs the counts of source groups."""
+        return "--weight" if self.weights else "--alpha" if self.alpha else "--balance" if self.balance else ""
+
+    @property
     def idle(self) -> dict[str, str]:
         """By the names of their fields: the options that change nothing here, and what each belongs to."""
         found: dict[str, str] = {}
@@ -471,11 +489,11 @@ class TrainConfig:
 
 def _decimal(name: str, given: object) -> str:
     """An option that is a decimal number, in its shortest form."""
-    most, places, example = _DECIMALS[name]
+    least, most, places, example = _DECIMALS[name]
     number = parse_decimal(given, most, places)
-    if not number:
+    if number is None or (not number and least == "above 0"):
         raise UsageError(
-            f"{_flag(name)} {given}: give a decimal number above 0 and at most {most}, with at most {places} places, "
+            f"{_flag(name)} {given}: give a decimal number {least} and at most {most}, with at most {places} places, "
             f"such as {example}."
         )
     return format(number, "f")

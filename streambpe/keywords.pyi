@@ -68,6 +68,7 @@ class LearnKeywords(LimitKeywords, total=False):
     count_specials: bool | None
     block_token: str | Mapping[str, object] | Iterable[str] | None
     weight: str | Mapping[str, object] | Iterable[str] | None
+    alpha: str | float | Path | None
     balance: bool | None
     balance_ratio: str | Mapping[str, object] | Iterable[str] | None
     balance_from: int | str | None

@@ -12,7 +12,7 @@
 -- token_counts: one row is a token and how often it occurs in the training chunks at the end of the training
 --              (without chunks below the cut-off, before superwords are joined). Empty with uw, and until training ends.
 -- stop_words:  one row is a chunk of the stop list, and its id.
--- weighted_counts: one row is a chunk and its count with --weight; empty if the training has no weights.
+-- weighted_counts: one row is a chunk and its count with --weight or --alpha; empty if the training has no weights.
 -- superword_neighbours: one row is a pair of neighbouring chunks that may be joined, as numbers, and the number of
 --              places where they are adjacent; all pairs with at least `adjacency_floor` places (table facts) are
 --              here. Empty without superwords, with uw, and until training ends. See view superword_adjacency.

@@ -130,6 +130,8 @@ def tell_training(result: TrainResult, as_json: bool) -> None:
             f"unknown: {result.uncovered.kinds:,} of the rarest characters, "
             f"{counted(result.uncovered.n, 'occurrence')} (--coverage).",
         )
+    if result.weights:
+        say(f"weights: {', '.join(f'{name} {weight}' for name, weight in result.weights.items())} (--alpha).")
     if result.left_out:
         warn(f"learned from a part of the corpus; not counted, or only in part: {', '.join(result.left_out)}")
     if result.skipped:

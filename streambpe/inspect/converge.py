@@ -201,9 +201,10 @@ def _refuse_options(config: TrainConfig, by: str, allow_partial: bool) -> None:
             f"--superwords {config.superwords}: superwords are learned from documents, which a part of the counts "
             "does not have. Compare vocabularies without superwords; how much text is enough is the same question."
         )
-    if config.weights or config.balance:
-        what = "--balance" if config.balance else "--weight"
-        raise UsageError(f"{what}: converge learns from counts without groups. Nothing was changed. Leave it out.")
+    if config.by_groups:
+        raise UsageError(
+            f"{config.by_groups}: converge learns from counts without groups. Nothing was changed. Leave it out."
+        )
     if by == "documents" and allow_partial:
         raise UsageError(
             "--allow-partial: --by documents reads whole sources. Finish counting them, or use --by share."

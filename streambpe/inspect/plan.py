@@ -181,11 +181,8 @@ def plan(
 
 
 def _refuse_options(how: Counting, config: TrainConfig, resources: Resources, size: int | None) -> None:
-    groups = {
-        "--group": how.groups, "--group-by": how.group_by, "--weight": config.weights, "--balance": config.balance
-    }  # fmt: skip
-    for option, value in groups.items():
-        if value:
+    for option in ("--group" if how.groups else "", "--group-by" if how.group_by else "", config.by_groups):
+        if option:
             more = " except for the memory, which is higher (`streambpe docs training`)" * (option == "--balance")
             raise UsageError(
                 f"{option}: groups are only known after counting. A forecast without it is much the same{more}. Leave "

@@ -133,6 +133,7 @@ class ConfigShape(msgspec.Struct):
     count_specials: bool = True
     block_tokens: list[str] = []
     weights: dict[str, Decimal] = {}
+    alpha: Decimal | None = None
     balance: bool = False
     balance_ratios: dict[str, Decimal] = {}
     balance_from: Count = 0

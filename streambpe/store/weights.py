@@ -1,6 +1,7 @@
 """Weighting the counts of source groups without counting again, by SQL in exact integers.
 
     train RUN --weight de=2.5
+    train RUN --alpha 0.3         weights that follow from the sizes of the groups
 
 Table group_counts has the counts of every group, chunk_counts their sum; table weighted_counts adds the groups up again
 with weights.
@@ -18,12 +19,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
+from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from fractions import Fraction
 
 import duckdb
 import pyarrow as pa
 
 from streambpe.arrays import MAX_COUNT
+from streambpe.config import LARGEST_WEIGHT, MOST_DECIMALS, TrainConfig
 from streambpe.errors import StreambpeError, UsageError
 from streambpe.store.counted import list_ranges
 from streambpe.store.database import feed
@@ -31,20 +34,52 @@ from streambpe.store.sqlfiles import run_sql
 from streambpe.system import compose_name
 
 
-def check_weights(run: object, groups: Collection[str], weights: Mapping[str, str]) -> None:
+def check_weights(run: object, groups: Collection[str], config: TrainConfig) -> None:
     """Refuse weights for groups that the run does not have."""
-    for name in weights:
+    if config.alpha is not None:
+        refuse_ungrouped(run, groups, "--alpha")
+    for name, weight in config.weights.items():
         if name not in map(compose_name, groups):
             raise UsageError(
-                f"--weight {name}={weights[name]}: {run} has no source group {name!r}; it has "
+                f"--weight {name}={weight}: {run} has no source group {name!r}; it has "
                 f"{listed_groups(groups)}. Nothing was changed."
             )
+
+
+def refuse_ungrouped(run: object, groups: Collection[str], flag: str) -> None:
+    """Refuse an option that compares all groups, where a source is in none or there is only one."""
+    if len(groups) < 2 or "" in groups:
+        rest = "; other sources are in no group" if "" in groups and len(groups) > 1 else ""
+        raise UsageError(
+            f"{flag} needs every source in one of two or more groups; {run} has {listed_groups(groups)}{rest}. "
+            f"Nothing was changed. Count into another RUN, with --group or --group-by."
+        )
 
 
 def listed_groups(names: Collection[str]) -> str:
     """The names of groups, for a message."""
     named = [name for name in names if name]
     return ", ".join(named) if named else "none: count with --group or --group-by to have some"
+
+
+def temper(sizes: Mapping[str, int], alpha: str) -> dict[str, str]:
+    """The weights of --alpha, by group: (characters of the largest group / its own) to the power of 1 - alpha.
+
+    Python's decimals are the same on every machine: 50 digits, of which 40 count, rounded half to even to millionths.
+    """
+    largest, power, weights = max(sizes.values()), 1 - Decimal(alpha), {}
+    for name, size in sizes.items():
+        with localcontext(Context(50, ROUND_HALF_EVEN)) as context:
+            exact = ((Decimal(largest) / size).ln() * power).exp() if size else Decimal(1)
+            context.prec = 40
+            weight = round(+exact, MOST_DECIMALS)
+        if weight > LARGEST_WEIGHT:
+            raise UsageError(
+                f"--alpha {alpha}: the weight of source group {name!r} would be {weight:.0f}, and the largest allowed "
+                f"is {LARGEST_WEIGHT}. Nothing was learned. Give a larger --alpha, or --weight for each group."
+            )
+        weights[compose_name(name)] = format(weight.normalize(), "f")
+    return weights
 
 
 def weigh_groups(con: duckdb.DuckDBPyConnection, weights: Mapping[str, str], range_bytes: int) -> None:

@@ -39,6 +39,7 @@ def options_as(model: str | os.PathLike[str] | EventLog) -> dict[str, Any]:
     if "vocab_size" in config:  # learned here
         ours = {field.name for field in fields(TrainConfig)} - {
             "weights",
+            "alpha",
             "extends",
             "extends_pattern",
             "balance",

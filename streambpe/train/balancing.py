@@ -12,7 +12,7 @@ from streambpe.config import TrainConfig
 from streambpe.errors import UsageError
 from streambpe.store.chunks import range_bytes
 from streambpe.store.parts import parts_by_group
-from streambpe.store.weights import listed_groups
+from streambpe.store.weights import listed_groups, refuse_ungrouped
 from streambpe.system import compose_name
 from streambpe.train.balance_texts import read_text, refuse_texts
 from streambpe.train.engine.balanced import Balance, BalancedEngine, Group
@@ -29,12 +29,7 @@ BY_BYTES = (
 
 def refuse_groups(run: Path, groups: Collection[str], config: TrainConfig) -> None:
     """An error if these groups cannot be balanced, or a ratio is of none of them."""
-    if len(groups) < 2 or "" in groups:
-        rest = "; other sources are in no group" if "" in groups and len(groups) > 1 else ""
-        raise UsageError(
-            f"--balance needs every source in one of two or more groups; {run} has {listed_groups(groups)}{rest}. "
-            f"Nothing was changed. Count into another RUN, with --group or --group-by."
-        )
+    refuse_ungrouped(run, groups, "--balance")
     for name, ratio in config.balance_ratios.items():
         if name not in map(compose_name, groups):
             raise UsageError(

@@ -28,7 +28,8 @@ from streambpe.store.groups import read_groups
 from streambpe.store.parts import Part, list_parts
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.unfinished import Unfinished, left_to_count
-from streambpe.store.weights import weigh_groups
+from streambpe.store.weights import temper, weigh_groups
+from streambpe.system import compose_name
 from streambpe.train.training import Corpus, Training
 
 EDITED = "chunk_counts was edited in state.duckdb: the training uses the edited counts"
@@ -49,7 +50,7 @@ def find_corpus(training: Training) -> Corpus:
     fold(run, resources)
     written_at = run.written_at()
     totals, found = read_totals(run, resources)
-    option = "--weight" if training.config.weights else "--balance" if training.config.balance else ""
+    option = training.config.by_groups
     if found and option:
         raise RunError(
             f"{run.path}: counts were edited in state.duckdb, but {option} uses the counts of groups, which the edits "
@@ -91,6 +92,12 @@ def read_counts(training: Training, corpus: Corpus) -> Iterator[Corpus]:
                 raise RunError(
                     f"{run.state}: chunk_counts was edited just now. Nothing was changed. Give the command again."
                 )
+            if config.alpha is not None:
+                weights = temper(dict(run_sql(con, "count_group_characters")), config.alpha)
+                groups = {
+                    name: {**facts, "weight": weights[compose_name(name)]} for name, facts in corpus.groups.items()
+                }
+                config, corpus = replace(config, weights=weights), replace(corpus, groups=groups)
             given = None if training.inherited is None else training.inherited.stop_words
             part, stop_words = copy_training_chunks(con, config, place / "chunks.parquet", size, given)
             weighed: list[Part] = []

@@ -21,7 +21,7 @@ from streambpe.store import unfinished
 from streambpe.store.identity import accept, refuse_other_log
 from streambpe.store.journal import Journal
 from streambpe.store.trainings import open_tables, read_facts
-from streambpe.train.training import Training, TrainResult
+from streambpe.train.training import Training, TrainResult, weights_told
 
 # Options that name files: how a training was started that has another file, one where none is asked for, or none.
 _FILES = {
@@ -182,4 +182,5 @@ def finished(training: Training, corpus_sha256: str) -> TrainResult | None:
     return TrainResult(
         training.log, int(facts["size"]), len(log.events), digest, facts["reached"] == "true", 0, skipped=True,
         left_out=tuple(source["source"] for source in log.header.corpus.get("left_out", ())),
+        weights=weights_told(log.header),
     )  # fmt: skip

@@ -204,12 +204,12 @@ def _refuse_what_learning_would(run: Run, config: TrainConfig, found: Sequence[S
     splits.split_pattern()
     if config.superwords == "uw":
         find_pattern(config.stage2_pattern, gaps="keep", digits=splits.digits)
-    if config.weights or config.balance:
+    if config.by_groups:
         rules, parts = GroupRules.from_options(counting.groups, counting.group_by), list_parts(run)
         new = [source for source in found if source.path not in parts.by_path]
         groups = {rules.group_of(source.path) if source.group is None else source.group for source in new}
         groups |= {part.group_name for part in parts}
-        check_weights(run.path, sorted(groups), config.weights)
+        check_weights(run.path, sorted(groups), config)
         if config.balance:
             from streambpe.train.balancing import refuse_groups  # not above: most trainings do without
 

@@ -120,7 +120,7 @@ class Tables:
             use_training(con, self.training.name, create=True)
             anew = journal is not self._filled_from
             fold_training(con, journal, book, anew=anew)
-            if self.training.config.weights:
+            if self.start.corpus.weighed:
                 self._fill_weighted_counts(con)
             facts = self._facts(journal, finished)
             if standing is not None:

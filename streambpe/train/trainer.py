@@ -54,7 +54,7 @@ from streambpe.train.pace import Pace
 from streambpe.train.snapshots import write_snapshot
 from streambpe.train.superwords.phase import SuperwordPhase, superwords_folder
 from streambpe.train.tables import Joined, Standing, Tables
-from streambpe.train.training import Corpus, Goal, Start, Training, TrainResult
+from streambpe.train.training import Corpus, Goal, Start, Training, TrainResult, weights_told
 
 CHECKPOINT_SECONDS = 5.0
 SNAPSHOT_SECONDS = 60.0  # no snapshot is made sooner: a minute of learning is soon learned again
@@ -114,7 +114,7 @@ class Trainer:
                 training.remove_work()  # killed at its very end, it left its files
                 training.run.tidy()
                 return replace(done, warnings=warnings)
-            check_weights(training.run.path, parts_by_group(corpus.parts), self.config.weights)
+            check_weights(training.run.path, parts_by_group(corpus.parts), self.config)
             if self.config.balance:
                 from streambpe.train.balancing import BY_BYTES, refuse_groups  # not above: most trainings do without
 
@@ -257,6 +257,7 @@ class Trainer:
             vetoed=len(journal.vetoes),
             uncovered=start.uncovered if self.config.unk else None,
             left_out=tuple(source["source"] for source in left_out),
+            weights=weights_told(header),
         )
 
     def _remove_blocks(self, why: type[BaseException] | None, *_: object) -> None:

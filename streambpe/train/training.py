@@ -55,6 +55,7 @@ class TrainResult(Result):
     warnings: tuple[str, ...] = ()  # of this call
     uncovered: Uncovered | None = None  # characters that are unknown, with --encoding chars
     left_out: tuple[str, ...] = ()  # sources that were not counted to their end, with --allow-partial
+    weights: dict[str, str] = field(default_factory=dict)  # of the source groups, which --alpha made
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -62,6 +63,12 @@ class TrainResult(Result):
         from streambpe.encode.tokenizer import Tokenizer
 
         return Tokenizer(self.log)
+
+
+def weights_told(header: Header) -> dict[str, str]:
+    """The weights of the source groups that --alpha made."""
+    groups = header.corpus.get("groups", {})
+    return {name: facts["weight"] for name, facts in groups.items() if "weight" in facts}
 
 
 @dataclass(frozen=True)
@@ -149,7 +156,7 @@ class Corpus:
     stop_words: Sequence[str] = ()  # chosen when that is read
     weighed: Sequence[Part] = ()  # what view weighed_chunks shows, if there are weights
     left_out: Sequence[Unfinished] = ()  # sources not counted to their end
-    # With weights or --balance: what was counted in each source group.
+    # With --weight, --alpha or --balance: what was counted in each source group.
     groups: dict[str, dict[str, int | str]] = field(default_factory=dict)
 
     @cached_property
@@ -228,7 +235,7 @@ class Start(msgspec.Struct, frozen=True):
             config={**counted, "expression": pattern.expression, **config.as_facts()},
             unicode=json.loads(corpus.facts.get("unicode", "{}")).get("version", pattern.unicode),
             corpus={key: said[key] for key in _CORPUS_FACTS if key in said}
-            | ({"groups": corpus.groups} if config.weights or config.balance else {}),
+            | ({"groups": corpus.groups} if config.by_groups else {}),
             unk=config.unk,
             stop_words=tuple(StopWord(i, word.encode()) for i, word in enumerate(self.stop_words, first_stop_word)),
             specials=specials,

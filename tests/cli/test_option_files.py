@@ -28,6 +28,7 @@ TRAININGS = {
     "script": ["--like", "script", "-s", 1960],
     "batch": ["--like", "batch", "--cap-divisor", 3, "--max-batch", 7],
     "weights": ["--group", "a=a.txt", "--group-by", "folder", "--weight", "a=2.5", "--freq-cutoff", 2],
+    "alpha": ["--group-by", "folder", "--group", "a=a.txt", "--alpha", 0.25],
     "own expression": ["--pattern", r"\w+|\s", "--gaps", "keep", "--bad-utf8", "skip", "--forbid", "x", "--superwords",
                        "superbpe", "--transition", 290, "--superword-pattern", r"^[a-z\s]+$"],
 }  # fmt: skip

@@ -47,7 +47,7 @@ LIMITS = {
     "a document that cannot be cut, counted at 256MB": f"{Sizes.of(_LEAST).most / MB:.1f} MB",
     "a line of jsonl, a record of csv, a value of Parquet, counted at 256MB": f"{Sizes.of(_LEAST).most / MB:.1f} MB",
     "a count": f"2^{(MAX_COUNT + 1).bit_length() - 1} - 1",
-    "a weight": spaced(config._LARGEST_WEIGHT),
+    "a weight": spaced(config.LARGEST_WEIGHT),
     "characters a REGEX may require in one match": spaced(expressions.MOST_REPEATED),
     "ids before the first symbol, and those of `--reserve`": f"{spaced(line_shapes.MOST_EMPTY_IDS)} each",
     "base symbols of all tokens of a model file, added up": f"{spaced(eventlog.MOST_SYMBOLS)} + "

@@ -150,6 +150,7 @@ HOW: dict[str, tuple[dict, dict]] = {  # options of counting, and of learning
     "plain": ({}, {}),
     "sample": ({"sample": "1/2"}, {}),
     "weights": ({"group_by": "folder"}, {"weight": ["b=2.5"], "stop_list": 2, "freq_cutoff": 2}),
+    "alpha": ({"group_by": "folder"}, {"alpha": "0.4", "stop_list": 2}),
     "balance": ({"group_by": "folder"}, {"balance": True, "balance_window": 9}),
     "deletions": ({}, {"tau": "0.6", "delete_to": "walk", "ties": "bytes"}),
     "paper": ({}, {"batch": "paper", "overlaps": "disjoint"}),

@@ -296,6 +296,7 @@ def test_what_cannot_be_planned_is_said(tmp_path):
         ("bad.jsonl", {}, "line 2 is not JSON"),
         ("x.txt", {"counting": {"counts": True}}, "--counts"),
         ("x.txt", {"weight": ["de=2"]}, "--weight"),
+        ("x.txt", {"alpha": 0.3}, "--alpha"),
         ("x.txt", {"resources": replace(SMALL, temp_dir=tmp_path / "gone")}, "is no folder"),
     ):
         with pytest.raises((UsageError, SourceError), match=why):

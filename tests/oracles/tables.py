@@ -73,7 +73,7 @@ class _Tables:
         self.model = Model(log)
         self.floor = int(facts["pair_floor"])
         self.blocked = {token.encode() for token in self.config.block_tokens}
-        counts = "weighted_counts" if self.config.weights else "main.chunk_counts"
+        counts = "weighted_counts" if self.config.weights or self.config.alpha else "main.chunk_counts"
         self.all = {chunk.encode(): n for chunk, n in con.sql(f"SELECT chunk, n FROM {counts}").fetchall()}
         stops, least = self.model.vocabulary.stop_ids, self.config.freq_cutoff
         self.counts = {chunk: n for chunk, n in self.all.items() if n >= least and chunk not in stops}

@@ -51,6 +51,7 @@ def text(tmp_path: Path) -> str:
     ("options", "told"),
     [
         ({"weight": {"news": "2"}}, "no source group 'news'; it has none"),
+        ({"alpha": "0.3"}, "--alpha needs every source in one of two or more groups"),
         ({"balance": True}, "--balance needs every source in one of two or more groups"),
         ({"balance": True, "group_by": "folder"}, "--balance needs every source in one of two or more groups"),
         ({"weight": {"out": "2"}, "group_by": "folder"}, "no source group 'out'; it has in"),
@@ -95,6 +96,7 @@ REFUSED = [
     "train run -s 300 --special <pad>",
     "train run -s 300 --weight news=2",
     "train run -s 300 --balance",
+    "train run -s 300 --alpha 0.3",
     "train run -s 300 --balance-text de=in/text.txt",
     "train run -s 300 --superwords boundless",
     "train run -s 300 --superwords uw",

@@ -30,7 +30,7 @@ from streambpe.store.groups import GroupRules
 from streambpe.store.parts import PartWriter, list_parts
 from streambpe.store.run import Run
 from streambpe.store.spans import Span
-from streambpe.store.weights import weigh_groups
+from streambpe.store.weights import temper, weigh_groups
 from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import resume, train
 from streambpe.train.counting import todo
@@ -41,7 +41,7 @@ from tests.hostile import random_text
 from tests.oracles.splits import split_text
 from tests.oracles.tables import check
 from tests.runs import SMALL, by_keyword, change, cli, cli_killed, counted_run, log_of, plain_events, rows
-from tests.tiers import examples
+from tests.tiers import examples, share
 
 ROOT = Path(__file__).parents[3]
 SPLIT = functools.partial(split_text, find_pattern("gpt4o"))
@@ -404,6 +404,93 @@ def test_learning_with_weights(tmp_path):
     )
     assert {p.table for p in check(run, replay=True, resources=SMALL)} == {"main.pair_counts"}
     Tokenizer(str(run)).encode("the weights are known")
+
+
+def nearest_millionth(largest: int, size: int, alpha: Fraction) -> Fraction:
+    """(largest / size) to the power of 1 - alpha, by whole numbers only; of two that are as near, the even one."""
+    q, up = alpha.denominator, alpha.denominator - alpha.numerator
+
+    def at_most(halves: int) -> int:  # whether so many halves of a millionth are below, at or above it
+        one, other = halves**q * size**up, largest**up * (2 * 10**6) ** q
+        return (one > other) - (one < other)
+
+    low, high = 0, 2 * 10**6 * -(-largest // size) + 1  # find the last half that is not above
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if at_most(middle) <= 0 else (low, middle - 1)
+    whole, half = divmod(low, 2)
+    if half and (at_most(low) < 0 or whole % 2):
+        whole += 1
+    return Fraction(whole, 10**6)
+
+
+@pytest.mark.parametrize("alpha", ["0", "0.3", "0.5", "0.75", "0.9", "1", "0.07", "0.999"])
+def test_alpha_is_the_power_of_shares(alpha):
+    """Weights as a search by whole numbers finds them, also where two decimals are as near."""
+    rng = random.Random(int(Fraction(alpha) * 1000))
+    sizes = [(2 * 10**6 + odd) ** power for odd in range(6) for power in (1, 2)]
+    for _ in range(share(500)):
+        many = rng.choice([1, 10**3, 10**6, 10**12])
+        drawn = [rng.randint(many, many * 10**5) for _ in range(3)] + rng.sample(sizes, rng.choice([0, 2]))
+        groups = {f"g{i}": size for i, size in enumerate(drawn)} | {"empty": 0}
+        try:
+            found = temper(groups, alpha)
+        except UsageError:
+            assert any(nearest_millionth(max(drawn), size, Fraction(alpha)) > 10**6 for size in drawn)
+            continue
+        assert found.pop("empty") == "1"
+        assert {name: Fraction(number) for name, number in found.items()} == {
+            name: nearest_millionth(max(drawn), groups[name], Fraction(alpha)) for name in found
+        }
+
+
+@pytest.mark.long
+def test_learning_with_alpha(tmp_path):
+    """As with the weights that the header tells; 1 is the text as it is, with 0 all groups have as many characters."""
+    expected, run = corpus(tmp_path / "in"), tmp_path / "run"
+    count(run, [str(tmp_path / "in")], group_by="folder", resources=SMALL)
+    sizes = {name: sum(len(chunk) * n for chunk, n in table.items()) for name, table in expected.items()}
+    for alpha, name in (("1", "one"), ("0.3", "some"), ("0", "none")):
+        result = train(run, resources=SMALL, name=name, alpha=alpha, vocab_size=330, stop_list=3)
+        told = {group: facts["weight"] for group, facts in log_of(run, name).header.corpus["groups"].items()}
+        assert told == result.weights == temper(sizes, alpha)
+        train(run, resources=SMALL, name=f"{name}_by_hand", weight=told, vocab_size=330, stop_list=3)
+        assert plain_events(run, name) == plain_events(run, f"{name}_by_hand")
+        assert train(run, resources=SMALL, name=name).weights == told  # it is done
+    assert all(abs(Fraction(told[group]) * size - max(sizes.values())) < size / 10**6 for group, size in sizes.items())
+    train(run, resources=SMALL, name="plain", vocab_size=330, stop_list=3)
+    assert plain_events(run, "one") == plain_events(run, "plain") != plain_events(run, "none")
+    with pytest.raises(ResumeMismatch, match=r"--alpha 0\.3, not 0\.4"):
+        train(run, resources=SMALL, name="some", alpha=0.4, vocab_size=330, stop_list=3)
+    assert check(run, resources=SMALL) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"alpha": "-0.1"}, "at least 0 and at most 1"),
+        ({"alpha": "1.1"}, "at least 0 and at most 1"),
+        ({"alpha": "0.3", "weights": ["de=2"]}, "weights of all groups itself"),
+        ({"alpha": "0.3", "balance": True}, "by its own counts"),
+        ({"alpha": "0", "superwords": "uw"}, "documents have no weights"),
+    ],
+)
+def test_what_alpha_cannot_be_is_refused(options, why):
+    """Below 0, above 1, beside what chooses otherwise."""
+    with pytest.raises(UsageError, match=why):
+        TrainConfig.from_options(**options)
+
+
+@pytest.mark.long
+def test_alpha_needs_groups_that_compare(tmp_path):
+    """Sources in no group, one group, and one that is too small."""
+    (tmp_path / "a.txt").write_text("a b " * 10**6)
+    (tmp_path / "b.txt").write_text("b")
+    for groups, why in ((["a=a.txt"], "other sources are in no group|groups; .* has a"), (["a=*"], "run has a")):
+        with pytest.raises(UsageError, match=why):
+            train(tmp_path / "run", [str(tmp_path)], group=groups, alpha=0, vocab_size=300, resources=SMALL)
+    with pytest.raises(UsageError, match="source group 'b' would be 4000000, and"):
+        train(tmp_path / "run", [str(tmp_path)], group=["a=a.txt", "b=b.txt"], alpha=0, vocab_size=300, resources=SMALL)
 
 
 @pytest.mark.long
