@@ -14,6 +14,7 @@ plan                  forecast time, memory and disk
 converge              find out whether more text would help
 Tokenizer             encode, decode, show, export
 evaluate              measure models on texts
+sizes                 measure one model cut to several sizes, by group
 explain               how a text is split, how a token was made
 diff                  compare two vocabularies
 prune                 make a vocabulary smaller

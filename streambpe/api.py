@@ -22,6 +22,7 @@ _HOMES = {
     "inspect.prune": ["prune", "Pruned"],
     "inspect.query": ["sql"],
     "inspect.repeats": ["Repeats"],
+    "inspect.sizes": ["sizes", "SizeFacts"],
     "inspect.status": ["status", "RunStatus"],
     "store.exchange": ["export_counts", "merge_counts", "MergeResult"],
     "train.commands": ["resume", "train", "train_from_iterator"],

@@ -38,7 +38,9 @@ _TAKEN: dict[str, tuple[list[Option], ...]] = {
     "converge": (_LEARNING, [], [], LIMIT_OPTIONS),
     "resume": ([], [], [], JOB_OPTIONS),
     "encode_corpus": ([], [], READING_OPTIONS, PLANNING_OPTIONS),
-    **dict.fromkeys(("evaluate", "report", "prune", "extend_report"), ([], [], READING_OPTIONS, LIMIT_OPTIONS)),
+    **dict.fromkeys(
+        ("evaluate", "sizes", "report", "prune", "extend_report"), ([], [], READING_OPTIONS, LIMIT_OPTIONS)
+    ),
     **dict.fromkeys(("check", "sql", "merge_counts"), ([], [], [], LIMIT_OPTIONS)),
 }
 

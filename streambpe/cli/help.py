@@ -28,6 +28,7 @@ GROUPS = {
         "sql": ("look", "query RUN's tables"),
         "explain": ("look", "how a text is split"),
         "evaluate": ("look", "measure on texts"),
+        "sizes": ("look", "which size, for whom?"),
         "diff": ("look", "compare two models"),
         "report": ("look", "one page about RUN"),
         "check": ("look", "recount and compare"),

@@ -315,6 +315,36 @@ def evaluate(models: tuple[str, ...], by: str | None, form: str | None, **given:
 
 @click.command()
 @click.argument("model")
+@text_option("Measure on this SOURCE, as a text of GROUP", metavar="GROUP=FILE", required=True)
+@click.option("--vocab-size", metavar="N,N,...", help="The sizes. [default: that of MODEL, half of it, a quarter, ...]")
+@click.option("--rare", type=Amount(0), default=10, show_default=True, metavar="N", help="An id is rare below N uses.")
+@reading_options("lines", "text_column")
+@form_options(json="Print the result as one JSON list.", csv="Print comma-separated values, with a header.")
+@click.option("-o", "--output", metavar="OUT", help="Also write the table to a .csv, .json, .jsonl or .parquet file.")
+@force_option
+@resource_options
+@line_option
+def sizes(model: str, form: str | None, vocab_size: str | None, **given: Any) -> None:
+    """Measure MODEL cut to several sizes on the texts of several groups: bytes per token, share of the ids that are
+    used, ids that are rare, Renyi efficiency.
+
+    A size is what `export --vocab-size` would write. Every text is read once for all sizes. A FILE without a GROUP is
+    only a part of the last rows, which have all texts together.
+
+    \b
+    example:
+        streambpe sizes runs/multi --text de=dev/de.txt --text en=dev/en.txt
+        streambpe sizes runs/multi --text held-out.txt --vocab-size 8k,16k,32k
+    """
+    from streambpe.inspect.sizes import print_sizes
+    from streambpe.inspect.sizes import sizes as measure_sizes
+
+    found = measure_sizes(model, vocab_size=vocab_size or (), **given)
+    print_sizes(found, form or "table", sys.stdout)
+
+
+@click.command()
+@click.argument("model")
 @click.argument("what", metavar="TOKEN_OR_TEXT", callback=text_only)
 @click.option(
     "--token/--text",
@@ -363,4 +393,4 @@ def diff(here: str, there: str, form: str | None) -> None:
     show(form == "json", found, functools.partial(print_difference, form=form or "table"))
 
 
-COMMANDS = (status, watch, sql, check, report, evaluate, explain, diff)
+COMMANDS = (status, watch, sql, check, report, evaluate, sizes, explain, diff)

@@ -170,10 +170,10 @@ def reading_options(*names: str, panel: str = "Corpus") -> Callable[[F], F]:
     return functools.partial(with_options, options=[structs.replace(_BY_NAME[name], panel=panel) for name in names])
 
 
-def text_option(help: str, **more: Any) -> Callable[[F], F]:
+def text_option(help: str, metavar: str = "FILE", **more: Any) -> Callable[[F], F]:
     """--text, which may be given again."""
     return panel_option(
-        "Most used", "--text", multiple=True, metavar="FILE", help=f"{help}; may be given again.", **more
+        "Most used", "--text", multiple=True, metavar=metavar, help=f"{help}; may be given again.", **more
     )
 
 

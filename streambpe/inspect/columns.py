@@ -9,15 +9,20 @@ import csv
 import itertools
 import json
 import math
+import os
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, TextIO
 
 from rich.cells import cell_len
 
-from streambpe.errors import QueryRefused
+from streambpe.errors import QueryRefused, UsageError
+from streambpe.outputs import refuse_existing
 from streambpe.terminal import columns_of, wrapped
 from streambpe.text.shown import harmless
+
+FILE_FORMS = ("csv", "json", "jsonl", "parquet")
 
 
 def print_columns(rows: Sequence[Sequence[str]], left: int, out: TextIO) -> None:
@@ -72,6 +77,16 @@ def _print_block(rows: Sequence[Sequence[str]], left: int, out: TextIO, widths: 
             space = " " * (width - cell_len(cell))
             cells.append(cell + space if i < left else space + cell)
         out.write("  ".join(cells).rstrip() + "\n")
+
+
+def file_form(output: str | os.PathLike[str], force: bool) -> str:
+    """In which form rows are written to a file, by its name; an error if they cannot be written there."""
+    path = Path(output)
+    form = path.suffix.removeprefix(".")
+    if form not in FILE_FORMS:
+        raise UsageError(f"{path}: rows can be written as .{', .'.join(FILE_FORMS)}; give such a name.")
+    refuse_existing(path, force)
+    return form
 
 
 def write_rows(form: str, names: Sequence[str], blocks: Iterable[Sequence[Sequence[Any]]], out: TextIO) -> int:

@@ -264,7 +264,7 @@ def _compare(learned: Sequence[tuple[str, EventLog, Part]], held: Sequence[Part]
     for what, log, part in learned:
         tokens = learned_tokens(log)
         either = set(tokens) | set(last)
-        measured = uses_in_parts(Tokenizer(log), held, _RANGE_BYTES).bytes_per_token
+        measured = uses_in_parts(Tokenizer(log), parts=held, at_once=_RANGE_BYTES).bytes_per_token
         yield Step(
             what=what,
             chunks=part.total,

@@ -1,29 +1,33 @@
-"""How a vocabulary fares as it grows: one pass over a run's chunks, stopping at several sizes.
+"""How a vocabulary fares as it grows: one pass over a run's chunks, looking at several sizes.
 
     sizes   256        512         1 024  ...
-    chunks  t h e      th e        the         encoded at every stop, and a histogram of it
+    chunks  t h e      th e        the         a histogram of ids at every size
 
 Every histogram is exact: all chunks of the run, with their counts. Superwords reach across chunks; so models that have
 them are measured on the documents that such runs store, or on texts.
-Cost: one encoding of the distinct chunks per stop; memory: a range of them at a time.
+Cost: one encoding of the distinct chunks (encode/grown.py), or with deletions or superwords one for each size; memory:
+a range of them at a time.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import polars as pl
+from msgspec import structs
 
 from streambpe.arrays import Int64
 from streambpe.count_config import SourceOptions
+from streambpe.encode.grown import Grown, grows_by_merges
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
-from streambpe.inspect.evaluate import add_chunks, count_uses, no_uses
+from streambpe.inspect.evaluate import Also, add_chunks, count_uses, no_uses, nothing
 from streambpe.inspect.measures import Tokens, Uses, measure
 from streambpe.model.eventlog import EventLog, Op
-from streambpe.model.replay import sizes as sizes_after
+from streambpe.model.replay import sizes_after
 from streambpe.progress import present_meter
 from streambpe.resources import Resources
 from streambpe.sources.find import find_sources
@@ -41,6 +45,7 @@ _MOST_STOPS = 12
 _MOST_PLACES = 16 << 20  # chunks of stored documents that are measured at every stop: about 80 MB of text
 
 
+UsesOf = Callable[..., Uses]  # what a tokenizer makes of the text; a second argument also gets its chunks (Also)
 GROWTH = ("vocab_size", "tokens", "vocab_used", "vocab_used_share", "renyi", "renyi_vocab", "bytes_per_token")
 GrowthFacts = dict[str, int | float | None]  # those of MEASURES, of a vocabulary of one size
 
@@ -63,18 +68,34 @@ def choose_stops(log: EventLog, also: int = 0) -> list[tuple[int, int]]:
     return sorted(stops.items())
 
 
-def growth(
-    log: EventLog, stops: Sequence[tuple[int, int]], uses_of: Callable[[Tokenizer], Uses]
-) -> tuple[list[GrowthFacts], Int64]:
-    """What the page draws of every stop, and the uses of each id at the last one; `uses_of` counts what a tokenizer
-    makes of the text."""
+def growth(log: EventLog, stops: Sequence[tuple[int, int]], uses_of: UsesOf) -> tuple[list[GrowthFacts], Int64]:
+    """What the page draws of every stop, and the uses of each id at the last one, which is the whole log."""
     found = []
-    for events, _ in stops:  # a tokenizer each: one at a time, for the memory
-        tokenizer = Tokenizer(EventLog(log.header, log.events[:events]))
-        uses = uses_of(tokenizer)
-        measured = measure(uses, Tokens.of({len(uses.n) - 1: b""}, tokenizer.n_vocab))  # what they hold is not asked
+    for (_, size), uses in zip(stops, uses_after(log, [events for events, _ in stops], uses_of), strict=True):
+        measured = measure(uses, Tokens.without_contents(len(uses.n), size))
         found.append({name: measured[name] for name in GROWTH})
     return found, uses.n
+
+
+def uses_after(log: EventLog, kept: Sequence[int], uses_of: UsesOf, whole: Tokenizer | None = None) -> Iterator[Uses]:
+    """How often a model uses its ids, cut after so many events each. A text is read once for all of them, where every
+    event joins tokens of a chunk, and ids are those of the log in all but the whole model; else once for each.
+    `whole`: the tokenizer of the log, if there is one already."""
+    if not grows_by_merges(log):
+        for events in kept:  # a tokenizer each: one at a time, for the memory
+            yield uses_of(Tokenizer(EventLog(log.header, log.events[:events])))
+        return
+    whole = whole or Tokenizer(log)
+    grown = Grown(whole.encoder)
+    uses = uses_of(whole, grown.add)
+    for events in kept:
+        after = structs.replace(uses, n=grown.uses(events), chunks=0, single_chunks=0)
+        yield uses if events == len(log.events) else after
+
+
+def readings(log: EventLog, kept: int) -> int:
+    """How often `uses_after` reads a text."""
+    return 1 if grows_by_merges(log) else kept
 
 
 def refuse_reading_nothing(texts: Sequence[str], how: SourceOptions) -> None:
@@ -85,7 +106,7 @@ def refuse_reading_nothing(texts: Sequence[str], how: SourceOptions) -> None:
 
 def measuring_on(
     run: Run | None, log: EventLog, texts: Sequence[str], how: SourceOptions, resources: Resources, times: int
-) -> tuple[Callable[[Tokenizer], Uses], str]:
+) -> tuple[UsesOf, str]:
     """(what counts how often a tokenizer uses its ids, the name of what it counts in): texts; without any all chunks of
     the run in which a log lies, or for superwords, which reach over chunks, the documents that it stores. `times`: how
     many such measurements there will be."""
@@ -94,7 +115,7 @@ def measuring_on(
         sources, _ = find_sources(list(texts), how)
         meter.begin("measuring", times * sum(source.bytes for source in sources))
         named = ", ".join(harmless(os.path.basename(text) or text) for text in texts)  # no folder: a page is given away
-        return lambda tokenizer: uses_in_texts(tokenizer, sources, resources), named
+        return functools.partial(uses_in_texts, sources=sources, resources=resources), named
     if run is None:
         raise UsageError(
             "There is nothing to measure on, because the model is not in a RUN. Nothing was written. Give --text FILE."
@@ -106,33 +127,36 @@ def measuring_on(
         meter.begin("measuring", times * sum(part.places for part in taken), "chunks")
         named = ON_DOCUMENTS if step == 1 else f"{len(taken):,} of {len(every):,} stretches of {ON_DOCUMENTS}"
 
-        def uses_in_documents(tokenizer: Tokenizer) -> Uses:
+        def uses_in_documents(tokenizer: Tokenizer, *also: Also) -> Uses:
             texts = _texts_of(run, taken, step > 1)
-            return uses_in_texts(tokenizer, [Source("documents", "iterator", texts=texts)], resources)
+            return uses_in_texts(tokenizer, *also, sources=[Source("", "iterator", texts=texts)], resources=resources)
 
         return uses_in_documents, named
     at_once = range_bytes(resources) // 4  # replaying takes a multiple of what is read
     meter.begin("measuring", times * sum(part.rows for part in list_parts(run)), "chunks")
-    return lambda tokenizer: uses_in_parts(tokenizer, list_parts(run), at_once), ON_CHUNKS
+    return functools.partial(uses_in_parts, parts=list_parts(run), at_once=at_once), ON_CHUNKS
 
 
-def uses_in_parts(tokenizer: Tokenizer, parts: Sequence[Part], at_once: int) -> Uses:
+def uses_in_parts(tokenizer: Tokenizer, also: Also = nothing, *, parts: Sequence[Part], at_once: int) -> Uses:
     """Of the chunks of some parts; so many bytes of them are read at once. Not for models with superwords."""
     total, meter = no_uses(tokenizer), present_meter()
     end = meter.done + sum(part.rows for part in parts)
     for frame in merge_ranges(parts, at_once):
         total.bytes += int((frame["chunk"].str.len_bytes().cast(pl.Int64) * frame["n"]).sum())
         add_chunks(total, tokenizer.encoder, frame)
+        also(frame)
         meter.advance(frame.height)
     meter.done = end  # a chunk that is in several parts was seen once
     return total
 
 
-def uses_in_texts(tokenizer: Tokenizer, sources: Sequence[Source], resources: Resources) -> Uses:
+def uses_in_texts(
+    tokenizer: Tokenizer, also: Also = nothing, *, sources: Sequence[Source], resources: Resources
+) -> Uses:
     """Of texts."""
     total = Uses()
     for source in sources:
-        total += count_uses(tokenizer, source, resources)
+        total += count_uses(tokenizer, source, resources, also)
     return total
 
 

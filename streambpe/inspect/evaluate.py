@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 _BYTES_A_BYTE = 60  # peak memory for each byte of a block
 _MOST_BLOCK = 16 << 20
 _LEAST_BLOCK = 256 << 10
+Also = Callable[[pl.DataFrame], None]  # what else takes distinct chunks and their counts
 ALL = "all"  # the row of all sources together
 _OTHER_SCRIPT = 1.25  # times the bytes per character of another text: it is in another script
 NO_GROUP = "(no group)"
@@ -160,13 +161,17 @@ def tokens_of(tokenizer: Tokenizer | SentencePiece) -> Tokens:
     return Tokens.of(dict(zip(ordinary, tokenizer.token_byte_values(), strict=True)), tokenizer.n_vocab)
 
 
+def nothing(counted: pl.DataFrame) -> None:
+    """What takes distinct chunks and does nothing with them."""
+
+
 def no_uses(tokenizer: Tokenizer) -> Uses:
     """An empty histogram, as before any text."""
     return Uses(np.zeros(tokenizer.max_token_value + 1, np.int64))
 
 
-def count_uses(tokenizer: Tokenizer, source: Source, resources: Resources | None = None) -> Uses:
-    """The histogram of one source."""
+def count_uses(tokenizer: Tokenizer, source: Source, resources: Resources | None = None, also: Also = nothing) -> Uses:
+    """The histogram of one source. `also` gets all of its chunks and their counts, some at a time."""
     memory = (resources or Resources.from_options()).memory_bytes
     room = max(memory - BASE_BYTES, 64 << 20)
     block_bytes = int(min(_MOST_BLOCK, max(_LEAST_BLOCK, room // 2 // _BYTES_A_BYTE)))
@@ -176,17 +181,23 @@ def count_uses(tokenizer: Tokenizer, source: Source, resources: Resources | None
         counts = ChunkCounts(blocks.chunker(), room // 8)
         uses, joiner = no_uses(tokenizer), RunJoiner(encoder)
         most_bytes = max(block_bytes, room // 2 // _BYTES_A_BYTE)
+
+        def add_counted() -> None:
+            counted = counts.take().frame()
+            add_chunks(uses, encoder, counted)
+            also(counted)
+
         for block in Reader(encoder.pattern, block_bytes, most_bytes, on_read=present_meter().advance).blocks(source):
             text = blocks.text_of(block)
             uses.add_text(text)
             if text:
                 counts.add(encoder.prepare(text)[0])
             if counts.held > room // 8:
-                add_chunks(uses, encoder, counts.take().frame())
+                add_counted()
             if encoder.has_superwords:
                 ids = joiner.join(blocks.encode(text, block).ids)
                 uses.n += np.bincount(ids[ids >= 0], minlength=len(uses.n))
-        add_chunks(uses, encoder, counts.take().frame())
+        add_counted()
     return uses
 
 
@@ -217,13 +228,13 @@ def print_evaluations(found: Sequence[Evaluation], form: str, out: TextIO, by: s
         shown = ["bytes", "tokens", "bytes_per_token", "tokens_per_word", "single_token_chunks", "vocab_used", "renyi",
                  "partial_share", *APART]  # fmt: skip
         heads = ["model", by, *(MEASURES[name][0] for name in shown)]
-        cells = [[one.model, one.source, *(_cell(one.values.get(name)) for name in shown)] for one in found]
+        cells = [[one.model, one.source, *(cell(one.values.get(name)) for name in shown)] for one in found]
         print_columns([heads, *cells], 2, out)
     else:  # few columns, so one measure per line
         out_rows = [["", *(one.model for one in found)]]
         for name in MEASURES:
             if name not in APART:
-                out_rows.append([name, *(_cell(one.values[name]) for one in found)])
+                out_rows.append([name, *(cell(one.values[name]) for one in found)])
         print_columns(out_rows, 1, out)
 
 
@@ -242,5 +253,6 @@ def parity_told(found: Sequence[Evaluation], by: str) -> str:
     return told
 
 
-def _cell(value: float | None) -> str:
+def cell(value: float | None) -> str:
+    """A figure for people."""
     return "-" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:.4f}"

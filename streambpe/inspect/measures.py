@@ -104,6 +104,12 @@ class Tokens(msgspec.Struct, frozen=True):
             partial[number] = holds_part_of_a_character(content)
         return cls(lengths, starts, partial, size)
 
+    @classmethod
+    def without_contents(cls, n: int, size: int) -> Tokens:
+        """For measures that do not ask what ids stand for; `n`: the length of the histogram."""
+        nothing = np.zeros(n, np.int64)
+        return cls(nothing, nothing > 0, nothing > 0, size)
+
 
 def renyi_efficiency(n: Sequence[int] | Int64, size: int) -> float | None:
     """The Rényi entropy of a distribution given as counts, divided by the most that `size` ids could have; None if that

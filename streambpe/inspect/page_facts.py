@@ -15,7 +15,7 @@ import msgspec
 from streambpe.count_config import SourceOptions
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import RunError, typed
-from streambpe.inspect.curves import ON_CHUNKS, GrowthFacts, choose_stops, growth, measuring_on
+from streambpe.inspect.curves import ON_CHUNKS, GrowthFacts, choose_stops, growth, measuring_on, readings
 from streambpe.inspect.page_vocabulary import VocabularyFacts, vocabulary_of
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.model.eventlog import EventLog, Op, read_event_log
@@ -114,7 +114,7 @@ def gather(
     rival = read_model(other) if other is not None else None
     stops = choose_stops(log, Tokenizer(rival).n_vocab if rival else 0)
     rivals_stops = choose_stops(rival, Tokenizer(log).n_vocab) if rival else []
-    times = len(stops) + len(rivals_stops)
+    times = readings(log, len(stops)) + (readings(rival, len(rivals_stops)) if rival else 0)
     uses_of, facts.measured_on = measuring_on(run, log, texts, how, resources, times)
     facts.growth, uses = growth(log, stops, uses_of)
     facts.vocabulary = vocabulary_of(rows, log, uses)

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 from streambpe.arguments import arguments
 from streambpe.errors import LimitError, QueryRefused, RunError, StreambpeError, UsageError, meant
 from streambpe.inspect.asked import judge, parse, returns_rows, spill_folder
-from streambpe.inspect.columns import refuse_equal_names, write_rows
+from streambpe.inspect.columns import file_form, refuse_equal_names, write_rows
 from streambpe.inspect.committed import Committed, look_up_committed
-from streambpe.outputs import refuse_existing, whole_output
+from streambpe.outputs import whole_output
 from streambpe.progress import present_meter, reported
 from streambpe.resources import BASE_BYTES, SMALLEST_MEMORY_BYTES, Resources, ended_above, format_size
 from streambpe.store.database import SCHEMA, VIEWS, list_trainings, open_store, seal, use_committed, use_training
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from streambpe.keywords import LimitKeywords
 
-FILE_FORMS = ("csv", "json", "jsonl", "parquet")
 _UNCOUNTED_BYTES = 32 << 20  # that DuckDB takes for a query beside its buffers
 _EXTENSION = re.compile(r"\b(?:exists in|loading) the (\w+) extension")
 
@@ -85,13 +84,7 @@ class Query(msgspec.Struct):
 
     def write(self, output: Path | str, *, force: bool = False) -> int:
         """Write the rows to a .csv, .json, .jsonl or .parquet file, whole or not at all; returns how many there are."""
-        path = Path(output)
-        form = path.suffix.removeprefix(".")
-        if form not in FILE_FORMS:
-            raise UsageError(
-                f"{path}: rows can be written as {', '.join('.' + known for known in FILE_FORMS)}; give such a name."
-            )
-        refuse_existing(path, force)
+        path, form = Path(output), file_form(output, force)
         statements = self._statements(f"-o {path}", for_rows=True)
         with whole_output(path) as temporary, self._sealed(temporary) as con:
             last = _last_query(con, statements)

@@ -62,7 +62,7 @@ def steps(events: Iterable[Event]) -> Iterator[list[Event]]:
         yield step
 
 
-def sizes(header: Header, events: Iterable[Event]) -> list[int]:
+def sizes_after(header: Header, events: Iterable[Event]) -> list[int]:
     """How many model ids there are after each event: base, stop words, living, specials, reserved."""
     model = Vocabulary(Alphabet.from_header(header.alphabet), [word.content for word in header.stop_words])
     extra = len(header.specials) + header.reserved
@@ -72,8 +72,11 @@ def sizes(header: Header, events: Iterable[Event]) -> list[int]:
     return result
 
 
-def events_for_size(header: Header, events: Sequence[Event], vocab_size: int) -> int:
-    """How many events a model of vocab_size ids keeps: up to the first finished step with that many.
+def events_for_size(
+    header: Header, events: Sequence[Event], vocab_size: int, after: Sequence[int] | None = None
+) -> int:
+    """How many events a model of vocab_size ids keeps: up to the first finished step with that many. `after`: what
+    `sizes_after` gives.
 
     Deletions belong to the merge that caused them, so a size that is passed in the middle of a step and
     lost again is not reached. Raises ValueError if the log never reaches vocab_size or begins above it.
@@ -84,7 +87,7 @@ def events_for_size(header: Header, events: Sequence[Event], vocab_size: int) ->
         raise ValueError(f"the model has {size} ids before any event, so it cannot be cut to {vocab_size}")
     if size == vocab_size and not header.inherited:
         return 0
-    after = sizes(header, events)
+    after = sizes_after(header, events) if after is None else after
     if "holes" in header.config and vocab_size < max([size, *after]):
         raise ValueError("its ids have holes (prune --keep-ids), so it cannot be cut; prune it to fewer")
     if header.inherited and vocab_size < after[header.inherited - 1]:

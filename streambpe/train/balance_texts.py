@@ -60,7 +60,7 @@ class BalanceTexts(msgspec.Struct, frozen=True):
         return new
 
 
-def parse_texts(given: Given) -> dict[str, list[str]]:
+def parse_texts(given: Given, flag: str = "--balance-text") -> dict[str, list[str]]:
     """Entries GROUP=FILE, or files by group -> files by group."""
     found: dict[str, list[str]] = {}
     if isinstance(given, Mapping):
@@ -70,9 +70,9 @@ def parse_texts(given: Given) -> dict[str, list[str]]:
     for entry in given:
         name, equals, file = entry.partition("=")
         if not (name.strip() and equals and file):
-            raise UsageError(f"--balance-text {entry}: write GROUP=FILE, such as de=dev/de.txt.")
+            raise UsageError(f"{flag} {entry}: write GROUP=FILE, such as de=dev/de.txt.")
         if file == "-":
-            raise UsageError(f"--balance-text {entry}: standard input cannot be the text of a group. Give a file.")
+            raise UsageError(f"{flag} {entry}: standard input cannot be the text of a group. Give a file.")
         found.setdefault(compose_name(name.strip()), []).append(file)
     return found
 

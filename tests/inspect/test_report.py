@@ -7,6 +7,7 @@ import gzip
 import json
 import re
 from collections import Counter
+from functools import partial
 from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -86,11 +87,11 @@ def test_growth_of_every_kind_of_model(kind, tmp_path, monkeypatch):
     on_texts = kind in ("superbpe", "boundless", "uw")
     if on_texts:
         sources, _ = find_sources([str(text)], SourceOptions())
-        found, last = growth(log, stops, lambda tokenizer: uses_in_texts(tokenizer, sources, SMALL))
+        found, last = growth(log, stops, partial(uses_in_texts, sources=sources, resources=SMALL))
         pieces = [(document, 1) for document in DOCUMENTS[:30]]
     else:
         cli("count", run, text, "--pattern", log.header.config["pattern"], "--memory", "300MB")
-        found, last = growth(log, stops, lambda tokenizer: uses_in_parts(tokenizer, list_parts(Run(run)), 4 << 20))
+        found, last = growth(log, stops, partial(uses_in_parts, parts=list_parts(Run(run)), at_once=4 << 20))
         pieces = rows(run, "SELECT chunk, n FROM chunk_counts")
     for stop, (events, size) in zip(found, stops, strict=True):
         tokenizer = Tokenizer(EventLog(log.header, log.events[:events]))
@@ -121,7 +122,7 @@ def test_a_vocabulary_with_deletions_is_measured_with_one_encoder_at_a_time(tmp_
 
     monkeypatch.setattr(of_tokenizers, "Encoder", Noted)
     stops = choose_stops(log)
-    found, _ = growth(log, stops, lambda tokenizer: uses_in_parts(tokenizer, list_parts(Run(run)), 4 << 20))
+    found, _ = growth(log, stops, partial(uses_in_parts, parts=list_parts(Run(run)), at_once=4 << 20))
     assert len(found) > 5
     assert max(most) <= 2
 

@@ -19,7 +19,8 @@ import pytest
 from streambpe.errors import LimitError, QueryRefused
 from streambpe.files import own_name
 from streambpe.inspect.asked import judge, parse
-from streambpe.inspect.query import FILE_FORMS, Query
+from streambpe.inspect.columns import FILE_FORMS
+from streambpe.inspect.query import Query
 from streambpe.resources import Resources
 from streambpe.train.commands import train
 from tests.runs import SMALL, cli, cli_process, text_run

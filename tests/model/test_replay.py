@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streambpe.model.alphabet import bytes_alphabet
 from streambpe.model.eventlog import EventLog, Header, Special, StopWord, delete_event, merge_event, supermerge_event
-from streambpe.model.replay import Model, events_for_size, sizes, steps
+from streambpe.model.replay import Model, events_for_size, sizes_after, steps
 from tests.oracles import as_model, train_boundless, train_words
 from tests.oracles.replay import decode_bytes, encode_chunk, encode_chunks, to_model_ids
 from tests.samples import documents, word_counts
@@ -136,7 +136,7 @@ def test_a_size_counts_finished_steps():
     ]
     header = Header(BYTES.to_header())
     assert [len(step) for step in steps(events)] == [1, 2, 1]
-    assert sizes(header, events) == [257, 258, 257, 258]
+    assert sizes_after(header, events) == [257, 258, 257, 258]
     assert [events_for_size(header, events, size) for size in (256, 257, 258)] == [0, 1, 4]
     with pytest.raises(ValueError, match="at most 258"):
         events_for_size(header, events, 259)

@@ -142,17 +142,23 @@ class ExportResult(Result):
         yield from (f"    {example}" for example in (c if c and not c.exact else b).examples)
 
 
-def cut_log(log: EventLog, vocab_size: int) -> EventLog:
-    """The log of the model of this size: cut at the end of the step that reached it."""
+def kept_events(log: EventLog, vocab_size: int, after: Sequence[int] | None = None) -> int:
+    """How many events the model of this size keeps, up to the end of the step that reached it; an error if it cannot be
+    cut so. `after`: what `sizes_after` gives."""
     if log.header.config.get("batch") == "paper":
         raise UsageError(
             "A model trained with --batch paper cannot be cut: its merges are ordered by batch, and a smaller "
             "training would have other batches. Train one of that size."
         )
     try:
-        events = log.events[: events_for_size(log.header, log.events, vocab_size)]
+        return events_for_size(log.header, log.events, vocab_size, after)
     except ValueError as why:
         raise UsageError(f"--vocab-size {vocab_size}: {why}. Nothing was written.") from None
+
+
+def cut_log(log: EventLog, vocab_size: int) -> EventLog:
+    """The log of the model of this size."""
+    events = log.events[: kept_events(log, vocab_size)]
     config = {**log.header.config, "vocab_size": vocab_size}
     ids = Model(EventLog(log.header, events)).special_ids
     specials = tuple(Special(s.text, ids[s.text]) for s in log.header.specials)
@@ -184,7 +190,7 @@ def export(
     """
     if to not in FORMATS:
         raise UsageError(f"--to {to}: choose one of {', '.join(FORMATS)}.")
-    path, given, sizes = Path(output), Roles(**roles), _sizes(vocab_size)
+    path, given, sizes = Path(output), Roles(**roles), several_sizes(vocab_size)
     path = path if path.name else path.absolute()  # "." has no name
     is_folder = to == "hf" and names_folder(output)
     if given != Roles() and not is_folder and to != "gguf":
@@ -280,7 +286,8 @@ def _compared(
         return replace(result, **structs.asdict(found))
 
 
-def _sizes(given: int | str | Sequence[int | str]) -> list[int]:
+def several_sizes(given: int | str | Sequence[int | str]) -> list[int]:
+    """The numbers of --vocab-size N,N,..."""
     parts = given.split(",") if isinstance(given, str) else several(given)
     try:
         return [whole_number(part) for part in parts]

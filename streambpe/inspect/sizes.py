@@ -1,0 +1,141 @@
+"""streambpe sizes: which size for whom. One table of a model cut to several sizes, on the texts of several groups.
+
+    de    32 000   16 000   8 000     bytes per token, ids used, ids that are rare, Rényi efficiency
+    en    32 000   16 000   8 000
+    all   32 000   16 000   8 000
+
+Every text is read once, and encoded once, for all sizes (curves.uses_after).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, Unpack
+
+import numpy as np
+import polars as pl
+
+from streambpe.arguments import arguments
+from streambpe.encode.formats.export import kept_events, several_sizes
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import UsageError
+from streambpe.inspect.columns import file_form, print_columns, write_rows
+from streambpe.inspect.curves import readings, uses_after, uses_in_texts
+from streambpe.inspect.evaluate import ALL, cell
+from streambpe.inspect.measures import MEASURES, Tokens, Uses, measure
+from streambpe.model.eventlog import EventLog
+from streambpe.model.replay import sizes_after
+from streambpe.options import several, taken, whole_number
+from streambpe.outputs import whole_output
+from streambpe.progress import present_meter, reported
+from streambpe.resources import Resources
+from streambpe.results import Result
+from streambpe.sources.find import find_sources
+from streambpe.store.models import read_model
+from streambpe.train.balance_texts import Given, parse_texts
+
+if TYPE_CHECKING:
+    from streambpe.keywords import ReadKeywords
+
+RARE = 10
+_MOST_HALVES = 8
+
+
+@dataclass(frozen=True)
+class SizeFacts(Result):
+    """A model cut to one size, on the texts of one group, or on all of them."""
+
+    group: str
+    vocab_size: int
+    bytes: int
+    tokens: int
+    bytes_per_token: float | None
+    vocab_used_share: float  # of the ids
+    rare: int  # ids that are used less often than asked, never included
+    renyi: float | None
+
+
+@reported("measuring")
+def sizes(
+    model: str | os.PathLike[str],
+    text: Given | str,
+    *,
+    vocab_size: int | str | Sequence[int | str] = (),
+    rare: int | str = RARE,
+    output: str | os.PathLike[str] | None = None,
+    force: bool = False,
+    resources: Resources | None = None,
+    progress: str = "none",
+    **options: Unpack[ReadKeywords],
+) -> list[SizeFacts]:
+    """How a model fares cut to each of some sizes (none: its own, a half of it, a quarter, ...), for each group of
+    texts and all together, the largest size first.
+
+    `text`: GROUP=FILE each, or files by group; a FILE without a group is only a part of all. `rare`: an id is rare
+    below so many uses. `output`: also write the table, as .csv, .json, .jsonl or .parquet.
+    """
+    _, how, resources = arguments("sizes", options, None, resources)
+    given = text if not isinstance(text, str) else several(text)
+    rare = taken("rare", rare, whole_number)
+    form = None if output is None else file_form(output, force)
+    alone = [] if isinstance(given, dict) else [entry for entry in given if "=" not in entry]
+    groups = parse_texts(given if not alone else [entry for entry in given if entry not in alone], "--text")
+    texts = {name: find_sources(files, how, in_part=True)[0] for name, files in {**groups, "": alone}.items() if files}
+    if not texts:
+        raise UsageError("Nothing to measure on: name at least one --text GROUP=FILE.")
+    log = read_model(model)
+    after = sizes_after(log.header, log.events)
+    wanted = several_sizes(vocab_size) or _halves(log, after)
+    kept = {size: kept_events(log, size, after) for size in sorted(set(wanted), reverse=True)}
+    times = readings(log, len(kept))
+    if times > 1 and any(source.is_stream for some in texts.values() for source in some):
+        raise UsageError("Standard input can be read only once, and a model with superwords or deletions reads the "
+                         "text once for each size. Nothing was read. Give a file.")  # fmt: skip
+    present_meter().total = times * sum(source.bytes for some in texts.values() for source in some)
+    whole, found = Tokenizer(log), []
+    total = {size: Uses() for size in kept}
+    for group, some in texts.items():
+        uses_of = partial(uses_in_texts, sources=some, resources=resources)
+        for size, uses in zip(kept, uses_after(log, [*kept.values()], uses_of, whole), strict=True):
+            total[size] += uses
+            if group:
+                found.append(_facts(group, size, uses, rare))
+    found += [_facts(ALL, size, uses, rare) for size, uses in total.items()]
+    if output is not None:
+        with whole_output(Path(output)) as file:
+            if form == "parquet":
+                pl.DataFrame(found).write_parquet(file)
+            else:
+                with open(file, "w", encoding="utf-8", newline="") as out:
+                    print_sizes(found, str(form), out)
+    return found
+
+
+def _halves(log: EventLog, after: Sequence[int]) -> list[int]:
+    """The size of a model, and halves down to what it had before it learned."""
+    before = Tokenizer(EventLog(log.header, ())).n_vocab
+    most = after[-1] if after else before
+    least = after[log.header.inherited - 1] if log.header.inherited else before
+    return [size for size in (most >> i for i in range(_MOST_HALVES)) if size == most or size >= least]
+
+
+def _facts(group: str, size: int, uses: Uses, rare: int) -> SizeFacts:
+    found = measure(uses, Tokens.without_contents(len(uses.n), size))
+    often = int(np.count_nonzero(uses.n >= max(rare, 1)))
+    known: dict[str, Any] = {name: found[name] for name in found.keys() & SizeFacts.__dataclass_fields__}
+    return SizeFacts(**known | {"group": group, "vocab_size": size, "rare": size - often})
+
+
+def print_sizes(found: Sequence[SizeFacts], form: str, out: TextIO) -> None:
+    """A table for people, or all values as json, jsonl or csv."""
+    rows = [list(asdict(one).values()) for one in found]
+    names = list(SizeFacts.__dataclass_fields__)
+    if form != "table":
+        write_rows(form, names, [rows], out)
+        return
+    heads = [MEASURES[name][0] if name in MEASURES else name for name in names]
+    print_columns([heads, *([row[0], *map(cell, row[1:])] for row in rows)], 1, out)

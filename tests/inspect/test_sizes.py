@@ -1,0 +1,154 @@
+"""`sizes`: one table of a model cut to several sizes, against cutting it and encoding every time."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+from collections import Counter
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from streambpe.encode.encoder import Encoder
+from streambpe.encode.formats.export import cut_log
+from streambpe.encode.grown import Grown, grows_by_merges
+from streambpe.encode.tokenizer import Tokenizer
+from streambpe.inspect.evaluate import ALL, evaluate
+from streambpe.inspect.sizes import RARE, sizes
+from streambpe.model.eventlog import EventLog, Op, write_event_log
+from streambpe.model.replay import Model
+from tests.oracles.replay import encode_chunks
+from tests.runs import SMALL, cli
+from tests.samples import written
+from tests.tiers import seeds
+from tests.trained import DOCUMENTS, HOSTILE, KINDS, random_log, trained
+
+
+def uses_by_replaying(log: EventLog, counts: dict[str, int]) -> dict[int, int]:
+    """How often each log id is used, by the slow replay of each chunk."""
+    model, found = Model(log), Counter()
+    for chunk, n in counts.items():
+        for number in encode_chunks(model, [chunk.encode()]):
+            found[number] += n
+    return {number: n for number, n in found.items() if n}
+
+
+def assert_grown(log: EventLog, counts: dict[str, int], kept: list[int]) -> None:
+    """After each of these numbers of events, an id is used as often as by a model of only these events."""
+    assert grows_by_merges(log)
+    grown = Grown(Encoder(log))
+    for part in (list(counts.items())[::2], list(counts.items())[1::2]):
+        grown.add(pl.DataFrame(part, schema={"chunk": pl.String, "n": pl.Int64}, orient="row"))
+    for events in kept:
+        slow = uses_by_replaying(EventLog(log.header, log.events[:events]), counts)
+        uses = grown.uses(events)
+        assert {i: n for i, n in enumerate(uses[:-1].tolist()) if n} | ({-1: int(uses[-1])} if uses[-1] else {}) == slow
+        assert grown.tokens[events] == sum(slow.values())
+
+
+def without_deletions(log: EventLog) -> EventLog:
+    return EventLog(log.header, tuple(event for event in log.events if event.op is Op.MERGE))
+
+
+@pytest.mark.every(2)
+def test_every_cut_of_odd_logs():
+    """Merges that come again, that make what is there, whose parts nothing makes; stop words, long chunks."""
+    for seed in seeds(3000):
+        log, rng = without_deletions(random_log(seed, supers=False)), random.Random(seed)
+        counts = {
+            "".join(rng.choices("abc. ", k=rng.choice([1, 2, 3, 6, 12, 60]))): rng.choice([0, 1, 7, 1 << 40])
+            for _ in range(12)
+        }
+        counts |= {"ab": 3, "a" * rng.randint(1, 70): 5, "ab" * rng.randint(20, 60): 2}
+        assert_grown(log, counts, list(range(len(log.events) + 1)))
+
+
+@pytest.mark.parametrize("kind", ["plain", "stops", "whitespace", "uw"])
+def test_every_cut_of_models(kind):
+    """Hostile texts, unknown characters too."""
+    log = without_deletions(trained(kind))
+    counts = Counter(chunk for text in [*DOCUMENTS[:30], *HOSTILE] for chunk in Encoder(log).split(text))
+    assert_grown(log, dict(counts), list(range(0, len(log.events) + 1, 7)))
+
+
+@pytest.mark.every(3)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "pairs"])
+def test_the_table_is_that_of_the_models_cut_to_these_sizes(kind, tmp_path):
+    """As `export --vocab-size` cuts them and `evaluate` measures them; with superwords and deletions, too."""
+    log, model = trained(kind), tmp_path / "model.events.jsonl"
+    write_event_log(model, log)
+    whole, least = Tokenizer(log).n_vocab, Tokenizer(EventLog(log.header, ())).n_vocab
+    asked = [whole, (whole + least) // 2, least + 9]
+    files = {}
+    for name, texts in {"a": DOCUMENTS[:20], "b": DOCUMENTS[20:40], "c": [text for text in HOSTILE if text]}.items():
+        lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+        files[name] = str(written(tmp_path / f"{name}.jsonl", lines))
+    given = {"de": [files["a"], files["b"]], "en": files["c"]}
+    found = sizes(model, given, vocab_size=asked, rare=3, resources=SMALL)
+    assert [(one.group, one.vocab_size) for one in found] == [(g, s) for g in ("de", "en", ALL) for s in asked]
+    for one in found:
+        texts = given.get(one.group, list(files.values()))
+        smaller = tmp_path / "cut.events.jsonl"
+        write_event_log(smaller, cut_log(log, one.vocab_size))
+        (beside,) = evaluate(smaller, texts, resources=SMALL)
+        for name in ("bytes", "tokens", "bytes_per_token", "vocab_used_share", "renyi"):
+            assert getattr(one, name) == pytest.approx(beside.values[name], rel=1e-12), name
+        encode, uses = Tokenizer(smaller), Counter()
+        for path in [texts] if isinstance(texts, str) else texts:
+            for line in Path(path).read_text(encoding="utf-8").splitlines():
+                uses.update(encode.encode_ordinary(json.loads(line)["text"]))
+        assert one.rare == one.vocab_size - sum(n >= 3 for n in uses.values())
+
+
+def test_the_command(tmp_path):
+    """Without sizes halves down to what was there before it learned; as a table, json, csv and files."""
+    model, text = tmp_path / "m.events.jsonl", tmp_path / "t.txt"
+    write_event_log(model, trained("plain"))
+    text.write_text(DOCUMENTS[0])
+    command = ("sizes", model, "--text", f"de={text}", "--text", text)
+    rows = json.loads(cli(*command, "--json").stdout)
+    assert [(row["group"], row["vocab_size"]) for row in rows] == [("de", 484), (ALL, 484)]
+    assert (rows[1]["tokens"], rows[0]["rare"]) == (2 * rows[0]["tokens"], sizes(model, str(text), rare=RARE)[0].rare)
+    told = cli(*command, "--vocab-size", "300,400", "--csv", "-o", tmp_path / "t.parquet").stdout
+    assert [row["vocab_size"] for row in csv.DictReader(io.StringIO(told))] == ["400", "300"] * 2
+    frame = pl.read_parquet(tmp_path / "t.parquet")
+    assert frame.write_csv() == told
+    assert sizes(model, {"de": str(text)}, vocab_size="300,400", output=tmp_path / "t.csv")[0].group == "de"
+    shown = cli(*command, "--vocab-size", 400).stdout.splitlines()
+    assert shown[0].split() == ["group", "ids", "bytes", "tokens", "bytes/token", "used/ids", "rare", "renyi"]
+    assert shown[1].split()[:4] == ["de", "400", str(len(DOCUMENTS[0].encode())), f"{frame['tokens'][0]:,}"]
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--vocab-size", 900], "does not reach 900 ids"),
+        (["--vocab-size", "x"], "give one number, or several"),
+        (["--vocab-size", 100], "260 ids before any event"),
+        (["-o", "t.xls"], "give such a name"),
+        (["--text", "=x"], "write GROUP=FILE"),
+    ],
+)
+def test_what_is_refused(more, told, tmp_path):
+    write_event_log(tmp_path / "m.jsonl", trained("plain"))
+    (tmp_path / "t.txt").write_text("a")
+    assert told in cli("sizes", tmp_path / "m.jsonl", "--text", tmp_path / "t.txt", *more, expect=2).stderr
+
+
+def test_models_that_cannot_be_cut(tmp_path):
+    """BatchBPE's rounds, ids with holes, and standard input where the text is read again for each size."""
+    (tmp_path / "t.txt").write_text("a")
+    log = trained("plain")
+    for config, told in (({"batch": "paper"}, "cannot be cut"), ({"holes": 1}, "ids have holes")):
+        other = EventLog(log.header.__class__(log.header.alphabet, {**log.header.config, **config}), log.events)
+        write_event_log(tmp_path / "m.jsonl", other)
+        assert told in cli("sizes", tmp_path / "m.jsonl", "--text", tmp_path / "t.txt", "--vocab-size", 300,
+                           expect=2).stderr  # fmt: skip
+    write_event_log(tmp_path / "p.jsonl", trained("picky"))
+    assert (
+        "once for each size"
+        in cli("sizes", tmp_path / "p.jsonl", "--text", "-", "--vocab-size", "300,320", expect=2).stderr
+    )
