@@ -81,6 +81,7 @@ CASES = {
     "balance": Case(("train", "RUN", "TEXT", "MORE", "--vocab-size", "500", "--group", "a=TEXT", "--group", "b=MORE",
                      "--balance", "--balance-from", "40", "--balance-window", "20", "--balance-text", "a=MORE",
                      "--balance-text", "b=TEXT", *_LINES)),
+    "until": Case(("train", "RUN", "TEXT", "-s", "500", "--until-bytes-per-token", "1.5", "--text", "MORE", *_LINES)),
     "extend": Case(("train", "RUN", "MORE", *_EXTENDED), (_OLD,)),
     "extend, uw": Case(("train", "RUN", "MORE", "--superwords", "uw", *_EXTENDED), (_OLD,)),
     "encode": Case(("encode", "RUN", "TEXT", "-o", "OUT.bin", *_RESOURCES), (_TRAINED,)),

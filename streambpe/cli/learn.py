@@ -126,6 +126,13 @@ def count(run: str, sources: tuple[str, ...], leaving: tuple[str, ...], as_json:
     "the one that needs most tokens. May be given again; every group needs one.",
 )
 @panel_option(
+    "Vocabulary",
+    "--until-bytes-per-token",
+    metavar="X",
+    help="Stop at the smallest size at which --text has X bytes per token; at --vocab-size if none has.",
+)
+@panel_option("Vocabulary", "--text", metavar="FILE", multiple=True, help="The text for that. May be given again.")
+@panel_option(
     "Output",
     "--save-config",
     metavar="FILE.toml",
@@ -154,7 +161,12 @@ def train(
         streambpe train runs/sw corpus/*.jsonl.zst -s 128k --superwords uw
     """
     run, name = named_run(run, name)
-    for flag, value in {"--extend": given["extend"], "--balance-text": " ".join(given["balance_text"])}.items():
+    kept_nowhere = {
+        "--extend": given["extend"],
+        "--balance-text": " ".join(given["balance_text"]),
+        "--until-bytes-per-token": given["until_bytes_per_token"],
+    }
+    for flag, value in kept_nowhere.items():
         if value and save_config is not None:
             raise UsageError(
                 f"{flag} {value} and --save-config {save_config}: an option file cannot hold a model or a text; "

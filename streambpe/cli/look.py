@@ -14,6 +14,7 @@ import click
 from streambpe.cli.files import opened
 from streambpe.cli.naming import named_run, refuse_swapped, whole_run
 from streambpe.cli.options import (
+    Amount,
     Seconds,
     force_option,
     line_option,

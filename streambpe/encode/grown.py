@@ -26,7 +26,7 @@ def grows_by_merges(log: EventLog) -> bool:
     return not np.any(Events.of(log.events).column("op") != OPS.index(Op.MERGE))
 
 
-class Grown:
+class GrownUses:
     """What the events of a model make of some text."""
 
     def __init__(self, encoder: Encoder) -> None:

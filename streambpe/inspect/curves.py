@@ -21,7 +21,7 @@ from msgspec import structs
 
 from streambpe.arrays import Int64
 from streambpe.count_config import SourceOptions
-from streambpe.encode.grown import Grown, grows_by_merges
+from streambpe.encode.grown import GrownUses, grows_by_merges
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect.evaluate import Also, add_chunks, count_uses, no_uses, nothing
@@ -86,7 +86,7 @@ def uses_after(log: EventLog, kept: Sequence[int], uses_of: UsesOf, whole: Token
             yield uses_of(Tokenizer(EventLog(log.header, log.events[:events])))
         return
     whole = whole or Tokenizer(log)
-    grown = Grown(whole.encoder)
+    grown = GrownUses(whole.encoder)
     uses = uses_of(whole, grown.add)
     for events in kept:
         after = structs.replace(uses, n=grown.uses(events), chunks=0, single_chunks=0)

@@ -38,6 +38,7 @@ class Job(msgspec.Struct, frozen=True):
     resources: ResourceFacts
     checkpoint_seconds: float
     allow_partial: bool = False
+    until: tuple[str, ...] = ()  # bytes per token, and the texts of --until-bytes-per-token
 
 
 class Jobs(msgspec.Struct, frozen=True):

@@ -78,9 +78,10 @@ def parse_texts(given: Given, flag: str = "--balance-text") -> dict[str, list[st
 
 
 @contextlib.contextmanager
-def counted_texts(run: Run, given: Given, counting: Counting, resources: Resources) -> Iterator[BalanceTexts]:
-    """The texts, counted as a RUN counts, in a folder that is gone afterwards."""
-    files = parse_texts(given)
+def counted_texts(
+    run: Run, files: Mapping[str, Sequence[str]], counting: Counting, resources: Resources, flag: str = "--balance-text"
+) -> Iterator[BalanceTexts]:
+    """The texts of groups, counted as a RUN counts, in a folder that is gone afterwards."""
     facts = run.known_facts()
     options: dict[str, Any] = json.loads(facts["config"]) if facts else dict(counting.options)
     read = of_sources(list_parts(run).spans, counting) if facts else {}  # as RUN's sources were read
@@ -98,8 +99,8 @@ def counted_texts(run: Run, given: Given, counting: Counting, resources: Resourc
             digest = _digest(parts.get(name, []), at_once)
             if not digest.bytes:
                 raise UsageError(
-                    f"--balance-text {name}={files[name][0]}: there is no text in it. Nothing was changed. Give a "
-                    "text with the same content as those of the other groups."
+                    f"{flag} {name}{'=' if name else ''}{files[name][0]}: there is no text in it. Nothing was "
+                    "changed. Give another one."
                 )
             digests[name] = str(digest.facts(0)["sha256"])
         yield BalanceTexts({name: parts[name] for name in digests}, digests)

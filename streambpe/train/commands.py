@@ -19,6 +19,7 @@ from streambpe.errors import RunError, Stopped, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.files import content_of, put_content
 from streambpe.model.eventlog import EventLog
+from streambpe.options import several
 from streambpe.progress import refuse_mode
 from streambpe.resources import Resources
 from streambpe.runners.ray import one_ray, refuse_missing_engine
@@ -35,6 +36,7 @@ from streambpe.train.made_with import keep_options
 from streambpe.train.request import Request, describe_job, resolve
 from streambpe.train.trainer import CHECKPOINT_SECONDS, Trainer
 from streambpe.train.training import TrainResult
+from streambpe.train.until import wanted_until
 
 if TYPE_CHECKING:
     from streambpe.keywords import JobKeywords, TrainKeywords
@@ -50,6 +52,8 @@ def train(
     as_model: str | os.PathLike[str] | EventLog | None = None,
     extend: str | os.PathLike[str] | EventLog | None = None,
     balance_text: Given = (),
+    until_bytes_per_token: float | str | None = None,
+    text: str | Sequence[str] = (),
     name: str = "main",
     counting: Counting | Mapping[str, Any] | None = None,
     resources: Resources | None = None,
@@ -69,6 +73,7 @@ def train(
     as objects. `as_model`: options that are not given are those of this model, whose merges are not taken
     (as_model.py). `extend`: the vocabulary begins with that of this model, and vocab_size is larger (extension.py).
     `balance_text`: by group, or as GROUP=FILE each, what the groups are measured on (balance_texts.py). A training
+    `until_bytes_per_token`: stop at the smallest size at which `text` has so many (until.py). A training
     that was started has the options it was started with where others are not given; only a larger vocab_size may be.
     `allow_partial`: learn even if other sources that were given to the run are not counted to their end.
     `on_request` is told what was decided from all of that, before anything is written.
@@ -79,16 +84,17 @@ def train(
         folder, as_given(sources), options, name=name, like=like, as_model=as_model, extend=extend, counting=counting,
         resources=resources,
     )  # fmt: skip
+    until = wanted_until(until_bytes_per_token, several(text), request.config, request.counting)
     on_request(request)
     with waiting_for_tables(stop), folder.lock_if_there(), _balance_texts(request, balance_text) as texts:
         if texts is not None:
             request = request.measured_on(texts)
         job = describe_job(
-            request.given, request.counting, request.config, request.resources, checkpoint_seconds, allow_partial
+            request.given, request.counting, request.config, request.resources, checkpoint_seconds, allow_partial, until
         )
         trainer = Trainer(
             folder, request.config, name=name, resources=request.resources, progress=progress, stop=stop,
-            on_batch=on_batch, checkpoint_seconds=checkpoint_seconds, allow_partial=allow_partial,
+            on_batch=on_batch, checkpoint_seconds=checkpoint_seconds, allow_partial=allow_partial, until=job.until,
         )  # fmt: skip
         decided = request.decide(trainer.training, allow_partial=allow_partial)
         with folder.lock(), disk_full_explained(folder.path):
@@ -147,7 +153,7 @@ def resume(
         )
     trainer = Trainer(
         folder, job.config, name=name, resources=resources, progress=progress, stop=stop,
-        checkpoint_seconds=job.checkpoint_seconds, allow_partial=job.allow_partial,
+        checkpoint_seconds=job.checkpoint_seconds, allow_partial=job.allow_partial, until=job.until,
     )  # fmt: skip
     with folder.lock(), disk_full_explained(folder.path), waiting_for_tables(trainer.stop):
         decided = None
@@ -162,8 +168,10 @@ def _count_and_learn(trainer: Trainer, job: Job, decided: CountRequest | None) -
     warnings = () if decided is None else _count(trainer, job, decided)
     run.refuse_missing()
     result = trainer.run()
+    if job.until:  # from here on it is a training of this size
+        put_job(run, name, structs.replace(job, counted=True, config=trainer.config, until=()))
     if result.folded:
-        keep_options(run, name, job.config, job.counting)
+        keep_options(run, name, trainer.config, job.counting)
     return replace(result, warnings=(*warnings, *result.warnings))
 
 
@@ -173,9 +181,9 @@ def _balance_texts(request: Request, given: Given) -> contextlib.AbstractContext
         return contextlib.nullcontext()
     if not request.config.balance:
         raise UsageError("--balance-text belongs to --balance.")
-    from streambpe.train.balance_texts import counted_texts  # not above: most trainings do without
+    from streambpe.train.balance_texts import counted_texts, parse_texts  # not above: most trainings do without
 
-    return counted_texts(request.run, given, request.counting, request.resources)
+    return counted_texts(request.run, parse_texts(given), request.counting, request.resources)
 
 
 def _count(trainer: Trainer, job: Job, decided: CountRequest) -> tuple[str, ...]:

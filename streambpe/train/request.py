@@ -165,6 +165,7 @@ def describe_job(
     resources: Resources,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     allow_partial: bool = False,
+    until: Sequence[str] = (),
 ) -> Job:
     """What `resume` needs to know of a training."""
     return Job(
@@ -176,6 +177,7 @@ def describe_job(
         resources=resources.as_facts(),
         checkpoint_seconds=checkpoint_seconds,
         allow_partial=allow_partial,
+        until=(*until[:1], *map(from_anywhere, until[1:])),
     )
 
 

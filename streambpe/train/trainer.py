@@ -22,7 +22,7 @@ import hashlib
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -82,6 +82,7 @@ class Trainer:
         snapshot_seconds: float = SNAPSHOT_SECONDS,
         tuning: EngineTuning | None = None,
         allow_partial: bool = False,
+        until: Sequence[str] = (),
     ) -> None:
         folder = run if isinstance(run, Run) else Run.open(run)
         self.config = config or TrainConfig()
@@ -93,6 +94,8 @@ class Trainer:
         self.snapshot_seconds = snapshot_seconds
         self.tuning = tuning or EngineTuning()
         self.allow_partial = allow_partial
+        self.until = until  # see train/until.py
+        self.told: tuple[str, ...] = ()
         self.meter = Meter("preparing", unit="tokens", memory_limit=self.training.resources.memory_bytes)
         self.meter.facts["training"] = name
 
@@ -108,8 +111,8 @@ class Trainer:
             if training.inherited is not None:
                 refuse_too_little_memory(training.resources, str(training), training.inherited.events)
             corpus = find_corpus(training)
-            warnings = (f"{EDITED}.",) if corpus.edited else ()
-            done = finished(training, corpus.totals["sha256"])
+            warnings = (f"{EDITED}.",) * corpus.edited + self.told
+            done = None if self.until else finished(training, corpus.totals["sha256"])
             if done is not None:
                 training.remove_work()  # killed at its very end, it left its files
                 training.run.tidy()
@@ -130,7 +133,19 @@ class Trainer:
                 within_disk(training.run.path, training.blocks, training.resources, self.stop),
                 read_counts(training, corpus) as read,
             ):
-                return replace(self._learn(read), warnings=warnings)
+                if not self.until:
+                    return replace(self._learn(read), warnings=warnings)
+                self._choose_size(read)
+            return self.run()
+
+    def _choose_size(self, corpus: Corpus) -> None:
+        """With --until-bytes-per-token: go on as a training of the size that it comes to."""
+        from streambpe.train.until import size_until  # not above: most trainings do without
+
+        size, told = size_until(self.until, self.training, corpus, self.tuning, self.meter, self.stop)
+        self.config = replace(self.config, vocab_size=size)
+        self.training = replace(self.training, config=self.config)
+        self.until, self.told = (), (told,) if told else ()
 
     def _learn(self, corpus: Corpus) -> TrainResult:
         """Learn from the counts; write the log and the tables."""

@@ -234,6 +234,7 @@ def test_a_page_of_report_is_replaced_and_nothing_else(learned, tmp_path):
 # What else writes; a RUN that is there before is a copy of the one that was learned.
 OTHERS = {
     "report": ["report", "RUN", "-o", "OUT.html", *MEMORY],
+    "sizes": ["sizes", "RUN", "--text", "TEXT", "-o", "OUT.parquet", *MEMORY],
     "export-gguf": ["export", "RUN", "--to", "gguf", "-o", "OUT.gguf"],
     "count": ["count", "OUT", "TEXT", *MEMORY],
     "train": [

@@ -48,7 +48,7 @@ streambpe.take_back(run, ["corpus/a.txt"], memory="1GB", progress="auto")
 print(counted.corpus["bytes"], streambpe.count_from_iterator(run, (str(n) for n in range(9)), source_name="n").warnings)
 learned: streambpe.TrainResult = streambpe.train(
     run, ["corpus/"], vocab_size="32k", special="<s>", block_token=["a"], weight={"a": 2}, balance_text=["a=b"],
-    superwords="uw", max_disk="1GB", memory="1GB", progress="bar", as_model="hf:x",
+    until_bytes_per_token=4.2, text="t", superwords="uw", max_disk="1GB", memory="1GB", progress="bar", as_model="hf:x",
 )
 streambpe.train_from_iterator(run, ["a", "b"], vocab_size=300, special=["<s>"], progress="auto", memory="1GB")
 again = streambpe.resume(run, name="main", memory="2GB", progress="auto")
@@ -62,6 +62,10 @@ streambpe.report(run, "r.html", text="t.txt", playground=True, lines=True, memor
 print(streambpe.evaluate(
     [run], "t.txt", tokenizer="hf:x", by="group", group="a=b", group_by=None, lines=True, progress="auto"
 )[0].values["bytes"])
+table: list[streambpe.SizeFacts] = streambpe.sizes(
+    run, {"de": "t.txt"}, vocab_size="8k,16k", rare=5, output="t.csv", force=True, lines=True, progress="auto"
+)
+print(table[0].rare)
 print(streambpe.explain(run, " the", token=True).rows, streambpe.diff(run, "other").same)
 encoded = streambpe.encode_corpus(run, "t.txt", "i.npy", lines=True, format="txt", eot="<s>", shards="500MB", threads=2)
 streambpe.export(run, "hf", "t.json", vocab_size="8k,16k", bos="<s>", add_bos=True, progress="auto")[0].exact

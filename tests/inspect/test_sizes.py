@@ -14,7 +14,7 @@ import pytest
 
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.export import cut_log
-from streambpe.encode.grown import Grown, grows_by_merges
+from streambpe.encode.grown import GrownUses, grows_by_merges
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.inspect.evaluate import ALL, evaluate
 from streambpe.inspect.sizes import RARE, sizes
@@ -39,7 +39,7 @@ def uses_by_replaying(log: EventLog, counts: dict[str, int]) -> dict[int, int]:
 def assert_grown(log: EventLog, counts: dict[str, int], kept: list[int]) -> None:
     """After each of these numbers of events, an id is used as often as by a model of only these events."""
     assert grows_by_merges(log)
-    grown = Grown(Encoder(log))
+    grown = GrownUses(Encoder(log))
     for part in (list(counts.items())[::2], list(counts.items())[1::2]):
         grown.add(pl.DataFrame(part, schema={"chunk": pl.String, "n": pl.Int64}, orient="row"))
     for events in kept:

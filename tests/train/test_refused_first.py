@@ -98,6 +98,8 @@ REFUSED = [
     "train run -s 300 --balance",
     "train run -s 300 --alpha 0.3",
     "train run -s 300 --balance-text de=in/text.txt",
+    "train run -s 300 --until-bytes-per-token 4 --text in/none.txt",
+    "train run -s 300 --until-bytes-per-token 4",
     "train run -s 300 --superwords boundless",
     "train run -s 300 --superwords uw",
     "train run -s 300 --pattern gpt2",

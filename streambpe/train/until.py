@@ -1,0 +1,112 @@
+"""train --until-bytes-per-token: the smallest size at which a text becomes so few tokens.
+
+    merges      0     1     2    ...  4 813          learned, and thrown away again
+    text      1.00  1.09  1.17   ...   4.201         what it has after each of them (encode/grown.py): 4.2 is reached
+
+Then the vocabulary of this size is learned as if it had been asked for. Bytes per token only grow with merges inside
+chunks, so nothing else is allowed, and the size does not depend on when it is looked at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from streambpe.config import TrainConfig
+from streambpe.count_config import Counting
+from streambpe.encode.encoder import Encoder
+from streambpe.encode.grown import GrownUses
+from streambpe.errors import UsageError
+from streambpe.model.eventlog import EventLog
+from streambpe.model.events import Events
+from streambpe.model.replay import sizes_after
+from streambpe.progress import Meter
+from streambpe.sources.find import find_sources
+from streambpe.store.chunks import range_bytes
+from streambpe.store.merge import merge_ranges
+from streambpe.store.parts import Part
+from streambpe.train.balance_texts import counted_texts
+from streambpe.train.beginning import open_journal
+from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.extension import TOKEN_BYTES
+from streambpe.train.opening import open_engine
+from streambpe.train.training import Corpus, Start, Training
+
+if TYPE_CHECKING:
+    import threading
+
+_FIRST_LOOK = 4096  # events; then half as many again
+
+
+def wanted_until(target: float | str | None, texts: Sequence[str], config: TrainConfig, how: Counting) -> list[str]:
+    """The bytes per token to be reached and the texts, as a job keeps them; an error if they cannot be."""
+    if target is None and not texts:
+        return []
+    if target is None or not texts:
+        raise UsageError("--until-bytes-per-token X and --text FILE belong together: give both, or leave both out.")
+    with contextlib.suppress(ValueError):
+        if Fraction(str(target)) > 0:
+            flag = f"--until-bytes-per-token {target}"
+            for given, what in (
+                (config.superwords != "none", f"--superwords {config.superwords}"), (config.tau is not None, "--tau"),
+                (config.batch == "paper", "--batch paper"),
+            ):  # fmt: skip
+                if given:
+                    raise UsageError(f"{flag}: with {what} a smaller training is not the beginning of a larger one, or "
+                                     f"bytes per token also fall. Nothing was changed. Leave one of the two out, or "
+                                     f"choose a size from `streambpe sizes`.")  # fmt: skip
+            find_sources(texts, how, in_part=True)
+            return [str(target), *texts]
+    raise UsageError(f"--until-bytes-per-token {target}: a number above 0, such as 4.2. Nothing was changed.")
+
+
+def size_until(
+    wanted: Sequence[str], training: Training, corpus: Corpus, tuning: EngineTuning, meter: Meter,
+    stop: threading.Event,
+) -> tuple[int, str]:  # fmt: skip
+    """The --vocab-size of the smallest vocabulary that reaches what is wanted, and what to tell if none does."""
+    target, texts, resources = Fraction(wanted[0]), wanted[1:], training.resources
+    encoders = TOKEN_BYTES * training.config.vocab_size  # beside the engine
+    start = Start.of(
+        replace(training, resources=replace(resources, memory_bytes=resources.memory_bytes - encoders)), corpus
+    )
+    journal, at_once = open_journal(training, corpus), range_bytes(resources) // 4
+    with counted_texts(training.run, {"": texts}, Counting(), resources, "--text") as counted:
+        parts = counted.parts[""]
+        size = sum(part.spans.total("text_bytes") for part in parts)
+        with contextlib.closing(open_engine(start, journal, tuning, meter)) as engine:
+            events, look = Events.of(journal.words), _FIRST_LOOK
+            meter.stage, meter.total = "learning", start.goal.words
+            while True:
+                batch = engine.step(start.goal.words - engine.learned) if engine.learned < start.goal.words else None
+                events.extend(Events.of(batch.events if batch else ()))
+                meter.done = engine.learned
+                if stop.is_set():
+                    raise training.stopped(len(journal.events), stop)
+                if batch is None or len(events) >= look:
+                    look = len(events) * 3 // 2
+                    for tokens, ids in _grown(start, events, parts, at_once):
+                        if size >= target * tokens:
+                            return ids, ""
+                    if batch is None:
+                        return ids, (f"--until-bytes-per-token {wanted[0]} is not reached with {ids} ids: the text has "
+                                     f"{size / max(tokens, 1):.3f}.")  # fmt: skip
+
+
+def _grown(start: Start, events: Events, parts: Sequence[Part], at_once: int) -> list[tuple[int, int]]:
+    """(tokens of the text, --vocab-size) of every size that the events reach, the smallest first."""
+    log = EventLog(start.header(None, 0), events)
+    grown = GrownUses(Encoder(log))
+    for frame in merge_ranges(parts, at_once):
+        grown.add(frame)
+    beside = len(log.header.specials) + log.header.reserved
+    after = np.array([len(start) + beside, *sizes_after(log.header, events)])
+    new = np.flatnonzero(np.diff(after, prepend=0) > 0)  # a training ends where its last token is new
+    new = new[new >= start.brought]
+    ids = after[new] - (0 if start.training.config.count_specials else beside)
+    return list(zip(grown.tokens[new].tolist(), ids.tolist(), strict=True))
