@@ -82,7 +82,6 @@ NOT_RUN = {  # by page, and by language if it is not that of a shell
     "README": "make, whose targets need a clone of their own",
     "cli": "lines for the start of a shell, which test_terminal.py runs",
     "clusters": "needs Ray on every node",
-    "code": "the whole suite under coverage",
     "converge": "the table of one corpus",
     "counting python": "a pipeline of datatrove, which test_datatrove.py runs",
     "encode python": "needs transformers and a sentencepiece model of one's own",
