@@ -17,6 +17,7 @@ from streambpe.text.aliases import canonical
 if TYPE_CHECKING:
     from streambpe.text.patterns import Pattern
 
+TOLD_IF_SET = ("sample", "sample_files", "seed", "digits")  # in event logs and option files
 SourceFormat = Literal["auto", "txt", "lines", "jsonl", "csv", "parquet"]
 
 
@@ -78,6 +79,19 @@ class CountConfig:
         metavar="1/N",
     )
 
+    sample_files: str = option(
+        "all",
+        "Take only about one file in N, chosen by a hash of its path and --seed, and read no other. Those of 1/16 are "
+        "among those of 1/8.",
+        panel="Corpus",
+        metavar="1/N",
+    )
+    seed: int = option(0, "Another number: another --sample-files.", panel="Corpus", least=0, most=2**32 - 1)
+
+    def __post_init__(self) -> None:
+        if self.seed and self.sample_files == "all":
+            raise UsageError(f"--seed {self.seed} belongs to --sample-files. Nothing was changed. Leave it out.")
+
     @property
     def one_in(self) -> int:
         """N of --sample 1/N; 1: all documents."""
@@ -112,15 +126,15 @@ class CountConfig:
         )
 
 
-def parse_sample(text: str) -> int:
+def parse_sample(text: str, flag: str = "--sample", what: str = "document") -> int:
     """N of 1/N; 1 of `all`."""
     if text == "all":
         return 1
     number = text.removeprefix("1/")
     if text == number or not re.fullmatch("[1-9][0-9]{0,8}", number, re.ASCII) or number == "1":
         raise UsageError(
-            f"--sample {text}: 1/N, such as 1/10, which is about one document in ten, chosen by a hash of its text. "
-            "Leave it out for all documents. (--rehearse SIZE says how much plan reads.) Nothing was changed."
+            f"{flag} {text}: 1/N, such as 1/10, which is about one {what} in ten, chosen by a hash. Leave it out for "
+            f"all {what}s. (--rehearse SIZE says how much plan reads.) Nothing was changed."
         )
     return int(number)
 
@@ -176,6 +190,7 @@ class Counting(SourceOptions):
         if isinstance(pattern := self.options.get("pattern"), str):
             object.__setattr__(self, "options", {**self.options, "pattern": canonical(pattern)})
         parse_sample(self.options.get("sample", "all"))
+        parse_sample(self.options.get("sample_files", "all"), "--sample-files", "file")
 
     @classmethod
     def of(cls, arguments: SourceOptions | Mapping[str, Any] | None) -> Counting:

@@ -45,6 +45,8 @@ class CountKeywords(ReadKeywords, JobKeywords, total=False):
     normalize: Literal["none", "nfc"] | None
     unencodable: Literal["bytes", "drop", "error"] | None
     sample: str | float | Path | None
+    sample_files: str | float | Path | None
+    seed: int | str | None
 
 class LearnKeywords(LimitKeywords, total=False):
     """Those of learning alone."""

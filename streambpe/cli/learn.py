@@ -32,7 +32,7 @@ from streambpe.cli.options import (
     with_options,
 )
 from streambpe.cli.signals import stop_on_signals
-from streambpe.cli.told import corpus_told, json_option, say, show, tell, tell_counts, tell_training
+from streambpe.cli.told import corpus_told, json_option, say, show, tell, tell_counts, tell_sample, tell_training
 from streambpe.cli.wrong import OneOf
 from streambpe.errors import UsageError
 from streambpe.plurals import counted
@@ -185,6 +185,7 @@ def train(
         if save_config is not None:
             with whole_output(Path(save_config)) as file:
                 file.write_text(describe_options(request.run, request.config, request.counting), encoding="utf-8")
+        tell_sample(request.found.sample.told)
         if request.stood_for:
             say(request.stood_for)
         if request.chosen and request.extension is None:

@@ -96,16 +96,26 @@ def tell_counts(run: str, result: CountResult, as_json: bool) -> None:
         tell_json(
             {
                 "run": run, **corpus, "sources_counted": result.counted, "sources_skipped": result.skipped,
-                "sources_taken_back": result.taken_back, "warnings": result.warnings,
+                "sources_taken_back": result.taken_back, "warnings": result.warnings, "sampled": result.sampled,
             }
         )  # fmt: skip
         return
     for warning in result.warnings:
         warn(warning)
+    tell_sample(result.sampled)
     done = f"{counted(result.counted, 'source')} counted, {result.skipped:,} skipped"
     if result.taken_back:
         done = f"taken back: {', '.join(result.taken_back)}"
     say(f"{corpus_told(run, corpus)}; {done}. sha256 {corpus['sha256'][:16]}")
+
+
+def tell_sample(sampled: dict[str, int]) -> None:
+    """What --sample-files chose."""
+    from streambpe.resources import format_size
+
+    if sampled and sampled["sources"] < sampled["of_sources"]:
+        size, of = format_size(sampled["bytes"]), format_size(sampled["of_bytes"])
+        say(f"{sampled['sources']:,} of {counted(sampled['of_sources'], 'source')} ({size} of {of}) by --sample-files.")
 
 
 def corpus_told(run: str, corpus: CorpusFacts) -> str:

@@ -177,7 +177,7 @@ def converge(
         what = "documents" if by == "documents" else "chunks, drawn from the counts"
         held_out = f"{_HELD_BUCKETS} of {BUCKETS} buckets of {what}" + ", others in each draw" * (draws > 1)
         if text:
-            how = json.loads(facts["config"]) | {"sequences": False}
+            how = json.loads(facts["config"]) | {"sequences": False, "sample_files": "all", "seed": 0}
             count(place / "text", list(several(text)), counting={"options": how}, resources=resources, stop=stop)
             of_text, held_out = list(list_parts(Run(place / "text"))), ", ".join(several(text))
             drawn = [[of_text, *prefixes] for _, *prefixes in drawn]

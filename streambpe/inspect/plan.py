@@ -45,7 +45,7 @@ from streambpe.results import Result
 from streambpe.runners.ray import refuse_missing_engine, workers_on
 from streambpe.sources.decode import block_text, naming_documents
 from streambpe.sources.find import Named, as_given, find_sources
-from streambpe.sources.samples import sampled
+from streambpe.sources.samples import FileSample, sampled
 from streambpe.sources.source import Source
 from streambpe.system import available_memory
 from streambpe.terminal import columns_of, wrapped
@@ -123,6 +123,7 @@ def plan(
     options = CountConfig(**how.options)
     _refuse_options(how, config, resources, size)
     found, warnings = _find_sources([str(source) for source in as_given(sources)], how, options)
+    how = replace(how, options={**how.options, "sample_files": "all", "seed": 0})  # the files are chosen
     pattern = options.split_pattern(resources.document_seconds)
     source_bytes = sum(source.bytes for source in found)
     if size is None:
@@ -207,7 +208,7 @@ def _find_sources(sources: Sequence[str], how: Counting, options: CountConfig) -
                 f"changed. `streambpe sql {typed(source)} source_files` lists the sources of that RUN; since it is "
                 f"counted, `streambpe train {typed(source)}` only learns, and `watch` shows the time left."
             )
-    found, warnings = find_sources(sources, how)
+    found, warnings = find_sources(sources, how, sample=FileSample(options.sample_files, options.seed))
     if not found:
         raise UsageError("Nothing to plan: name at least one SOURCE.")
     if any(source.is_stream for source in found):

@@ -115,6 +115,8 @@ class ConfigShape(msgspec.Struct):
     # told, and taken over by --as
     expression: str = ""
     sample: str = "all"
+    sample_files: str = "all"
+    seed: Count = 0
     pruned_from: Count = 0
     vocab_size: Count = 0
     encoding: Literal["bytes", "chars", "script"] = "bytes"

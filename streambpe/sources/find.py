@@ -22,6 +22,7 @@ from streambpe.errors import SourceError, UsageError, typed
 from streambpe.options import options_of
 from streambpe.sources.remote.address import checked, is_remote
 from streambpe.sources.remote.place import find
+from streambpe.sources.samples import FileSample
 from streambpe.sources.shards import share_of
 from streambpe.sources.source import Kind, Source, name_of
 from streambpe.sources.streams import strip_compression
@@ -52,11 +53,15 @@ def as_given(sources: Named | Iterable[Named]) -> list[str | Source]:
 
 
 def find_sources(
-    arguments: Sequence[str], how: SourceOptions = SourceOptions(), *, in_part: bool = False
+    arguments: Sequence[str],
+    how: SourceOptions = SourceOptions(),
+    *,
+    in_part: bool = False,
+    sample: FileSample | None = None,
 ) -> tuple[list[Source], list[str]]:
     """The inputs behind the SOURCE arguments, sorted by path, each once; and warnings for the user.
 
-    `in_part`: these are not all that `how` was said of, so what they do not need is not refused.
+    `in_part`: these are not all that `how` was said of, so what they do not need is not refused. `sample`: only these.
     """
     if how.counts and (how.lines or how.text_column or how.kind != "auto"):
         raise UsageError("--counts: a table of counts has no lines, field or format to choose. Leave that option out.")
@@ -79,6 +84,8 @@ def find_sources(
     sources = [found[path] for path in sorted(found, key=name_order)]
     if sources and not in_part:
         refuse_idle(sources, how)
+    if sample is not None:
+        sources = sample.choose(sources)
     return share_of(sources, how.shard) if how.shard is not None else sources, warnings
 
 

@@ -1,4 +1,4 @@
-"""Samples of documents: which are in the share 1/N, by a hash of their text alone.
+"""Samples of documents and of files: which are in the share 1/N, by a hash of their text alone.
 
 The hash is MurmurHash3 (x64, 128 bits, seed 0) of the document's text in UTF-8, as it is after --bad-utf8 and before
 --unencodable and --normalize. Its lower 64 bits choose samples, its upper 64 bits buckets. With the mmh3 package:
@@ -19,12 +19,15 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import mmh3
+import msgspec
 import numpy as np
 from msgspec import structs
 
 from streambpe.arrays import Bool, UInt64, hash_rows
+from streambpe.count_config import parse_sample
 from streambpe.errors import UsageError
-from streambpe.sources.source import BadUtf8, Block, BlockText, Source
+from streambpe.plurals import counted
+from streambpe.sources.source import BadUtf8, Block, BlockText, Source, name_of
 from streambpe.sources.streams import BOM, SourceBytes
 
 _MARK = b"\xff"  # behind every document of a counting buffer
@@ -66,6 +69,29 @@ def bucketed(block: Block, made: BlockText, of: int, bad_utf8: BadUtf8) -> Itera
         yield number, _only(made, documents, numbers == number)
 
 
+class FileSample(msgspec.Struct):
+    """Whole files, by the lower 64 bits of the same hash of their paths, whose seed is --seed."""
+
+    share: str = "all"  # 1/N
+    seed: int = 0
+    told: dict[str, int] = {}  # how much was chosen of how much
+
+    def choose(self, sources: Sequence[Source]) -> list[Source]:
+        """Those of these sources that are in it; standard input, which is no file, is refused elsewhere."""
+        paths = [source.path.encode("utf-8", "surrogateescape") for source in sources]
+        hashes = np.array([mmh3.hash64(path, self.seed, signed=False)[0] for path in paths], np.uint64)
+        inside = is_chosen(hashes, parse_sample(self.share)).tolist()
+        found = [source for source, taken in zip(sources, inside, strict=True) if taken or source.is_stdin]
+        if sources and not found:
+            raise UsageError(
+                f"--sample-files {self.share}: none of the {counted(len(sources), 'source')} is in it. Nothing was "
+                "changed. Take a larger share or another --seed."
+            )
+        self.told = {"sources": len(found), "bytes": sum(source.bytes for source in found)}
+        self.told |= {"of_sources": len(sources), "of_bytes": sum(source.bytes for source in sources)}
+        return found
+
+
 def _is_a_piece(block: Block) -> bool:
     """Whether it is a part of a file that is one document."""
     return block.source.kind == "txt" and not (block.start_at == 0 and block.ends_source)
@@ -100,8 +126,14 @@ def text_hash(source: Source, bad_utf8: BadUtf8) -> tuple[int, int]:
     return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
 
 
-def refuse_streams(sources: Sequence[Source], of: int) -> None:
+def refuse_streams(sources: Sequence[Source], of: int, share: str) -> None:
     """Refuse a sample of a text that is one document and can be read once only."""
+    stream = next((source for source in sources if source.is_stream), None)
+    if share != "all" and stream is not None:
+        raise UsageError(
+            f"--sample-files {share}: {name_of(stream)} is no file. Nothing was changed. Count it into another RUN, or "
+            "choose its documents with --sample."
+        )
     stream = next((source for source in sources if source.is_stdin and source.kind == "txt"), None)
     if of > 1 and stream is not None:
         raise UsageError(

@@ -158,7 +158,7 @@ def resume(
     with folder.lock(), disk_full_explained(folder.path), waiting_for_tables(trainer.stop):
         decided = None
         if not job.counted:
-            decided = decide_count(folder, list_sources(job.sources, job.counting), job.counting, resources)
+            decided = decide_count(folder, list_sources(job.sources, job.counting, folder), job.counting, resources)
         return _count_and_learn(trainer, job, decided)
 
 

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from streambpe.config import TrainConfig
-from streambpe.count_config import CountConfig, Counting, SourceOptions
+from streambpe.count_config import TOLD_IF_SET, CountConfig, Counting, SourceOptions
 from streambpe.disk import disk_full_explained
 from streambpe.errors import StoreHeld
 from streambpe.files import replace_file
@@ -52,7 +52,7 @@ def describe_options(run: Run, config: TrainConfig, counting: Counting) -> str:
     else:
         counted, spans = asdict(CountConfig(**counting.options)), Spans.of(())
     # given by hand, even the default of these says more than leaving them out
-    for name in ("bad_utf8", "bad_lines", "sequences", "sample", "digits"):
+    for name in ("bad_utf8", "bad_lines", "sequences", *TOLD_IF_SET):
         if counted[name] == getattr(CountConfig, name):
             del counted[name]
     learned = config.as_options()

@@ -131,7 +131,7 @@ def resolve(
             f"--balance --learner {resources.learner}: only the core can balance. Nothing was changed. Leave "
             "--learner out."
         )
-    found = list_sources(given, how)
+    found = list_sources(given, how, run)
     _refuse_what_learning_would(run, config, found.sources, how)
     chosen = []
     if how.options.get("pattern") == UW_PATTERN != asked.options.get("pattern"):

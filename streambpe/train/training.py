@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from streambpe.config import TrainConfig
-from streambpe.count_config import CountConfig
+from streambpe.count_config import TOLD_IF_SET, CountConfig
 from streambpe.errors import Stopped, UsageError, typed
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.corpus_facts import CorpusFacts
@@ -225,7 +225,7 @@ class Start(msgspec.Struct, frozen=True):
             specials, fixed = inherited.ids
         how = corpus.counting
         untold = ["bad_utf8", "bad_lines", "sequences"]
-        untold += [name for name in ("sample", "digits") if getattr(how, name) == getattr(CountConfig, name)]
+        untold += [name for name in TOLD_IF_SET if getattr(how, name) == getattr(CountConfig, name)]
         counted = {key: value for key, value in how.as_facts().items() if key not in untold}
         pattern = how.split_pattern()
         if inherited is not None and inherited.log.header.config.get("unknown") == "drop":

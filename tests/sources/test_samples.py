@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 from pathlib import Path
 
 import mmh3
@@ -11,15 +12,22 @@ import polars as pl
 import pytest
 
 from streambpe.errors import RunMismatch, UsageError
+from streambpe.inspect.converge import converge
+from streambpe.inspect.plan import plan
 from streambpe.resources import Resources
 from streambpe.sources import samples
+from streambpe.sources.samples import FileSample
 from streambpe.sources.source import Source
 from streambpe.store.exchange import merge_counts
 from streambpe.store.run import Run
+from streambpe.train.commands import train
 from streambpe.train.counting import sizes, spread
 from streambpe.train.counting.count import count, count_from_iterator, resume_count
 from streambpe.train.counting.take_back import take_back
-from tests.runs import cli, rows, small_blocks
+from tests.hostile import random_text
+from tests.oracles.tables import check
+from tests.runs import cli, cli_killed, log_of, rows, small_blocks
+from tests.tiers import share
 
 TEXTS = [
     *(f"document {i} of {'many ' * (i % 7)}é東 words {i * i % 1000}" for i in range(200)),
@@ -144,8 +152,77 @@ def test_what_is_refused(tmp_path):
         count(tmp_path / "run", [str(tmp_path / "t.csv")], counts=True, sample="1/2")
     with pytest.raises(UsageError, match="standard input is one document"):
         count(tmp_path / "run", ["-"], sample="1/2")
+    for options, why in (
+        ({"sample_files": "1/1"}, "about one file in ten"),
+        ({"sample_files": f"1/{10**9 - 1}"}, "none of the 1 source is in it"),
+        ({"sample_files": "1/2", "seed": -1}, "at least 0"),
+        ({"seed": 3}, "belongs to --sample-files"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            count(tmp_path / "run", [str(tmp_path / "a.txt")], **options)
+    with pytest.raises(UsageError, match="mine is no file"):
+        count_from_iterator(tmp_path / "run", ["a"], source_name="mine", sample_files="1/2")
     assert "the parts of it that plan reads" in cli("plan", tmp_path / "a.txt", "--sample", "1/2", expect=2).stderr
     assert not (tmp_path / "run").exists()
+
+
+def test_files_are_chosen_by_the_hash_of_their_path():
+    """Thousands of names of any letters, against the definition; smaller shares are inside larger ones."""
+    rng = random.Random(3)
+    paths = sorted({f"/corpus/{random_text(rng, 8)}/{i}.txt" for i in range(share(20_000))})
+    files = [Source(path, "txt", bytes=rng.randrange(1000)) for path in paths]
+    for seed in (0, 1, 2**32 - 1):
+        before = files
+        for of in (2, 3, 8, 16, 160):
+            sample = FileSample(f"1/{of}", seed)
+            found = sample.choose(files)
+            wanted = [path for path in paths if mmh3.hash64(path.encode(), seed, signed=False)[0] * of < 2**64]
+            assert [source.path for source in found] == wanted
+            assert sample.told == {
+                "sources": len(found), "bytes": sum(source.bytes for source in found),
+                "of_sources": len(files), "of_bytes": sum(source.bytes for source in files),
+            }  # fmt: skip
+            assert set(found) < set(before)
+            assert abs(len(found) * of / len(files) - 1) < 0.4
+            before = found
+    assert FileSample().choose(files) == files
+
+
+@pytest.mark.long
+def test_a_sample_of_files_is_counted_like_these_files(tmp_path):
+    """Told in numbers; in shards, after a kill, when more files are added; in the log, where the RUN is read again."""
+    (tmp_path / "in").mkdir()
+    for i, text in enumerate(TEXTS * 2):
+        (tmp_path / "in" / f"{i}.txt").write_text(text * 4)
+    files = sorted(str(path) for path in (tmp_path / "in").iterdir())
+    inside = [path for path in files if mmh3.hash64(path.encode(), 5, signed=False)[0] * 4 < 2**64]
+    want = count(tmp_path / "want", inside, resources=ONE).corpus
+    sampled = {"sample_files": "1/4", "seed": 5}
+    result = count(tmp_path / "run", files, resources=ONE, **sampled)
+    assert result.corpus == want
+    assert result.sampled == {
+        "sources": len(inside), "bytes": sum(Path(path).stat().st_size for path in inside),
+        "of_sources": len(files), "of_bytes": sum(Path(path).stat().st_size for path in files),
+    }  # fmt: skip
+    for k in (1, 2):
+        count(tmp_path / f"s{k}", files, shard=f"{k}/2", resources=ONE, **sampled)
+    assert merge_counts(tmp_path / "all", [tmp_path / "s2", tmp_path / "s1"], resources=ONE).corpus == want
+    cli_killed("part-committed", "count", tmp_path / "killed", tmp_path / "in", "--sample-files", "1/4", "--seed", 5)
+    assert resume_count(tmp_path / "killed", resources=ONE).corpus == want
+    count(tmp_path / "later", files[:200], resources=ONE, **sampled)
+    assert count(tmp_path / "later", files, resources=ONE).corpus == want  # the sample is the run's
+    for other, why in (({"sample_files": "1/8"}, "with --sample-files 1/4, not 1/8"), ({"seed": 6}, "--seed 5, not 6")):
+        with pytest.raises(RunMismatch, match=why):
+            count(tmp_path / "run", files, resources=ONE, **other)
+    train(tmp_path / "run", files, vocab_size=300, resources=ONE, **sampled)
+    header = log_of(tmp_path / "run").header
+    assert (header.config["sample_files"], header.config["seed"]) == ("1/4", 5)
+    assert 'sample-files = "1/4"\nseed = 5\n' in (tmp_path / "run" / "train.toml").read_text()
+    assert converge(tmp_path / "run", text=files[:3], by="share", vocab_size=300, steps=2, resources=ONE).steps
+    planned = plan(files, vocab_size=300, rehearse="32MB", resources=ONE, **sampled)
+    assert (planned.sources, planned.source_bytes) == (result.sampled["sources"], result.sampled["bytes"])
+    take_back(tmp_path / "run", inside[:1], resources=ONE)
+    assert check(tmp_path / "run", resources=ONE, sources=True) == []
 
 
 @pytest.mark.long

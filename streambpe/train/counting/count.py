@@ -15,7 +15,7 @@ import msgspec
 from streambpe.arguments import arguments as given_arguments
 from streambpe.count_config import CountConfig, Counting, reconcile
 from streambpe.disk import disk_full_explained
-from streambpe.errors import RunError, UsageError, typed
+from streambpe.errors import RunError, RunMismatch, UsageError, typed
 from streambpe.progress import Meter, Reporter, refuse_mode
 from streambpe.resources import Resources
 from streambpe.sources.find import (
@@ -26,7 +26,7 @@ from streambpe.sources.find import (
     refuse_idle,
     refuse_names_that_are_no_text,
 )
-from streambpe.sources.samples import refuse_streams
+from streambpe.sources.samples import FileSample, refuse_streams
 from streambpe.sources.source import Source
 from streambpe.sources.stretches import refuse_engine
 from streambpe.store.chunks import fold, read_totals
@@ -88,7 +88,7 @@ def count(
         return _fold_again(folder, resources, progress)
     stop = stop or threading.Event()
     with waiting_for_tables(stop), folder.lock_if_there():
-        found = list_sources(given, asked)
+        found = list_sources(given, asked, folder)
         request = decide_count(folder, found, asked, resources)
         with folder.lock(), disk_full_explained(folder.path):
             if folder.known_facts() != request.facts:  # another command made the RUN meanwhile
@@ -101,6 +101,7 @@ class ListedSources(msgspec.Struct, frozen=True):
 
     sources: list[Source]
     warnings: list[str]
+    sample: FileSample
 
 
 class CountRequest(msgspec.Struct, frozen=True):
@@ -112,11 +113,13 @@ class CountRequest(msgspec.Struct, frozen=True):
     facts: dict[str, str]  # table run as it was; empty for a new run
 
 
-def list_sources(given: Sequence[str | Source], asked: Counting) -> ListedSources:
-    """List the sources."""
+def list_sources(given: Sequence[str | Source], asked: Counting, run: Run) -> ListedSources:
+    """List the sources; of files that are named, those in the sample that is asked for or that the run has."""
     named = [source for source in given if isinstance(source, str)]
-    found, warnings = find_sources(named, asked, in_part=True) if named else ([], [])
-    return ListedSources(found + [source for source in given if isinstance(source, Source)], warnings)
+    how = json.loads(run.known_facts().get("config", "{}")) | asked.options
+    sample = FileSample(how.get("sample_files", "all"), how.get("seed", 0))
+    found, warnings = find_sources(named, asked, in_part=True, sample=sample) if named else ([], [])
+    return ListedSources(found + [source for source in given if isinstance(source, Source)], warnings, sample)
 
 
 def decide_count(folder: Run, found: ListedSources, asked: Counting, resources: Resources) -> CountRequest:
@@ -127,7 +130,8 @@ def decide_count(folder: Run, found: ListedSources, asked: Counting, resources: 
     if not sources:
         raise UsageError("Nothing to count: name at least one SOURCE.")
     rules = GroupRules.from_options(asked.groups, asked.group_by)
-    refuse_idle(sources, asked)
+    if found.sample.share == "all":
+        refuse_idle(sources, asked)
     refuse_names_that_are_no_text(sources)
     refuse_engine(sources, resources)
     if "bad_utf8" in asked.options:
@@ -152,11 +156,16 @@ def decide_count(folder: Run, found: ListedSources, asked: Counting, resources: 
         raise UsageError("--bad-lines skip leaves out lines of text, but rows of a count table are never left out.")
     if asked.counts and config.sequences:
         raise UsageError("--sequences needs documents, which count tables do not have.")
-    refuse_streams(sources, config.one_in)
+    refuse_streams(sources, config.one_in, config.sample_files)
+    if (found.sample.share, found.sample.seed) != (config.sample_files, config.seed):
+        raise RunMismatch(
+            f"{folder.path} was made by another command just now, with --sample-files {config.sample_files} --seed "
+            f"{config.seed}. Nothing was changed. Give the command again."
+        )
     refuse_given_otherwise(sources, list_parts(folder))
     if config.sequences:
         refuse_too_little_disk(resources, source_bytes(sources), "none")
-    return CountRequest(ListedSources(sources, warnings), config, pattern, facts)
+    return CountRequest(ListedSources(sources, warnings, found.sample), config, pattern, facts)
 
 
 def count_decided(
@@ -172,7 +181,8 @@ def count_decided(
         folder.put_facts({"config": json.dumps(how.as_facts())})
         warnings.append(f"{folder.path} is counted with --bad-lines {how.bad_lines} from now on.")
     job = CountJob(folder, how, request.pattern, resources, stop)
-    return job.run(request.found.sources, warnings, progress, facts)
+    result = job.run(request.found.sources, warnings, progress, facts)
+    return replace(result, sampled=request.found.sample.told)
 
 
 def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult:

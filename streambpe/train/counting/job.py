@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from streambpe.count_config import CountConfig
 from streambpe.errors import NoText, SourceChanged, SourceUnreachable, Stopped, StreambpeError, UsageError, typed
@@ -52,6 +52,7 @@ class CountResult(Result):
     skipped: int  # sources that were counted before
     warnings: tuple[str, ...]
     taken_back: tuple[str, ...] = ()  # sources whose counts were taken out
+    sampled: dict[str, int] = field(default_factory=dict)  # by --sample-files: how much of how much
 
 
 class CountJob:
