@@ -21,6 +21,7 @@ GROUPS = {
         "resume": ("learn", "after a stop or kill"),
         "plan": ("learn", "what will it cost?"),
         "converge": ("learn", "is more text needed?"),
+        "sizes": ("look", "which size, for whom?"),
     },
     "Look": {
         "status": ("look", "what RUN is doing"),
@@ -28,7 +29,6 @@ GROUPS = {
         "sql": ("look", "query RUN's tables"),
         "explain": ("look", "how a text is split"),
         "evaluate": ("look", "measure on texts"),
-        "sizes": ("look", "which size, for whom?"),
         "diff": ("look", "compare two models"),
         "report": ("look", "one page about RUN"),
         "check": ("look", "recount and compare"),

@@ -205,7 +205,7 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
 @click.argument("model")
 @click.option(
     "--to",
-    type=OneOf(["hf", "tiktoken", "gpt2", "boundless", "gguf", "events", "parquet"]),
+    type=OneOf(["hf", "tiktoken", "gpt2", "boundless", "gguf", "events", "parquet", "token-bytes"]),
     required=True,
     help="The format.",
 )
@@ -258,6 +258,8 @@ def export(
     boundless  a .model file, version 2, for fastboundlessbpe
     gguf       vocabulary metadata for llama.cpp; needs `pip install gguf`
     events     the event log; parquet: the same as a table
+    token-bytes   how many bytes each id stands for, 0 for special ones, as
+               PATH.npy and PATH.json: for bits per byte
 
     Roles you do not give go to special tokens with the usual names (<s>, </s>, <|endoftext|>, <pad>, <unk>, ...).
     In hf, uw models and plain BPE without stop words are exact. For other models, the closest form is written, and
@@ -334,7 +336,7 @@ def import_(file: str, output: str, as_json: bool, **given: Any) -> None:
 @click.option("-o", "--output", required=True, metavar="LOG", help="The event log to write, as SMALL.events.jsonl.")
 @text_option("Keep what this SOURCE uses, instead of what RUN has counted")
 @reading_options("lines", "text_column")
-@click.option("--map", metavar="FILE.json", help="Also write the new id of each old one.")
+@click.option("--map", metavar="FILE", help="Also write the new id of each old one: .json, or .npz (arrays old, new).")
 @click.option(
     "--keep-ids", is_flag=True, help="Keep all ids; those of removed tokens become free, like those of --reserve."
 )

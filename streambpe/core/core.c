@@ -31,3 +31,4 @@
 #include "encode.c"
 #include "encode_text.c"
 #include "decode.c"
+#include "fewest.c"

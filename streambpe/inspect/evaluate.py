@@ -24,11 +24,12 @@ from streambpe.arguments import arguments
 from streambpe.arrays import Int64
 from streambpe.encode.blocks import BlockEncoder
 from streambpe.encode.encoder import Encoder, RunJoiner
+from streambpe.encode.fewest import fewest_by
 from streambpe.encode.formats.imports import import_file, is_sentencepiece, takes_pattern
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect.columns import print_columns, write_rows
-from streambpe.inspect.measures import APART, MEASURES, Tokens, Uses, gini, measure
+from streambpe.inspect.measures import APART, FEWEST, MEASURES, Tokens, Uses, gini, measure
 from streambpe.inspect.pieces import SentencePiece, count_pieces
 from streambpe.options import several
 from streambpe.progress import present_meter, reported
@@ -73,6 +74,7 @@ def evaluate(
     tokenizer: str | Sequence[str] = (),
     pattern: str | None = None,
     special: str | Sequence[str] = (),
+    fewest: bool = False,
     resources: Resources | None = None,
     progress: str = "none",
     **options: Unpack[ReadKeywords],
@@ -82,7 +84,7 @@ def evaluate(
     Gini, of all together: how unequal texts or groups are.
 
     `tokenizer`: vocabularies made elsewhere, as `import` reads them; `pattern` and `special` are for those that carry
-    neither.
+    neither. `fewest`: also how many tokens there are at least with the same ids (encode/fewest.py).
     """
     _, how, resources = arguments("evaluate", options, None, resources)
     models, rivals = several(models), several(tokenizer)
@@ -103,17 +105,25 @@ def evaluate(
         raise UsageError("Nothing to evaluate: name at least one MODEL, or a --tokenizer FILE.")
     if len(loaded) > 1 and any(source.is_stream for source in sources):
         raise UsageError("Standard input can be read only once, and every model reads the text: evaluate one model.")
+    for name, measured in loaded if fewest else ():
+        if isinstance(measured, SentencePiece) or measured.encoder.has_superwords:
+            raise UsageError(f"--fewest: the tokens of {name} may reach across chunks, and the least of them is not "
+                             f"known. Nothing was measured. Leave {name} or --fewest out.")  # fmt: skip
     present_meter().total = len(loaded) * sum(source.bytes for source in sources)
     results = []
     for name, measured in loaded:
         tokens = tokens_of(measured)
         total = Uses()
         alone: dict[str, Uses] = {}
+        least: list[int] = []
+        noted = _noting(measured, least) if fewest else nothing
         for source in sources:
+            least.clear()
             if isinstance(measured, SentencePiece):
                 uses = count_pieces(measured, source, resources)
             else:
-                uses = count_uses(measured, source, resources)
+                uses = count_uses(measured, source, resources, noted)
+                uses.fewest = sum(least)
             total += uses
             if by:
                 mine = alone.setdefault(name_of(source.path), Uses())
@@ -121,16 +131,23 @@ def evaluate(
         if by:
             beside = int(alone[reference].n.sum())
             for what, uses in sorted(alone.items()) if by == "group" else alone.items():
-                values = measure(uses, tokens)
+                values = measure(uses, tokens, fewest)
                 values["parity"] = int(uses.n.sum()) / beside if beside else None
                 results.append(Evaluation(name, what, values, uses.bytes / (uses.characters or 1)))
-        values = measure(total, tokens)
+        values = measure(total, tokens, fewest)
         if by:
             parts = [(int(uses.n.sum()), uses.bytes) for what, uses in alone.items() if what != NO_GROUP and uses.bytes]
             values["gini"] = gini([n / size for n, size in parts])
             values["gini_tokens"] = gini([n for n, _ in parts])
         results.append(Evaluation(name, ALL, values))
     return results
+
+
+def _noting(measured: Tokenizer | SentencePiece, least: list[int]) -> Also:
+    """What adds the fewest tokens of chunks to a list."""
+    assert isinstance(measured, Tokenizer)
+    of_chunks = fewest_by(measured.encoder)
+    return lambda counted: least.append(of_chunks(counted))
 
 
 def _naming(by: str | None, groups: Sequence[str], group_by: str | None) -> Callable[[str], str]:
@@ -219,21 +236,23 @@ def add_chunks(uses: Uses, encoder: Encoder, counted: pl.DataFrame) -> None:
 def print_evaluations(found: Sequence[Evaluation], form: str, out: TextIO, by: str = "source") -> None:
     """A table for people, or all values as json or csv; `by`: what a row is about."""
     rows_apart = any(one.source != ALL for one in found)
+    fewest = [name for name in FEWEST if name in found[0].values]
+    untold = {*APART, *FEWEST} - {*fewest, *(APART if rows_apart else ())}
     if form != "table":
-        names = [name for name in MEASURES if rows_apart or name not in APART]
+        names = [name for name in MEASURES if name not in untold]
         rows = [(one.model, one.source, *map(one.values.get, names)) for one in found]
         write_rows(form, ["model", by, *names], [rows], out)
         return
     if rows_apart:
         shown = ["bytes", "tokens", "bytes_per_token", "tokens_per_word", "single_token_chunks", "vocab_used", "renyi",
-                 "partial_share", *APART]  # fmt: skip
+                 "partial_share", *APART, *fewest]  # fmt: skip
         heads = ["model", by, *(MEASURES[name][0] for name in shown)]
         cells = [[one.model, one.source, *(cell(one.values.get(name)) for name in shown)] for one in found]
         print_columns([heads, *cells], 2, out)
     else:  # few columns, so one measure per line
         out_rows = [["", *(one.model for one in found)]]
         for name in MEASURES:
-            if name not in APART:
+            if name not in untold:
                 out_rows.append([name, *(cell(one.values[name]) for one in found)])
         print_columns(out_rows, 1, out)
 

@@ -41,8 +41,11 @@ MEASURES = {
     "parity": ("parity", "tokens beside those of the first source (for texts that say the same)"),
     "gini": ("gini", "of the tokens for each byte, over the sources or groups: 0 if all are the same"),
     "gini_tokens": ("gini/n", "of the tokens (for texts that say the same)"),
+    "fewest_tokens": ("fewest", "the least tokens that the same ids could make of each chunk"),
+    "over_fewest": ("over", "how many more tokens there are, as a share of these"),
 }
 APART = ("parity", "gini", "gini_tokens")  # of several sources or groups
+FEWEST = ("fewest_tokens", "over_fewest")  # where they are asked for
 Text = bytes  # by another name in a class that has a field `bytes`
 _SLICE = 1 << 20  # characters whose words are counted together
 
@@ -57,6 +60,7 @@ class Uses(msgspec.Struct):
     words: int = 0
     chunks: int = 0
     single_chunks: int = 0  # those of the chunks that are one token before superwords
+    fewest: int = 0  # where it is asked for, the least tokens there could be
     in_word: bool = False  # the last character of the text that was added belongs to a word
 
     @property
@@ -79,7 +83,7 @@ class Uses(msgspec.Struct):
 
     def __iadd__(self, other: Uses) -> Uses:
         self.n = self.n + other.n
-        for name in ("documents", "bytes", "characters", "words", "chunks", "single_chunks"):
+        for name in ("documents", "bytes", "characters", "words", "chunks", "single_chunks", "fewest"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         return self
 
@@ -134,12 +138,15 @@ def _share(part: float, whole: float) -> float | None:
     return float(part) / float(whole) if whole else None
 
 
-def measure(uses: Uses, tokens: Tokens) -> dict[str, float | None]:
-    """All of MEASURES but those that need a second text. A measure is None where a text is too small for it."""
+def measure(uses: Uses, tokens: Tokens, fewest: bool = False) -> dict[str, float | None]:
+    """All of MEASURES but those that need a second text, FEWEST if they are asked for. A measure is None where a text
+    is too small for it."""
     used = uses.n > 0
     ordinary = used & (tokens.lengths > 0)
     total, kinds = int(uses.n.sum()), int(used.sum())
+    over = total / uses.fewest - 1 if uses.fewest else None
     return {
+        **({"fewest_tokens": uses.fewest, "over_fewest": over} if fewest else {}),
         "documents": uses.documents,
         "bytes": uses.bytes,
         "words": uses.words,

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
+import numpy as np
+
 from streambpe.arguments import arguments
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
@@ -58,8 +60,9 @@ def prune(
 ) -> Pruned:
     """Write the log of a model with `to` ids in use, made of the tokens of `model` that are used most.
 
-    text: what the uses are counted in; none: what the RUN of the model has counted. map: a JSON file to write, from
-    old ids to new ones. keep_ids: every id stays, and those of tokens that leave are free.
+    text: what the uses are counted in; none: what the RUN of the model has counted. map: a file to write, from
+    old ids to new ones: JSON, or .npz with the arrays old and new. keep_ids: every id stays, and those of tokens that
+    leave are free.
     """
     _, how, resources = arguments("prune", options, None, resources)
     texts, size = several(text), taken("to", to, whole_number)
@@ -82,7 +85,12 @@ def prune(
     after = uses_of(Tokenizer(made))
     with contextlib.ExitStack() as files:
         if map is not None:  # it gets its name last, so that there is never a map without its log
-            files.enter_context(whole_output(Path(map))).write_text(json.dumps(moved) + "\n", encoding="utf-8")
+            file = files.enter_context(whole_output(Path(map)))
+            if Path(map).suffix == ".npz":
+                with open(file, "wb") as out:
+                    np.savez(out, old=[*moved], new=[*moved.values()])
+            else:
+                file.write_text(json.dumps(moved) + "\n", encoding="utf-8")
         files.enter_context(whole_output(Path(output))).write_bytes(b"".join(log_lines(made)[0]))
     ids, ids_before = (Tokenizer(one).n_vocab - one.header.config.get("holes", 0) for one in (made, log))
     return Pruned(Path(output), ids, ids_before, after.bytes_per_token, before.bytes_per_token)

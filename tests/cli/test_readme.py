@@ -50,6 +50,7 @@ TYPED = {  # how many commands, and a library without which the blocks that need
     "tutorial": (12, "transformers"),
     "python": (0, "datasets"),
     "event-log": (2, ""),
+    "extend": (0, ""),
     "learner-in-tables": (0, ""),
 }
 

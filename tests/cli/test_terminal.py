@@ -172,7 +172,9 @@ def test_json_is_one_object_on_stdout(learned):
         told = json.loads(done.stdout)
         assert done.stdout.count("\n") == 1
         assert {key: told[key] for key in expected} == expected, name
-    reporting = {"plan", "converge", "status", "sql", "explain", "evaluate", "diff", "extend-report", *commands}
+    reporting = {"plan", "converge", "status", "sql", "explain", "evaluate", "sizes", "diff", *commands} | {
+        "extend-report"
+    }
     for name, command in EVERY_COMMAND.items():
         has_it = any("--json" in option.opts for option in command.params)
         assert has_it == (name in reporting), name

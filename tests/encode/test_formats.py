@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import importlib
 import json
@@ -12,6 +13,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -28,7 +30,7 @@ from streambpe.encode.formats.tiktoken_ranks import snippet_of
 from streambpe.encode.formats.verify import Comparison, loaded
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import EventLogError, ModelError, UsageError
-from streambpe.model.alphabet import bytes_alphabet
+from streambpe.model.alphabet import bytes_alphabet, script_alphabet
 from streambpe.model.eventlog import EventLog, Header, Special, log_lines, merge_event, read_event_log, write_event_log
 from streambpe.model.parquet import parquet_of, read_parquet
 from streambpe.text.expressions import alternatives
@@ -37,7 +39,7 @@ from streambpe.train.as_model import model_log
 from tests.oracles.splits import split_text
 from tests.runs import cli
 from tests.samples import written
-from tests.trained import HOSTILE, KINDS, TEXT, random_log, trained
+from tests.trained import DOCUMENTS, HOSTILE, KINDS, TEXT, random_log, trained
 
 EXACT = {("plain", "hf"), ("plain", "tiktoken"), ("uw", "hf")}
 LOST = {"picky": "deletions", "stops": "stop words", "boundless": "superwords"}  # in a word
@@ -93,7 +95,7 @@ def test_damaged_parquet_is_refused(tmp_path):
 
 @pytest.mark.every(3)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("to", [f for f in FORMATS if f != "gguf"])
+@pytest.mark.parametrize("to", [f for f in FORMATS if f not in ("gguf", "token-bytes")])
 def test_every_export_is_exact_or_says_what_is_lost(tmp_path, held_out, kind, to):
     """Encoded by the other library: ids equal, or a list of losses that is not empty."""
     output = tmp_path / {"hf": "tokenizer.json", "gpt2": "folder", "boundless": "m.model"}.get(to, f"out.{to}")
@@ -111,6 +113,34 @@ def test_every_export_is_exact_or_says_what_is_lost(tmp_path, held_out, kind, to
     assert "lost:" in "\n".join(result.lines()) or not result.lost
     if to == "hf":
         assert LOST.get(kind, "") in " ".join(result.lost)
+
+
+@pytest.mark.every(2)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_bytes_of_tokens_are_those_of_the_text(tmp_path, kind):
+    """As an array and as a list; special and reserved ids have none, and what does not add up is told."""
+    log = trained(kind)
+    [result] = export(log, "token-bytes", tmp_path / "sizes.npy")
+    array, numbers = (tmp_path / f"sizes.{suffix}" for suffix in ("npy", "json"))
+    sizes, tokenizer = np.load(array), Tokenizer(log)
+    assert result.files == [array, numbers]
+    assert json.loads(numbers.read_text()) == sizes.tolist()
+    assert len(sizes) == tokenizer.max_token_value + 1
+    special = {*tokenizer.special_tokens.values(), *tokenizer.encoder.model.reserved_ids}
+    assert not sizes[[*special]].any()
+    for text in [*DOCUMENTS[:20], *HOSTILE]:
+        with contextlib.suppress(ModelError):  # of a deleted token
+            same = sizes[tokenizer.encode_ordinary(text)].sum() == len(text.encode())
+            assert same or result.lost
+    assert len(result.lost) == (2 if kind == "whitespace" else 0)
+    assert not result.exact
+
+
+def test_halves_of_characters_have_no_bytes(tmp_path):
+    """A SCRIPT token may be one."""
+    log = EventLog(Header(script_alphabet().to_header(), {"pattern": "script"}), ())
+    with pytest.raises(ModelError, match="half of a character"):
+        export(log, "token-bytes", tmp_path / "x.npy")
 
 
 @pytest.mark.parametrize("kind", ["plain", "uw"])

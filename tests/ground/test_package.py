@@ -60,7 +60,7 @@ print(streambpe.status(run).stage, streambpe.sql(run, "FROM events", memory="1GB
 print(streambpe.check(run, sources=True, replay=True, repeats=True, memory="1GB", progress="auto").repeats)
 streambpe.report(run, "r.html", text="t.txt", playground=True, lines=True, memory="1GB", progress="auto").verdict
 print(streambpe.evaluate(
-    [run], "t.txt", tokenizer="hf:x", by="group", group="a=b", group_by=None, lines=True, progress="auto"
+    [run], "t.txt", tokenizer="hf:x", by="group", group="a=b", group_by=None, fewest=True, lines=True, progress="auto"
 )[0].values["bytes"])
 table: list[streambpe.SizeFacts] = streambpe.sizes(
     run, {"de": "t.txt"}, vocab_size="8k,16k", rare=5, output="t.csv", force=True, lines=True, progress="auto"

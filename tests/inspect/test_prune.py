@@ -6,6 +6,7 @@ import json
 import random
 from collections import Counter
 
+import numpy as np
 import pytest
 import tokenizers
 
@@ -91,6 +92,10 @@ def test_the_command(run, tmp_path):
     tokenizer, whole = Tokenizer(small), Tokenizer(run)
     for old, new in json.loads(small_map.read_text(encoding="utf-8")).items():
         assert whole.decode_bytes([int(old)]) == tokenizer.decode_bytes([new])
+    cli("prune", run, "--to", "400", "-o", tmp_path / "again.events.jsonl", "--map", tmp_path / "map.npz")
+    arrays = np.load(tmp_path / "map.npz")
+    moved = {str(old): new for old, new in zip(arrays["old"].tolist(), arrays["new"].tolist(), strict=True)}
+    assert moved == json.loads(small_map.read_text(encoding="utf-8"))
     said = [float(number) for number in done.stderr.rsplit("token: ", 1)[1].split(" -> ")]
     ids = [len(one.encode_ordinary(TEXT)) for one in (whole, tokenizer)]
     assert said == [round(len(TEXT.encode()) / number, 3) for number in ids]

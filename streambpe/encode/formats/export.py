@@ -7,6 +7,8 @@ before all files are made and known to have a place.
 from __future__ import annotations
 
 import contextlib
+import io
+import json
 import os
 import tempfile
 import threading
@@ -18,6 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+import numpy as np
 from msgspec import structs
 
 from streambpe.encode.encoder import Encoder
@@ -33,7 +36,7 @@ from streambpe.encode.formats.tiktoken_ranks import tiktoken_files
 from streambpe.encode.formats.verify import LIBRARIES, Comparison, compared, first_line
 from streambpe.encode.joins import Joins
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import StreambpeError, UsageError
+from streambpe.errors import ModelError, StreambpeError, UsageError
 from streambpe.model.eventlog import EventLog, Special, log_lines
 from streambpe.model.parquet import parquet_of
 from streambpe.model.replay import Model, events_for_size
@@ -56,6 +59,26 @@ def _parquet_twin(encoder: Encoder, path: Path) -> Made:
     return Made({path: parquet_of(EventLog(encoder.header, encoder.model.events))})
 
 
+def _token_bytes(encoder: Encoder, path: Path) -> Made:
+    """How many bytes each id stands for; 0: none, or it is special."""
+    model, header = encoder.model, encoder.header
+    if header.alphabet["kind"] == "script":
+        raise ModelError(
+            "A token of SCRIPT may hold half of a character, which has no bytes of its own. Nothing was written. Train "
+            "with another --encoding."
+        )
+    sizes = np.zeros(model.alphabet.first_id + model.n_vocab, np.int32)
+    for log_id, number in model.model_id.items():
+        sizes[number] = len(model.content(log_id))
+    array = io.BytesIO()
+    np.save(array, sizes)
+    lost = ["characters that the model does not know have 0 bytes"] * (header.unk is not None)
+    if header.config.get("pattern") == "whitespace":
+        lost.append("the mark before a word has 3 bytes, whatever white space stands there")
+    numbers = (json.dumps(sizes.tolist()) + "\n").encode()
+    return Made({path.with_suffix(".npy"): array.getvalue(), path.with_suffix(".json"): numbers}, lost)
+
+
 _WRITERS: dict[str, Callable[[Encoder, Path], Made]] = {
     "hf": hf_file,
     "tiktoken": tiktoken_files,
@@ -64,6 +87,7 @@ _WRITERS: dict[str, Callable[[Encoder, Path], Made]] = {
     "gguf": partial(gguf_file, Roles()),
     "events": _event_log,
     "parquet": _parquet_twin,
+    "token-bytes": _token_bytes,
 }
 FORMATS = tuple(_WRITERS)
 
@@ -244,8 +268,8 @@ def _not_comparable(to: str, asked: bool, verify: str | None) -> str:
     why = ""
     if not asked:
         why = "--no-compare leaves it out"
-    elif to == "gguf":
-        why = "only llama.cpp can encode with it"
+    elif to in ("gguf", "token-bytes"):
+        why = "only llama.cpp can encode with it" if to == "gguf" else "nothing encodes with numbers of bytes"
     elif package and find_spec(package) is None:
         why = f"it needs `pip install {package}`"
     elif package:
