@@ -81,8 +81,8 @@ class CountConfig:
 
     sample_files: str = option(
         "all",
-        "Take only about one file in N, chosen by a hash of its path and --seed, and read no other. Those of 1/16 are "
-        "among those of 1/8.",
+        "Take only about one file in N, chosen by a hash of its folder's and its own name and --seed; read no other. "
+        "Those of 1/16 are among those of 1/8.",
         panel="Corpus",
         metavar="1/N",
     )

@@ -14,6 +14,7 @@ the files that they lie in play a part.
 from __future__ import annotations
 
 import codecs
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -70,7 +71,8 @@ def bucketed(block: Block, made: BlockText, of: int, bad_utf8: BadUtf8) -> Itera
 
 
 class FileSample(msgspec.Struct):
-    """Whole files, by the lower 64 bits of the same hash of their paths, whose seed is --seed."""
+    """Whole files, by the lower 64 bits of the same hash of FOLDER/FILE, the end of their paths, so that it does not
+    matter where a corpus lies. The hash's seed is --seed."""
 
     share: str = "all"  # 1/N
     seed: int = 0
@@ -78,8 +80,9 @@ class FileSample(msgspec.Struct):
 
     def choose(self, sources: Sequence[Source]) -> list[Source]:
         """Those of these sources that are in it; standard input, which is no file, is refused elsewhere."""
-        paths = [source.path.encode("utf-8", "surrogateescape") for source in sources]
-        hashes = np.array([mmh3.hash64(path, self.seed, signed=False)[0] for path in paths], np.uint64)
+        names = ["/".join(source.path.replace(os.sep, "/").split("/")[-2:]) for source in sources]
+        encoded = [name.encode("utf-8", "surrogateescape") for name in names]
+        hashes = np.array([mmh3.hash64(name, self.seed, signed=False)[0] for name in encoded], np.uint64)
         inside = is_chosen(hashes, parse_sample(self.share)).tolist()
         found = [source for source, taken in zip(sources, inside, strict=True) if taken or source.is_stdin]
         if sources and not found:

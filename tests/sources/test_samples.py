@@ -166,6 +166,12 @@ def test_what_is_refused(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def in_sample(path: str, of: int, seed: int) -> bool:
+    """The definition of --sample-files."""
+    folder, _, name = path.rpartition("/")
+    return mmh3.hash64(f"{folder.rpartition('/')[2]}/{name}".encode(), seed, signed=False)[0] * of < 2**64
+
+
 def test_files_are_chosen_by_the_hash_of_their_path():
     """Thousands of names of any letters, against the definition; smaller shares are inside larger ones."""
     rng = random.Random(3)
@@ -176,7 +182,7 @@ def test_files_are_chosen_by_the_hash_of_their_path():
         for of in (2, 3, 8, 16, 160):
             sample = FileSample(f"1/{of}", seed)
             found = sample.choose(files)
-            wanted = [path for path in paths if mmh3.hash64(path.encode(), seed, signed=False)[0] * of < 2**64]
+            wanted = [path for path in paths if in_sample(path, of, seed)]
             assert [source.path for source in found] == wanted
             assert sample.told == {
                 "sources": len(found), "bytes": sum(source.bytes for source in found),
@@ -195,7 +201,7 @@ def test_a_sample_of_files_is_counted_like_these_files(tmp_path):
     for i, text in enumerate(TEXTS * 2):
         (tmp_path / "in" / f"{i}.txt").write_text(text * 4)
     files = sorted(str(path) for path in (tmp_path / "in").iterdir())
-    inside = [path for path in files if mmh3.hash64(path.encode(), 5, signed=False)[0] * 4 < 2**64]
+    inside = [path for path in files if in_sample(path, 4, 5)]
     want = count(tmp_path / "want", inside, resources=ONE).corpus
     sampled = {"sample_files": "1/4", "seed": 5}
     result = count(tmp_path / "run", files, resources=ONE, **sampled)
