@@ -225,7 +225,7 @@ def check(run: str, as_json: bool, **given: Any) -> None:
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.argument("run")
 @click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE", help="The page to write.")
 @click.option("--name", metavar="NAME", help="The training to show; RUN:NAME does the same. [default: main]")
 @text_option("Measure on this SOURCE")
@@ -242,27 +242,24 @@ def check(run: str, as_json: bool, **given: Any) -> None:
 @resource_options
 @line_option
 @json_option
-def report(runs: tuple[str, ...], output: str, name: str | None, as_json: bool, **given: Any) -> None:
+def report(run: str, output: str, name: str | None, as_json: bool, **given: Any) -> None:
     """Write one page about RUN: how good its vocabulary is, what to change, its tokens, and how they are used.
 
     The page is one file that loads nothing else. The curves over vocabulary size are measured on --text, or else on
-    the chunks of RUN (with superwords: its stored documents). Further RUNs are drawn on the same axes. A box on the
-    page cuts what you type into tokens, unless the page would have more than 5 MB.
+    the chunks of RUN (with superwords: its stored documents). A box on the page cuts what you type into tokens,
+    unless the page would have more than 5 MB.
 
     \b
     example:
         streambpe report runs/en -o report.html
         streambpe report runs/en --name boundless --text held-out.txt
-        streambpe report runs/en runs/en:small runs/de
         streambpe report runs/en --beside runs/en:small --text held-out.txt
     """
-    if name and len(runs) > 1:
-        raise UsageError("--name is for one RUN; of several, say which training is meant by RUN:NAME.")
-    (run, name), *others = [(run, training or "main") for run, training in (named_run(run, name) for run in runs)]
+    run, name = named_run(run, name)
     from streambpe.inspect.page import report as write_report
 
-    found = write_report(run, output, name=name, others=others, **given)
-    tell(as_json, found, f"{output}: {counted(found.events, 'event')} of {run}, training {name}")
+    found = write_report(run, output, name=name or "main", **given)
+    tell(as_json, found, f"{output}: {counted(found.events, 'event')} of {run}, training {found.training}")
 
 
 @click.command()

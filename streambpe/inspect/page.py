@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Unpack
 import msgspec
 
 from streambpe.arguments import arguments
-from streambpe.errors import UsageError
 from streambpe.inspect.curves import GrowthFacts, refuse_reading_nothing
 from streambpe.inspect.embedded import fill, packed, read_assets
 from streambpe.inspect.page_facts import Facts, gather, label
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 _MARK = b'<meta name="generator" content="streambpe report">'  # of head.html
 _BLANK = '<i class="blank"> </i>'  # drawn by the style sheet: few fonts have a letter for it
 _MOST_BYTES = 5_000_000  # of a page with a playground
-MOST_RUNS = 6  # lines in one picture
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,6 @@ def report(
     resources: Resources | None = None,
     force: bool = False,
     beside: str | None = None,
-    others: Sequence[tuple[Path | str, str]] = (),
     playground: bool = True,
     progress: str = "none",
     **options: Unpack[ReadKeywords],
@@ -78,23 +75,20 @@ def report(
     A page that was written before is replaced; any other file only with `force`.
 
     `text`: measure growth on these instead of on the run's own chunks. `beside`: a MODEL
-    that is compared with this one. `others`: (RUN, training) of those drawn on the same axes. `playground`: also a box
-    to type into, which splits text in the browser, while the page stays below 5 MB.
+    that is compared with this one. `playground`: also a box to type into, which splits text in the browser, while the
+    page stays below 5 MB.
     """
     _, how, resources = arguments("report", options, None, resources)
     texts = several(text)
     refuse_reading_nothing(texts, how)
-    if len(others) >= MOST_RUNS:
-        raise UsageError(f"{len(others) + 1} RUNs on the same axes: at most {MOST_RUNS} can be told apart.")
     path = Path(output)
     refuse_existing(path, force or _is_page(path))
-    opened = [(Run.open(folder), training) for folder, training in [(run, name), *others]]
-    facts = gather(opened[0][0], name, texts, resources, how, beside)
-    facts.others = [gather(folder, training, texts, resources, how) for folder, training in opened[1:]]
+    folder = Run.open(run)
+    facts = gather(folder, name, texts, resources, how, beside)
     box = ""
     if playground:
         try:
-            box = playground_html(opened[0][0], name, beside, texts, how)
+            box = playground_html(folder, name, beside, texts, how)
             if len(render(facts, box)) > _MOST_BYTES:
                 box = _left_out(f"with it the page has more than {format_size(_MOST_BYTES)}.")
         except PlaygroundLeftOut as why:
@@ -121,7 +115,7 @@ def _is_page(path: Path) -> bool:
 
 def render(facts: Facts, playground: str = "") -> str:
     """The page as HTML; `playground`: its box to type into, as playground_html has made it."""
-    title = " and ".join(map(label, [facts, *facts.others]))
+    title = label(facts)
     vocabulary = fill("vocabulary.html", where=escape(facts.measured_on), kinds=json.dumps(KINDS))
     cards = f"{playground}{vocabulary}<main>{''.join(panel.html for panel in panels(facts))}</main>{_origin(facts)}"
     return fill(

@@ -60,7 +60,6 @@ class Facts(msgspec.Struct):
     measured_on: str = ""
     growth: list[GrowthFacts] = []
     beside: BesideFacts | None = None
-    others: list[Facts] = []  # of other runs, which are drawn on the same axes
 
 
 def label(facts: Facts) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from html import escape
 from itertools import accumulate
 
 import msgspec
-from msgspec import structs
 
-from streambpe.inspect.charts import Point, Series, line_chart
+from streambpe.inspect.charts import Series, line_chart
 from streambpe.inspect.embedded import fill
 from streambpe.inspect.page_facts import Facts, label
 from streambpe.inspect.verdict import doubled, percent
@@ -43,23 +42,15 @@ class Panel(msgspec.Struct, frozen=True):
 
 
 def panels(facts: Facts) -> list[Panel]:
-    """The page's cards for which there are figures, in order. Of several runs the answers are about the first."""
+    """The page's cards for which there are figures, in order."""
     made = [make(facts) for make in (_sizes, _frequencies, _merge_counts)]
-    named = f"{label(facts)}: " if facts.others else ""
-    return [structs.replace(panel, answer=named + panel.answer) for panel in made if panel is not None]
-
-
-def _lines(facts: Facts, points: Callable[[Facts], Sequence[Point]], name: str) -> list[Series]:
-    """A line for each run; with one run only it is called `name`."""
-    if not facts.others:
-        return [Series(name, points(facts))]
-    return [Series(label(one), points(one)) for one in [facts, *facts.others]]
+    return [panel for panel in made if panel is not None]
 
 
 def _sizes(facts: Facts) -> Panel | None:
     if not facts.growth:
         return None
-    drawn = [(label(one), one.growth) for one in [facts, *facts.others]]
+    drawn = [(label(facts), facts.growth)]
     if facts.beside is not None and facts.beside.growth:
         drawn.append((facts.beside.model, facts.beside.growth))
     lines = [
@@ -68,23 +59,12 @@ def _sizes(facts: Facts) -> Panel | None:
     ]
     return Panel("sizes", "How large should it be?",
                    f"At the last sizes, twice as many ids save {percent(doubled(facts.growth))} of the tokens.",
-                   f"How much text a token holds, by the size of the vocabulary. {_measured(facts)}",
+                   f"How much text a token holds, by the size of the vocabulary. Measured on {facts.measured_on}.",
                    lines, x="ids", y="bytes per token")  # fmt: skip
 
 
-def _measured(facts: Facts) -> str:
-    if len({one.measured_on for one in [facts, *facts.others]}) > 1:
-        return "Every run is measured on its own chunks, or with superwords on its stored documents."
-    return f"Measured on {facts.measured_on}."
-
-
-def _uses(facts: Facts) -> list[int]:
-    """How often each token is used that is used at all, the most used first."""
-    return sorted(filter(None, facts.vocabulary.uses or ()), reverse=True)
-
-
 def _frequencies(facts: Facts) -> Panel | None:
-    uses = _uses(facts)
+    uses = sorted(filter(None, facts.vocabulary.uses or ()), reverse=True)
     if not uses:
         return None
     total, even = sum(uses), facts.growth[-1]["renyi_vocab"]
@@ -92,23 +72,15 @@ def _frequencies(facts: Facts) -> Panel | None:
     efficiency = "" if even is None else f" Rényi efficiency over all ids: {even:.4f}."
     return Panel("frequencies", "Are the ids used evenly?",
                    f"{counted(head, 'id')} of {len(facts.vocabulary.shown):,} make half of the text.{efficiency}",
-                   f"How often each token is used, the most used first. {_measured(facts)}",
-                   _lines(facts, lambda one: list(enumerate(_uses(one), 1)), "uses"),
-                   x="rank", y="uses", log_y=True)  # fmt: skip
-
-
-def _joins(facts: Facts) -> list[Point]:
-    return sorted([*facts.merges, *facts.supermerges])
+                   f"How often each token is used, the most used first. Measured on {facts.measured_on}.",
+                   [Series("uses", list(enumerate(uses, 1)))], x="rank", y="uses", log_y=True)  # fmt: skip
 
 
 def _merge_counts(facts: Facts) -> Panel | None:
-    joins = _joins(facts)
+    joins = sorted([*facts.merges, *facts.supermerges])
     if not joins:
         return None
-    if facts.supermerges and not facts.others:
-        lines = [Series("merges", facts.merges), Series("supermerges", facts.supermerges)]
-    else:
-        lines = _lines(facts, _joins, "merges")
+    lines = [Series("merges", facts.merges), *([Series("supermerges", facts.supermerges)] if facts.supermerges else [])]
     return Panel("merge-counts", "How rare are the last tokens?",
                    f"The last pair was merged at a count of {int(joins[-1][1]):,}, the first at {int(joins[0][1]):,}.",
                    "How often each pair occurred when it was merged.", lines,

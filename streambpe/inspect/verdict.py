@@ -22,13 +22,12 @@ def percent(share: float) -> str:
 
 
 def verdict(facts: Facts) -> list[str]:
-    """The sentences: the figures of each run, then of the first one the comparison and what to change."""
+    """The sentences: the figures, the comparison, and what to change."""
     if facts.state != "done":
         return [f"It still learns, after {counted(facts.events, 'event')}. It is measured when it is done."]
     if not facts.growth or not facts.growth[-1]["tokens"]:
         return ["There is no text to measure it on."]
-    figures = [_figures(one) for one in [facts, *facts.others] if one.growth]
-    return [*figures, *([_compared(facts, facts.beside)] if facts.beside else []), _change(facts)]
+    return [_figures(facts), *([_compared(facts, facts.beside)] if facts.beside else []), _change(facts)]
 
 
 def _figures(facts: Facts) -> str:

@@ -393,26 +393,6 @@ def test_the_verdict_is_that_of_the_figures(made):
     assert verdict(facts) == [f"It still learns, after {facts.events:,} events. It is measured when it is done."]
 
 
-@pytest.mark.long
-def test_several_runs_on_the_same_axes(run, made, tmp_path):
-    """A line of each in every picture; the lists are the first one's; a wrong name and too many are refused."""
-    other = text_run(tmp_path / "other", natural_text(9, 20_000))
-    train(other, resources=SMALL, vocab_size=400)
-    done = cli("report", run, other, "-o", tmp_path / "r.html")
-    assert "events of" in done.stderr
-    page = (tmp_path / "r.html").read_text()
-    facts = facts_in(page)
-    assert [one.run for one in facts.others] == [other.name]
-    assert facts.others[0].growth == reported(other, tmp_path / "o.html").growth
-    for panel in panels(facts):
-        assert [line.name for line in panel.lines] == ["run", "other"], panel.name
-        assert panel.html.count("<polyline") == 2
-        assert panel.answer.startswith("run: "), panel.name
-    assert "<h1>run and other</h1>" in page
-    assert "--name is for one RUN" in cli("report", run, other, "--name", "x", expect=2).stderr
-    assert "at most 6" in cli("report", *[run] * 7, "-o", tmp_path / "r.html", expect=2).stderr
-
-
 def test_a_page_names_no_folder_of_the_machine(tmp_path):
     """Files are named from the folder that holds all of them; what is no path stays."""
     (tmp_path / "secret/deep").mkdir(parents=True)
