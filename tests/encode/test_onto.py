@@ -140,13 +140,13 @@ def test_a_folder_is_written_again(old, made, texts, tmp_path):
     vocab = json.loads((out / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
     assert vocab == json.loads((out / "vocab.json").read_text())
     assert vocab["<tool>"] == 330
-    assert "by joins of old ids; nothing else differs" in done.stdout + done.stderr
+    assert "exact" in done.stdout + done.stderr
     cli("export", made, "--to", "hf", "--onto", old, "-o", f"{out}/", expect=2)
     assert import_hf(out / "tokenizer.json").events[-1].pair == log_of(made).events[-1].pair
 
 
 def test_the_files_of_gpt2_and_ranks(made, texts, old, tmp_path):
-    """Their lines and the new ones; the libraries count the joins."""
+    """Their lines and the new ones, with the ids of the model; texts differ by joins of old ids only."""
     tiktoken = pytest.importorskip("tiktoken")
     streambpe.export(old_log := import_hf(old / "tokenizer.json"), "tiktoken", tmp_path / "old.tiktoken")
     lines = (tmp_path / "old.tiktoken").read_bytes().splitlines(keepends=True)
@@ -157,12 +157,11 @@ def test_the_files_of_gpt2_and_ranks(made, texts, old, tmp_path):
         ("gpt2", old, tmp_path / "g"),
     ):
         (result,) = streambpe.export(made, to, output, onto=name, verify=str(texts[1]))
-        assert result.joins is not None
         assert result.exact
-        assert result.joins.otherwise == 0
-        found = extend_report(str(made), text=[str(texts[1])], resources=SMALL)
-        assert found.joins == result.joins
-        assert result.joins.ids_before - result.joins.ids == sum(one.saved for one in found.new) > 0
+    found = extend_report(str(made), text=[str(texts[1])], resources=SMALL)
+    assert found.joins is not None
+    assert found.joins.otherwise == 0
+    assert found.joins.ids_before - found.joins.ids == sum(one.saved for one in found.new) > 0
     new = (tmp_path / "new.tiktoken").read_bytes()
     assert new.startswith(shuffled + b"\n")
     ranks = {base64.b64decode(token): int(n) for token, n in map(bytes.split, new.splitlines())}
@@ -334,8 +333,6 @@ def test_a_file_made_of_ranks_is_read_and_extended(old, texts, tmp_path):
         tmp_path / "run", "hf", tmp_path / "new.json", onto=tmp_path / "old.json", verify=source
     )
     assert result.exact
-    assert result.joins is not None
-    assert result.joins.otherwise == 0
     assert json.loads((tmp_path / "new.json").read_text(encoding="utf-8"))["model"]["ignore_merges"] is True
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "new.json"))
     ours = Tokenizer(log_of(tmp_path / "run"))

@@ -13,7 +13,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -34,7 +34,6 @@ from streambpe.encode.formats.hf_folder import Roles, hf_folder, names_folder
 from streambpe.encode.formats.onto import Old
 from streambpe.encode.formats.tiktoken_ranks import tiktoken_files
 from streambpe.encode.formats.verify import LIBRARIES, Comparison, compared, first_line
-from streambpe.encode.joins import Joins
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, StreambpeError, UsageError
 from streambpe.model.eventlog import EventLog, Special, log_lines
@@ -103,7 +102,6 @@ class ExportResult(Result):
     checked_by: str = ""  # which library encoded
     battery: Comparison | None = None
     comparison: Comparison | None = None  # of --verify
-    joins: Joins | None = None  # beside the old file of --onto
     unicode: str = ""  # the version up to which texts are equal, if not all are
     left_out: int = 0  # texts that the model refuses: with characters that it does not know, for example
 
@@ -129,7 +127,6 @@ class ExportResult(Result):
             "checked_by": self.checked_by or None,
             "battery": structs.asdict(self.battery) if self.battery else None,
             "comparison": structs.asdict(self.comparison) if self.comparison else None,
-            "joins": asdict(self.joins) if self.joins else None,
         }
 
     def lines(self) -> Iterator[str]:
@@ -151,8 +148,6 @@ class ExportResult(Result):
             yield f"  {'not exact for every text, as said above' if self.lost else 'exact'}: {up_to}{same}{apart}"
         if self.left_out:
             yield f"  {counted(self.left_out, 'text')} left out: the model refuses them"
-        if self.joins is not None:
-            yield f"  compared with the old file: {self.joins.told()}"
         if not b.exact:
             more = "" if c else "; --verify TEXT measures it on yours"
             yield f"  not exact: {b.documents_that_differ:,} of {b.documents:,} hostile texts differ in {by}{more}"
@@ -253,7 +248,7 @@ def export(
             raise not_written(target, why) from None
         result = ExportResult([*contents], encoder.model.n_vocab, [*lost], not_compared=why_not)
         if not why_not:
-            result = _compared(to, contents, result, Tokenizer(one), old, verify, stop)
+            result = _compared(to, contents, result, Tokenizer(one), old is not None, verify, stop)
         made.append((contents, result))
     for file in [file for contents, _ in made for file in contents]:
         refuse_existing(file, force, parents=True)
@@ -287,7 +282,7 @@ def _compared(
     contents: dict[Path, bytes],
     result: ExportResult,
     by: Tokenizer,
-    old: Old | None,
+    onto: bool,
     verify: str | None,
     stop: threading.Event | None,
 ) -> ExportResult:
@@ -306,7 +301,7 @@ def _compared(
                     "name another folder in the environment variable TMPDIR."
                 ) from None
             return replace(result, not_compared=why)
-        found = compared(to, files, by, bool(result.lost), old, verify, present_meter(), stop)
+        found = compared(to, files, by, bool(result.lost), onto, verify, present_meter(), stop)
         return replace(result, **structs.asdict(found))
 
 

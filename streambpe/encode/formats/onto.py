@@ -76,11 +76,6 @@ class Old(msgspec.Struct, frozen=True):
             )
         return cls(text, to, path)
 
-    @property
-    def files(self) -> list[Path]:
-        """The files that say what it is."""
-        return [self.file / name for name in GPT2_FILES] if self.to == "gpt2" else [self.file]
-
     def extended(self, encoder: Encoder, path: Path) -> Made:
         """The old file plus what is new, at `path`."""
         if self.to == "tiktoken":

@@ -24,9 +24,6 @@ import regex
 from streambpe.count_config import SourceOptions
 from streambpe.encode.formats.battery import battery, of_all_models
 from streambpe.encode.formats.boundless import import_dot_model
-from streambpe.encode.formats.onto import Old
-from streambpe.encode.formats.tiktoken_ranks import read_ranks
-from streambpe.encode.joins import Joins, symbols_of_ids
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, PatternTooSlow, Stopped, StreambpeError, UnknownSymbol
 from streambpe.later import need
@@ -119,7 +116,6 @@ class Compared(msgspec.Struct):
     checked_by: str
     battery: Comparison
     comparison: Comparison | None = None
-    joins: Joins | None = None  # beside the old file of --onto
     left_out: int = 0  # texts that the model refuses: with characters that it does not know, for example
     unicode: str = ""  # if some texts are equal only without the characters of later versions
 
@@ -129,13 +125,13 @@ def compared(
     files: list[Path],
     tokenizer: Tokenizer,
     lost: bool,
-    old: Old | None,
+    onto: bool,
     verify: str | None,
     meter: Meter,
     stop: threading.Event | None = None,
 ) -> Compared:
-    """Encode the battery, and the texts of `verify`, by the model and by the files; by those of --onto, too. `lost`:
-    chunks are known to differ. ModelError if the library cannot load or run the files."""
+    """Encode the battery, and the texts of `verify`, by the model and by the files. `lost`: chunks are known to differ;
+    `onto`: the files extend others. ModelError if the library cannot load or run the files."""
 
     def look() -> None:
         if stop is not None and stop.is_set():
@@ -145,7 +141,7 @@ def compared(
     found = Compared(there.name, Comparison())
     hurried = Tokenizer(tokenizer.event_log)
     hurried.encoder.pattern = replace(tokenizer.encoder.pattern, document_seconds=_SECONDS)
-    texts = iter(battery(tokenizer.encoder, specials=old is None))  # an old file may find some in plain text
+    texts = iter(battery(tokenizer.encoder, specials=not onto))  # an old file may find some in plain text
     while some := list(islice(texts, 20 * _AT_ONCE)):
         look()
         try:
@@ -161,23 +157,18 @@ def compared(
     if verify is None:
         return found
     found.comparison = Comparison()
-    if old is not None:
-        encode_old, sizes, found.joins = _old_encoder(old, files), symbols_of_ids(tokenizer.encoder.model), Joins()
     texts = documents(verify, meter)
     while some := list(islice(texts, _AT_ONCE)):
         look()
-        theirs = _compare(there, tokenizer, some, found, found.comparison, False)
-        if found.joins is not None:
-            for before, after in zip(encode_old(some), theirs, strict=True):
-                found.joins.add(before, after, sizes)
+        _compare(there, tokenizer, some, found, found.comparison, False)
     look()
     return found
 
 
 def _compare(
     there: Loaded, tokenizer: Tokenizer, texts: list[str], found: Compared, comparison: Comparison, split: bool
-) -> list[list[int]]:
-    """Add what these texts become, with their chunks if `split`; returns their ids there."""
+) -> None:
+    """Add what these texts become, with their chunks if `split`."""
 
     def chunks_are_equal(texts: list[str]) -> list[bool]:
         assert there.split is not None
@@ -217,7 +208,6 @@ def _compare(
         if not same and mine == other:
             comparison.documents_that_differ += 1
             comparison.examples += [f"{text[:40]!r} falls into other chunks"] * (len(comparison.examples) < _EXAMPLES)
-    return [other for _, other, _ in rows]
 
 
 def _ids(tokenizer: Tokenizer, texts: list[str]) -> list[list[int] | None]:
@@ -328,16 +318,6 @@ def _in_tiktoken(name: str, there: Any) -> Loaded:
         return [[ranks[c.encode()] for c in some] == ids for some, ids in zip(chunks, theirs, strict=True)]
 
     return Loaded(name, _refused_by(name)(there.encode_ordinary_batch), None, split, find, there._pat_str)
-
-
-def _old_encoder(old: Old, files: list[Path]) -> Encode:
-    """Texts -> ids as the file of --onto encodes them."""
-    if old.to != "tiktoken":
-        return loaded(old.to, old.files).encode
-    new: Any = runpy.run_path(str(files[1]))["encoding"]  # which has asked for the library
-    made = type(new)("old", pat_str=new._pat_str, mergeable_ranks=read_ranks(old.file), special_tokens={})
-    encode: Encode = _refused_by(_named("tiktoken"))(made.encode_ordinary_batch)
-    return encode
 
 
 def _named(package: str) -> str:
