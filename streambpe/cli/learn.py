@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -132,23 +131,8 @@ def count(run: str, sources: tuple[str, ...], leaving: tuple[str, ...], as_json:
     help="Stop at the smallest size at which --text has X bytes per token; at --vocab-size if none has.",
 )
 @panel_option("Vocabulary", "--text", metavar="FILE", multiple=True, help="The text for that. May be given again.")
-@panel_option(
-    "Output",
-    "--save-config",
-    metavar="FILE.toml",
-    help="Before learning, write all options, including defaults, to a file for --config.",
-)
-@panel_option("Output", "--force", is_flag=True, help="Overwrite the file that --save-config names.")
 @json_option
-def train(
-    run: str,
-    sources: tuple[str, ...],
-    name: str | None,
-    save_config: str | None,
-    force: bool,
-    as_json: bool,
-    **given: Any,
-) -> None:
+def train(run: str, sources: tuple[str, ...], name: str | None, as_json: bool, **given: Any) -> None:
     """Count SOURCEs into RUN and learn a vocabulary; writes RUN/model.events.jsonl.
 
     Without SOURCE, it learns from what RUN has counted; the options of counting must then be the same as before.
@@ -161,30 +145,9 @@ def train(
         streambpe train runs/sw corpus/*.jsonl.zst -s 128k --superwords uw
     """
     run, name = named_run(run, name)
-    kept_nowhere = {
-        "--extend": given["extend"],
-        "--balance-text": " ".join(given["balance_text"]),
-        "--until-bytes-per-token": given["until_bytes_per_token"],
-    }
-    for flag, value in kept_nowhere.items():
-        if value and save_config is not None:
-            raise UsageError(
-                f"{flag} {value} and --save-config {save_config}: an option file cannot hold a model or a text; "
-                "RUN/train.toml has the options when the training is done. Leave one of the two out."
-            )
-    from streambpe.outputs import refuse_existing, whole_output
     from streambpe.train.commands import train as learn
-    from streambpe.train.made_with import describe_options
-
-    if save_config is not None:
-        refuse_existing(Path(save_config), force)
-    elif force:
-        raise UsageError("--force is for a file that exists already: give its name with --save-config.")
 
     def tell_request(request: Request) -> None:
-        if save_config is not None:
-            with whole_output(Path(save_config)) as file:
-                file.write_text(describe_options(request.run, request.config, request.counting), encoding="utf-8")
         tell_sample(request.found.sample.told)
         if request.stood_for:
             say(request.stood_for)

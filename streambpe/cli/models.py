@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,12 +61,8 @@ def _dtype_option(help: str) -> Callable[[F], F]:
     help="Write N files with about the same number of ids (NAME-00000-of-0000N.npy), or files of about SIZE (500MB), "
     "and an index, NAME.index.json.",
 )
-@click.option("--count-only", is_flag=True, help="Write no ids; print how many there are, and bytes per token.")
 @click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Print a JSON list per line; with -o or --count-only, print the result as one JSON object.",
+    "--json", "as_json", is_flag=True, help="Print a JSON list per line; with -o, print the result as one JSON object."
 )
 @reading_options("lines", "text_column", "format")
 @click_option(options_of(CountConfig)["bad_utf8"])
@@ -77,7 +73,6 @@ def encode(
     model: str,
     files: tuple[str, ...],
     output: str | None,
-    count_only: bool,
     as_json: bool,
     bad_utf8: Any,
     resources: Resources,
@@ -99,49 +94,37 @@ def encode(
         streambpe encode runs/en corpus/*.jsonl.zst -o ids.npy
         streambpe encode runs/en corpus/*.jsonl.zst -o ids.npy \\
             --validation 1% --shards 8
-        streambpe encode runs/en corpus/*.jsonl.zst --count-only
         echo "Hello world" | streambpe encode runs/en
     """
     from streambpe.encode.corpus import encode_corpus
-    from streambpe.encode.streams import count_ids, encode_to_text
+    from streambpe.encode.streams import encode_to_text
     from streambpe.encode.tokenizer import Tokenizer
 
     reading = {name: of_file.pop(name) for name in ("lines", "text_column", "format")}
     for file in files if Path(model).is_file() else ():
         if (Path(file) / "state.duckdb").is_file():
             raise UsageError(f"MODEL comes first. Did you mean `streambpe encode {typed(file)} {typed(model)}`?")
-    if count_only and output is not None:
-        raise UsageError("--count-only writes nothing: leave out either -o or --count-only.")
-    idle = [] if output is not None else [*of_file, "engine"]
-    if output is None and not count_only:
-        idle += ["threads", "temp_dir", "document_seconds"]
-    if given := options_given(*idle):
+    idle = [*of_file, "engine", "threads", "temp_dir", "document_seconds"]
+    if output is None and (given := options_given(*idle)):
         are = "is" if len(given) == 1 else "are"
         raise UsageError(f"{', '.join(given)} {are} for encoding to a file: give its name with -o.")
     tokenizer, how = Tokenizer(model), arguments("encode_corpus", reading, None, resources).how
-    limits: dict[str, Any] = {"bad_utf8": bad_utf8, "resources": resources, "progress": progress}
-    if count_only:
-        with stop_on_signals() as stop:
-            ids = count_ids(tokenizer, files or ("-",), how=how, stop=stop, **limits)
-        if as_json:
-            tell_json({**vars(ids), "bytes_per_token": ids.bytes_per_token})
-            return
-        _tell_warnings(ids.warnings, ids.dropped)
-        click.echo(
-            f"{counted(ids.ids, 'id')} of {counted(ids.documents, 'document')}, {counted(ids.bytes, 'byte')}: "
-            f"{ids.bytes_per_token:.3f} bytes per token"
-        )
-        return
     if output is None:
         for line in encode_to_text(tokenizer, files, how=how, as_json=as_json, bad_utf8=bad_utf8, resources=resources):
             click.echo(line)
         return
     with stop_on_signals() as stop:
-        result = encode_corpus(tokenizer, files or ("-",), output, stop=stop, **limits, **reading, **of_file)
+        result = encode_corpus(
+            tokenizer, files or ("-",), output, stop=stop, bad_utf8=bad_utf8, resources=resources, progress=progress,
+            **reading, **of_file,
+        )  # fmt: skip
     if as_json:
         tell_json(result)
         return
-    _tell_warnings(result.warnings, result.dropped)
+    for warning in result.warnings:
+        warn(warning)
+    if result.dropped:
+        warn(f"left out, as in training: {counted(result.dropped, 'character')} outside the SCRIPT table")
     for made in (result, result.validation):
         if made is not None:
             spread = ""
@@ -150,13 +133,6 @@ def encode(
                 spread = f", in {counted(len(result.shards), 'shard')}: {first.path.name} to {last.path.name}"
             of = counted(made.documents, "document")
             say(f"{made.path}: {counted(made.ids, 'id')} ({result.dtype}) of {of}{spread}")
-
-
-def _tell_warnings(sentences: Sequence[str], dropped: int) -> None:
-    for warning in sentences:
-        warn(warning)
-    if dropped:
-        warn(f"left out, as in training: {counted(dropped, 'character')} outside the SCRIPT table")
 
 
 @click.command()

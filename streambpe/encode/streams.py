@@ -1,27 +1,23 @@
-"""The sources that are encoded, and their ids as a stream: counted, or as lines of text."""
+"""The sources that are encoded, and their ids as a stream, or as lines of text."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from streambpe.core.encoding import END_OF_TEXT, Ids
 from streambpe.count_config import SourceOptions
 from streambpe.encode.blocks import BlockEncoder, EncodedBlock
 from streambpe.encode.encoder import Encoder, RunJoiner
-from streambpe.errors import Stopped, UsageError
-from streambpe.progress import Meter, present_meter, reported
+from streambpe.errors import UsageError
+from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.sources.find import Named, as_given, find_sources, refuse_idle
 from streambpe.sources.source import BadUtf8, Source
 from streambpe.sources.stretches import Stretch
-from streambpe.threads import stopped_by
 
 if TYPE_CHECKING:
     from streambpe.encode.tokenizer import Tokenizer
@@ -67,48 +63,6 @@ def stream_ids(
     with contextlib.closing(encode):
         for block in encode.blocks(enumerate(map(Stretch, sources)), advance):
             yield joiner.join(block.ids), block
-
-
-@dataclass(frozen=True)
-class IdCounts:
-    """How many ids a corpus makes."""
-
-    ids: int
-    documents: int
-    bytes: int  # of text
-    dropped: int = 0  # characters, by the model's --unencodable drop
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def bytes_per_token(self) -> float:
-        """0 if there are no ids."""
-        return self.bytes / self.ids if self.ids else 0.0
-
-
-@reported("encoding")
-def count_ids(
-    tokenizer: Tokenizer,
-    sources: Named | Sequence[Named],
-    *,
-    how: SourceOptions = SourceOptions(),
-    bad_utf8: BadUtf8 | None = None,
-    resources: Resources | None = None,
-    stop: threading.Event | None = None,
-    progress: str = "none",
-) -> IdCounts:
-    """What `encode_corpus` would write of these sources, counted; nothing is kept."""
-    meter = present_meter()
-    found, warnings = found_sources(sources, how, bad_utf8)
-    begin_meter(meter, found)
-    resources = resources or Resources.from_options()
-    ids = documents = size = dropped = 0
-    for stream, block in stream_ids(tokenizer.encoder, found, bad_utf8 or "replace", resources, meter.advance):
-        ends = int(np.count_nonzero(stream == END_OF_TEXT))
-        ids, documents = ids + len(stream) - ends, documents + ends
-        size, dropped = size + block.bytes, dropped + block.dropped
-        if stop is not None and stop.is_set():
-            raise Stopped("Stopped; nothing was counted. Give the same command again.", stopped_by(stop))
-    return IdCounts(ids, documents, size, dropped, tuple(warnings))
 
 
 def encode_to_text(

@@ -39,18 +39,14 @@ def keep_options(run: Run, name: str, config: TrainConfig, counting: Counting) -
     writes it."""
     path = run.path / ("train.toml" if name == "main" else f"{name}.train.toml")
     with contextlib.suppress(StoreHeld), disk_full_explained(run.path):
-        text = describe_options(run, config, counting).encode()
+        text = _describe_options(run, config, counting).encode()
         if not (path.is_file() and path.read_bytes() == text):
             replace_file(path, text)
 
 
-def describe_options(run: Run, config: TrainConfig, counting: Counting) -> str:
+def _describe_options(run: Run, config: TrainConfig, counting: Counting) -> str:
     """The text of the file; what `counting` does not say is taken from what RUN has counted."""
-    if run.state.exists():
-        counted = asdict(CountConfig()) | json.loads(run.facts()["config"])
-        spans = list_parts(run).spans
-    else:
-        counted, spans = asdict(CountConfig(**counting.options)), Spans.of(())
+    counted = asdict(CountConfig()) | json.loads(run.facts()["config"])
     # given by hand, even the default of these says more than leaving them out
     for name in ("bad_utf8", "bad_lines", "sequences", *TOLD_IF_SET):
         if counted[name] == getattr(CountConfig, name):
@@ -66,7 +62,7 @@ def describe_options(run: Run, config: TrainConfig, counting: Counting) -> str:
             learned |= {"superwords": "uw", "stage2_pattern": second}
     if learned.pop("balanced_on", None) is not None:
         head = head.replace("--config", "--balance-text GROUP=FILE --config") + _MEASURED
-    return head + format_options({**of_sources(spans, counting), **counted, **learned}, _PARTS)
+    return head + format_options({**of_sources(list_parts(run).spans, counting), **counted, **learned}, _PARTS)
 
 
 def of_sources(spans: Spans, given: SourceOptions) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""train --config, --save-config and RUN/train.toml: the options of a training in a file; the same digest from it."""
+"""train --config and RUN/train.toml: the options of a training in a file; the same digest from it."""
 
 from __future__ import annotations
 
@@ -45,12 +45,9 @@ def corpus(tmp_path_factory) -> Path:
 @pytest.mark.every(8)
 @pytest.mark.parametrize("name", TRAININGS)
 def test_the_file_that_a_run_keeps_learns_the_same_again(corpus, tmp_path, name):
-    """And it is what --save-config wrote before anything was counted."""
-    saved = tmp_path / "saved.toml"
-    first = ["train", tmp_path / "one", corpus, "-s", 300, *TRAININGS[name], *MEMORY, "--save-config", saved]
-    cli(*first)
+    """From the same sources, and keeps the same file."""
+    cli("train", tmp_path / "one", corpus, "-s", 300, *TRAININGS[name], *MEMORY)
     kept = tmp_path / "one" / "train.toml"
-    assert saved.read_text() == kept.read_text()
     cli("train", tmp_path / "two", corpus, "--config", kept, *MEMORY)
     one, two = log_of(tmp_path / "one"), log_of(tmp_path / "two")
     assert one.events
@@ -120,17 +117,10 @@ def test_what_is_no_option_is_refused_by_name(corpus, tmp_path, text, told):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.long
-def test_files_that_cannot_be_read_or_written_are_told(corpus, tmp_path):
-    """Before anything is learned; a file that is there is kept without --force."""
+def test_a_file_that_cannot_be_read_is_told(corpus, tmp_path):
+    """Before anything is learned."""
     assert "cannot be read" in cli("train", tmp_path / "run", corpus, "--config", tmp_path / "no", expect=2).stderr
-    there = written(tmp_path / "there.toml", "mine")
-    assert "exists already" in cli("train", tmp_path / "run", corpus, "--save-config", there, expect=2).stderr
-    assert "--save-config" in cli("train", tmp_path / "run", corpus, "--force", expect=2).stderr
     assert not (tmp_path / "run").exists()
-    assert there.read_text() == "mine"
-    cli("train", tmp_path / "run", corpus, "-s", 262, "--save-config", there, "--force", *MEMORY)
-    assert "vocab-size = 262" in there.read_text()
 
 
 @pytest.mark.parametrize("like", LIKE)

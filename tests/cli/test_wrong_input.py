@@ -154,7 +154,6 @@ COMMANDS = {
     "train-extend": "train new a.txt -s 300 --extend FILE",
     "train-as": "train new a.txt -s 300 --as FILE",
     "train-config": "train new a.txt -s 300 --config FILE",
-    "train-save-config": "train new a.txt -s 300 --save-config FILE",
     "train-block": "train new a.txt -s 300 --block-list FILE",
     "train-temp": "train new a.txt -s 300 --temp-dir FILE",
     "train-balance": "train new a.txt -s 300 --balance --balance-text a=FILE",

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from streambpe.encode import blocks, corpus
 from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.decode import decode_array
-from streambpe.encode.streams import count_ids
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import SourceError, Stopped, StreambpeError, UsageError
 from streambpe.files import UNFINISHED, unfinished
+from streambpe.inspect.evaluate import evaluate
 from streambpe.model.eventlog import write_event_log
 from streambpe.resources import Resources
 from tests.runs import StopAfter, cli
@@ -362,23 +362,12 @@ def test_a_side_without_documents_is_told(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["plain", "superbpe"])
-def test_counted_only(tmp_path, small_blocks, kind):
-    """--count-only says what encoding would come to, and writes nothing."""
-    tokenizer = Tokenizer(trained(kind))
+def test_evaluate_counts_what_would_be_written(tmp_path, small_blocks, kind):
+    """As many ids, documents and bytes."""
+    write_event_log(tmp_path / "model.events.jsonl", trained(kind))
     source = write_jsonl(tmp_path / "a.jsonl", [*HOSTILE, *DOCUMENTS])
-    counted = count_ids(tokenizer, [source], resources=RESOURCES)
-    assert [p.name for p in tmp_path.iterdir()] == ["a.jsonl"]
-    result = encode_corpus(tokenizer, [source], tmp_path / "ids.npy", resources=RESOURCES)
-    assert (counted.ids, counted.documents, counted.bytes) == (result.ids, result.documents, result.bytes)
-    assert counted.bytes == sum(len(document.encode()) for document in [*HOSTILE, *DOCUMENTS])
-
-
-def test_counted_only_in_the_shell(tmp_path):
-    write_event_log(tmp_path / "model.events.jsonl", trained("plain"))
-    asked = ["encode", str(tmp_path), "--count-only"]
-    assert " of 1 document, 8 bytes: " in cli(*asked, input="the end\n").stdout
-    facts = json.loads(cli(*asked, "--json", input="the end\n").stdout)
-    assert facts["bytes_per_token"] == facts["bytes"] / facts["ids"]
-    assert json.loads(cli(*asked, "--json", input="").stdout)["bytes_per_token"] == 0
-    for option in (["-o", str(tmp_path / "x.npy")], ["--validation", "1%"]):
-        cli(*asked, *option, expect=2)
+    (counted,) = evaluate(str(tmp_path), source, resources=RESOURCES)
+    result = encode_corpus(Tokenizer(trained(kind)), [source], tmp_path / "ids.npy", resources=RESOURCES)
+    assert result.bytes == sum(len(document.encode()) for document in [*HOSTILE, *DOCUMENTS])
+    found = [counted.values[name] for name in ("tokens", "documents", "bytes")]
+    assert found == [result.ids, result.documents, result.bytes]

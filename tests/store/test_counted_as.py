@@ -116,7 +116,6 @@ def test_superwords_on_a_run_without_documents_keep_their_message(runs):
         ("encode whole IN/a.txt --threads 1", "--threads"),
         ("encode whole IN/a.txt --text-column body", "--text-column body"),
         ("encode whole IN/a.txt --text-column body -o NEW.npy", "--text-column body"),
-        ("encode whole IN/a.txt --text-column body --count-only", "--text-column body"),
         ("evaluate whole --text IN --pattern gpt2", "--pattern"),
         ("evaluate whole --text IN --pattern gpt2 --tokenizer LOG.json", "--pattern"),
         ("evaluate whole --text IN --text-column body", "--text-column body"),

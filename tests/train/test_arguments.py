@@ -150,9 +150,10 @@ def test_growing_takes_over_what_is_not_given(source, tmp_path):
     assert not Tokenizer(f"{run}:other").special_tokens
     assert other.size == 265
     cli("train", f"{run}:grown", "-s", 262, "--ties", "bytes", "--special", "<s>")
-    cli("train", f"{run}:grown", "-s", 270, "--save-config", tmp_path / "kept.toml")
-    assert 'ties = "bytes"' in (tmp_path / "kept.toml").read_text()
-    assert "vocab-size = 270" in (tmp_path / "kept.toml").read_text()
+    cli("train", f"{run}:grown", "-s", 270)
+    kept = (run / "grown.train.toml").read_text()
+    assert 'ties = "bytes"' in kept
+    assert "vocab-size = 270" in kept
     cli("train", tmp_path / "picky", source, "-s", 140, "--like", "picky")
     assert cli("train", tmp_path / "picky", "-s", 150).stderr
     assert Tokenizer(tmp_path / "picky").n_vocab == 150

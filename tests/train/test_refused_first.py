@@ -119,7 +119,6 @@ REFUSED = [
     "train run -s 300 --name Upper",
     "train run -s 300 --name model",
     "train run -s 300 --config in/text.txt",
-    "train run -s 300 --save-config in/text.txt",
     "train run --name sw -s 300 --superwords superbpe",
     "train run --name small -s 100",
     "train run --name more -s 300 --special <pad> --special <pad>",

@@ -124,7 +124,6 @@ def test_what_is_not_reached_is_told(corpus, tmp_path):
         (["--until-bytes-per-token", 4, "--text", "TEXT", "--superwords", "uw"], "with --superwords uw a smaller"),
         (["--until-bytes-per-token", 4, "--text", "TEXT", "--batch", "paper"], "with --batch paper a smaller"),
         (["--until-bytes-per-token", 4, "--text", "nowhere.txt"], "nowhere.txt"),
-        (["--until-bytes-per-token", 4, "--text", "TEXT", "--save-config", "o.toml"], "an option file cannot hold"),
     ],
 )
 def test_what_is_refused(options, told, corpus, tmp_path):
