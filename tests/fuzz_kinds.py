@@ -775,6 +775,6 @@ def _split_alike(pattern: Pattern, texts: list[str]) -> str:
 
 
 FUZZ: tuple[Callable[[int, Path], str], ...] = (
-    words, superwords, stages, counting, encoders, patterns, readers, importers, tokenizer_files,
+    words, must_haves, superwords, stages, counting, encoders, patterns, readers, importers, tokenizer_files,
     ranks, logs, headers, progress, ids, runs,
 )  # fmt: skip
