@@ -49,14 +49,15 @@ def read_must_haves(given: Sequence[str]) -> tuple[str, ...]:
     """The texts of --must, each once: those given, and the lines of files."""
     texts: dict[str, None] = {}
     for one in given:
+        where, is_file = one, one.endswith(".txt")
         try:
-            lines = Path(one).read_text("utf-8-sig").removesuffix("\n").split("\n") if one.endswith(".txt") else [one]
-            texts |= dict.fromkeys(map(read_shown, lines))
+            lines = Path(one).read_text("utf-8-sig").removesuffix("\n").split("\n") if is_file else [one]
+            for number, line in enumerate(lines, 1):
+                where = f"{one} line {number}" if is_file else one
+                texts[read_shown(line)] = None
         except (OSError, ValueError) as why:
-            raise UsageError(
-                f"--must {one}: {getattr(why, 'strerror', why)}. Nothing was changed. FILE.txt has a must-have on each "
-                f"line; the text itself is written {readable(one)}."
-            ) from None
+            more = f" What ends in .txt is a file; the text itself is written {readable(one)}." if is_file else ""
+            raise UsageError(f"--must {where}: {getattr(why, 'strerror', why)}. Nothing was changed.{more}") from None
     return tuple(texts)
 
 
