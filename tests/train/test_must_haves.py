@@ -161,6 +161,7 @@ def test_extends(run, tmp_path):
         ("other", {"superwords": "boundless"}, "--must with --superwords boundless"),
         ("other", {"batch": "paper"}, "--must with --batch paper"),
         ("other", {"balance": True}, "--must with --balance"),
+        ("other", {"until_bytes_per_token": 3, "text": __file__}, "with --must a smaller training"),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path, must, options, told):
