@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal, InvalidOperation
+from pathlib import Path
 from typing import Any, Literal
 
 from streambpe.errors import UsageError
 from streambpe.model.line_shapes import MOST_EMPTY_IDS, MOST_IDS
 from streambpe.options import Option, option, options_of, refuse_values
 from streambpe.system import compose_name
+from streambpe.text.shown import read_shown, readable
 
 MOST_DECIMALS = 6  # in a weight: so there are at most a million remainders to count (store/weights.py)
 LARGEST_WEIGHT = 10**6
@@ -41,6 +43,22 @@ def parse_weights(given: Sequence[str] | Mapping[str, object], flag: str = "--we
     if len({name for name, _ in pairs}) != len(pairs):
         raise UsageError(f"{flag}: give each group once.")
     return dict(sorted(pairs))
+
+
+def read_must_haves(given: Sequence[str]) -> tuple[str, ...]:
+    """The texts of --must, each once: those given, and the lines of files."""
+    texts: dict[str, None] = {}
+    for one in given:
+        where, is_file = one, one.endswith(".txt")
+        try:
+            lines = Path(one).read_text("utf-8-sig").removesuffix("\n").split("\n") if is_file else [one]
+            for number, line in enumerate(lines, 1):
+                where = f"{one} line {number}" if is_file else one
+                texts[read_shown(line)] = None
+        except (OSError, ValueError) as why:
+            more = f" What ends in .txt is a file; the text itself is written {readable(one)}." if is_file else ""
+            raise UsageError(f"--must {where}: {getattr(why, 'strerror', why)}. Nothing was changed.{more}") from None
+    return tuple(texts)
 
 
 # What each compatibility name changes; see docs/training.md. `alphabet` is overridden by an encoding that allows
@@ -91,7 +109,8 @@ STAGED = ("superbpe", "uw")  # superwords that begin at --transition
 UW_PATTERN = "superbpe1"  # of words, for uw: what its paper takes with STAGE2_PATTERN
 BALANCE_FIELDS = ("balance_ratios", "balance_from", "balance_window", "balance_alpha", "balanced_on")
 _TOLD_IF_SET = (
-    "coverage", "tau", "token_order", "specials_first", "extends", "extends_pattern", "weights", "alpha", "balance",
+    "coverage", "tau", "must", "token_order", "specials_first", "extends", "extends_pattern", "weights", "alpha",
+    "balance",
     *BALANCE_FIELDS,
 )  # fmt: skip
 # By an option and its values (none: any that says something): the options that change nothing without one of these.
@@ -136,6 +155,10 @@ _CONFLICTS = (
     ("superwords uw", "stop_list", "stop words are whole chunks of --pattern, and uw models encode chunks of "
                                    "--stage2-pattern"),
     ("superwords uw", "tau", "its second stage makes the merges of the first one again, and has no deletions"),
+    ("must", "tau", "a deletion could take a must-have apart, or what it is made of"),
+    ("must", "superwords", "must-haves come behind all other tokens of words, and superwords are placed among these"),
+    ("must", "batch paper", f"ids are kept for what must-haves lack after each merge, but {_BATCHED}"),
+    ("must", "balance", "each merge is chosen by a group and has its count, and must-haves are chosen by none"),
     ("balance", "extends", "the existing merges were not chosen by groups"),
     ("balance", "weights", "each group chooses by its own counts, which weights would not change"),
     ("balance", "alpha", "each group chooses by its own counts, which weights would not change"),
@@ -232,6 +255,14 @@ class TrainConfig:
         flag="--block-token",
         panel="Vocabulary",
         metavar="TEXT",
+        many=True,
+    )
+    must: tuple[str, ...] = option(
+        (),
+        "Make this chunk a token, however rare it is; of FILE.txt, every line. Written as shown: \\n, ␠ or a space, "
+        "<U+00AD>. May be given again.",
+        panel="Vocabulary",
+        metavar="TEXT|FILE.txt",
         many=True,
     )
     weights: dict[str, str] = option(
@@ -345,6 +376,7 @@ class TrainConfig:
         chosen = {**LIKE[like], **(before or {}), **given}
         for name in ("specials", "block_tokens"):
             chosen[name] = tuple(chosen.get(name, ()))
+        chosen["must"] = read_must_haves(chosen.get("must", ()))
         encoding = chosen.get("encoding", "bytes")
         if encoding != "bytes":
             chosen["alphabet"] = given.get("alphabet", encoding)
@@ -471,6 +503,8 @@ class TrainConfig:
         facts = {name: value for name, value in asdict(self).items() if name not in untold}
         facts["batch"] = "paper" if self.batch == "paper" else "exact"
         facts["block_tokens"] = sorted(self.block_tokens)
+        if self.must:
+            facts["must"] = list(self.must)
         return facts
 
     def as_options(self) -> dict[str, Any]:
@@ -480,6 +514,7 @@ class TrainConfig:
         for name, held in (("weights", self.weights), ("balance_ratios", self.balance_ratios)):
             options[name] = [f"{group}={number}" for group, number in held.items()]
         options |= {name: getattr(self, name) for name in ("extends", "extends_pattern", "balanced_on")}
+        options["must"] = list(map(readable, self.must))
         if self.encoding == "chars":
             options["coverage"] = self.coverage or "1"
         if self.encoding != "bytes":

@@ -69,6 +69,7 @@ class LearnKeywords(LimitKeywords, total=False):
     reserve: int | str | None
     count_specials: bool | None
     block_token: str | Mapping[str, object] | Iterable[str] | None
+    must: str | Mapping[str, object] | Iterable[str] | None
     weight: str | Mapping[str, object] | Iterable[str] | None
     alpha: str | float | Path | None
     balance: bool | None

@@ -75,7 +75,7 @@ CREATE TABLE IF NOT EXISTS batches (
     first_seq    BIGINT NOT NULL,    -- seq of its first event
     events       BIGINT NOT NULL,
     seconds      DOUBLE NOT NULL,
-    mode         VARCHAR NOT NULL,   -- how pairs were found: index, scan, tables; or interleaved
+    mode         VARCHAR NOT NULL,   -- how pairs were found: index, scan, tables; interleaved, or must: --must
     candidates   BIGINT NOT NULL,    -- pairs considered together
     occurrences  BIGINT NOT NULL,    -- occurrences found
     executed     BIGINT NOT NULL,    -- occurrences rewritten

@@ -104,7 +104,7 @@ def config_of(training: Mapping[str, Any]) -> TrainConfig:
     """The options of a training, as its journal and table facts have them."""
     ours = {f.name for f in fields(TrainConfig)}
     given = {key: value for key, value in training["config"].items() if key in ours}
-    given["block_tokens"] = tuple(given["block_tokens"])
+    given |= {name: tuple(given.get(name, ())) for name in ("block_tokens", "must")}
     return TrainConfig(**given, specials=tuple(training["specials"]), reserve=training["reserve"])
 
 

@@ -134,6 +134,7 @@ class ConfigShape(msgspec.Struct):
     freq_cutoff: Count = 1
     count_specials: bool = True
     block_tokens: list[str] = []
+    must: list[str] = []
     weights: dict[str, Decimal] = {}
     alpha: Decimal | None = None
     balance: bool = False

@@ -35,7 +35,7 @@ from streambpe.failpoints import failpoint
 from streambpe.files import whole_file
 from streambpe.model.events import OPS, Event, Events, Op
 from streambpe.store.made_of import fingerprint
-from streambpe.store.passes import PassRow, VetoRow
+from streambpe.store.passes import MUST_HAVES, PassRow, VetoRow
 from streambpe.system import sync
 
 
@@ -78,11 +78,18 @@ class Journal(msgspec.Struct):
 
     def without_superwords(self) -> Journal:
         """The same up to the first superword; not on disk yet if there is one."""
-        words = self.words
-        if len(words) == len(self.events):
+        return self._up_to(len(self.words))
+
+    def without_must_haves(self) -> Journal:
+        """The same up to the merges of must-haves, which come earlier or later if another size is wanted."""
+        return self._up_to(next((one.first_seq for one in self.batches if one.mode == MUST_HAVES), len(self.events)))
+
+    def _up_to(self, events: int) -> Journal:
+        if events == len(self.events):
             return self
-        of_words = [one for one in self.batches if one.first_seq + one.events <= len(words)]
-        return Journal.start(self.path, self.training, words, of_words, self.vetoes)
+        passes = [one for one in self.batches if one.first_seq + one.events <= events]
+        vetoes = [veto for veto in self.vetoes if veto.seq <= events]
+        return Journal.start(self.path, self.training, self.events[:events], passes, vetoes)
 
     def save(self) -> None:
         """Put a new journal on disk, whole or not at all."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+MUST_HAVES = "must"  # mode of the pass that makes what --must says; learning begins anew at it, and makes it again
+
 
 class PassRow(msgspec.Struct, tag_field="op", tag="batch"):
     """What one pass of the engine did; it covers `events` events from number `first_seq` on."""

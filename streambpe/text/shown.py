@@ -5,7 +5,7 @@
     b"\\xe2\\x80"         <E2 80>          bytes that are no whole character
     "a\\u202eb"          a<U+202E>b       characters that have no picture, or turn the line around
 
-sql/macros/shown.sql says the same in SQL; a test compares the two.
+sql/macros/shown.sql says the same in SQL; a test compares the two. `read_shown` reads such lines.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ _OBEYED_IN_SENTENCES = re.compile(OBEYED.pattern.replace("\x00-\x09", "\x00-\x08
 _HIDDEN = re.compile(f"[{HIDDEN} \\\\]")
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 _BROKEN = re.compile("[\udc80-\udcff]+")
+_MEANT = {"␠": " ", **{written: character for character, written in _NAMED.items()}}
+_WRITTEN = re.compile(r"␠|\\[nrt\\]|<U\+([0-9A-F]{4,6})>")
+_HEXED = re.compile("<([0-9A-F]{2}(?: [0-9A-F]{2})*)>")
+_UNREADABLE = re.compile(rf"[{HIDDEN}\\<␠]|(?<=\.tx)t\Z")
 
 
 def shown(content: bytes, space: str = "␠") -> str:
@@ -39,6 +43,20 @@ def shown(content: bytes, space: str = "␠") -> str:
         return f"<{match.group().encode('utf-8', 'surrogateescape').hex(' ').upper()}>"
 
     return _BROKEN.sub(hexed, _HIDDEN.sub(named, text))
+
+
+def read_shown(line: str) -> str:
+    """The text that a line shows; spaces may be written as they are. ValueError if it is none."""
+    if not line or any(holds_part_of_a_character(bytes.fromhex(found)) for found in _HEXED.findall(line)):
+        raise ValueError("a part of a character is no text" if line else "a text has at least one character")
+    text = _WRITTEN.sub(lambda found: chr(int(found[1], 16)) if found[1] else _MEANT[found[0]], line)
+    text.encode()
+    return text
+
+
+def readable(text: str) -> str:
+    """A text as a line that `read_shown` reads, and that is not called like a file (.txt)."""
+    return _UNREADABLE.sub(lambda found: _NAMED.get(found[0]) or f"<U+{ord(found[0]):04X}>", text)
 
 
 def harmless(sentence: str) -> str:

@@ -46,7 +46,7 @@ def options_as(model: str | os.PathLike[str] | EventLog) -> dict[str, Any]:
             *BALANCE_FIELDS,
         }
         held = {name: value for name, value in config.items() if name in ours}
-        held["block_tokens"] = tuple(held.get("block_tokens", ()))
+        held |= {name: tuple(held.get(name, ())) for name in ("block_tokens", "must")}
         made = TrainConfig(**held, specials=texts, reserve=reserve)
         learning = made.as_options()
     else:

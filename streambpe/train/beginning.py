@@ -39,6 +39,8 @@ def open_journal(training: Training, corpus: Corpus) -> Journal:
             log = read_log(training)
             with open_tables(training.run, training.name) as con:
                 passes = None if con is None else read_passes(con, len(log.events))
+            if passes is None and training.config.must:  # nobody knows which events made must-haves
+                return Journal.start(path, identity)
             return Journal.start(path, identity, log.events, *(passes or ([pass_carried_over(len(log.events))], [])))
     if inherited is None:
         return Journal.start(path, identity)

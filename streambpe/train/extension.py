@@ -46,8 +46,8 @@ from streambpe.train.as_model import SPLITTING, flag_of, model_log, options_as, 
 OF_MODEL = (
     "encoding", "coverage", "alphabet", "stop_list", "specials", "reserve", "token_order", "specials_first",
 )  # fmt: skip
-_STARTING_ANEW = ("batch", "cap_divisor", "max_batch", "tau", "delete_to", "delete_test", "superwords", "transition",
-                  "superword_pattern", "stage2_pattern", "max_superword_words", "forbid", "token_order",
+_STARTING_ANEW = ("must", "batch", "cap_divisor", "max_batch", "tau", "delete_to", "delete_test", "superwords",
+                  "transition", "superword_pattern", "stage2_pattern", "max_superword_words", "forbid", "token_order",
                   "specials_first")  # fmt: skip
 
 

@@ -37,6 +37,7 @@ from streambpe.train.disk_bound import refuse_too_little_disk, source_bytes
 from streambpe.train.extension import Extension, refuse_too_little_memory
 from streambpe.train.identity import refuse_half_counted, refuse_started_otherwise
 from streambpe.train.joining import refuse_without_documents
+from streambpe.train.must_haves import chunk_of
 from streambpe.train.trainer import CHECKPOINT_SECONDS
 from streambpe.train.training import Goal, Training
 
@@ -198,12 +199,15 @@ def counting_for(like: str, config: TrainConfig, counting: Counting, run: Run | 
 
 def _refuse_what_learning_would(run: Run, config: TrainConfig, found: Sequence[Source], counting: Counting) -> None:
     """Refuse now, before anything is written, what learning would refuse once everything is counted."""
-    if config.alphabet == "script":
-        known = run.known_facts()
-        how = json.loads(known["config"]) if known else counting.options
-        Goal.of(config, len(script_alphabet(how.get("unencodable", CountConfig.unencodable))), 0)
     splits = CountConfig(**counting.options)
     splits.split_pattern()
+    if config.alphabet == "script" or config.must:
+        known = run.known_facts()
+        splits = CountConfig(**json.loads(known["config"])) if known else splits
+    if config.alphabet == "script":
+        Goal.of(config, len(script_alphabet(splits.unencodable)), 0)
+    for text in config.must:
+        chunk_of(text, config, splits)
     if config.superwords == "uw":
         find_pattern(config.stage2_pattern, gaps="keep", digits=splits.digits)
     if config.by_groups:

@@ -49,6 +49,7 @@ from streambpe.train.engine.rules import Batch, EngineTuning
 from streambpe.train.extension import refuse_too_little_memory
 from streambpe.train.identity import finished, refuse_half_counted
 from streambpe.train.joining import find_documents, join_superwords
+from streambpe.train.must_haves import MustHaves
 from streambpe.train.opening import open_engine
 from streambpe.train.pace import Pace
 from streambpe.train.snapshots import write_snapshot
@@ -153,10 +154,11 @@ class Trainer:
         start = Start.of(training, corpus)
         goal = start.goal
         documents = find_documents(training, corpus) if self.config.superwords != "none" else None
-        journal = open_journal(training, corpus)
+        journal = open_journal(training, corpus).without_must_haves()
         tables = Tables(start, self.checkpoint_seconds, self.stop)
         book = start.book()
         book.add(journal.words, 0)
+        must = MustHaves.of(start, journal.words)
         with contextlib.ExitStack() as cleaning:
             cleaning.push(self._remove_blocks)
             standing, joined = None, None
@@ -164,8 +166,12 @@ class Trainer:
                 journal = journal.without_superwords()  # those that there are follow from other words or documents
                 engine = open_engine(start, journal, self.tuning, self.meter)
                 with contextlib.closing(engine):
+                    must.refuse_too_many(engine.state, goal.words - book.learned)
                     self._save(journal)
-                    self._learn_words(engine, journal, book, tables, goal)
+                    self._learn_words(engine, journal, book, tables, goal, must)
+                    if must.lack and not self.stop.is_set():
+                        _record(must.put_together(engine, training.private / "must"), journal, book)
+                        self._learn_words(engine, journal, book, tables, goal, must)
                     if documents is None or self.stop.is_set():
                         standing = Standing(engine.hot_pairs(), engine.token_counts())
                     else:
@@ -202,14 +208,17 @@ class Trainer:
         if not journal.saved:
             journal.save()
 
-    def _learn_words(self, engine: Engine, journal: Journal, book: TokenTable, tables: Tables, goal: Goal) -> None:
-        """Learn pass after pass, with a checkpoint every few seconds."""
+    def _learn_words(
+        self, engine: Engine, journal: Journal, book: TokenTable, tables: Tables, goal: Goal, must: MustHaves
+    ) -> None:
+        """Learn pass after pass, with a checkpoint every few seconds, until the other ids are what must-haves lack."""
         self.meter.stage, self.meter.total = "learning", goal.words
         self.meter.done = self.meter.resumed_from = book.learned
         self.meter.started = last_checkpoint = time.monotonic()
         snapshots = Pace(self.snapshot_seconds)
-        for batch in engine.batches(goal.words - book.learned):
+        while (left := goal.words - book.learned - must.lack) > 0 and (batch := engine.step(left)) is not None:
             _record(batch, journal, book)
+            must.take(batch.events)
             self._tell(batch, book, journal)
             if time.monotonic() - last_checkpoint >= self.checkpoint_seconds or self.stop.is_set():
                 journal.commit()

@@ -54,7 +54,7 @@ def wanted_until(target: float | str | None, texts: Sequence[str], config: Train
             flag = f"--until-bytes-per-token {target}"
             for given, what in (
                 (config.superwords != "none", f"--superwords {config.superwords}"), (config.tau is not None, "--tau"),
-                (config.batch == "paper", "--batch paper"),
+                (config.batch == "paper", "--batch paper"), (bool(config.must), "--must"),
             ):  # fmt: skip
                 if given:
                     raise UsageError(f"{flag}: with {what} a smaller training is not the beginning of a larger one, or "

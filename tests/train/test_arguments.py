@@ -170,7 +170,7 @@ def test_type_checkers_see_the_keywords_as_they_are():
 VALUES = {
     "tau": "0.9", "batch": "paper", "ties": "bytes", "whole_characters": True, "encoding": "chars", "alphabet": "seen",
     "extends": "0" * 64, "superwords": "boundless", "weights": ["a=2"], "stop_list": 3, "freq_cutoff": 2,
-    "block_tokens": ("a",), "balance": True, "balanced_on": {"a": "0" * 64},
+    "block_tokens": ("a",), "must": ("a",), "alpha": "0.3", "balance": True, "balanced_on": {"a": "0" * 64},
 }  # fmt: skip
 
 

@@ -57,4 +57,5 @@ def battery(encoder: Encoder, specials: bool = True) -> list[str]:
     joined = map("".join, zip(some, cycle(("", *_SIGNS)), [*some[1:], ""], strict=False))
     found = [*_SIGNS, *expression, *re.findall(r"[^\W\d_]{2,}", expression)]
     named = sorted({case(sign) for sign in found for case in (str, str.upper, str.lower, str.casefold)})
-    return [*of_all_models(), *spelled, *joined, *_drawn(600 * (encoder.pattern.name == "regex"), named)]
+    must = encoder.header.config.get("must", ())
+    return [*of_all_models(), *spelled, *must, *joined, *_drawn(600 * (encoder.pattern.name == "regex"), named)]

@@ -28,7 +28,7 @@ import numpy as np
 from streambpe.arrays import MAX_COUNT, Int32, Int64
 from streambpe.core.learner import NoRoom
 from streambpe.errors import CountOverflow, ReplayMismatch
-from streambpe.model.events import Event, Op, event_line
+from streambpe.model.events import Event, Events, Op, event_line
 from streambpe.store.passes import PassRow
 from streambpe.train.engine.column import count_tokens
 from streambpe.train.engine.from_disk import DiskLearning
@@ -117,6 +117,12 @@ class Engine:
         self._fitting = before.places // 2
         self.learning = self._from_disk(before.words(), isinstance(before, DiskLearning))
         before.close()
+
+    def go_on_with(self, words: Words, events: Events) -> None:
+        """Learn from these words, which events that were not learned here made of those that there were."""
+        self.learning.close()
+        self.state.take(events)
+        self._load(words)
 
     # ------------------------------------------------------------------ learning
 

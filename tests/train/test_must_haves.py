@@ -1,0 +1,183 @@
+"""train --must: chunks that are tokens in the end."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streambpe.config import TrainConfig
+from streambpe.encode.encoder import Encoder
+from streambpe.encode.formats.export import export
+from streambpe.encode.formats.verify import loaded
+from streambpe.errors import UsageError
+from streambpe.inspect.check import check
+from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS
+from streambpe.resources import Resources
+from streambpe.text.shown import read_shown, readable, shown
+from streambpe.train.commands import resume, train
+from streambpe.train.engine.rules import EngineTuning
+from streambpe.train.trainer import Trainer
+from tests import oracles
+from tests.hostile import random_text
+from tests.oracles.must_haves import train_must_haves
+from tests.runs import SMALL, by_keyword, cli, counted_run, killed_at, log_of, text_run
+from tests.samples import natural_text
+from tests.tiers import seeds
+from tests.train.test_trainer import Counts, base_alphabet, hard_counts
+
+
+def some_must_haves(rng: random.Random, counts: Counts) -> list[str]:
+    """Chunks that share parts, some of them of the text, some with characters that it does not have."""
+    letters = [*sorted(set("".join(counts))), "é", "日"]
+    made = ["".join(rng.choices(letters, k=rng.randint(1, 7))) for _ in range(rng.randint(1, 5))]
+    made += [rng.choice(made) + rng.choice(list(counts)), rng.choice(list(counts)), rng.choice(letters) * 7]
+    return rng.sample(made, rng.randint(1, len(made)))
+
+
+def random_options(rng: random.Random) -> dict[str, Any]:
+    alphabet = rng.choice(("gpt2", "bytes", "bytes1", "utf8", "seen", "script", "chars"))
+    return {
+        "ties": rng.choice(("ids", "bytes")), "overlaps": rng.choice(("all", "disjoint")), "alphabet": alphabet,
+        "encoding": alphabet if alphabet in ("script", "chars") else "bytes", "stop_list": rng.choice((0, 0, 2)),
+        "whole_characters": alphabet != "chars" and rng.random() < 0.4, "min_frequency": rng.choice((0, 1, 3)),
+        "freq_cutoff": rng.choice((1, 1, 2)), "specials": rng.choice(((), ("<s>", "</s>"))), "reserve": 2,
+        "batch": rng.choice(("exact", "1")), "max_token_length": rng.choice((None, None, 60)),
+        "vocab_size": rng.choice((8, 25, 60)) + {"seen": 30, "chars": 8, "script": 2190}.get(alphabet, 270),
+    }  # fmt: skip
+
+
+def judged(config: TrainConfig, counts: Counts) -> oracles.Training:
+    """What the reference learns."""
+    chunks = {chunk.encode(): n for chunk, n in counts.items()}
+    stop_words = oracles.choose_stop_words(chunks, config.stop_list)
+    kept = oracles.cut_off(chunks, config.freq_cutoff)
+    may_merge = oracles.whole_characters_bytes
+    if config.encoding == "script":
+        may_merge = oracles.whole_characters_script(INDEX_SYMBOLS, FIRST_ESCAPE)
+    return train_must_haves(
+        kept, base_alphabet(config, kept, stop_words), config.vocab_size, [text.encode() for text in config.must],
+        ties=config.ties, overlaps=config.overlaps, min_frequency=config.min_frequency, stop_words=stop_words,
+        max_token_length=config.max_token_length, may_merge=may_merge if config.whole_characters else None,
+        other_ids=config.extra_ids,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", seeds(200))
+def test_equals_the_slow_reference(tmp_path, seed):
+    """Events and ids, in memory, from disk and in tables; each must-have is one id; and all tables add up."""
+    rng = random.Random(f"must {seed}")
+    counts, options = hard_counts(rng), random_options(rng)
+    options["must"] = some_must_haves(rng, counts)
+    run = counted_run(tmp_path / "run", counts)
+    config = TrainConfig.from_options(**options)
+    try:
+        expected = judged(config, counts)
+    except (ValueError, KeyError):  # too many, or a symbol that the alphabet has not
+        with pytest.raises(UsageError, match=r"--must|--vocab-size"):
+            train(run, resources=SMALL, **by_keyword(options))
+        assert not list(run.glob("*pending*"))
+        return
+    result = train(run, resources=SMALL, **by_keyword(options))
+    log = log_of(run)
+    assert log.events == tuple(expected.events)
+    assert (result.reached, log.header.config["must"]) == (expected.target_reached, list(config.must))
+    encoder = Encoder(log)
+    assert [len(encoder.encode_chunk(text)) for text in config.must] == [1] * len(config.must)
+    tuning = EngineTuning(force_scan=True, block_places=rng.choice((20, 50)), candidates=rng.choice((2048, 1)))
+    for learner in ("core", "tables"):
+        resources = Resources(SMALL.memory_bytes, 2, learner=learner)
+        Trainer(run, config, name=learner, resources=resources, tuning=tuning).run()
+        assert log_of(run, learner).events == log.events
+    assert check(run, resources=SMALL, replay=seed % 8 == 0) == []
+
+
+LISTED = ["hypertension", " hypertensive", "\t\t\t\t\t\t\t", "日本国", " zzz"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    return text_run(tmp_path_factory.mktemp("must") / "run", natural_text(3, 20_000))
+
+
+def test_exports_give_one_id(run, tmp_path):
+    """In tokenizers and in tiktoken too; the file's lines are read as tokens are shown."""
+    (tmp_path / "list.txt").write_text("\n".join(shown(text.encode()) for text in LISTED) + "\n", encoding="utf-8")
+    result = train(run, name="listed", vocab_size=500, must=str(tmp_path / "list.txt"), resources=SMALL)
+    tokenizer, log = result.tokenizer, log_of(run, "listed")
+    assert log.header.config["must"] == LISTED
+    ids = [tokenizer.encode(text) for text in LISTED]
+    assert [len(one) for one in ids] == [1] * len(LISTED)
+    for to, name in (("hf", "tokenizer.json"), ("tiktoken", "a.tiktoken")):
+        (told,) = export(result.log, to, tmp_path / name)
+        assert told.exact
+        assert loaded(to, told.files).encode(LISTED) == ids
+
+
+def test_a_training_goes_on_and_grows(run, tmp_path):
+    """Killed, grown to a larger size, like itself, by its option file: the events of one training."""
+    options: dict[str, Any] = {"must": [*LISTED[:3], "<U+003C>-"], "resources": SMALL, "checkpoint_seconds": 0.0}
+    whole = train(run, name="whole", vocab_size=400, **options)
+    for name, place in (("a", "events-committed:2"), ("b", "tables-committed"), ("c", "log-written")):
+        with killed_at(place):
+            train(run, name=name, vocab_size=400, **options)
+        assert resume(run, name=name).sha256 == whole.sha256
+    train(run, name="small", vocab_size=330, **options)
+    assert train(run, name="small", vocab_size=400).sha256 == whole.sha256
+    assert train(run, name="like", as_model=whole.log, resources=SMALL).sha256 == whole.sha256
+    cli("train", run, "--name", "filed", "--config", run / "whole.train.toml", "--memory", "400MB")
+    assert log_of(run, "filed").events == log_of(run, "whole").events
+    assert check(run, resources=SMALL) == []
+
+
+def test_extends(run, tmp_path):
+    """Must-haves of what another vocabulary encodes; those that it has need nothing."""
+    small = train(run, name="base", vocab_size=300, must=LISTED[:1], resources=SMALL)
+    result = train(run, name="more", extend=small.log, vocab_size=420, must=LISTED, resources=SMALL)
+    assert [len(result.tokenizer.encode(text)) for text in LISTED] == [1] * len(LISTED)
+    assert log_of(run, "more").events[: small.events] == log_of(run, "base").events
+    assert check(run, resources=SMALL, replay=True) == []
+
+
+@pytest.mark.parametrize(
+    ("must", "options", "told"),
+    [
+        ("two words", {}, "two and ␠words"),
+        ("", {}, "at least one character"),
+        ("<E2 82>", {}, "a part of a character"),
+        ("<U+D800>", {}, "surrogates"),
+        ("missing.txt", {}, "No such file"),
+        ("e\u0301", {"normalize": "nfc"}, "changed, into é"),
+        ("the", {"special": "the"}, "special token"),
+        ("other", {"block_token": "th"}, "--block-token"),
+        ("other", {"max_token_length": 4}, "--max-token-length"),
+        ("日", {"alphabet": "seen"}, "not in the alphabet"),
+        ("日", {"encoding": "chars"}, "not in the alphabet"),
+        ("hypertension", {"vocab_size": 260}, "needs 11 ids, and --vocab-size leaves 4"),
+        ("other", {"tau": "0.9"}, "--must with --tau"),
+        ("other", {"superwords": "boundless"}, "--must with --superwords boundless"),
+        ("other", {"batch": "paper"}, "--must with --batch paper"),
+        ("other", {"balance": True}, "--must with --balance"),
+        ("other", {"until_bytes_per_token": 3, "text": __file__}, "with --must a smaller training"),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path, must, options, told):
+    """One sentence, and nothing of the training is left."""
+    source = tmp_path / "a.txt"
+    source.write_text(natural_text(3, 3000).encode("ascii", "ignore").decode(), encoding="utf-8")
+    with pytest.raises(UsageError, match=re.escape(told)):
+        train(tmp_path / "run", [str(source)], resources=SMALL, must=must, **{"vocab_size": 300, **options})
+    assert not list((tmp_path / "run").glob("*events*"))
+
+
+def test_what_is_shown_is_read_again():
+    rng = random.Random(4)
+    for _ in range(300):
+        text = random_text(rng, 20) + rng.choice(("", ".txt", "␠", "<U+0041>", "<E2 82>", "\\n"))
+        assert read_shown(readable(text)) == text
+        assert not readable(text).endswith(".txt")
+        if not set(text) & set("<␠"):
+            assert read_shown(shown(text.encode())) == text
