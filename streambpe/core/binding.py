@@ -26,10 +26,10 @@ LIBRARY = "_core.so"  # on every system: it is loaded by its path
 # the presets that the core splits, at the numbers it knows them by (split.c)
 PRESETS = (
     "gpt2", "gpt4", "cl100k", "punct", "gpt4o", "superbpe1", "boundless", "ultimate1", "superbpe2", "word-level",
-    "spaceless", "spaceless gpt4o", "script", "whitespace", "none", "cuts",
+    "spaceless", "spaceless gpt4o", "script", "whitespace", "none", "own",
 )  # fmt: skip
 DIGITS = ("keep", "single", "two", "left3", "right3")  # how many of a number in one chunk (split.c)
-_FULL = -1
+_FULL, _SLOW = -1, -6
 _ERRORS = {
     -2: "the system has no more memory",
     -3: "a count does not fit 64 bits",
@@ -171,6 +171,10 @@ class Split(msgspec.Struct, frozen=True):
     classes: Classes
     special: int = -1  # the preset of runs marked with SCRIPT_RUN_END; -1: there are none
     digits: int = 0  # in DIGITS
+    program: npt.NDArray[np.uint64] | None = None  # of preset "own", with the sets of each class
+    sets: npt.NDArray[np.uint64] | None = None
+    steps: int = 0  # that it may take for a text
+    gaps: bool = False  # whether what it leaves is a chunk
 
     def learn(self, text: bytes) -> int:
         """The address of the table of classes, after all pages that a text needs are learned."""
@@ -215,13 +219,18 @@ class ChunkTable:
     def _scan(self, text: bytes, split: Split, at: int, ids: npt.NDArray[np.int32] | None) -> tuple[int, int]:
         done = np.array([at, 0], np.int64)
         how = split.learn(text), split.preset, split.special, split.digits
-        succeeded(library().scan_text(self.handle, *how, text, len(text), done[:1], done[1:], ids))
+        own = split.program, split.sets, split.steps, split.gaps
+        code = library().scan_text(self.handle, *how, *own, text, len(text), done[:1], done[1:], ids)
+        if code == _SLOW:
+            raise TimeoutError(int(done[0]))
+        succeeded(code)
         return int(done[0]), int(done[1])
 
     def count(self, text: bytes, split: Split, at: int = 0) -> tuple[int, int]:
         """Count the chunks of text[at:] (documents, each ended by 0xFF): (where it stopped, how many chunks).
 
         It stops at the end, or where the limit is reached: then take out what is there, and go on from that place.
+        TimeoutError: a program takes too many steps for the text in which this place is.
         """
         return self._scan(text, split, at, None)
 

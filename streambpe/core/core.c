@@ -13,6 +13,7 @@
 #include "scan.c"
 
 #include "split.c"
+#include "split_own.c"
 #include "split_words.c"
 #include "count.c"
 #include "json_lines.c"

@@ -21,7 +21,8 @@ enum {
     CORE_NO_MEMORY = -2, /* the system gave none */
     CORE_OVERFLOW = -3, /* a count would not fit 64 bits */
     CORE_DAMAGED = -4,  /* the caller gave input that it had promised not to give */
-    CORE_CLASS = -5     /* a character whose class is not known yet: the caller looks it up and calls again */
+    CORE_CLASS = -5,    /* a character whose class is not known yet: the caller looks it up and calls again */
+    CORE_SLOW = -6      /* a pattern of the user's own takes more steps, or more room, than it may */
 };
 
 /* Ask the processor to fetch an address that is read soon. */

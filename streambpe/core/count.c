@@ -83,34 +83,47 @@ EXPORT int64_t csv_records_end(const uint8_t *data, int64_t size) {
 }
 
 /* Count or, with `ids`, number the chunks of text[*at:size]. `special`: the preset of runs that end with FE, or -1;
-   `digits`: of a number in one chunk (split.c).
+   `digits`: of a number in one chunk (split.c). `program`: NULL, or a pattern of the user's own (split_own.c), with the
+   sets of each kind of character; it may take `steps` for a text, and `gaps` says whether what it leaves is a chunk.
 
    `*at` is moved past what was done; `*many` goes up by the chunks counted, or by the places of `ids` written. CORE_OK
    at the end; else an error, with `*at` before the chunk that found no place. */
 EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, int special, int digits,
-                     const uint8_t *text, int64_t size, int64_t *at, int64_t *many, int32_t *ids) {
+                     const own_step *program, const uint64_t *sets, int64_t steps, int gaps, const uint8_t *text,
+                     int64_t size, int64_t *at, int64_t *many, int32_t *ids) {
     split_function usual = split_preset(preset), other = special < 0 ? usual : split_preset(special);
     const uint8_t *p = text + *at, *end = text + size, *stop = NULL;
     split_function split = usual;
-    split_memo memo;
+    split_memo memo = {0};
+    int error = CORE_OK, skips = preset == WHITESPACE || program;
     if (!usual || !other)
         return CORE_DAMAGED;
     table->marked = preset == WHITESPACE;
-    while (p < end) {
+    while (p < end && !error) {
         chunk_key waiting[WAITING];
         int n = 0, done;
-        while (n < WAITING && p < end) {
+        while (n < WAITING && p < end && !error) {
             if (!stop) {
                 stop = text_end(p, end, special >= 0);
                 split = stop < end && *stop == SCRIPT_RUN_END ? other : usual;
-                memo = (split_memo){.digits = digits, .preset = split};
+                memo = (split_memo){.digits = digits, .preset = split, .program = program, .sets = sets, .start = p,
+                                    .left = steps, .ways = memo.ways, .room = memo.room};
+                while (program && memo.start > text && memo.start[-1] < RUN_END)
+                    memo.start--;
                 split = digits ? cut_digits : split;
             }
             if (p < stop) {
                 const uint8_t *chunk = p;
                 p = split(classes, chunk, stop, &memo);
-                if (table->marked && is(classes, chunk, stop, SPACE))
-                    continue;
+                if (skips) {
+                    if (memo.left < 0) {
+                        p = chunk;
+                        error = CORE_SLOW;
+                        break;
+                    }
+                    if (program ? memo.is_gap && !gaps : is(classes, chunk, stop, SPACE))
+                        continue;
+                }
                 waiting[n] = table_key(chunk, (uint64_t)(p - chunk), end);
                 table_soon(table, waiting + n++);
             } else {
@@ -123,9 +136,10 @@ EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, in
         done = count_waiting(table, waiting, n, many, ids);
         *at = (done < n ? waiting[done].chunk : p) - text;
         if (done < n)
-            return table->budget.why;
+            error = table->budget.why;
     }
-    return CORE_OK;
+    free(memo.ways);
+    return error;
 }
 
 /* Add chunks that were found elsewhere: chunk i is bytes[offsets[i]:offsets[i + 1]] and counts n[i]; `*at` is the first

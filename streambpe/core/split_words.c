@@ -222,15 +222,6 @@ static place whitespace(class_table spaces, place p, place end, split_memo *memo
     return run(spaces, next, end, class & WHITE ? WHITE : (unsigned)~WHITE);
 }
 
-/* Pieces of a text for a pattern of the user's own (streambpe/text/cuts.py). */
-static place cuts(class_table kinds, place p, place end, split_memo *memo) {
-    place next;
-    unsigned before = 0, here;
-    for (; p < end && !(before & (here = look(kinds, p, end, &next)) >> 8); p = next)
-        before = here & 255;
-    return p;
-}
-
 /* --digits: as the preset in the memo, but for numbers. Cold: so that the compiler builds the presets as without it. */
 static __attribute__((cold)) place cut_digits(class_table classes, place p, place end, split_memo *memo) {
     split_function preset = memo->preset;
@@ -252,6 +243,6 @@ static split_function split_preset(int preset) {
     static const split_function presets[] = {gpt2,       gpt4,        cl100k,    punct,           gpt4o,
                                              superbpe1,  boundless,   ultimate1, superbpe2,       word_level,
                                              spaceless,  spaceless_gpt4o, script_rule, whitespace, none,
-                                             cuts};
+                                             own};
     return preset >= 0 && preset < (int)(sizeof presets / sizeof *presets) ? presets[preset] : NULL;
 }

@@ -239,13 +239,10 @@ class Encoder:
         text, dropped = self.prepare(text)
         core = self._take(limit)
         try:
-            if chunker.split is not None:
+            if chunker.preset is not None:
                 made = core.block(chunker.ready(text), hold)
             else:
-                found, rows = chunker.matched(text)
-                chunks = list(map(str.encode, found))
-                data = np.frombuffer(b"".join(chunks), np.uint8)
-                made = core.block_of_rows(np.cumsum([0, *map(len, chunks)]), data, rows, hold)
+                made = core.block_of_rows(*chunker.rows(text), hold)
         except (SymbolRefused, TokenDead) as why:
             split = (chunks_of(chunker.pattern, part.decode()) for part in text.split(_MARK))
             raise self.refused(why, chain.from_iterable(split)) from None

@@ -26,7 +26,7 @@ from streambpe.runners.worth import processes_pay, runner_for
 from streambpe.sources.source import Source
 from streambpe.sources.stretches import cost_of, cut, in_tasks
 from streambpe.system import tree_memory
-from streambpe.text.chunker import core_split
+from streambpe.text.chunker import is_left_to_regex
 from streambpe.text.patterns import Pattern
 
 _LEAST_TASK = 8 << 20  # bytes of a source
@@ -49,7 +49,7 @@ def encode_runner(
     engine, pattern = resources.engine, encoder.pattern
     if engine == "threads" or any(source.is_stream for source in sources) or not sources:
         return None
-    each = _ENCODE_OWN if core_split(pattern) is None else _ENCODE
+    each = _ENCODE_OWN if is_left_to_regex(pattern) else _ENCODE
     cost, many, largest = cost_of(sources, pattern, _LEAST_TASK, lambda source: each)
     if engine == "auto" and not processes_pay(cost, resources.threads, min(resources.threads, many), (largest,)):
         return None

@@ -15,13 +15,12 @@ import functools
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streambpe.arrays import expanded
 from streambpe.core.binding import DIGITS, PRESETS, Bytes, ChunkTable, Split, categories
 from streambpe.core.classes import INHERITED, OTHER, SPACE, TAKES_SPACE, Classes
 from streambpe.core.strings import ChunkList, as_buffers, as_strings, merge
@@ -44,10 +43,8 @@ _SAME = {"r50k": "gpt2"}  # other expressions that find the same chunks
 _NUMBERED_BYTES = 1 << 40  # limit of a table of numbered chunks, which is no larger than they make it
 _KNOWN_BYTES = 160  # of a chunk and its number in a dictionary, about
 _MARKS = re.compile(b"[\xfd-\xff]")
-_BETWEEN = (" a", "1", ",", "a", "\n", " ,", " ")  # stands between two pieces: the first that is cut off from both
-_AT_ONCE = 4096  # pieces in one text
-_PIECE_BYTES = 4  # of the table of pieces, for each byte of text: 2 was enough for English, not for many languages
-_REPEATS = 1 << 16  # bytes: in so long a text, pieces come again and again
+_END = bytes([DOCUMENT_END])
+_STEPS_A_SECOND = 100_000_000  # of a program: what a slow processor does
 
 
 class Numbered(msgspec.Struct, frozen=True):
@@ -103,13 +100,28 @@ def core_split(pattern: Pattern) -> Split | None:
     return Split(number, categories(), special, DIGITS.index(pattern.digits))
 
 
+def own_split(pattern: Pattern) -> Split | None:
+    """How the core splits by an expression of the user's own; None if it cannot."""
+    own = pattern.program
+    if own is None:
+        return None
+    steps = int(pattern.document_seconds * _STEPS_A_SECOND)
+    return Split(PRESETS.index("own"), own, program=own.steps, sets=own.sets, steps=steps, gaps=pattern.keep_gaps)
+
+
+def is_left_to_regex(pattern: Pattern) -> bool:
+    """Whether the core splits by it neither as a preset nor as a program."""
+    return core_split(pattern) is None and pattern.program is None
+
+
 class Chunker:
     """Splits buffers by one pattern; used by one thread at a time. `close` it."""
 
     def __init__(self, pattern: Pattern, *, beside: bool = False) -> None:
         """`beside`: run a pattern of the user's own in a process beside this one, since `regex` holds the GIL."""
         self.pattern = pattern
-        self.split = core_split(pattern)
+        self.preset = core_split(pattern)
+        self.split = self.preset or own_split(pattern)
         self._beside = beside
         self._process: SplitProcess | None = None
 
@@ -130,26 +142,34 @@ class Chunker:
         chunks, (ids,) = texts.take()
         return Numbered(chunks, ids)
 
-    def count_pieces(self, text: bytes) -> tuple[pl.Series, Lengths] | None:
-        """The distinct chunks of a buffer and their counts, by a pattern of the user's own that is run on each distinct
-        piece; None if it has no sure cuts, if too many pieces are distinct, or if one takes too long."""
-        kinds, table = self._cuts, ChunkTable(_PIECE_BYTES * len(text))
-        if kinds is None or table.count(text, Split(PRESETS.index("cuts"), kinds))[0] < len(text):
-            return None
-        offsets, data, n = table.take()
-        try:
-            found, flat, lengths = self._run_pieces(as_strings(offsets, data).to_list(), kinds)
-        except PatternTooSlow:  # splitting whole documents will say which one it is
-            return None
-        return _counted(found, flat, np.repeat(n, lengths))
+    def rows(self, text: bytes) -> tuple[Lengths, Bytes, Ids]:
+        """The distinct chunks of a buffer (their offsets, their bytes), and the row there of each in order;
+        END_OF_DOCUMENT where a document ends."""
+        if self.split is None:
+            found, rows = self.matched(text)
+            return *as_buffers(pl.Series("chunk", found, dtype=pl.String)), rows
+        table = ChunkTable(_NUMBERED_BYTES)
+        with self.timed(text):
+            ids = table.number(self.ready(text), self.split)
+        offsets, data, first = table.take()
+        return offsets, data, _row_of(first)[ids]
 
-    def matched(self, text: bytes, *, by_pieces: bool = True) -> tuple[list[str], Ids]:
+    @contextlib.contextmanager
+    def timed(self, text: bytes) -> Iterator[None]:
+        """What the core gives up in a buffer becomes an error that names the document."""
+        try:
+            yield
+        except TimeoutError as why:
+            at = why.args[0]
+            start, stop = text.rfind(_END, 0, at) + 1, text.find(_END, at)
+            document = text[start : stop if stop >= 0 else len(text)].decode()
+            with explained(self.pattern.compiled, document, text.count(_END, 0, at)):
+                raise
+
+    def matched(self, text: bytes) -> tuple[list[str], Ids]:
         """What `regex` finds in a buffer: (the distinct chunks, the place there of each in order; END_OF_DOCUMENT where
-        a document ends). `by_pieces`: try as in count_pieces first, if the buffer is long."""
+        a document ends)."""
         text = self.ready(text)
-        if by_pieces and len(text) >= _REPEATS and self._cuts is not None:
-            with contextlib.suppress(PatternTooSlow, MemoryError):
-                return self._matched_pieces(text, self._cuts)
         ends = [match.start() for match in _MARKS.finditer(text)]
         if not text or ends[-1:] != [len(text) - 1]:
             ends.append(len(text))
@@ -164,37 +184,6 @@ class Chunker:
         behind = np.cumsum(lengths, dtype=np.int64)[ended]
         return found, np.insert(flat, behind, END_OF_DOCUMENT)
 
-    @functools.cached_property
-    def _cuts(self) -> Classes | None:
-        """Where the user's own pattern surely cuts."""
-        from streambpe.text.cuts import sure_cuts  # not above: presets do not need to know what expressions mean
-
-        pattern = self.pattern
-        return None if pattern.keep_gaps or pattern.script_expression else sure_cuts(pattern.expression)
-
-    def _matched_pieces(self, text: bytes, kinds: Classes) -> tuple[list[str], Ids]:
-        """As `matched`, by pieces."""
-        table = ChunkTable(_PIECE_BYTES * len(text))
-        rows = table.number(text, Split(PRESETS.index("cuts"), kinds))
-        offsets, data, first = table.take()
-        found, flat, lengths = self._run_pieces(as_strings(offsets, data).to_list(), kinds)
-        places = np.append(np.argsort(first), END_OF_DOCUMENT)[rows]  # -1 among the rows means the last entry
-        return found, expanded(np.append(flat, np.int32(END_OF_DOCUMENT)), np.append(lengths, 1), places)
-
-    def _run_pieces(self, pieces: list[str], kinds: Classes) -> tuple[list[str], Ids, Lengths]:
-        """As `_run`, on pieces between sure cuts. They are joined, since one text is split faster than many."""
-        texts, sizes, piece = _joined(pieces, kinds)
-        found, flat, _ = self._run(texts)
-        chunk_sizes = np.fromiter(map(len, found), np.int64, len(found))[flat]
-        if chunk_sizes.sum() != sizes.sum():  # there are gaps, so that nothing says where a chunk begins
-            return self._run(pieces)
-        of_chunk = piece[np.searchsorted(np.cumsum(sizes), np.cumsum(chunk_sizes))]
-        order = np.argsort(of_chunk, kind="stable")[np.count_nonzero(of_chunk < 0) :]
-        lengths = np.bincount(of_chunk[order], minlength=len(pieces))
-        used = np.bincount(flat[order], minlength=len(found)) > 0  # others only stand between pieces
-        row = np.cumsum(used, dtype=np.int32) - np.int32(1)
-        return list(itertools.compress(found, used.tolist())), row[flat[order]], lengths
-
     def _run(self, texts: Sequence[str], runs: Set[int] = frozenset()) -> tuple[list[str], Ids, Lengths]:
         pattern = self.pattern
         how = pattern.keep_gaps, pattern.document_seconds
@@ -206,32 +195,9 @@ class Chunker:
         return found, np.asarray(flat, np.int32), np.asarray(lengths, np.int64)
 
 
-def _counted(found: list[str], rows: Ids, times: Lengths | None = None) -> tuple[pl.Series, Lengths]:
-    """Distinct chunks, and how often each of them stands in `rows`."""
-    sums = np.bincount(rows, times, len(found))  # exact: below 2 ** 53
-    return pl.Series("chunk", found, dtype=pl.String), sums.astype(np.int64)
-
-
-def _joined(pieces: list[str], kinds: Classes) -> tuple[list[str], Lengths, Lengths]:
-    """A few texts that hold all pieces, each between sure cuts: (texts, the length of each of their parts in order,
-    which piece a part is: -1 for what stands between two)."""
-    size = np.fromiter(map(len, pieces), np.int64, len(pieces))
-    ends = ("".join([piece[end] for piece in pieces]).encode("utf-32-le") for end in (0, -1))
-    first, last = (kinds.table[np.frombuffer(code_points, np.uint32)] for code_points in ends)
-    left, texts, parts = np.ones(len(pieces), bool), [], []
-    for between in _BETWEEN:
-        opens, closes = kinds.table[ord(between[0])] >> 8, kinds.table[ord(between[-1])] & 0xFF
-        rows = np.flatnonzero(left & (last & opens != 0) & (first >> 8 & closes != 0))
-        left[rows] = False
-        for at in range(0, len(rows), _AT_ONCE):
-            some = rows[at : at + _AT_ONCE]
-            texts.append(between.join([pieces[row] for row in some.tolist()]))
-            part = np.full((2 * len(some), 2), (len(between), -1), np.int64)
-            part[::2] = np.column_stack([size[some], some])
-            parts.append(part[:-1])
-    rest = np.flatnonzero(left)
-    sizes, piece = np.concatenate([*parts, np.column_stack([size[rest], rest])]).T
-    return [*texts, *(pieces[row] for row in rest.tolist())], sizes, piece
+def _row_of(first: Lengths) -> Ids:
+    """The row of each number, where these numbers stand in the rows; -1, which ends a document, is the last entry."""
+    return np.append(np.argsort(first), END_OF_DOCUMENT).astype(np.int32)
 
 
 def chunks_of(pattern: Pattern, text: str) -> list[str]:
@@ -240,15 +206,10 @@ def chunks_of(pattern: Pattern, text: str) -> list[str]:
         seconds = pattern.document_seconds if pattern.name == "regex" else None
         with explained(pattern.compiled, text):
             return list(find_chunks(pattern.compiled, text, pattern.keep_gaps, seconds))
-    chunker, table = Chunker(pattern), ChunkTable(_NUMBERED_BYTES)
-    if chunker.split is None:
-        found, places = chunker.matched(text.encode(), by_pieces=False)
-        return [found[place] for place in places.tolist()]
-    ids = table.number(chunker.ready(text.encode()), chunker.split)
-    offsets, data, first = table.take()
+    offsets, data, rows = Chunker(pattern).rows(text.encode())
     chunks, ends = data.tobytes(), offsets.tolist()
-    by_number = {n: chunks[a:b].decode() for n, a, b in zip(first.tolist(), ends, ends[1:], strict=False)}
-    return [by_number[number] for number in ids.tolist()]
+    found = [chunks[a:b].decode() for a, b in itertools.pairwise(ends)]
+    return [found[row] for row in rows.tolist()]
 
 
 class ChunkSums:
@@ -321,7 +282,8 @@ class NumberedTexts:
         """Number one buffer's chunks."""
         split = self.chunker.split
         if split is not None:
-            self._ids.append(self._table.number(self.chunker.ready(text), split).copy())
+            with self.chunker.timed(text):
+                self._ids.append(self._table.number(self.chunker.ready(text), split).copy())
             return
         found, places = self.chunker.matched(text)
         number = np.array([*map(self._known.__getitem__, found), END_OF_DOCUMENT], np.int32)
@@ -335,8 +297,7 @@ class NumberedTexts:
         else:
             chunks = pl.Series("chunk", sorted(self._known), dtype=pl.String)
             first = np.array([self._known[chunk] for chunk in chunks.to_list()], np.int64)
-        row = np.append(np.argsort(first), END_OF_DOCUMENT).astype(np.int32)  # -1 among the ids means the last entry
-        ids = self._ids
+        row, ids = _row_of(first), self._ids
         self._forget()
         for at in range(len(ids)):  # one after another, so that none is held twice for long
             ids[at] = row[ids[at]]
@@ -354,10 +315,9 @@ class ChunkCounts(ChunkSums):
         """Count one buffer's chunks."""
         split = self.chunker.split
         if split is not None:
-            self.count(self.chunker.ready(text), split)
+            with self.chunker.timed(text):
+                self.count(self.chunker.ready(text), split)
             return
-        counted = self.chunker.count_pieces(text)
-        if counted is None:
-            found, places = self.chunker.matched(text, by_pieces=False)
-            counted = _counted(found, places[places >= 0])
-        self.add_counted(*as_buffers(counted[0]), counted[1])
+        found, places = self.chunker.matched(text)
+        sums = np.bincount(places[places >= 0], minlength=len(found)).astype(np.int64)
+        self.add_counted(*as_buffers(pl.Series("chunk", found, dtype=pl.String)), sums)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import regex
@@ -21,6 +21,9 @@ from streambpe.text.expressions import compiled
 from streambpe.text.script_blocks import UNICODE
 from streambpe.text.split import explained, find_chunks
 from streambpe.text.whitespace import WORD_MARK
+
+if TYPE_CHECKING:
+    from streambpe.text.program import Program
 
 WITH_DIGITS = " --digits "  # in the name of a preset that cuts numbers in another way
 Digits = Literal["keep", "single", "two", "left3", "right3"]
@@ -88,7 +91,7 @@ class Pattern:
 
     name: str
     expression: str  # what `regex` runs; "" stands for "the whole document is one chunk"
-    border: str | None = CERTAIN_BORDER  # the two characters beside one that is certain; None: no place is
+    border: str | None = CERTAIN_BORDER  # the two characters beside one that is certain; None: none is known here
     keep_gaps: bool = False  # text between two matches is a chunk too
     script_expression: str | None = None  # for runs of scripts written without spaces, if runs are split first
     by_rules: bool = False  # the core has rules for it instead of an expression, which is then its name
@@ -106,10 +109,25 @@ class Pattern:
     def script_compiled(self) -> regex.Pattern[str] | None:
         return regex.compile(self.script_expression) if self.script_expression else None
 
+    @functools.cached_property
+    def program(self) -> Program | None:
+        """How the core runs an expression of the user's own; None if it cannot."""
+        if self.name != "regex" or self.script_expression:
+            return None
+        from streambpe.text.program import program_of  # not above: presets do not need to know what expressions mean
+
+        return program_of(self.expression)
+
+    @functools.cached_property
+    def cuts(self) -> Program | None:
+        """What knows where an expression of the user's own surely cuts a text, if anything does."""
+        own = self.program
+        return own if own is not None and not self.prepared and own.has_cuts(self.keep_gaps) else None
+
     @property
     def has_cuts(self) -> bool:
-        """Whether a document can be read in pieces: false for `none` and for a user's own pattern."""
-        return self.border is not None
+        """Whether a document can be read in pieces: not under `none`, nor by an expression of which no cut is known."""
+        return self.border is not None or self.cuts is not None
 
     @property
     def unicode(self) -> str:

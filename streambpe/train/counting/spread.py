@@ -23,7 +23,7 @@ from streambpe.runners.runner import Calls, Runner
 from streambpe.runners.worth import runner_for
 from streambpe.sources.source import Source
 from streambpe.sources.stretches import Stretch, bytes_between, can_be_cut, cost_of, cut, in_tasks
-from streambpe.text.chunker import core_split
+from streambpe.text.chunker import is_left_to_regex
 from streambpe.text.patterns import Pattern
 from streambpe.train.counting.committer import Committer
 from streambpe.train.counting.tasks import CountShared, CountTask, count_stretches, remove_attempts
@@ -54,7 +54,7 @@ def count_runner(
     files = [source for source in sources if not source.is_stream]
     if not files:
         return None
-    own = core_split(pattern) is None
+    own = is_left_to_regex(pattern)
 
     def seconds(source: Source) -> tuple[float, float]:
         read, locked = _READ.get(source.kind, _READ[""])

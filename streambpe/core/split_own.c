@@ -1,0 +1,153 @@
+/* Patterns of the user's own, as programs: what find-all does with an expression (streambpe/text/program.py makes them).
+
+   A program is tried step by step at one place. Where two ways are open, the one that comes later is put down with its
+   place, and taken up when a step fails; so the first match is found that the expression prefers. Characters are known
+   by the sets of the program that hold them, one bit for each.
+
+       \s+(?!\S)|\s over "a   b":   TIMES \s, 2 left; NOT \S fails; one step back; NOT \S succeeds: two blanks
+
+   Judge: the `regex` module (tests/text/test_program.py). */
+
+enum { ONE, TIMES, EITHER, GO, OPEN, CLOSE, NOT, FAIL, BACK, AT, DONE };
+enum { AT_START, AT_END, AT_LAST_LINE };
+enum { MOST_WAYS = 1 << 24, FIRST_WAYS = 64 };
+
+typedef struct own_step {
+    int64_t op, a, b;
+    uint64_t set, other; /* of sets: what a character has to be in; of EITHER, what each way may begin with */
+} own_step;
+
+/* A way that is left: at step `at`, from any place between `low` and `p` where a repetition may end earlier. `fence`:
+   what is put down behind it is given up when the part in brackets has matched; `at` is then NULL, or where to go on if
+   it does not match. */
+typedef struct own_way {
+    const own_step *at;
+    place p, low;
+    int fence;
+} own_way;
+
+/* Past the fence that was put down last; what was put down since is given up. */
+static own_way *last_fence(split_memo *memo) {
+    while (!memo->ways[--memo->used].fence) {
+    }
+    return memo->ways + memo->used;
+}
+
+/* Put a way down. 0: there is no room. */
+static int put_way(split_memo *memo, own_way way) {
+    if (memo->used == memo->room) {
+        int64_t room = memo->room ? 2 * memo->room : FIRST_WAYS;
+        own_way *ways = room > MOST_WAYS ? NULL : realloc(memo->ways, (size_t)room * sizeof *ways);
+        if (!ways)
+            return 0;
+        memo->ways = ways;
+        memo->room = room;
+    }
+    memo->ways[memo->used++] = way;
+    return 1;
+}
+
+static inline place one_back(place p) {
+    do
+        p--;
+    while ((*p & 0xC0) == 0x80);
+    return p;
+}
+
+/* Where the match at `p` ends; NULL: there is none, or `memo` has no steps or no room left. */
+static place own_match(class_table kinds, place p, place end, split_memo *memo) {
+    const own_step *step = memo->program;
+    const uint64_t *sets = memo->sets;
+    place next = p, low;
+    memo->used = 0;
+    for (;;) {
+        int failed = 0, room = 1;
+        uint64_t here;
+        if (--memo->left < 0)
+            return NULL;
+        switch (step->op) {
+        case ONE:
+            if (!(failed = p == end || !(sets[look(kinds, p, end, &next)] & step->set)))
+                p = next, step++;
+            break;
+        case TIMES: /* at least a, at most b; set `other`: as many as there are, and no fewer later */
+            low = step->a ? NULL : p;
+            int64_t n = 0;
+            for (; n < step->b && p < end && sets[look(kinds, p, end, &next)] & step->set; p = next)
+                if (++n == step->a)
+                    low = next;
+            memo->left -= n;
+            if (!(failed = !low)) {
+                room = step->other || p == low || put_way(memo, (own_way){step + 1, p, low, 0});
+                step++;
+            }
+            break;
+        case EITHER:
+            here = p < end ? sets[look(kinds, p, end, &next)] : (uint64_t)1 << 63;
+            if (here & step->set) {
+                room = !(here & step->other) || put_way(memo, (own_way){memo->program + step->b, p, p, 0});
+                step = memo->program + step->a;
+            } else if (!(failed = !(here & step->other)))
+                step = memo->program + step->b;
+            break;
+        case GO:
+            step = memo->program + step->a;
+            break;
+        case OPEN:
+            room = put_way(memo, (own_way){NULL, p, p, 1});
+            step++;
+            break;
+        case NOT:
+            room = put_way(memo, (own_way){memo->program + step->a, p, p, 1});
+            step++;
+            break;
+        case CLOSE: /* a: it was only looked at */
+            low = last_fence(memo)->p;
+            p = step->a ? low : p;
+            step++;
+            break;
+        case FAIL:
+            last_fence(memo);
+            failed = 1;
+            break;
+        case BACK:
+            for (int64_t n = step->a; n-- && !failed;)
+                if (!(failed = p == memo->start))
+                    p = one_back(p);
+            step++;
+            break;
+        case AT:
+            failed = !(step->a == AT_START ? p == memo->start
+                                           : p == end || (step->a == AT_LAST_LINE && *p == '\n' && p + 1 == end));
+            step++;
+            break;
+        default:
+            return p;
+        }
+        if (!room)
+            memo->left = -1;
+        while (failed) {
+            if (!memo->used)
+                return NULL;
+            own_way *way = memo->ways + memo->used - 1;
+            if (way->p > way->low)
+                way->p = one_back(way->p);
+            p = way->p;
+            step = way->at;
+            memo->used -= p == way->low;
+            failed = !step;
+        }
+    }
+}
+
+/* A match at `p`; or what lies before the next one, which is no chunk if the program leaves it out. */
+static place own(class_table kinds, place p, place end, split_memo *memo) {
+    place stop = own_match(kinds, p, end, memo);
+    memo->is_gap = !stop;
+    if (stop)
+        return stop;
+    do
+        look(kinds, p, end, &p);
+    while (p < end && memo->left >= 0 && !own_match(kinds, p, end, memo));
+    return p;
+}
