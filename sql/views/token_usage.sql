@@ -1,4 +1,5 @@
 -- token_usage: one row is a living token and how often the corpus uses it at the end of the training, most used first.
+-- Column share_left is n / n_when_learned: near 0 for a residue, which was only a step towards longer tokens.
 -- With superwords, uses are counted before superwords are joined, so a superword has 0; with uw, the view is empty.
 -- The training is the one named by SET VARIABLE training = 'NAME'; main if it is not set.
 CREATE OR REPLACE VIEW token_usage AS
@@ -12,7 +13,8 @@ SELECT
     coalesce(c.n, 0) AS n,
     coalesce(c.alone, 0) AS alone,
     coalesce(c.n, 0) / sum(c.n) OVER () AS share,
-    e.n AS n_when_learned
+    e.n AS n_when_learned,
+    coalesce(c.n, 0) / nullif(e.n, 0) AS share_left
 FROM query_table(coalesce(getvariable('training'), 'main') || '.tokens') AS t
 LEFT JOIN query_table(coalesce(getvariable('training'), 'main') || '.token_counts') AS c ON c.id = t.id
 LEFT JOIN query_table(coalesce(getvariable('training'), 'main') || '.events') AS e ON e.seq = t.born

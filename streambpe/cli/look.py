@@ -279,6 +279,11 @@ def report(run: str, output: str, name: str | None, as_json: bool, **given: Any)
     metavar="NAME|REGEX",
     help="For a --tokenizer without a pattern: tiktoken ranks, GPT-2's files.",
 )
+@click.option(
+    "--residues",
+    metavar="SHARE",
+    help="Also print how many ids are used in less than SHARE (0.05, 5%) of the places where merges make them.",
+)
 @click.option("--fewest", is_flag=True, help="Also print the least tokens that the same ids could make of each chunk.")
 @reading_options("lines", "text_column")
 @form_options(json="Print the result as one JSON list.", csv="Print comma-separated values, with a header.")

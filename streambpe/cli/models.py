@@ -308,7 +308,12 @@ def import_(file: str, output: str, as_json: bool, **given: Any) -> None:
 
 @click.command()
 @click.argument("model")
-@click.option("--to", type=Amount(1), required=True, metavar="N", help="How many ids to keep.")
+@click.option("--to", type=Amount(1), metavar="N", help="How many ids to keep.")
+@click.option(
+    "--residues",
+    metavar="SHARE",
+    help="Instead remove tokens that are used in less than SHARE (0.05, 5%) of the places where merges make them.",
+)
 @click.option("-o", "--output", required=True, metavar="LOG", help="The event log to write, as SMALL.events.jsonl.")
 @text_option("Keep what this SOURCE uses, instead of what RUN has counted")
 @reading_options("lines", "text_column")
@@ -320,11 +325,14 @@ def import_(file: str, output: str, as_json: bool, **given: Any) -> None:
 @resource_options
 @line_option
 @json_option
-def prune(model: str, to: int, output: str, as_json: bool, **given: Any) -> None:
+def prune(model: str, to: int | None, output: str, as_json: bool, **given: Any) -> None:
     """Make a vocabulary smaller by removing the learned tokens that are used least.
 
     Only tokens that no other token is made of are removed; their parts are used instead. Ids are renumbered, unless
     you give --keep-ids. It prints bytes per token before and after.
+
+    --residues removes steps towards longer tokens. The merges stay, and what is left of such a token in the end is
+    split into the two tokens that it was made of.
 
     \b
     example:

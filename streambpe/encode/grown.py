@@ -54,6 +54,12 @@ class GrownUses:
             np.add.at(found, self._events.column(name)[:events], change)
         return found
 
+    def made_of_ids(self) -> Int64:
+        """By log id: how often each is made, whatever becomes of it; 0 of base symbols."""
+        found = np.zeros_like(self._before)
+        np.add.at(found, self._events.column("id"), self.made)
+        return found
+
     @property
     def tokens(self) -> Int64:
         """How many tokens the text becomes after 0, 1, 2, ... events."""

@@ -30,18 +30,15 @@ _PIECE = 1 << 16
 _MARK = bytes([DOCUMENT_END])
 
 
-def parse_share(text: str | float) -> Fraction:
-    """A share of documents: 0.01, or "1%"; exact, so that it is the same number wherever it is read."""
+def parse_share(text: str | float, flag: str = "--validation") -> Fraction:
+    """A share: 0.01, or "1%"; exact, so that it is the same number wherever it is read."""
     said = str(text).strip()
     try:
         share = Fraction(said.removesuffix("%").strip()) / (100 if said.endswith("%") else 1)
     except (ValueError, ZeroDivisionError):
         share = Fraction(0)
     if not 0 < share < 1:
-        raise UsageError(
-            f"--validation {text}: give a share of the documents between 0 and 1, such as 0.01 or 1%. Nothing was "
-            "written."
-        )
+        raise UsageError(f"{flag} {text}: give a share between 0 and 1, such as 0.01 or 1%. Nothing was written.")
     return share
 
 

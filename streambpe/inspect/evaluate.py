@@ -26,10 +26,12 @@ from streambpe.encode.blocks import BlockEncoder
 from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.encode.fewest import fewest_by
 from streambpe.encode.formats.imports import import_file, is_sentencepiece, takes_pattern
+from streambpe.encode.grown import GrownUses, grows_by_merges
+from streambpe.encode.split import parse_share
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect.columns import print_columns, write_rows
-from streambpe.inspect.measures import APART, FEWEST, MEASURES, Tokens, Uses, gini, measure
+from streambpe.inspect.measures import APART, ASKED, MEASURES, Tokens, Uses, gini, measure
 from streambpe.inspect.pieces import SentencePiece, count_pieces
 from streambpe.options import several
 from streambpe.progress import present_meter, reported
@@ -75,6 +77,7 @@ def evaluate(
     pattern: str | None = None,
     special: str | Sequence[str] = (),
     fewest: bool = False,
+    residues: str | float | None = None,
     resources: Resources | None = None,
     progress: str = "none",
     **options: Unpack[ReadKeywords],
@@ -84,8 +87,10 @@ def evaluate(
     Gini, of all together: how unequal texts or groups are.
 
     `tokenizer`: vocabularies made elsewhere, as `import` reads them; `pattern` and `special` are for those that carry
-    neither. `fewest`: also how many tokens there are at least with the same ids (encode/fewest.py).
+    neither. `fewest`: also how many tokens there are at least with the same ids (encode/fewest.py). `residues`: also
+    how many ids are used in less than this share of the places where merges make them.
     """
+    share = None if residues is None else parse_share(residues, "--residues")
     _, how, resources = arguments("evaluate", options, None, resources)
     models, rivals = several(models), several(tokenizer)
     names = [one if isinstance(one, str) else one.path for one in as_given(text)]
@@ -105,25 +110,24 @@ def evaluate(
         raise UsageError("Nothing to evaluate: name at least one MODEL, or a --tokenizer FILE.")
     if len(loaded) > 1 and any(source.is_stream for source in sources):
         raise UsageError("Standard input can be read only once, and every model reads the text: evaluate one model.")
-    for name, measured in loaded if fewest else ():
-        if isinstance(measured, SentencePiece) or measured.encoder.has_superwords:
-            raise UsageError(f"--fewest: the tokens of {name} may reach across chunks, and the least of them is not "
-                             f"known. Nothing was measured. Leave {name} or --fewest out.")  # fmt: skip
+    asked = "--fewest" if fewest else "--residues"
+    for name, measured in loaded if fewest or share else ():
+        if (
+            isinstance(measured, SentencePiece)
+            or measured.encoder.has_superwords
+            or (share is not None and not grows_by_merges(measured.event_log))
+        ):
+            raise UsageError(f"{asked}: {name} has superwords or deleted tokens, or is not made of merges, so that is "
+                             f"not known. Nothing was measured. Leave {name} or {asked} out.")  # fmt: skip
     present_meter().total = len(loaded) * sum(source.bytes for source in sources)
     results = []
     for name, measured in loaded:
         tokens = tokens_of(measured)
         total = Uses()
         alone: dict[str, Uses] = {}
-        least: list[int] = []
-        noted = _noting(measured, least) if fewest else nothing
+        count = _counting(measured, fewest, share is not None, resources)
         for source in sources:
-            least.clear()
-            if isinstance(measured, SentencePiece):
-                uses = count_pieces(measured, source, resources)
-            else:
-                uses = count_uses(measured, source, resources, noted)
-                uses.fewest = sum(least)
+            uses = count(source)
             total += uses
             if by:
                 mine = alone.setdefault(name_of(source.path), Uses())
@@ -131,10 +135,10 @@ def evaluate(
         if by:
             beside = int(alone[reference].n.sum())
             for what, uses in sorted(alone.items()) if by == "group" else alone.items():
-                values = measure(uses, tokens, fewest)
+                values = measure(uses, tokens, fewest, share)
                 values["parity"] = int(uses.n.sum()) / beside if beside else None
                 results.append(Evaluation(name, what, values, uses.bytes / (uses.characters or 1)))
-        values = measure(total, tokens, fewest)
+        values = measure(total, tokens, fewest, share)
         if by:
             parts = [(int(uses.n.sum()), uses.bytes) for what, uses in alone.items() if what != NO_GROUP and uses.bytes]
             values["gini"] = gini([n / size for n, size in parts])
@@ -143,11 +147,32 @@ def evaluate(
     return results
 
 
-def _noting(measured: Tokenizer | SentencePiece, least: list[int]) -> Also:
-    """What adds the fewest tokens of chunks to a list."""
-    assert isinstance(measured, Tokenizer)
-    of_chunks = fewest_by(measured.encoder)
-    return lambda counted: least.append(of_chunks(counted))
+def _counting(
+    measured: Tokenizer | SentencePiece, fewest: bool, residues: bool, resources: Resources
+) -> Callable[[Source], Uses]:
+    """What counts the uses in a source, with what is asked for beside them."""
+    if isinstance(measured, SentencePiece):
+        return lambda source: count_pieces(measured, source, resources)
+    encoder = measured.encoder
+    of_chunks = fewest_by(encoder) if fewest else None
+
+    def count(source: Source) -> Uses:
+        least, grown = [0], GrownUses(encoder) if residues else None
+
+        def also(counted: pl.DataFrame) -> None:
+            if of_chunks is not None:
+                least.append(of_chunks(counted))
+            if grown is not None:
+                grown.add(counted)
+
+        uses = count_uses(measured, source, resources, also)
+        uses.fewest = sum(least)
+        if grown is not None:
+            uses.made = np.zeros_like(uses.n)
+            np.add.at(uses.made, encoder.model_ids[: encoder.n_log], grown.made_of_ids()[:-1])
+        return uses
+
+    return count
 
 
 def _naming(by: str | None, groups: Sequence[str], group_by: str | None) -> Callable[[str], str]:
@@ -236,8 +261,8 @@ def add_chunks(uses: Uses, encoder: Encoder, counted: pl.DataFrame) -> None:
 def print_evaluations(found: Sequence[Evaluation], form: str, out: TextIO, by: str = "source") -> None:
     """A table for people, or all values as json or csv; `by`: what a row is about."""
     rows_apart = any(one.source != ALL for one in found)
-    fewest = [name for name in FEWEST if name in found[0].values]
-    untold = {*APART, *FEWEST} - {*fewest, *(APART if rows_apart else ())}
+    asked = [name for name in ASKED if name in found[0].values]
+    untold = {*APART, *ASKED} - {*asked, *(APART if rows_apart else ())}
     if form != "table":
         names = [name for name in MEASURES if name not in untold]
         rows = [(one.model, one.source, *map(one.values.get, names)) for one in found]
@@ -245,7 +270,7 @@ def print_evaluations(found: Sequence[Evaluation], form: str, out: TextIO, by: s
         return
     if rows_apart:
         shown = ["bytes", "tokens", "bytes_per_token", "tokens_per_word", "single_token_chunks", "vocab_used", "renyi",
-                 "partial_share", *APART, *fewest]  # fmt: skip
+                 "partial_share", *APART, *asked]  # fmt: skip
         heads = ["model", by, *(MEASURES[name][0] for name in shown)]
         cells = [[one.model, one.source, *(cell(one.values.get(name)) for name in shown)] for one in found]
         print_columns([heads, *cells], 2, out)

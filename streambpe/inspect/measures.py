@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 import msgspec
 import numpy as np
@@ -43,9 +44,10 @@ MEASURES = {
     "gini_tokens": ("gini/n", "of the tokens (for texts that say the same)"),
     "fewest_tokens": ("fewest", "the least tokens that the same ids could make of each chunk"),
     "over_fewest": ("over", "how many more tokens there are, as a share of these"),
+    "residues": ("residues", "ids that are used in less than a share of the places where they are made"),
 }
 APART = ("parity", "gini", "gini_tokens")  # of several sources or groups
-FEWEST = ("fewest_tokens", "over_fewest")  # where they are asked for
+ASKED = ("fewest_tokens", "over_fewest", "residues")  # where they are asked for
 Text = bytes  # by another name in a class that has a field `bytes`
 _SLICE = 1 << 20  # characters whose words are counted together
 
@@ -61,6 +63,7 @@ class Uses(msgspec.Struct):
     chunks: int = 0
     single_chunks: int = 0  # those of the chunks that are one token before superwords
     fewest: int = 0  # where it is asked for, the least tokens there could be
+    made: Int64 = msgspec.field(default_factory=lambda: np.zeros(1, np.int64))  # by model id: where merges make it
     in_word: bool = False  # the last character of the text that was added belongs to a word
 
     @property
@@ -82,7 +85,7 @@ class Uses(msgspec.Struct):
             self.in_word = not part[-1].isspace()
 
     def __iadd__(self, other: Uses) -> Uses:
-        self.n = self.n + other.n
+        self.n, self.made = self.n + other.n, self.made + other.made
         for name in ("documents", "bytes", "characters", "words", "chunks", "single_chunks", "fewest"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         return self
@@ -138,15 +141,26 @@ def _share(part: float, whole: float) -> float | None:
     return float(part) / float(whole) if whole else None
 
 
-def measure(uses: Uses, tokens: Tokens, fewest: bool = False) -> dict[str, float | None]:
-    """All of MEASURES but those that need a second text, FEWEST if they are asked for. A measure is None where a text
+def is_residue(uses: int, made: int, share: Fraction) -> bool:
+    """Whether a token is left in less than a share of the places where merges make it."""
+    return uses * share.denominator < made * share.numerator
+
+
+def measure(
+    uses: Uses, tokens: Tokens, fewest: bool = False, residues: Fraction | None = None
+) -> dict[str, float | None]:
+    """All of MEASURES but those that need a second text, ASKED if they are asked for. A measure is None where a text
     is too small for it."""
     used = uses.n > 0
     ordinary = used & (tokens.lengths > 0)
     total, kinds = int(uses.n.sum()), int(used.sum())
-    over = total / uses.fewest - 1 if uses.fewest else None
-    return {
-        **({"fewest_tokens": uses.fewest, "over_fewest": over} if fewest else {}),
+    asked: dict[str, float | None] = {}
+    if fewest:
+        asked |= {"fewest_tokens": uses.fewest, "over_fewest": total / uses.fewest - 1 if uses.fewest else None}
+    if residues is not None:
+        pairs = zip(uses.n.tolist(), uses.made.tolist(), strict=False)  # without text there is one of them
+        asked["residues"] = sum(is_residue(n, made, residues) for n, made in pairs)
+    return asked | {
         "documents": uses.documents,
         "bytes": uses.bytes,
         "words": uses.words,

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 
 from streambpe.arguments import arguments
+from streambpe.encode.grown import GrownUses, grows_by_merges
+from streambpe.encode.split import parse_share
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect.curves import measuring_on, refuse_reading_nothing
 from streambpe.model.eventlog import log_lines
-from streambpe.model.pruned import prune_log
+from streambpe.model.pruned import prune_log, without_residues
 from streambpe.model.replay import Model
 from streambpe.options import several, taken, whole_number
 from streambpe.outputs import refuse_existing, whole_output
@@ -48,8 +50,9 @@ class Pruned(Result):
 def prune(
     model: str | os.PathLike[str],
     output: str | os.PathLike[str],
-    to: int | str,
+    to: int | str | None = None,
     *,
+    residues: str | float | None = None,
     text: str | Sequence[str] = (),
     map: str | os.PathLike[str] | None = None,
     keep_ids: bool = False,
@@ -58,14 +61,22 @@ def prune(
     progress: str = "none",
     **options: Unpack[ReadKeywords],
 ) -> Pruned:
-    """Write the log of a model with `to` ids in use, made of the tokens of `model` that are used most.
+    """Write the log of a model with `to` ids in use, made of the tokens of `model` that are used most. Or, with
+    `residues`, without those that are used in less than this share of the places where merges make them.
 
     text: what the uses are counted in; none: what the RUN of the model has counted. map: a file to write, from
     old ids to new ones: JSON, or .npz with the arrays old and new. keep_ids: every id stays, and those of tokens that
     leave are free.
     """
     _, how, resources = arguments("prune", options, None, resources)
-    texts, size = several(text), taken("to", to, whole_number)
+    texts = several(text)
+    if (to is None) == (residues is None):
+        raise UsageError("--to N or --residues SHARE says which tokens leave: give one of them. Nothing was written.")
+    share = None if residues is None else parse_share(residues, "--residues")
+    if share is not None and keep_ids:
+        raise UsageError("--residues removes tokens at the end of the log, which renumbers the others: --keep-ids is "
+                         "for --to. Nothing was written. Leave it out.")  # fmt: skip
+    size = 0 if to is None else taken("to", to, whole_number)
     refuse_reading_nothing(texts, how)
     for path in (output, map):
         if path is not None:
@@ -74,14 +85,23 @@ def prune(
         raise UsageError(f"-o and --map both name {output}. Nothing was written. Give the map a name of its own.")
     log = read_model(model)
     uses_of, measured_on = measuring_on(run_of(model), log, texts, how, resources, 2)
-    before = uses_of(Tokenizer(log))
+    if share is not None and not grows_by_merges(log):
+        raise UsageError(f"--residues {residues}: {model} has superwords or deleted tokens, so the places where its "
+                         "tokens are made are not known. Nothing was written. Give --to.")  # fmt: skip
+    whole = Tokenizer(log)
+    grown = GrownUses(whole.encoder)
+    before = uses_of(whole, grown.add) if share is not None else uses_of(whole)
     if not before.bytes:
         raise UsageError(
             f"{model}, {measured_on}: there is no text, so the use of tokens is not known. Nothing was written. Give "
             "texts to measure on: --text FILE."
         )
     uses = {number: int(before.n[id_]) for id_, number in Model(log).log_id.items()}
-    made, moved = prune_log(log, uses, size, keep_ids=keep_ids)
+    if share is None:
+        made, moved = prune_log(log, uses, size, keep_ids=keep_ids)
+    else:
+        by_merges = dict(enumerate(grown.made_of_ids().tolist()))
+        made, moved = without_residues(log, uses, by_merges, share)
     after = uses_of(Tokenizer(made))
     with contextlib.ExitStack() as files:
         if map is not None:  # it gets its name last, so that there is never a map without its log

@@ -11,15 +11,35 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
+from fractions import Fraction
 
 from msgspec import structs
 
 from streambpe.errors import UsageError
 from streambpe.model.eventlog import EventLog, FixedIds, Special
-from streambpe.model.events import Event, Op
+from streambpe.model.events import Event, Op, delete_event
 from streambpe.model.replay import Model
+
+
+def without_residues(
+    log: EventLog, uses: Mapping[int, int], made: Mapping[int, int], share: Fraction
+) -> tuple[EventLog, dict[int, int]]:
+    """The same for a model whose learned tokens are all used in at least a share of the places where merges make them.
+
+    made: how often merges make each log id. What is used less becomes the two parts that it is made of, where no merge
+    takes it up: an event at the end of the log deletes it. The token that was learned last is looked at first, and uses
+    of one that leaves are uses of its parts.
+    """
+    count, pairs = Counter(dict(uses)), {event.id: event for event in reversed(log.events)}
+    ends: list[Event] = []
+    for number in sorted(pairs, reverse=True):
+        if count[number] * share.denominator < made[number] * share.numerator:
+            parts = pairs[number].pair
+            ends.append(delete_event(number, parts, count[number]))
+            count.update({part: parts.count(part) * count[number] for part in {*parts}})
+    return _numbered(log, {event.id for event in ends}, (*log.events, *ends), lambda number: number, keep_ids=False)
 
 
 def prune_log(
@@ -30,8 +50,7 @@ def prune_log(
     Of equal uses the token that was learned last leaves first. `keep_ids`: nothing gets another id.
     """
     model = Model(log)
-    holes = log.header.config.get("holes", 0)
-    there = model.n_vocab - holes
+    there = model.n_vocab - log.header.config.get("holes", 0)
     too_many = there - size
     if any(event.op is Op.DELETE for event in log.events):
         raise UsageError(
@@ -58,10 +77,19 @@ def prune_log(
         for event in log.events
         if event.id not in gone
     )
+    return _numbered(log, gone, events, renamed, keep_ids)
+
+
+def _numbered(
+    log: EventLog, gone: Set[int], events: Sequence[Event], renamed: Callable[[int], int], keep_ids: bool
+) -> tuple[EventLog, dict[int, int]]:
+    """What is left without some tokens, and which new id each old one has. `renamed`: the new log id of an old one."""
+    model = Model(log)
+    holes = log.header.config.get("holes", 0)
     config = {**log.header.config, "pruned_from": model.n_vocab}
     config.pop("extends", None)  # its events are not those that begin this log
     if keep_ids:
-        config["holes"] = holes + too_many
+        config["holes"] = holes + len(gone)
         free = [*model.reserved_ids, *(model.model_id[number] for number in gone)]
         specials = tuple(Special(text, number) for text, number in model.special_ids.items())
         fixed = FixedIds.of(len(events), free)
@@ -69,13 +97,13 @@ def prune_log(
     else:
         config.pop("holes", None)
         if "vocab_size" in config:
-            config["vocab_size"] -= too_many + holes
+            config["vocab_size"] -= len(gone) + holes
         header = replace(log.header, config=config, reserved=log.header.reserved - holes, fixed=None)
     made = Model(EventLog(header, events))
     specials = tuple(Special(special.text, made.special_ids[special.text]) for special in log.header.specials)
     moved = {old: made.model_id[renamed(number)] for old, number in model.log_id.items() if number not in gone}
     moved |= {model.special_ids[text]: number for text, number in made.special_ids.items()}
-    return EventLog(replace(header, specials=specials), events), dict(sorted(moved.items()))
+    return EventLog(replace(header, specials=specials), tuple(events)), dict(sorted(moved.items()))
 
 
 def _least_used(events: Sequence[Event], uses: Mapping[int, int], many: int) -> set[int]:

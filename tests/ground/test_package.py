@@ -60,7 +60,8 @@ print(streambpe.status(run).stage, streambpe.sql(run, "FROM events", memory="1GB
 print(streambpe.check(run, sources=True, replay=True, repeats=True, memory="1GB", progress="auto").repeats)
 streambpe.report(run, "r.html", text="t.txt", playground=True, lines=True, memory="1GB", progress="auto").verdict
 print(streambpe.evaluate(
-    [run], "t.txt", tokenizer="hf:x", by="group", group="a=b", group_by=None, fewest=True, lines=True, progress="auto"
+    [run], "t.txt", tokenizer="hf:x", by="group", group="a=b", group_by=None, fewest=True, residues="5%",
+    lines=True, progress="auto"
 )[0].values["bytes"])
 table: list[streambpe.SizeFacts] = streambpe.sizes(
     run, {"de": "t.txt"}, vocab_size="8k,16k", rare=5, output="t.csv", force=True, lines=True, progress="auto"
@@ -70,6 +71,7 @@ print(streambpe.explain(run, " the", token=True).rows, streambpe.diff(run, "othe
 encoded = streambpe.encode_corpus(run, "t.txt", "i.npy", lines=True, format="txt", eot="<s>", shards="500MB", threads=2)
 streambpe.export(run, "hf", "t.json", vocab_size="8k,16k", bos="<s>", add_bos=True, progress="auto")[0].exact
 streambpe.import_model("t.json", "t.events.jsonl", special="<s>", progress="auto").encode("the")
+streambpe.prune(run, "r.events.jsonl", residues=0.05, text="t.txt")
 streambpe.prune(run, "s.events.jsonl", "16k", text="t.txt", map="m.json", lines=True, progress="auto")
 print(streambpe.extend_report(run, text=["t.txt"], lines=True, memory="1GB", progress="auto").new)
 tokenizer = streambpe.Tokenizer(run, vocab_size="8k")

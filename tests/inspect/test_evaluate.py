@@ -210,7 +210,7 @@ def test_the_command_prints_tables_json_and_csv(sources, tmp_path):
     assert rows[2]["gini"] == pytest.approx(abs(each[0] - each[1]) / (2 * sum(each)))
     table = list(csv.DictReader(io.StringIO(cli("evaluate", *models, *texts, "--by", "source", "--csv").stdout)))
     assert [int(row["tokens"]) for row in table] == [row["tokens"] for row in rows]
-    assert set(table[0]) == {"model", "source", *MEASURES} - {*measures.FEWEST}
+    assert set(table[0]) == {"model", "source", *MEASURES} - {*measures.ASKED}
     told = cli("evaluate", *models, *texts, "--by", "source")
     assert "tokens compared with those of the first source); these do not: they have " in told.stderr
     shown = told.stdout.splitlines()
@@ -218,7 +218,7 @@ def test_the_command_prints_tables_json_and_csv(sources, tmp_path):
     assert shown[1].split()[:2] == [models[0], sources[0]]
     together = cli("evaluate", *models, *texts).stdout
     for name in MEASURES:
-        assert (name in together) == (name not in (*measures.APART, *measures.FEWEST))
+        assert (name in together) == (name not in (*measures.APART, *measures.ASKED))
     assert f"{rows[2]['tokens']:,}" in together
 
 

@@ -5,24 +5,31 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
+import polars as pl
 import pytest
 import tokenizers
 
 from streambpe import files
+from streambpe.encode.encoder import Encoder
+from streambpe.encode.grown import GrownUses
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import StreambpeError, UsageError
 from streambpe.inspect.prune import prune
 from streambpe.model.eventlog import EventLog, Op, read_event_log, write_event_log
-from streambpe.model.pruned import prune_log
+from streambpe.model.events import Event, delete_event
+from streambpe.model.pruned import prune_log, without_residues
 from streambpe.model.replay import Model
 from streambpe.train.commands import train
-from tests.oracles.replay import encode_chunks, to_model_ids
+from tests.oracles.replay import encode_chunk, encode_chunks, to_model_ids
 from tests.oracles.splits import split_text
 from tests.runs import SMALL, cli
 from tests.samples import natural_text
-from tests.trained import DOCUMENTS, KINDS, trained
+from tests.tiers import seeds
+from tests.trained import DOCUMENTS, KINDS, random_log, trained
 
 TEXT = natural_text(3, 20_000)
 
@@ -160,6 +167,79 @@ def test_every_kind_of_model(kind, keep_ids):
             assert set(ids) <= set(moved.values())
             chunks = [piece.encode() for piece in split_text(tokenizer.encoder.pattern, text)]
             assert ids == to_model_ids(model, encode_chunks(model, chunks))
+
+
+def residues_one_by_one(log: EventLog, counts: dict[str, int], share: Fraction) -> list[Event]:
+    """The slow way: look at one token after the other, the last one first, and encode everything again each time."""
+
+    def uses(events: Sequence[Event]) -> Counter[int]:
+        model, found = Model(EventLog(log.header, tuple(events))), Counter()
+        for chunk, n in counts.items():
+            found.update({number: n * many for number, many in Counter(encode_chunk(model, chunk.encode())).items()})
+        return found
+
+    made = Counter()
+    for at, event in enumerate(log.events):  # each place where it is made is one token less
+        made[event.id] += uses(log.events[:at]).total() - uses(log.events[: at + 1]).total()
+    ends: list[Event] = []
+    for number in sorted(made, reverse=True):
+        left = uses([*log.events, *ends])[number]
+        if left < share * made[number]:
+            ends.append(delete_event(number, next(event.pair for event in log.events if event.id == number), left))
+    return ends
+
+
+def counted_series(counts: dict[str, int]) -> pl.DataFrame:
+    return pl.DataFrame({"chunk": [*counts], "n": [*counts.values()]}, schema={"chunk": pl.String, "n": pl.Int64})
+
+
+@pytest.mark.long
+def test_residues_are_taken_back_at_the_end():
+    """Equal to taking one after the other; the rest keeps its order, and encodes as the slow replay says."""
+    for seed in seeds(1600):
+        odd, rng = random_log(seed, supers=False), random.Random(seed)
+        log = EventLog(odd.header, tuple(event for event in odd.events if event.op is Op.MERGE))
+        sizes = [rng.choice([1, 2, 3, 8, 20, 90]) for _ in range(8)]
+        counts = dict(Counter("".join(rng.choices("abc. ", k=size)) for size in sizes))
+        encoder = Encoder(log)
+        grown = GrownUses(encoder)
+        grown.add(counted_series(counts))
+        numbers = dict(enumerate(grown.uses(len(log.events)).tolist())), dict(enumerate(grown.made_of_ids().tolist()))
+        share = Fraction(rng.randint(1, 19), 20)
+        small, moved = without_residues(log, *numbers, share)
+        ends = residues_one_by_one(log, counts, share)
+        assert list(small.events) == [*log.events, *ends]
+        whole, model = Model(log), Model(small)
+        gone = {whole.model_id[event.id] for event in ends}
+        assert moved == {old: new for new, old in enumerate(n for n in sorted(whole.log_id) if n not in gone)}
+        for chunk in counts:
+            slow = encode_chunk(model, chunk.encode())
+            assert Encoder(small).encode_chunk(chunk) == slow
+            assert not {event.id for event in ends} & {*slow}
+
+
+def test_residues_by_the_commands(run, tmp_path):
+    """As many leave as `evaluate` counts, or fewer: what leaves is used as its parts."""
+    small, text = tmp_path / "small.events.jsonl", run.parent / "a.txt"
+    command = ("prune", run, "-o", small, "--text", text, "--residues")
+    (before,) = json.loads(cli("evaluate", run, "--text", text, "--residues", "30%", "--json").stdout)
+    told = json.loads(cli(*command, "30%", "--map", tmp_path / "map.json", "--json").stdout)
+    assert 0 < 500 - told["ids"] <= before["residues"]
+    assert told["bytes_per_token_before"] == before["bytes_per_token"] > told["bytes_per_token"]
+    moved, whole, tokenizer = json.loads((tmp_path / "map.json").read_text()), Tokenizer(run), Tokenizer(small)
+    assert len(moved) == 498 - (500 - told["ids"])  # beside the two reserved ids
+    assert all(whole.decode_bytes([int(old)]) == tokenizer.decode_bytes([new]) for old, new in moved.items())
+    assert tokenizer.decode(tokenizer.encode(TEXT)) == TEXT
+    (after,) = json.loads(cli("evaluate", run, "--text", text, "--residues", "1%", "--json").stdout)
+    assert after["residues"] <= before["residues"]
+    assert "give one of them" in cli("prune", run, "-o", small, expect=2).stderr
+    assert "a share between 0 and 1" in cli(*command, "2", "--force", expect=2).stderr
+    assert "--keep-ids is for --to" in cli(*command, "5%", "--keep-ids", "--force", expect=2).stderr
+    write_event_log(tmp_path / "picky.jsonl", trained("picky"))
+    told = cli("prune", tmp_path / "picky.jsonl", "-o", small, "--residues", "1%", "--text", text, "--force", expect=2)
+    assert "has superwords or deleted tokens" in told.stderr
+    told = cli("evaluate", tmp_path / "picky.jsonl", "--text", text, "--residues", "1%", expect=2).stderr
+    assert "has superwords or deleted tokens" in told
 
 
 @pytest.mark.long

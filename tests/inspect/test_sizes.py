@@ -53,7 +53,7 @@ def without_deletions(log: EventLog) -> EventLog:
     return EventLog(log.header, tuple(event for event in log.events if event.op is Op.MERGE))
 
 
-@pytest.mark.every(2)
+@pytest.mark.long
 def test_every_cut_of_odd_logs():
     """Merges that come again, that make what is there, whose parts nothing makes; stop words, long chunks."""
     for seed in seeds(3000):
