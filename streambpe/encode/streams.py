@@ -1,16 +1,16 @@
-"""The sources that are encoded, and their ids as a stream, or as lines of text."""
+"""The sources that are encoded, and their ids as lines of text."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streambpe.core.encoding import END_OF_TEXT, Ids
+from streambpe.core.encoding import END_OF_TEXT
 from streambpe.count_config import SourceOptions
-from streambpe.encode.blocks import BlockEncoder, EncodedBlock
+from streambpe.encode.blocks import BlockEncoder
 from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.errors import UsageError
 from streambpe.progress import Meter
@@ -51,20 +51,6 @@ def begin_meter(meter: Meter, sources: Sequence[Source], done: int = 0) -> None:
         meter.done = meter.resumed_from = sum(source.bytes for source in sources[:done])
 
 
-def stream_ids(
-    encoder: Encoder,
-    sources: Sequence[Source],
-    bad_utf8: BadUtf8,
-    resources: Resources,
-    advance: Callable[[int], None] = lambda read: None,
-) -> Iterator[tuple[Ids, EncodedBlock]]:
-    """The ids of sources, END_OF_TEXT behind every document, as far as they are certain with each block."""
-    joiner, encode = RunJoiner(encoder), block_encoder(encoder, bad_utf8, resources)
-    with contextlib.closing(encode):
-        for block in encode.blocks(enumerate(map(Stretch, sources)), advance):
-            yield joiner.join(block.ids), block
-
-
 def encode_to_text(
     tokenizer: Tokenizer,
     sources: Sequence[str],
@@ -77,11 +63,13 @@ def encode_to_text(
     """A line for each document: its ids, or a JSON list of them. One thread encodes."""
     alone = replace(resources or Resources.from_options(), threads=1)
     found, _ = found_sources(sources or ["-"], how, bad_utf8)
+    joiner, blocks = RunJoiner(tokenizer.encoder), block_encoder(tokenizer.encoder, bad_utf8 or "replace", alone)
     document: list[int] = []
-    for ids, _ in stream_ids(tokenizer.encoder, found, bad_utf8 or "replace", alone):
-        for number in ids.tolist():
-            if number != END_OF_TEXT:
-                document.append(number)
-                continue
-            yield json.dumps(document, separators=(",", ":")) if as_json else " ".join(map(str, document))
-            document = []
+    with contextlib.closing(blocks):
+        for block in blocks.blocks(enumerate(map(Stretch, found)), lambda read: None):
+            for number in joiner.join(block.ids).tolist():
+                if number != END_OF_TEXT:
+                    document.append(number)
+                    continue
+                yield json.dumps(document, separators=(",", ":")) if as_json else " ".join(map(str, document))
+                document = []
