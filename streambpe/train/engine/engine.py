@@ -84,12 +84,12 @@ class Engine:
         options = self.options
         self._fitting = options.memory_bytes // BYTES_PER_PLACE if not options.force_scan else options.index_below
         if options.learner == "tables" or options.force_scan or not self._to_memory(lambda: word_slices(words)):
-            self.learning = self._from_disk(word_slices(words), options.learner == "tables")
+            self.learning = self._from_disk(word_slices(words))
 
-    def _from_disk(self, parts: Parts, in_tables: bool) -> Learning:
+    def _from_disk(self, parts: Parts) -> Learning:
         """Words on disk; BatchBPE's rounds are made by the learner in tables."""
-        kind = TableLearning if in_tables or self.options.batch == "paper" else DiskLearning
-        return kind(self.state, parts, self.options.work_dir)
+        in_tables = self.options.learner == "tables" or self.options.batch == "paper"
+        return (TableLearning if in_tables else DiskLearning)(self.state, parts, self.options.work_dir)
 
     def _to_memory(self, parts: Callable[[], Parts]) -> bool:
         """Learn from these words in memory, if they fit."""
@@ -111,12 +111,11 @@ class Engine:
             self._fitting = before.places // 2
 
     def _to_disk(self) -> None:
-        """Memory has no room for all pairs, or for a stage from disk: go on from disk, or in tables, until half of the
-        words' places are left."""
-        before = self.learning
-        self._fitting = before.places // 2
-        self.learning = self._from_disk(before.words(), isinstance(before, DiskLearning))
-        before.close()
+        """Memory has no room for all pairs: go on from disk, until half of the words' places are left."""
+        memory = self.learning
+        self._fitting = memory.places // 2
+        self.learning = self._from_disk(memory.words())
+        memory.close()
 
     def go_on_with(self, words: Words, events: Events) -> None:
         """Learn from these words, which events that were not learned here made of those that there were."""

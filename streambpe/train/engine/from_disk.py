@@ -2,7 +2,8 @@
 
 A stage learns from a digest of all words, in memory (in_memory.py), until the best pair counts too little, a token is
 split or one that lives is spelled again; then the merges of the stage are made in the words on disk, and their pairs
-are counted again. Where no digest fits, and for BatchBPE's rounds, the learner in tables takes over (in_tables.py).
+are counted again. Where no digest fits, the best pair is merged alone. BatchBPE's rounds are left to the learner in
+tables (in_tables.py), which makes them from disk.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from streambpe.store.passes import PassRow
 from streambpe.train.engine.column import Rewrite, columns, read_column, write_column
 from streambpe.train.engine.in_memory import MemoryLearning
 from streambpe.train.engine.learning import HotPairs, Learning, Parts
-from streambpe.train.engine.rules import ANY, Batch, Bounds
+from streambpe.train.engine.rules import ANY, Batch, Bounds, Veto
 from streambpe.train.engine.scan import SCAN_BYTES_PER_PLACE, Digest, Links, ScanColumn
 from streambpe.train.engine.state import State
 
@@ -44,6 +45,7 @@ class DiskLearning(Learning):
         self.stage: MemoryLearning | None = None  # learns from the digest while the column waits on disk
         self.digest: Digest | None = None
         self._links = _FEWEST_LINKS
+        self._passed_over = False  # memory was too small for a stage: the next merge is made without one
         room = options.memory_bytes // (2 * SCAN_BYTES_PER_PLACE * max(1, options.threads))
         size = options.block_places or max(1 << 12, min(1 << 22, room))
         for column, weights in columns(parts, size, 2 if state.lives is None else 1):
@@ -52,12 +54,35 @@ class DiskLearning(Learning):
     # ------------------------------------------------------------------ learning
 
     def step(self, remaining: int, record: PassRow, bounds: Bounds = ANY) -> Batch | None:
-        """See Learning.step. NoRoom where memory is too small for the smallest stage."""
-        while self.stage is not None or self._begin_stage(record):
-            batch = self._step_of_stage(remaining, record, bounds)
-            if batch is not None:
-                return batch
-        return None
+        """See Learning.step."""
+        vetoed: list[Veto] = []
+        batch: Batch | None = None
+        while batch is None:
+            if self.stage is None and not self._passed_over:
+                self._begin_stage(record)
+            self._passed_over = False
+            if self.stage is not None:
+                batch = self._step_of_stage(self.stage, remaining, record, bounds)
+                continue
+            hot = self._count(record)
+            record.hot_pairs, record.pair_floor = len(hot.n), hot.floor
+            if not hot.n.any():
+                if hot.floor <= self.state.options.at_least:
+                    return Batch.without_merge(record, vetoed) if vetoed else None
+                self.hot = None  # all hot pairs were vetoed
+                continue
+            best = self._best(hot)
+            left, right, n = (int(column[best]) for column in hot[:3])
+            if n < bounds.first:
+                batch = Batch.without_merge(record)
+            elif self.state.is_blocked(left, right):
+                vetoed.append((left, right, n))
+                self.state.banned.add((left, right))
+                hot.n[best] = 0  # it may not be merged
+            else:
+                batch = self._merge(left, right, record)
+        batch.vetoed[:0] = vetoed
+        return batch
 
     def _count(self, record: PassRow) -> HotPairs:
         """The best pairs of the column, which are counted if they are not known."""
@@ -71,60 +96,59 @@ class DiskLearning(Learning):
             record.refills += 1
         return self.hot
 
+    def _best(self, hot: HotPairs) -> int:
+        """Where the best pair stands among them."""
+        label, at = self.state.labels(), np.flatnonzero(hot.n == hot.n.max())
+        return int(at[np.lexsort((label[hot.right[at]], label[hot.left[at]]))[0]])
+
     # ------------------------------------------------------------------ stages
 
-    def _begin_stage(self, record: PassRow) -> bool:
-        """Boil the column on disk down to a digest and learn from that for a while (see ScanColumn.digest); False where
-        no pair is left."""
-        hot, options = self._count(record), self.state.options
-        record.hot_pairs, record.pair_floor = len(hot.n), hot.floor
+    def _begin_stage(self, record: PassRow) -> None:
+        """Boil the column on disk down to a digest and learn from that for a while (see ScanColumn.digest)."""
+        links = self._links_of(self._count(record))
+        if links is None:
+            return
+        options = self.state.options
         room = options.digest_tokens or max(1 << 10, options.memory_bytes // 4 // _TOKEN_BYTES)
-        while self.stage is None and len(hot.n):
-            links = self._links_of(hot)
-            digest = self.column.digest(links, self.state.next_id, room)
-            record.positions += self.column.places
-            if digest is None:
-                self._take_fewer_links()
-                continue
-            tokens = len(digest.column)
-            if digest.size < len(links.count):
-                self._links = max(_FEWEST_LINKS, digest.size)
-            elif tokens < room // 2:
-                # Tokens grow faster than links; where they do not fit, chains are cut to those of fewer: it takes time.
-                self._links = min(self._links * (4 if tokens < room // 6 else 2), MOST_LINKS)
-            words, least = read_column(digest.column, digest.weights), links.floor_of(digest.size) + 1
-            try:
-                self.stage = MemoryLearning(self.state, [words].copy, options.memory_bytes // 2, chains_least=least)
-                self.digest = digest
-            except NoRoom:
-                self._take_fewer_links()
-        return self.stage is not None
+        digest = self.column.digest(links, self.state.next_id, room)
+        record.positions += self.column.places
+        if digest is None:
+            self._take_fewer_links()
+            return
+        tokens = len(digest.column)
+        if digest.size < len(links.count):
+            self._links = max(_FEWEST_LINKS, digest.size)
+        elif tokens < room // 2:
+            # Tokens grow faster than links; where they do not fit, chains are cut to those of fewer, which costs time.
+            self._links = min(self._links * (4 if tokens < room // 6 else 2), MOST_LINKS)
+        words, least = [read_column(digest.column, digest.weights)], links.floor_of(digest.size) + 1
+        try:
+            self.stage = MemoryLearning(self.state, lambda: words, options.memory_bytes // 2, chains_least=least)
+            self.digest = digest
+        except NoRoom:
+            self._take_fewer_links()
 
     def _take_fewer_links(self) -> None:
-        if self._links == _FEWEST_LINKS:
-            raise NoRoom
         self._links = max(_FEWEST_LINKS, self._links // 2)
 
-    def _links_of(self, hot: HotPairs) -> Links:
+    def _links_of(self, hot: HotPairs) -> Links | None:
         """The best pairs, such that every other pair counts less: at most `_links`, or more where more than that tie
-        for the best."""
-        some = hot.best(self._links)
-        if len(some.n) > MOST_LINKS:
-            raise NoRoom
+        for the best. None where there is no pair, or where more tie for the best than may ever be links."""
+        some = hot.at_least(hot.floor).best(self._links)
+        if not 0 < len(some.n) <= MOST_LINKS:
+            return None
         left, right, n, floor = some.only(np.argsort(-some.n, kind="stable"))
         refused = None if self.state.rule is None else self.state.rule.allows
         return Links(left, right, n, floor - 1, sorted(self.state.banned), refused)
 
-    def _step_of_stage(self, remaining: int, record: PassRow, bounds: Bounds) -> Batch | None:
+    def _step_of_stage(self, stage: MemoryLearning, remaining: int, record: PassRow, bounds: Bounds) -> Batch | None:
         """Events of the stage; None where it has come to its end without any."""
-        stage = self.stage
-        assert stage is not None
         try:
             batch = stage.step(remaining, record, bounds)
         except NoRoom:
-            self.end_stage()
             self._take_fewer_links()
-            return None
+            self._passed_over = True
+            batch = None
         if batch is None:
             self.end_stage()
         elif stage.ended in (LIVING, UNFIT):
@@ -155,6 +179,22 @@ class DiskLearning(Learning):
         if rewrites:
             self.column.split(rewrites)
 
+    # ------------------------------------------------------------------ without a stage
+
+    def _merge(self, left: int, right: int, record: PassRow) -> Batch:
+        """Merge the best pair in all blocks, in one sweep."""
+        state = self.state
+        record.positions += self.column.places
+        counted, made = self.column.merge(left, right, state.known.get(state.spelled(left, right), state.next_id))
+        ids, deleted = state.commit([(left, right)], [made])
+        n = np.array([counted])
+        batch = Batch.of((np.array([left]), np.array([right]), ids, n), record, deleted=deleted)
+        state.ties.placed(ids, n)
+        self._words_changed(batch)
+        record.candidates = record.rounds = 1
+        record.stopped_by = "all"
+        return batch
+
     # ------------------------------------------------------------------ what there is
 
     @property
@@ -176,7 +216,8 @@ class DiskLearning(Learning):
     def hot_pairs(self) -> HotPairs:
         """The best pairs of the words as they are now."""
         self.end_stage()
-        return self._count(PassRow())
+        hot = self._count(PassRow())
+        return hot.at_least(hot.floor)
 
     def close(self) -> None:
         """Remove the blocks; lives go to the state."""

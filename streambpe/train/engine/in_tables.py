@@ -311,10 +311,6 @@ class TableLearning(Learning):
             begins = np.flatnonzero(np.diff(word, prepend=-1))
             yield token, np.append(begins, len(word)).astype(np.int64), n[begins]
 
-    def is_ready_to_move(self) -> bool:
-        """Whether tables were not what was asked for."""
-        return self.state.options.learner != "tables"
-
     def next_at_most(self) -> int:
         """See Learning.next_at_most."""
         return self.best.most if self._counted else MAX_COUNT
