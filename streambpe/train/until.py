@@ -46,8 +46,6 @@ _FIRST_LOOK = 4096  # events; then half as many again
 
 def wanted_until(target: float | str | None, texts: Sequence[str], config: TrainConfig, how: Counting) -> list[str]:
     """The bytes per token to be reached and the texts, as a job keeps them; an error if they cannot be."""
-    if target is None and not texts:
-        return []
     if target is None or not texts:
         raise UsageError("--until-bytes-per-token X and --text FILE belong together: give both, or leave both out.")
     with contextlib.suppress(ValueError):
