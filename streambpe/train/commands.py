@@ -36,7 +36,6 @@ from streambpe.train.made_with import keep_options
 from streambpe.train.request import Request, describe_job, resolve
 from streambpe.train.trainer import CHECKPOINT_SECONDS, Trainer
 from streambpe.train.training import TrainResult
-from streambpe.train.until import wanted_until
 
 if TYPE_CHECKING:
     from streambpe.keywords import JobKeywords, TrainKeywords
@@ -84,7 +83,11 @@ def train(
         folder, as_given(sources), options, name=name, like=like, as_model=as_model, extend=extend, counting=counting,
         resources=resources,
     )  # fmt: skip
-    until = wanted_until(until_bytes_per_token, several(text), request.config, request.counting)
+    until = []
+    if text or until_bytes_per_token is not None:
+        from streambpe.train.until import wanted_until  # not above: most trainings do without
+
+        until = wanted_until(until_bytes_per_token, several(text), request.config, request.counting)
     on_request(request)
     with waiting_for_tables(stop), folder.lock_if_there(), _balance_texts(request, balance_text) as texts:
         if texts is not None:

@@ -26,6 +26,7 @@ from streambpe.model.eventlog import EventLog
 from streambpe.model.events import Events
 from streambpe.model.replay import sizes_after
 from streambpe.progress import Meter
+from streambpe.resources import SMALLEST_MEMORY_BYTES
 from streambpe.sources.find import find_sources
 from streambpe.store.chunks import range_bytes
 from streambpe.store.merge import merge_ranges
@@ -45,8 +46,6 @@ _FIRST_LOOK = 4096  # events; then half as many again
 
 def wanted_until(target: float | str | None, texts: Sequence[str], config: TrainConfig, how: Counting) -> list[str]:
     """The bytes per token to be reached and the texts, as a job keeps them; an error if they cannot be."""
-    if target is None and not texts:
-        return []
     if target is None or not texts:
         raise UsageError("--until-bytes-per-token X and --text FILE belong together: give both, or leave both out.")
     with contextlib.suppress(ValueError):
@@ -71,10 +70,9 @@ def size_until(
 ) -> tuple[int, str]:  # fmt: skip
     """The --vocab-size of the smallest vocabulary that reaches what is wanted, and what to tell if none does."""
     target, texts, resources = Fraction(wanted[0]), wanted[1:], training.resources
-    encoders = TOKEN_BYTES * training.config.vocab_size  # beside the engine
-    start = Start.of(
-        replace(training, resources=replace(resources, memory_bytes=resources.memory_bytes - encoders)), corpus
-    )
+    room = resources.memory_bytes - TOKEN_BYTES * training.config.vocab_size  # beside the encoder
+    less = replace(resources, memory_bytes=max(room, SMALLEST_MEMORY_BYTES))
+    start = Start.of(replace(training, resources=less), corpus)
     journal, at_once = open_journal(training, corpus), range_bytes(resources) // 4
     with counted_texts(training.run, {"": texts}, Counting(), resources, "--text") as counted:
         parts = counted.parts[""]

@@ -28,6 +28,7 @@ OPTIONS = {
     "whole": {"whole_characters": True, "normalize": "nfc", "weight": {"a": "2"}},
     "rare": {"min_frequency": 30},
     "balance": {"balance": True},
+    "sample": {"sample": "1/3", "lines": True},
 }
 
 
@@ -36,13 +37,15 @@ def corpus(tmp_path_factory):
     """Two groups, and a text of neither."""
     folder = tmp_path_factory.mktemp("until")
     for i, name in enumerate(("a", "b", "held-out")):
-        (folder / f"{name}.txt").write_text(natural_text(i + 1, 12_000) + " naïve 日本語 ñ" * i, encoding="utf-8")
+        (folder / f"{name}.txt").write_text(natural_text(i + 1, 12_000) + "\nnaïve 日本語 ñ" * i, encoding="utf-8")
     return folder
 
 
-def bytes_per_token(folder, log, size) -> float:
+def bytes_per_token(folder, log, size, lines=False) -> float:
     write_event_log(folder / "cut.events.jsonl", cut_log(log, size))
-    return evaluate(folder / "cut.events.jsonl", folder / "held-out.txt", resources=SMALL)[0].values["bytes_per_token"]
+    return evaluate(folder / "cut.events.jsonl", folder / "held-out.txt", lines=lines, resources=SMALL)[0].values[
+        "bytes_per_token"
+    ]
 
 
 @pytest.mark.parametrize("kind", [kind if kind == "beside" else long(kind) for kind in OPTIONS])
@@ -53,20 +56,20 @@ def test_it_is_the_smallest_training_that_reaches_it(kind, corpus, tmp_path, mon
     how = {"group": ("a=a.txt", "b=b.txt")} if kind in ("whole", "balance") else {}
     sources = [str(corpus / f"{name}.txt") for name in "ab"]
     whole = train(tmp_path / "run", sources, vocab_size=700, resources=SMALL, **OPTIONS[kind], **how)
-    log, beside = read_event_log(whole.log), 0
+    log, beside, lines = read_event_log(whole.log), 0, kind == "sample"
     if not OPTIONS[kind].get("count_specials", True):
         beside = len(log.header.specials) + log.header.reserved
     least = whole.size - len({event.id for event in log.events})
     for at in [least, (least + whole.size) // 2, whole.size][kind == "beside" :]:
-        target = int(bytes_per_token(corpus, log, at) * 1000) / 1000
+        target = int(bytes_per_token(corpus, log, at, lines) * 1000) / 1000
         text = str(corpus / "held-out.txt")
         found = train(
             tmp_path / "run", name=f"u{at}", vocab_size=700, until_bytes_per_token=target, text=text, resources=SMALL,
             **OPTIONS[kind],
         )  # fmt: skip
         assert found.size <= at
-        assert bytes_per_token(corpus, log, found.size) >= target
-        assert found.size == least or bytes_per_token(corpus, log, found.size - 1) < target
+        assert bytes_per_token(corpus, log, found.size, lines) >= target
+        assert found.size == least or bytes_per_token(corpus, log, found.size - 1, lines) < target
         same = train(tmp_path / "run", name=f"v{at}", vocab_size=found.size - beside, resources=SMALL, **OPTIONS[kind])
         assert found.log.read_bytes() == same.log.read_bytes()
         assert read_jobs(Run(tmp_path / "run")).trainings[f"u{at}"].config.vocab_size == found.size - beside
