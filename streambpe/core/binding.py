@@ -248,12 +248,12 @@ class ChunkTable:
         succeeded(library().table_add(self.handle, offsets, chunks, n, len(n), done))
         return int(done[0])
 
-    def fewest(self, lengths: Longs, symbols: npt.NDArray[Any], counts: Longs) -> Longs:
+    def fewest(self, begun: npt.NDArray[np.uint64], lengths: Longs, symbols: npt.NDArray[Any], counts: Longs) -> Longs:
         """Of sequences of symbols, counts[i] of each: how many of these chunks, or single symbols, each is at least.
-        The chunks are symbols, too, and have these lengths, the longest first."""
+        The chunks are symbols, too, and have these lengths, the shortest first; `begun`: see fewest.c."""
         least, found = np.empty(int(counts.max(initial=0)) + 1, np.int64), np.empty(len(counts), np.int64)
         given = symbols.itemsize, symbols, counts, len(counts), least, found
-        library().fewest_tokens(self.handle, lengths, len(lengths), *given)
+        library().fewest_tokens(self.handle, begun, lengths, len(lengths), *given)
         return found
 
     def take(self) -> tuple[Longs, Bytes, Longs]:
