@@ -94,7 +94,8 @@ EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, in
     split_function usual = split_preset(preset), other = special < 0 ? usual : split_preset(special);
     const uint8_t *p = text + *at, *end = text + size, *stop = NULL;
     split_function split = usual;
-    split_memo memo = {0};
+    own_state state = {.program = program, .sets = sets};
+    split_memo memo;
     int error = CORE_OK, skips = preset == WHITESPACE || program;
     if (!usual || !other)
         return CORE_DAMAGED;
@@ -106,22 +107,24 @@ EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, in
             if (!stop) {
                 stop = text_end(p, end, special >= 0);
                 split = stop < end && *stop == SCRIPT_RUN_END ? other : usual;
-                memo = (split_memo){.digits = digits, .preset = split, .program = program, .sets = sets, .start = p,
-                                    .left = steps, .ways = memo.ways, .room = memo.room};
-                while (program && memo.start > text && memo.start[-1] < RUN_END)
-                    memo.start--;
+                memo = (split_memo){.digits = digits, .preset = split, .own = &state};
+                if (program) {
+                    state.left = steps;
+                    for (state.start = p; state.start > text && state.start[-1] < RUN_END;)
+                        state.start--;
+                }
                 split = digits ? cut_digits : split;
             }
             if (p < stop) {
                 const uint8_t *chunk = p;
                 p = split(classes, chunk, stop, &memo);
                 if (skips) {
-                    if (memo.left < 0) {
+                    if (state.left < 0) {
                         p = chunk;
                         error = CORE_SLOW;
                         break;
                     }
-                    if (program ? memo.is_gap && !gaps : is(classes, chunk, stop, SPACE))
+                    if (program ? state.is_gap && !gaps : is(classes, chunk, stop, SPACE))
                         continue;
                 }
                 waiting[n] = table_key(chunk, (uint64_t)(p - chunk), end);
@@ -138,7 +141,7 @@ EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, in
         if (done < n)
             error = table->budget.why;
     }
-    free(memo.ways);
+    free(state.ways);
     return error;
 }
 

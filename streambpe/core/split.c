@@ -38,16 +38,7 @@ typedef struct split_memo {
     int64_t units;          /* how many units of it are left there, each a digit with its marks */
     int64_t marked[3];      /* by this number's remainder: how many were left at the last unit with a mark, or 0 */
     const uint8_t *letters; /* where the stretch of letters that was looked at last ends */
-
-    /* of a program (split_own.c): itself, the sets of each kind of character, where the text begins, how many steps are
-       left, whether the chunk is one that nothing matched, ways that are left to try */
-    const struct own_step *program;
-    const uint64_t *sets;
-    const uint8_t *start;
-    int64_t left;
-    int is_gap;
-    struct own_way *ways;
-    int64_t used, room;
+    struct own_state *own;  /* of a pattern of the user's own (split_own.c) */
 } split_memo;
 
 /* The end of the chunk that begins at `p`, which stands before `end`. */

@@ -4,11 +4,11 @@
    place, and taken up when a step fails; so the first match is found that the expression prefers. Characters are known
    by the sets of the program that hold them, one bit for each.
 
-       \s+(?!\S)|\s over "a   b":   TIMES \s, 2 left; NOT \S fails; one step back; NOT \S succeeds: two blanks
+       \s+(?!\S)|\s over "a   b":   TIMES takes three blanks, where (?!\S) fails; one step back it holds: two blanks
 
    Judge: the `regex` module (tests/text/test_program.py). */
 
-enum { ONE, TIMES, EITHER, GO, OPEN, CLOSE, NOT, FAIL, BACK, AT, DONE };
+enum { ONE, TIMES, EITHER, GO, OPEN, CLOSE, FAIL, BACK, AT, DONE };
 enum { AT_START, AT_END, AT_LAST_LINE };
 enum { MOST_WAYS = 1 << 24, FIRST_WAYS = 64 };
 
@@ -26,24 +26,34 @@ typedef struct own_way {
     int fence;
 } own_way;
 
+typedef struct own_state {
+    const own_step *program;
+    const uint64_t *sets; /* of each kind of character */
+    place start;          /* of the text */
+    int64_t left;         /* steps that it may take */
+    int is_gap;           /* nothing matched the chunk */
+    own_way *ways;
+    int64_t used, room;
+} own_state;
+
 /* Past the fence that was put down last; what was put down since is given up. */
-static own_way *last_fence(split_memo *memo) {
-    while (!memo->ways[--memo->used].fence) {
+static own_way *last_fence(own_state *state) {
+    while (!state->ways[--state->used].fence) {
     }
-    return memo->ways + memo->used;
+    return state->ways + state->used;
 }
 
 /* Put a way down. 0: there is no room. */
-static int put_way(split_memo *memo, own_way way) {
-    if (memo->used == memo->room) {
-        int64_t room = memo->room ? 2 * memo->room : FIRST_WAYS;
-        own_way *ways = room > MOST_WAYS ? NULL : realloc(memo->ways, (size_t)room * sizeof *ways);
+static int put_way(own_state *state, own_way way) {
+    if (state->used == state->room) {
+        int64_t room = state->room ? 2 * state->room : FIRST_WAYS;
+        own_way *ways = room > MOST_WAYS ? NULL : realloc(state->ways, (size_t)room * sizeof *ways);
         if (!ways)
             return 0;
-        memo->ways = ways;
-        memo->room = room;
+        state->ways = ways;
+        state->room = room;
     }
-    memo->ways[memo->used++] = way;
+    state->ways[state->used++] = way;
     return 1;
 }
 
@@ -54,16 +64,16 @@ static inline place one_back(place p) {
     return p;
 }
 
-/* Where the match at `p` ends; NULL: there is none, or `memo` has no steps or no room left. */
-static place own_match(class_table kinds, place p, place end, split_memo *memo) {
-    const own_step *step = memo->program;
-    const uint64_t *sets = memo->sets;
+/* Where the match at `p` ends; NULL: there is none, or no steps or no room are left. */
+static place own_match(class_table kinds, place p, place end, own_state *state) {
+    const own_step *step = state->program;
+    const uint64_t *sets = state->sets;
     place next = p, low;
-    memo->used = 0;
+    state->used = 0;
     for (;;) {
         int failed = 0, room = 1;
         uint64_t here;
-        if (--memo->left < 0)
+        if (--state->left < 0)
             return NULL;
         switch (step->op) {
         case ONE:
@@ -76,48 +86,44 @@ static place own_match(class_table kinds, place p, place end, split_memo *memo) 
             for (; n < step->b && p < end && sets[look(kinds, p, end, &next)] & step->set; p = next)
                 if (++n == step->a)
                     low = next;
-            memo->left -= n;
+            state->left -= n;
             if (!(failed = !low)) {
-                room = step->other || p == low || put_way(memo, (own_way){step + 1, p, low, 0});
+                room = step->other || p == low || put_way(state, (own_way){step + 1, p, low, 0});
                 step++;
             }
             break;
         case EITHER:
             here = p < end ? sets[look(kinds, p, end, &next)] : (uint64_t)1 << 63;
             if (here & step->set) {
-                room = !(here & step->other) || put_way(memo, (own_way){memo->program + step->b, p, p, 0});
-                step = memo->program + step->a;
+                room = !(here & step->other) || put_way(state, (own_way){state->program + step->b, p, p, 0});
+                step = state->program + step->a;
             } else if (!(failed = !(here & step->other)))
-                step = memo->program + step->b;
+                step = state->program + step->b;
             break;
         case GO:
-            step = memo->program + step->a;
+            step = state->program + step->a;
             break;
-        case OPEN:
-            room = put_way(memo, (own_way){NULL, p, p, 1});
-            step++;
-            break;
-        case NOT:
-            room = put_way(memo, (own_way){memo->program + step->a, p, p, 1});
+        case OPEN: /* a: where to go on if what is in brackets does not match; 0: nowhere */
+            room = put_way(state, (own_way){step->a ? state->program + step->a : NULL, p, p, 1});
             step++;
             break;
         case CLOSE: /* a: it was only looked at */
-            low = last_fence(memo)->p;
+            low = last_fence(state)->p;
             p = step->a ? low : p;
             step++;
             break;
         case FAIL:
-            last_fence(memo);
+            last_fence(state);
             failed = 1;
             break;
         case BACK:
             for (int64_t n = step->a; n-- && !failed;)
-                if (!(failed = p == memo->start))
+                if (!(failed = p == state->start))
                     p = one_back(p);
             step++;
             break;
         case AT:
-            failed = !(step->a == AT_START ? p == memo->start
+            failed = !(step->a == AT_START ? p == state->start
                                            : p == end || (step->a == AT_LAST_LINE && *p == '\n' && p + 1 == end));
             step++;
             break;
@@ -125,16 +131,16 @@ static place own_match(class_table kinds, place p, place end, split_memo *memo) 
             return p;
         }
         if (!room)
-            memo->left = -1;
+            state->left = -1;
         while (failed) {
-            if (!memo->used)
+            if (!state->used)
                 return NULL;
-            own_way *way = memo->ways + memo->used - 1;
+            own_way *way = state->ways + state->used - 1;
             if (way->p > way->low)
                 way->p = one_back(way->p);
             p = way->p;
             step = way->at;
-            memo->used -= p == way->low;
+            state->used -= p == way->low;
             failed = !step;
         }
     }
@@ -142,12 +148,13 @@ static place own_match(class_table kinds, place p, place end, split_memo *memo) 
 
 /* A match at `p`; or what lies before the next one, which is no chunk if the program leaves it out. */
 static place own(class_table kinds, place p, place end, split_memo *memo) {
-    place stop = own_match(kinds, p, end, memo);
-    memo->is_gap = !stop;
+    own_state *state = memo->own;
+    place stop = own_match(kinds, p, end, state);
+    state->is_gap = !stop;
     if (stop)
         return stop;
     do
         look(kinds, p, end, &p);
-    while (p < end && memo->left >= 0 && !own_match(kinds, p, end, memo));
+    while (p < end && state->left >= 0 && !own_match(kinds, p, end, state));
     return p;
 }

@@ -34,7 +34,7 @@ from streambpe.text import dialects
 from streambpe.text.dialects import Alternatives, Atomic, Both, Edge, Node, Repeat, Set, Unsayable
 
 Kinds = npt.NDArray[np.uint16]
-_ONE, _TIMES, _EITHER, _GO, _OPEN, _CLOSE, _NOT, _FAIL, _BACK, _AT, _DONE = range(11)  # as in split_own.c
+_ONE, _TIMES, _EITHER, _GO, _OPEN, _CLOSE, _FAIL, _BACK, _AT, _DONE = range(10)  # as in split_own.c
 _PLACES = {"start": 0, "end": 1, "end or last line feed": 2}
 _MOST_STEPS, _MOST_SETS = 4000, 63
 _ALWAYS = 1 << 63  # in the sets of every character, and of the end of the text
@@ -257,7 +257,7 @@ class Program(Classes):
         if inside is None:
             self._put(_AT, _PLACES[node.kind])
             return
-        at = self._put(_NOT if "!" in node.kind else _OPEN)
+        at = self._put(_OPEN)
         if "<" in node.kind:
             self._either(inside.parts if isinstance(inside, Alternatives) else (inside,), True)
         else:
