@@ -65,8 +65,8 @@ def count(run: str, sources: tuple[str, ...], leaving: tuple[str, ...], as_json:
              address (s3:// gs:// abfss:// hf:// https://). A .txt file is one
              document.
     PATTERN  gpt4o gpt2 r50k gpt4 cl100k punct boundless ultimate1 word-level
-             superbpe1 superbpe2 script whitespace none, or a regular expression
-             in quotes.
+             superbpe1 superbpe2 script whitespace kimi-k2 deepseek-v3 none, or
+             a regular expression in quotes.
 
     Safe to stop and to kill at any moment: `streambpe resume RUN` goes on, and so does the same command. More
     sources can be added later; what was counted is skipped.

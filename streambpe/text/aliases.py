@@ -6,6 +6,8 @@ ALIASES = {
     "gpt-4o": "gpt4o",
     "o200k": "gpt4o",
     "o200k_base": "gpt4o",
+    "llama4": "gpt4o",
+    "llama-4": "gpt4o",
     "gpt-4": "cl100k",
     "cl100k_base": "cl100k",
     "llama3": "gpt4",  # its expression is written otherwise and finds the same chunks

@@ -63,6 +63,27 @@ _ULTIMATE = (
     r"|\p{M}+"
     r"|.+"
 )
+# Of other programs' models, in words of `regex`: moonshotai/Kimi-K2-Instruct (tokenization_kimi.py) writes && for the
+# look-aheads, and deepseek-ai/DeepSeek-V3 (tokenizer.json) has three expressions, here in one (text/in_turn.py).
+_KIMI_K2 = (
+    r"\p{Han}+"
+    r"|[^\p{L}\p{N}\n\r]?(?:(?=[\p{Lm}\p{Lo}\p{Lt}\p{Lu}\p{M}])[^\p{Han}])*(?:(?=[\p{Ll}\p{Lm}\p{Lo}\p{M}])[^\p{Han}])+"
+    r"(?:'[sſS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])?"
+    r"|[^\p{L}\p{N}\n\r]?(?:(?=[\p{Lm}\p{Lo}\p{Lt}\p{Lu}\p{M}])[^\p{Han}])+(?:(?=[\p{Ll}\p{Lm}\p{Lo}\p{M}])[^\p{Han}])*"
+    r"(?:'[sſS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])?"
+    r"|\p{N}{1,3}| ?[^\p{L}\p{N}\s]+[\n\r]*|\s*[\n\r]+|\s+(?!\S)|\s+"
+)
+_DEEPSEEK_V3 = (
+    r"\p{N}{1,3}"
+    r"|(?:(?=[\u3040-ゟ゠-ヿ一-龥])[^\p{L}\p{P}\p{S}\n\r])?(?:(?=[\u3040-ゟ゠-ヿ一-龥])[\p{L}\p{M}])+"
+    r"|(?:(?=[\u3040-ゟ゠-ヿ一-龥])[\p{P}\p{S}])+"
+    r"|(?:(?!(?:(?=[\u3040-ゟ゠-ヿ一-龥])[^\p{L}\p{P}\p{S}\n\r])?(?:(?=[\u3040-ゟ゠-ヿ一-龥])[\p{L}\p{M}])+"
+    r"|(?:(?=[\u3040-ゟ゠-ヿ一-龥])[\p{P}\p{S}])+)[\u3040-ゟ゠-ヿ一-龥])+"
+    r"""|[\{\|\}\~!"\#\$%\&'\(\)\*\+,\-\./:;<=>\?@\[\\\]\^_`][A-Za-z]+"""
+    r"|(?:(?=[^\p{N}])(?:(?=[^\u3040-ゟ゠-ヿ一-龥])[^\p{L}\p{P}\p{S}\n\r]))?(?:(?=[^\u3040-ゟ゠-ヿ一-龥])[\p{L}\p{M}])+"
+    r"| ?(?:(?=[^\u3040-ゟ゠-ヿ一-龥])[\p{P}\p{S}])+[\n\r]*"
+    r"|\s*[\n\r]+|\s+(?!(?:(?=[^\p{N}])(?:(?=[^\u3040-ゟ゠-ヿ一-龥])\S)))|\s+"
+)
 # The branch for numbers of each preset, in which --digits replaces it: (as it is, one digit, what --digits calls it).
 _MARKED = r"(?:\p{N}\p{M}*)"
 _NUMBERS = (
@@ -112,7 +133,7 @@ class Pattern:
     @functools.cached_property
     def program(self) -> Program | None:
         """How the core runs an expression of the user's own; None if it cannot."""
-        if self.name != "regex" or self.script_expression:
+        if self.border is not None or not self.expression or self.script_expression:
             return None
         from streambpe.text.program import program_of  # not above: presets do not need to know what expressions mean
 
@@ -177,6 +198,8 @@ PRESETS: dict[str, Pattern] = {
         ),
         Pattern("script", "script", by_rules=True),
         Pattern("whitespace", "whitespace", _BORDER_OF_WORDS, by_rules=True, word_mark=WORD_MARK),
+        Pattern("kimi-k2", _KIMI_K2, None),
+        Pattern("deepseek-v3", _DEEPSEEK_V3, None, keep_gaps=True),
         Pattern("none", "", None),
     )
 }

@@ -10,23 +10,27 @@ from typing import Any
 
 import pytest
 import tiktoken
+from tokenizers import Regex, pre_tokenizers
 from tokenizers import Tokenizer as HfTokenizer
 
 from streambpe.encode.formats.export import export
+from streambpe.encode.formats.foreign import split_config
+from streambpe.encode.formats.gguf import _IMPORTED
 from streambpe.encode.formats.hf import tokenizer_json
 from streambpe.encode.formats.imports import import_file
 from streambpe.encode.formats.tiktoken_ranks import log_of_ranks, ranks_and_pattern, snippet_of
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError
 from streambpe.model.eventlog import EventLog
-from streambpe.text.patterns import PRESETS
+from streambpe.text.chunker import chunks_of
+from streambpe.text.patterns import PRESETS, find_pattern
 from tests.samples import written
 from tests.text.test_dialects import TEXTS
 from tests.trained import HOSTILE, trained
 
 _TAIL = r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 _SUFFIX = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-_NO_HAN = [rf"[\p{{L{case}}}\p{{Lm}}\p{{Lo}}\p{{M}}&&[^\p{{Han}}]]" for case in "ul"]
+_NO_HAN = [rf"[{case}\p{{Lm}}\p{{Lo}}\p{{M}}&&[^\p{{Han}}]]" for case in (r"\p{Lu}\p{Lt}", r"\p{Ll}")]
 REAL = {
     "Kimi K2": r"[\p{Han}]+"
     + "".join(
@@ -97,6 +101,19 @@ def test_an_expression_that_is_not_understood_is_refused_by_what_it_holds(tmp_pa
     """`\\b`, `\\h` and empty matches were read as Python's and gave other ids in silence."""
     with pytest.raises(ModelError, match=construct):
         import_file(file_with(tmp_path, Regex=expression))
+
+
+def test_published_patterns_have_names():
+    """An import finds them, and DeepSeek's three steps are the chunks of its one expression."""
+    steps = _IMPORTED["deepseek-v3"]
+    assert split_config("oniguruma", False, "t", *steps)["pattern"] == "deepseek-v3"
+    for source in ("oniguruma", "rust"):
+        assert split_config(source, source == "rust", "t", REAL["Kimi K2"])["pattern"] == "kimi-k2"
+    assert split_config("rust", True, "t", *_IMPORTED["tekken"])["digits"] == "single"
+    assert find_pattern("llama4") == PRESETS["gpt4o"]
+    there = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(step), "isolated") for step in steps])
+    for text in [*HOSTILE, *TEXTS]:
+        assert chunks_of(PRESETS["deepseek-v3"], text) == [chunk for chunk, _ in there.pre_tokenize_str(text)]
 
 
 def splitting(pattern: str, gaps: str = "keep") -> EventLog:

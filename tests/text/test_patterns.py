@@ -16,7 +16,7 @@ from tests.hostile import hostile_text, preset_patterns, random_text
 from tests.oracles.splits import split_text
 from tests.tiers import examples
 
-BORDERED = [(name, pattern) for name, pattern in preset_patterns() if pattern.has_cuts]
+BORDERED = [(name, pattern) for name, pattern in preset_patterns() if pattern.border]
 BESIDE = [
     *"aAbжД中1²\u0660\u30fc\u0301_'\u2019./。， \n\t\xa0\u200d",
     "x\u0301",

@@ -88,7 +88,8 @@ def split_config(source: Dialect, drops: bool, path: object, *expressions: str) 
 
 def named_split(name: str, keeps: bool = False) -> dict[str, Any]:
     """What `preset_of` found, as a header's config has it."""
-    preset, _, digits = name.partition(WITH_DIGITS)
+    alike = (known.name for known in PRESETS.values() if known.expression == name and known.keep_gaps <= keeps)
+    preset, _, digits = next(alike, name).partition(WITH_DIGITS)
     if preset not in PRESETS:
         return {"pattern": name, "gaps": "keep" if keeps else "drop"}
     return {"pattern": preset, "gaps": "keep" if keeps else "refuse"} | ({"digits": digits} if digits else {})

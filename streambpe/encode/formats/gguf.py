@@ -21,6 +21,7 @@ from streambpe.text.patterns import PRESETS, find_pattern
 # Our patterns that llama.cpp has compiled in, by its names.
 _NAMES = {
     "gpt2": "gpt-2", "r50k": "gpt-2", "gpt4": "llama-bpe", "gpt4 --digits single": "qwen2", "gpt4o": "gpt-4o",
+    "kimi-k2": "kimi-k2", "deepseek-v3": "deepseek-v3",
 }  # fmt: skip
 _LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
