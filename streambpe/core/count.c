@@ -94,37 +94,34 @@ EXPORT int scan_text(chunk_table *table, const uint16_t *classes, int preset, in
     split_function usual = split_preset(preset), other = special < 0 ? usual : split_preset(special);
     const uint8_t *p = text + *at, *end = text + size, *stop = NULL;
     split_function split = usual;
-    own_state state = {.program = program, .sets = sets};
+    own_state state = {program, sets, steps, 0, gaps, .skips = preset == WHITESPACE || program};
     split_memo memo;
-    int error = CORE_OK, skips = preset == WHITESPACE || program;
+    int error = CORE_OK;
     if (!usual || !other)
         return CORE_DAMAGED;
     table->marked = preset == WHITESPACE;
     while (p < end && !error) {
         chunk_key waiting[WAITING];
         int n = 0, done;
-        while (n < WAITING && p < end && !error) {
+        while (n < WAITING && p < end) {
             if (!stop) {
                 stop = text_end(p, end, special >= 0);
                 split = stop < end && *stop == SCRIPT_RUN_END ? other : usual;
                 memo = (split_memo){.digits = digits, .preset = split, .own = &state};
-                if (program) {
-                    state.left = steps;
-                    for (state.start = p; state.start > text && state.start[-1] < RUN_END;)
-                        state.start--;
-                }
+                if (state.program)
+                    begin_own(&state, p, text);
                 split = digits ? cut_digits : split;
             }
             if (p < stop) {
                 const uint8_t *chunk = p;
                 p = split(classes, chunk, stop, &memo);
-                if (skips) {
+                if (state.skips) {
                     if (state.left < 0) {
                         p = chunk;
                         error = CORE_SLOW;
                         break;
                     }
-                    if (program ? state.is_gap && !gaps : is(classes, chunk, stop, SPACE))
+                    if (state.program ? state.is_gap && !state.gaps : is(classes, chunk, stop, SPACE))
                         continue;
                 }
                 waiting[n] = table_key(chunk, (uint64_t)(p - chunk), end);

@@ -29,9 +29,10 @@ typedef struct own_way {
 typedef struct own_state {
     const own_step *program;
     const uint64_t *sets; /* of each kind of character */
+    int64_t steps, left;  /* that it may take for a text, and has left */
+    int gaps, is_gap;     /* whether what it leaves is a chunk; whether this is such a one */
+    int skips;            /* whether some chunks are none */
     place start;          /* of the text */
-    int64_t left;         /* steps that it may take */
-    int is_gap;           /* nothing matched the chunk */
     own_way *ways;
     int64_t used, room;
 } own_state;
@@ -144,6 +145,14 @@ static place own_match(class_table kinds, place p, place end, own_state *state) 
             failed = !step;
         }
     }
+}
+
+/* A text begins at `p`, or goes on there. */
+static __attribute__((noinline)) void begin_own(own_state *state, place p, place text) {
+    state->left = state->steps;
+    while (p > text && p[-1] < RUN_END)
+        p--;
+    state->start = p;
 }
 
 /* A match at `p`; or what lies before the next one, which is no chunk if the program leaves it out. */

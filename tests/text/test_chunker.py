@@ -39,7 +39,7 @@ NAMES = [name for name, _ in PATTERNS]
 # superbpe2 cuts at numbers only, script mode between a word and a space only: together nowhere
 STREAMED = [(name, p) for name, p in PATTERNS if p.has_cuts and name != "superbpe2-scripts"]
 WITH_SCRIPTS = ("gpt2-scripts", "gpt4o-scripts", "boundless-scripts", "word-level-scripts")  # where all is too long
-OWN = r"(?s)\w+| +|."  # a pattern of the user's own
+OWN = r"(?s)\b\w+| +|."  # a pattern of the user's own that is left to `regex`
 
 
 @pytest.mark.parametrize(("name", "pattern"), PATTERNS, ids=NAMES)

@@ -46,6 +46,7 @@ from tests.tiers import long
 from tests.train.counting.counted import THREADS, Tables, counted, write_lines
 
 OWN = r"\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+"
+LEFT_TO_REGEX = OWN + r"|\b\W"
 GPT4O = find_pattern("gpt4o")
 BESIDE = replace(THREADS, engine="processes")
 
@@ -316,7 +317,7 @@ def test_whatever_a_file_holds_its_stretches_are_the_whole(
     assert documents_digest(run, order_parts(run, list_parts(run))) == documents_digest(
         threads, order_parts(threads, list_parts(threads))
     )
-    whole = name in ("blank.txt", "letters.txt") or (pattern in ("none", OWN) and name.endswith(".txt"))
+    whole = name in ("blank.txt", "letters.txt") or (pattern == "none" and name.endswith(".txt"))
     assert (len(list_parts(run)) == 1) == whole, "one task"
 
 
@@ -392,7 +393,7 @@ def _files(*named: tuple[str, int]) -> Sequence[Source]:
     ],
 )
 def test_processes_are_taken_where_they_pay(named: Any, threads: int, memory: int, own: bool, wanted: int) -> None:
-    pattern = find_pattern(OWN if own else "gpt4o")
+    pattern = find_pattern(LEFT_TO_REGEX if own else "gpt4o")
     assert workers_for(_files(*named), pattern, Resources(memory, threads)) == wanted
     assert workers_for(_files(*named), pattern, Resources(memory, threads, engine="threads")) == 0
     assert workers_for([Source("-", "jsonl", is_stdin=True)], pattern, Resources(memory, threads)) == 0
@@ -407,7 +408,7 @@ def test_the_memory_of_all_processes_stays_within_the_limit(tmp_path: Path, work
     (tmp_path / "large.jsonl").write_text("".join(lines), encoding="utf-8")
     driver = Driver(
         run=tmp_path / "run", sources=[tmp_path / "large.jsonl"], engine="processes", threads=workers,
-        memory=512 * 10**6, counting={"options": {"pattern": OWN, "sequences": sequences}},
+        memory=512 * 10**6, counting={"options": {"pattern": LEFT_TO_REGEX, "sequences": sequences}},
     )  # fmt: skip
     assert driver.end()[0] == 0
     status = Run(tmp_path / "run").read_status()
@@ -426,7 +427,7 @@ def test_a_count_whose_split_process_is_killed_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(chunker, "SplitProcess", Killed)
     (tmp_path / "a.txt").write_text("the cat " * 100)
     done = cli(
-        "count", tmp_path / "run", tmp_path / "a.txt", "--pattern", r"(?s)\w+|.", "--engine", "threads", "--threads", 2,
+        "count", tmp_path / "run", tmp_path / "a.txt", "--pattern", r"\b\w+|\W", "--engine", "threads", "--threads", 2,
         expect=1,
     )  # fmt: skip
     assert "The process that splits texts by your own pattern ended (killed by SIGKILL)." in done.stderr
