@@ -154,6 +154,14 @@ class Chunker:
         offsets, data, first = table.take()
         return offsets, data, _row_of(first)[ids]
 
+    def counted(self, text: bytes) -> ChunkTable:
+        """A buffer's chunks by a program, in a table of their own; an error if a document takes too long."""
+        assert self.split is not None
+        table = ChunkTable(_NUMBERED_BYTES)
+        with self.timed(text):
+            table.count(text, self.split)
+        return table
+
     @contextlib.contextmanager
     def timed(self, text: bytes) -> Iterator[None]:
         """What the core gives up in a buffer becomes an error that names the document."""
@@ -282,8 +290,9 @@ class NumberedTexts:
         """Number one buffer's chunks."""
         split = self.chunker.split
         if split is not None:
-            with self.chunker.timed(text):
-                self._ids.append(self._table.number(self.chunker.ready(text), split).copy())
+            if split.program is not None:
+                self.chunker.counted(text)  # for what it raises: nothing stays of a buffer that is given up
+            self._ids.append(self._table.number(self.chunker.ready(text), split).copy())
             return
         found, places = self.chunker.matched(text)
         number = np.array([*map(self._known.__getitem__, found), END_OF_DOCUMENT], np.int32)
@@ -315,8 +324,10 @@ class ChunkCounts(ChunkSums):
         """Count one buffer's chunks."""
         split = self.chunker.split
         if split is not None:
-            with self.chunker.timed(text):
+            if split.program is None:
                 self.count(self.chunker.ready(text), split)
+            else:
+                self.add_counted(*self.chunker.counted(text).take())
             return
         found, places = self.chunker.matched(text)
         sums = np.bincount(places[places >= 0], minlength=len(found)).astype(np.int64)

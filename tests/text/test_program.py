@@ -10,7 +10,7 @@ import regex
 
 from streambpe.errors import PatternTooSlow
 from streambpe.sources.borders import find_border
-from streambpe.text.chunker import ChunkCounts, Chunker
+from streambpe.text.chunker import ChunkCounts, Chunker, NumberedTexts
 from streambpe.text.dialects import translated
 from streambpe.text.patterns import PRESETS, Pattern, find_pattern
 from tests.encode.test_patterns_elsewhere import OWN, REAL
@@ -147,6 +147,19 @@ def test_a_text_that_takes_too_many_steps_is_named():
             with pytest.raises(PatternTooSlow, match=r"4,000 characters") as told:
                 take(buffer_of("aab", "ba", "aaab" * 1000 + "", "a" * 4000, "b"))
             assert told.value.document == (3 if "+)+" in expression else 2)
+
+
+def test_nothing_stays_of_a_buffer_that_is_given_up():
+    """What was counted before the error is committed after it."""
+    chunker = Chunker(find_pattern(r"(?:a+)+b|.", gaps="drop", document_seconds=0.01))
+    counts, numbered = ChunkCounts(chunker, 1 << 20), NumberedTexts(chunker)
+    for take in (counts.add, numbered.add):
+        take(buffer_of("ab"))
+        with pytest.raises(PatternTooSlow):
+            take(buffer_of("xyz", "a" * 4000))
+    assert counts.take().frame().rows() == [("ab", 1)]
+    chunks, ids = numbered.take()
+    assert (chunks.to_list(), [some.tolist() for some in ids]) == (["ab"], [[0, -1]])
 
 
 def test_a_full_table_goes_on_inside_a_text():
