@@ -17,7 +17,7 @@ from streambpe.text.aliases import canonical
 if TYPE_CHECKING:
     from streambpe.text.patterns import Pattern
 
-TOLD_IF_SET = ("sample", "sample_files", "seed", "digits")  # in event logs and option files
+TOLD_IF_SET = ("sample", "document_cap", "sample_files", "seed", "digits")  # in event logs and option files
 SourceFormat = Literal["auto", "txt", "lines", "jsonl", "csv", "parquet"]
 
 
@@ -79,6 +79,13 @@ class CountConfig:
         metavar="1/N",
     )
 
+    document_cap: int | None = option(
+        None,
+        "Count only the beginning of longer documents: at most N characters, up to the end of a chunk. 10k is 10 000.",
+        panel="Corpus",
+        least=1,
+        most=10**7,
+    )
     sample_files: str = option(
         "all",
         "Take only about one file in N, chosen by a hash of its folder's and its own name and --seed; read no other. "
@@ -105,7 +112,13 @@ class CountConfig:
     @property
     def reads_whole_lines(self) -> bool:
         """Whether a line of text must be in one block, because bytes anywhere in it may leave all of it out."""
-        return (self.bad_utf8 == "error" and self.bad_lines == "skip") or self.sample != "all"
+        return (self.bad_utf8 == "error" and self.bad_lines == "skip") or bool(self.of_documents)
+
+    @property
+    def of_documents(self) -> str:
+        """The option, if one is given, that needs whole documents."""
+        cap = f"--document-cap {self.document_cap}" if self.document_cap else ""
+        return f"--sample {self.sample}" if self.sample != "all" else cap
 
     def as_facts(self) -> dict[str, Any]:
         """For table run."""
@@ -116,7 +129,7 @@ class CountConfig:
         """What text is split by; a pattern of the user's own may take so many seconds on one document."""
         from streambpe.text.patterns import find_pattern  # not above: it loads `regex`, and --help reads this module
 
-        return find_pattern(
+        pattern = find_pattern(
             self.pattern,
             gaps=self.gaps,
             split_scripts=self.split_scripts,
@@ -124,6 +137,12 @@ class CountConfig:
             prepared=self.prepares,
             document_seconds=document_seconds,
         )
+        if self.document_cap and not pattern.has_cuts:
+            raise UsageError(
+                f"--document-cap {self.document_cap}: a document is cut where a preset has a border whatever stands "
+                f"around, and --pattern {self.pattern} has no such place. Nothing was changed. Leave one out."
+            )
+        return pattern
 
 
 def parse_sample(text: str, flag: str = "--sample", what: str = "document") -> int:
@@ -217,4 +236,4 @@ def reconcile(saved: Mapping[str, Any], asked: Mapping[str, Any], run: Path) -> 
 
 
 def _shown(value: Any) -> str:
-    return {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+    return {"True": "on", "False": "off", "None": "none"}.get(str(value), str(value))

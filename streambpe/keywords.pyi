@@ -45,6 +45,7 @@ class CountKeywords(ReadKeywords, JobKeywords, total=False):
     normalize: Literal["none", "nfc"] | None
     unencodable: Literal["bytes", "drop", "error"] | None
     sample: str | float | Path | None
+    document_cap: int | str | None
     sample_files: str | float | Path | None
     seed: int | str | None
 

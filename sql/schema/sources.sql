@@ -19,5 +19,7 @@ CREATE TABLE IF NOT EXISTS sources (
     dropped    BIGINT NOT NULL,    -- characters left out by --unencodable drop
     group_name VARCHAR DEFAULT '', -- the source group (--group, --group-by); '' for none
     bad_lines  BIGINT DEFAULT 0,   -- lines left out by --bad-lines skip
+    cut_documents BIGINT DEFAULT 0,  -- documents of which --document-cap left out the end
+    cut_bytes  BIGINT DEFAULT 0,   -- bytes of text that it left out
     PRIMARY KEY (path, start_at)
 );

@@ -12,6 +12,8 @@ SELECT
     sum(nulls)::BIGINT                   AS nulls,
     sum(dropped)::BIGINT                 AS dropped,
     sum(bad_lines)::BIGINT               AS bad_lines,
+    sum(cut_documents)::BIGINT           AS cut_documents,
+    sum(cut_bytes)::BIGINT               AS cut_bytes,
     any_value(file_bytes)                AS file_bytes,
     bool_or(state = 'last') AND sum(stop_at - start_at) = max(stop_at) AS complete
 FROM sources

@@ -97,6 +97,7 @@ def tell_counts(run: str, result: CountResult, as_json: bool) -> None:
             {
                 "run": run, **corpus, "sources_counted": result.counted, "sources_skipped": result.skipped,
                 "sources_taken_back": result.taken_back, "warnings": result.warnings, "sampled": result.sampled,
+                "cut_documents": result.cut_documents, "cut_bytes": result.cut_bytes,
             }
         )  # fmt: skip
         return
@@ -113,7 +114,7 @@ def tell_sample(sampled: dict[str, int]) -> None:
     """What --sample-files chose."""
     from streambpe.resources import format_size
 
-    if sampled and sampled["sources"] < sampled["of_sources"]:
+    if sampled:
         size, of = format_size(sampled["bytes"]), format_size(sampled["of_bytes"])
         say(f"{sampled['sources']:,} of {counted(sampled['of_sources'], 'source')} ({size} of {of}) by --sample-files.")
 

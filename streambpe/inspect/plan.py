@@ -216,10 +216,10 @@ def _find_sources(sources: Sequence[str], how: Counting, options: CountConfig) -
             "Standard input can be read only once, and plan reads a part of its sources first: save it as a file."
         )
     whole = next((source for source in found if source.kind == "txt"), None)
-    if options.one_in > 1 and whole is not None:
+    if options.of_documents and whole is not None:
         raise UsageError(
-            f"--sample {options.sample}: {whole.path} is one document, and the parts of it that plan reads do not "
-            "show whether it is in the sample. Nothing was changed. Leave --sample out: a sample takes less."
+            f"{options.of_documents}: {whole.path} is one document, and the parts of it that plan reads do not "
+            "show what is counted of it. Nothing was changed. Leave the option out: it takes less than the forecast."
         )
     if "bad_utf8" in how.options:
         found = [replace(source, any_bytes=True) for source in found]

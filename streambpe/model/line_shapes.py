@@ -115,6 +115,7 @@ class ConfigShape(msgspec.Struct):
     # told, and taken over by --as
     expression: str = ""
     sample: str = "all"
+    document_cap: Count | None = None
     sample_files: str = "all"
     seed: Count = 0
     pruned_from: Count = 0

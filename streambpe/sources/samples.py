@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -22,14 +23,17 @@ from functools import lru_cache
 import mmh3
 import msgspec
 import numpy as np
+import regex
 from msgspec import structs
 
 from streambpe.arrays import Bool, UInt64, hash_rows
-from streambpe.count_config import parse_sample
+from streambpe.count_config import CountConfig, parse_sample
 from streambpe.errors import UsageError
 from streambpe.plurals import counted
 from streambpe.sources.source import BadUtf8, Block, BlockText, Source, name_of
 from streambpe.sources.streams import BOM, SourceBytes
+from streambpe.text.patterns import Pattern
+from streambpe.text.prepare import is_stable
 
 _MARK = b"\xff"  # behind every document of a counting buffer
 _READ_BYTES = 1 << 20
@@ -80,6 +84,8 @@ class FileSample(msgspec.Struct):
 
     def choose(self, sources: Sequence[Source]) -> list[Source]:
         """Those of these sources that are in it; standard input, which is no file, is refused elsewhere."""
+        if self.share == "all":
+            return list(sources)
         names = ["/".join(source.path.replace(os.sep, "/").split("/")[-2:]) for source in sources]
         encoded = [name.encode("utf-8", "surrogateescape") for name in names]
         hashes = np.array([mmh3.hash64(name, self.seed, signed=False)[0] for name in encoded], np.uint64)
@@ -114,38 +120,79 @@ def _hash_of_file(block: Block, bad_utf8: BadUtf8) -> tuple[int, int]:
         return text_hash(block.source, bad_utf8)
 
 
-@lru_cache(maxsize=64)
-def text_hash(source: Source, bad_utf8: BadUtf8) -> tuple[int, int]:
-    """Both halves of the hash of a text file, read piece by piece."""
+def _read_text(source: Source, bad_utf8: BadUtf8, stop: int = sys.maxsize) -> Iterator[str]:
+    """A text file up to a byte, piece by piece."""
     decoder = codecs.getincrementaldecoder("utf-8")("ignore" if bad_utf8 == "skip" else "replace")
-    hashed = mmh3.mmh3_x64_128()
     with SourceBytes(source) as stream:
         if (head := stream.read(len(BOM))) != BOM:
             stream.unread(head)
-        while data := stream.read(_READ_BYTES):
-            hashed.update(decoder.decode(data).encode())
-    hashed.update(decoder.decode(b"", True).encode())
+        while data := stream.read(min(_READ_BYTES, stop - stream.at)):
+            yield decoder.decode(data)
+    yield decoder.decode(b"", True)
+
+
+def capped(block: Block, made: BlockText, cap: int, bad_utf8: BadUtf8, pattern: Pattern) -> BlockText:
+    """The documents of a block, of each of them at most so many characters, up to a border that is certain: so their
+    chunks are the first ones of the whole documents. Blocks of lines must end where a line does."""
+    room = cap
+    if _is_a_piece(block):
+        for text in _read_text(block.source, bad_utf8, block.start_at):
+            room -= len(text)
+            if room < 0:  # no matter how many more there are
+                break
+    marks = np.flatnonzero(np.frombuffer(made.text, np.uint8) == _MARK[0])
+    sizes = np.diff(marks, prepend=-1, append=len(made.text)) - 1
+    too_long = np.flatnonzero(sizes > room).tolist()  # if each character is a byte
+    if not too_long:
+        return made
+    texts, made = made.text.split(_MARK), structs.replace(made)
+    for number in too_long:
+        document = texts[number]
+        texts[number] = _beginning(document, room, pattern)
+        made.cut_bytes += len(document) - len(texts[number])
+        if number < len(texts) - 1:  # else it goes on in another block, which tells of it
+            made.cut_documents += room < 0 or len(document) > len(texts[number])
+    return structs.replace(made, text=_MARK.join(texts))
+
+
+def _beginning(document: bytes, most: int, pattern: Pattern) -> bytes:
+    """At most so many characters of a document; all of it, or up to the last certain border."""
+    text = document[: 4 * max(most + 2, 0)].decode("utf-8", "ignore")  # a border is seen from two characters behind it
+    if len(text) <= most:
+        return document
+    for found in regex.finditer(str(pattern.border), text[: max(most + 2, 0)], regex.REVERSE):
+        at = found.start()
+        if at < most and (not pattern.prepared or is_stable(text[at])):
+            return text[: at + 1].encode()
+    return b""
+
+
+@lru_cache(maxsize=64)
+def text_hash(source: Source, bad_utf8: BadUtf8) -> tuple[int, int]:
+    """Both halves of the hash of a text file, read piece by piece."""
+    hashed = mmh3.mmh3_x64_128()
+    for text in _read_text(source, bad_utf8):
+        hashed.update(text.encode())
     digest = hashed.digest()
     return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
 
 
-def refuse_streams(sources: Sequence[Source], of: int, share: str) -> None:
-    """Refuse a sample of a text that is one document and can be read once only."""
-    stream = next((source for source in sources if source.is_stream), None)
-    if share != "all" and stream is not None:
-        raise UsageError(
-            f"--sample-files {share}: {name_of(stream)} is no file. Nothing was changed. Count it into another RUN, or "
-            "choose its documents with --sample."
-        )
-    stream = next((source for source in sources if source.is_stdin and source.kind == "txt"), None)
-    if of > 1 and stream is not None:
-        raise UsageError(
-            f"--sample 1/{of}: standard input is one document here, so its hash is only known at its end. Nothing was "
-            "changed. Say what its documents are (--lines, --format jsonl), or leave --sample out."
-        )
-    table = next((source for source in sources if source.kind == "counts"), None)
-    if of > 1 and table is not None:
-        raise UsageError(
-            f"--sample 1/{of}: {table.path} is a table of counts, which has no documents. Nothing was changed. Leave "
-            f"the option out."
-        )
+def refuse_streams(sources: Sequence[Source], config: CountConfig) -> None:
+    """Refuse to sample or to cap what is no file, has no documents, or is one that can be read once only."""
+    flag = config.of_documents
+    for source in sources:
+        if config.sample_files != "all" and source.is_stream:
+            raise UsageError(
+                f"--sample-files {config.sample_files}: {name_of(source)} is no file. Nothing was changed. Count it "
+                "into another RUN, or choose its documents with --sample."
+            )
+        if flag and source.is_stdin and source.kind == "txt":
+            raise UsageError(
+                f"{flag}: standard input is one document here, which can be read only once. Nothing was changed. Say "
+                "what its documents are (--lines, --format jsonl), or leave the option out."
+            )
+        if flag and source.kind == "counts":
+            raise UsageError(
+                f"{flag}: {source.path} is a table of counts, which has no documents. Nothing was changed. Leave the "
+                "option out."
+            )

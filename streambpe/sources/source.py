@@ -70,6 +70,8 @@ class BlockText(msgspec.Struct):
     nulls: int = 0
     dropped: int = 0  # characters, by --unencodable drop
     bad_lines: int = 0  # left out, by --bad-lines skip
+    cut_documents: int = 0  # by --document-cap
+    cut_bytes: int = 0  # of their text
     chosen: Sequence[int] | None = None  # by --sample: which of the documents of the block are in `text`
 
 

@@ -27,7 +27,7 @@ from streambpe.store.sqlfiles import run_sql
 from streambpe.text.shown import harmless
 from streambpe.threads import stopped_by
 
-FORMAT_VERSION = 9  # of a whole RUN; no other is read
+FORMAT_VERSION = 10  # of a whole RUN; no other is read
 # Files must open in the DuckDB 1.x shells that people have; these refuse the default format of DuckDB 2.0.
 _STORAGE_VERSION = "v1.4.0"
 _BYTES_A_THREAD = 16 << 20  # of DuckDB's buffers, at least: with less it runs out of memory (300 threads in 150 MB)

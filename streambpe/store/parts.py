@@ -32,7 +32,7 @@ from streambpe.store.identity import refuse_other_run
 from streambpe.store.run import Run
 from streambpe.store.spans import Span, Spans, SpansByPath
 
-PART_FORMAT = 5
+PART_FORMAT = 6
 _SCHEMA = pa.schema([("chunk", pa.large_string()), ("n", pa.int64())])
 GROUP_ROWS = 16_384  # rows in a row group, at most: 0.5 MB of English chunks in memory
 LEAST_GROUP_ROWS = 1024

@@ -54,6 +54,8 @@ class Span:
     dropped: int = 0
     group_name: str = ""
     bad_lines: int = 0
+    cut_documents: int = 0
+    cut_bytes: int = 0
 
 
 _FIELDS = tuple(Span.__dataclass_fields__)

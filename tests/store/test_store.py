@@ -63,7 +63,7 @@ def test_the_duckdb_shell_opens_a_run(counted):
 def test_a_later_format_is_refused(counted):
     """A run of another format is refused in one sentence, by whatever looks at it, and not touched."""
     change(counted, "UPDATE run SET value = '99' WHERE key = 'format_version'")
-    with pytest.raises(RunError, match="has format 99, but this streambpe only reads format 9"):
+    with pytest.raises(RunError, match="has format 99, but this streambpe only reads format 10"):
         Run(counted).facts()
 
 
@@ -75,7 +75,7 @@ def test_a_later_format_is_refused(counted):
         ({"groups": [["a", "b"]]}, "is damaged"),
         ({"spans": 7}, r"is damaged \(Expected `bytes`, got `int` - at `\$.spans`\)"),
         ({"spans": "UEFSMQ=="}, "is damaged"),
-        ({"format": 4, "spans": 7}, "has part format 4; this streambpe reads format 5 only"),
+        ({"format": 4, "spans": 7}, "has part format 4; this streambpe reads format 6 only"),
     ],
     ids=str,
 )

@@ -81,6 +81,8 @@ REFUSED = [
     "count run in/text.txt --memory 1MB",
     "count run in/text.txt --sample 1/10",
     "count run in/text.txt --sample-files 1/2",
+    "count run in/text.txt --document-cap 5",
+    "count new in/text.txt --document-cap 5 --pattern none",
     "count new in/text.txt --sample-files 1/999999999",
     "count run in/text.txt --sequences",
     "count run in/text.txt --counts",

@@ -156,7 +156,7 @@ def decide_count(folder: Run, found: ListedSources, asked: Counting, resources: 
         raise UsageError("--bad-lines skip leaves out lines of text, but rows of a count table are never left out.")
     if asked.counts and config.sequences:
         raise UsageError("--sequences needs documents, which count tables do not have.")
-    refuse_streams(sources, config.one_in, config.sample_files)
+    refuse_streams(sources, config)
     if (found.sample.share, found.sample.seed) != (config.sample_files, config.seed):
         raise RunMismatch(
             f"{folder.path} was made by another command just now, with --sample-files {config.sample_files} --seed "

@@ -17,7 +17,7 @@ from streambpe.failpoints import failpoint
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.plurals import counted
 from streambpe.progress import Meter, Reporter
-from streambpe.resources import Resources, release_memory
+from streambpe.resources import Resources, format_size, release_memory
 from streambpe.results import Result
 from streambpe.sources.not_text import TAKE_ANYWAY
 from streambpe.sources.read import Reader
@@ -52,6 +52,8 @@ class CountResult(Result):
     skipped: int  # sources that were counted before
     warnings: tuple[str, ...]
     taken_back: tuple[str, ...] = ()  # sources whose counts were taken out
+    cut_documents: int = 0  # by --document-cap, of all that is counted
+    cut_bytes: int = 0
     sampled: dict[str, int] = field(default_factory=dict)  # by --sample-files: how much of how much
 
 
@@ -87,7 +89,8 @@ class CountJob:
             self._meter.facts.update({"corpus": corpus, "distinct_chunks": corpus["distinct"]})
             self._meter.stage = "counted"
         if not corpus["chunks"]:
-            none = "hold no text" if self._config.one_in == 1 else f"have no text in --sample {self._config.sample}"
+            flag = self._config.of_documents
+            none = f"have no text in {flag}" if flag else "hold no text"
             raise NoText(
                 f"The sources {none}: {_named([source.path for source in found])}. {run.path} was created "
                 "without any counts. Count other sources into it, or remove it."
@@ -95,7 +98,11 @@ class CountJob:
         if run.facts().get("edited"):
             warnings.append("chunk_counts was edited; the edits are kept, and what was counted now is added to them.")
         warnings += self._told(found, [left.source.path for left in todo], parts.by_path)
-        return CountResult(corpus, len(todo), len(found) - len(todo), tuple(warnings))
+        spans = list_parts(run).spans
+        return CountResult(
+            corpus, len(todo), len(found) - len(todo), tuple(warnings),
+            cut_documents=spans.total("cut_documents"), cut_bytes=spans.total("cut_bytes"),
+        )  # fmt: skip
 
     @contextlib.contextmanager
     def shown_in(self, run: Run, found: Sequence[Source], todo: Sequence[Stretch], progress: str) -> Iterator[None]:
@@ -199,13 +206,16 @@ class CountJob:
         now = list_parts(self._run).by_path
         texts, lines = now.totals("text_bytes"), now.totals("bad_lines")
         empty = [path for path in paths if not texts.get(path)]
-        if empty and self._config.one_in == 1:  # of text files, a sample leaves out most
+        if empty and not self._config.of_documents:  # of text files, a sample leaves out most
             yield f"no text is in {_named(empty)}."
 
         def added(column: str) -> list[tuple[str, int]]:
             old, new = before.totals(column), now.totals(column)
             return [(path, n - old.get(path, 0)) for path, n in new.items() if n > old.get(path, 0)]
 
+        if cut := sum(n for _, n in added("cut_documents")):
+            size = format_size(sum(n for _, n in added("cut_bytes")))
+            yield f"{counted(cut, 'document')} cut at --document-cap {self._config.document_cap}: {size} left out."
         for path, n in added("dropped"):
             yield f"{path}: dropped: {counted(n, 'character')} outside the SCRIPT table"
         asked = {source.path for source in found if source.any_bytes}  # the user said what is to become of them

@@ -27,7 +27,7 @@ from streambpe.failpoints import failpoint
 from streambpe.resources import release_memory
 from streambpe.sources.decode import block_text, naming_documents
 from streambpe.sources.read import Reader
-from streambpe.sources.samples import sampled
+from streambpe.sources.samples import capped, sampled
 from streambpe.sources.source import Block, BlockText, Source
 from streambpe.sources.stretches import Stretch
 from streambpe.store.sequences import by_place, sequence_made_of
@@ -202,11 +202,15 @@ def span_of(block: Block, made: BlockText, text_bytes: int, part: str = "") -> S
         dropped=made.dropped,
         group_name=source.group or "",
         bad_lines=made.bad_lines,
+        cut_documents=made.cut_documents,
+        cut_bytes=made.cut_bytes,
     )
 
 
 def prepared(block: Block, made: BlockText, config: CountConfig) -> BlockText:
-    """The block's text as it is to be split: --unencodable, then --normalize."""
+    """The block's text as it is to be split: --document-cap, --unencodable, then --normalize."""
+    if config.document_cap:
+        made = capped(block, made, config.document_cap, config.bad_utf8, config.split_pattern())
     try:
         text, dropped = prepare(made.text, config.normalize, config.unencodable)
     except UnencodableText as why:

@@ -1,0 +1,245 @@
+"""--document-cap N against its definition: the longest beginning of at most N characters up to a certain border."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections import Counter
+from pathlib import Path
+
+import polars as pl
+import pytest
+import regex
+
+from streambpe.errors import RunMismatch, UsageError
+from streambpe.resources import Resources
+from streambpe.sources.samples import capped
+from streambpe.sources.source import Block, BlockText, Source
+from streambpe.store.exchange import merge_counts
+from streambpe.store.run import Run
+from streambpe.text.patterns import PRESETS, Pattern, find_pattern
+from streambpe.text.prepare import is_stable, prepare
+from streambpe.train.commands import train
+from streambpe.train.counting import sizes, spread
+from streambpe.train.counting.count import count, count_from_iterator, resume_count
+from streambpe.train.counting.take_back import take_back
+from tests.hostile import random_text
+from tests.oracles.splits import split_text
+from tests.oracles.tables import check
+from tests.runs import cli_killed, log_of, rows, small_blocks
+from tests.samples import natural_text
+from tests.tiers import share
+
+ONE = Resources(400 * 10**6, 1, engine="threads")
+PATTERNS = {
+    **{name: find_pattern(name) for name, preset in PRESETS.items() if preset.has_cuts},
+    "prepared": find_pattern("gpt4o", prepared=True),
+    "scripts": find_pattern("gpt4o", split_scripts=True),
+    "digits": find_pattern("cl100k", digits="right3"),
+}
+
+
+def beginning(pattern: Pattern, text: str, cap: int) -> str:
+    """The slow meaning of --document-cap, place by place."""
+    if len(text) <= cap:
+        return text
+    border = regex.compile(pattern.border or "")
+    for end in range(cap, 0, -1):
+        if border.match(text, end - 1) and (not pattern.prepared or is_stable(text[end - 1])):
+            return text[:end]
+    return ""
+
+
+def text_of(rng: random.Random) -> str:
+    """Words and anything else that there is, of all lengths."""
+    if rng.random() < 0.5:
+        return random_text(rng, rng.choice([3, 30, 120]))
+    pieces = [
+        "a",
+        "Ab",
+        " ",
+        "  ",
+        "\n",
+        "\r\n",
+        ".",
+        "'s",
+        "12",
+        "1234567",
+        "é",
+        "e\u0301",
+        "东京",
+        "。",
+        "ー",
+        "😀",
+        "\u00a0",
+        "x" * 30,
+    ]
+    return "".join(rng.choices(pieces, k=rng.choice([1, 8, 40])))
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_a_beginning_has_the_first_chunks_of_its_document(name):
+    """Of documents in one block: what is left is as defined, its chunks are a prefix, what is cut off is counted."""
+    pattern, rng = PATTERNS[name], random.Random(name)
+
+    def chunks(text: str) -> list[str]:
+        if pattern.prepared:
+            text = prepare(text.encode(), "nfc", "drop")[0].decode()
+        return split_text(pattern, text)
+
+    for _ in range(share(1600)):
+        texts = [text_of(rng) for _ in range(rng.randint(1, 4))]
+        cap = rng.choice([1, 2, 5, 17, 60, 10_000])
+        data = b"".join(text.encode() + b"\xff" for text in texts)
+        block = Block(Source("/x.jsonl", "jsonl"), 0, 1, b"", True)
+        made = capped(block, BlockText(data, len(texts), ""), cap, "replace", pattern)
+        wanted = [beginning(pattern, text, cap) for text in texts]
+        assert made.text.decode("utf-8", "surrogateescape").split("\udcff")[:-1] == wanted
+        assert (made.documents, made.cut_documents) == (len(texts), sum(map(str.__ne__, texts, wanted)))
+        assert made.cut_bytes == len(data) - len(made.text)
+        for text, first in zip(texts, wanted, strict=True):
+            found = chunks(first)
+            assert found == chunks(text)[: len(found)]
+
+
+def test_a_document_whose_last_piece_holds_no_text_is_cut_once(tmp_path):
+    """Its bytes are left out by --bad-utf8 skip, so only what came before says that it was too long."""
+    (tmp_path / "a.txt").write_bytes(b"aa bb cc dd \x80\x80")
+    source, text, gpt4o = Source(str(tmp_path / "a.txt"), "txt"), "aa bb cc dd ", PRESETS["gpt4o"]
+    for cap, cut in ((4, 1), (11, 1), (12, 0)):
+        made = []
+        for start, stop, piece in ((0, 5, b"aa bb"), (5, 12, b" cc dd "), (12, 14, b"\xff")):
+            whole = BlockText(piece, int(stop == 14), "")
+            made.append(capped(Block(source, start, stop, b"", stop == 14), whole, cap, "skip", gpt4o))
+        assert sum(one.cut_documents for one in made) == cut
+        assert b"".join(one.text for one in made) == beginning(gpt4o, text, cap).encode() + b"\xff"
+
+
+def documents(seed: int, many: int) -> list[str]:
+    """Documents that files can hold, one a line; some are long."""
+    rng = random.Random(seed)
+    words = natural_text(seed, 30_000).split()
+    return [
+        " ".join(rng.choices(words, k=rng.choice([1, 5, 60, 900]))) + rng.choice(["", "é東 words", " " + "x" * 90])
+        for _ in range(many)
+    ]
+
+
+def write(folder: Path, texts: list[str]) -> list[str]:
+    """The same documents in every kind of file; the last ones are each a file, with bytes that are no UTF-8."""
+    folder.mkdir()
+    fifth = len(texts) // 5
+    lines, jsonl, table, csv, whole = (texts[i * fifth : (i + 1) * fifth] for i in range(5))
+    (folder / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in lines))
+    packed = "".join(json.dumps({"text": text}) + "\n" for text in jsonl).encode()
+    (folder / "b.jsonl.gz").write_bytes(gzip.compress(packed))
+    pl.DataFrame({"text": table}).write_parquet(folder / "c.parquet")
+    (folder / "d.csv").write_text("id,text\n" + "".join(f'1,"{text}"\n' for text in csv), encoding="utf-8")
+    for number, text in enumerate(whole):
+        raw = ("\ufeff" * (number % 2) + text).encode().replace(b" the ", b" th\xf0\x9f ")
+        name, raw = (f"{number}.txt", raw) if number % 3 else (f"{number}.txt.gz", gzip.compress(raw))
+        (folder / name).write_bytes(raw)
+        texts[4 * fifth + number] = text.replace(" the ", " th\ufffd ")
+    del texts[5 * fifth :]
+    return [str(path) for path in sorted(folder.iterdir())]
+
+
+def counted(run: Path) -> tuple[dict[str, int], tuple[object, ...]]:
+    sums = "SELECT sum(documents), sum(text_bytes), sum(cut_documents), sum(cut_bytes) FROM source_files"
+    return dict(rows(run, "SELECT chunk, n FROM chunk_counts")), tuple(map(int, rows(run, sums)[0]))
+
+
+def expected(pattern: Pattern, texts: list[str], cap: int) -> tuple[dict[str, int], tuple[object, ...]]:
+    first = [beginning(pattern, text, cap) for text in texts]
+    chunks = Counter(chunk for text in first for chunk in split_text(pattern, text))
+    kept, all_of_it = (sum(len(text.encode()) for text in some) for some in (first, texts))
+    return dict(chunks), (len(texts), kept, sum(map(str.__ne__, texts, first)), all_of_it - kept)
+
+
+@pytest.mark.every(3)
+@pytest.mark.parametrize("name", ["gpt4o", "superbpe2", "whitespace"])
+@pytest.mark.parametrize("cap", [40, 700, 3000])
+def test_every_kind_of_file_in_blocks_of_any_size(tmp_path, monkeypatch, name, cap):
+    """Files that are one document come in pieces, which other threads count."""
+    texts = documents(cap, 60)
+    files = write(tmp_path / "in", texts)
+    want = expected(PATTERNS[name], texts, cap)
+    how = {"document_cap": cap, "pattern": name, "bad_utf8": "replace"}
+    result = count(tmp_path / "run", files, resources=ONE, **how)
+    assert counted(tmp_path / "run") == want
+    assert (result.cut_documents, result.cut_bytes) == want[1][2:]
+    assert any(f"cut at --document-cap {cap}" in warning for warning in result.warnings)
+    (tmp_path / "lines.txt").write_text("".join(text + "\n" for text in texts))
+    small_blocks(monkeypatch, 600)
+    count(tmp_path / "lines", [str(tmp_path / "lines.txt")], lines=True, resources=ONE, **how)
+    assert counted(tmp_path / "lines") == want
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 700)
+    count(tmp_path / "small", files, resources=Resources(400 * 10**6, 3, engine="threads"), **how)
+    assert counted(tmp_path / "small") == want
+
+
+@pytest.mark.long
+def test_shards_processes_kills_and_taking_back(tmp_path, monkeypatch):
+    """Each counts the same beginnings; sequences hold them; the RUN keeps its cap."""
+    texts, cap = documents(8, 80), 500
+    files = write(tmp_path / "in", texts)
+    want = expected(PATTERNS["gpt4o"], texts, cap)
+    how = {"document_cap": cap, "bad_utf8": "replace"}
+    for k in (1, 2):
+        count(tmp_path / f"s{k}", files, shard=f"{k}/2", sequences=True, resources=ONE, **how)
+    merge_counts(tmp_path / "all", [tmp_path / "s2", tmp_path / "s1"], resources=ONE)
+    assert counted(tmp_path / "all") == want
+    assert check(tmp_path / "all", resources=ONE, sources=True) == []
+    monkeypatch.setattr(spread, "_LEAST_TASK", 2000)
+    count(tmp_path / "two", files, resources=Resources(10**9, 2, engine="processes"), **how)
+    assert counted(tmp_path / "two") == want
+    cli_killed(
+        "part-committed", "count", tmp_path / "killed", tmp_path / "in", "--document-cap", cap, "--bad-utf8", "replace"
+    )
+    resume_count(tmp_path / "killed", resources=ONE)
+    assert counted(tmp_path / "killed") == want
+    left = [path for path in files if not path.endswith("/1.txt")]
+    count(tmp_path / "left", left, resources=ONE, **how)
+    take_back(tmp_path / "two", [str(tmp_path / "in" / "1.txt")], resources=ONE)
+    assert counted(tmp_path / "two") == counted(tmp_path / "left")
+    with pytest.raises(RunMismatch, match="--document-cap 500, not 600"):
+        count(tmp_path / "all", files, document_cap=600, resources=ONE)
+    count(tmp_path / "whole", files[:1], resources=ONE)
+    with pytest.raises(RunMismatch, match="--document-cap none, not 600"):
+        count(tmp_path / "whole", files, document_cap=600, resources=ONE)
+
+
+@pytest.mark.long
+def test_superwords_of_capped_documents(tmp_path):
+    """Are those of these documents; the header has the cap."""
+    texts = documents(3, 120)
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    first = [beginning(PATTERNS["gpt4o"], text, 300) for text in texts]
+    (tmp_path / "b.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in first))
+    options = {"superwords": "boundless", "vocab_size": 400, "resources": ONE, "pattern": "gpt4o"}
+    train(tmp_path / "run", [str(tmp_path / "a.jsonl")], document_cap="300", **options)
+    train(tmp_path / "want", [str(tmp_path / "b.jsonl")], **options)
+    assert log_of(tmp_path / "run").events == log_of(tmp_path / "want").events
+    assert log_of(tmp_path / "run").header.config["document_cap"] == 300
+    assert "document_cap" not in log_of(tmp_path / "want").header.config
+    assert "document-cap = 300" in (tmp_path / "run" / "train.toml").read_text()
+    assert json.loads(Run(tmp_path / "run").facts()["config"])["document_cap"] == 300
+
+
+def test_what_cannot_be_cut_is_refused(tmp_path):
+    """By name, and nothing is made."""
+    (tmp_path / "a.txt").write_text("some text")
+    (tmp_path / "t.csv").write_text("chunk,count\na,1\n")
+    for source, options, why in (
+        ("a.txt", {"document_cap": 0}, "at least 1"),
+        ("a.txt", {"document_cap": 5, "pattern": "none"}, "--pattern none has no such place"),
+        ("a.txt", {"document_cap": 5, "pattern": r"\w+|\W"}, "has no such place"),
+        ("t.csv", {"document_cap": 5, "counts": True}, "--document-cap 5: .* has no documents"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            count(tmp_path / "run", [str(tmp_path / source)], resources=ONE, **options)
+    with pytest.raises(UsageError, match="--document-cap 5: standard input is one document"):
+        count(tmp_path / "run", ["-"], document_cap=5, resources=ONE)
+    count_from_iterator(tmp_path / "mine", ["one two three"], document_cap=7, resources=ONE)
+    assert not (tmp_path / "run").exists()
