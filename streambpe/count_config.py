@@ -137,7 +137,7 @@ class CountConfig:
             prepared=self.prepares,
             document_seconds=document_seconds,
         )
-        if self.document_cap and not pattern.has_cuts:
+        if self.document_cap and pattern.border is None:
             raise UsageError(
                 f"--document-cap {self.document_cap}: a document is cut where a preset has a border whatever stands "
                 f"around, and --pattern {self.pattern} has no such place. Nothing was changed. Leave one out."

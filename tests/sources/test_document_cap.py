@@ -33,7 +33,7 @@ from tests.tiers import share
 
 ONE = Resources(400 * 10**6, 1, engine="threads")
 PATTERNS = {
-    **{name: find_pattern(name) for name, preset in PRESETS.items() if preset.has_cuts},
+    **{name: find_pattern(name) for name, preset in PRESETS.items() if preset.border},
     "prepared": find_pattern("gpt4o", prepared=True),
     "scripts": find_pattern("gpt4o", split_scripts=True),
     "digits": find_pattern("cl100k", digits="right3"),

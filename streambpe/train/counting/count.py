@@ -116,7 +116,7 @@ class CountRequest(msgspec.Struct, frozen=True):
 def list_sources(given: Sequence[str | Source], asked: Counting, run: Run) -> ListedSources:
     """List the sources; of files that are named, those in the sample that is asked for or that the run has."""
     named = [source for source in given if isinstance(source, str)]
-    how = json.loads(run.known_facts().get("config", "{}")) | asked.options
+    how = json.loads((run.known_facts() if given else {}).get("config", "{}")) | asked.options
     sample = FileSample(how.get("sample_files", "all"), how.get("seed", 0))
     found, warnings = find_sources(named, asked, in_part=True, sample=sample) if named else ([], [])
     return ListedSources(found + [source for source in given if isinstance(source, Source)], warnings, sample)
