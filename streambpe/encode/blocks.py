@@ -5,7 +5,6 @@ b"the cat\xffthe dog\xff"   ->   262 1042 -2 262 3290 -2      (END_OF_TEXT behin
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -62,8 +61,7 @@ class BlockEncoder:
     """Encodes blocks on `threads` threads within `room` bytes: half is for the blocks in hand, one more than threads, a
     quarter for long chunks; beside that a cache of chunks for each thread.
 
-    hashed: also say of each document what `encode --validation` decides by. beside: run a pattern of the user's own in
-    processes beside this one.
+    hashed: also say of each document what `encode --validation` decides by.
     """
 
     def __init__(
@@ -75,7 +73,6 @@ class BlockEncoder:
         *,
         hashed: bool = False,
         document_seconds: float = DOCUMENT_SECONDS,
-        beside: bool = True,
     ) -> None:
         self.encoder, self.hashed, self.threads = encoder, hashed, threads
         self.pattern = replace(encoder.pattern, document_seconds=document_seconds)
@@ -84,9 +81,8 @@ class BlockEncoder:
         a_byte = _BYTES_A_BYTE * (2 if encoder.header.alphabet["kind"] == "script" else 1)
         self._block = min(_MOST_BLOCK, max(_LEAST_BLOCK, room // 2 // (threads + 1) // a_byte))
         self._most = max(self._block, room // 2 // a_byte)  # of a document that has no border inside
-        self._limit, self._beside = room // 4 // threads, beside
-        self._local = threading.local()
-        self._chunkers: list[Chunker] = []
+        self._limit = room // 4 // threads
+        self._chunker = Chunker(self.pattern)
 
     def blocks(
         self,
@@ -102,22 +98,9 @@ class BlockEncoder:
         )
         return in_order(self, numbered_blocks(reader, stretches, inside), self.threads, self.threads)
 
-    def chunker(self) -> Chunker:
-        """This thread's chunker."""
-        found: Chunker | None = getattr(self._local, "chunker", None)
-        if found is None:
-            found = self._local.chunker = Chunker(self.pattern, beside=self._beside)
-            self._chunkers.append(found)
-        return found
-
-    def close(self) -> None:
-        """End the processes that split by a pattern of the user's own."""
-        for chunker in self._chunkers:
-            chunker.close()
-
     def stream(self, text: bytes, hold: int = 0) -> tuple[BlockIds, int]:
-        """As `Encoder.block`, by this thread's chunker and within the memory that there is."""
-        return self.encoder.block(text, hold, self.chunker(), self._limit)
+        """As `Encoder.block`, within the memory that there is."""
+        return self.encoder.block(text, hold, self._chunker, self._limit)
 
     def text_of(self, block: Block) -> bytes:
         """The counting buffer of a block."""
@@ -152,7 +135,4 @@ def encode_texts(encoder: Encoder, texts: Sequence[str], threads: int) -> Ids:
     def encode(group: Sequence[str]) -> Ids:
         return blocks.stream(_MARK.join([*map(as_utf8, group), b""]))[0].body
 
-    try:
-        return np.concatenate(list(in_order(encode, groups, min(threads, len(groups)))))
-    finally:
-        blocks.close()
+    return np.concatenate(list(in_order(encode, groups, min(threads, len(groups)))))

@@ -318,7 +318,6 @@ class _Job:
                         stopped_by(self.stop),
                     )
         finally:
-            self.blocks.close()
             if not state.sums:  # nothing is certain
                 remove_folder(self.folder)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -65,11 +64,10 @@ def encode_to_text(
     found, _ = found_sources(sources or ["-"], how, bad_utf8)
     joiner, blocks = RunJoiner(tokenizer.encoder), block_encoder(tokenizer.encoder, bad_utf8 or "replace", alone)
     document: list[int] = []
-    with contextlib.closing(blocks):
-        for block in blocks.blocks(enumerate(map(Stretch, found)), lambda read: None):
-            for number in joiner.join(block.ids).tolist():
-                if number != END_OF_TEXT:
-                    document.append(number)
-                    continue
-                yield json.dumps(document, separators=(",", ":")) if as_json else " ".join(map(str, document))
-                document = []
+    for block in blocks.blocks(enumerate(map(Stretch, found)), lambda read: None):
+        for number in joiner.join(block.ids).tolist():
+            if number != END_OF_TEXT:
+                document.append(number)
+                continue
+            yield json.dumps(document, separators=(",", ":")) if as_json else " ".join(map(str, document))
+            document = []

@@ -8,7 +8,6 @@ leaves is encoded again.
 
 from __future__ import annotations
 
-import contextlib
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,12 +61,12 @@ def encode_stretches(task: EncodeTask, attempt: Attempt) -> int | None:
         alarm.turn_on()
     encode = BlockEncoder(
         shared.encoder, shared.bad_utf8, attempt.memory_bytes, hashed=shared.hashed,
-        document_seconds=shared.document_seconds, beside=False,
+        document_seconds=shared.document_seconds,
     )  # fmt: skip
     target = shared.folder / task.name
     many = 0
     attempts = own_folder(shared.folder, task.name + ".attempt", attempt.number)
-    with attempts as folder, contextlib.closing(encode), ending_waits(lambda: attempt.stopping):
+    with attempts as folder, ending_waits(lambda: attempt.stopping):
         failpoint(f"encode-{attempt.number}-begun")
         if attempt.number:  # what an earlier one committed, its worker did not live to tell
             target.unlink(missing_ok=True)

@@ -11,7 +11,6 @@ superwords that of encoding.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -41,7 +40,7 @@ from streambpe.sources.find import Named, as_given, find_sources
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Source
 from streambpe.store.groups import GroupRules
-from streambpe.text.chunker import ChunkCounts
+from streambpe.text.chunker import ChunkCounts, Chunker
 
 if TYPE_CHECKING:
     from streambpe.keywords import ReadKeywords
@@ -219,27 +218,26 @@ def count_uses(tokenizer: Tokenizer, source: Source, resources: Resources | None
     block_bytes = int(min(_MOST_BLOCK, max(_LEAST_BLOCK, room // 2 // _BYTES_A_BYTE)))
     encoder = tokenizer.encoder
     blocks = BlockEncoder(encoder)
-    with contextlib.closing(blocks):
-        counts = ChunkCounts(blocks.chunker(), room // 8)
-        uses, joiner = no_uses(tokenizer), RunJoiner(encoder)
-        most_bytes = max(block_bytes, room // 2 // _BYTES_A_BYTE)
+    counts = ChunkCounts(Chunker(blocks.pattern), room // 8)
+    uses, joiner = no_uses(tokenizer), RunJoiner(encoder)
+    most_bytes = max(block_bytes, room // 2 // _BYTES_A_BYTE)
 
-        def add_counted() -> None:
-            counted = counts.take().frame()
-            add_chunks(uses, encoder, counted)
-            also(counted)
+    def add_counted() -> None:
+        counted = counts.take().frame()
+        add_chunks(uses, encoder, counted)
+        also(counted)
 
-        for block in Reader(encoder.pattern, block_bytes, most_bytes, on_read=present_meter().advance).blocks(source):
-            text = blocks.text_of(block)
-            uses.add_text(text)
-            if text:
-                counts.add(encoder.prepare(text)[0])
-            if counts.held > room // 8:
-                add_counted()
-            if encoder.has_superwords:
-                ids = joiner.join(blocks.encode(text, block).ids)
-                uses.n += np.bincount(ids[ids >= 0], minlength=len(uses.n))
-        add_counted()
+    for block in Reader(encoder.pattern, block_bytes, most_bytes, on_read=present_meter().advance).blocks(source):
+        text = blocks.text_of(block)
+        uses.add_text(text)
+        if text:
+            counts.add(encoder.prepare(text)[0])
+        if counts.held > room // 8:
+            add_counted()
+        if encoder.has_superwords:
+            ids = joiner.join(blocks.encode(text, block).ids)
+            uses.n += np.bincount(ids[ids >= 0], minlength=len(uses.n))
+    add_counted()
     return uses
 
 

@@ -15,7 +15,7 @@ import functools
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator
 
 import msgspec
 import numpy as np
@@ -32,7 +32,6 @@ from streambpe.text.script_blocks import character_groups
 from streambpe.text.script_rules import TAKE_SPACE
 from streambpe.text.script_runs import mark_script_runs
 from streambpe.text.split import explained, find_chunks, split_texts
-from streambpe.text.split_worker import SplitProcess
 from streambpe.text.whitespace import SPACES
 
 Ids = npt.NDArray[np.int32]
@@ -115,21 +114,12 @@ def is_left_to_regex(pattern: Pattern) -> bool:
 
 
 class Chunker:
-    """Splits buffers by one pattern; used by one thread at a time. `close` it."""
+    """Splits buffers by one pattern; used by one thread at a time."""
 
-    def __init__(self, pattern: Pattern, *, beside: bool = False) -> None:
-        """`beside`: run a pattern of the user's own in a process beside this one, since `regex` holds the GIL."""
+    def __init__(self, pattern: Pattern) -> None:
         self.pattern = pattern
         self.preset = core_split(pattern)
         self.split = self.preset or own_split(pattern)
-        self._beside = beside
-        self._process: SplitProcess | None = None
-
-    def close(self) -> None:
-        """End the process, if there is one."""
-        if self._process is not None:
-            self._process.close()
-            self._process = None
 
     def ready(self, text: bytes) -> bytes:
         """The buffer with its script runs marked, if the pattern asks for them."""
@@ -183,24 +173,16 @@ class Chunker:
             ends.append(len(text))
         kinds = [text[end] if end < len(text) else 0 for end in ends]
         texts = [text[a:b].decode() for a, b in zip([0, *(end + 1 for end in ends)], ends, strict=False)]
+        runs, pattern = {i for i, kind in enumerate(kinds) if kind == SCRIPT_RUN_END}, self.pattern
+        how = pattern.keep_gaps, pattern.document_seconds
         try:
-            found, flat, lengths = self._run(texts, {i for i, kind in enumerate(kinds) if kind == SCRIPT_RUN_END})
+            found, flat, lengths = split_texts(pattern.compiled, pattern.script_compiled, *how, texts, runs)
         except PatternTooSlow as why:
             why.document = kinds[: why.document].count(DOCUMENT_END)
             raise
         ended = np.array([kind == DOCUMENT_END for kind in kinds])
-        behind = np.cumsum(lengths, dtype=np.int64)[ended]
-        return found, np.insert(flat, behind, END_OF_DOCUMENT)
-
-    def _run(self, texts: Sequence[str], runs: Set[int] = frozenset()) -> tuple[list[str], Ids, Lengths]:
-        pattern = self.pattern
-        how = pattern.keep_gaps, pattern.document_seconds
-        if not self._beside:
-            found, flat, lengths = split_texts(pattern.compiled, pattern.script_compiled, *how, texts, runs)
-        else:
-            self._process = self._process or SplitProcess(pattern.compiled.pattern, pattern.script_expression, *how)
-            found, flat, lengths = self._process.split(texts, runs)
-        return found, np.asarray(flat, np.int32), np.asarray(lengths, np.int64)
+        behind = np.cumsum(np.asarray(lengths, np.int64))[ended]
+        return found, np.insert(np.asarray(flat, np.int32), behind, END_OF_DOCUMENT)
 
 
 def _row_of(first: Lengths) -> Ids:

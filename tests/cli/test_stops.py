@@ -13,7 +13,6 @@ from click.testing import CliRunner
 
 from streambpe.cli.main import _Commands
 from streambpe.runners import processes
-from streambpe.text import split_worker
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="Windows has no signal masks, and other signals")
 
@@ -85,7 +84,6 @@ def _start_nursery() -> None:
     [
         (processes, lambda: processes.Spawning(1 << 28).start(lambda: True)),
         (processes, _start_nursery),
-        (split_worker, lambda: split_worker.SplitProcess("a", None, keep_gaps=False)),
     ],
 )
 def test_every_worker_is_started_so(module, start, monkeypatch):

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import regex
 
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import PatternError, SourceError, Stopped
@@ -25,7 +26,7 @@ from streambpe.sources import not_text
 from streambpe.sources.decode import is_valid_utf8
 from streambpe.sources.find import find_sources
 from streambpe.text.patterns import find_pattern
-from streambpe.text.split_worker import SplitProcess
+from streambpe.text.split import split_texts
 from streambpe.train.counting.count import count, resume_count
 from tests.runs import cli, cli_process
 from tests.trained import trained
@@ -263,11 +264,10 @@ def test_a_pattern_that_calls_itself_is_refused_wherever_one_is_given(tmp_path, 
 @pytest.mark.long
 def test_a_pattern_that_overflows_on_the_text_only():
     """It calls itself without end where the text has an x."""
-    process = SplitProcess(r"(?s)x(?<again>(?&again))|.", None, False)
+    compiled = regex.compile(r"(?s)x(?<again>(?&again))|.")
     with pytest.raises(PatternError, match="runs out of memory on a text of 2 characters"):
-        process.split(["ax"])
-    assert process.split(["ab"])[0] == ["a", "b"]  # it lives on
-    process.close()
+        split_texts(compiled, None, False, None, ["ax"])
+    assert split_texts(compiled, None, False, None, ["ab"])[0] == ["a", "b"]  # it goes on
 
 
 # ---------------------------------------------------------------------------------------------------------

@@ -23,12 +23,11 @@ from hypothesis import strategies as st
 from streambpe.core import binding
 from streambpe.core.binding import ChunkTable, categories, lines_as_documents
 from streambpe.core.classes import PAGES
-from streambpe.errors import CoreError, WorkerLost
+from streambpe.errors import CoreError
 from streambpe.sources.borders import find_border
 from streambpe.text.characters import code_point_class
 from streambpe.text.chunker import ChunkCounts, Chunker, NumberedTexts, core_split, is_left_to_regex
 from streambpe.text.patterns import PRESETS, find_pattern
-from streambpe.text.split_worker import SplitProcess
 from tests.hostile import ATOMS, buffer_of, fast_documents, hostile_text, preset_patterns, random_text
 from tests.oracles.splits import split_text
 from tests.sanitizers import load_hook
@@ -274,18 +273,11 @@ def test_numbers_stand_for_chunks_in_the_order_of_their_bytes(name, pattern):
 
 
 @pytest.mark.parametrize("split_scripts", [False, True])
-def test_a_pattern_of_ones_own_beside_or_inside_this_process(split_scripts):
-    """The same chunks, whether a process beside this one runs it or not."""
+def test_a_pattern_that_is_left_to_regex(split_scripts):
+    """With script runs, too."""
     pattern = find_pattern(OWN, split_scripts=split_scripts)
+    assert is_left_to_regex(pattern)
     texts = [random_text(random.Random(i), 60) for i in range(8)] + ["", "\0", "日本 語"]
-    beside = Chunker(pattern, beside=True)
-    try:
-        ours, theirs = Chunker(pattern).number(buffer_of(*texts)), beside.number(buffer_of(*texts))
-    finally:
-        beside.close()
-        beside.close()  # twice is fine
-    assert ours.chunks.to_list() == theirs.chunks.to_list()
-    assert ours.ids.tolist() == theirs.ids.tolist()
     assert fast_documents(buffer_of(*texts), pattern) == [split_text(pattern, text) for text in texts]
 
 
@@ -329,17 +321,6 @@ def test_a_megabyte_of_digits_with_one_mark_is_split_at_once(name):
     """Its units are counted once, not by each chunk: that took minutes, and Ctrl-C waited for it."""
     text = ("1" * 600_000 + "\u0301" + "1" * 400_000).encode()
     assert len(ChunkTable(1 << 30).number(text, core_split(PRESETS[name]))) == 333_335
-
-
-def test_split_process_that_dies_is_an_error():
-    """A worker killed from outside is told as such, not as an empty answer."""
-    worker = SplitProcess(r"(?s).", None, False)
-    worker.split(["a"])
-    worker._process.kill()
-    worker._process.wait()
-    with pytest.raises(WorkerLost, match="killed by SIGKILL"):
-        worker.split(["b" * 100_000])
-    worker.close()
 
 
 def test_character_classes_are_those_of_regex():

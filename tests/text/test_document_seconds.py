@@ -33,16 +33,14 @@ def test_a_text_that_takes_too_long_is_told_by_its_number():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("beside", [False, True])
-def test_a_chunker_counts_documents_not_texts(beside):
-    """Here and in a process beside this one, where a signal ends the matching; with script runs, too."""
+def test_a_chunker_counts_documents_not_texts():
+    """With script runs, too."""
     for split_scripts in (False, True):
-        chunker = Chunker(find_pattern(SLOW, split_scripts=split_scripts, document_seconds=0.1), beside=beside)
+        chunker = Chunker(find_pattern(SLOW, split_scripts=split_scripts, document_seconds=0.1))
         with pytest.raises(PatternTooSlow) as told:
             chunker.number(b"\xff".join([b"one", "два 日本 three".encode(), LONG.encode()]) + b"\xff")
         assert told.value.document == 2
         assert chunker.number(b"ab\xff").ids.tolist() == [0, 1, -1]  # it goes on
-        chunker.close()
 
 
 @pytest.mark.parametrize(

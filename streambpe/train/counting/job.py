@@ -196,7 +196,7 @@ class CountJob:
             self._config.reads_whole_lines, found is None,
         )  # fmt: skip
         threads = range(self._resources.threads)
-        everyone = [BlockSums(self._config, self._pattern, sizes, committer, beside=True) for _ in threads]
+        everyone = [BlockSums(self._config, self._pattern, sizes, committer) for _ in threads]
         count_in_threads(blocks_of(reader, texts, self._stop.is_set), everyone)
 
     # ------------------------------------------------------------------ what there is to tell

@@ -81,7 +81,7 @@ def count_stretches(task: CountTask, attempt: Attempt) -> tuple[UInt64, int]:
             pattern, sizes.block, sizes.most, None, attempt.advance, TAKE_ANYWAY, config.reads_whole_lines, False
         )
         blocks = blocks_of(reader, left_of(task.stretches, SpansByPath(done)), lambda: attempt.stopping)
-        with contextlib.suppress(LimitError), BlockSums(config, pattern, sizes, parts, beside=False) as sums:
+        with contextlib.suppress(LimitError), BlockSums(config, pattern, sizes, parts) as sums:
             for block in blocks:
                 sums.count(block)
         return parts.sketch.kept, parts.bad_lines

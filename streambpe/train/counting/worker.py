@@ -65,10 +65,9 @@ class BlockSums:
     """Adds up the chunks of blocks and commits them as parts; used by one thread. At the end of a `with` it commits the
     rest, whatever ends that."""
 
-    def __init__(self, config: CountConfig, pattern: Pattern, sizes: Sizes, parts: Committer, beside: bool) -> None:
-        """`beside`: run a pattern of the user's own in a process beside this one."""
+    def __init__(self, config: CountConfig, pattern: Pattern, sizes: Sizes, parts: Committer) -> None:
         self._config, self._sizes, self._parts = config, sizes, parts
-        self._chunker = Chunker(pattern, beside=beside)
+        self._chunker = Chunker(pattern)
         # with --sequences all that is counted stays as ids until it is committed
         self._counts: ChunkCounts | NumberedTexts = (
             NumberedTexts(self._chunker) if config.sequences else ChunkCounts(self._chunker, sizes.table)
@@ -81,8 +80,7 @@ class BlockSums:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.closing(self._chunker):
-            self._commit()
+        self._commit()
 
     def count(self, block: Block) -> None:
         """Add a block's chunks, and commit if it is time."""

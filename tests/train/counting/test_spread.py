@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
-import os
 import random
 import threading
 from collections.abc import Sequence
@@ -32,9 +31,7 @@ from streambpe.store.job import find_work
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.sequences import order_parts
-from streambpe.text import chunker
 from streambpe.text.patterns import Pattern, find_pattern
-from streambpe.text.split_worker import SplitProcess
 from streambpe.train.counting import spread
 from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.counting.spread import count_runner
@@ -413,21 +410,3 @@ def test_the_memory_of_all_processes_stays_within_the_limit(tmp_path: Path, work
     assert driver.end()[0] == 0
     status = Run(tmp_path / "run").read_status()
     assert status["peak_memory_bytes"] < 1.05 * 512 * 10**6
-
-
-@pytest.mark.skipif(os.name == "nt", reason="the message names a signal")
-def test_a_count_whose_split_process_is_killed_says_so(tmp_path, monkeypatch):
-    """It ended with exit 1 and not one word, as if nobody read stdout."""
-
-    class Killed(SplitProcess):
-        def __init__(self, *arguments) -> None:
-            super().__init__(*arguments)
-            self._process.kill()
-
-    monkeypatch.setattr(chunker, "SplitProcess", Killed)
-    (tmp_path / "a.txt").write_text("the cat " * 100)
-    done = cli(
-        "count", tmp_path / "run", tmp_path / "a.txt", "--pattern", r"\b\w+|\W", "--engine", "threads", "--threads", 2,
-        expect=1,
-    )  # fmt: skip
-    assert "The process that splits texts by your own pattern ended (killed by SIGKILL)." in done.stderr
