@@ -38,20 +38,18 @@ def seconds(*command: str) -> float:
     return time.perf_counter() - began
 
 
-def candidates(texts: list[Path], size: int, memory: str, folder: Path) -> Iterator[list[object]]:
+def candidates(texts: list[Path], size: int, folder: Path) -> Iterator[list[object]]:
     """A row for each step: what it took, and for a candidate what it is worth."""
-    names = set()
     for text in texts:
         for name, lines in grouped(text, 10**12).items():
-            names.add(name)
             for part in ("corpus", "dev"):
                 (folder / part / name).mkdir(parents=True, exist_ok=True)
                 kept = (line for i, line in enumerate(lines) if (i % _HELD_OUT == 0) == (part == "dev"))
                 (folder / part / name / text.name).write_text("".join(kept), encoding="utf-8")
-    run, limit = str(folder / "run"), ("--memory", memory)
+    run, limit = str(folder / "run"), ("--memory", "2GB")
     took = seconds("count", run, str(folder / "corpus"), "--group-by", "folder", "--lines", *limit)
     yield ["count", f"{took:.1f}", *[""] * (len(SHOWN) + 2)]
-    dev = [word for name in sorted(names) for word in ("--text", f"{name}={folder / 'dev' / name}")]
+    dev = [word for place in sorted((folder / "dev").iterdir()) for word in ("--text", f"{place.name}={place}")]
     sizes = ",".join(str(size >> i) for i in range(5))
     for number, (way, options) in enumerate(WAYS.items()):
         took = seconds("train", run, "--name", f"way{number}", "--vocab-size", str(size), *options, *limit)
@@ -69,11 +67,10 @@ def main() -> None:
     """Count, learn, measure, report."""
     options = parser(__doc__, "vocab-size", "name", "work", vocab_size=131072)
     options.add_argument("texts", type=Path, nargs="+")
-    options.add_argument("--memory", default="2GB")
     given = options.parse_args()
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(dir=scratch(given.work), prefix="choosing-") as folder:
-        rows = [*candidates(given.texts, given.vocab_size, given.memory, Path(folder))]
+        rows = [*candidates(given.texts, given.vocab_size, Path(folder))]
     about = {
         "job": "bytes per token on held-out text, by the script of its lines; rare: ids with fewer than 10 uses",
         "texts": ", ".join(text.name for text in given.texts),

@@ -22,7 +22,6 @@ from harness import COMPARING, HERE, Contender, compare, parser, scratch, stream
 STEPS = {
     "Python and streambpe.resources": [],
     "the command line, for --help": ["streambpe.cli.main"],
-    "the regex module, as a process that splits by a pattern": ["streambpe.text.split_worker"],
     "numpy": ["numpy"],
     "Polars": ["polars"],
     "pyarrow": ["pyarrow.parquet"],
