@@ -10,7 +10,7 @@
 
 enum { ONE, TIMES, EITHER, GO, OPEN, CLOSE, FAIL, BACK, AT, DONE };
 enum { AT_START, AT_END, AT_LAST_LINE };
-enum { MOST_WAYS = 1 << 24, FIRST_WAYS = 64 };
+enum { MOST_WAYS = 1 << 21, FIRST_WAYS = 64 }; /* 64 MB of them in a thread, at most */
 
 typedef struct own_step {
     int64_t op, a, b;

@@ -234,7 +234,8 @@ class _DialectReader:
                 raise Unsayable(f"the repetition {found[0]}")
             return self.once(Repeat(Repeat(part, least, most), 1, None))
         repeat = Repeat(part, least, most, more == "?" and least != most)
-        return self.once(Atomic(repeat) if more == "+" else repeat)
+        held = more == "+" and not (self.source == "regex" and least == most == 1)  # `regex` leaves {1}+ out
+        return self.once(Atomic(repeat) if held else repeat)
 
     def once(self, repeat: Node) -> Node:
         if found := _REPEAT.match(self.text, self.at):

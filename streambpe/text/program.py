@@ -19,6 +19,7 @@ pieces there, each by itself, with the same chunks. Why:
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 import threading
 from collections import defaultdict
@@ -30,6 +31,7 @@ import regex
 from msgspec import structs
 
 from streambpe.core.classes import PAGE, Classes
+from streambpe.errors import PatternError
 from streambpe.text import dialects
 from streambpe.text.dialects import Alternatives, Atomic, Both, Edge, Node, Repeat, Set, Unsayable
 
@@ -48,7 +50,7 @@ class Program(Classes):
 
     def __init__(self, expression: str) -> None:
         super().__init__(np.zeros(0x110000, np.uint16))
-        self._lock = threading.Lock()
+        self._expression, self._lock = expression, threading.Lock()
         self._bits: dict[Set | Both, int] = {}
         self._steps: list[list[int]] = []
         self._behind: dict[int, int] = defaultdict(int)  # the sets that may come behind each
@@ -81,6 +83,8 @@ class Program(Classes):
 
     def _kind(self, sets: int) -> int:
         kind = self._kinds.setdefault(sets, len(self._kinds))
+        if kind == len(self.sets):
+            raise PatternError(f"The pattern {self._expression[:200]!r} has more than {kind:,} kinds of characters.")
         self.sets[kind] = sets
         behind = [self._behind[bit] for bit in range(_MOST_SETS) if sets >> bit & 1]
         self.behind[kind] = _ANY if sets & self._no_cut else functools.reduce(operator.or_, behind, 0)
@@ -216,11 +220,11 @@ class Program(Classes):
     def _either(self, ways: Sequence[Node], back: bool) -> None:
         """The first of these that leads to a match. `back`: of what stands before this place."""
         ends = []
+        firsts = [_ANY if back else self._first(one) for one in ways]
+        rests = [*itertools.accumulate(reversed(firsts), operator.or_)][-2::-1]  # of all behind each
         for number, way in enumerate(ways):
-            left = ways[number + 1 :]
-            firsts = [_ANY if back else self._first(one) for one in ways[number:]]
-            rest = functools.reduce(operator.or_, firsts[1:], 0)
-            at = self._put(_EITHER, len(self._steps) + 1, within=firsts[0], other=rest) if left else 0
+            left = number < len(rests)
+            at = self._put(_EITHER, len(self._steps) + 1, within=firsts[number], other=rests[number]) if left else 0
             if back:
                 self._put(_BACK, len(way.parts) if isinstance(way, dialects.Sequence) else 1)
             self._emit(way)

@@ -85,9 +85,9 @@ def explained(compiled: regex.Pattern[str], text: str, number: int = 0) -> Itera
         ) from None
     except TimeoutError:
         slow = PatternTooSlow(
-            f"the pattern {compiled.pattern[:200]!r} takes longer than it may on a text of {len(text):,} characters "
-            f"({text[:20]!r}). Everything committed is kept. Allow more with --document-seconds, give another pattern, "
-            f"or leave that text out."
+            f"the pattern {compiled.pattern[:200]!r} takes longer, or tries more ways at once, than it may on a text "
+            f"of {len(text):,} characters ({text[:20]!r}). Everything committed is kept. Allow more with "
+            "--document-seconds, give another pattern, or leave that text out."
         )
         slow.document = number
         raise slow from None
