@@ -245,7 +245,7 @@ OTHERS = {
     "check": ["check", "OUT", "--replay", "--temp-dir", "HERE", *MEMORY],
 }
 LOOK = {"plan", "status", "watch", "explain", "evaluate", "diff", "docs", "decode", "extend-report"}
-READ = {"--config", "--balance-text", "--text", "--tokenizer", "--chat-template"}
+READ = {"--config", "--must", "--balance-text", "--text", "--tokenizer", "--chat-template"}
 
 
 def test_each_way_to_write_has_a_case():

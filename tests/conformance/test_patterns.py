@@ -46,7 +46,10 @@ def split_both_ways(pattern: Pattern, cases: list[str]) -> list[list[str]]:
     return by_definition
 
 
-@pytest.mark.parametrize("name", [name for name, p in PRESETS.items() if name != "none" and not p.by_rules])
+ELSEWHERE = ("none", "kimi-k2", "deepseek-v3")  # the last two: tests/encode/test_patterns_elsewhere.py
+
+
+@pytest.mark.parametrize("name", [name for name, p in PRESETS.items() if name not in ELSEWHERE and not p.by_rules])
 def test_expressions_are_the_published_ones(name):
     """Character for character, so that exports name the pattern that others know; no preset is left out."""
     assert PRESETS[name].expression == table()["patterns"][PUBLISHED[name]]

@@ -131,7 +131,7 @@ def test_the_line_on_a_terminal_of_80_columns(corpus, tmp_path, name):
 def test_every_command_that_may_last_has_the_option():
     """--progress, which also writes JSON lines."""
     lasting = {*COMMANDS, "resume", "merge-counts", "export-counts", "converge", "prune", "extend-report"}
-    lasting |= {"sql", "decode", "import"}
+    lasting |= {"sizes", "sql", "decode", "import"}
     assert {name for name, c in EVERY_COMMAND.items() if any("--progress" in p.opts for p in c.params)} == lasting
 
 
