@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -45,20 +45,20 @@ def parse_weights(given: Sequence[str] | Mapping[str, object], flag: str = "--we
     return dict(sorted(pairs))
 
 
-def read_must_haves(given: Sequence[str]) -> tuple[str, ...]:
-    """The texts of --must, each once: those given, and the lines of files."""
-    texts: dict[str, None] = {}
+def must_lines(given: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The file and line of each text of --must ("": it is given itself), and the text."""
     for one in given:
         where, is_file = one, one.endswith(".txt")
         try:
             lines = Path(one).read_text("utf-8-sig").removesuffix("\n").split("\n") if is_file else [one]
             for number, line in enumerate(lines, 1):
                 where = f"{one} line {number}" if is_file else one
-                texts[read_shown(line)] = None
+                yield where if is_file else "", read_shown(line)
         except (OSError, ValueError) as why:
-            more = f" What ends in .txt is a file; the text itself is written {readable(one)}." if is_file else ""
-            raise UsageError(f"--must {where}: {getattr(why, 'strerror', why)}. Nothing was changed.{more}") from None
-    return tuple(texts)
+            said = "it is not UTF-8" if isinstance(why, UnicodeDecodeError) else getattr(why, "strerror", why)
+            missing = isinstance(why, FileNotFoundError)
+            more = f" What ends in .txt is a file; the text itself is written {readable(one)}." if missing else ""
+            raise UsageError(f"--must {where}: {said}. Nothing was changed.{more}") from None
 
 
 # What each compatibility name changes; see docs/training.md. `alphabet` is overridden by an encoding that allows
@@ -376,7 +376,7 @@ class TrainConfig:
         chosen = {**LIKE[like], **(before or {}), **given}
         for name in ("specials", "block_tokens"):
             chosen[name] = tuple(chosen.get(name, ()))
-        chosen["must"] = read_must_haves(chosen.get("must", ()))
+        chosen["must"] = tuple(dict.fromkeys(text for _, text in must_lines(chosen.get("must", ()))))
         encoding = chosen.get("encoding", "bytes")
         if encoding != "bytes":
             chosen["alphabet"] = given.get("alphabet", encoding)

@@ -241,8 +241,8 @@ def export(
     In hf, uw models and plain BPE without stop words are exact. For other models, the closest form is written, and
     what is lost is printed.
 
-    --onto OLD writes OLD again, byte for byte, followed by the new tokens of MODEL. --verify then also compares how
-    texts are encoded before and after.
+    --onto OLD writes OLD again, byte for byte, followed by the new tokens of MODEL. `extend-report MODEL --text
+    TEXT` says what they gain.
 
     \b
     example:
@@ -252,10 +252,15 @@ def export(
             --vocab-size 8000,16000
         streambpe export runs/sw --to hf -o gpt2-sw/ --onto gpt2/
     """
+    from streambpe.encode.formats.export import NEVER_COMPARED
     from streambpe.encode.formats.export import export as export_model
 
     if strict and no_compare:
         raise UsageError("--strict needs the comparison that --no-compare leaves out: give one of them.")
+    if strict and to in NEVER_COMPARED:
+        raise UsageError(
+            f"--strict needs a comparison, and {to} has none: {NEVER_COMPARED[to]}. Nothing was written. Leave it out."
+        )
     with stop_on_signals() as stop:
         results = export_model(
             model, to, output, vocab_size=vocab_size or (), compare=not no_compare, stop=stop, **given
@@ -263,7 +268,7 @@ def export(
     facts = {"model": model, "to": to, "exports": [result.as_json() for result in results]}
     tell(as_json, facts, *(line for result in results for line in result.lines()))
     if strict and not all(result.exact for result in results):
-        raise NotExact(f"{output} is not exact. It was written anyway; see above for what is lost.")
+        raise NotExact(f"{output} is not known to be exact. It was written anyway; see above for why.")
 
 
 @click.command("import")

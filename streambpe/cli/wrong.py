@@ -34,7 +34,7 @@ def as_usage_error(error: click.ClickException, given: Sequence[str]) -> UsageEr
     elif isinstance(error, click.BadOptionUsage):  # "Option '-s' requires an argument"
         said = f"{error.option_name} {said.split(maxsplit=2)[-1]}"
     elif isinstance(error, click.NoSuchOption):
-        params = ctx.command.get_params(ctx) if ctx else ()
+        params = [p for p in (ctx.command.get_params(ctx) if ctx else ()) if isinstance(p, click.Option)]
         flags = {flag.lstrip("-"): flag for param in params for flag in (*param.opts, *param.secondary_opts)}
         flags |= {word: flag for word, flag in _FLAGS.items() if flag in flags.values()}
         said = f"There is no option {error.option_name}.{meant(error.option_name.lstrip('-'), flags, flags)}"

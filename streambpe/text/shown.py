@@ -49,8 +49,11 @@ def read_shown(line: str) -> str:
     """The text that a line shows; spaces may be written as they are. ValueError if it is none."""
     if not line or any(holds_part_of_a_character(bytes.fromhex(found)) for found in _HEXED.findall(line)):
         raise ValueError("a part of a character is no text" if line else "a text has at least one character")
-    text = _WRITTEN.sub(lambda found: chr(int(found[1], 16)) if found[1] else _MEANT[found[0]], line)
-    text.encode()
+    try:
+        text = _WRITTEN.sub(lambda found: chr(int(found[1], 16)) if found[1] else _MEANT[found[0]], line)
+        text.encode()
+    except ValueError:
+        raise ValueError("characters are U+0000 to U+10FFFF, without the surrogates U+D800 to U+DFFF") from None
     return text
 
 

@@ -71,7 +71,7 @@ def train(
     `options`: those of the command line (arguments.py), on top of what `like` sets. `counting`, `resources`: the same
     as objects. `as_model`: options that are not given are those of this model, whose merges are not taken
     (as_model.py). `extend`: the vocabulary begins with that of this model, and vocab_size is larger (extension.py).
-    `balance_text`: by group, or as GROUP=FILE each, what the groups are measured on (balance_texts.py). A training
+    `balance_text`: by group, or as GROUP=FILE each, what the groups are measured on (balance_texts.py).
     `until_bytes_per_token`: stop at the smallest size at which `text` has so many (until.py). A training
     that was started has the options it was started with where others are not given; only a larger vocab_size may be.
     `allow_partial`: learn even if other sources that were given to the run are not counted to their end.

@@ -46,25 +46,29 @@ from streambpe.train.training import Start
 from streambpe.train.words import WordFiles
 
 
-def chunk_of(text: str, config: TrainConfig, how: CountConfig) -> str:
-    """The chunk that a must-have is; UsageError if it is none by itself, or may not be learned."""
+def chunk_of(text: str, config: TrainConfig, how: CountConfig, where: str = "") -> str:
+    """The chunk that a must-have is; UsageError if it is none by itself, or may not be learned.
+
+    `where`: the file and line that it stands in, if it does.
+    """
     made = prepare(text.encode(), how.normalize, how.unencodable)[0].decode()
     pattern, why = how.split_pattern(), ""
     chunks = chunks_of(pattern, made)
     if made != text or len(chunks) != 1 or (chunks[0] != text and not pattern.word_mark):
         parts = " and ".join(shown(chunk.encode()) for chunk in chunks)
-        why = f"text is cut, or changed, into {parts or 'nothing'} before anything is merged"
+        why = f"the text is cut, or changed, into {parts or 'nothing'} before anything is merged"
     elif text in config.specials:
         why = "it is a special token"
     elif any(token in text for token in config.block_tokens):
         why = "it holds a --block-token"
     if why:
-        raise _refused(text, why)
+        raise _refused(text, why, where)
     return chunks[0]
 
 
-def _refused(text: str, why: str) -> UsageError:
-    return UsageError(f"--must {shown(text.encode())}: {why}. Nothing was changed. Leave it out.")
+def _refused(text: str, why: str, where: str = "") -> UsageError:
+    place = f"{where}: " if where else ""
+    return UsageError(f"--must {place}{shown(text.encode())}: {why}. Nothing was changed. Leave it out.")
 
 
 class MustHaves:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from streambpe.arguments import arguments
-from streambpe.config import LIKE_COUNTING, UW_PATTERN, TrainConfig
+from streambpe.config import LIKE_COUNTING, UW_PATTERN, TrainConfig, must_lines
 from streambpe.count_config import CountConfig, Counting
 from streambpe.errors import ResumeMismatch, RunError, UsageError
 from streambpe.model.alphabet import script_alphabet
@@ -133,7 +133,8 @@ def resolve(
             "--learner out."
         )
     found = list_sources(given, how, run)
-    _refuse_what_learning_would(run, config, found.sources, how)
+    where = {text: place for place, text in must_lines(learning.get("must") or ())}
+    _refuse_what_learning_would(run, config, found.sources, how, where)
     chosen = []
     if how.options.get("pattern") == UW_PATTERN != asked.options.get("pattern"):
         chosen.append(f"--pattern {UW_PATTERN}")
@@ -197,8 +198,11 @@ def counting_for(like: str, config: TrainConfig, counting: Counting, run: Run | 
     return replace(counting, options=options)
 
 
-def _refuse_what_learning_would(run: Run, config: TrainConfig, found: Sequence[Source], counting: Counting) -> None:
-    """Refuse now, before anything is written, what learning would refuse once everything is counted."""
+def _refuse_what_learning_would(
+    run: Run, config: TrainConfig, found: Sequence[Source], counting: Counting, where: Mapping[str, str]
+) -> None:
+    """Refuse now, before anything is written, what learning would refuse once everything is counted. `where`: the place
+    of a must-have that stands in a file."""
     splits = CountConfig(**counting.options)
     splits.split_pattern()
     if config.alphabet == "script" or config.must:
@@ -207,7 +211,7 @@ def _refuse_what_learning_would(run: Run, config: TrainConfig, found: Sequence[S
     if config.alphabet == "script":
         Goal.of(config, len(script_alphabet(splits.unencodable)), 0)
     for text in config.must:
-        chunk_of(text, config, splits)
+        chunk_of(text, config, splits, where.get(text, ""))
     if config.superwords == "uw":
         find_pattern(config.stage2_pattern, gaps="keep", digits=splits.digits)
     if config.by_groups:

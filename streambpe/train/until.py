@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streambpe.config import TrainConfig
+from streambpe.config import MOST_DECIMALS, TrainConfig, parse_decimal
 from streambpe.count_config import Counting
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.grown import GrownUses
@@ -41,6 +41,7 @@ from streambpe.train.training import Corpus, Start, Training
 if TYPE_CHECKING:
     import threading
 
+_MOST = 10**6  # bytes per token
 _FIRST_LOOK = 4096  # events; then half as many again
 
 
@@ -48,20 +49,23 @@ def wanted_until(target: float | str | None, texts: Sequence[str], config: Train
     """The bytes per token to be reached and the texts, as a job keeps them; an error if they cannot be."""
     if target is None or not texts:
         raise UsageError("--until-bytes-per-token X and --text FILE belong together: give both, or leave both out.")
-    with contextlib.suppress(ValueError):
-        if Fraction(str(target)) > 0:
-            flag = f"--until-bytes-per-token {target}"
-            for given, what in (
-                (config.superwords != "none", f"--superwords {config.superwords}"), (config.tau is not None, "--tau"),
-                (config.batch == "paper", "--batch paper"), (bool(config.must), "--must"),
-            ):  # fmt: skip
-                if given:
-                    raise UsageError(f"{flag}: with {what} a smaller training is not the beginning of a larger one, or "
-                                     f"bytes per token also fall. Nothing was changed. Leave one of the two out, or "
-                                     f"choose a size from `streambpe sizes`.")  # fmt: skip
-            find_sources(texts, how, in_part=True)
-            return [str(target), *texts]
-    raise UsageError(f"--until-bytes-per-token {target}: a number above 0, such as 4.2. Nothing was changed.")
+    number = parse_decimal(target, _MOST, MOST_DECIMALS)
+    flag = f"--until-bytes-per-token {target}"
+    if not number:
+        raise UsageError(
+            f"{flag}: give a decimal number above 0 and at most {_MOST}, with at most {MOST_DECIMALS} places, such as "
+            "4.2. Nothing was changed."
+        )
+    for given, what in (
+        (config.superwords != "none", f"--superwords {config.superwords}"), (config.tau is not None, "--tau"),
+        (config.batch == "paper", "--batch paper"), (bool(config.must), "--must"),
+    ):  # fmt: skip
+        if given:
+            raise UsageError(f"{flag}: with {what} a smaller training is not the beginning of a larger one, or "
+                             f"bytes per token also fall. Nothing was changed. Leave one of the two out, or "
+                             f"choose a size from `streambpe sizes`.")  # fmt: skip
+    find_sources(texts, how, in_part=True)
+    return [format(number, "f"), *texts]
 
 
 def size_until(

@@ -64,6 +64,7 @@ WRONG = [
     ("train new -s", 2, "-s requires an argument. Nothing was done. `streambpe train --help` explains"),
     ("train new --vocab-sise 3", 2, "There is no option --vocab-sise. Is --vocab-size meant?"),
     ("train new --no-balanse", 2, "There is no option --no-balanse. Is --no-balance meant?"),
+    ("train new --force", 2, "There is no option --force. Nothing was done."),
     ("train new --eot x", 2, "There is no option --eot. Is --special meant?"),
     ("train new a.txt --like tokenizers", 2, "script, batch, picky. Is hf meant? Nothing was done."),
     ("train new a.txt --special x --special x", 2, "--special x: it is given twice"),

@@ -136,6 +136,20 @@ def test_the_bytes_of_tokens_are_those_of_the_text(tmp_path, kind):
     assert not result.exact
 
 
+def test_names_of_numbers_of_bytes(tmp_path):
+    """Only .npy and .json are not part of the name; no folder is the name of a file."""
+    made = []
+    for name, sizes in (("m-1.5", ()), ("m-1.6", ()), ("m-1.6.json", [300, 400]), ("m-1.7", [300, 400])):
+        made += [x.name for one in export(trained("plain"), "token-bytes", tmp_path / name, vocab_size=sizes)
+                 for x in one.files]  # fmt: skip
+    stems = ("m-1.5", "m-1.6", "m-1.6-300", "m-1.6-400", "m-1.7-300", "m-1.7-400")
+    assert made == [f"{stem}.{suffix}" for stem in stems for suffix in ("npy", "json")]
+    for to, name in (("token-bytes", f"{tmp_path}/new/"), ("token-bytes", tmp_path), ("tiktoken", f"{tmp_path}/new/")):
+        with pytest.raises(UsageError, match="is a folder, not a file"):
+            export(trained("plain"), to, name)
+    assert sorted(made) == sorted(path.name for path in tmp_path.iterdir())
+
+
 def test_halves_of_characters_have_no_bytes(tmp_path):
     """A SCRIPT token may be one."""
     log = EventLog(Header(script_alphabet().to_header(), {"pattern": "script"}), ())
@@ -183,6 +197,10 @@ def test_strict_exits_4_unless_exact(tmp_path, held_out):
         assert ("  exact: " in run.stderr) == (code == 0)
         assert (tmp_path / f"{kind}.json").exists()
         cli(*arguments, "--strict", "--force", expect=code)
+    for to in ("gguf", "token-bytes"):
+        run = cli("export", tmp_path / "m.jsonl", "--to", to, "-o", tmp_path / to, "--strict", expect=2)
+        assert f"--strict needs a comparison, and {to} has none: " in run.stderr
+    assert not [*tmp_path.glob("gguf*"), *tmp_path.glob("token*")]
 
 
 def test_gguf_reads_back_or_is_refused(tmp_path):

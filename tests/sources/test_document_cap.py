@@ -13,6 +13,7 @@ import pytest
 import regex
 
 from streambpe.errors import RunMismatch, UsageError
+from streambpe.inspect.converge import converge
 from streambpe.resources import Resources
 from streambpe.sources.samples import capped
 from streambpe.sources.source import Block, BlockText, Source
@@ -225,6 +226,22 @@ def test_superwords_of_capped_documents(tmp_path):
     assert "document_cap" not in log_of(tmp_path / "want").header.config
     assert "document-cap = 300" in (tmp_path / "run" / "train.toml").read_text()
     assert json.loads(Run(tmp_path / "run").facts()["config"])["document_cap"] == 300
+
+
+def test_texts_to_measure_on_are_read_whole(tmp_path):
+    """By converge and --until-bytes-per-token: as with a RUN of texts that were cut by hand."""
+    text, held = natural_text(3, 20_000), tmp_path / "held.txt"
+    (tmp_path / "run.txt").write_text(text)
+    (tmp_path / "want.txt").write_text(beginning(PATTERNS["gpt2"], text, 4000))
+    held.write_text(natural_text(4, 6000) + "Zz 9 " * 1000)
+    how = {"vocab_size": 330, "text": str(held), "resources": ONE}
+    found = []
+    for name, cap in (("run", 4000), ("want", None)):
+        source = str(tmp_path / f"{name}.txt")
+        train(tmp_path / name, source, document_cap=cap, until_bytes_per_token="1.15", **how)
+        found.append((log_of(tmp_path / name).events, converge(tmp_path / name, by="share", steps=2, draws=1, **how)))
+    assert found[0] == found[1]
+    assert 0 < len(found[0][0]) < 74
 
 
 def test_what_cannot_be_cut_is_refused(tmp_path):

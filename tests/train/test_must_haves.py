@@ -149,7 +149,8 @@ def test_extends(run, tmp_path):
         ("", {}, "at least one character"),
         ("<E2 82>", {}, "a part of a character"),
         ("<U+D800>", {}, "surrogates"),
-        ("missing.txt", {}, "No such file"),
+        ("<U+110000>", {}, "characters are U+0000 to U+10FFFF"),
+        ("missing.txt", {}, "No such file or directory. Nothing was changed. What ends in .txt is a file"),
         ("e\u0301", {"normalize": "nfc"}, "changed, into é"),
         ("the", {"special": "the"}, "special token"),
         ("other", {"block_token": "th"}, "--block-token"),
@@ -171,6 +172,24 @@ def test_what_cannot_be_is_refused(tmp_path, must, options, told):
     with pytest.raises(UsageError, match=re.escape(told)):
         train(tmp_path / "run", [str(source)], resources=SMALL, must=must, **{"vocab_size": 300, **options})
     assert not list((tmp_path / "run").glob("*events*"))
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"a\xff\n", "--must bad.txt: it is not UTF-8. Nothing was changed."),
+        (b"a\nb\n\nc\n", "--must bad.txt line 3: a text has at least one character. Nothing was changed."),
+        (b"a\ntwo words\n", "--must bad.txt line 2: two␠words: the text is cut, or changed, into two and ␠words"),
+    ],
+)
+def test_a_file_is_refused_by_its_line(tmp_path, monkeypatch, content, told):
+    """Without the hint that is for a file which is missing."""
+    monkeypatch.chdir(tmp_path)
+    Path("bad.txt").write_bytes(content)
+    Path("a.txt").write_text("the text")
+    with pytest.raises(UsageError, match=re.escape(told)) as refused:
+        train("run", "a.txt", resources=SMALL, must=["x", "bad.txt"], vocab_size=300)
+    assert "What ends in .txt" not in str(refused.value)
 
 
 def test_what_is_shown_is_read_again():

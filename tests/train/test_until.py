@@ -121,8 +121,13 @@ def test_what_is_not_reached_is_told(corpus, tmp_path):
     [
         (["--until-bytes-per-token", 4], "belong together"),
         (["--text", "TEXT"], "belong together"),
-        (["--until-bytes-per-token", "x", "--text", "TEXT"], "a number above 0"),
-        (["--until-bytes-per-token", -1, "--text", "TEXT"], "a number above 0"),
+        *(
+            (
+                ["--until-bytes-per-token", x, "--text", "TEXT"],
+                f"{x}: give a decimal number above 0 and at most 1000000",
+            )
+            for x in ("x", "-1", "0", "1/0", "5/2", "1e400", "1e999999999", "nan", "1.0000001")
+        ),
         (["--until-bytes-per-token", 4, "--text", "TEXT", "--tau", "0.9"], "with --tau a smaller"),
         (["--until-bytes-per-token", 4, "--text", "TEXT", "--superwords", "uw"], "with --superwords uw a smaller"),
         (["--until-bytes-per-token", 4, "--text", "TEXT", "--batch", "paper"], "with --batch paper a smaller"),

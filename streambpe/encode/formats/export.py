@@ -89,6 +89,7 @@ _WRITERS: dict[str, Callable[[Encoder, Path], Made]] = {
     "token-bytes": _token_bytes,
 }
 FORMATS = tuple(_WRITERS)
+NEVER_COMPARED = {"gguf": "only llama.cpp can encode with it", "token-bytes": "nothing encodes with numbers of bytes"}
 
 
 @dataclass(frozen=True)
@@ -212,6 +213,10 @@ def export(
     path, given, sizes = Path(output), Roles(**roles), several_sizes(vocab_size)
     path = path if path.name else path.absolute()  # "." has no name
     is_folder = to == "hf" and names_folder(output)
+    if names_folder(output) and to not in ("hf", "gpt2"):
+        raise UsageError(f"{output} is a folder, not a file. Nothing was changed; give another name.")
+    if to == "token-bytes" and path.suffix not in (".npy", ".json"):
+        path = path.with_name(f"{path.name}.npy")
     if given != Roles() and not is_folder and to != "gguf":
         raise UsageError(
             "What special tokens are for, and a chat template, belong in a folder that transformers loads: give --to "
@@ -263,8 +268,8 @@ def _not_comparable(to: str, asked: bool, verify: str | None) -> str:
     why = ""
     if not asked:
         why = "--no-compare leaves it out"
-    elif to in ("gguf", "token-bytes"):
-        why = "only llama.cpp can encode with it" if to == "gguf" else "nothing encodes with numbers of bytes"
+    elif to in NEVER_COMPARED:
+        why = NEVER_COMPARED[to]
     elif package and find_spec(package) is None:
         why = f"it needs `pip install {package}`"
     elif package:
