@@ -202,8 +202,9 @@ def test_a_killed_command_goes_on_with_either(tmp_path: Path, texts: Path, then:
     assert encoded(texts, tmp_path / "tasks/ids.npy", then) == ones
 
 
-def test_who_encodes(tmp_path: Path) -> None:
+def test_who_encodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Large corpora by processes, small ones and those that one process must read by threads."""
+    monkeypatch.setattr(spread, "tree_memory", lambda: 200 << 20)  # whatever other tests left here
     packed = Tokenizer(trained("plain")).encoder
 
     def chosen(size: int, resources: Resources, **more: Any) -> int:

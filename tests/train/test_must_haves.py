@@ -133,6 +133,7 @@ def test_a_training_goes_on_and_grows(run, tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+@pytest.mark.long
 def test_extends(run, tmp_path):
     """Must-haves of what another vocabulary encodes; those that it has need nothing."""
     small = train(run, name="base", vocab_size=300, must=LISTED[:1], resources=SMALL)
