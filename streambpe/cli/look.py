@@ -343,7 +343,7 @@ def sizes(model: str, form: str | None, vocab_size: str | None, **given: Any) ->
     from streambpe.inspect.sizes import print_sizes
     from streambpe.inspect.sizes import sizes as measure_sizes
 
-    found = measure_sizes(model, vocab_size=vocab_size or (), **given)
+    found = measure_sizes(model, vocab_size=() if vocab_size is None else vocab_size, **given)
     print_sizes(found, form or "table", sys.stdout)
 
 

@@ -262,9 +262,8 @@ def export(
             f"--strict needs a comparison, and {to} has none: {NEVER_COMPARED[to]}. Nothing was written. Leave it out."
         )
     with stop_on_signals() as stop:
-        results = export_model(
-            model, to, output, vocab_size=vocab_size or (), compare=not no_compare, stop=stop, **given
-        )
+        sizes = () if vocab_size is None else vocab_size
+        results = export_model(model, to, output, vocab_size=sizes, compare=not no_compare, stop=stop, **given)
     facts = {"model": model, "to": to, "exports": [result.as_json() for result in results]}
     tell(as_json, facts, *(line for result in results for line in result.lines()))
     if strict and not all(result.exact for result in results):

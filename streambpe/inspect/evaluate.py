@@ -109,13 +109,13 @@ def evaluate(
         raise UsageError("Nothing to evaluate: name at least one MODEL, or a --tokenizer FILE.")
     if len(loaded) > 1 and any(source.is_stream for source in sources):
         raise UsageError("Standard input can be read only once, and every model reads the text: evaluate one model.")
-    asked = "--fewest" if fewest else "--residues"
     for name, measured in loaded if fewest or share else ():
-        if (
-            isinstance(measured, SentencePiece)
-            or measured.encoder.has_superwords
-            or (share is not None and not grows_by_merges(measured.event_log))
-        ):
+        asked = ""
+        if fewest and (isinstance(measured, SentencePiece) or measured.encoder.has_superwords):
+            asked = "--fewest"
+        elif share and (isinstance(measured, SentencePiece) or not grows_by_merges(measured.event_log)):
+            asked = "--residues"
+        if asked:
             raise UsageError(f"{asked}: {name} has superwords or deleted tokens, or is not made of merges, so that is "
                              f"not known. Nothing was measured. Leave {name} or {asked} out.")  # fmt: skip
     present_meter().total = len(loaded) * sum(source.bytes for source in sources)
@@ -196,10 +196,11 @@ def _rival(name: str, pattern: str | None, specials: Sequence[str]) -> Tokenizer
 def tokens_of(tokenizer: Tokenizer | SentencePiece) -> Tokens:
     """What the ids of a model stand for."""
     if isinstance(tokenizer, SentencePiece):
-        return Tokens.of(tokenizer.contents, len(tokenizer))
+        return Tokens.of(tokenizer.contents, len(tokenizer), len(tokenizer))
     special = set(tokenizer.special_tokens.values())
     ordinary = [number for number in sorted(tokenizer.encoder.model.log_id) if number not in special]
-    return Tokens.of(dict(zip(ordinary, tokenizer.token_byte_values(), strict=True)), tokenizer.n_vocab)
+    contents = dict(zip(ordinary, tokenizer.token_byte_values(), strict=True))
+    return Tokens.of(contents, tokenizer.n_vocab, tokenizer.max_token_value + 1)
 
 
 def nothing(counted: pl.DataFrame) -> None:

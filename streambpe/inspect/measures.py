@@ -100,9 +100,8 @@ class Tokens(msgspec.Struct, frozen=True):
     size: int  # how many ids the model has
 
     @classmethod
-    def of(cls, contents: dict[int, bytes], size: int) -> Tokens:
-        """`contents`: model id -> the bytes of an ordinary token."""
-        n = max([size, *(number + 1 for number in contents)])
+    def of(cls, contents: dict[int, bytes], size: int, n: int) -> Tokens:
+        """`contents`: model id -> the bytes of an ordinary token; `n`: the length of the histogram."""
         lengths, starts, partial = np.zeros(n, np.int64), np.zeros(n, np.bool_), np.zeros(n, np.bool_)
         mark = WORD_MARK.encode()
         for number, content in contents.items():
@@ -124,7 +123,8 @@ def renyi_efficiency(n: Sequence[int] | Int64, size: int) -> float | None:
     counts = np.asarray(n, np.float64)
     if size < 2 or not np.any(counts):
         return None
-    share = counts[counts > 0] / counts.sum()
+    counts = np.sort(counts[counts > 0])  # ids are in another order elsewhere, and so would the sum be
+    share = counts / counts.sum()
     return float(np.log2((share**ALPHA).sum())) / (1 - ALPHA) / math.log2(size)
 
 

@@ -22,7 +22,7 @@ from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect.curves import measuring_on, refuse_reading_nothing
 from streambpe.model.eventlog import log_lines
-from streambpe.model.pruned import prune_log, without_residues
+from streambpe.model.pruned import prune_log, refuse_deletions, without_residues
 from streambpe.model.replay import Model
 from streambpe.options import several, taken, whole_number
 from streambpe.outputs import refuse_existing, whole_output
@@ -84,10 +84,11 @@ def prune(
     if map is not None and os.path.realpath(map) == os.path.realpath(output):
         raise UsageError(f"-o and --map both name {output}. Nothing was written. Give the map a name of its own.")
     log = read_model(model)
+    refuse_deletions(log)
     uses_of, measured_on = measuring_on(run_of(model), log, texts, how, resources, 2)
     if share is not None and not grows_by_merges(log):
-        raise UsageError(f"--residues {residues}: {model} has superwords or deleted tokens, so the places where its "
-                         "tokens are made are not known. Nothing was written. Give --to.")  # fmt: skip
+        raise UsageError(f"--residues {residues}: {model} has superwords, so the places where its tokens are "
+                         "made are not known. Nothing was written. Give --to.")  # fmt: skip
     whole = Tokenizer(log)
     grown = GrownUses(whole.encoder)
     before = uses_of(whole, grown.add) if share is not None else uses_of(whole)

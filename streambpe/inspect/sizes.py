@@ -28,7 +28,7 @@ from streambpe.inspect.curves import readings, uses_after, uses_in_texts
 from streambpe.inspect.evaluate import ALL, cell
 from streambpe.inspect.measures import MEASURES, Tokens, Uses, measure
 from streambpe.model.eventlog import EventLog
-from streambpe.model.replay import sizes_after
+from streambpe.model.replay import sizes_after, why_never_cut
 from streambpe.options import several, taken, whole_number
 from streambpe.outputs import whole_output
 from streambpe.progress import present_meter, reported
@@ -84,13 +84,18 @@ def sizes(
     form = None if output is None else file_form(output, force)
     alone = [] if isinstance(given, dict) else [entry for entry in given if "=" not in entry]
     groups = parse_texts(given if not alone else [entry for entry in given if entry not in alone], "--text")
+    if ALL in groups:
+        raise UsageError(f"--text {ALL}=FILE: the last rows have this name, of all texts together. Give another one.")
     texts = {name: find_sources(files, how, in_part=True)[0] for name, files in {**groups, "": alone}.items() if files}
     if not texts:
         raise UsageError("Nothing to measure on: name at least one --text GROUP=FILE.")
     log = read_model(model)
     after = sizes_after(log.header, log.events)
     wanted = several_sizes(vocab_size) or _halves(log, after)
-    kept = {size: kept_events(log, size, after) for size in sorted(set(wanted), reverse=True)}
+    kept = {
+        size: len(log.events) if after and size == after[-1] else kept_events(log, size, after)
+        for size in sorted(set(wanted), reverse=True)
+    }  # its own size may be passed before, and lost again
     times = readings(log, len(kept))
     if times > 1 and any(source.is_stream for some in texts.values() for source in some):
         raise UsageError("Standard input can be read only once, and a model with superwords or deletions reads the "
@@ -120,6 +125,7 @@ def _halves(log: EventLog, after: Sequence[int]) -> list[int]:
     before = Tokenizer(EventLog(log.header, ())).n_vocab
     most = after[-1] if after else before
     least = after[log.header.inherited - 1] if log.header.inherited else before
+    least = most if why_never_cut(log.header, log.events) else least
     return [size for size in (most >> i for i in range(_MOST_HALVES)) if size == most or size >= least]
 
 

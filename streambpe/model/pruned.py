@@ -52,11 +52,7 @@ def prune_log(
     model = Model(log)
     there = model.n_vocab - log.header.config.get("holes", 0)
     too_many = there - size
-    if any(event.op is Op.DELETE for event in log.events):
-        raise UsageError(
-            "The model was learned with --tau: its tokens were deleted and made again, so it cannot be pruned. "
-            "Nothing was written. It can be cut to a smaller size: `streambpe export --to events --vocab-size N`."
-        )
+    refuse_deletions(log)
     learned = {event.id for event in log.events}
     if not 0 <= too_many <= len(learned):
         least = there - len(learned)
@@ -78,6 +74,21 @@ def prune_log(
         if event.id not in gone
     )
     return _numbered(log, gone, events, renamed, keep_ids)
+
+
+def refuse_deletions(log: EventLog) -> None:
+    """An error if tokens of the model were deleted."""
+    if not any(event.op is Op.DELETE for event in log.events):
+        return
+    if "pruned_from" in log.header.config:
+        raise UsageError(
+            "The model was made by `prune --residues`, so it cannot be pruned again. Nothing was written. Prune the "
+            "model that it was made from."
+        )
+    raise UsageError(
+        "The model was learned with --tau: its tokens were deleted and made again, so it cannot be pruned. "
+        "Nothing was written. It can be cut to a smaller size: `streambpe export --to events --vocab-size N`."
+    )
 
 
 def _numbered(

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
+import numpy as np
+
 from streambpe.errors import EventLogError
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event, EventLog, Header, Op
@@ -72,6 +74,15 @@ def sizes_after(header: Header, events: Iterable[Event]) -> list[int]:
     return result
 
 
+def why_never_cut(header: Header, events: Iterable[Event]) -> str:
+    """Why there is no smaller model in a log; "" if there is."""
+    if "holes" in header.config:
+        return "its ids have holes (prune --keep-ids), so it cannot be cut; prune it to fewer"
+    if "pruned_from" in header.config and np.any(Events.of(events).column("op") == DELETE):  # nothing else makes both
+        return "prune --residues made it, so it cannot be cut; cut the model that it was made from, then prune"
+    return ""
+
+
 def events_for_size(
     header: Header, events: Sequence[Event], vocab_size: int, after: Sequence[int] | None = None
 ) -> int:
@@ -85,11 +96,14 @@ def events_for_size(
     size = base + len(header.specials) + header.reserved
     if size > vocab_size:
         raise ValueError(f"the model has {size} ids before any event, so it cannot be cut to {vocab_size}")
-    if size == vocab_size and not header.inherited:
+    why = why_never_cut(header, events)
+    if size == vocab_size and not header.inherited and not why:
         return 0
     after = sizes_after(header, events) if after is None else after
-    if "holes" in header.config and vocab_size < max([size, *after]):
-        raise ValueError("its ids have holes (prune --keep-ids), so it cannot be cut; prune it to fewer")
+    if why and vocab_size == [size, *after][-1]:
+        return len(events)
+    if why and vocab_size <= max([size, *after]):
+        raise ValueError(why)
     if header.inherited and vocab_size < after[header.inherited - 1]:
         raise ValueError(
             f"its first {after[header.inherited - 1]} ids came from another model, so it cannot be cut below them; "

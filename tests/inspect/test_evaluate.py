@@ -22,6 +22,8 @@ from streambpe.inspect.evaluate import ALL, evaluate
 from streambpe.inspect.measures import MEASURES, renyi_efficiency
 from streambpe.model.eventlog import write_event_log
 from streambpe.resources import Resources
+from streambpe.train.commands import train
+from tests.runs import SMALL as LEARNING
 from tests.runs import cli
 from tests.samples import written
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, trained
@@ -123,6 +125,16 @@ def test_every_measure_equals_counting_with_sql(kind, sources, tmp_path, monkeyp
         for one, part in zip(found[:-1], parts, strict=True):
             assert_equal(one.values, part)
             assert one.values["parity"] == one.values["tokens"] / parts[0]["tokens"]
+
+
+@pytest.mark.parametrize("specials", [(), ("<s>",)])
+def test_ids_that_begin_above_0(specials, sources, tmp_path):
+    """The largest id is then n_vocab or more, also where no ordinary token has it."""
+    (tmp_path / "t.txt").write_text("\n".join(TEXTS["a"]), encoding="utf-8")
+    options = {"alphabet": "bytes1", "vocab_size": 265, "special": specials, "reserve": 2}
+    model = str(train(tmp_path / "run", [str(tmp_path / "t.txt")], resources=LEARNING, **options).log)
+    (found,) = evaluate([model], sources[:1], resources=SMALL)
+    assert_equal(found.values, by_sql(Tokenizer(model), TEXTS["a"]))
 
 
 def test_one_document_in_many_blocks(tmp_path, monkeypatch):

@@ -237,9 +237,14 @@ def test_residues_by_the_commands(run, tmp_path):
     assert "--keep-ids is for --to" in cli(*command, "5%", "--keep-ids", "--force", expect=2).stderr
     write_event_log(tmp_path / "picky.jsonl", trained("picky"))
     told = cli("prune", tmp_path / "picky.jsonl", "-o", small, "--residues", "1%", "--text", text, "--force", expect=2)
-    assert "has superwords or deleted tokens" in told.stderr
-    told = cli("evaluate", tmp_path / "picky.jsonl", "--text", text, "--residues", "1%", expect=2).stderr
+    assert "learned with --tau" in told.stderr
+    told = cli("evaluate", tmp_path / "picky.jsonl", "--text", text, "--fewest", "--residues", "1%", expect=2).stderr
+    assert "--residues: " in told
     assert "has superwords or deleted tokens" in told
+    for more in (("--to", "300"), ("--residues", "5%")):
+        again = cli("prune", small, *more, "-o", tmp_path / "again.jsonl", "--text", text, expect=2).stderr
+        assert "made by `prune --residues`" in again
+        assert "--to" not in again
 
 
 @pytest.mark.long

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
 import random
-from collections import Counter
+from collections import Counter, defaultdict
+from fractions import Fraction
 from pathlib import Path
 
 import polars as pl
@@ -16,9 +18,11 @@ from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.export import cut_log
 from streambpe.encode.grown import GrownUses, grows_by_merges
 from streambpe.encode.tokenizer import Tokenizer
+from streambpe.errors import ModelError, UsageError
 from streambpe.inspect.evaluate import ALL, evaluate
 from streambpe.inspect.sizes import RARE, sizes
 from streambpe.model.eventlog import EventLog, Op, write_event_log
+from streambpe.model.pruned import without_residues
 from streambpe.model.replay import Model
 from tests.oracles.replay import encode_chunks
 from tests.runs import SMALL, cli
@@ -103,6 +107,36 @@ def test_the_table_is_that_of_the_models_cut_to_these_sizes(kind, tmp_path):
         assert one.rare == one.vocab_size - sum(n >= 3 for n in uses.values())
 
 
+def test_a_model_at_its_own_size_is_the_whole_model(tmp_path):
+    """Where deletions pass this size and come back to it, too; to the last bit as `evaluate` measures it. What `prune
+    --residues` made has no smaller model in it, nor one of a size that was passed."""
+    model, text, grown = tmp_path / "m.events.jsonl", tmp_path / "t.txt", 0
+    text.write_text("".join(random.Random(1).choices("abc. ", k=3000)))
+
+    def assert_whole(log: EventLog) -> None:
+        write_event_log(model, log)
+        size = Model(log).n_vocab
+        (beside,) = evaluate(model, str(text), resources=SMALL)
+        for found in (sizes(model, str(text), resources=SMALL), sizes(model, str(text), vocab_size=size)):
+            assert found[0].vocab_size == size
+            for name in ("tokens", "bytes_per_token", "vocab_used_share", "renyi"):
+                assert getattr(found[0], name) == beside.values[name]
+
+    for seed in seeds(160):
+        with contextlib.suppress(ModelError):  # the text encodes to a token that was deleted
+            assert_whole(random_log(seed))
+        merges = without_deletions(random_log(seed, supers=False))
+        made, _ = without_residues(merges, {}, defaultdict(lambda: 1), Fraction(1, 2))
+        assert_whole(made)
+        most, size = Model(merges).n_vocab, Model(made).n_vocab
+        assert cut_log(made, size).events == made.events
+        for other in range(size + 1, most + 1):
+            grown += 1
+            with pytest.raises(UsageError, match=f"--vocab-size {other}: prune --residues made it"):
+                cut_log(made, other)
+    assert grown
+
+
 def test_the_command(tmp_path):
     """Without sizes halves down to what was there before it learned; as a table, json, csv and files."""
     model, text = tmp_path / "m.events.jsonl", tmp_path / "t.txt"
@@ -127,6 +161,8 @@ def test_the_command(tmp_path):
     [
         (["--vocab-size", 900], "does not reach 900 ids"),
         (["--vocab-size", "x"], "give one number, or several"),
+        (["--vocab-size", ""], "give one number, or several"),
+        (["--text", "all=t.txt"], "the last rows have this name"),
         (["--vocab-size", 100], "260 ids before any event"),
         (["-o", "t.xls"], "give such a name"),
         (["--text", "=x"], "write GROUP=FILE"),
