@@ -58,6 +58,7 @@ def test_presets_are_exact_but_for_newer_characters(tmp_path, name, to):
     assert bool(result.unicode) == ("for characters of Unicode" in told) == bool(result.battery.without_newer)
 
 
+@pytest.mark.long
 def test_a_file_that_was_broken_is_not_exact(tmp_path, monkeypatch):
     """Two merges change places, or one flag is another."""
 

@@ -102,6 +102,7 @@ def test_every_wrong_row_of_a_table_is_found(trained, tmp_path, table, statement
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == files
 
 
+@pytest.mark.long
 def test_an_event_that_these_counts_do_not_give_is_named(trained, tmp_path):
     """Log, digests and tables agree, and the counts lead elsewhere: the first event that differs is told by its number,
     with what stands there and what should."""

@@ -52,7 +52,7 @@ def cases(listed: dict[str, str]) -> list[tuple[str, list[str]]]:
     return [(run, options.split()) for run, commands in listed.items() for options in commands.split(", ")]
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(8)
 @pytest.mark.parametrize(("run", "options"), cases(OTHER), ids=str)
 @pytest.mark.parametrize("command", ["train", "count"])
 def test_a_counted_run_with_another_option_of_counting(runs, command, run, options):
@@ -91,6 +91,7 @@ def test_superwords_on_a_run_without_documents_keep_their_message(runs):
         train(runs["whole"], superwords="boundless", name="x", vocab_size=300, resources=Resources(10**9, 2))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -66,7 +66,7 @@ def judged(config: TrainConfig, counts: Counts) -> oracles.Training:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", seeds(200))
+@pytest.mark.parametrize("seed", seeds(100))
 def test_equals_the_slow_reference(tmp_path, seed):
     """Events and ids, in memory, from disk and in tables; each must-have is one id; and all tables add up."""
     rng = random.Random(f"must {seed}")

@@ -241,6 +241,7 @@ def test_what_is_refused(tmp_path, corpus):
         take_back(run, [str(gone)], resources=ONE)
 
 
+@pytest.mark.long
 def test_a_source_that_begins_in_a_part_of_others_and_ends_in_its_own(tmp_path, monkeypatch):
     """Its front is in the part to be counted again, and nothing in between is missing. It was counted to its end then,
     and refused because the counts were others."""
