@@ -92,10 +92,11 @@ def documents(text: Text, seed: int) -> Iterator[bytes]:
 def write(sources: Sequence[Path], output: Path, mb: float, seed: int = 0) -> int:
     """Write `mb` MB of text, as JSON lines if OUTPUT is .jsonl and else as lines; how many bytes of text they hold.
 
-    An unfinished file has another name.
+    An unfinished file has another name; a device or a pipe gets the text as it is made.
     """
     text = Text.of(b"".join(source.open("rb").read(LEARNED_BYTES) for source in sources))
-    done, unfinished = 0, output.with_suffix(".unfinished")
+    is_file = output.is_file() or not output.exists()
+    done, unfinished = 0, output.with_suffix(".unfinished") if is_file else output
     with unfinished.open("wb", buffering=1 << 20) as out:
         for document in documents(text, seed):
             whole = document.decode(errors="ignore")
