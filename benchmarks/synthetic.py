@@ -94,9 +94,8 @@ def write(sources: Sequence[Path], output: Path, mb: float, seed: int = 0) -> in
 
     An unfinished file has another name; a device or a pipe gets the text as it is made.
     """
-    text = Text.of(b"".join(source.open("rb").read(LEARNED_BYTES) for source in sources))
-    is_file = output.is_file() or not output.exists()
-    done, unfinished = 0, output.with_suffix(".unfinished") if is_file else output
+    text, done = Text.of(b"".join(source.open("rb").read(LEARNED_BYTES) for source in sources)), 0
+    unfinished = output.with_suffix(".unfinished") if output.is_file() or not output.exists() else output
     with unfinished.open("wb", buffering=1 << 20) as out:
         for document in documents(text, seed):
             whole = document.decode(errors="ignore")
