@@ -289,7 +289,7 @@ class TrainConfig:
         off="--no-balance",
     )
     balance_ratios: dict[str, str] = option(
-        help="Divide the bytes per token of a group. A larger number gives it more merges. May be given again.",
+        help="Divide a group's bytes per token by this. A larger one gives it more merges. May be given again.",
         default_factory=dict,
         flag="--balance-ratio",
         panel="Vocabulary",

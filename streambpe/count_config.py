@@ -73,7 +73,7 @@ class CountConfig:
 
     sample: str = option(
         "all",
-        "Take only about one document in N, chosen by a hash of its text: the same ones in any order, files and "
+        "Take only about one document in N, chosen by a hash of its text: the same whatever the order, files or "
         "shards. Those of 1/100 are among those of 1/10.",
         panel="Corpus",
         metavar="1/N",
@@ -93,7 +93,7 @@ class CountConfig:
         panel="Corpus",
         metavar="1/N",
     )
-    seed: int = option(0, "Another number: another --sample-files.", panel="Corpus", least=0, most=2**32 - 1)
+    seed: int = option(0, "Another N takes other files (--sample-files).", panel="Corpus", least=0, most=2**32 - 1)
 
     def __post_init__(self) -> None:
         if self.seed and self.sample_files == "all":

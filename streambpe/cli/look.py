@@ -284,7 +284,7 @@ def report(run: str, output: str, name: str | None, as_json: bool, **given: Any)
     metavar="SHARE",
     help="Also print how many ids are used in less than SHARE (0.05, 5%) of the places where merges make them.",
 )
-@click.option("--fewest", is_flag=True, help="Also print the least tokens that the same ids could make of each chunk.")
+@click.option("--fewest", is_flag=True, help="Also print the fewest tokens that the same ids could make of each chunk.")
 @reading_options("lines", "text_column")
 @form_options(json="Print the result as one JSON list.", csv="Print comma-separated values, with a header.")
 @resource_options
@@ -332,8 +332,8 @@ def sizes(model: str, form: str | None, vocab_size: str | None, **given: Any) ->
     """Measure MODEL cut to several sizes on the texts of several groups: bytes per token, share of the ids that are
     used, ids that are rare, Renyi efficiency.
 
-    A size is what `export --vocab-size` would write. Every text is read once for all sizes. A FILE without a GROUP is
-    only a part of the last rows, which have all texts together.
+    A size is what `export --vocab-size` would write. Without superwords and deletions, every text is read once for all
+    sizes. A FILE without a GROUP is only a part of the last rows, which have all texts together.
 
     \b
     example:

@@ -197,7 +197,7 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
     metavar="N[,N...]",
     help="Cut the vocabulary to this size; with several sizes, each file has the size in its name.",
 )
-@click.option("--verify", metavar="TEXT", help="Encode this SOURCE with both, and print how much they differ.")
+@click.option("--verify", metavar="TEXT", help="Encode this SOURCE by MODEL and by PATH, and print the differences.")
 @click.option("--no-compare", is_flag=True, help="Do not load the export in the library that it is for.")
 @click.option("--strict", is_flag=True, help="Exit 4 unless the export was compared and is exact.")
 @click.option(
@@ -239,9 +239,9 @@ def export(
 
     Roles you do not give go to special tokens with the usual names (<s>, </s>, <|endoftext|>, <pad>, <unk>, ...).
     In hf, uw models and plain BPE without stop words are exact. For other models, the closest form is written, and
-    what is lost is printed.
+    what is lost is printed; SCRIPT models are refused.
 
-    --onto OLD writes OLD again, byte for byte, followed by the new tokens of MODEL. `extend-report MODEL --text
+    --onto OLD writes OLD again, with the new tokens of MODEL added. `extend-report MODEL --text
     TEXT` says what they gain.
 
     \b

@@ -42,7 +42,7 @@ MEASURES = {
     "parity": ("parity", "tokens beside those of the first source (for texts that say the same)"),
     "gini": ("gini", "of the tokens for each byte, over the sources or groups: 0 if all are the same"),
     "gini_tokens": ("gini/n", "of the tokens (for texts that say the same)"),
-    "fewest_tokens": ("fewest", "the least tokens that the same ids could make of each chunk"),
+    "fewest_tokens": ("fewest", "the fewest tokens that the same ids could make of each chunk"),
     "over_fewest": ("over", "how many more tokens there are, as a share of these"),
     "residues": ("residues", "ids that are used in less than a share of the places where they are made"),
 }
@@ -62,7 +62,7 @@ class Uses(msgspec.Struct):
     words: int = 0
     chunks: int = 0
     single_chunks: int = 0  # those of the chunks that are one token before superwords
-    fewest: int = 0  # where it is asked for, the least tokens there could be
+    fewest: int = 0  # where it is asked for, the fewest tokens there could be
     made: Int64 = msgspec.field(default_factory=lambda: np.zeros(1, np.int64))  # by model id: where merges make it
     in_word: bool = False  # the last character of the text that was added belongs to a word
 
