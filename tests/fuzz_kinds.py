@@ -11,6 +11,7 @@ import contextlib
 import functools
 import gzip
 import hashlib
+import io
 import json
 import lzma
 import random
@@ -31,6 +32,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import regex
+import sentencepiece
 import tiktoken
 import tokenizers
 
@@ -275,7 +277,10 @@ def _model_files() -> dict[str, bytes]:
         data = lzma.decompress(path.read_bytes())
         if len(data) < 500_000:
             files[path.stem] = data
-    return files
+    made = io.BytesIO()
+    how = {"vocab_size": 300, "model_type": "bpe", "minloglevel": 2, "hard_vocab_limit": False}
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(TEXT.split(".")), model_writer=made, **how)
+    return files | {"sentencepiece.model": made.getvalue()}
 
 
 _SOME = [" ab c. bc ab", "the end of the day", " 12 naïve\n\t日本 👍🏽", "aaaaaaaa", "\x00\x7f\u0301"]
@@ -315,6 +320,10 @@ def importers(seed: int, folder: Path) -> str:
     for beside in ("vocab.json", "merges.txt") if name in ("vocab.json", "merges.txt") else ():
         (folder / beside).write_bytes(files[beside])
     path.write_bytes(data)
+    if name == "sentencepiece.model":  # measured by its package, and not imported
+        (folder / "text.txt").write_text("\n".join(_SOME), encoding="utf-8")
+        measured = cli("evaluate", "--tokenizer", path, "--text", folder / "text.txt", expect=None)
+        return "refused" if _told(measured) else "equal"
     more = ("--pattern", "gpt2") if name.endswith(("tiktoken", "vocab.json", "merges.txt")) else ()
     if _told(cli("import", path, "-o", log, *more, expect=None)):
         assert not log.exists()

@@ -36,12 +36,12 @@ class SentencePiece:
         self.processor = package.SentencePieceProcessor()
         try:
             self.processor.load_from_serialized_proto(Path(path).read_bytes())
+            ids = range(self.processor.get_piece_size())
+            pieces = [self.processor.id_to_piece(number) for number in ids]
         except OSError as why:
             raise ModelError(f"{path} cannot be read: {why.strerror}.") from None
-        except RuntimeError:
+        except (RuntimeError, UnicodeDecodeError):
             raise ModelError(f"{path} is not a sentencepiece .model, or is damaged.") from None
-        ids = range(self.processor.get_piece_size())
-        pieces = [self.processor.id_to_piece(number) for number in ids]
         without_text = [self.processor.is_control(number) or self.processor.is_unknown(number) for number in ids]
         self.contents = {
             number: bytes([int(piece[3:5], 16)])

@@ -124,6 +124,8 @@ def test_without_the_package_one_message_says_what_to_install(model, monkeypatch
 def test_it_is_not_imported_and_damage_is_one_message(model, tmp_path):
     told = cli("import", model("unigram"), "-o", tmp_path / "log", expect=1).stderr
     assert f"evaluate --tokenizer {model('unigram')}" in told
-    path = written(tmp_path / "x.model", model("usual").read_bytes()[:5000])
-    told = cli("evaluate", "--tokenizer", path, "--text", path, expect=1).stderr
-    assert told.strip() == f"streambpe: {path} is not a sentencepiece .model, or is damaged."
+    whole = model("usual").read_bytes()
+    for damaged in (whole[:5000], whole.replace("▁the".encode(), b"\xe2\x96\xffthe")):
+        path = written(tmp_path / "x.model", damaged)
+        told = cli("evaluate", "--tokenizer", path, "--text", path, expect=1).stderr
+        assert told.strip() == f"streambpe: {path} is not a sentencepiece .model, or is damaged."
