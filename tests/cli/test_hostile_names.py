@@ -148,6 +148,7 @@ def typed_in(folder: str) -> list[list[str]]:
         ["export", f"{run}:uw", "--to", "parquet", "-o", f"{folder}/log.parquet"],
         ["import", f"{folder}/hf.json", "-o", f"{folder}/hf.events.jsonl"], ["explain", run, "the cat"],
         ["evaluate", run, f"{folder}/log.parquet", "--tokenizer", f"{folder}/hf.json", "--text", text, *MEMORY],
+        ["sizes", run, "--text", f"a={text}", "-o", f"{folder}/sizes.csv", *MEMORY],
         ["diff", f"{run}:b", f"{folder}/log.parquet"], ["prune", run, "--to", "260", "-o", f"{folder}/p.events.jsonl"],
         ["report", run, "--text", text, "--beside", f"{run}:s", "-o", f"{folder}/page.html", *MEMORY],
         ["plan", text, "-s", "280", "--rehearse", "32MB", *MEMORY],
