@@ -1,4 +1,4 @@
-/* The fewest tokens that make a sequence of symbols: the shortest path from its begin to its end.
+/* The fewest tokens that make a sequence of symbols: the shortest path from its beginning to its end.
 
    least[end] is that of the symbols up to a place, 1 more than where the last token begins:
 

@@ -55,7 +55,7 @@ from streambpe.store.training_files import log_path
 from streambpe.store.unfinished import refuse_half_counted
 from streambpe.system import remove_folder
 from streambpe.terminal import columns_of, wrapped
-from streambpe.train.balance_texts import WHOLE
+from streambpe.train.balance_texts import READ_WHOLE
 from streambpe.train.counting.count import count
 from streambpe.train.counting.tables import text_bytes
 from streambpe.train.trainer import Trainer
@@ -178,7 +178,7 @@ def converge(
         what = "documents" if by == "documents" else "chunks, drawn from the counts"
         held_out = f"{_HELD_BUCKETS} of {BUCKETS} buckets of {what}" + ", others in each draw" * (draws > 1)
         if text:
-            how = json.loads(facts["config"]) | WHOLE
+            how = json.loads(facts["config"]) | READ_WHOLE
             count(place / "text", list(several(text)), counting={"options": how}, resources=resources, stop=stop)
             of_text, held_out = list(list_parts(Run(place / "text"))), ", ".join(several(text))
             drawn = [[of_text, *prefixes] for _, *prefixes in drawn]

@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from streambpe.arrays import Bool, Int64
+from streambpe.model.pruned import is_residue
 from streambpe.text.shown import holds_part_of_a_character
 from streambpe.text.whitespace import WORD_MARK
 
@@ -139,11 +140,6 @@ def gini(values: Sequence[float]) -> float | None:
 
 def _share(part: float, whole: float) -> float | None:
     return float(part) / float(whole) if whole else None
-
-
-def is_residue(uses: int, made: int, share: Fraction) -> bool:
-    """Whether a token is left in less than a share of the places where merges make it."""
-    return uses * share.denominator < made * share.numerator
 
 
 def measure(

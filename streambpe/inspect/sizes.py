@@ -4,7 +4,7 @@
     en    32 000   16 000   8 000
     all   32 000   16 000   8 000
 
-Every text is read once, and encoded once, for all sizes (curves.uses_after).
+Every text is read and encoded once for all sizes, or with superwords or deletions once for each (curves.uses_after).
 """
 
 from __future__ import annotations

@@ -23,6 +23,11 @@ from streambpe.model.events import Event, Op, delete_event
 from streambpe.model.replay import Model
 
 
+def is_residue(uses: int, made: int, share: Fraction) -> bool:
+    """Whether a token is left in less than a share of the places where merges make it."""
+    return uses * share.denominator < made * share.numerator
+
+
 def without_residues(
     log: EventLog, uses: Mapping[int, int], made: Mapping[int, int], share: Fraction
 ) -> tuple[EventLog, dict[int, int]]:
@@ -35,7 +40,7 @@ def without_residues(
     count, pairs = Counter(dict(uses)), {event.id: event for event in reversed(log.events)}
     ends: list[Event] = []
     for number in sorted(pairs, reverse=True):
-        if count[number] * share.denominator < made[number] * share.numerator:
+        if is_residue(count[number], made[number], share):
             parts = pairs[number].pair
             ends.append(delete_event(number, parts, count[number]))
             count.update({part: parts.count(part) * count[number] for part in {*parts}})

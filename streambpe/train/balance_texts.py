@@ -34,7 +34,8 @@ from streambpe.system import compose_name
 from streambpe.train.counting.count import count
 from streambpe.train.made_with import of_sources
 
-WHOLE = {"sequences": False, "sample": "all", "sample_files": "all", "seed": 0, "document_cap": None}
+# Options of counting with which a text to measure on is read whole, whatever the RUN has.
+READ_WHOLE = {"sequences": False, "sample": "all", "sample_files": "all", "seed": 0, "document_cap": None}
 _ALONE = {"counts": False, "groups": (), "group_by": None, "shard": None, "stdin_name": "-"}
 Given = Sequence[str] | Mapping[str, str | Sequence[str]]
 
@@ -93,7 +94,7 @@ def counted_texts(
         alone = resources.engine in ("auto", "threads")
         local = resources if alone else replace(resources, engine="threads", address=None)
         with contextlib.suppress(NoText):  # told below, of the group's file
-            count(counted, sources, counting={"options": options | WHOLE}, resources=local)
+            count(counted, sources, counting={"options": options | READ_WHOLE}, resources=local)
         parts = parts_by_group(list_parts(counted))
         digests = {}
         for name in sorted(files):

@@ -240,8 +240,9 @@ def same_decoding(document: Any, tokenizer: Tokenizer) -> bool:
     )
 
 
-@pytest.mark.parametrize("lacks_bytes", [False, True])
+@pytest.mark.every(2)
 @pytest.mark.parametrize("field", MUTATIONS)
+@pytest.mark.parametrize("lacks_bytes", [False, True])
 def test_no_field_is_dropped_without_a_word(tmp_path, field, lacks_bytes):
     """Every other value of it gives equal ids, there and back, or a warning or a refusal that names it."""
     base = document_of("GPT-2")

@@ -136,6 +136,7 @@ def test_an_older_training_is_checked_against_its_log(trained, tmp_path):
     assert [problem.table for problem in check(run, resources=SMALL)] == ["other.tokens"]
 
 
+@pytest.mark.long
 def test_names_of_any_length_are_learned_again(tmp_path):
     """What is learned again gets a name of its own, which has to be a name too."""
     run = text_run(tmp_path / "run", natural_text(5, 3_000))

@@ -228,6 +228,7 @@ def test_superwords_of_capped_documents(tmp_path):
     assert json.loads(Run(tmp_path / "run").facts()["config"])["document_cap"] == 300
 
 
+@pytest.mark.long
 def test_texts_to_measure_on_are_read_whole(tmp_path):
     """By converge and --until-bytes-per-token: as with a RUN of texts that were cut by hand."""
     text, held = natural_text(3, 20_000), tmp_path / "held.txt"

@@ -66,7 +66,8 @@ def judged(config: TrainConfig, counts: Counts) -> oracles.Training:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", seeds(100))
+@pytest.mark.every(3)
+@pytest.mark.parametrize("seed", seeds(200))
 def test_equals_the_slow_reference(tmp_path, seed):
     """Events and ids, in memory, from disk and in tables; each must-have is one id; and all tables add up."""
     rng = random.Random(f"must {seed}")
@@ -117,6 +118,7 @@ def test_exports_give_one_id(run, tmp_path):
         assert loaded(to, told.files).encode(LISTED) == ids
 
 
+@pytest.mark.long
 def test_a_training_goes_on_and_grows(run, tmp_path):
     """Killed, grown to a larger size, like itself, by its option file: the events of one training."""
     options: dict[str, Any] = {"must": [*LISTED[:3], "<U+003C>-"], "resources": SMALL, "checkpoint_seconds": 0.0}

@@ -317,7 +317,7 @@ def test_smaller_vocabularies_can_be_cut(prose, tmp_path):
     assert check(run, resources=SMALL) == []
 
 
-@pytest.mark.every(2)
+@pytest.mark.long
 @pytest.mark.parametrize("mode", [{"superwords": "boundless"}, {"superwords": "superbpe", "transition": 700}], ids=str)
 def test_superwords_are_journaled_behind_the_words(mode, prose, tmp_path, monkeypatch):
     """Stopped after some superwords: they are learned again and compared; a larger size goes on with the words."""

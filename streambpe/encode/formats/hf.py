@@ -182,7 +182,7 @@ def not_kept(document: dict[str, Any]) -> Iterator[str]:
         pieces = step.get("single", [])
         once = step.get("special_tokens") == {} and len(pieces) == 1
         if step["type"] != "ByteLevel" and not once:
-            yield f"post_processor ({step['type']}): it puts special tokens, or the text again, around a text"
+            yield f"post_processor ({step['type']}): it adds special tokens to a text, or repeats it"
     decoders = _named(_steps(document.get("decoder"), "decoders"))
     if decoders != "ByteLevel":
         yield f"decoder ({decoders}): here ids become the text that their bytes spell"
