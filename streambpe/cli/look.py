@@ -228,7 +228,7 @@ def check(run: str, as_json: bool, **given: Any) -> None:
 @click.argument("run")
 @click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE", help="The page to write.")
 @click.option("--name", metavar="NAME", help="The training to show; RUN:NAME does the same. [default: main]")
-@text_option("Measure on this SOURCE")
+@text_option("Measure on this SOURCE, or as GROUP=FILE on that of a group")
 @reading_options("lines", "text_column")
 @click.option(
     "--beside",
@@ -246,13 +246,13 @@ def report(run: str, output: str, name: str | None, as_json: bool, **given: Any)
     """Write one page about RUN: how good its vocabulary is, what to change, its tokens, and how they are used.
 
     The page is one file that loads nothing else. The curves over vocabulary size are measured on --text, or else on
-    the chunks of RUN (with superwords: its stored documents). A box on the page cuts what you type into tokens,
-    unless the page would have more than 5 MB.
+    the chunks of RUN (with superwords: its stored documents). With --text it also has the table of `sizes`, with rows
+    for each group. A box on the page cuts what you type into tokens, unless the page would have more than 5 MB.
 
     \b
     example:
         streambpe report runs/en -o report.html
-        streambpe report runs/en --name boundless --text held-out.txt
+        streambpe report runs/en --name boundless --text de=dev/de.txt --text en=dev/en.txt
         streambpe report runs/en --beside runs/en:small --text held-out.txt
     """
     run, name = named_run(run, name)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -24,17 +24,19 @@ from streambpe.arguments import arguments
 from streambpe.inspect.curves import GrowthFacts, refuse_reading_nothing
 from streambpe.inspect.embedded import fill, packed, read_assets
 from streambpe.inspect.page_facts import Facts, gather, label
-from streambpe.inspect.page_panels import panels
+from streambpe.inspect.page_panels import panels, size_table
 from streambpe.inspect.page_vocabulary import KINDS
 from streambpe.inspect.playground import PlaygroundLeftOut, playground_html
+from streambpe.inspect.sizes import grouped, sizes
 from streambpe.inspect.verdict import verdict
-from streambpe.options import several
 from streambpe.outputs import refuse_existing, whole_output
 from streambpe.plurals import counted
 from streambpe.progress import reported
 from streambpe.resources import Resources, format_size
 from streambpe.results import Result
 from streambpe.store.run import Run
+from streambpe.store.training_files import log_path
+from streambpe.train.balance_texts import Given
 
 if TYPE_CHECKING:
     from streambpe.keywords import ReadKeywords
@@ -62,7 +64,7 @@ def report(
     output: Path | str,
     *,
     name: str = "main",
-    text: str | Sequence[str] = (),
+    text: Given | str = (),
     resources: Resources | None = None,
     force: bool = False,
     beside: str | None = None,
@@ -74,17 +76,20 @@ def report(
 
     A page that was written before is replaced; any other file only with `force`.
 
-    `text`: measure growth on these instead of on the run's own chunks. `beside`: a MODEL
+    `text`: measure growth on these instead of on the run's own chunks, and show the table of `sizes`. `beside`: a MODEL
     that is compared with this one. `playground`: also a box to type into, which splits text in the browser, while the
     page stays below 5 MB.
     """
     _, how, resources = arguments("report", options, None, resources)
-    texts = several(text)
+    texts = [file for files in grouped(text).values() for file in files]
     refuse_reading_nothing(texts, how)
     path = Path(output)
     refuse_existing(path, force or _is_page(path))
     folder = Run.open(run)
     facts = gather(folder, name, texts, resources, how, beside)
+    if texts and facts.growth and "-" not in texts:  # standard input is read once
+        log = log_path(folder, name)
+        facts.sizes = sizes(log, text, resources=resources, lines=how.lines, text_column=how.text_column)
     box = ""
     if playground:
         try:
@@ -117,7 +122,8 @@ def render(facts: Facts, playground: str = "") -> str:
     """The page as HTML; `playground`: its box to type into, as playground_html has made it."""
     title = label(facts)
     vocabulary = fill("vocabulary.html", where=escape(facts.measured_on), kinds=json.dumps(KINDS))
-    cards = f"{playground}{vocabulary}<main>{''.join(panel.html for panel in panels(facts))}</main>{_origin(facts)}"
+    cards = f"{playground}{vocabulary}<main>{''.join(panel.html for panel in panels(facts))}</main>"
+    cards += size_table(facts.sizes) + _origin(facts)
     return fill(
         "report.html",
         head=html_head(f"{title}: a vocabulary"),

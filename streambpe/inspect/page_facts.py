@@ -17,6 +17,7 @@ from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import RunError, typed
 from streambpe.inspect.curves import ON_CHUNKS, GrowthFacts, choose_stops, growth, measuring_on, readings
 from streambpe.inspect.page_vocabulary import VocabularyFacts, vocabulary_of
+from streambpe.inspect.sizes import SizeFacts
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.model.eventlog import EventLog, Op, read_event_log
 from streambpe.resources import Resources, release_memory
@@ -59,6 +60,7 @@ class Facts(msgspec.Struct):
     vocabulary: VocabularyFacts
     measured_on: str = ""
     growth: list[GrowthFacts] = []
+    sizes: list[SizeFacts] = []  # on the texts of each group
     beside: BesideFacts | None = None
 
 

@@ -11,8 +11,10 @@ import msgspec
 from streambpe.inspect.charts import Series, line_chart
 from streambpe.inspect.embedded import fill
 from streambpe.inspect.page_facts import Facts, label
+from streambpe.inspect.sizes import RARE, SizeFacts, size_cells
 from streambpe.inspect.verdict import doubled, percent
 from streambpe.plurals import counted
+from streambpe.text.shown import harmless
 
 
 class Panel(msgspec.Struct, frozen=True):
@@ -85,3 +87,26 @@ def _merge_counts(facts: Facts) -> Panel | None:
                    f"The last pair was merged at a count of {int(joins[-1][1]):,}, the first at {int(joins[0][1]):,}.",
                    "How often each pair occurred when it was merged.", lines,
                    x="event", y="count", log_y=True)  # fmt: skip
+
+
+def size_table(found: Sequence[SizeFacts]) -> str:
+    """The card with the table of `sizes`; nothing without texts."""
+    if not found:
+        return ""
+    heads, *rows = size_cells(found)
+    whole = {one.group: one.bytes_per_token or 0.0 for one in found if one.vocab_size == found[0].vocab_size}
+    best, worst = (choose(whole, key=whole.__getitem__) for choose in (max, min))
+    answer = f"With all its ids, a token holds {whole[best]:.2f} bytes of {best}, and {whole[worst]:.2f} of {worst}."
+    return fill(
+        "sizes.html",
+        answer=escape(harmless(answer)) if best != worst else "",
+        heads=_row(heads, "th"),
+        rows="".join(_row(row, "td") for row in rows),
+        rare=RARE,
+    )
+
+
+def _row(cells: Sequence[str], kind: str) -> str:
+    first, *rest = (escape(harmless(cell)) for cell in cells)
+    numbers = "".join(f'<{kind} class="n">{number}</{kind}>' for number in rest)
+    return f"<tr><{kind}>{first}</{kind}>{numbers}</tr>"

@@ -10,7 +10,8 @@ Every text is read and encoded once for all sizes, or with superwords or deletio
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -79,14 +80,9 @@ def sizes(
     below so many uses. `output`: also write the table, as .csv, .json, .jsonl or .parquet.
     """
     _, how, resources = arguments("sizes", options, None, resources)
-    given = text if not isinstance(text, str) else several(text)
     rare = taken("rare", rare, whole_number)
     form = None if output is None else file_form(output, force)
-    alone = [] if isinstance(given, dict) else [entry for entry in given if "=" not in entry]
-    groups = parse_texts(given if not alone else [entry for entry in given if entry not in alone], "--text")
-    if ALL in groups:
-        raise UsageError(f"--text {ALL}=FILE: the last rows have this name, of all texts together. Give another one.")
-    texts = {name: find_sources(files, how, in_part=True)[0] for name, files in {**groups, "": alone}.items() if files}
+    texts = {name: find_sources(files, how, in_part=True)[0] for name, files in grouped(text).items()}
     if not texts:
         raise UsageError("Nothing to measure on: name at least one --text GROUP=FILE.")
     log = read_model(model)
@@ -120,6 +116,16 @@ def sizes(
     return found
 
 
+def grouped(text: Given | str) -> dict[str, list[str]]:
+    """The files of each group, of entries GROUP=FILE, and under "" those that are in none. A group has no / or \\."""
+    given = text if not isinstance(text, str) else several(text)
+    alone = [] if isinstance(given, Mapping) else [one for one in given if re.match(r"[^=]*([/\\]|$)", one)]
+    groups = parse_texts(given if not alone else [entry for entry in given if entry not in alone], "--text")
+    if ALL in groups:
+        raise UsageError(f"--text {ALL}=FILE: the last rows have this name, of all texts together. Give another one.")
+    return {**groups, "": alone} if alone else groups
+
+
 def _halves(log: EventLog, after: Sequence[int]) -> list[int]:
     """The size of a model, and halves down to what it had before it learned."""
     before = Tokenizer(EventLog(log.header, ())).n_vocab
@@ -138,10 +144,13 @@ def _facts(group: str, size: int, uses: Uses, rare: int) -> SizeFacts:
 
 def print_sizes(found: Sequence[SizeFacts], form: str, out: TextIO) -> None:
     """A table for people, or all values as json, jsonl or csv."""
-    rows = [list(asdict(one).values()) for one in found]
-    names = list(SizeFacts.__dataclass_fields__)
-    if form != "table":
-        write_rows(form, names, [rows], out)
-        return
-    heads = [MEASURES[name][0] if name in MEASURES else name for name in names]
-    print_columns([heads, *([row[0], *map(cell, row[1:])] for row in rows)], 1, out)
+    if form == "table":
+        print_columns(size_cells(found), 1, out)
+    else:
+        write_rows(form, [*SizeFacts.__dataclass_fields__], [[[*asdict(one).values()] for one in found]], out)
+
+
+def size_cells(found: Sequence[SizeFacts]) -> list[list[str]]:
+    """The table for people: its head, and its rows."""
+    heads = [MEASURES[name][0] if name in MEASURES else name for name in SizeFacts.__dataclass_fields__]
+    return [heads, *([one.group, *map(cell, [*asdict(one).values()][1:])] for one in found)]

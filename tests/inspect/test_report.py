@@ -30,6 +30,7 @@ from streambpe.inspect.page import render, report
 from streambpe.inspect.page_facts import Facts
 from streambpe.inspect.page_panels import panels
 from streambpe.inspect.page_vocabulary import KINDS, kind_of
+from streambpe.inspect.sizes import size_cells, sizes
 from streambpe.inspect.verdict import percent, verdict
 from streambpe.model.eventlog import EventLog, Op
 from streambpe.sources.find import find_sources
@@ -200,6 +201,26 @@ def test_the_command_writes_where_it_is_told(run, tmp_path):
     assert all(f"<p>{escape(sentence)}</p>" in page for sentence in told["verdict"])
     assert "is not a folder" in cli("report", run, "-o", tmp_path / "no" / "r.html", expect=2).stderr
     assert "nothing of a training other" in cli("report", run, "--name", "other", expect=1).stderr
+
+
+def test_the_table_of_sizes(run, tmp_path):
+    """By group, as `sizes` prints it, with what other names could do escaped; not of standard input, which is read
+    once, nor of a folder whose name has an =."""
+    (tmp_path / "x=y").mkdir()
+    files = [written(tmp_path / f"x=y/{i}.txt", natural_text(i, 3000)) for i in range(3)]
+    texts = [f"de={files[0]}", f"<b>={files[1]}", str(files[2])]
+    facts = reported(run, tmp_path / "r.html", text=texts)
+    assert facts.sizes == sizes(str(run), texts, resources=SMALL)
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    table = re.findall(r'id="groups".*?<table>(.*?)</table>', page, re.S)[0]
+    cells = [re.findall(r"<t[dh].*?>(.*?)</t[dh]>", row) for row in re.findall("<tr>(.*?)</tr>", table)]
+    assert cells == [list(map(escape, row)) for row in size_cells(facts.sizes)]
+    assert [row[0] for row in cells[1::2]] == ["de", "&lt;b&gt;", "all"]
+    assert "bytes of " in page
+    assert reported(run, tmp_path / "r.html", text={"de": str(files[0])}).sizes[0].group == "de"
+    cli("report", run, "-o", tmp_path / "r.html", "--text", "-", input=natural_text(3, 3000))
+    assert facts_in((tmp_path / "r.html").read_text(encoding="utf-8")).sizes == []
+    assert 'id="groups"' not in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
 def test_charts_scale_and_thin():
