@@ -108,7 +108,7 @@ class Extension:
         """(options of learning, how to count): the model's, where they are not given. An error if one is given that
         belongs to the model, and differs."""
         options = options_as(self.log)
-        size = options.pop("vocab_size")
+        del options["vocab_size"]  # as it was asked for: learning may have ended before
         if (kind := self.log.header.alphabet["kind"]) in ("chars", "script"):
             options["encoding"] = kind
             options.pop("alphabet", None)
@@ -128,7 +128,7 @@ class Extension:
             if name in SPLITTING and name in options and value != options[name]:
                 self._refuse(name, value, options[name])
         both, counting = with_options(options, {**learning, "extends": self.digest}, counting)
-        wanted = both.get("vocab_size")
+        wanted, size = both.get("vocab_size"), Model(self.log).n_vocab
         if wanted is not None and wanted <= size - (0 if both.get("count_specials", True) else self.extra_ids):
             raise UsageError(
                 f"--vocab-size {wanted}: {self.name} has {size} ids already, all of which stay. Nothing was changed. "

@@ -200,6 +200,15 @@ def test_any_model_goes_on_as_the_slow_reference_says(log, chunks, tokens, from_
     assert fast_extension(log, chunks, tokens, tuning) == slow_extension(log, chunks, tokens)
 
 
+def test_a_model_that_ended_before_its_size_has_the_ids_that_it_has(tmp_path):
+    """Not those that were asked for."""
+    small = train(counted_run(tmp_path / "small", {"abc": 2}), vocab_size=1000, resources=SMALL)
+    more = counted_run(tmp_path / "more", {"xyz": 2, "abcxy": 3})
+    assert train(more, extend=small.log, vocab_size=small.size + 1, resources=SMALL).size == small.size + 1 == 259
+    with pytest.raises(UsageError, match="has 258 ids already"):
+        train(more, name="none", extend=small.log, vocab_size=258, resources=SMALL)
+
+
 @pytest.mark.long
 @settings(max_examples=share(12, 1))
 @given(any_model(), chunks_of_few_letters, st.integers(1, 12))
