@@ -59,6 +59,7 @@ from streambpe.train.counting import sizes
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.trainer import Trainer
 from tests import damage, rot
+from tests.choices import choices
 from tests.hostile import ATOMS, buffer_of, fast_documents, random_text
 from tests.oracles.replay import decode_bytes, encode_chunks, to_model_ids
 from tests.oracles.splits import split_text
@@ -66,7 +67,7 @@ from tests.peers import by_tokenizers
 from tests.runs import SMALL, StopAfter, cli, counted_run, log_of, rows, text_run
 from tests.samples import natural_text, written
 from tests.sources.test_sources import FORMATS, expected_documents, write
-from tests.train import test_must_haves, test_superwords, test_trainer, test_uw
+from tests.train import test_superwords, test_trainer, test_uw
 from tests.trained import HOSTILE, KINDS, TEXT, random_log, trained
 
 MODELS = Path(__file__).parent / "golden" / "models"
@@ -117,12 +118,6 @@ def superwords(seed: int, folder: Path) -> str:
 def stages(seed: int, folder: Path) -> str:
     """Superwords over any neighbours, in two stages, against the slow reference."""
     test_uw.test_equals_the_slow_reference(seed, folder)
-    return "equal"
-
-
-def must_haves(seed: int, folder: Path) -> str:
-    """Must-haves with every option at random, against the slow reference."""
-    test_must_haves.test_equals_the_slow_reference(folder, seed)
     return "equal"
 
 
@@ -784,6 +779,6 @@ def _split_alike(pattern: Pattern, texts: list[str]) -> str:
 
 
 FUZZ: tuple[Callable[[int, Path], str], ...] = (
-    words, must_haves, superwords, stages, counting, encoders, patterns, readers, importers, tokenizer_files,
+    words, choices, superwords, stages, counting, encoders, patterns, readers, importers, tokenizer_files,
     ranks, logs, headers, progress, ids, runs,
 )  # fmt: skip

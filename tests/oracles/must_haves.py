@@ -26,7 +26,7 @@ def train_must_haves(
     """Like train_words."""
     trainer = WordTrainer(words, alphabet, **rule)
     training, corpus = trainer.training, trainer.training.corpus
-    chunks = [alphabet.split(chunk) for chunk in dict.fromkeys(must) if chunk not in training.vocabulary.stop_ids]
+    chunks = [trainer.encode(chunk) for chunk in dict.fromkeys(must) if chunk not in training.vocabulary.stop_ids]
 
     if UNKNOWN in chain.from_iterable(chunks):
         raise ValueError("a must-have has symbols outside the alphabet")

@@ -22,8 +22,8 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from streambpe.model.alphabet import Alphabet
-from streambpe.model.eventlog import delete_event, merge_event
-from streambpe.model.replay import Pair
+from streambpe.model.eventlog import Event, delete_event, merge_event
+from streambpe.model.replay import Pair, merge
 from streambpe.model.vocabulary import Token, Vocabulary
 from tests.oracles.primitives import (
     Best,
@@ -78,14 +78,25 @@ class WordTrainer:
         deletions: Deletions | None = None,
         stop_words: Sequence[bytes] = (),
         other_ids: int = 0,
+        inherited: Sequence[Event] = (),
     ) -> None:
         vocabulary = Vocabulary(alphabet, stop_words)
+        self.alphabet, self.inherited = alphabet, inherited
+        for event in inherited:
+            vocabulary.learn(*event.pair)
         if isinstance(words, Mapping):
-            words = [(alphabet.split(chunk), n) for chunk, n in words.items() if chunk not in vocabulary.stop_ids]
+            words = [(self.encode(chunk), n) for chunk, n in words.items() if chunk not in vocabulary.stop_ids]
         self.deletions = deletions
         allowed = pair_test(vocabulary, max_token_length, blocked, may_merge)
         self.training = Training(vocabulary, Corpus(words, overlaps, allowed), other_ids=other_ids)
         self.tie_key = tie_key(ties, vocabulary)
+
+    def encode(self, chunk: bytes) -> list[int]:
+        """A chunk before the first step: its base symbols, or what the merges of an extended model make of them."""
+        sequence = self.alphabet.split(chunk)
+        for event in self.inherited:
+            sequence = merge(sequence, event.pair, event.id)
+        return sequence
 
     def best(self) -> Best | None:
         """The pair the next step would merge."""
@@ -172,6 +183,7 @@ def train_words(words: Words, alphabet: Alphabet, vocab_size: int, *, min_freque
     may_merge        a rule two tokens must pass to be a pair at all (whole_characters_*)
     stop_words       chunks that get an id of their own and stay out of the training
     other_ids        special tokens and reserved places, counted in vocab_size
+    inherited        merges of a model that is extended
     """
     trainer = WordTrainer(words, alphabet, **rule)
     learn(trainer, vocab_size, min_frequency)
