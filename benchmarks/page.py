@@ -29,7 +29,7 @@ TOPICS = {  # page -> (title, the scripts whose results it shows)
     "training": ("Training compared with other programs", ("train", "extend", "fixed_share", "versions", "neighbours")),
     "counting": ("Counting", ("count", "many_chunks", "scaling")),
     "encoding": ("Encoding", ("encode",)),
-    "vocabularies": ("Kinds of vocabularies", ("superwords", "picky", "script", "balance", "choosing")),
+    "vocabularies": ("Kinds of vocabularies", ("superwords", "picky", "script", "balance", "choosing", "graphemes")),
     "memory": ("Memory, disk and large corpora", ("memory", "held", "scale", "plan", "soak", "learners", "queried")),
     "papers": ("Figures of papers, and other results", ("papers", "others")),
 }
