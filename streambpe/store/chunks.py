@@ -193,12 +193,13 @@ def _add_parts(
 ) -> CorpusFacts:
     """Add new parts and their stretches to the tables; the facts of the corpus."""
     append(con, "sources", Parts(new).spans.table())
-    adding = _Addition(con, new, at_once, grouped=any(part.group_name for part in parts))
+    grouped = any(part.group_name for part in parts)
+    adding = _Addition(con, new, at_once, grouped=grouped)
     digest = adding.run(threads)
     run_sql(con, "clear_source_groups")
-    of_group = parts_by_group(parts)
-    rows = [group_row(name, of_group[name], adding.of_group[name]) for name in sorted(adding.of_group)]
-    if rows:
+    if grouped:  # also of groups that hold no text
+        of_group = sorted(parts_by_group(parts).items())
+        rows = [group_row(name, mine, adding.of_group.get(name, CorpusDigest())) for name, mine in of_group]
         append(con, "source_groups", pa.Table.from_pylist(rows))
     return digest.facts(sum(part.spans.total("documents") for part in parts))
 

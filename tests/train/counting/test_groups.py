@@ -26,7 +26,7 @@ from streambpe.resources import Resources
 from streambpe.store.chunks import fold
 from streambpe.store.database import open_store, use_private_training
 from streambpe.store.exchange import export_counts, merge_counts
-from streambpe.store.groups import GroupRules
+from streambpe.store.groups import GroupRules, read_groups
 from streambpe.store.parts import PartWriter, list_parts
 from streambpe.store.run import Run
 from streambpe.store.spans import Span
@@ -404,6 +404,23 @@ def test_learning_with_weights(tmp_path):
     )
     assert {p.table for p in check(run, replay=True, resources=SMALL)} == {"main.pair_counts"}
     Tokenizer(str(run)).encode("the weights are known")
+
+
+def test_a_group_without_text_is_a_group(tmp_path):
+    """It adds up, weighs nothing, and may get text later."""
+    for name, text in (("a", "some words and some more"), ("b", "")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.jsonl").write_text(json.dumps({"text": text}) + "\n")
+    run, places = tmp_path / "run", [str(tmp_path / "a"), str(tmp_path / "b")]
+    count(run, places, group_by="folder", resources=SMALL)
+    assert check(run, resources=SMALL) == []
+    assert {name: facts["chunks"] for name, facts in read_groups(Run(run)).items()} == {"a": 5, "b": 0}
+    weights = train(run, vocab_size=262, alpha="0.5", resources=SMALL).weights
+    assert weights == {"a": "1", "b": "1"}
+    (tmp_path / "b" / "2.jsonl").write_text(json.dumps({"text": "words"}) + "\n")
+    count(run, places, resources=SMALL)
+    assert {name: facts["chunks"] for name, facts in read_groups(Run(run)).items()} == {"a": 5, "b": 1}
+    assert check(run, resources=SMALL) == []
 
 
 def nearest_millionth(largest: int, size: int, alpha: Fraction) -> Fraction:
