@@ -418,7 +418,7 @@ def test_a_group_without_text_is_a_group(tmp_path):
     weights = train(run, vocab_size=262, alpha="0.5", resources=SMALL).weights
     assert weights == {"a": "1", "b": "1"}
     (tmp_path / "b" / "2.jsonl").write_text(json.dumps({"text": "words"}) + "\n")
-    count(run, places, resources=SMALL)
+    count(run, places, group_by="folder", resources=SMALL)
     assert {name: facts["chunks"] for name, facts in read_groups(Run(run)).items()} == {"a": 5, "b": 1}
     assert check(run, resources=SMALL) == []
 
