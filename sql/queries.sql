@@ -191,20 +191,16 @@ CREATE OR REPLACE TEMP TABLE hashed_documents (
     place UBIGINT NOT NULL
 );
 
--- ---- The private database for superwords (learning/tables.sql)
+-- ---- The neighbours of superwords that were added up (learning/sum_neighbours.sql)
 
--- get_sum_note: what the neighbours were made from -> made_of; no row before they are added up.
-SELECT made_of FROM made_of;
-
--- put_sum_note: record that the neighbours are added up, and from what.
-INSERT INTO made_of VALUES (getvariable('made_of'));
-
--- get_chunk_numbers: the numbers in superword_chunks of the symbols of the private database, while that is attached.
-SELECT symbol, number FROM learned.symbols JOIN superword_chunks USING (chunk);
+-- get_chunk_numbers: the numbers in superword_chunks of the symbols in incoming (symbol, chunk) -> symbol, number.
+SELECT symbol, number FROM incoming JOIN superword_chunks USING (chunk);
 
 -- list_neighbours: the neighbours that are adjacent in at least this many places -> key (left << 32 | right), ascending.
-SELECT left_id::BIGINT << 32 | right_id AS key FROM neighbours WHERE n >= getvariable('least') ORDER BY key;
+SELECT key FROM read_parquet(getvariable('neighbours'), hive_partitioning = false)
+WHERE n >= getvariable('least') ORDER BY key;
 
 -- list_neighbour_counts: the counts of neighbours, from `least` up, and how many neighbours have each -> n, pairs;
 -- highest count first.
-SELECT n, count(*) FROM neighbours WHERE n >= getvariable('least') GROUP BY n ORDER BY n DESC;
+SELECT n, count(*) FROM read_parquet(getvariable('neighbours'), hive_partitioning = false)
+WHERE n >= getvariable('least') GROUP BY n ORDER BY n DESC;

@@ -64,7 +64,7 @@ class LimitError(StreambpeError):
 
 
 class WorkerLost(StreambpeError):
-    """The processes that were to do a task died, one after another."""
+    """The workers that were to do a task died, one after another."""
 
 
 class SourceError(StreambpeError):

@@ -18,13 +18,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, NotRequired, ParamSpec, TypedDict, TypeVar
+from typing import Any, ParamSpec, TypedDict, TypeVar
 
 from streambpe import system
 from streambpe.errors import UsageError
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.resources import format_size, keeper
-from streambpe.runners.runner import Busy
 
 MODES = ("auto", "bar", "jsonl", "none")
 _STATUS_SECONDS = 0.5
@@ -39,16 +38,6 @@ def refuse_mode(mode: str) -> None:
     """An error for a way of showing progress that there is not; to be called before anything is made."""
     if mode not in MODES:
         raise UsageError(f"--progress {mode}: choose one of {', '.join(MODES)}.")
-
-
-class WorkerFacts(TypedDict):
-    """What one worker is at."""
-
-    pid: int  # 0: it waits for a worker
-    task: str
-    done: int  # of that task, in the job's unit
-    node: NotRequired[str]  # of a cluster
-    memory_bytes: NotRequired[int]  # of a worker on a cluster
 
 
 class ProcessFacts(TypedDict):
@@ -77,7 +66,6 @@ class JobFacts(TypedDict, total=False):
     run: str
     sources: int
     corpus: CorpusFacts
-    distinct_chunks: int
     bad_lines: int  # left out, of all that is counted so far
     training: str
     events: int
@@ -87,7 +75,6 @@ class JobFacts(TypedDict, total=False):
     checkpoint: str  # when the last one was
     disk_needed_bytes: int  # at its peak, at least; superwords
     message: str  # why it stopped
-    workers: list[WorkerFacts]  # while others than this process's threads are at work
 
 
 class Status(ProcessFacts, JobFacts):
@@ -137,13 +124,6 @@ class Meter:
     def advance(self, n: int) -> None:
         """So much more is done."""
         self.done += n
-
-    def tell_workers(self, busy: Sequence[Busy]) -> None:
-        """What processes beside this one are at now; none: there are no more."""
-        if busy:
-            self.facts["workers"] = [_facts_of(one) for one in busy]
-        else:
-            self.facts.pop("workers", None)
 
     def begin(self, stage: str, total: int = 0, unit: str = "bytes", done: int = 0) -> None:
         """The job is at this stage, and so far in it."""
@@ -207,13 +187,6 @@ class Meter:
         seconds, before = now - self._stages[-1][1], self._seen[0][2]
         is_enough = done - before >= _ESTIMATE_SHARE * max(self.total - before, 1) or seconds >= _SURELY_SECONDS
         return self.total > 0 and seconds >= _ESTIMATE_SECONDS and is_enough
-
-
-def _facts_of(busy: Busy) -> WorkerFacts:
-    facts: WorkerFacts = {"pid": busy.pid, "task": busy.task, "done": busy.done}
-    if busy.node:
-        facts |= {"node": busy.node, "memory_bytes": busy.memory_bytes}
-    return facts
 
 
 def eta_range(left: float, rates: Sequence[float]) -> tuple[float, float] | None:
@@ -381,7 +354,6 @@ def progress_line(status: Status, width: int) -> str:
         "time": f"{describe_range(*left)} left" if left else clock(status["seconds"]),
         "memory": f"RAM {format_size(status['memory_bytes'])}",
         "rate": f"{speed}/s" if rate > 0 else "",
-        "chunks": f"about {status['distinct_chunks']:,} chunks" if status.get("distinct_chunks") else "",
     }
     least = _BAR_WIDTHS[0] + 2 if total else 0
     chosen: dict[str, str] = {}

@@ -109,9 +109,9 @@ class Resources:
         metavar="S",
         least=1,
     )
-    engine: Literal["auto", "threads", "processes", "ray"] = option(
-        "auto",
-        "What counts or encodes: threads of one process, several processes, the quicker of these (auto), or Ray.",
+    engine: Literal["threads", "ray"] = option(
+        "threads",
+        "What counts or encodes: threads of one process, or Ray.",
         panel="Resources",
     )
     address: str | None = option(

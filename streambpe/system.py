@@ -9,7 +9,6 @@
     a rename on disk    fsync of the folder      the same                  left to NTFS: after a power cut the old
                                                                            file may be there, never half of one
     rename over a file  at once                  at once                   waits for those who have it open
-    worker processes    forked                   started anew              started anew
     the run's lock      flock                    flock                     a locked byte
     names of files      as given                 folded, composed          folded; the name on disk counts
     stop signals        INT, TERM                INT, TERM                 INT, BREAK (TERM kills)
@@ -36,7 +35,6 @@ import stat
 import sys
 import time
 import unicodedata
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
@@ -508,47 +506,6 @@ def unlock_handle(handle: int) -> None:
 def stop_signals() -> tuple[int, ...]:
     """The signals that ask a command to stop: Ctrl-C, `kill`, and on Windows Ctrl-Break."""
     return tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name))
-
-
-@contextlib.contextmanager
-def born_deaf() -> Iterator[None]:
-    """A process that is started meanwhile hears none of these signals before it says what it does with them
-    (`ignore_stop_signals`): Ctrl-C goes to it, too, and would end it with a traceback while its modules are loaded."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, stop_signals())
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def ignore_stop_signals() -> None:
-    """For a worker, in its main thread: Ctrl-C is the coordinator's business; a worker ends when that is gone."""
-    for number in stop_signals():
-        signal.signal(number, signal.SIG_IGN)
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, stop_signals())
-
-
-def forks_well() -> bool:
-    """Whether a process with one thread may be copied and go on: macOS has libraries that do not survive it."""
-    return hasattr(os, "fork") and sys.platform == "linux"
-
-
-def fork() -> int:
-    """Copy this process; 0 in the copy."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of threads that a numerical library keeps; none of them is at work
-        return os.fork()
-
-
-def end_child(pid: int) -> int:
-    """Kill a forked process if it is alive; how it ended, as waitpid tells it."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-    return os.waitpid(pid, 0)[1]
 
 
 def open_output() -> None:

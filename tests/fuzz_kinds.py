@@ -214,7 +214,7 @@ def _count(run: Path, path: Path, kind: str, pattern: str, rng: random.Random) -
     """The chunks that a count finds, cut in pieces at random; or its message."""
     small = rng.random() < 0.6
     more = ("--lines",) if kind == "lines" else ()
-    more += ("--engine", "processes") if rng.random() < 0.1 else ("--threads", str(rng.randint(1, 3)))
+    more += ("--threads", str(rng.randint(1, 3)))
     block = 1 << (rng.randint(5, 12) if small else 23)
     with mock.patch.multiple(sizes, MOST_BLOCK=block, LEAST_BLOCK=min(block, sizes.LEAST_BLOCK)):
         done = cli("count", run, path, "--pattern", pattern, "--memory", "400MB", *more, expect=None)

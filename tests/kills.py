@@ -58,7 +58,6 @@ _OLD = ("train", "OTHER", *_TRAINED[2:])
 _EXTENDED = ("--extend", "OTHER", "--vocab-size", "900", "--lines", *_RESOURCES)
 CASES = {
     "count": Case(("count", "RUN", "TEXT", *_LINES)),
-    "count, processes": Case(("count", "RUN", "TEXT", "--engine", "processes", *_LINES)),
     "count, sequences": Case(("count", "RUN", "TEXT", "--sequences", *_ORDERED)),
     "count, sample": Case(("count", "RUN", "TEXT", "--sample", "1/3", "--sequences", *_ORDERED)),
     "merge-counts": Case(

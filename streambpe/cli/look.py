@@ -48,7 +48,7 @@ def status(run: str, as_json: bool) -> None:
         streambpe status runs/en --json
     """
     from streambpe.inspect.status import status as look_at
-    from streambpe.inspect.status import status_rows, worker_lines
+    from streambpe.inspect.status import status_rows
 
     found = look_at(whole_run(run))
     if as_json:
@@ -57,8 +57,6 @@ def status(run: str, as_json: bool) -> None:
         say(f"{run}{found.title} ({found.updated})", on_stdout=True)
         for name, text in status_rows(found).items():
             say(f"  {name:10}{text}", on_stdout=True, hang=10)
-        for line in worker_lines(found.facts):
-            say(f"  {line}", on_stdout=True)
         if message := found.facts.get("message"):
             say(message, on_stdout=True)
 

@@ -255,7 +255,7 @@ class _Job:
         self.folder = unfinished(behind_links(path))
         self.progress_file = self.folder / "progress.json"
         self.parts = self.ids, self.offsets = [GrowingFile(self.folder / name) for name in ("ids", "offsets")]
-        self.tasks = self.folder / "tasks"  # what processes encoded, until it is joined
+        self.tasks = self.folder / "tasks"  # what tasks encoded, until it is joined
         self.committed = 0.0
         events = self.encoder.model.events
         digest = hashlib.sha256(header_line(tokenizer.event_log.header, len(events), events_digest(events)))
@@ -334,7 +334,8 @@ class _Job:
 
     def _encode_left(self, meter: Meter) -> None:
         """What is left, until the end or a stop."""
-        self._encode_beside(meter)
+        if self.resources.engine == "ray" and self.sources[self.state.place[0] :]:
+            self._encode_on_ray(meter)
         if self.stop.is_set():
             return
         first, stop_at, inside = self.state.place
@@ -346,19 +347,17 @@ class _Job:
                 return
             self._append(block)
 
-    def _encode_beside(self, meter: Meter) -> None:
-        """Encode by tasks in processes, if that pays; what a worker cannot hold is left, and all behind it."""
+    def _encode_on_ray(self, meter: Meter) -> None:
+        """Encode by tasks; what a worker cannot hold is left, and all behind it."""
         tasks, (first, stop_at, _) = self.tasks.absolute(), self.state.place
-        found = encode_runner(self.sources[first:], self.encoder, self.resources, tasks)
-        if found is None:
-            return
+        runner = encode_runner(self.sources[first:], self.encoder, self.resources, tasks)
         hashed, seconds = self.share is not None, self.resources.document_seconds
         shared = EncodeShared(self.encoder, tasks, self.bad_utf8, hashed, seconds)
         source = self.sources[first]
         meter.advance(bytes_between(source.kind, source.path, 0, stop_at))
-        plan = plan_tasks(self.sources, self.encoder.pattern, self.state.place, found[0].workers)
+        plan = plan_tasks(self.sources, self.encoder.pattern, self.state.place, runner.workers)
         try:
-            encode_by_tasks(*found, plan, shared, self._append, meter.advance, self.stop)
+            encode_by_tasks(runner, plan, shared, self._append, meter.advance, self.stop)
         except TokenDead as why:
             raise self.encoder.refused(why, []) from None
         begin_meter(meter, self.sources, self.state.place[0])

@@ -108,11 +108,6 @@ def own_split(pattern: Pattern) -> Split | None:
     return Split(PRESETS.index("own"), own, program=own.steps, sets=own.sets, steps=steps, gaps=pattern.keep_gaps)
 
 
-def is_left_to_regex(pattern: Pattern) -> bool:
-    """Whether the core splits by it neither as a preset nor as a program."""
-    return core_split(pattern) is None and pattern.program is None
-
-
 class Chunker:
     """Splits buffers by one pattern; used by one thread at a time."""
 

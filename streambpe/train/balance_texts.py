@@ -91,8 +91,7 @@ def counted_texts(
     at_once = range_bytes(resources)
     with scratch_folder(Path(resources.temp_dir or tempfile.gettempdir()), "streambpe-balance") as place:
         counted = Run(place / "run")
-        alone = resources.engine in ("auto", "threads")
-        local = resources if alone else replace(resources, engine="threads", address=None)
+        local = replace(resources, engine="threads", address=None)
         with contextlib.suppress(NoText):  # told below, of the group's file
             count(counted, sources, counting={"options": options | READ_WHOLE}, resources=local)
         parts = parts_by_group(list_parts(counted))

@@ -23,7 +23,7 @@ from streambpe.errors import StoreHeld
 from streambpe.failpoints import failpoint
 from streambpe.model.eventlog import Event, EventLog
 from streambpe.resources import BASE_BYTES
-from streambpe.store.database import append, commit, put_facts, use_training
+from streambpe.store.database import append, commit, incoming, put_facts, use_training
 from streambpe.store.identity import tables_written
 from streambpe.store.journal import Journal
 from streambpe.store.merge import merged_lists
@@ -206,11 +206,14 @@ def _fill_superwords(con: duckdb.DuckDBPyConnection, joined: Joined) -> dict[str
     facts: dict[str, str] = {}
     run_sql(con, "clear_superwords")
     if (runs := joined.runs) is not None:
-        run_sql(con, "steps/publish_neighbours", database=str(runs.database), adjacency_floor=runs.floor)
+        with incoming(con, runs.chunks):
+            path, floor = str(runs.neighbours), runs.floor
+            run_sql(con, "steps/publish_neighbours", neighbours=path, adjacency_floor=floor)
+            numbered = query_frame(con, "get_chunk_numbers")
         facts["adjacency_floor"] = str(runs.floor)
         failpoint("neighbours-published")
         facts["superword_runs"] = "filled"
-        for rows in runs.rows(query_frame(con, "get_chunk_numbers")):
+        for rows in runs.rows(numbered):
             append(con, "superword_run_numbers", rows)
     run_sql(con, "clear_words_ahead")
     append(con, "events", event_rows(joined.ahead, None))

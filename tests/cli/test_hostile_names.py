@@ -135,7 +135,7 @@ def typed_in(folder: str) -> list[list[str]]:
     return [
         ["count", run, text, half, "--lines", "--sequences", *MEMORY, "--temp-dir", folder],
         ["train", run, "-s", "280", *MEMORY], [*train, "--name", "b", "--superwords", "boundless"],
-        [*train, "--name", "s", "--superwords", "superbpe", "--engine", "processes"],
+        [*train, "--name", "s", "--superwords", "superbpe"],
         [*train, "--name", "uw", "--superwords", "uw", "--temp-dir", folder],
         ["resume", run], ["status", run], ["watch", run], ["check", run, *MEMORY],
         ["check", run, "--repeats", *MEMORY], ["sql", run, "FROM tokens", "-o", f"{folder}/rows.parquet"],

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 SHOWN = {"seconds": 63.2, "memory_bytes": 912_300_000, "recent_per_second": 1234.0}
 TOKENS = {"stage": "superwords", "unit": "tokens", "done": 118_224, "total": 131_072, "eta_range_seconds": [40, 70]}
-BYTES = {"stage": "counting", "unit": "bytes", "done": 10**9, "total": 3 * 10**9, "distinct_chunks": 12_345_678}
+BYTES = {"stage": "counting", "unit": "bytes", "done": 10**9, "total": 3 * 10**9}
 
 
 @pytest.mark.parametrize("status", [TOKENS, BYTES, {"stage": "checking", "unit": "bytes", "done": 0, "total": None}])

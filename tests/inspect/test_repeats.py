@@ -130,9 +130,9 @@ def test_what_is_told(tmp_path):
 
 
 @pytest.mark.long
-def test_shards_processes_and_a_count_in_two_steps_are_told_the_same(tmp_path):
+def test_shards_threads_and_a_count_in_two_steps_are_told_the_same(tmp_path):
     files = write(tmp_path / "in")
-    two = Resources(10**9, 2, engine="processes")
+    two = Resources(10**9, 2)
     count(tmp_path / "run", files[2:], resources=ONE)
     count(tmp_path / "run", files, lines=True, resources=two)
     for k in (2, 1):

@@ -28,6 +28,7 @@ from streambpe.train.counting.take_back import take_back
 from tests.hostile import random_text
 from tests.oracles.splits import split_text
 from tests.oracles.tables import check
+from tests.runners.tasks import instead_of_ray
 from tests.runs import cli_killed, log_of, rows, small_blocks
 from tests.samples import natural_text
 from tests.tiers import share
@@ -181,7 +182,7 @@ def test_every_kind_of_file_in_blocks_of_any_size(tmp_path, monkeypatch, name, c
 
 
 @pytest.mark.long
-def test_shards_processes_kills_and_taking_back(tmp_path, monkeypatch):
+def test_shards_tasks_kills_and_taking_back(tmp_path, monkeypatch):
     """Each counts the same beginnings; sequences hold them; the RUN keeps its cap."""
     texts, cap = documents(8, 80), 500
     files = write(tmp_path / "in", texts)
@@ -192,8 +193,9 @@ def test_shards_processes_kills_and_taking_back(tmp_path, monkeypatch):
     merge_counts(tmp_path / "all", [tmp_path / "s2", tmp_path / "s1"], resources=ONE)
     assert counted(tmp_path / "all") == want
     assert check(tmp_path / "all", resources=ONE, sources=True) == []
+    instead_of_ray(monkeypatch)
     monkeypatch.setattr(spread, "_LEAST_TASK", 2000)
-    count(tmp_path / "two", files, resources=Resources(10**9, 2, engine="processes"), **how)
+    count(tmp_path / "two", files, resources=Resources(10**9, 2, engine="ray"), **how)
     assert counted(tmp_path / "two") == want
     cli_killed(
         "part-committed", "count", tmp_path / "killed", tmp_path / "in", "--document-cap", cap, "--bad-utf8", "replace"

@@ -271,8 +271,7 @@ def test_a_stream_reads_from_any_place(server, store):
 
 @pytest.mark.long
 @pytest.mark.parametrize("where", ["web", "s3"])
-@pytest.mark.parametrize("engine", ["threads", "processes"])
-def test_a_killed_count_goes_on_without_what_was_committed(tmp_path, server, store, where, engine):
+def test_a_killed_count_goes_on_without_what_was_committed(tmp_path, server, store, where):
     """Killed in the middle by SIGKILL: the same command ends with the counts of the file, and reads only the rest."""
     data = natural_text(11, 1_500_000).encode()
     (tmp_path / "big.txt").write_bytes(data)
@@ -280,9 +279,8 @@ def test_a_killed_count_goes_on_without_what_was_committed(tmp_path, server, sto
     store.put("big.txt", data)
     address = server.url("/big.txt") if where == "web" else "s3://bucket/big.txt"
     run, how = tmp_path / "run", {"lines": True, "options": {"pattern": "gpt4"}}
-    given = {"run": run, "sources": [address], "counting": how, "block": 100_000, "task": 150_000, "engine": engine}
-    place_of_death = "part-committed:3" if engine == "threads" else "task-done:2"
-    assert ended(place_of_death, **given) == -signal.SIGKILL
+    given = {"run": run, "sources": [address], "counting": how, "block": 100_000}
+    assert ended("part-committed:3", **given) == -signal.SIGKILL
     done = sum(span.stop_at - span.start_at for span in list_parts(Run(run)).spans)
     assert 0 < done < len(data)
     server.asked.clear()

@@ -147,7 +147,7 @@ CASES = [
     ("larger", "pending.events", {"half": "m"}),
     ("larger", "model.events.jsonl", {"other": "m"}),
     ("neighbours", "training/main/superwords-*/neighbours-*.parquet", dict.fromkeys(("other", "half", "lost"), "m")),
-    *(("superwords", "training/main/superwords-*/learning.duckdb", {how: "m"})
+    *(("superwords", "training/main/superwords-*/neighbours.parquet", {how: "m"})
       for how in ("other", "empty", "half", "lost")),
     ("superwords", "training/main/superwords-*/words-*", {"other": "m", "lost": "m"}),
     ("superwords", "training/main/superwords-*/words-*/symbols.i32", dict.fromkeys(("other", "half", "longer"), "m")),

@@ -26,7 +26,7 @@ from streambpe.core.classes import PAGES
 from streambpe.errors import CoreError
 from streambpe.sources.borders import find_border
 from streambpe.text.characters import code_point_class
-from streambpe.text.chunker import ChunkCounts, Chunker, NumberedTexts, core_split, is_left_to_regex
+from streambpe.text.chunker import ChunkCounts, Chunker, NumberedTexts, core_split
 from streambpe.text.patterns import PRESETS, find_pattern
 from tests.hostile import ATOMS, buffer_of, fast_documents, hostile_text, preset_patterns, random_text
 from tests.oracles.splits import split_text
@@ -276,7 +276,7 @@ def test_numbers_stand_for_chunks_in_the_order_of_their_bytes(name, pattern):
 def test_a_pattern_that_is_left_to_regex(split_scripts):
     """With script runs, too."""
     pattern = find_pattern(OWN, split_scripts=split_scripts)
-    assert is_left_to_regex(pattern)
+    assert Chunker(pattern).split is None
     texts = [random_text(random.Random(i), 60) for i in range(8)] + ["", "\0", "日本 語"]
     assert fast_documents(buffer_of(*texts), pattern) == [split_text(pattern, text) for text in texts]
 
@@ -352,7 +352,7 @@ def test_character_classes_are_those_of_regex():
 
 def test_every_preset_is_split_by_the_core():
     """None of them is left to the slow way by a slip of a name."""
-    assert not any(map(is_left_to_regex, PRESETS.values()))
+    assert all(Chunker(pattern).split for pattern in PRESETS.values())
     assert core_split(find_pattern(OWN)) is None
 
 

@@ -99,7 +99,6 @@ class _TableParts:
         made = BlockText(b"", documents if ended else 0, self._digest, dropped=self._dropped)
         writer.close([span_of(Block(source, self._start, self._stop, b"", ended), made, size, name)])
         self._written.append(writer)
-        committer.note(summed.hashes(), 0)
         self._start, self._dropped = self._stop, 0
 
 

@@ -40,7 +40,6 @@ from streambpe.sources.stretches import Stretch
 from streambpe.store.chunks import fold, range_bytes, read_totals
 from streambpe.store.counted_as import refuse_other_counting
 from streambpe.store.database import waiting_for_tables
-from streambpe.store.made_of import fingerprint
 from streambpe.store.merge import compact, merged_lists
 from streambpe.store.parts import Part, Parts, list_parts, next_number, parts_by_group, write_part
 from streambpe.store.run import Run
@@ -52,7 +51,7 @@ from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.threads import stopped_by
 from streambpe.train.counting.job import CountJob, CountResult
 from streambpe.train.counting.tasks import remove_attempts
-from streambpe.train.counting.todo import has_digests, left_of
+from streambpe.train.counting.todo import has_digests
 
 if TYPE_CHECKING:
     from streambpe.keywords import CountKeywords
@@ -236,21 +235,15 @@ class _TakingBack:
                 *gaps, (end, _) = gaps_between(mine[source.path].stretches())
                 whole = not gaps and mine[source.path].among("state", ("last",)).any()
                 todo.append(Stretch(source, tuple((low, high or 0) for low, high in gaps), None if whole else end))
-        what = fingerprint(*((left.source.path, left.source.mtime_ns, left.done, left.stop) for left in todo))
-        again = Run(_again_folder(self._run) / what)  # a call that was stopped left what it had recounted there
-        again.counts.mkdir(parents=True, exist_ok=True)
+        again = Run(_again_folder(self._run))
+        remove_folder(again.path)  # of a call that was stopped
+        again.counts.mkdir(parents=True)
         job = CountJob(again, self._config, self._pattern, self._resources, self._stop)
         with again.lock():
-            remove_attempts(again)
-            left = list(left_of(todo, list_parts(again, clean=True).by_path))
-            with job.shown_in(self._run, [each.source for each in todo], left, self._progress):
-                job.count(left)
+            with job.shown_in(self._run, [each.source for each in todo], todo, self._progress):
+                job.count(todo)
                 if self._stop.is_set():
-                    raise Stopped(
-                        f"Stopped; {self._run.path} is as it was before. The same command continues with what it has "
-                        "recounted.",
-                        stopped_by(self._stop),
-                    )
+                    raise Stopped(f"Stopped; {self._run.path} is as it was before.", stopped_by(self._stop))
             counted = list_parts(again)
             for column in ("text_bytes", "bad_utf8", "nulls", "dropped", "bad_lines"):
                 sums, same = (by_path.totals(column) for by_path in (mine, counted.by_path))
