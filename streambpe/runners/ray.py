@@ -101,7 +101,8 @@ class RayDriver:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._to, self._from, self._lock = self._process.stdin, self._process.stdout, threading.Lock()
-        threading.Thread(target=self._read, name="streambpe-ray", daemon=True).start()
+        self._reader = threading.Thread(target=self._read, name="streambpe-ray", daemon=True)
+        self._reader.start()
         try:
             temp_dir = str(resources.temp_dir) if resources.temp_dir else None
             self.ask("reach", self.address, resources.threads, temp_dir)
@@ -167,6 +168,8 @@ class RayDriver:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._reader.join(30)
+        self._from.close()
 
 
 _held: ContextVar[list[RayDriver] | None] = ContextVar("streambpe_held_ray", default=None)  # of the `one_ray` around

@@ -13,20 +13,24 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from streambpe.encode import spread as encoding
 from streambpe.errors import SourceError
 from streambpe.runners.ray import Needs
-from streambpe.runners.runner import Attempt, Calls, Here, Lost
+from streambpe.runners.runner import Attempt, Calls, Here, Lost, Runner
 from streambpe.train.counting import spread as counting
 from streambpe.train.superwords import work
 
 
-class InsteadOfRay(Here):
+class InsteadOfRay(Runner):
     """The tasks that Ray would do, in threads of this process."""
 
     def __init__(self, wanted: Needs) -> None:
-        super().__init__(wanted.resources.threads, 100 << 20)
+        self.workers, self.memory_bytes = wanted.resources.threads, 100 << 20
+
+    def map(self, calls: Calls[Any, Any]) -> None:
+        Here(self.workers, self.memory_bytes).map(calls)
 
 
 class Died(BaseException):
@@ -34,14 +38,17 @@ class Died(BaseException):
 
 
 class Dying(InsteadOfRay):
-    """Its workers are lost where a task `Died`."""
+    """Its workers are lost where a task `Died`; like Ray it tells what a task did when that ends."""
 
     def map(self, calls: Calls[Any, Any]) -> None:
         def task(argument: Any, attempt: Attempt) -> Any:
+            told = list[int]()
             try:
-                return calls.task(argument, attempt)
+                result = calls.task(argument, structs.replace(attempt, advance=told.append))
             except Died:
                 raise Lost("killed") from None
+            attempt.advance(sum(told))
+            return result
 
         super().map(replace(calls, task=task))
 

@@ -118,11 +118,11 @@ def test_a_node_with_other_programs_or_files_is_refused(tmp_path: Path) -> None:
     assert look_around(place, versions()) == ""
     assert "has regex" in look_around(place, {**versions(), "regex": "1"})
     source.write_text("other", encoding="utf-8")
-    assert look_around("node", place, versions()) == ""
+    assert look_around(place, versions()) == ""
     source.write_text("longer", encoding="utf-8")
-    assert "6 bytes instead of 5" in look_around("node", place, versions())
+    assert "6 bytes instead of 5" in look_around(place, versions())
     source.unlink()
-    assert "cannot read" in look_around("node", place, versions())
+    assert "cannot read" in look_around(place, versions())
 
 
 def test_errors_of_ray_are_one_line() -> None:
