@@ -323,7 +323,7 @@ def test_progress_is_told_once_whatever_is_cut(tmp_path: Path, corpus: Path, mon
 def test_memory_stays_within_the_limit(tmp_path: Path, sequences: bool) -> None:
     """By a pattern left to `regex`, which takes most. In a process of its own: this one holds what tests left."""
     text = sample_text(3, words=200_000)
-    lines = [json.dumps({"text": f"{i} {t}"}) + "\n" for i in range(15) for t in text.split("\n")]
+    lines = [json.dumps({"text": f"{i} {t}"}) + "\n" for i in range(6) for t in text.split("\n")]
     (tmp_path / "large.jsonl").write_text("".join(lines), encoding="utf-8")
     counting = {"options": {"pattern": LEFT_TO_REGEX, "sequences": sequences}}
     driver = Driver(run=tmp_path / "run", sources=[tmp_path / "large.jsonl"], counting=counting)
