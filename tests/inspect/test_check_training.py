@@ -18,13 +18,12 @@ from streambpe.inspect.check import check
 from streambpe.model.eventlog import write_event_log
 from streambpe.model.events import event_line
 from streambpe.resources import Resources
-from streambpe.store.identity import accept
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
 from streambpe.train.counting.take_back import take_back
 from streambpe.train.engine.rules import EngineTuning
 from tests.core.test_core_build import checkout
-from tests.runs import SMALL, break_off, change, counted_run, log_of, rows, text_run
+from tests.runs import SMALL, accept, break_off, change, counted_run, log_of, rows, text_run
 from tests.samples import natural_text, written
 from tests.tiers import long
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import tracemalloc
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -104,7 +105,8 @@ def test_events_are_those_of_one_merge_at_a_time(way, many):
         together += sum(len(batch.events) > 1 for batch in batches)
         refills += sum(batch.record.refills for batch in batches)
         spills += sum(batch.record.spills for batch in batches)
-        switches += sum(batch.record.switched for batch in batches)
+        modes = [batch.record.mode for batch in batches]
+        switches += sum(pair == ("scan", "index") for pair in pairwise(modes))
     assert together > share(many // 4) or (way == "one" and not together)
     assert refills > len(seeds(many)) or way in ("memory", "one", "tables")
     assert way != "spills" or (spills > share(10) and switches > share(2, least=0))

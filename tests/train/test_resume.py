@@ -20,7 +20,7 @@ import pytest
 from streambpe.config import TrainConfig
 from streambpe.errors import ResumeMismatch, RunError, RunLocked, Stopped
 from streambpe.resources import Resources
-from streambpe.store.identity import accept, read_identity, write_identity
+from streambpe.store.identity import read_identity, write_identity
 from streambpe.store.journal import Journal
 from streambpe.train import opening
 from streambpe.train import trainer as training
@@ -29,7 +29,20 @@ from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.trainer import Trainer
 from tests.oracles.tables import check
-from tests.runs import ROOT, SMALL, Driver, by_keyword, cli, cli_killed, counted_run, held_open, log_of, rows, text_run
+from tests.runs import (
+    ROOT,
+    SMALL,
+    Driver,
+    accept,
+    by_keyword,
+    cli,
+    cli_killed,
+    counted_run,
+    held_open,
+    log_of,
+    rows,
+    text_run,
+)
 from tests.samples import natural_text, written
 
 SIZE = 1200

@@ -79,9 +79,9 @@ class Committer:
         write_part(self.target(name), [rows], spans, run=self.run.number)
         self.note(rows.hashes(), sum(span.bad_lines for span in spans))
 
-    def write_sequence(self, name: str, chunks: pl.Series, stretches: Sequence[Ids], n: Lengths, made_of: str) -> None:
+    def write_sequence(self, name: str, chunks: pl.Series, stretches: Sequence[Ids], made_of: str) -> Lengths:
         """Write the documents of a part that is committed next, as store/sequences.py does."""
-        sequences.write_sequence(self.run.sequences, name, chunks, stretches, n, made_of)
+        return sequences.write_sequence(self.run.sequences, name, chunks, stretches, made_of)
 
     def note(self, hashes: UInt64, bad_lines: int) -> None:
         """Note hashes of chunks that were committed, and how many lines were left out."""
@@ -120,10 +120,11 @@ class AttemptCommitter(Committer):
         failpoint(f"attempt-{self._attempt}-committed")
         self.note(rows.hashes(), sum(span.bad_lines for span in spans))
 
-    def write_sequence(self, name: str, chunks: pl.Series, stretches: Sequence[Ids], n: Lengths, made_of: str) -> None:
+    def write_sequence(self, name: str, chunks: pl.Series, stretches: Sequence[Ids], made_of: str) -> Lengths:
         """See Committer."""
-        sequences.write_sequence(self._folder, name, chunks, stretches, n, made_of)
+        n = sequences.write_sequence(self._folder, name, chunks, stretches, made_of)
         self.run.sequences.mkdir(exist_ok=True)
         for file in (f"{name}.chunks.parquet", f"{name}.parquet"):  # without their part in counts/ they say nothing
             rename(self._folder / file, self.run.sequences / file)
         sync_folder(self.run.sequences)
+        return n
