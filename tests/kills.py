@@ -85,7 +85,7 @@ CASES = {
     "extend": Case(("train", "RUN", "MORE", *_EXTENDED), (_OLD,)),
     "extend, uw": Case(("train", "RUN", "MORE", "--superwords", "uw", *_EXTENDED), (_OLD,)),
     "encode": Case(("encode", "RUN", "TEXT", "-o", "OUT.bin", *_RESOURCES), (_TRAINED,)),
-    "export": Case(("export", "RUN", "--to", "parquet", "-o", "OUT.parquet", "--force"), (_TRAINED,)),
+    "export": Case(("export", "RUN", "--to", "events", "-o", "OUT.jsonl", "--force"), (_TRAINED,)),
     "report": Case(("report", "RUN", "-o", "OUT.html"), (_TRAINED,)),
 }  # fmt: skip
 
