@@ -92,7 +92,7 @@ CASES = {
 
 PATHS = {
     "RUN": "run", "OTHER": "other", "TEXT": "text.txt", "MORE": "more.txt", "OUT.bin": "out.bin", "OUT.csv": "out.csv",
-    "OUT.json": "out.json", "OUT.parquet": "out.parquet", "OUT.html": "out.html",
+    "OUT.json": "out.json", "OUT.jsonl": "out.jsonl", "OUT.html": "out.html",
 }  # fmt: skip
 
 

@@ -124,11 +124,10 @@ def test_tiny_budgets_refill_spill_and_switch(counted, unbroken, tmp_path):
     run = shutil.copytree(counted, tmp_path / "run")
     tuning = EngineTuning(force_scan=True, index_below=8000, hot_pairs=150, counter_rows=50, block_places=4000)
     assert learn(run, checkpoint_seconds=5, tuning=tuning) == unbroken
-    totals = "SELECT sum(refills), sum(spills), count_if(switched), list_sort(list(DISTINCT mode)) FROM batches"
-    refills, spills, switches, modes = rows(run, totals)[0]
+    totals = "SELECT sum(refills), sum(spills), list_sort(list(DISTINCT mode)) FROM batches"
+    refills, spills, modes = rows(run, totals)[0]
     assert refills >= 3
     assert spills >= 1
-    assert switches == 1
     assert modes == ["index", "scan"]
     assert check(run, resources=SMALL) == []
 
