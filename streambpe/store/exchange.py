@@ -141,10 +141,9 @@ def merge_counts(
         mine = _config_of(target)
     else:
         mine = replace(configs[0], sequences=all(config.sequences for config in configs))
-    before = mine.bad_lines
-    if not target.state.exists() or may_skip_from_now_on(target, vars(mine)):  # where none is bad, none is left out
-        skips = any(config.bad_lines == "skip" for config in (mine, *configs))
-        mine = replace(mine, bad_lines="skip" if skips else "error")
+    before, skips = mine.bad_lines, any(config.bad_lines == "skip" for config in configs)
+    if skips and (not target.state.exists() or may_skip_from_now_on(target, vars(mine))):
+        mine = replace(mine, bad_lines="skip")  # where none is bad, none is left out
     for other, config in zip(opened, configs, strict=True):
         bad_lines = mine.bad_lines if config.bad_lines == "error" else config.bad_lines
         if replace(config, sequences=mine.sequences, bad_lines=bad_lines) != mine:

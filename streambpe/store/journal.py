@@ -34,7 +34,6 @@ from streambpe.failpoints import failpoint
 from streambpe.files import whole_file
 from streambpe.model.events import OPS, Event, Events, Op
 from streambpe.store.checksums import with_sum, without_sum
-from streambpe.store.made_of import fingerprint
 from streambpe.store.passes import MUST_HAVES, PassRow, VetoRow
 from streambpe.system import sync
 
@@ -49,7 +48,6 @@ class Journal(msgspec.Struct):
     batches: list[PassRow] = msgspec.field(default_factory=list)
     vetoes: list[VetoRow] = msgspec.field(default_factory=list)
     saved: bool = False
-    number: str = ""  # by which tables say what they were filled from: it follows from `training`
     _unwritten: list[bytes] = []
     _since_pass: list[bytes] = []  # the lines that follow the last pass's
 
@@ -63,7 +61,7 @@ class Journal(msgspec.Struct):
         vetoes: Iterable[VetoRow] = (),
     ) -> Journal:
         """A new journal, not on disk before `save`; `events`, `batches`, `vetoes`: those of a smaller vocabulary."""
-        journal = cls(path, dict(training), number=fingerprint(training))
+        journal = cls(path, dict(training))
         for veto in vetoes:
             journal._note_veto(veto)
         for batch in batches:
@@ -121,7 +119,7 @@ class Journal(msgspec.Struct):
                     whole = at, len(events), len(journal.vetoes)
                 if isinstance(record, dict):
                     del record["op"], record["sum"]
-                    journal.training, journal.number = record, fingerprint(record)
+                    journal.training = record
                 else:
                     lists.get(type(record), events).append(record)
             except (ValueError, KeyError) as why:

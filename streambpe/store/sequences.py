@@ -158,17 +158,10 @@ def read_ids(folder: Path, name: str, begin: int, places: int, chunks: int) -> I
     path, _ = _files_of(folder, name)
     with _damage_told(folder, name):
         refuse_damaged(path)
-        with pq.ParquetFile(path, pre_buffer=False) as file:
-            sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
-            ends = np.cumsum(sizes, dtype=np.int64)
-            wanted = np.flatnonzero((ends > begin) & (ends - sizes < begin + places)).tolist()
-            if not wanted:
-                return np.empty(0, np.int32)
-            first = begin - int(ends[wanted[0]] - sizes[wanted[0]])
-            ids: Ids = file.read_row_groups(wanted, use_threads=False)["chunk_id"].to_numpy()
-        if ids.dtype != np.int32 or ids.min() < END_OF_DOCUMENT or ids.max() >= chunks:
+        ids: Ids = pl.scan_parquet(path, glob=False).slice(begin, places).collect()["chunk_id"].to_numpy()
+        if len(ids) and (ids.dtype != np.int32 or ids.min() < END_OF_DOCUMENT or ids.max() >= chunks):
             raise Damaged(f"it names chunks beyond the {chunks} that there are")
-    return ids[first : first + places]
+    return ids
 
 
 def reader_of_stretches(

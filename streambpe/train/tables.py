@@ -152,7 +152,6 @@ class Tables:
     def _facts(self, journal: Journal, finished: TrainResult | None) -> dict[str, str]:
         """Table facts, without those about the tables that follow from all events."""
         facts = {
-            "journal": journal.number,
             "config": json.dumps(journal.training),
             "events": str(len(journal.events)),
             "batches": str(len(journal.batches)),

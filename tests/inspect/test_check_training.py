@@ -55,7 +55,7 @@ DAMAGE = [
       for table in COLUMNS for which in ("min", "max")),
     *((table, f"INSERT INTO {table} {row}") for table, row in MORE.items()),
     *(("facts", f"UPDATE facts SET value = {value} WHERE key = '{key}'") for key, value in FACTS.items()),
-    *(("facts", f"DELETE FROM facts WHERE key = '{key}'") for key in ("reached", "pair_floor", "journal")),
+    *(("facts", f"DELETE FROM facts WHERE key = '{key}'") for key in ("reached", "pair_floor", "state")),
 ]  # fmt: skip
 
 LEARNED = ("pair_counts", "token_counts", "vetoed")
