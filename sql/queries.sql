@@ -18,9 +18,6 @@ SELECT key, value FROM facts ORDER BY key;
 -- list_stretches: the stretches of inputs recorded in the tables -> the columns of table sources.
 SELECT * REPLACE (coalesce(group_name, '') AS group_name, coalesce(bad_lines, 0) AS bad_lines) FROM sources;
 
--- make_no_counts: an empty table of counts, for use when the tables do not match the parts.
-CREATE TABLE IF NOT EXISTS no_counts (chunk VARCHAR, n BIGINT);
-
 -- get_database: DuckDB's name for the database that the connection was opened with -> name.
 SELECT database_name FROM duckdb_databases() WHERE NOT internal AND database_name <> 'private';
 
@@ -73,9 +70,6 @@ ORDER BY chunk, group_name;
 -- chunks' bytes unless rows were inserted by hand.
 SELECT chunk, n FROM {table};
 
--- has_chunk_counts: whether table chunk_counts has any rows -> one BOOLEAN.
-SELECT EXISTS (FROM chunk_counts);
-
 -- fill_stop_words: copy the stop words from the tokens to their table, once.
 INSERT INTO stop_words
 SELECT id, decode(bytes) FROM tokens WHERE kind = 'stop word' AND id NOT IN (SELECT id FROM stop_words);
@@ -87,8 +81,7 @@ SELECT EXISTS (FROM weighted_counts);
 
 -- get_batches: the passes of a training -> the columns of batches, as in the schema; ordered by batch.
 SELECT
-    batch, first_seq, events, seconds, mode, candidates, occurrences, executed, positions,
-    rounds, stopped_by, refills, spills, switched, hot_pairs, pair_floor, places, memory_bytes
+    batch, first_seq, events, seconds, mode, occurrences, executed, refills, spills, hot_pairs, places, memory_bytes
 FROM batches
 ORDER BY batch;
 
@@ -112,23 +105,10 @@ ORDER BY t.id;
 
 -- ---- Tables cleared and refilled in one transaction
 
--- clear_counts: clear the counted tables, to refill them in the same transaction.
-TRUNCATE chunk_counts;
-TRUNCATE group_counts;
-TRUNCATE sources;
-DELETE FROM run WHERE key = 'edited';
-
--- make_new_counts: empty tables for the counts that a fold adds up, which then replace the old tables.
-CREATE OR REPLACE TABLE new_chunk_counts (chunk VARCHAR NOT NULL USING COMPRESSION uncompressed, n BIGINT NOT NULL);
-CREATE OR REPLACE TABLE new_group_counts (chunk VARCHAR NOT NULL USING COMPRESSION uncompressed, group_name VARCHAR NOT NULL, n BIGINT NOT NULL);
-
--- take_new_counts: replace the old tables with those that a fold added up.
+-- drop_counts: drop or clear the counted tables, to make and fill them anew in the same transaction.
 DROP TABLE chunk_counts;
-ALTER TABLE new_chunk_counts RENAME TO chunk_counts;
 DROP TABLE group_counts;
-ALTER TABLE new_group_counts RENAME TO group_counts;
-
--- clear_source_groups: clear the table, to refill it in the same transaction.
+TRUNCATE sources;
 TRUNCATE source_groups;
 
 -- clear_pair_counts: clear the table, to refill it in the same transaction.

@@ -51,7 +51,7 @@ from streambpe.model.alphabet import script_alphabet
 from streambpe.model.eventlog import Event, EventLog, Header, merge_event, read_event_log, write_event_log
 from streambpe.model.script import encode_text
 from streambpe.resources import Resources
-from streambpe.store.checksums import add_checksum
+from streambpe.store.checksums import add_checksum, with_sum
 from streambpe.store.run import Run
 from streambpe.text.aliases import remark_on_alias
 from streambpe.text.patterns import PRESETS, Pattern, find_pattern
@@ -168,10 +168,9 @@ def encoders(seed: int, folder: Path) -> str:
         texts = ["".join(rng.choices(["a", "b", "ab", " a", " ab", "c", " bc", ".", " "], k=40)) for _ in range(6)]
     else:
         log, texts = trained(rng.choice(KINDS)), _texts(rng, 4)
-    path, table, back = folder / "a.events.jsonl", folder / "m.parquet", folder / "b.events.jsonl"
+    path, back = folder / "a.events.jsonl", folder / "b.events.jsonl"
     write_event_log(path, log)
-    export(path, "parquet", table)
-    export(table, "events", back)
+    export(path, "events", back)
     assert path.read_bytes() == back.read_bytes()
     outcome = _agree(read_event_log(path), texts)
     if outcome == "equal":  # files are encoded in blocks and in parallel; they hold what texts one by one give
@@ -266,7 +265,7 @@ def _model_files() -> dict[str, bytes]:
     files = {}
     with TemporaryDirectory() as place:
         for kind in ("plain", "boundless", "uw"):
-            for to, name in (("hf", "json"), ("tiktoken", "tiktoken"), ("boundless", "model"), ("parquet", "parquet")):
+            for to, name in (("hf", "json"), ("tiktoken", "tiktoken"), ("boundless", "model")):
                 path = Path(place) / f"{kind}.{name}"
                 export(trained(kind), to, path)
                 files[path.name] = path.read_bytes()
@@ -672,10 +671,7 @@ def _changed_file(file: Path, rng: random.Random) -> None:
     if file.name == "run.json":
         facts = json.loads(data)
         del facts["sum"]
-        facts = damage.changed_value(facts, rng)
-        if isinstance(facts, dict):
-            facts["sum"] = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
-        file.write_text(json.dumps(facts))
+        file.write_bytes(with_sum(json.dumps(damage.changed_value(facts, rng)).encode() + b"\n"))
     elif file.suffix == ".parquet" and rng.random() < 0.8:
         try:
             table = pq.read_table(file)
@@ -696,12 +692,11 @@ def _changed_file(file: Path, rng: random.Random) -> None:
         out = []
         for line in lines:
             if isinstance(line, dict) and line.pop("sum", None) is not None:
-                plain = json.dumps(line, separators=(",", ":")).encode() + b"\n"
-                line["sum"], since = mmh3.mmh3_x64_128_digest(since + plain).hex(), b""
+                out.append(with_sum(since + json.dumps(line, separators=(",", ":")).encode() + b"\n"))
+                since = b""
             else:
                 since += json.dumps(line, separators=(",", ":")).encode() + b"\n"
-            out.append(json.dumps(line, separators=(",", ":")).encode() + b"\n")
-        file.write_bytes(b"".join(out))
+        file.write_bytes(b"".join([*out, since]))
     else:
         file.write_bytes(damage.damaged(data, [], rng))
 

@@ -228,12 +228,11 @@ def resume(run: str, name: str | None, progress: str, as_json: bool, **limits: A
 @click.command("export-counts")
 @click.argument("run")
 @click.option("-o", "--output", required=True, metavar="FILE", help="A .parquet or .csv file.")
-@click.option("--group", metavar="NAME", help="Write only the counts of this source group.")
 @partial_option
 @force_option
 @line_option
 @json_option
-def export_counts(run: str, output: str, group: str | None, as_json: bool, **given: Any) -> None:
+def export_counts(run: str, output: str, as_json: bool, **given: Any) -> None:
     """Write RUN's chunk counts as a table that `count --counts` and BatchBPE read.
 
     \b
@@ -242,9 +241,8 @@ def export_counts(run: str, output: str, group: str | None, as_json: bool, **giv
     """
     from streambpe.store.exchange import export_counts as export
 
-    rows = export(whole_run(run), output, group, **given)
-    facts = {"run": run, "output": output, "group": group, "chunks": rows}
-    tell(as_json, facts, f"{output}: {counted(rows, 'chunk')}")
+    rows = export(whole_run(run), output, **given)
+    tell(as_json, {"run": run, "output": output, "chunks": rows}, f"{output}: {counted(rows, 'chunk')}")
 
 
 @click.command("merge-counts")

@@ -181,7 +181,7 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
 @click.argument("model")
 @click.option(
     "--to",
-    type=OneOf(["hf", "tiktoken", "gpt2", "boundless", "gguf", "events", "parquet", "token-bytes"]),
+    type=OneOf(["hf", "tiktoken", "gpt2", "boundless", "gguf", "events", "token-bytes"]),
     required=True,
     help="The format.",
 )
@@ -233,7 +233,7 @@ def export(
     gpt2       vocab.json and merges.txt in the folder PATH
     boundless  a .model file, version 2, for fastboundlessbpe
     gguf       vocabulary metadata for llama.cpp; needs `pip install gguf`
-    events     the event log; parquet: the same as a table
+    events     the event log
     token-bytes   how many bytes each id stands for, 0 for special ones, as
                PATH.npy and PATH.json: for bits per byte
 
@@ -291,10 +291,9 @@ def import_(file: str, output: str, as_json: bool, **given: Any) -> None:
     """Convert a vocabulary made elsewhere into an event log with the same ids.
 
     FILE is a Hugging Face tokenizer.json (byte-level BPE), GPT-2's vocab.json and merges.txt (either one, or their
-    folder), tiktoken ranks, a .model file of fastboundlessbpe, BoundlessBPE, minbpe or BatchBPE, the Parquet copy of an
-    event log, hf:NAME (a folder, or a model in Hugging Face's cache) or tiktoken:NAME (such as o200k_base). What
-    would change ids is refused; anything else that an event log cannot store is left out with a warning. Only the ids
-    of BoundlessBPE's own files change.
+    folder), tiktoken ranks, a .model file of fastboundlessbpe, BoundlessBPE, minbpe or BatchBPE, hf:NAME (a folder, or
+    a model in Hugging Face's cache) or tiktoken:NAME (such as o200k_base). What would change ids is refused; anything
+    else that an event log cannot store is left out with a warning. Only the ids of BoundlessBPE's own files change.
 
     \b
     example:

@@ -61,7 +61,7 @@ class Tokenizer:
     """A model that encodes and decodes. Never changes; one object may serve many threads."""
 
     def __init__(self, model: str | os.PathLike[str] | EventLog, vocab_size: int | str | None = None) -> None:
-        """The tokenizer of a MODEL: an event log, its Parquet twin, a RUN, or RUN:NAME; or a log that was read already.
+        """The tokenizer of a MODEL: an event log, a RUN, or RUN:NAME; or a log that was read already.
 
         vocab_size: cut the model to this many ids, as if it had been trained to that size. Warns (TablesDiffer) where
         the installed `regex` module has other character tables than the model was learned with.

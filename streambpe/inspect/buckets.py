@@ -32,7 +32,7 @@ from streambpe.sources.source import Source
 from streambpe.store.merge import merge_ranges, merged_lists
 from streambpe.store.parts import Part, PartWriter, list_parts, write_part
 from streambpe.store.run import Run
-from streambpe.store.unfinished import sources_in_tables
+from streambpe.store.unfinished import source_of, sources_in_tables
 from streambpe.text.chunker import ChunkCounts, Chunker
 from streambpe.text.patterns import Pattern
 from streambpe.text.unicode_tables import refuse_other_tables
@@ -92,7 +92,7 @@ def _sources_again(run: Run, pattern: Pattern) -> list[Source]:
                 "no longer there. Nothing was changed. Draw chunks instead: --by share."
             )
     try:
-        sources = [replace(one.source(), any_bytes=True) for one in wanted]
+        sources = [replace(source_of(one), any_bytes=True) for one in wanted]
         gone = next((source.path for source in sources if not source.bytes and not Path(source.path).is_file()), None)
     except OSError as why:
         gone = str(why.filename)

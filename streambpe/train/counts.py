@@ -25,6 +25,7 @@ from streambpe.store.chunks import fold, open_counts, range_bytes, read_totals
 from streambpe.store.counted import copy_rows
 from streambpe.store.database import append, put_facts, use_private_training
 from streambpe.store.groups import read_groups
+from streambpe.store.identity import Wanted
 from streambpe.store.parts import Part, list_parts
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.unfinished import Unfinished, left_to_count
@@ -57,7 +58,6 @@ def find_corpus(training: Training) -> Corpus:
             f"do not reach. Nothing was changed. `streambpe count {typed(run.path)}` undoes the edits; without "
             f"{option}, the training uses them."
         )
-    edited = found.before or found.counts
     if not totals["chunks"]:
         raise RunError(
             f"{run.path} holds no text: all its sources are empty. Nothing was changed. "
@@ -65,15 +65,15 @@ def find_corpus(training: Training) -> Corpus:
         )
     parts = list_parts(run)
     left = left_to_count(run, parts)
-    if edited:
+    if found.counts:
         totals["edited"] = True
     return Corpus(
         totals,
         parts,
         run.facts(),
-        edited,
+        found.counts,
         written_at,
-        left_out=[*left.sources, *(Unfinished(name, 0, "chunks", "", False) for name in left.runs)],
+        left_out=[*left.sources, *(Unfinished(Wanted(name, "run")) for name in left.runs)],
         groups=read_groups(run) if option else {},
     )
 

@@ -147,7 +147,7 @@ class MustHaves:
         n, replay = np.zeros(len(merges), np.int64), BulkReplay(merges, state.next_id + len(merges))
         files = WordFiles.write(folder, _made_in(engine.words(), replay, n, state.disjoint))
         columns = [*(merges.column(name) for name in ("left", "right", "id")), n]
-        batch = Batch.of(columns, PassRow(mode=MUST_HAVES, candidates=len(merges), stopped_by="all"))
+        batch = Batch.of(columns, PassRow(mode=MUST_HAVES))
         engine.go_on_with(files.open(), batch.events)
         self.take(batch.events)
         return batch

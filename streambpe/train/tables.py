@@ -23,8 +23,7 @@ from streambpe.errors import StoreHeld
 from streambpe.failpoints import failpoint
 from streambpe.model.eventlog import Event, EventLog
 from streambpe.resources import BASE_BYTES
-from streambpe.store.database import append, commit, incoming, put_facts, use_training
-from streambpe.store.identity import tables_written
+from streambpe.store.database import append, incoming, put_facts, use_training
 from streambpe.store.journal import Journal
 from streambpe.store.merge import merged_lists
 from streambpe.store.sqlfiles import query_frame, run_sql
@@ -139,9 +138,7 @@ class Tables:
             facts["token_counts_at"] = "" if counts is None else facts["events"]
             put_facts(con, "facts", facts)
             failpoint("tables-filled")
-            with tables_written(self.training.run.state) as written:
-                put_facts(con, "run", {"written": written})
-                commit(con)
+            self.training.run.commit(con, {})
             self._filled_from = journal
         failpoint("tables-committed")
         return True
@@ -155,7 +152,6 @@ class Tables:
     def _facts(self, journal: Journal, finished: TrainResult | None) -> dict[str, str]:
         """Table facts, without those about the tables that follow from all events."""
         facts = {
-            "journal": journal.number,
             "config": json.dumps(journal.training),
             "events": str(len(journal.events)),
             "batches": str(len(journal.batches)),

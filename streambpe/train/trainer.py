@@ -35,7 +35,7 @@ from streambpe.model.eventlog import EventLog, check_sizes, log_lines, write_log
 from streambpe.progress import Meter, Reporter
 from streambpe.resources import Resources, release_memory
 from streambpe.store.database import waiting_for_tables
-from streambpe.store.identity import accept
+from streambpe.store.identity import replacing
 from streambpe.store.journal import Journal
 from streambpe.store.parts import parts_by_group
 from streambpe.store.run import Run
@@ -268,9 +268,8 @@ class Trainer:
             ) from None
         lines, sha256 = log_lines(EventLog(header, journal.events))
         digest = hashlib.sha256(b"".join(lines)).hexdigest()
-        accept(path, digest, also=True)
-        write_log_lines(path, lines)
-        accept(path, digest)
+        with replacing(path, digest):
+            write_log_lines(path, lines)
         failpoint("log-written")
         return TrainResult(
             log=path,

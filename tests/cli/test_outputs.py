@@ -144,7 +144,6 @@ COMMANDS = {
     "export-gpt2": ["export", "RUN", "--to", "gpt2", "-o", "OUT"],
     "export-boundless": ["export", "RUN", "--to", "boundless", "-o", "OUT.model"],
     "export-events": ["export", "RUN", "--to", "events", "-o", "OUT.jsonl"],
-    "export-parquet": ["export", "RUN", "--to", "parquet", "-o", "OUT.parquet"],
     "export-sizes": ["export", "RUN", "--to", "hf", "-o", "OUT.json", "--vocab-size", "260,265", "--no-compare"],
     "export-counts-csv": ["export-counts", "RUN", "-o", "OUT.csv"],
     "export-counts-parquet": ["export-counts", "RUN", "-o", "OUT.parquet"],

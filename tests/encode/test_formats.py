@@ -29,17 +29,16 @@ from streambpe.encode.formats.imports import import_file
 from streambpe.encode.formats.tiktoken_ranks import snippet_of
 from streambpe.encode.formats.verify import Comparison, loaded
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import EventLogError, ModelError, UsageError
+from streambpe.errors import ModelError, UsageError
 from streambpe.model.alphabet import bytes_alphabet, script_alphabet
-from streambpe.model.eventlog import EventLog, Header, Special, log_lines, merge_event, read_event_log, write_event_log
-from streambpe.model.parquet import parquet_of, read_parquet
+from streambpe.model.eventlog import EventLog, Header, Special, merge_event, read_event_log, write_event_log
 from streambpe.text.expressions import alternatives
 from streambpe.text.patterns import PRESETS
 from streambpe.train.as_model import model_log
 from tests.oracles.splits import split_text
 from tests.runs import cli
 from tests.samples import written
-from tests.trained import DOCUMENTS, HOSTILE, KINDS, TEXT, random_log, trained
+from tests.trained import DOCUMENTS, HOSTILE, KINDS, TEXT, trained
 
 EXACT = {("plain", "hf"), ("plain", "tiktoken"), ("uw", "hf")}
 LOST = {"picky": "deletions", "stops": "stop words", "boundless": "superwords"}  # in a word
@@ -50,44 +49,6 @@ def held_out(tmp_path_factory):
     """A text to verify on, hostile parts included."""
     path = written(tmp_path_factory.mktemp("text") / "held-out.txt", "\n\n".join([*HOSTILE, TEXT]))
     return str(path)
-
-
-# The event log's twin.
-
-
-@given(st.integers(0, 10**6))
-def test_log_to_parquet_to_log_is_byte_equal(seed):
-    """Through tables and back: the same bytes, for any log."""
-    import tempfile
-
-    log = random_log(seed)
-    with tempfile.TemporaryDirectory() as folder:
-        written(Path(folder) / "m.parquet", parquet_of(log))
-        (back, sha256), (lines, same) = log_lines(read_parquet(f"{folder}/m.parquet")), log_lines(log)
-        assert (b"".join(back), sha256) == (b"".join(lines), same)
-
-
-def test_damaged_parquet_is_refused(tmp_path):
-    """A table that is no log, a changed row, a file that is no Parquet: each says what is wrong."""
-    import polars as pl
-    import pyarrow.parquet as pq
-
-    path = tmp_path / "m.parquet"
-    path.write_bytes(parquet_of(trained("plain")))
-    table = pq.read_table(path)
-    changed = table.set_column(5, "n", [[7] * table.num_rows])
-    pq.write_table(changed, path)
-    with pytest.raises(EventLogError, match="sha256"):
-        read_parquet(path)
-    pq.write_table(table.slice(3), path)
-    with pytest.raises(EventLogError, match="line 2"):
-        read_parquet(path)
-    pl.DataFrame({"a": [1]}).write_parquet(path)
-    with pytest.raises(EventLogError, match="cannot be read"):
-        read_parquet(path)
-    path.write_bytes(b"PAR1 no more")
-    with pytest.raises(EventLogError, match="cannot be read"):
-        read_parquet(path)
 
 
 # Exports.
@@ -106,7 +67,7 @@ def test_every_export_is_exact_or_says_what_is_lost(tmp_path, held_out, kind, to
     [result] = export(trained(kind), to, output if to != "events" else tmp_path / "e.jsonl", verify=held_out)
     assert all(file.exists() for file in result.files)
     assert result.comparison.documents >= len(HOSTILE) - 1
-    if (kind, to) in EXACT or to in ("events", "parquet"):
+    if (kind, to) in EXACT or to == "events":
         assert result.exact
         assert result.lost == []
     assert result.exact or result.lost, list(result.lines())
@@ -356,7 +317,6 @@ def test_the_name_of_an_output_is_never_run(tmp_path):
         ("picky", "boundless"),
         ("boundless", "boundless"),
         ("superbpe", "boundless"),
-        ("stops", "parquet"),
     ],
 )
 def test_what_was_exported_can_be_imported(tmp_path, kind, to):
@@ -614,7 +574,7 @@ def test_a_gzipped_tokenizer_is_unpacked_once_and_not_without_end(tmp_path, monk
 
 def test_a_log_is_verified_by_its_ids_and_not_by_what_they_spell(tmp_path):
     """Ids that changed places spell the same text; only a format that numbers tokens anew may have them."""
-    for to, compares_content in (("events", False), ("parquet", False), ("boundless", True)):
+    for to, compares_content in (("events", False), ("boundless", True)):
         [result] = export(trained("boundless"), to, tmp_path / f"log.{to}")
         assert (loaded(to, result.files).content is not None) == compares_content
 

@@ -17,6 +17,7 @@ from typing import Any
 from streambpe.model.alphabet import UNKNOWN, Alphabet
 from streambpe.model.replay import merge
 from tests.oracles.primitives import Training, count_pairs
+from tests.oracles.symbols import symbols_of
 from tests.oracles.words import Words, WordTrainer, learn
 
 
@@ -26,7 +27,7 @@ def train_must_haves(
     """Like train_words."""
     trainer = WordTrainer(words, alphabet, **rule)
     training, corpus = trainer.training, trainer.training.corpus
-    chunks = [alphabet.split(chunk) for chunk in dict.fromkeys(must) if chunk not in training.vocabulary.stop_ids]
+    chunks = [symbols_of(alphabet, chunk) for chunk in dict.fromkeys(must) if chunk not in training.vocabulary.stop_ids]
 
     if UNKNOWN in chain.from_iterable(chunks):
         raise ValueError("a must-have has symbols outside the alphabet")

@@ -35,6 +35,7 @@ from tests.oracles.primitives import (
     Training,
     tie_key,
 )
+from tests.oracles.symbols import symbols_of
 
 TokenTest = Callable[[Token, Token], bool]
 Words = Mapping[bytes, int] | Sequence[tuple[Sequence[int], int]]
@@ -81,7 +82,7 @@ class WordTrainer:
     ) -> None:
         vocabulary = Vocabulary(alphabet, stop_words)
         if isinstance(words, Mapping):
-            words = [(alphabet.split(chunk), n) for chunk, n in words.items() if chunk not in vocabulary.stop_ids]
+            words = [(symbols_of(alphabet, chunk), n) for chunk, n in words.items() if chunk not in vocabulary.stop_ids]
         self.deletions = deletions
         allowed = pair_test(vocabulary, max_token_length, blocked, may_merge)
         self.training = Training(vocabulary, Corpus(words, overlaps, allowed), other_ids=other_ids)

@@ -191,20 +191,6 @@ def test_a_stretch_that_two_parts_hold_is_not_counted_twice(made, tmp_path):
 
 
 @pytest.mark.long
-def test_a_part_that_is_lost_is_counted_again(made, tmp_path):
-    """The tables still know what was counted: nothing learns from less, and `resume` reads it again."""
-    run = shutil.copytree(made("finished"), tmp_path / "run")
-    before = rows(run, "SELECT chunk, n FROM chunk_counts ORDER BY chunk")
-    only(run / "counts", "*.parquet").unlink()
-    for _ in range(2):
-        with pytest.raises(StreambpeError, match=r"no counts yet|not counted to its end"):
-            train(run, name="again", resources=RESOURCES, **OPTIONS["plain"])
-    count(run, [str(made("finished").parent / "corpus0")], resources=RESOURCES)
-    assert rows(run, "SELECT chunk, n FROM chunk_counts ORDER BY chunk") == before
-    assert check(run, resources=RESOURCES) == []
-
-
-@pytest.mark.long
 def test_the_tables_are_made_again_with_the_options_they_had(made, tmp_path):
     """state.duckdb lost: counted with --pattern gpt4o, it is not gone on with under another default."""
     run = shutil.copytree(made("finished superwords"), tmp_path / "run")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import tracemalloc
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -104,7 +105,7 @@ def test_events_are_those_of_one_merge_at_a_time(way, many):
         together += sum(len(batch.events) > 1 for batch in batches)
         refills += sum(batch.record.refills for batch in batches)
         spills += sum(batch.record.spills for batch in batches)
-        switches += sum(batch.record.switched for batch in batches)
+        switches += any(batch.record.mode == "index" for batch in batches)  # where it begins by scans
     assert together > share(many // 4) or (way == "one" and not together)
     assert refills > len(seeds(many)) or way in ("memory", "one", "tables")
     assert way != "spills" or (spills > share(10) and switches > share(2, least=0))
@@ -160,9 +161,9 @@ def test_every_way_of_working_gives_one_result_on_text():
     assert sum(r.spills for r in records["spill"]) >= 3
     for name in ("switch", "limit"):
         assert (records[name][0].mode, records[name][-1].mode) == ("scan", "index")
-        assert sum(r.switched for r in records[name]) == 1
+        assert sum(a.mode != b.mode for a, b in pairwise(records[name])) == 1
     assert {r.mode for r in records["scan"]} == {"scan"}
-    assert sum(r.positions for r in records["scan"] if r.refills) / places < 60
+    assert sum(r.refills for r in records["scan"]) < 60
 
 
 def test_paper_batches_equal_the_published_rule():

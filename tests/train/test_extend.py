@@ -48,7 +48,6 @@ from streambpe.model.eventlog import (
     supermerge_event,
     write_event_log,
 )
-from streambpe.model.parquet import parquet_of, read_parquet
 from streambpe.model.replay import Model, merge
 from streambpe.model.vocabulary import Vocabulary
 from streambpe.text.patterns import find_pattern
@@ -338,11 +337,9 @@ def test_a_cut_never_goes_below_what_was_extended(made, tmp_path):
 
 @pytest.mark.long
 def test_an_extended_model_is_extended_again(made, texts, tmp_path):
-    """All ids of the extended model stay in their turn, and the Parquet twin says the same."""
+    """All ids of the extended model stay in their turn."""
     log = log_of(made)
-    (tmp_path / "twin.parquet").write_bytes(parquet_of(log))
-    assert read_parquet(tmp_path / "twin.parquet").header == log.header
-    train(tmp_path / "run", [str(texts[0])], resources=SMALL, extend=tmp_path / "twin.parquet", vocab_size=400)
+    train(tmp_path / "run", [str(texts[0])], resources=SMALL, extend=log, vocab_size=400)
     again = log_of(tmp_path / "run")
     assert again.header.inherited == len(log.events)
     assert Model(again).special_ids == {"<s>": 310, "</s>": 311}

@@ -139,7 +139,6 @@ REFUSED = [
     "merge-counts run other",
     "export-counts run -o in/text.txt",
     "export-counts run -o out.json",
-    "export-counts run -o out.csv --group news",
     "export run --to nothing -o out.json",
     "export run --to tiktoken -o in/text.txt",
     "export run:none --to tiktoken -o out",

@@ -37,7 +37,6 @@ from streambpe.encode.formats.verify import LIBRARIES, Comparison, compared, fir
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, StreambpeError, UsageError
 from streambpe.model.eventlog import EventLog, Special, log_lines
-from streambpe.model.parquet import parquet_of
 from streambpe.model.replay import Model, events_for_size
 from streambpe.options import several, whole_number
 from streambpe.outputs import not_written, parents_made, refuse_existing, refuse_no_place, whole_output
@@ -52,10 +51,6 @@ if TYPE_CHECKING:
 
 def _event_log(encoder: Encoder, path: Path) -> Made:
     return Made({path: b"".join(log_lines(EventLog(encoder.header, encoder.model.events))[0])})
-
-
-def _parquet_twin(encoder: Encoder, path: Path) -> Made:
-    return Made({path: parquet_of(EventLog(encoder.header, encoder.model.events))})
 
 
 def _token_bytes(encoder: Encoder, path: Path) -> Made:
@@ -85,7 +80,6 @@ _WRITERS: dict[str, Callable[[Encoder, Path], Made]] = {
     "boundless": boundless_file,
     "gguf": partial(gguf_file, Roles()),
     "events": _event_log,
-    "parquet": _parquet_twin,
     "token-bytes": _token_bytes,
 }
 FORMATS = tuple(_WRITERS)

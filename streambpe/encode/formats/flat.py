@@ -98,7 +98,7 @@ def flatten(encoder: Encoder, to: str) -> FlatModel:
     if kind not in (*BYTE_KINDS, "chars"):
         raise ModelError(
             f"No program that reads {to} knows base symbols of kind {quoted(kind)}. Nothing was written. --to events "
-            f"or --to parquet can export it; for {to}, train with --encoding bytes."
+            f"can export it; for {to}, train with --encoding bytes."
         )
     refuse_rules(encoder, to)
     lost: list[str] = []
@@ -213,7 +213,7 @@ def refuse_rules(encoder: Encoder, to: str) -> None:
     if encoder.pattern.by_rules and not (encoder.pattern.word_mark and to == "hf"):
         raise ModelError(
             f"--pattern {encoder.pattern.name} splits by rules, but programs that read {to} only know regular "
-            "expressions. Nothing was written. --to events or --to parquet can export it."
+            "expressions. Nothing was written. --to events can export it."
         )
 
 
@@ -289,5 +289,5 @@ def portable(expression: str, is_preset: bool, target: Dialect) -> str:
     except Unsayable as why:
         raise ModelError(
             f"The pattern {expression!r:.200} has {why}, which expressions of other programs cannot say exactly. "
-            "Nothing was written. Use --to events or --to parquet, or train with another --pattern."
+            "Nothing was written. Use --to events, or train with another --pattern."
         ) from None

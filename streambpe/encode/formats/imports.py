@@ -19,7 +19,6 @@ from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, NotKept, StreambpeError, UsageError, typed
 from streambpe.model.eventlog import EventLog, log_lines
 from streambpe.model.line_shapes import HEAD
-from streambpe.model.parquet import read_parquet
 from streambpe.options import several
 from streambpe.outputs import refuse_existing, whole_output
 from streambpe.progress import reported
@@ -132,8 +131,6 @@ def _reader_of(file: Path, head: bytes) -> Callable[[Path], EventLog] | None:
             f"{file} is a .model of sentencepiece. An event log cannot hold it: its ids have another order, and it "
             f"changes text before it splits it. `evaluate --tokenizer {typed(file)}` measures it."
         )
-    if head.startswith(b"PAR1"):
-        return read_parquet
     if (file.suffix == ".model" and not is_ranks) or head.startswith(_DOT_MODELS):
         return import_dot_model
     if head.lstrip().startswith(b"{") or head.startswith(b"\x1f\x8b"):
@@ -149,7 +146,7 @@ def _reader_of(file: Path, head: bytes) -> Callable[[Path], EventLog] | None:
     raise ModelError(
         f"{file} is not a tokenizer that streambpe can read: it {looks}. It reads tokenizer.json of Hugging Face "
         "(byte-level BPE), vocab.json with merges.txt as of GPT-2, tiktoken ranks, .model files (fastboundlessbpe, "
-        "BoundlessBPE, minbpe, BatchBPE), Parquet twins of event logs, hf:NAME and tiktoken:NAME."
+        "BoundlessBPE, minbpe, BatchBPE), hf:NAME and tiktoken:NAME."
     )
 
 

@@ -28,7 +28,6 @@ from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, PatternTooSlow, Stopped, StreambpeError, UnknownSymbol
 from streambpe.later import need
 from streambpe.model.eventlog import read_event_log
-from streambpe.model.parquet import read_parquet
 from streambpe.progress import Meter
 from streambpe.sources.decode import block_text
 from streambpe.sources.find import find_sources
@@ -247,7 +246,7 @@ def _refused_by(name: str) -> Iterator[None]:
             raise
         raise ModelError(
             f"{name} cannot use what would be written: {first_line(why)}. Nothing was written. Use --no-compare to "
-            "write it all the same, --to events or --to parquet, or train with another --pattern."
+            "write it all the same, --to events, or train with another --pattern."
         ) from None
 
 
@@ -257,8 +256,7 @@ def loaded(to: str, files: list[Path]) -> Loaded:
     if package is None:
         by = "streambpe, which read the file again"
         if to != "boundless":
-            log = read_parquet(files[0]) if to == "parquet" else read_event_log(files[0])  # whatever they are called
-            return Loaded(by, Tokenizer(log).encode_ordinary_batch)
+            return Loaded(by, Tokenizer(read_event_log(files[0])).encode_ordinary_batch)  # whatever it is called
         back = Tokenizer(import_dot_model(files[0]))
         by = f"{by} (fastboundlessbpe was not run)"
         return Loaded(by, lambda texts: [ids or [] for ids in _ids(back, texts)], back.decode_single_token_bytes)

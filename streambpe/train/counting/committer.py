@@ -56,9 +56,9 @@ class Committer:
         with self._lock:
             self._tell(sum(span.bad_lines for span in spans))
 
-    def write_sequence(self, name: str, chunks: pl.Series, stretches: Sequence[Ids], n: Lengths, made_of: str) -> None:
+    def write_sequence(self, name: str, chunks: pl.Series, stretches: Sequence[Ids], made_of: str) -> Lengths:
         """Write the documents of a part that is committed next, as store/sequences.py does."""
-        sequences.write_sequence(self.run.sequences, name, chunks, stretches, n, made_of)
+        return sequences.write_sequence(self.run.sequences, name, chunks, stretches, made_of)
 
 
 class AttemptCommitter(Committer):
@@ -88,10 +88,11 @@ class AttemptCommitter(Committer):
             raise RunError(f"{target} was committed by another attempt; this one is abandoned.")
         failpoint(f"attempt-{self._attempt}-committed")
 
-    def write_sequence(self, name: str, chunks: pl.Series, stretches: Sequence[Ids], n: Lengths, made_of: str) -> None:
+    def write_sequence(self, name: str, chunks: pl.Series, stretches: Sequence[Ids], made_of: str) -> Lengths:
         """See Committer."""
-        sequences.write_sequence(self._folder, name, chunks, stretches, n, made_of)
+        n = sequences.write_sequence(self._folder, name, chunks, stretches, made_of)
         self.run.sequences.mkdir(exist_ok=True)
         for file in (f"{name}.chunks.parquet", f"{name}.parquet"):  # without their part in counts/ they say nothing
             rename(self._folder / file, self.run.sequences / file)
         sync_folder(self.run.sequences)
+        return n

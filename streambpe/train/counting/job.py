@@ -23,7 +23,7 @@ from streambpe.sources.not_text import TAKE_ANYWAY
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Source
 from streambpe.sources.stretches import Stretch
-from streambpe.store.chunks import fold
+from streambpe.store.chunks import fold, refuse_edited
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.spans import SpansByPath
@@ -76,6 +76,8 @@ class CountJob:
         todo = find_todo(run, self._pattern, found, parts)
         if facts and any(left.source.kind != "counts" for left in todo):
             refuse_other_tables(run.path, facts, self._pattern, "counting on")
+        if todo:
+            refuse_edited(run, self._resources, "and counting more would undo that")
         note_lost(run, parts)
         watch = Watch(run, found, self._resources.as_facts())
         watch.begin([left.source for left in todo])
@@ -98,8 +100,6 @@ class CountJob:
                 f"The sources {none}: {_named([source.path for source in found])}. {run.path} was created "
                 "without any counts. Count other sources into it, or remove it."
             )
-        if run.facts().get("edited"):
-            warnings.append("chunk_counts was edited; the edits are kept, and what was counted now is added to them.")
         warnings += self._told(found, [left.source.path for left in todo], parts.by_path)
         spans = list_parts(run).spans
         return CountResult(

@@ -27,7 +27,7 @@ from streambpe.arguments import arguments
 from streambpe.core.strings import ChunkList
 from streambpe.count_config import CountConfig, Counting
 from streambpe.disk import disk_full_explained
-from streambpe.errors import RunError, SourceChanged, SourceError, Stopped, UsageError, typed
+from streambpe.errors import SourceChanged, SourceError, Stopped, UsageError, typed
 from streambpe.failpoints import failpoint
 from streambpe.progress import refuse_mode
 from streambpe.resources import Resources
@@ -37,15 +37,16 @@ from streambpe.sources.remote.address import has_place
 from streambpe.sources.source import Source
 from streambpe.sources.streams import look_at
 from streambpe.sources.stretches import Stretch
-from streambpe.store.chunks import fold, range_bytes, read_totals
+from streambpe.store.chunks import fold, range_bytes, refuse_edited
 from streambpe.store.counted_as import refuse_other_counting
 from streambpe.store.database import waiting_for_tables
+from streambpe.store.identity import Leaving
 from streambpe.store.merge import compact, merged_lists
 from streambpe.store.parts import Part, Parts, list_parts, next_number, parts_by_group, write_part
 from streambpe.store.run import Run
 from streambpe.store.sequences import documents_without
 from streambpe.store.spans import Spans
-from streambpe.store.unfinished import Leaving, Left, left_to_count, read_record, write_record
+from streambpe.store.unfinished import Left, change_record, left_to_count, read_record
 from streambpe.system import remove_folder
 from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.threads import stopped_by
@@ -108,7 +109,7 @@ class _TakingBack:
         if new := [one for one in map(structs.asdict, gone) if one not in before]:
             run.put_facts({"taken_back": json.dumps([*before, *new])})
         failpoint("take-back-noted")
-        write_record(run, structs.replace(read_record(run), leaving=()))
+        change_record(run, leaving=())
         remove_folder(_again_folder(run))
         remove_attempts(run)  # and with it the folder of both
         if left := left_to_count(run):
@@ -167,11 +168,8 @@ class _TakingBack:
                 )
         if any(kind != "counts" for kind in kinds.values()):
             refuse_other_tables(run.path, run.facts(), self._pattern, "taking back")
-        if not record.leaving and "corpus" in run.facts() and read_totals(run, self._resources)[1]:
-            raise RunError(
-                f"chunk_counts or group_counts of {run.path} was edited, so nothing can be taken back exactly. "
-                f"Nothing was changed. `streambpe count {typed(run.path)}` fills them again, without the edits."
-            )
+        if not record.leaving:
+            refuse_edited(run, self._resources, "so nothing can be taken back exactly")
 
     def _take_out(self, known: dict[str, Spans]) -> None:
         """Take sources out of the parts."""
@@ -198,7 +196,7 @@ class _TakingBack:
             if path not in before
         ]
         left = tuple(source for source in record.sources if source.path not in known)
-        write_record(run, structs.replace(record, sources=left, leaving=(*record.leaving, *leaving)))
+        change_record(run, sources=left, leaving=(*record.leaving, *leaving))
         failpoint("take-back-recorded")
         recounted = parts_by_group(again)
         for group, parts in parts_by_group(shared).items():

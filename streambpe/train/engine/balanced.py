@@ -155,8 +155,6 @@ class BalancedLearning(Learning):
             raise self._too_small() from None
         if not rows:
             return None
-        record.candidates = record.rounds = len(rows)
-        record.stopped_by, record.pair_floor = "limit", 1
         record.hot_pairs = sum(learner.figures.hot for learner in self._learners)
         left, right, new, n = np.array(rows, np.int64).T
         return Batch.of((left, right, new, n), record)

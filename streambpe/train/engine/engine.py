@@ -105,7 +105,6 @@ class Engine:
         if not before.is_ready_to_move() or before.places > self._fitting:
             return
         if self._to_memory(before.words):
-            record.switched = True
             before.close()
         else:
             self._fitting = before.places // 2

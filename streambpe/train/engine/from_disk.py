@@ -65,7 +65,7 @@ class DiskLearning(Learning):
                 batch = self._step_of_stage(self.stage, remaining, record, bounds)
                 continue
             hot = self._count(record)
-            record.hot_pairs, record.pair_floor = len(hot.n), hot.floor
+            record.hot_pairs = len(hot.n)
             if not hot.n.any():
                 if hot.floor <= self.state.options.at_least:
                     return Batch.without_merge(record, vetoed) if vetoed else None
@@ -111,7 +111,6 @@ class DiskLearning(Learning):
         options = self.state.options
         room = options.digest_tokens or max(1 << 10, options.memory_bytes // 4 // _TOKEN_BYTES)
         digest = self.column.digest(links, self.state.next_id, room)
-        record.positions += self.column.places
         if digest is None:
             self._take_fewer_links()
             return
@@ -184,15 +183,12 @@ class DiskLearning(Learning):
     def _merge(self, left: int, right: int, record: PassRow) -> Batch:
         """Merge the best pair in all blocks, in one sweep."""
         state = self.state
-        record.positions += self.column.places
         counted, made = self.column.merge(left, right, state.known.get(state.spelled(left, right), state.next_id))
         ids, deleted = state.commit([(left, right)], [made])
         n = np.array([counted])
         batch = Batch.of((np.array([left]), np.array([right]), ids, n), record, deleted=deleted)
         state.ties.placed(ids, n)
         self._words_changed(batch)
-        record.candidates = record.rounds = 1
-        record.stopped_by = "all"
         return batch
 
     # ------------------------------------------------------------------ what there is

@@ -116,7 +116,7 @@ class TableLearning(Learning):
         while True:
             chosen = self._choose(remaining, record)
             if not chosen or chosen[0][2] < bounds.first:
-                record.hot_pairs, record.pair_floor, record.stopped_by = len(self.best.key), self.best.floor, "all"
+                record.hot_pairs = len(self.best.key)
                 return Batch.without_merge(record, vetoed) if chosen or vetoed else None
             blocked = next((i for i, (left, right, _) in enumerate(chosen) if state.is_blocked(left, right)), None)
             if blocked is None or (blocked and not self._paper):
@@ -133,7 +133,7 @@ class TableLearning(Learning):
             chosen = self._together(chosen[:blocked], remaining, bounds)
         batch = self._merge(chosen, record)
         batch.vetoed[:0] = vetoed
-        record.hot_pairs, record.pair_floor = len(self.best.key), self.best.floor
+        record.hot_pairs = len(self.best.key)
         return batch
 
     def _choose(self, remaining: int, record: PassRow) -> list[Pair]:
@@ -237,9 +237,6 @@ class TableLearning(Learning):
         self._take_changes(_summed(self._changes(pairs, found, ids, deleted, record)), first_new)
         if self.best.last is not None and ids.min() < first_new:
             self._refill(1, record)  # the place of a known token among those that tie may be another now
-        record.candidates, record.rounds = len(made), 1
-        record.positions += self.places
-        record.stopped_by = "uncertain" if len(ids) < len(made) else "all"
         left, right = np.array([pair[:2] for pair in chosen], np.int64).T
         return Batch.of((left, right, ids, n), record, deleted=deleted)
 

@@ -98,7 +98,7 @@ def safe_pairs(pairs: Sequence[tuple[int, ...]]) -> list[int]:
 
 def pass_carried_over(events: int, mode: str = "unknown") -> PassRow:
     """A pass that stands for all events of a log whose own passes are not known."""
-    return PassRow(events=events, mode=mode, stopped_by="unknown")
+    return PassRow(events=events, mode=mode)
 
 
 class Bounds(NamedTuple):
