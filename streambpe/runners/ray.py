@@ -87,15 +87,6 @@ def room_on(nodes: Sequence[int], wanted: Needs) -> NodeLayout:
     )
 
 
-def workers_on(wanted: Needs) -> tuple[int, int]:
-    """(tasks at a time, nodes): those that Ray would have now. Only a cluster is asked."""
-    if wanted.resources.address is None:
-        return room_on([wanted.resources.threads], wanted).workers, 1
-    nursery = OnRay(wanted)
-    nursery.close()
-    return nursery.room.workers, len(nursery.nodes)
-
-
 class RayDriver:
     """The driver process, seen from here; its memory is none of the job's. `close` it, and what it started."""
 

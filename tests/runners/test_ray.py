@@ -387,7 +387,13 @@ class Cluster:
         _wait_for(lambda: _answers(self.address))
         self.start("--address", self.address)
         asked = Needs(Resources(800 * MB, 2, engine="ray", address=self.address), 100 * MB, 50 * MB, None)
-        _wait_for(lambda: ray.workers_on(asked) == (2, 2))
+
+        def has_both() -> bool:
+            nursery = ray.OnRay(asked)
+            nursery.close()
+            return (nursery.room.workers, len(nursery.nodes)) == (2, 2)
+
+        _wait_for(has_both)
 
     def start(self, *options: str) -> None:
         command = [sys.executable, "-c", "from ray.scripts.scripts import main; main()", "start", "--block"]

@@ -41,12 +41,6 @@ _READ = {"jsonl": (0.003, 0.0015), "parquet": (0.003, 0.0028), "csv": (0.012, 0.
 _SCAN = 0.0012  # of csv: looking for the ends of records, which one thread of this process does
 
 
-def needs_of(resources: Resources, folder: Path | None, files: Sequence[Source]) -> Needs:
-    """What a count of these files takes. `folder`: shared by all nodes of Ray."""
-    listed = [(source.path, source.bytes) for source in files if not source.is_remote]
-    return Needs(resources, BASE_BYTES, _LEAST_TASK_MEMORY, folder, listed)
-
-
 def count_runner(
     sources: Sequence[Source], pattern: Pattern, resources: Resources, folder: Path | None
 ) -> tuple[Runner, int] | None:
@@ -62,7 +56,8 @@ def count_runner(
 
     cost, tasks, largest = cost_of(files, pattern, _LEAST_TASK, seconds)
     scan = sum(s.bytes / 1e6 * _SCAN for s in files if s.kind == "csv" and can_be_cut(s, pattern))
-    needs = needs_of(resources, folder, files)
+    listed = [(source.path, source.bytes) for source in files if not source.is_remote]
+    needs = Needs(resources, BASE_BYTES, _LEAST_TASK_MEMORY, folder, listed)  # the folder is shared by nodes of Ray
     return runner_for(needs, tasks, cost, "streambpe.train.counting.tasks", (largest, scan))
 
 
