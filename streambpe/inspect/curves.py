@@ -42,7 +42,7 @@ _MOST_STOPS = 12
 
 
 UsesOf = Callable[..., Uses]  # what a tokenizer makes of the text; a second argument also gets its chunks (Also)
-GrowthFacts = dict[str, float | None]  # what `measure` says of a vocabulary of one size
+GrowthFacts = dict[str, int | float | None]  # what `measure` says of a vocabulary of one size
 
 
 def choose_stops(log: EventLog, also: int = 0) -> list[tuple[int, int]]:
@@ -67,7 +67,7 @@ def growth(log: EventLog, stops: Sequence[tuple[int, int]], uses_of: UsesOf) -> 
     """What the page draws of every stop, and the uses of each id at the last one, which is the whole log."""
     found = []
     for (_, size), uses in zip(stops, uses_after(log, [events for events, _ in stops], uses_of), strict=True):
-        found.append(measure(uses, size))
+        found.append({**measure(uses, size)})
     return found, uses.n
 
 

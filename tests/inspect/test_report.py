@@ -355,10 +355,11 @@ def test_the_vocabulary_is_that_of_the_tables(tmp_path, options):
     vocabulary, model = reported(run, tmp_path / "page.html", text=[str(text)]).vocabulary, Tokenizer(run).encoder.model
     found = {model.model_id[number]: row for number, *row in rows(run, VOCABULARY)}
     for place, told in enumerate(zip(vocabulary.shown, vocabulary.kind, vocabulary.event, vocabulary.n, strict=True)):
-        content, kind, joined, event, n = found[vocabulary.first_id + place]
-        letter = {"base": "b", "stop word": "s"}.get(kind) or ("w" if joined else kind_of(content))
-        assert told == (shown(content), letter, event, n)
-    assert len(found) == len(vocabulary.shown)
+        if told[1] != "x":
+            content, kind, joined, event, n = found.pop(vocabulary.first_id + place)
+            letter = {"base": "b", "stop word": "s"}.get(kind) or ("w" if joined else kind_of(content))
+            assert told == (shown(content), letter, event, n)
+    assert not found
 
 
 def test_superwords_are_measured_on_texts_alone(tmp_path):
