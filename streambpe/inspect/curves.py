@@ -113,7 +113,8 @@ def measuring_on(
         raise UsageError(
             "There is nothing to measure on, because the model is not in a RUN. Nothing was written. Give --text FILE."
         )
-    if log.header.config.get("superwords", "none") != "none" or any(event.op is Op.SUPERMERGE for event in log.events):
+    of_words = {log.header.config.get(key) for key in ("superwords", "extends_pattern")} <= {None, "none"}
+    if not of_words or any(event.op is Op.SUPERMERGE for event in log.events):
         raise UsageError(
             "Superwords span several chunks, so the chunks that a RUN has counted do not show their use. Nothing was "
             "written. Give texts to measure on, such as the RUN's sources: --text FILE."
