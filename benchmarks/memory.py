@@ -119,7 +119,7 @@ def command_of(row: Row, out: Path, work: Path) -> list[str]:
     if row.kind == "check":
         return streambpe("check", trained(row, work), *limit)
     if row.kind == "report":
-        return streambpe("report", trained(row, work), "-o", f"{out}.html", *limit)
+        return streambpe("report", trained(row, work), "-o", f"{out}.html", "--text", str(row.corpus), *limit)
     if row.kind == "export":
         return streambpe("export", trained(row, work), "--to", "hf", "-o", f"{out}.json")
     if row.kind == "balance":

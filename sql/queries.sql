@@ -89,19 +89,8 @@ ORDER BY batch;
 -- -> seq, left_id, right_id, n.
 SELECT seq, left_id, right_id, n FROM vetoed ORDER BY seq, rowid;
 
--- list_event_counts: the operation of each event and the count it was chosen by -> op, n; in the order of the events.
-SELECT op, n FROM events WHERE seq IS NOT NULL ORDER BY seq;
-
 -- get_longest_token: the length in bytes of the longest token that ever existed -> one BIGINT.
 SELECT coalesce(max(octet_length(bytes)), 0) FROM tokens;
-
--- list_vocabulary: the living tokens of a training -> id, bytes, kind, whether a supermerge made it, and the number and
--- count of the event that made it (both NULL for the alphabet and stop words); ordered by id.
-SELECT t.id, t.bytes, t.kind, coalesce(e.op = 'supermerge', false), e.seq + 1, e.n
-FROM tokens AS t
-LEFT JOIN events AS e ON e.seq = t.born
-WHERE t.died IS NULL
-ORDER BY t.id;
 
 -- ---- Tables cleared and refilled in one transaction
 
@@ -163,13 +152,6 @@ CREATE OR REPLACE TEMP TABLE recounted_group_counts (chunk VARCHAR NOT NULL, gro
 
 -- make_document_recount: an empty table for chunks counted in stored documents and for those in the committed parts.
 CREATE OR REPLACE TEMP TABLE recounted_documents (chunk VARCHAR, in_documents BIGINT, in_counts BIGINT);
-
--- make_hashed_documents: an empty table for the 128-bit hash of each document and its place.
-CREATE OR REPLACE TEMP TABLE hashed_documents (
-    lower UBIGINT NOT NULL,
-    upper UBIGINT NOT NULL,
-    place UBIGINT NOT NULL
-);
 
 -- ---- The neighbours of superwords that were added up (learning/sum_neighbours.sql)
 

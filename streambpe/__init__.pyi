@@ -27,7 +27,6 @@ from streambpe.inspect.plan import plan as plan
 from streambpe.inspect.prune import Pruned as Pruned
 from streambpe.inspect.prune import prune as prune
 from streambpe.inspect.query import sql as sql
-from streambpe.inspect.repeats import Repeats as Repeats
 from streambpe.inspect.sizes import SizeFacts as SizeFacts
 from streambpe.inspect.sizes import sizes as sizes
 from streambpe.inspect.status import RunStatus as RunStatus

@@ -21,7 +21,6 @@ _HOMES = {
     "inspect.plan": ["plan", "Plan"],
     "inspect.prune": ["prune", "Pruned"],
     "inspect.query": ["sql"],
-    "inspect.repeats": ["Repeats"],
     "inspect.sizes": ["sizes", "SizeFacts"],
     "inspect.status": ["status", "RunStatus"],
     "store.exchange": ["export_counts", "merge_counts", "MergeResult"],

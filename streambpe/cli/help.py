@@ -30,7 +30,7 @@ GROUPS = {
         "explain": ("look", "how a text is split"),
         "evaluate": ("look", "measure on texts"),
         "diff": ("look", "compare two models"),
-        "report": ("look", "one page about RUN"),
+        "report": ("look", "one page about a model"),
         "check": ("look", "recount and compare"),
         "docs": ("pages", "read the manual"),
     },

@@ -32,7 +32,6 @@ from streambpe.cli.options import (
 )
 from streambpe.cli.signals import stop_on_signals
 from streambpe.cli.told import corpus_told, json_option, say, show, tell, tell_counts, tell_sample, tell_training
-from streambpe.cli.wrong import OneOf
 from streambpe.errors import UsageError
 from streambpe.plurals import counted
 from streambpe.resources import JOB_OPTIONS
@@ -275,14 +274,6 @@ def merge_counts(run: str, runs: tuple[str, ...], as_json: bool, **given: Any) -
 @click.argument("run")
 @panel_option(
     "Most used",
-    "--by",
-    type=OneOf(["documents", "share"]),
-    default="documents",
-    show_default=True,
-    help="Draw whole documents (reads their sources again), or chunks (from the counts).",
-)
-@panel_option(
-    "Most used",
     "--steps",
     type=Amount(2, 6),
     default=6,
@@ -294,28 +285,28 @@ def merge_counts(run: str, runs: tuple[str, ...], as_json: bool, **given: Any) -
     "Most used",
     "--draws",
     type=Amount(1, 16),
+    default=3,
+    show_default=True,
     metavar="N",
-    help="How often to draw, which shows how much results vary. [default: 3 by documents, 1 by share]",
+    help="How often to draw documents, which shows how much results vary.",
 )
 @text_option("Measure on this SOURCE")
 @panel_option("Most used", "--json", "as_json", is_flag=True, help="Print all figures as JSON.")
 @train_options
-@partial_option
 @resource_options
 @line_option
 def converge(run: str, as_json: bool, **given: Any) -> None:
     """Find out when more text stops helping: learn from growing parts of RUN's counts and compare.
 
     Each line shows how much of the vocabulary is the same as with all the text, and bytes per token on held-out text:
-    a part of the counts, or --text. RUN is only read. The options are those of train, except for superwords and
-    weights. --by documents draws whole documents and shows the spread of every figure. --by share draws chunks, which
-    makes all texts look more alike.
+    other documents, or --text. RUN is only read, and its sources are read again. The options are those of train, except
+    for superwords and weights.
 
     \b
     example:
         streambpe converge runs/en --vocab-size 32000
         streambpe converge runs/en --draws 5
-        streambpe converge runs/multi --by share --text held-out.txt
+        streambpe converge runs/multi --text held-out.txt
     """
     from streambpe.inspect.converge import converge as compare
     from streambpe.inspect.converge import print_convergence

@@ -180,11 +180,6 @@ def _read_query(file: str) -> str:
 @click.argument("run")
 @click.option("--sources", is_flag=True, help="Also read every source again and compare its digest.")
 @click.option("--replay", is_flag=True, help="Also learn every training again, in a temporary folder, and compare.")
-@click.option(
-    "--repeats",
-    is_flag=True,
-    help="Like --sources, and report how many documents repeat another, and in which sources.",
-)
 @resource_options
 @line_option
 @json_option
@@ -198,23 +193,20 @@ def check(run: str, as_json: bool, **given: Any) -> None:
     example:
         streambpe check runs/en --replay
         streambpe check runs/en --sources
-        streambpe check runs/en --repeats
     """
     run = whole_run(run)
     from streambpe.inspect.check import check as run_checks
     from streambpe.inspect.check import remedies, what_is_open
 
     problems = run_checks(run, **given)
-    still_open, repeats = what_is_open(run), problems.repeats
+    still_open = what_is_open(run)
     if as_json:
         differences = [{"table": problem.table, "row": problem.what} for problem in problems]
-        of_documents = {"repeats": repeats.as_json()} if repeats else {}
-        told = {"run": run, "differences": differences, "open": still_open, "in_part": problems.in_part}
-        tell_json({**told, **of_documents})
+        tell_json({"run": run, "differences": differences, "open": still_open, "in_part": problems.in_part})
     else:
         for problem in problems:
             say(str(problem), on_stdout=True)
-        for note in [*(repeats.told() if repeats else ()), *problems.in_part, *still_open]:
+        for note in [*problems.in_part, *still_open]:
             say(f"{run}: {note}")
     if problems:
         raise StreambpeError(" ".join([f"{run}: {counted(len(problems), 'difference')}.", *remedies(run, problems)]))
@@ -223,15 +215,14 @@ def check(run: str, as_json: bool, **given: Any) -> None:
 
 
 @click.command()
-@click.argument("run")
+@click.argument("model")
 @click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE", help="The page to write.")
-@click.option("--name", metavar="NAME", help="The training to show; RUN:NAME does the same. [default: main]")
 @text_option("Measure on this SOURCE")
 @reading_options("lines", "text_column")
 @click.option(
     "--beside",
     metavar="MODEL",
-    help="Compare with another vocabulary on the same text.",
+    help="Compare with another vocabulary on --text.",
 )
 @click.option(
     "--no-playground", "playground", flag_value=False, default=True, help="Leave out the box that cuts what you type."
@@ -240,24 +231,23 @@ def check(run: str, as_json: bool, **given: Any) -> None:
 @resource_options
 @line_option
 @json_option
-def report(run: str, output: str, name: str | None, as_json: bool, **given: Any) -> None:
-    """Write one page about RUN: how good its vocabulary is, what to change, its tokens, and how they are used.
+def report(model: str, output: str, as_json: bool, **given: Any) -> None:
+    """Write one page about MODEL: how good it is, what to change, its tokens, and how they are used.
 
-    The page is one file that loads nothing else. The curves over vocabulary size are measured on --text, or else on
-    the chunks of RUN (with superwords: its stored documents). A box on the page cuts what you type into tokens,
-    unless the page would have more than 5 MB.
+    The page is one file that loads nothing else. It is measured on --text, or else on the chunks that the RUN of MODEL
+    has counted; superwords need --text. A box on the page cuts what you type into tokens, unless the page would have
+    more than 5 MB.
 
     \b
     example:
         streambpe report runs/en -o report.html
-        streambpe report runs/en --name boundless --text held-out.txt
+        streambpe report runs/en:boundless --text held-out.txt
         streambpe report runs/en --beside runs/en:small --text held-out.txt
     """
-    run, name = named_run(run, name)
     from streambpe.inspect.page import report as write_report
 
-    found = write_report(run, output, name=name or "main", **given)
-    tell(as_json, found, f"{output}: {counted(found.events, 'event')} of {run}, training {found.training}")
+    found = write_report(model, output, **given)
+    tell(as_json, found, f"{output}: {counted(found.events, 'event')} of {model}")
 
 
 @click.command()

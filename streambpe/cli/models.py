@@ -384,8 +384,6 @@ def extend_report(model: str, top: int, as_json: bool, **given: Any) -> None:
         return
     new = f"{counted(found.ids, 'id')}, {len(found.new):,} of them new"
     click.echo(f"{model}: {new}. {_bytes_per_token(found.bytes_per_token_before, found.bytes_per_token)}")
-    if found.joins is not None:
-        click.echo(f"{found.joins.told()}.")
     for one in found.best(top):
         parts = " ".join(map(str, one.parts))
         uses = counted(one.uses, "use")

@@ -19,6 +19,7 @@ from streambpe.cli.main import main
 from streambpe.encode.corpus import _State
 from streambpe.files import unfinished
 from streambpe.train.commands import train
+from streambpe.train.counting.count import count
 from tests.runs import SMALL, cli, cli_killed, text_run
 from tests.samples import written
 
@@ -33,6 +34,8 @@ def learned(tmp_path_factory) -> Path:
     run = text_run(folder / "run", TEXT)
     train(run, resources=SMALL, vocab_size=265)
     train(run, resources=SMALL, name="large", vocab_size=275)
+    lines = written(folder / "lines.txt", "".join(f"line {i}\n" for i in range(400)))
+    count(folder / "lines", [str(lines)], lines=True, resources=SMALL)  # for `converge`, which needs documents
     other = text_run(folder / "other", "nothing of it\n" * 30)
     train(other, resources=SMALL, vocab_size=265)
     (folder / "a.txt").write_text(TEXT)
@@ -240,7 +243,7 @@ OTHERS = {
     "merge-counts": ["merge-counts", "OUT", "RUN", *MEMORY],
     "resume": ["resume", "OUT"],
     "grow": ["train", "OUT", "--vocab-size", "269", *MEMORY],
-    "converge": ["converge", "OUT", "-s", "260", "--steps", "2", "--by", "share", *MEMORY],
+    "converge": ["converge", "OUT", "-s", "260", "--steps", "2", *MEMORY],
     "check": ["check", "OUT", "--replay", "--temp-dir", "HERE", *MEMORY],
 }
 LOOK = {"plan", "status", "watch", "explain", "evaluate", "diff", "docs", "decode", "extend-report"}
@@ -291,7 +294,7 @@ def test_nothing_that_was_there_is_touched(learned, tmp_path, name):
     for place in (clean, folder):
         place.mkdir()
         if name in ("resume", "grow", "converge", "check"):
-            shutil.copytree(learned / "run", place / "out")
+            shutil.copytree(learned / ("lines" if name == "converge" else "run"), place / "out")
     cli(*arguments_of(name, learned, clean))
     made = {path.name for path in clean.iterdir()}
     decoys(folder, {*made, "out", "out.bin"}, precious)

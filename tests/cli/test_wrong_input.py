@@ -114,7 +114,6 @@ WRONG = [
     ("check new", 1, "new"),
     ("check folder", 1, "folder"),
     ("converge run --steps 21", 2, "21 is too large: at most 6"),
-    ("converge run --by docs", 2, "--by: docs is none of documents, share. Is documents meant?"),
     ("sql new 'SELECT 1'", 1, "new"),
     ("sql run", 2, "Give one query in quotes"),
     ("sql run 'DROP TABLE events'", 1, "this one is DROP (DROP TABLE events;). Nothing was run."),

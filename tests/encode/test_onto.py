@@ -17,7 +17,6 @@ from streambpe.encode.formats import onto
 from streambpe.encode.formats.flat import again_after_use
 from streambpe.encode.formats.hf import import_hf
 from streambpe.encode.formats.imports import import_file
-from streambpe.encode.joins import Joins, symbols_of_ids
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, UsageError
 from streambpe.inspect.extended import extend_report
@@ -159,9 +158,8 @@ def test_the_files_of_gpt2_and_ranks(made, texts, old, tmp_path):
         (result,) = streambpe.export(made, to, output, onto=name, verify=str(texts[1]))
         assert result.exact
     found = extend_report(str(made), text=[str(texts[1])], resources=SMALL)
-    assert found.joins is not None
-    assert found.joins.otherwise == 0
-    assert found.joins.ids_before - found.joins.ids == sum(one.saved for one in found.new) > 0
+    assert found.bytes_per_token > found.bytes_per_token_before
+    assert sum(one.saved for one in found.new) > 0
     new = (tmp_path / "new.tiktoken").read_bytes()
     assert new.startswith(shuffled + b"\n")
     ranks = {base64.b64decode(token): int(n) for token, n in map(bytes.split, new.splitlines())}
@@ -210,25 +208,6 @@ def test_what_is_not_the_old_one_is_refused(old, made, texts, tmp_path):
 def _bigger(made: Path, folder: Path) -> Path:
     streambpe.export(made, "hf", folder / "bigger.json")
     return folder / "bigger.json"
-
-
-def test_joins_are_told_from_other_differences(made):
-    """Neighbours joined; a border that moved; an id that is another one of the same length."""
-    sizes = symbols_of_ids(Model(log_of(made)))
-    assert sizes[[0, 2]].tolist() == [1, 1]
-    for before, after, otherwise in (
-        ([5, 6, 7], [300, 7], 0),
-        ([5, 6, 7], [5, 6, 7], 0),
-        ([5, 6], [5, 7], 1),
-        ([300, 7], [5, 300], 1),
-        ([], [], 0),
-        ([5], [], 1),
-        ([5, 6], [5], 1),
-    ):
-        found = Joins()
-        sizes[300] = 2
-        found.add(before, after, sizes)
-        assert found.otherwise == otherwise, (before, after)
 
 
 # ---------------------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ import polars as pl
 import pytest
 
 from streambpe.errors import RunMismatch, UsageError
-from streambpe.inspect.converge import converge
 from streambpe.inspect.plan import plan
 from streambpe.resources import Resources
 from streambpe.sources import samples
@@ -225,7 +224,6 @@ def test_a_sample_of_files_is_counted_like_these_files(tmp_path):
     header = log_of(tmp_path / "run").header
     assert (header.config["sample_files"], header.config["seed"]) == ("1/4", 5)
     assert 'sample-files = "1/4"\nseed = 5\n' in (tmp_path / "run" / "train.toml").read_text()
-    assert converge(tmp_path / "run", text=files[:3], by="share", vocab_size=300, steps=2, resources=ONE).steps
     planned = plan(files, vocab_size=300, rehearse="32MB", resources=ONE, **sampled)
     assert (planned.sources, planned.source_bytes) == (result.sampled["sources"], result.sampled["bytes"])
     take_back(tmp_path / "run", inside[:1], resources=ONE)
