@@ -277,7 +277,7 @@ def report(run: str, output: str, name: str | None, as_json: bool, **given: Any)
 @click.option(
     "--pattern",
     metavar="NAME|REGEX",
-    help="For a --tokenizer without a pattern: tiktoken ranks, GPT-2's files.",
+    help="For a --tokenizer without a pattern: tiktoken ranks.",
 )
 @click.option(
     "--residues",
