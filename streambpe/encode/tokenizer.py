@@ -402,9 +402,18 @@ class Tokenizer:
             return b"".join(map(self._bytes_of.__getitem__, tokens))
         except TypeError:  # what cannot be a key
             raise TypeError(f"tokens={tokens!r:.80}: each id is a whole number.") from None
-        except KeyError:  # of what does not exist, or says something only beside others
-            stream = self.stream_decoder()
-            return b"".join([*(stream.bytes_with(token, errors) for token in tokens), stream.rest(errors)])
+        except KeyError as error:
+            if error.args[0] not in self._parts:
+                raise self._no_such_token(error.args[0]) from None
+        decoded: list[bytes] = []
+        # no character reaches into a token that is text by itself, so stretches of the others stand alone
+        for is_part, stretch in groupby(tokens, self._parts.__contains__):
+            if is_part:
+                contents = b"".join(map(self._parts.__getitem__, stretch))
+                decoded.append(self._codec.text_bytes(contents, errors))
+            else:
+                decoded += map(self.decode_single_token_bytes, stretch)
+        return b"".join(decoded)
 
     @functools.cached_property
     def _decoder(self) -> Decoder:

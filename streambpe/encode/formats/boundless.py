@@ -188,10 +188,10 @@ def _read_v2(lines: _Lines, kind: str) -> EventLog:
     model = Model(log)
     ours = [model.content(log_id) for log_id in model.model_id]
     if ours != listed:
-        place = next((i for i, (mine, other) in enumerate(zip(ours, listed, strict=False)) if mine != other), "the end")
+        place = next((i for i, both in enumerate(zip(ours, listed, strict=False)) if both[0] != both[1]), len(ours))
         raise ModelError(
-            f"{lines.path} lists {len(listed)} tokens, and its merges and deletions leave {len(ours)} alive; they differ "
-            f"from id {place} on."
+            f"{lines.path} lists {len(listed)} tokens, and its merges and deletions leave {len(ours)} alive; from id "
+            f"{place} on they differ."
         )
     return log
 
