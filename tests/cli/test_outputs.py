@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from streambpe import files
 from streambpe.cli.main import main
 from streambpe.encode.corpus import _State
+from streambpe.encode.sidecar import files_of
 from streambpe.files import unfinished
 from streambpe.train.commands import train
 from tests.runs import SMALL, cli, cli_killed, text_run
@@ -401,6 +402,8 @@ def test_a_half_encoding_does_not_take_another_file_for_its_own(learned, tmp_pat
     progress = unfinished(output) / "progress.json"
     state = _State.read(progress)
     replace(state, finishing=False).write(progress)
+    for beside in files_of(output)[1:]:
+        beside.unlink()
     output.write_text("mine")
     assert "--force" in cli(*encode, expect=2).stderr
     assert output.read_text() == "mine"

@@ -17,7 +17,7 @@ from typing import (
 
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.flat import Made, lost_preparation, refuse_rules, shown, unshown
-from streambpe.encode.formats.foreign import EventBuilder, named_alphabet, read_text, split_config
+from streambpe.encode.formats.foreign import EventBuilder, named_alphabet, named_split, preset_of, read_text
 from streambpe.errors import ModelError, quoted
 from streambpe.model.alphabet import bytes_alphabet, utf8_alphabet
 from streambpe.model.eventlog import EventLog, Header, Op, Special
@@ -205,7 +205,7 @@ def _read_operations(lines: _Lines) -> list[tuple[int, bytes, bytes, int]]:
 
 
 def _pattern_settings(config: dict[str, Any], path: object) -> dict[str, Any]:
-    settings = split_config("regex", True, path, config["main_regex"])
+    settings = _splitting(config["main_regex"])
     special = config.get("script_specific_regex")
     if special is not None:
         ours = SCRIPT_SPECIFIC_GPT4O if "/]*" in config["main_regex"] else SCRIPT_SPECIFIC
@@ -232,7 +232,7 @@ def _read_v1(lines: _Lines) -> EventLog:
             build.merge(left, right, 0, SupermergeEvent if kind == "super" else MergeEvent)
     if [token.content for token in build.vocabulary.tokens] != listed:
         raise ModelError(f"{lines.path}: its list of tokens differs from what its merges make.")
-    return _log(build, split_config("regex", True, lines.path, pattern) | {"superwords": "boundless"}, specials)
+    return _log(build, _splitting(pattern) | {"superwords": "boundless"}, specials)
 
 
 def _read_minbpe(lines: _Lines) -> EventLog:
@@ -245,8 +245,12 @@ def _read_minbpe(lines: _Lines) -> EventLog:
         build.merge(left, right)
         if build.events[-1].id != 255 + len(build.events):
             raise ModelError(f"{lines.path} line {lines.number} makes a token that exists; its ids cannot be kept.")
-    settings = split_config("regex", True, lines.path, pattern)
-    return _log(build, settings, [Special(text, int(number)) for text, number in named])
+    return _log(build, _splitting(pattern), [Special(text, int(number)) for text, number in named])
+
+
+def _splitting(expression: str) -> dict[str, Any]:
+    """How text is split, as a header says it."""
+    return named_split(preset_of(expression)[0])
 
 
 def _log(build: EventBuilder, settings: dict[str, Any], specials: Sequence[Special]) -> EventLog:

@@ -168,7 +168,7 @@ def export(
             refuse_existing(file, force, parents=True)
         result = ExportResult([*contents], tokenizer.n_vocab, [*lost], not_compared=why_not)
         if not why_not:
-            compare_in_library(result, to, contents, tokenizer, onto is not None, verify, stop)
+            result = compare_in_library(result, to, contents, tokenizer, onto is not None, verify, stop)
         made.append((contents, result))
     for contents, _ in made:
         _write(contents)

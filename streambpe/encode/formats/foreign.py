@@ -63,6 +63,11 @@ def split_config(source: Dialect, drops: bool, path: object, *expressions: str) 
             f"{path} splits text by {expression!r:.200}, which has {why}; which may mean something else here. Nothing "
             "was written. If there is another way to write it, change the expression in a copy and give that."
         ) from None
+    return named_split(name, keeps)
+
+
+def named_split(name: str, keeps: bool = False) -> dict[str, Any]:
+    """What `preset_of` found, as a header's config has it."""
     alike = (known.name for known in PRESETS.values() if known.expression == name and known.keep_gaps <= keeps)
     preset, _, digits = next(alike, name).partition(WITH_DIGITS)
     if preset not in PRESETS:

@@ -113,11 +113,7 @@ def _of_two(folder: Path) -> str:
 
 def is_sentencepiece(path: str | os.PathLike[str]) -> bool:
     """Whether there is a file that begins as a .model of sentencepiece."""
-    try:
-        with open(path, "rb") as file:
-            return _is_pieces(file.read(3))
-    except (OSError, ValueError):
-        return False
+    return os.path.isfile(path) and _is_pieces(_head(Path(path), str(path)))
 
 
 def _is_pieces(head: bytes) -> bool:

@@ -117,7 +117,7 @@ class Loaded(NamedTuple):
     written: str = ""  # what the file splits by
 
 
-@dataclass
+@dataclass(frozen=True)
 class ExportResult(Result):
     """One size of one export, and what its library made of the texts of the battery, and of those of --verify."""
 
@@ -195,9 +195,9 @@ def compare_in_library(
     onto: bool,
     verify: str | None,
     stop: threading.Event | None = None,
-) -> None:
-    """Encode the battery, and the texts of `verify`, by the model and by files of these contents. `onto`: they extend
-    others. ModelError if the library cannot load or run them."""
+) -> ExportResult:
+    """The result with what the battery, and the texts of `verify`, become by the model and by files of these contents.
+    `onto`: they extend others. ModelError if the library cannot load or run them."""
     try:
         with tempfile.TemporaryDirectory(prefix="streambpe-export-") as folder:
             files = [Path(folder) / file.name for file in contents]
@@ -210,24 +210,31 @@ def compare_in_library(
             " Nothing was written. Make room there, name another folder in the environment variable TMPDIR, or give "
             "--no-compare."
         ) from None
-    result.checked_by, result.battery = there.name, Comparison()
+    fixed, yours, left_out = Comparison(), None, 0
     hurried = Tokenizer(tokenizer.event_log)
     hurried.encoder.pattern = replace(tokenizer.encoder.pattern, document_seconds=_SECONDS)
     texts = iter(battery(tokenizer.encoder, specials=not onto))  # an old file may find some in plain text
     for some in _in_batches(texts, 20 * _AT_ONCE, stop):
         try:
             known = [text for text, ids in zip(some, _ids(hurried, some), strict=True) if ids is not None]
-            result.left_out += len(some) - len(known)  # a model of characters may know few
-            _compare(there, hurried, known, result, result.battery, split=not result.lost)
+            left_out += len(some) - len(known)  # a model of characters may know few
+            _compare(there, hurried, known, fixed, is_battery=True, split=not result.lost)
         except PatternTooSlow:
             raise ModelError(
                 f"The pattern {tokenizer.encoder.pattern.expression[:200]!r} takes longer than {_SECONDS} s on one of "
                 "the short texts that an export is compared on: nothing was written, and --no-compare leaves them out."
             ) from None
     if verify is not None:
-        result.comparison = Comparison()
+        yours = Comparison()
         for some in _in_batches(documents(verify, present_meter()), _AT_ONCE, stop):
-            _compare(there, tokenizer, some, result, result.comparison, split=False)
+            _compare(there, tokenizer, some, yours, is_battery=False, split=False)
+    unicode, find = "", there.find
+    if find is not None and (fixed.without_newer or (yours and yours.without_newer)):
+        known_versions = (version for version, point in FIRST_ASSIGNED.items() if not find(r"\p{Cn}", chr(point)))
+        unicode = min(unicode_version(), next(known_versions, "14.0.0 or older"))
+    return replace(
+        result, checked_by=there.name, battery=fixed, comparison=yours, unicode=unicode, left_out=left_out
+    )  # fmt: skip
 
 
 def _in_batches(texts: Iterator[str], size: int, stop: threading.Event | None) -> Iterator[list[str]]:
@@ -241,7 +248,7 @@ def _in_batches(texts: Iterator[str], size: int, stop: threading.Event | None) -
 
 
 def _compare(
-    there: Loaded, tokenizer: Tokenizer, texts: list[str], result: ExportResult, comparison: Comparison, split: bool
+    there: Loaded, tokenizer: Tokenizer, texts: list[str], comparison: Comparison, *, is_battery: bool, split: bool
 ) -> None:
     """Add what these texts become, with their chunks if `split`: not where chunks are known to differ."""
 
@@ -259,7 +266,7 @@ def _compare(
         # other ids of equal chunks are no matter of Unicode
         bad = [i for i, same in zip(bad, chunks_are_equal([texts[i] for i in bad]), strict=True) if not same]
         newer, reclassed = _of_other_versions(find, there.written, [texts[i] for i in bad])
-        left_out = newer | (reclassed if comparison is result.battery else set())  # all of them matter in a user's text
+        left_out = newer | (reclassed if is_battery else set())  # in a user's text, these matter
         tried = [i for i in bad if left_out & {*texts[i]}]
         thinner = [texts[i].translate(dict.fromkeys(map(ord, left_out))) for i in tried]
         for i, row, same in zip(tried, encoded(thinner), chunks_are_equal(thinner), strict=True):
@@ -268,9 +275,6 @@ def _compare(
                 comparison.without_newer += bool(newer & {*texts[i]})
                 named = {*comparison.reclassed, *(reclassed & left_out & {*texts[i]})}
                 comparison.reclassed = "".join(sorted(named))
-        if comparison.without_newer:
-            known = (version for version, point in FIRST_ASSIGNED.items() if not find(r"\p{Cn}", chr(point)))
-            result.unicode = min(unicode_version(), next(known, "14.0.0 or older"))
 
     def content(number: int) -> bytes:
         return tokenizer.id_to_token(number) or b"?"  # an id that only the other knows, for a byte the model lacks
