@@ -2,9 +2,9 @@
 
 from streambpe.encode.corpus import EncodeResult as EncodeResult
 from streambpe.encode.corpus import encode_corpus as encode_corpus
-from streambpe.encode.formats.export import ExportResult as ExportResult
 from streambpe.encode.formats.export import export as export
 from streambpe.encode.formats.imports import import_model as import_model
+from streambpe.encode.formats.verify import ExportResult as ExportResult
 from streambpe.encode.tokenizer import Tokenizer as Tokenizer
 from streambpe.errors import StreambpeError as StreambpeError
 from streambpe.inspect.check import Checked as Checked

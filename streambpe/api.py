@@ -7,8 +7,9 @@ from typing import Any
 
 _HOMES = {
     "encode.corpus": ["encode_corpus", "EncodeResult"],
-    "encode.formats.export": ["export", "ExportResult"],
+    "encode.formats.export": ["export"],
     "encode.formats.imports": ["import_model"],
+    "encode.formats.verify": ["ExportResult"],
     "encode.tokenizer": ["Tokenizer"],
     "errors": ["StreambpeError"],
     "inspect.check": ["check", "Checked", "Problem"],

@@ -9,7 +9,6 @@ import atexit
 import base64
 import contextlib
 import functools
-import gzip
 import hashlib
 import io
 import json
@@ -269,9 +268,6 @@ def _model_files() -> dict[str, bytes]:
                 path = Path(place) / f"{kind}.{name}"
                 export(trained(kind), to, path)
                 files[path.name] = path.read_bytes()
-        export(trained("plain"), "gpt2", place)
-        files |= {name: (Path(place) / name).read_bytes() for name in ("vocab.json", "merges.txt")}
-        files["plain.json.gz"] = gzip.compress(files["plain.json"])
     for path in sorted(MODELS.glob("*.xz")):
         data = lzma.decompress(path.read_bytes())
         if len(data) < 500_000:
@@ -316,14 +312,12 @@ def importers(seed: int, folder: Path) -> str:
     else:
         data = damage.damaged(data, [files[other] for other in files if Path(other).suffix == Path(name).suffix], rng)
     path, log = folder / name, folder / "log.events.jsonl"
-    for beside in ("vocab.json", "merges.txt") if name in ("vocab.json", "merges.txt") else ():
-        (folder / beside).write_bytes(files[beside])
     path.write_bytes(data)
     if name == "sentencepiece.model":  # measured by its package, and not imported
         (folder / "text.txt").write_text("\n".join(_SOME), encoding="utf-8")
         measured = cli("evaluate", "--tokenizer", path, "--text", folder / "text.txt", expect=None)
         return "refused" if _told(measured) else "equal"
-    more = ("--pattern", "gpt2") if name.endswith(("tiktoken", "vocab.json", "merges.txt")) else ()
+    more = ("--pattern", "gpt2") if name.endswith("tiktoken") else ()
     if _told(cli("import", path, "-o", log, *more, expect=None)):
         assert not log.exists()
         return "refused"

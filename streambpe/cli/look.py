@@ -265,7 +265,7 @@ def report(model: str, output: str, as_json: bool, **given: Any) -> None:
 @click.option(
     "--pattern",
     metavar="NAME|REGEX",
-    help="For a --tokenizer without a pattern: tiktoken ranks, GPT-2's files.",
+    help="For a --tokenizer without a pattern: tiktoken ranks.",
 )
 @click.option(
     "--residues",

@@ -57,9 +57,9 @@ def _dtype_option(help: str) -> Callable[[F], F]:
 )
 @click.option(
     "--shards",
-    metavar="N|SIZE",
-    help="Write N files with about the same number of ids (NAME-00000-of-0000N.npy), or files of about SIZE (500MB), "
-    "and an index, NAME.index.json.",
+    type=Amount(1),
+    metavar="N",
+    help="Write N files with about the same number of ids (NAME-00000-of-0000N.npy), and an index, NAME.index.json.",
 )
 @click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON list per line; with -o, print the result as one JSON object."
@@ -181,7 +181,7 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
 @click.argument("model")
 @click.option(
     "--to",
-    type=OneOf(["hf", "tiktoken", "gpt2", "boundless", "gguf", "events", "token-bytes"]),
+    type=OneOf(["hf", "tiktoken", "boundless", "gguf", "events", "token-bytes"]),
     required=True,
     help="The format.",
 )
@@ -190,7 +190,7 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
     "--output",
     required=True,
     metavar="PATH",
-    help="The file to write; for gpt2 a folder; for hf a file, or FOLDER/.",
+    help="The file to write; for hf also FOLDER/.",
 )
 @click.option(
     "--vocab-size",
@@ -200,9 +200,7 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
 @click.option("--verify", metavar="TEXT", help="Encode this SOURCE by MODEL and by PATH, and print the differences.")
 @click.option("--no-compare", is_flag=True, help="Do not load the export in the library that it is for.")
 @click.option("--strict", is_flag=True, help="Exit 4 unless the export was compared and is exact.")
-@click.option(
-    "--onto", metavar="OLD", help="For hf, tiktoken, gpt2: write the file that was extended, with the new tokens added."
-)
+@click.option("--onto", metavar="OLD", help="For hf: write the tokenizer.json that was extended, and the new tokens.")
 @click.option("--bos", metavar="TOKEN", help="For FOLDER/ and gguf: the special token that begins a text.")
 @click.option("--eos", metavar="TOKEN", help="For FOLDER/ and gguf: the special token that ends a text.")
 @click.option("--pad", metavar="TOKEN", help="For FOLDER/ and gguf: the special token that pads a batch.")
@@ -230,7 +228,6 @@ def export(
                AutoTokenizer.from_pretrained("FOLDER") of transformers loads
     tiktoken   ranks, and a Python file that makes the Encoding:
                for en.tiktoken, `from en_tiktoken import encoding`
-    gpt2       vocab.json and merges.txt in the folder PATH
     boundless  a .model file, version 2, for fastboundlessbpe
     gguf       vocabulary metadata for llama.cpp; needs `pip install gguf`
     events     the event log
@@ -276,7 +273,7 @@ def export(
 @click.option(
     "--pattern",
     metavar="NAME|REGEX",
-    help="For tiktoken ranks, which have none, and for GPT-2's files. [default for these: gpt2]",
+    help="For tiktoken ranks, which have none.",
 )
 @click.option(
     "--special",
@@ -290,10 +287,10 @@ def export(
 def import_(file: str, output: str, as_json: bool, **given: Any) -> None:
     """Convert a vocabulary made elsewhere into an event log with the same ids.
 
-    FILE is a Hugging Face tokenizer.json (byte-level BPE), GPT-2's vocab.json and merges.txt (either one, or their
-    folder), tiktoken ranks, a .model file of fastboundlessbpe, BoundlessBPE, minbpe or BatchBPE, hf:NAME (a folder, or
-    a model in Hugging Face's cache) or tiktoken:NAME (such as o200k_base). What would change ids is refused; anything
-    else that an event log cannot store is left out with a warning. Only the ids of BoundlessBPE's own files change.
+    FILE is a Hugging Face tokenizer.json (byte-level BPE), tiktoken ranks, a .model file of fastboundlessbpe,
+    BoundlessBPE, minbpe or BatchBPE, hf:NAME (a folder, or a model in Hugging Face's cache) or tiktoken:NAME (such as
+    o200k_base). What would change ids is refused; anything else that an event log cannot store is left out with a
+    warning. Only the ids of BoundlessBPE's own files change.
 
     \b
     example:

@@ -217,7 +217,7 @@ as_option = panel_option(
     metavar="MODEL",
     callback=text_only,
     help="Learn new merges with everything else taken from an existing tokenizer: size, pattern, special tokens and "
-    "their ids. MODEL is a model of streambpe, tokenizer.json, a folder with vocab.json and merges.txt, hf:NAME or "
+    "their ids. MODEL is a model of streambpe, tokenizer.json, hf:NAME or "
     "tiktoken:NAME.",
 )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,7 +16,7 @@ from msgspec import structs
 
 from streambpe.core.encoding import HOLD_FIRST, HOLD_LAST, NO_LIMIT, BlockIds, Ids
 from streambpe.encode.encoder import Encoder, as_utf8
-from streambpe.encode.split import HashedBlock
+from streambpe.encode.split import hashed_documents
 from streambpe.resources import DOCUMENT_SECONDS
 from streambpe.sources.decode import block_text, naming_documents
 from streambpe.sources.not_text import TAKE_ANYWAY
@@ -43,7 +44,7 @@ class EncodedBlock(msgspec.Struct):
     ids: BlockIds
     bytes: int  # of text
     dropped: int
-    hashed: HashedBlock | None = None  # if asked for
+    hashed: list[Any] | None = None  # its documents, if asked for
     behind: Place = (0, 0, False)  # where the next block begins
 
 
@@ -118,7 +119,7 @@ class BlockEncoder:
         with naming_documents(block):
             ids, dropped = self.stream(text, HOLD_FIRST | HOLD_LAST)
         size = len(text) - text.count(_MARK)
-        return EncodedBlock(ids, size, dropped, HashedBlock.of(text) if self.hashed else None)
+        return EncodedBlock(ids, size, dropped, hashed_documents(text) if self.hashed else None)
 
 
 def in_groups(texts: Sequence[str]) -> list[Sequence[str]]:

@@ -84,7 +84,6 @@ def refuse_together(given: Mapping[str, object]) -> None:
 def model_log(model: str | os.PathLike[str] | EventLog) -> EventLog:
     """A MODEL of our own, or else a file of another program or a name (encode/formats/named.py)."""
     # a tenth of all that a training loads, which learning from text alone does without
-    from streambpe.encode.formats.gpt2 import gpt2_folder
     from streambpe.encode.formats.imports import import_file
     from streambpe.encode.formats.named import HF, TIKTOKEN
 
@@ -93,8 +92,6 @@ def model_log(model: str | os.PathLike[str] | EventLog) -> EventLog:
     path = Path(model)
     if path.is_dir() and (path / "tokenizer.json").is_file() and not (path / "state.duckdb").exists():
         return import_file(path / "tokenizer.json")
-    if gpt2_folder(path) is not None:
-        return import_file(path)
     is_log = path.is_dir() or path.name.endswith(".jsonl") or not path.exists()
     if not str(model).startswith((HF, TIKTOKEN)) and (is_log or _begins_as_log(path)):
         return read_model(model)

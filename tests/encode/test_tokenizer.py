@@ -295,11 +295,6 @@ def test_a_model_that_changes_the_text_has_no_offsets():
         tokenizer.encode_with_offsets("two  words")
 
 
-def test_what_is_no_model_is_named():
-    with pytest.raises(TypeError, match=r"Tokenizer\(model=None\): give the path of a MODEL"):
-        Tokenizer(None)
-
-
 def test_a_model_comes_back_from_what_was_saved(tmp_path):
     """`save`, then the path; another program's file, then from_file and from_pretrained."""
     ours = Tokenizer(trained("plain"), 280)

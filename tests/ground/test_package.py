@@ -68,7 +68,7 @@ table: list[streambpe.SizeFacts] = streambpe.sizes(
 )
 print(table[0].rare)
 print(streambpe.explain(run, " the", token=True).rows, streambpe.diff(run, "other").same)
-encoded = streambpe.encode_corpus(run, "t.txt", "i.npy", lines=True, format="txt", eot="<s>", shards="500MB", threads=2)
+encoded = streambpe.encode_corpus(run, "t.txt", "i.npy", lines=True, format="txt", eot="<s>", shards=2, threads=2)
 streambpe.export(run, "hf", "t.json", vocab_size="8k,16k", bos="<s>", add_bos=True, progress="auto")[0].exact
 streambpe.import_model("t.json", "t.events.jsonl", special="<s>", progress="auto").encode("the")
 streambpe.prune(run, "r.events.jsonl", residues=0.05, text="t.txt")
