@@ -11,15 +11,16 @@ import contextlib
 import functools
 import os
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import msgspec
+from huggingface_hub import HfApi, get_token, hf_hub_url
+from huggingface_hub.hf_api import RepoFile
 
 from streambpe.errors import SourceError, UsageError
 from streambpe.sources.remote import web
 from streambpe.sources.remote.address import credentials_for
-from streambpe.sources.remote.place import Found, Ranges, changed, library, missing, stamp_of, unreachable
+from streambpe.sources.remote.place import Fetch, Found, changed, missing, stamp_of, unreachable
 
 _KINDS = "datasets|models|spaces"
 _ADDRESS = re.compile(rf"hf://((?:(?:{_KINDS})/|(?!(?:{_KINDS}|buckets)/))[^/@]+/[^/@]+(?:@[^/]+)?)(?:/(.*))?")
@@ -49,67 +50,63 @@ class _Address(msgspec.Struct, frozen=True):
 
 def file_at(address: str) -> Found | None:
     """See Place."""
-    return _look(_Address.of(address), address)[0]
+    return _look(_Address.of(address))[0]
 
 
-def below(folder: str) -> Iterator[Found]:
+def below(folder: str) -> list[Found]:
     """See Place."""
     asked = _Address.of(folder)
     with _explaining(folder):
-        listing = functools.partial(_api().list_repo_tree, recursive=True)
-        files = _files(listing, asked, asked.path.rstrip("/") or None, _commit(asked))
+        tree = _api().list_repo_tree(
+            asked.repository,
+            asked.path.rstrip("/") or None,
+            recursive=True,
+            revision=_commit(asked),
+            repo_type=asked.kind,
+        )
+        files = [_found(asked, file) for file in tree if isinstance(file, RepoFile)]
     if not files:
         raise missing(folder)
-    return (_found(asked, file) for file in files)
+    return files
 
 
-def _look(asked: _Address, address: str) -> tuple[Found | None, str]:
+def _look(asked: _Address) -> tuple[Found | None, str]:
+    """(the file at an address, the commit that it is looked at in)"""
+    address = f"{asked.prefix}/{asked.path}"
     with _explaining(address):
         commit = _commit(asked)
-        files = _files(_api().get_paths_info, asked, asked.path, commit) if asked.path else []
-    return _found(asked, files[0]) if files else None, commit
+        paths = [asked.path] if asked.path else []
+        infos = paths and _api().get_paths_info(asked.repository, paths, revision=commit, repo_type=asked.kind)
+    return next((_found(asked, info) for info in infos if isinstance(info, RepoFile)), None), commit
 
 
-def open_found(found: Found) -> Ranges:
+def open_found(found: Found) -> Fetch:
     """See Place."""
     asked = _Address.of(found.name)
-    now, commit = _look(asked, found.name)
-    if now != found:
-        raise changed(found.name)
-    hub = library("huggingface_hub", "hf")
-    url = hub.hf_hub_url(
+    now, commit = _look(asked)
+    url = hf_hub_url(
         asked.repository, asked.path, repo_type=asked.kind, revision=commit, endpoint=os.environ.get("HF_ENDPOINT")
     )
-    token = hub.get_token()
+    token = get_token()
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    stored = web.look_elsewhere(found.name, url, headers)
-    if stored.bytes != found.bytes:
+    if now != found or (stored := web.look_elsewhere(found.name, url, headers)).bytes != found.bytes:
         raise changed(found.name)
-    return web.WebRanges(stored, url, headers)
+    return web.open_elsewhere(stored, url, headers)
 
 
 def _commit(asked: _Address) -> str:
     return str(_api().repo_info(asked.repository, revision=asked.revision, repo_type=asked.kind).sha)
 
 
-def _files(listing: Callable[..., Any], asked: _Address, path: str | None, commit: str) -> list[Any]:
-    infos = listing(asked.repository, path, revision=commit, repo_type=asked.kind)
-    return [info for info in infos if hasattr(info, "blob_id")]
-
-
-def _found(asked: _Address, file: Any) -> Found:
+def _found(asked: _Address, file: RepoFile) -> Found:
     return Found(f"{asked.prefix}/{file.path}", file.size, stamp_of(file.lfs.sha256 if file.lfs else file.blob_id))
 
 
 @contextlib.contextmanager
 def _explaining(address: str) -> Iterator[None]:
     """Errors of the library as ours; its own texts name addresses, tokens' names and more."""
-    for package, scheme in (("huggingface_hub", "hf"), ("urllib3", "https")):
-        library(package, scheme)
     try:
         yield
-    except (SourceError, UsageError):
-        raise
     except Exception as why:
         raise _explained(address, why) from None
 
@@ -131,5 +128,5 @@ def _explained(address: str, why: Exception) -> SourceError | UsageError:
 
 
 @functools.lru_cache
-def _api() -> Any:
-    return library("huggingface_hub", "hf").HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
+def _api() -> HfApi:
+    return HfApi(endpoint=os.environ.get("HF_ENDPOINT"))

@@ -18,12 +18,11 @@ from urllib.parse import urlsplit
 
 from streambpe.errors import SourceError, UsageError
 from streambpe.sources.remote.address import credentials_for, scheme_of
-from streambpe.sources.remote.place import BUFFER_BYTES, Found, Ranges, changed, missing, unreachable
+from streambpe.sources.remote.place import Fetch, Found, changed, missing, unreachable
 
 _SECOND = 1_000_000_000
 _TRIES = 5
 _SECONDS = 30  # without a byte
-_MOST = 2 * BUFFER_BYTES  # bytes of one request
 _LONGEST = 500  # of what a store says, in characters
 _REFUSED = re.compile(
     r"ACCESS.DENIED|Access.?Denied|Forbidden|InvalidAccessKey|SignatureDoesNotMatch|INVALID_(ACCESS_KEY|SIGNATURE)|"
@@ -52,34 +51,26 @@ def below(folder: str) -> Iterator[Found]:
     return (_found(prefix + info.path.removeprefix(bucket), info) for info in infos if info.is_file)
 
 
-def open_found(found: Found) -> Ranges:
+def open_found(found: Found) -> Fetch:
     """See Place."""
-    with _explaining(found.name):
-        files, _, path = _opened(found.name)
-        return _Object(found, files.open_input_file(path))
+    name = found.name
+    with _explaining(name):
+        files, _, path = _opened(name)
+        file = files.open_input_file(path)
 
-
-class _Object:
-    def __init__(self, found: Found, file: Any) -> None:
-        self._found, self._file = found, file
-
-    def fetch(self, at: int, size: int) -> bytes:
-        """See Ranges."""
-        name = self._found.name
+    def fetch(at: int, size: int) -> bytes:
         try:
             with _explaining(name):
-                data: bytes = self._file.read_at(min(size, _MOST), at)
+                data: bytes = file.read_at(size, at)
         except SourceError:
-            if file_at(name) == self._found:
+            if file_at(name) == found:
                 raise
             data = b""
-        if not data or file_at(name) != self._found:
+        if not data or file_at(name) != found:
             raise changed(name)
         return data
 
-    def close(self) -> None:
-        """See Ranges."""
-        self._file.close()
+    return fetch
 
 
 def _found(address: str, info: Any) -> Found:

@@ -17,21 +17,30 @@ import os
 import re
 import ssl
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 from urllib.parse import unquote, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+import msgspec
+import urllib3
+from urllib3 import exceptions
+
 from streambpe.errors import SourceError, UsageError
 from streambpe.sources.remote.address import credentials_for
-from streambpe.sources.remote.place import Found, NoAnswer, Ranges, asked_again, changed, library, stamp_of
+from streambpe.sources.remote.place import Fetch, Found, NoAnswer, asked_again, changed, stamp_of
 
 _SECONDS = 30  # without a byte
 _AGAIN = (408, 425, 429, 500, 502, 503, 504)
-_FIRST, _MOST = 1 << 20, 64 << 20  # bytes asked for in one request: more and more while they are read one after another
-_PIECE = 1 << 20  # given on at once
-_JUMP = 1 << 18  # bytes that are read over rather than asked for anew
 _REDIRECTS = 8
+_LITTLE = 1 << 18  # bytes of an answer that are read over rather than a new connection made
+
+
+class _Piece(msgspec.Struct):
+    """What a server answers when it is asked for a range."""
+
+    data: bytes
+    at: int
+    of: Found  # the whole file, as it is now
 
 
 def file_at(address: str) -> Found:
@@ -48,131 +57,79 @@ def below(folder: str) -> NoReturn:
     )
 
 
-def open_found(found: Found) -> Ranges:
+def open_found(found: Found) -> Fetch:
     """See Place."""
-    return WebRanges(found, found.name, {})
+    return open_elsewhere(found, found.name, {})
 
 
 def look_elsewhere(name: str, url: str, headers: Mapping[str, str]) -> Found:
     """A file that is named otherwise than where it is read."""
-    return asked_again(name, lambda: _look(name, url, headers), 3)
+    return asked_again(name, lambda: _ask(name, url, headers, 0, 1), 3).of
 
 
-def _look(name: str, url: str, headers: Mapping[str, str]) -> Found:
-    answer = _ask(name, url, headers, 0, 1)
+def open_elsewhere(found: Found, url: str, headers: Mapping[str, str]) -> Fetch:
+    """The same, opened."""
+
+    def fetch(at: int, size: int) -> bytes:
+        piece = asked_again(found.name, lambda: _ask(found.name, url, headers, at, size))
+        if piece.of != found:
+            raise changed(found.name)
+        if piece.at != at or not piece.data:
+            raise SourceError(f"{found.name} cannot be read: its server answers with another range.")
+        return piece.data
+
+    return fetch
+
+
+def _ask(name: str, url: str, headers: Mapping[str, str], at: int, size: int) -> _Piece:
+    """The answer to a request for a range; what there is of it, if it breaks off."""
+    answer = _answer(name, url, headers, f"bytes={at}-{at + size - 1}")
+    stamp = stamp_of(answer.headers.get("ETag") or answer.headers.get("Last-Modified") or "")
+    data = bytearray()
     try:
         if answer.status == 416 or (answer.status == 200 and answer.headers.get("Content-Length") == "0"):
-            return Found(name, 0, _stamp(answer))
-        return Found(name, _place_in(name, answer)[1], _stamp(answer))
+            return _Piece(b"", at, Found(name, 0, stamp))
+        if answer.headers.get("Content-Encoding", "identity") != "identity":
+            raise SourceError(f"{name} cannot be read: its server compresses it although that was not requested.")
+        found = re.fullmatch(r"bytes (\d+)-\d+/(\d+)", answer.headers.get("Content-Range", ""))
+        if answer.status != 206 or not found:
+            raise SourceError(
+                f"{name} cannot be read: its server does not serve ranges of a file, so a stopped count could not "
+                "continue. None of it was read. Download it."
+            )
+        try:
+            while len(data) < size and (more := answer.read(min(size - len(data), 1 << 16))):
+                data += more
+        except (exceptions.HTTPError, OSError) as why:
+            if not data:
+                raise NoAnswer(_said(why)) from None
+        return _Piece(bytes(data), int(found[1]), Found(name, int(found[2]), stamp))
     finally:
         _let_go(answer)
 
 
-class WebRanges:
-    """A file of a web server that is open."""
-
-    def __init__(self, found: Found, url: str, headers: Mapping[str, str]) -> None:
-        self._found, self._url, self._headers = found, url, headers
-        self._answer: Any = None
-        self._at = self._stop = 0  # of what is left of the answer
-        self._next = _FIRST  # how much to ask for
-
-    def fetch(self, at: int, size: int) -> bytes:
-        """See Ranges."""
-        return asked_again(self._found.name, lambda: self._once(at, min(size, _PIECE)))
-
-    def _once(self, at: int, size: int) -> bytes:
-        try:
-            if self._answer is not None and self._at < at <= min(self._stop, self._at + _JUMP):
-                self._at += len(_read(self._answer, at - self._at))
-            if self._answer is None or self._at != at or at == self._stop:
-                self._ask_from(at, size)
-            data = _read(self._answer, min(size, self._stop - at))
-        except NoAnswer:
-            self.close()
-            raise
-        if not data:
-            self.close()
-            raise NoAnswer("the answer is incomplete")
-        self._at += len(data)
-        return data
-
-    def _ask_from(self, at: int, size: int) -> None:
-        self._next = min(self._next * 4, _MOST) if at and at == self._stop else max(size, _FIRST)
-        self.close()
-        stop = min(at + self._next, self._found.bytes)
-        answer = _ask(self._found.name, self._url, self._headers, at, stop)
-        try:
-            if answer.status == 416:
-                raise changed(self._found.name)
-            (begin, end), whole = _place_in(self._found.name, answer)
-            if whole != self._found.bytes or _stamp(answer) != self._found.stamp:
-                raise changed(self._found.name)
-            if begin != at or end <= at:
-                raise SourceError(f"{self._found.name} cannot be read: its server answers with another range.")
-        except BaseException:
-            _let_go(answer)
-            raise
-        self._answer, self._at, self._stop = answer, at, end
-
-    def close(self) -> None:
-        """See Ranges."""
-        answer, self._answer = self._answer, None
-        if answer is not None:
-            _let_go(answer)
-
-
-def _let_go(answer: Any) -> None:
+def _let_go(answer: urllib3.BaseHTTPResponse) -> None:
     """Give the connection back if little of the answer is left, else close it."""
-    if answer.length_remaining is not None and answer.length_remaining <= _JUMP:
+    if answer.length_remaining is not None and answer.length_remaining <= _LITTLE:
         answer.drain_conn()
     else:
         answer.close()
 
 
-def _stamp(answer: Any) -> int:
-    return stamp_of(answer.headers.get("ETag") or answer.headers.get("Last-Modified") or "")
-
-
-def _place_in(name: str, answer: Any) -> tuple[tuple[int, int], int]:
-    """((begin, end), size of the whole file) of an answer."""
-    if answer.headers.get("Content-Encoding", "identity") != "identity":
-        raise SourceError(f"{name} cannot be read: its server compresses it although that was not requested.")
-    found = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+)", answer.headers.get("Content-Range", ""))
-    if answer.status != 206 or not found:
-        raise SourceError(
-            f"{name} cannot be read: its server does not serve ranges of a file, so a stopped count could not "
-            "continue. None of it was read. Download it."
-        )
-    first, last, whole = map(int, found.groups())
-    return (first, last + 1), whole
-
-
-def _read(answer: Any, size: int) -> bytes:
-    urllib3 = library("urllib3", "https")
-    try:
-        data: bytes = answer.read(size)
-        return data
-    except (urllib3.exceptions.HTTPError, OSError) as why:
-        raise NoAnswer(_said(why)) from None
-
-
-def _ask(name: str, url: str, headers: Mapping[str, str], begin: int, stop: int) -> Any:
-    """The answer to a request for a range. What the credentials are for is asked, and nobody it redirects to."""
-    urllib3 = library("urllib3", "https")
-    asked = {"Range": f"bytes={begin}-{stop - 1}", "Accept-Encoding": "identity", "User-Agent": "streambpe"}
-    asked |= headers or _login(url)
+def _answer(name: str, url: str, headers: Mapping[str, str], wanted: str) -> urllib3.BaseHTTPResponse:
+    """What is answered. What the credentials are for is asked, and nobody it redirects to."""
+    asked = {"Range": wanted, "Accept-Encoding": "identity", "User-Agent": "streambpe", **(headers or _login(url))}
     no_address = SourceError(f"{name} cannot be read: it, or what its server redirects to, is not an address.")
     for _ in range(_REDIRECTS):
         try:
             answer = _pool(_proxy(url)).request(
                 "GET", url, headers=asked, preload_content=False, decode_content=False, retries=False, redirect=False
             )
-        except urllib3.exceptions.SSLError as why:
+        except exceptions.SSLError as why:
             raise SourceError(f"{name} cannot be read: {_said(why)}.") from None
-        except (http.client.InvalidURL, urllib3.exceptions.LocationValueError):
+        except (http.client.InvalidURL, exceptions.LocationValueError):
             raise no_address from None
-        except (urllib3.exceptions.HTTPError, OSError, ValueError) as why:
+        except (exceptions.HTTPError, OSError, ValueError) as why:
             raise NoAnswer(_said(why)) from None
         to = answer.get_redirect_location()
         if not to:
@@ -212,7 +169,6 @@ def _ask(name: str, url: str, headers: Mapping[str, str], begin: int, stop: int)
 
 def _said(why: Exception) -> str:
     """What went wrong, as the end of a sentence. Never the text of the library: it names addresses with all in them."""
-    known = library("urllib3", "https").exceptions
     causes: list[BaseException] = []
     cause: object = why
     while isinstance(cause, BaseException):
@@ -221,11 +177,11 @@ def _said(why: Exception) -> str:
     system = [f": {cause.strerror}" for cause in causes if isinstance(cause, OSError) and cause.strerror]
     for kind, told in (
         (ssl.SSLCertVerificationError, "the certificate of its server is not trusted ({0.verify_message})"),
-        ((known.SSLError, ssl.SSLError), "its server does not speak TLS properly"),
-        (known.NameResolutionError, "its server has no known address (DNS)"),
-        (known.NewConnectionError, f"no connection to its server{''.join(system[-1:])}"),
-        ((known.TimeoutError, TimeoutError), f"its server did not answer for {_SECONDS} seconds"),
-        ((known.ProtocolError, ConnectionError), "the answer is incomplete"),
+        ((exceptions.SSLError, ssl.SSLError), "its server does not speak TLS properly"),
+        (exceptions.NameResolutionError, "its server has no known address (DNS)"),
+        (exceptions.NewConnectionError, f"no connection to its server{''.join(system[-1:])}"),
+        ((exceptions.TimeoutError, TimeoutError), f"its server did not answer for {_SECONDS} seconds"),
+        ((exceptions.ProtocolError, ConnectionError), "the answer is incomplete"),
     ):
         for cause in causes:
             if isinstance(cause, kind):
@@ -234,14 +190,13 @@ def _said(why: Exception) -> str:
 
 
 @functools.lru_cache
-def _pool(proxy: str | None) -> Any:
-    urllib3 = library("urllib3", "https")
-    how = {"timeout": urllib3.Timeout(connect=_SECONDS, read=_SECONDS), "ssl_context": ssl.create_default_context()}
+def _pool(proxy: str | None) -> urllib3.PoolManager:
+    timeout, context = urllib3.Timeout(connect=_SECONDS, read=_SECONDS), ssl.create_default_context()
     if not proxy:
-        return urllib3.PoolManager(**how)
+        return urllib3.PoolManager(timeout=timeout, ssl_context=context)
     login = unquote(urlsplit(proxy).netloc.rpartition("@")[0])  # urllib3 sends it only if it is asked to
     headers = urllib3.make_headers(proxy_basic_auth=login) if login else None
-    return urllib3.ProxyManager(proxy, proxy_headers=headers, **how)
+    return urllib3.ProxyManager(proxy, proxy_headers=headers, timeout=timeout, ssl_context=context)
 
 
 def _proxy(url: str) -> str | None:
@@ -265,16 +220,9 @@ def _login(url: str) -> dict[str, str]:
     if parts.scheme != "https" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
         return {}
     try:
-        known = _netrc()
-        found = known.hosts.get(parts.hostname or "") if known else None
+        logins = netrc.netrc(os.path.expanduser(os.environ.get("NETRC") or "~/.netrc"))
     except (OSError, netrc.NetrcParseError):
         return {}
-    if not found:
-        return {}
-    return {"Authorization": "Basic " + base64.b64encode(f"{found[0]}:{found[2]}".encode()).decode()}
-
-
-@functools.lru_cache
-def _netrc() -> netrc.netrc | None:
-    path = Path(os.environ.get("NETRC") or "~/.netrc").expanduser()
-    return netrc.netrc(str(path)) if path.is_file() else None
+    user, _, password = logins.hosts.get(parts.hostname or "") or ("", "", "")
+    login = base64.b64encode(f"{user}:{password}".encode()).decode()
+    return {"Authorization": f"Basic {login}"} if user or password else {}
