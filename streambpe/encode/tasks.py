@@ -23,7 +23,6 @@ from streambpe.runners.runner import Attempt
 from streambpe.sources.source import BadUtf8
 from streambpe.sources.stretches import Stretch, title_of
 from streambpe.system import put_first
-from streambpe.text.split import alarm
 from streambpe.threads import ending_waits
 
 
@@ -57,8 +56,6 @@ def encode_stretches(task: EncodeTask, attempt: Attempt) -> int | None:
     """Encode stretches of sources into one file: of how many blocks; None if the task was told to stop before its
     end."""
     shared: EncodeShared = attempt.shared
-    if attempt.own_process:
-        alarm.turn_on()
     encode = BlockEncoder(
         shared.encoder, shared.bad_utf8, attempt.memory_bytes, hashed=shared.hashed,
         document_seconds=shared.document_seconds,
@@ -72,7 +69,7 @@ def encode_stretches(task: EncodeTask, attempt: Attempt) -> int | None:
             target.unlink(missing_ok=True)
         made = folder / "blocks"
         with open(made, "wb") as file:
-            for block in encode.blocks(task.stretches, attempt.advance, task.inside, tells_skipped=False):
+            for block in encode.blocks(task.stretches, attempt.advance, task.inside):
                 if attempt.stopping:
                     return None
                 pickle.dump(block, file)

@@ -65,12 +65,6 @@ def bytes_between(kind: str, path: str, start: int, stop: int) -> int:
     return 0 if kind == "parquet" or compression_of(path) else stop - start
 
 
-def text_of(source: Source) -> tuple[float, float]:
-    """(about how many MB of text a source has, seconds of a processor to unpack one), before it is read."""
-    packed, seconds = _PACKED[compression_of(source.path)]
-    return source.bytes / 1e6 * (2.5 if source.kind == "parquet" else packed), seconds
-
-
 def cost_of(
     sources: Sequence[Source], pattern: Pattern, least: int, seconds: Callable[[Source], tuple[float, float]]
 ) -> tuple[Cost, int, float]:
@@ -80,7 +74,8 @@ def cost_of(
     total = alone = largest = 0.0
     tasks = 0
     for source in sources:
-        size, unpacking = text_of(source)
+        packed, unpacking = _PACKED[compression_of(source.path)]
+        size = source.bytes / 1e6 * (2.5 if source.kind == "parquet" else packed)  # MB of text, about
         each, locked = seconds(source)
         many = max(1, source.bytes // least) if can_be_cut(source, pattern) else 1
         total += size * (each + unpacking)
@@ -195,11 +190,10 @@ def _record_cuts(stream: SourceBytes, source: Source, done: Done, size: int) -> 
 def _row_cuts(source: Source, size: int) -> list[int]:
     """Rows that begin a row group, about `size` bytes of the file apart."""
     with open_parquet(source) as file:
-        starts = row_group_starts(file)
         cuts, held = [], 0
-        for group in range(file.num_row_groups - 1):
+        for group, stop in enumerate(row_group_starts(file)[1:-1]):
             held += group_bytes(file, group)
-            if held >= size and int(starts[group + 1]):
-                cuts.append(int(starts[group + 1]))
+            if held >= size and stop:
+                cuts.append(stop)
                 held = 0
         return cuts

@@ -1,4 +1,4 @@
-"""Find-all over single texts. No numpy, no Polars: this is also what a worker process loads.
+"""Find-all over single texts.
 
 find_chunks(regex.compile(r"\\w+"), "a b", keep_gaps=True)  ->  "a" " " "b"
 """
@@ -6,12 +6,7 @@ find_chunks(regex.compile(r"\\w+"), "a b", keep_gaps=True)  ->  "a" " " "b"
 from __future__ import annotations
 
 import contextlib
-import signal
-import sys
-from array import array
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Set
-from itertools import count
+from collections.abc import Iterable, Iterator
 
 import regex
 
@@ -20,33 +15,6 @@ from streambpe.errors import PatternError, PatternTooSlow
 # Above this many characters the matches of one text are streamed: a list of them would take about
 # 60 bytes per chunk, ten times the text.
 _STREAM_CHARS = 1 << 20
-
-
-class _Alarm:
-    """The time limit of a text by a signal, where the main thread of a process of this program's own splits texts.
-
-    The limit of the `regex` module works everywhere, but it reads the clock at every match: 1 MB of English took 0.13 s
-    of processor time with it and 0.04 s without.
-    """
-
-    on = False
-
-    def turn_on(self) -> None:
-        """Use the signal from here on, if the system has it."""
-        if sys.platform != "win32":
-            signal.signal(signal.SIGPROF, self._ring)
-            self.on = True
-
-    def _ring(self, *_: object) -> None:
-        raise TimeoutError
-
-    def set(self, seconds: float) -> None:
-        """After so many seconds of processor time, raise TimeoutError; 0: no longer."""
-        if sys.platform != "win32" and self.on:
-            signal.setitimer(signal.ITIMER_PROF, seconds)
-
-
-alarm = _Alarm()
 
 
 def find_chunks(
@@ -91,31 +59,3 @@ def explained(compiled: regex.Pattern[str], text: str, number: int = 0) -> Itera
         )
         slow.document = number
         raise slow from None
-
-
-def split_texts(
-    compiled: regex.Pattern[str],
-    script_compiled: regex.Pattern[str] | None,
-    keep_gaps: bool,
-    seconds: float | None,
-    texts: Iterable[str],
-    runs: Set[int] = frozenset(),
-) -> tuple[list[str], array[int], array[int]]:
-    """Split many texts: (distinct chunks, the id of each chunk in order, chunks per text).
-
-    seconds: of processor time that each may take; PatternTooSlow has the number of the one that takes more. runs: the
-    numbers of the texts that `script_compiled` splits."""
-    timeout = None if alarm.on else seconds
-    ids: dict[str, int] = defaultdict(count().__next__)
-    flat, lengths = array("i"), array("q")
-    for number, text in enumerate(texts):
-        before = len(flat)
-        by = script_compiled if script_compiled and number in runs else compiled
-        with explained(by, text, number):
-            alarm.set(seconds or 0)
-            try:
-                flat.extend(map(ids.__getitem__, find_chunks(by, text, keep_gaps, timeout)))
-            finally:
-                alarm.set(0)
-        lengths.append(len(flat) - before)
-    return list(ids), flat, lengths

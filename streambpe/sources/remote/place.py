@@ -18,9 +18,7 @@ from streambpe.sources.remote.address import scheme_of
 from streambpe.threads import wait
 
 Answer = TypeVar("Answer")
-BUFFER_BYTES = MOST_BYTES = (
-    8 << 20
-)  # read at once, and asked for at most: an answer takes its time, however small it is
+BUFFER_BYTES = 8 << 20  # asked for at once: an answer takes its time, however small it is
 TRIES = 5
 WAIT = 0.5  # seconds until an answer that did not come is asked for again; twice as many each time
 
@@ -34,7 +32,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 # Some bytes from a place on, at least one and at most so many, all of them of the file that was found.
-Fetch = Callable[[int, int], bytes]
+Fetch = Callable[[int, int], memoryview]
 
 
 class Place(Protocol):
@@ -50,14 +48,11 @@ class Place(Protocol):
         """Open a file; an error if it is not what was found."""
 
 
-_MODULES = {"s3": "objects", "gs": "objects", "abfss": "objects", "hf": "hub", "https": "web", "http": "web"}
-
-
 def place_of(address: str) -> Place:
     """Who reads addresses of this kind; an error that says how its library is installed."""
     scheme = str(scheme_of(address))
     try:
-        return cast(Place, importlib.import_module(f"streambpe.sources.remote.{_MODULES[scheme]}"))
+        return cast(Place, importlib.import_module(f"streambpe.sources.remote.{'hub' if scheme == 'hf' else 'stores'}"))
     except ModuleNotFoundError as why:
         raise UsageError(f"{scheme}:// needs the package {why.name}: pip install 'streambpe[remote]'.") from None
 
@@ -112,8 +107,10 @@ class _Stream(io.RawIOBase):
 
     def readinto(self, into: memoryview) -> int:  # type: ignore[override]
         """Fill some of `into`; 0 at the end."""
-        wanted = min(len(into), self._size - self._at, MOST_BYTES)
-        data = self._fetch(self._at, wanted) if wanted > 0 else b""
+        wanted = min(len(into), self._size - self._at, BUFFER_BYTES)
+        if wanted <= 0:
+            return 0
+        data = self._fetch(self._at, wanted)
         into[: len(data)] = data
         self._at += len(data)
         return len(data)

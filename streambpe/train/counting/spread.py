@@ -22,7 +22,7 @@ from streambpe.runners.ray import Needs
 from streambpe.runners.runner import Calls, Runner
 from streambpe.runners.worth import runner_for
 from streambpe.sources.source import Source
-from streambpe.sources.stretches import Stretch, bytes_between, can_be_cut, cost_of, cut, in_tasks
+from streambpe.sources.stretches import Stretch, can_be_cut, cost_of, cut, in_tasks
 from streambpe.text.chunker import is_left_to_regex
 from streambpe.text.patterns import Pattern
 from streambpe.train.counting.committer import Committer
@@ -81,12 +81,6 @@ def count_by_tasks(
     shared = CountShared(run.path.absolute(), config, pattern.document_seconds)
     size = sum(stretch.source.bytes for stretch in left) // (_TASKS_A_WORKER * runner.workers)
     size = min(max(size, _LEAST_TASK), _MOST_TASK)
-
-    before = sum(  # tasks tell only what they read
-        bytes_between(stretch.source.kind, stretch.source.path, *done) for stretch in left for done in stretch.done
-    )
-    meter.done += before
-    meter.resumed_from += before
 
     def stretches() -> Iterator[Stretch]:
         for stretch in left:
