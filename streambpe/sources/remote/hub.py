@@ -24,7 +24,7 @@ from huggingface_hub.errors import (
 from streambpe.errors import SourceError, UsageError
 from streambpe.sources.remote import stores
 from streambpe.sources.remote.address import credentials_for
-from streambpe.sources.remote.place import Fetch, Found, changed, missing, stamp_of, unreachable
+from streambpe.sources.remote.place import Found, changed, missing, stamp_of, unreachable
 
 
 def file_at(address: str) -> Found | None:
@@ -47,7 +47,7 @@ def below(folder: str) -> list[Found]:
     return files
 
 
-def open_found(found: Found) -> Fetch:
+def open_found(found: Found) -> stores.StoredFile:
     """See Place."""
     asked, (now, commit) = parse_hf_uri(found.name), _look(found.name)
     url = hf_hub_url(
@@ -59,7 +59,7 @@ def open_found(found: Found) -> Fetch:
     stored = stores.look(found.name, store, unquote(name)) if now == found else None
     if stored is None or stored.bytes != found.bytes:
         raise changed(found.name)
-    return stores.open_in(stored, store, unquote(name))
+    return stores.StoredFile(stored, store, unquote(name))
 
 
 def _look(address: str) -> tuple[Found | None, str]:

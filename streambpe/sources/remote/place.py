@@ -31,10 +31,6 @@ class Found(msgspec.Struct, frozen=True):
     stamp: int  # another one if its content is; 0 if the server does not tell
 
 
-# Some bytes from a place on, at least one and at most so many, all of them of the file that was found.
-Fetch = Callable[[int, int], memoryview]
-
-
 class Place(Protocol):
     """A module that reads a kind of address."""
 
@@ -44,7 +40,7 @@ class Place(Protocol):
     def below(self, folder: str) -> Iterable[Found]:
         """All files in a folder and in its folders; an error if there is no such folder."""
 
-    def open_found(self, found: Found) -> Fetch:
+    def open_found(self, found: Found) -> io.RawIOBase:
         """Open a file; an error if it is not what was found."""
 
 
@@ -83,37 +79,7 @@ def open_remote(address: str, size: int, stamp: int) -> io.BufferedReader:
     """A remote file as a stream that can be read from any place. `size`, `stamp`: as it was found; 0, 0: as it is."""
     place = place_of(address)
     found = Found(address, size, stamp) if size or stamp else look(address)
-    return io.BufferedReader(_Stream(place.open_found(found), found.bytes), BUFFER_BYTES)
-
-
-class _Stream(io.RawIOBase):
-    """Bytes of a remote file."""
-
-    def __init__(self, fetch: Fetch, size: int) -> None:
-        self._fetch, self._size, self._at = fetch, size, 0
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def seekable(self) -> bool:
-        """It is."""
-        return True
-
-    def seek(self, to: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place; nothing is asked for yet."""
-        self._at = to + (0, self._at, self._size)[whence]
-        return self._at
-
-    def readinto(self, into: memoryview) -> int:  # type: ignore[override]
-        """Fill some of `into`; 0 at the end."""
-        wanted = min(len(into), self._size - self._at, BUFFER_BYTES)
-        if wanted <= 0:
-            return 0
-        data = self._fetch(self._at, wanted)
-        into[: len(data)] = data
-        self._at += len(data)
-        return len(data)
+    return io.BufferedReader(place.open_found(found), BUFFER_BYTES)
 
 
 class NoAnswer(Exception):

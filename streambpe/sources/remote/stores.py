@@ -11,6 +11,7 @@ import base64
 import contextlib
 import functools
 import glob
+import io
 import netrc
 import os
 import re
@@ -24,8 +25,9 @@ from obstore.exceptions import BaseError, NotSupportedError, PermissionDeniedErr
 from obstore.store import AzureStore, GCSStore, HTTPStore, S3Store
 
 from streambpe.errors import SourceError, SourceUnreachable, UsageError
+from streambpe.sources.remote import place
 from streambpe.sources.remote.address import WEB, credentials_for, scheme_of
-from streambpe.sources.remote.place import Fetch, Found, NoAnswer, asked_again, changed, missing, stamp_of
+from streambpe.sources.remote.place import Found, NoAnswer, asked_again, changed, missing, stamp_of
 
 _SECONDS = 30  # without a byte
 _SHORTLY, _LONG = timedelta(milliseconds=100), timedelta(hours=1)
@@ -80,9 +82,9 @@ def below(folder: str) -> list[Found]:
     return files
 
 
-def open_found(found: Found) -> Fetch:
+def open_found(found: Found) -> StoredFile:
     """See Place."""
-    return open_in(found, *_opened(found.name))
+    return StoredFile(found, *_opened(found.name))
 
 
 def look(name: str, store: Any, path: str) -> Found | None:
@@ -106,27 +108,48 @@ def look(name: str, store: Any, path: str) -> Found | None:
     return None if meta is None else _found(name, meta)
 
 
-def open_in(found: Found, store: Any, path: str) -> Fetch:
-    """A file of a store, which may have another name there."""
-    name = found.name
+class StoredFile(io.RawIOBase):
+    """A file of a store, which may have another name there, that can be read from any place."""
 
-    def fetch(at: int, size: int) -> memoryview:
+    def __init__(self, found: Found, store: Any, path: str) -> None:
+        self._found, self._store, self._path, self._at = found, store, path, 0
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def seek(self, to: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a place; nothing is asked for yet."""
+        self._at = to + (0, self._at, self._found.bytes)[whence]
+        return self._at
+
+    def readinto(self, into: memoryview) -> int:  # type: ignore[override]
+        """Fill some of `into`; 0 at the end."""
+        stop = min(self._at + min(len(into), place.BUFFER_BYTES), self._found.bytes)
+        if stop <= self._at:
+            return 0
+        name = self._found.name
+
         def answered() -> tuple[Any, memoryview]:
             with _explaining(name):
-                answer = obstore.get(store, path, options={"range": (at, at + size)})
+                answer = obstore.get(self._store, self._path, options={"range": (self._at, stop)})
                 return answer.meta, memoryview(answer.bytes())
 
         try:
             meta, data = asked_again(name, answered)
         except SourceError as why:
-            if isinstance(why, SourceUnreachable) or look(name, store, path) == found:
+            if isinstance(why, SourceUnreachable) or look(name, self._store, self._path) == self._found:
                 raise
             raise changed(name) from None
-        if _found(name, meta) != found:
+        if _found(name, meta) != self._found:
             raise changed(name)
-        return data
-
-    return fetch
+        into[: len(data)] = data
+        self._at += len(data)
+        return len(data)
 
 
 def _found(name: str, meta: Any) -> Found:
