@@ -23,6 +23,7 @@ from streambpe.runners.runner import Attempt
 from streambpe.sources.source import BadUtf8
 from streambpe.sources.stretches import Stretch, title_of
 from streambpe.system import put_first
+from streambpe.text.split import alarm
 from streambpe.threads import ending_waits
 
 
@@ -56,6 +57,8 @@ def encode_stretches(task: EncodeTask, attempt: Attempt) -> int | None:
     """Encode stretches of sources into one file: of how many blocks; None if the task was told to stop before its
     end."""
     shared: EncodeShared = attempt.shared
+    if attempt.own_process:
+        alarm.turn_on()
     encode = BlockEncoder(
         shared.encoder, shared.bad_utf8, attempt.memory_bytes, hashed=shared.hashed,
         document_seconds=shared.document_seconds,

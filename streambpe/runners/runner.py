@@ -37,6 +37,7 @@ class Attempt(msgspec.Struct):
     shared: Any  # Calls.shared
     is_stopping: Callable[[], bool]
     advance: Callable[[int], None]  # told that so much more is done, in a unit of the task's own
+    own_process: bool = False  # it runs in the main thread of a process that does nothing else
 
     @property
     def stopping(self) -> bool:

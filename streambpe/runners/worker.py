@@ -61,7 +61,7 @@ class _Served:
         """Run tasks for ever."""
         while True:
             task, argument, number, memory_bytes = self.tasks.get()
-            attempt = Attempt(number, memory_bytes, self.shared, lambda: self.stopping, self._advance)
+            attempt = Attempt(number, memory_bytes, self.shared, lambda: self.stopping, self._advance, True)
             answer = _answered(task, argument, attempt)
             self._tell()
             self._send(answer)

@@ -31,7 +31,7 @@ from streambpe.text.patterns import WITH_DIGITS, Pattern
 from streambpe.text.script_blocks import character_groups
 from streambpe.text.script_rules import TAKE_SPACE
 from streambpe.text.script_runs import mark_script_runs
-from streambpe.text.split import explained, find_chunks
+from streambpe.text.split import alarm, explained, find_chunks
 from streambpe.text.whitespace import SPACES
 
 Ids = npt.NDArray[np.int32]
@@ -165,8 +165,8 @@ class Chunker:
         for end, mark in [*((match.start(), match[0][0]) for match in _MARKS.finditer(text)), (len(text), 0)]:
             part = text[start:end].decode()
             by = (mark == SCRIPT_RUN_END and pattern.script_compiled) or pattern.compiled
-            with explained(by, part, document):
-                ids.extend(map(known.__getitem__, find_chunks(by, part, pattern.keep_gaps, pattern.document_seconds)))
+            with explained(by, part, document), alarm.limiting(pattern.document_seconds) as seconds:
+                ids.extend(map(known.__getitem__, find_chunks(by, part, pattern.keep_gaps, seconds)))
             if mark == DOCUMENT_END:
                 ids.append(END_OF_DOCUMENT)
                 document += 1

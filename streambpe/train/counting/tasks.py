@@ -25,6 +25,7 @@ from streambpe.sources.read import Reader
 from streambpe.sources.stretches import Stretch, bytes_between, title_of
 from streambpe.store.run import Run
 from streambpe.store.spans import SpansByPath
+from streambpe.text.split import alarm
 from streambpe.threads import ending_waits
 from streambpe.train.counting.committer import AttemptCommitter, part_name
 from streambpe.train.counting.sizes import Sizes
@@ -68,6 +69,8 @@ def count_stretches(task: CountTask, attempt: Attempt) -> tuple[UInt64, int]:
     shared: CountShared = attempt.shared
     run, config = Run(shared.run), shared.config
     pattern, sizes = config.split_pattern(shared.document_seconds), Sizes.of_task(attempt.memory_bytes)
+    if attempt.own_process:
+        alarm.turn_on()
     attempts = own_folder(attempts_folder(run), part_name(task.first_name), attempt.number)
     with attempts as folder, ending_waits(lambda: attempt.stopping):
         failpoint(f"attempt-{attempt.number}-begun")

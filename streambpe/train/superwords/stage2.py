@@ -52,6 +52,7 @@ from streambpe.system import rename, sync_folder
 from streambpe.text.chunker import Chunker
 from streambpe.text.marks import DOCUMENT_END
 from streambpe.text.patterns import Pattern
+from streambpe.text.split import alarm
 from streambpe.train.superwords.neighbours import BARRIER, PartsReader
 from streambpe.train.superwords.work import Advance, Crew, Question, Work
 
@@ -242,6 +243,8 @@ def stage_two_crew(parts: Sequence[SequencePart], work: Work) -> Crew:
 def shard_tokens(borders: tuple[int, int], attempt: Attempt) -> None:
     """Write the stage-2 tokens of the parts from one number to another; each is committed by itself."""
     stage: StageTwo = attempt.shared
+    if attempt.own_process:
+        alarm.turn_on()
     with own_folder(stage.attempts, f"tokens-{borders[0]}", attempt.number) as place:
         failpoint(f"stage2-{attempt.number}-begun")
         _Parts(stage, place).write(*borders, attempt.advance)
