@@ -90,13 +90,10 @@ class BlockEncoder:
         stretches: Iterable[tuple[int, Stretch]],
         on_read: Callable[[int], None],
         inside: bool = False,
-        tells_skipped: bool = True,
     ) -> Iterator[EncodedBlock]:
         """The blocks of stretches, in order, each stretch with the number of its source. The ids of two neighbours may
         still join: RunJoiner puts them together. `inside`: the first stretch begins amid a document."""
-        reader = Reader(
-            self.pattern, self._block, self._most, on_read=on_read, take_anyway=TAKE_ANYWAY, tells_skipped=tells_skipped
-        )
+        reader = Reader(self.pattern, self._block, self._most, on_read=on_read, take_anyway=TAKE_ANYWAY)
         return in_order(self, numbered_blocks(reader, stretches, inside), self.threads, self.threads)
 
     def stream(self, text: bytes, hold: int = 0) -> tuple[BlockIds, int]:

@@ -65,7 +65,7 @@ from streambpe.resources import Resources
 from streambpe.runners.attempts import remove_place
 from streambpe.sources.find import Named
 from streambpe.sources.source import BadUtf8, Source
-from streambpe.sources.stretches import Stretch, bytes_between, refuse_engine
+from streambpe.sources.stretches import Stretch, refuse_engine
 from streambpe.system import remove_folder, sync
 from streambpe.threads import ending_waits, stopped_by
 
@@ -261,7 +261,7 @@ class _Job:
 
     def run(self, warnings: list[str], meter: Meter) -> EncodeResult:
         resumed = self._resume()
-        begin_meter(meter, self.sources, self.state.place[0])
+        begin_meter(meter, self.sources, *self.state.place[:2])
         if not self.state.finishing:
             self._encode(meter)
         meter.stage = "writing"
@@ -330,18 +330,16 @@ class _Job:
 
     def _encode_on_ray(self, meter: Meter) -> None:
         """Encode by tasks; what a worker cannot hold is left, and all behind it."""
-        tasks, (first, stop_at, _) = self.tasks.absolute(), self.state.place
+        tasks, first = self.tasks.absolute(), self.state.place[0]
         runner = encode_runner(self.sources[first:], self.encoder, self.resources, tasks)
         hashed, seconds = self.share is not None, self.resources.document_seconds
         shared = EncodeShared(self.encoder, tasks, self.bad_utf8, hashed, seconds)
-        source = self.sources[first]
-        meter.advance(bytes_between(source.kind, source.path, 0, stop_at))
         plan = plan_tasks(self.sources, self.encoder.pattern, self.state.place, runner.workers)
         try:
             encode_by_tasks(runner, plan, shared, self._append, meter.advance, self.stop)
         except TokenDead as why:
             raise self.encoder.refused(why, []) from None
-        begin_meter(meter, self.sources, self.state.place[0])
+        begin_meter(meter, self.sources, *self.state.place[:2])
 
     def _append(self, block: EncodedBlock) -> None:
         """Append the ids of a block; blocks come in order. `eot` stands for each END_OF_TEXT, or nothing does.

@@ -167,11 +167,10 @@ def _record_cuts(stream: SourceBytes, source: Source, done: Done, size: int) -> 
 def _row_cuts(source: Source, size: int) -> list[int]:
     """Rows that begin a row group, about `size` bytes of the file apart."""
     with open_parquet(source) as file:
-        starts = row_group_starts(file)
         cuts, held = [], 0
-        for group in range(file.num_row_groups - 1):
+        for group, stop in enumerate(row_group_starts(file)[1:-1]):
             held += group_bytes(file, group)
-            if held >= size and int(starts[group + 1]):
-                cuts.append(int(starts[group + 1]))
+            if held >= size and stop:
+                cuts.append(stop)
                 held = 0
         return cuts

@@ -57,25 +57,9 @@ def text_of(rng: random.Random) -> str:
     if rng.random() < 0.5:
         return random_text(rng, rng.choice([3, 30, 120]))
     pieces = [
-        "a",
-        "Ab",
-        " ",
-        "  ",
-        "\n",
-        "\r\n",
-        ".",
-        "'s",
-        "12",
-        "1234567",
-        "é",
-        "e\u0301",
-        "东京",
-        "。",
-        "ー",
-        "😀",
-        "\u00a0",
-        "x" * 30,
-    ]
+        "a", "Ab", " ", "  ", "\n", "\r\n", ".", "'s", "12", "1234567", "é", "e\u0301",
+        "东京", "。", "ー", "😀", "\u00a0", "x" * 30,
+    ]  # fmt: skip
     return "".join(rng.choices(pieces, k=rng.choice([1, 8, 40])))
 
 

@@ -22,7 +22,7 @@ from streambpe.results import Result
 from streambpe.sources.not_text import TAKE_ANYWAY
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Source
-from streambpe.sources.stretches import Stretch
+from streambpe.sources.stretches import Stretch, bytes_between
 from streambpe.store.chunks import fold, refuse_edited
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
@@ -115,7 +115,10 @@ class CountJob:
         total, left = (sum(source.bytes for source in some) for some in (found, [each.source for each in todo]))
         if not any(each.source.is_stream for each in todo):
             self._meter.total = total
-            self._meter.done = self._meter.resumed_from = total - left
+            counted = sum(
+                bytes_between(some.source.kind, some.source.path, *done) for some in todo for done in some.done
+            )
+            self._meter.done = self._meter.resumed_from = total - left + counted
         self._meter.facts.update({"run": str(run.path), "sources": len(found)})
         with (
             Reporter(self._meter, run.write_status, progress),
@@ -189,7 +192,7 @@ class CountJob:
 
         reader = Reader(
             self._pattern, sizes.block, sizes.most, verify, self._meter.advance, TAKE_ANYWAY,
-            self._config.reads_whole_lines, not files,
+            self._config.reads_whole_lines,
         )  # fmt: skip
         threads = range(self._resources.threads)
         everyone = [BlockSums(self._config, self._pattern, sizes, committer) for _ in threads]

@@ -18,7 +18,7 @@ from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.runners.ray import Needs, OnRay
 from streambpe.runners.runner import Calls
-from streambpe.sources.stretches import Stretch, bytes_between, cut, in_tasks
+from streambpe.sources.stretches import Stretch, cut, in_tasks
 from streambpe.text.patterns import Pattern
 from streambpe.train.counting.committer import Committer
 from streambpe.train.counting.tasks import (
@@ -55,11 +55,6 @@ def count_by_tasks(
         meter.stage = "counting"
         size = sum(source.bytes for source in sources) // (_TASKS_A_WORKER * runner.workers)
         size = min(max(size, _LEAST_TASK), _MOST_TASK)
-        before = sum(  # tasks tell only what they read
-            bytes_between(stretch.source.kind, stretch.source.path, *done) for stretch in left for done in stretch.done
-        )
-        meter.done += before
-        meter.resumed_from += before
 
         def stretches() -> Iterator[Stretch]:
             for stretch in left:

@@ -76,9 +76,7 @@ def count_stretches(task: CountTask, attempt: Attempt) -> None:
         parts = AttemptCommitter(run, folder, task.first_name, attempt.number)
         done = parts.skip_committed()
         attempt.advance(sum(bytes_between(s.kind, s.path, s.start_at, s.stop_at) for s in done))
-        reader = Reader(
-            pattern, sizes.block, sizes.most, None, attempt.advance, TAKE_ANYWAY, config.reads_whole_lines, False
-        )
+        reader = Reader(pattern, sizes.block, sizes.most, None, attempt.advance, TAKE_ANYWAY, config.reads_whole_lines)
         blocks = blocks_of(reader, left_of(task.stretches, SpansByPath(done)), lambda: attempt.stopping)
         with contextlib.suppress(LimitError), BlockSums(config, pattern, sizes, parts) as sums:
             for block in blocks:
