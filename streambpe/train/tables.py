@@ -2,8 +2,8 @@
 process that holds the file meanwhile only delays this.
 
 The engine tells the pairs that may come next (table pair_counts). With words on disk it must end its stage for that and
-begin another, so there pairs are told more seldom than events; table facts says after how many events they were
-told."""
+begin another, which takes longer, so there pairs are told more seldom than events; table facts says after how many
+events they were told."""
 
 from __future__ import annotations
 
@@ -45,7 +45,6 @@ from streambpe.train.training import Start, TrainResult
 from streambpe.train.words import count_tokens
 
 _WEIGHED_BYTES = 2 << 20  # of weighted counts, appended at a time
-_SELDOM = 12  # checkpoints, at least, between two times that pairs are told from disk
 _MOST_PAIRS = 1 << 16  # that are told while learning goes on, unless more tie for the best
 TokenCounts = tuple[Int64, Int64, Int64]  # id, n, alone: as Engine.token_counts
 
@@ -75,14 +74,14 @@ class Tables:
     def __init__(self, start: Start, least_seconds: float, stop: threading.Event) -> None:
         """`least_seconds`: pairs are told at most once in this time, and where learning is asked to stop."""
         self.training, self.start, self.stop = start.training, start, stop
-        self._from_memory, self._from_disk = Pace(least_seconds), Pace(_SELDOM * least_seconds)
+        self._pace = Pace(least_seconds)
         self._filled_from: Journal | None = None  # in this process
 
     def publish(self, engine: Engine, journal: Journal, book: TokenTable) -> None:
         """Bring the tables as far as the journal is, without waiting for another process."""
-        standing, pace = None, self._from_disk if engine.learning.kind == "scan" else self._from_memory
-        if pace.is_due() or self.stop.is_set():
-            with pace.timed():
+        standing = None
+        if self._pace.is_due() or self.stop.is_set():
+            with self._pace.timed():
                 standing = Standing(engine.pairs_from(1).best(_MOST_PAIRS), None)
         self.try_fill(journal, book, standing, wait_seconds=0.0)
 
@@ -125,7 +124,8 @@ class Tables:
             facts = self._facts(journal, finished)
             if standing is not None:
                 facts["pair_counts_at"] = facts["events"]
-                facts["pair_floor"] = str(_fill_pair_counts(con, *standing.pairs))
+                facts["pair_floor"] = str(standing.pairs.floor)
+                _fill_pair_counts(con, standing.pairs)
             else:
                 facts["pair_counts_at"] = read_facts(con).get("pair_counts_at", "")
             counts = standing.tokens if standing is not None else None
@@ -193,12 +193,11 @@ class Tables:
         return count_tokens(self.start.corpus.chunks, encoder)
 
 
-def _fill_pair_counts(con: duckdb.DuckDBPyConnection, left: Int64, right: Int64, n: Int64, floor: int) -> int:
-    """Fill in the pairs that the engine knows; returns the floor: only pairs that count less may be missing."""
-    order = np.argsort(left << 32 | right)  # ids are below 2^31
+def _fill_pair_counts(con: duckdb.DuckDBPyConnection, pairs: HotPairs) -> None:
+    """Fill in the pairs that the engine knows."""
+    pairs = pairs.only(np.argsort(pairs.left << 32 | pairs.right))  # ids are below 2^31
     run_sql(con, "clear_pair_counts")
-    append(con, "pair_counts", pa.table({"left_id": left[order], "right_id": right[order], "n": n[order]}))
-    return floor
+    append(con, "pair_counts", pa.table(list(pairs[:3]), names=["left_id", "right_id", "n"]))
 
 
 def _fill_superwords(con: duckdb.DuckDBPyConnection, joined: Joined) -> dict[str, str]:

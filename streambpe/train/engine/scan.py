@@ -21,7 +21,7 @@ from streambpe.core.binding import ChunkTable
 from streambpe.core.scan import ChainFinder, numbered
 from streambpe.core.strings import ChunkList, merge
 from streambpe.threads import in_order
-from streambpe.train.engine.column import SEPARATOR, Rewrite, leftmost, read_column, write_column
+from streambpe.train.engine.column import SEPARATOR, Rewrite, read_column, write_column
 from streambpe.train.engine.pair_counter import PairCounter, PairFilter
 
 T = TypeVar("T")
@@ -207,23 +207,6 @@ class ScanColumn:
                 self._write(number, block, weights, shorter=True)
 
         list(self._each(one))
-
-    def merge(self, left: int, right: int, new: int) -> tuple[int, int]:
-        """Make a pair the id `new`, in one sweep: (what it counted, how often it was made)."""
-
-        def one(number: int, column: Int32, weights: Int64) -> tuple[int, int]:
-            at = np.flatnonzero((column[:-1] == left) & (column[1:] == right))
-            if not len(at):
-                return 0, 0
-            first = leftmost(at, np.zeros(len(at), np.int32))
-            n = weights[np.cumsum(column == SEPARATOR)[at] - 1]
-            made = int(n[first].sum())
-            column[at[first]] = new
-            self._write(number, np.delete(column, at[first] + 1), weights, shorter=True)
-            return made if self.disjoint else int(n.sum()), made
-
-        counted, made = zip(*self._each(one), strict=True)
-        return sum(counted), sum(made)
 
     def _each(self, one: Callable[[int, Int32, Int64], T]) -> Iterator[T]:
         """`one` of every block's number and content, in order, by all threads."""
