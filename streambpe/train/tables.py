@@ -2,8 +2,8 @@
 process that holds the file meanwhile only delays this.
 
 The engine tells the pairs that may come next (table pair_counts). With words on disk it must end its stage for that and
-begin another, which takes longer, so there pairs are told more seldom than events; table facts says after how many
-events they were told."""
+begin another, so there pairs are told more seldom than events; table facts says after how many events they were
+told."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ from streambpe.train.training import Start, TrainResult
 from streambpe.train.words import count_tokens
 
 _WEIGHED_BYTES = 2 << 20  # of weighted counts, appended at a time
+_SELDOM = 12  # checkpoints, at least, between two times that pairs are told from disk
 _MOST_PAIRS = 1 << 16  # that are told while learning goes on, unless more tie for the best
 TokenCounts = tuple[Int64, Int64, Int64]  # id, n, alone: as Engine.token_counts
 
@@ -74,14 +75,14 @@ class Tables:
     def __init__(self, start: Start, least_seconds: float, stop: threading.Event) -> None:
         """`least_seconds`: pairs are told at most once in this time, and where learning is asked to stop."""
         self.training, self.start, self.stop = start.training, start, stop
-        self._pace = Pace(least_seconds)
+        self._from_memory, self._from_disk = Pace(least_seconds), Pace(_SELDOM * least_seconds)
         self._filled_from: Journal | None = None  # in this process
 
     def publish(self, engine: Engine, journal: Journal, book: TokenTable) -> None:
         """Bring the tables as far as the journal is, without waiting for another process."""
-        standing = None
-        if self._pace.is_due() or self.stop.is_set():
-            with self._pace.timed():
+        standing, pace = None, self._from_disk if engine.learning.kind == "scan" else self._from_memory
+        if pace.is_due() or self.stop.is_set():
+            with pace.timed():
                 standing = Standing(engine.pairs_from(1).best(_MOST_PAIRS), None)
         self.try_fill(journal, book, standing, wait_seconds=0.0)
 

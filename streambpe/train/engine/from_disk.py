@@ -97,10 +97,8 @@ class DiskLearning(Learning):
         if links is None or digest is None:
             self._links = max(_FEWEST_LINKS, self._links // 2)
             digest = self._learn_from(self._best_of(hot), MAX_COUNT, _NO_LIMIT)
-        elif digest.size < len(links.count):
-            self._links = max(_FEWEST_LINKS, digest.size)
         elif len(digest.column) < room // 2:
-            # Tokens grow faster than links; where they do not fit, chains are cut to those of fewer, which costs time.
+            # Tokens grow faster than links.
             self._links = min(self._links * (4 if len(digest.column) < room // 6 else 2), MOST_LINKS)
         self.digest = digest
         record.positions += self.column.places
@@ -111,7 +109,7 @@ class DiskLearning(Learning):
         digest = self.column.digest(links, self.state.next_id, room)
         if digest is None:
             return None
-        words, least = [read_column(digest.column, digest.weights)], links.floor_of(digest.size) + 1
+        words, least = [read_column(digest.column, digest.weights)], links.floor + 1
         try:
             self.stage = MemoryLearning(self.state, lambda: words, memory_bytes, chains_least=least)
         except NoRoom:
