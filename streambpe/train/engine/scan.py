@@ -205,4 +205,3 @@ class ScanColumn:
             for path in self._paths(number):
                 path.unlink(missing_ok=True)
         self.lengths = []
-
