@@ -45,6 +45,9 @@ SELECT group_name, coalesce(sum(length(chunk) * n::HUGEINT), 0)
 FROM source_groups LEFT JOIN group_counts USING (group_name)
 GROUP BY group_name ORDER BY group_name;
 
+-- count_training_bytes: how many bytes the chunks that a training learns from have in the text -> the sum.
+SELECT coalesce(sum(strlen(chunk) * n::HUGEINT), 0) FROM training_chunks;
+
 -- count_folded: how many rows tables events (of the model), batches, tokens and vetoed have -> the four numbers.
 SELECT
     (SELECT count(seq) FROM events),

@@ -176,9 +176,5 @@ class UndecodableSymbols(ValueError):
     """Symbols that no text encodes to: a block without an index, half an escaped character."""
 
 
-class CountOverflow(ValueError):
-    """A pair count could pass 2^63 - 1."""
-
-
 class ReplayMismatch(ValueError):
     """The events given are not the ones these words lead to."""

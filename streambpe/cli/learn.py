@@ -148,8 +148,6 @@ def train(run: str, sources: tuple[str, ...], name: str | None, as_json: bool, *
 
     def tell_request(request: Request) -> None:
         tell_sample(request.found.sample.told)
-        if request.stood_for:
-            say(request.stood_for)
         if request.chosen and request.extension is None:
             superwords = request.config.superwords
             say(f"--superwords {superwords} takes {request.chosen} (`streambpe docs superwords`)")

@@ -51,7 +51,7 @@ from streambpe.system import available_memory
 from streambpe.terminal import columns_of, wrapped
 from streambpe.text.chunker import ChunkCounts, Chunker
 from streambpe.text.patterns import Pattern
-from streambpe.train.as_model import refuse_together, with_options_as
+from streambpe.train.as_model import options_as, refuse_together, with_options
 from streambpe.train.counting.worker import prepared
 from streambpe.train.request import counting_for, describe_job
 
@@ -108,8 +108,7 @@ def plan(
     learning, asked, resources = arguments("plan", given, counting, resources)
     refuse_together({"--as": as_model, "--like": like})
     if as_model is not None:
-        learning, asked, told = with_options_as(as_model, learning, asked)
-        tell(told)
+        learning, asked = with_options(options_as(as_model), learning, asked)
     like = like or "hf"
     config = TrainConfig.from_options(like, **learning)
     stop = stop or threading.Event()

@@ -90,7 +90,9 @@ class Journal(msgspec.Struct):
         return Journal.start(self.path, self.training, self.events[:events], passes, vetoes)
 
     def save(self) -> None:
-        """Put a new journal on disk, whole or not at all."""
+        """Put a new journal on disk, whole or not at all, unless it is there."""
+        if self.saved:
+            return
         first = with_sum(_line({"op": "training", **self.training}))
         with whole_file(self.path) as temporary:
             with temporary.open("wb") as out:

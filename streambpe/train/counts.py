@@ -19,8 +19,9 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from streambpe.arrays import MAX_COUNT
 from streambpe.config import TrainConfig
-from streambpe.errors import RunError, typed
+from streambpe.errors import RunError, StreambpeError, typed
 from streambpe.store.chunks import fold, open_counts, range_bytes, read_totals
 from streambpe.store.counted import copy_rows
 from streambpe.store.database import append, put_facts, use_private_training
@@ -122,4 +123,10 @@ def copy_training_chunks(
         stop_words = [chunk for chunk, _ in run_sql(con, "steps/choose_stop_words", stop_list=config.stop_list)]
     if stop_words:
         append(con, "stop_words", pa.table({"id": list(range(len(stop_words))), "chunk": stop_words}))
+    ((found,),) = run_sql(con, "count_training_bytes")
+    if found > MAX_COUNT:  # which no count of pairs or characters is more than
+        raise StreambpeError(
+            f"The chunks to learn from have {found} bytes, more than 2^63 - 1 = {MAX_COUNT}: a count could overflow. "
+            "Nothing was learned. Divide the counts, or train on fewer chunks."
+        )
     return copy_rows(con, "training_chunks", target, size), stop_words

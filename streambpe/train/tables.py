@@ -124,7 +124,8 @@ class Tables:
             facts = self._facts(journal, finished)
             if standing is not None:
                 facts["pair_counts_at"] = facts["events"]
-                facts["pair_floor"] = str(_fill_pair_counts(con, *standing.pairs))
+                facts["pair_floor"] = str(standing.pairs.floor)
+                _fill_pair_counts(con, standing.pairs)
             else:
                 facts["pair_counts_at"] = read_facts(con).get("pair_counts_at", "")
             counts = standing.tokens if standing is not None else None
@@ -189,12 +190,11 @@ class Tables:
         return count_tokens(self.start.corpus.chunks, encoder)
 
 
-def _fill_pair_counts(con: duckdb.DuckDBPyConnection, left: Int64, right: Int64, n: Int64, floor: int) -> int:
-    """Fill in the pairs that the engine knows; returns the floor: only pairs that count less may be missing."""
-    order = np.argsort(left << 32 | right)  # ids are below 2^31
+def _fill_pair_counts(con: duckdb.DuckDBPyConnection, pairs: HotPairs) -> None:
+    """Fill in the pairs that the engine knows."""
+    pairs = pairs.only(np.argsort(pairs.left << 32 | pairs.right))  # ids are below 2^31
     run_sql(con, "clear_pair_counts")
-    append(con, "pair_counts", pa.table({"left_id": left[order], "right_id": right[order], "n": n[order]}))
-    return floor
+    append(con, "pair_counts", pa.table(list(pairs[:3]), names=["left_id", "right_id", "n"]))
 
 
 def _fill_superwords(con: duckdb.DuckDBPyConnection, joined: Joined) -> dict[str, str]:

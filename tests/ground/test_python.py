@@ -137,7 +137,7 @@ NO_TEXT, NO_TEXTS = (None, b"bytes", 5, 1.5, ["the"]), (None, "the", b"the", 5)
     [
         ("encode encode_ordinary encode_to_numpy show encode_with_offsets", NO_TEXT, "text=.*: a str is expected"),
         ("encode_batch encode_batch_to_numpy encode_ordinary_batch", [[one, one] for one in NO_TEXT], "text="),
-        ("encode_batch encode_batch_to_numpy", NO_TEXTS, "text=.*: a list of texts is expected"),
+        ("encode_batch encode_batch_to_numpy encode_ordinary_batch", NO_TEXTS, "text=.*: a list of texts is expected"),
         ("decode decode_bytes", NO_TEXTS, "tokens=.*: a list of ids is expected"),
         ("decode", ([[1, 2]], [[1]] * 99), "tokens=.*: each id is a whole number"),
         ("token_to_id", (None,), "token=None: a str or bytes"),

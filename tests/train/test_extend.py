@@ -445,9 +445,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"vocab_size": 400, "special": ["<z>"]}, "--special <z> with --extend"),
     ({"vocab_size": 400, "alphabet": "bytes"}, "--alphabet bytes with --extend"),
     ({"vocab_size": 400, "stop_list": 3}, "it has none"),
-    ({"vocab_size": 400, "tau": "0.9"}, "--extend with --tau"),
-    ({"vocab_size": 400, "batch": "paper"}, "--extend with --batch paper"),
-    ({"vocab_size": 400, "superwords": "boundless"}, "--extend with --superwords boundless"),
     ({"vocab_size": 400, "like": "hf"}, "and --like hf: .*Leave one of the two out"),
 ]
 

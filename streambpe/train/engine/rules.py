@@ -131,11 +131,6 @@ class Batch(msgspec.Struct):
         events.append_merges(*(column[done:] for column in merges))
         return cls(events, record, list(vetoed))
 
-    @classmethod
-    def without_merge(cls, record: PassRow, vetoed: Sequence[Veto] = ()) -> Batch:
-        """A pass that learned nothing."""
-        return cls(Events(), record, list(vetoed))
-
 
 class Words(msgspec.Struct, frozen=True):
     """Distinct words: word i is symbols[offsets[i]:offsets[i + 1]] and stands weights[i] times."""
