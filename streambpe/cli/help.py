@@ -62,11 +62,6 @@ class PanelOption(click.Option):
         self.panel = panel
 
 
-def panel_option(panel: str, *declarations: str, **more: Any) -> Callable[[F], F]:
-    """`click.option`, under the title of a panel."""
-    return click.option(*declarations, cls=PanelOption, panel=panel, **more)
-
-
 class PanelCommand(click.Command):
     """A command with many options: --help explains the first panel and names the others, --help all explains all."""
 

@@ -14,18 +14,19 @@ import click
 from streambpe.cli.files import opened
 from streambpe.cli.naming import named_run, refuse_swapped, whole_run
 from streambpe.cli.options import (
-    Amount,
     Seconds,
     force_option,
+    form_options,
+    json_option,
     line_option,
+    own_option,
     query_options,
     reading_options,
     resource_options,
     text_only,
     text_option,
 )
-from streambpe.cli.told import beside_data, form_options, json_option, say, show, tell, tell_json
-from streambpe.cli.wrong import OneOf
+from streambpe.cli.told import beside_data, say, show, tell, tell_json
 from streambpe.errors import StreambpeError, UsageError
 from streambpe.plurals import counted
 from streambpe.progress import Meter, reporting
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("run")
-@click.option("--json", "as_json", is_flag=True, help="Print RUN/status.json, with the sizes on disk.")
+@own_option("--json", "Print RUN/status.json, with the sizes on disk.", name="as_json", default=False)
 def status(run: str, as_json: bool) -> None:
     """Show what RUN is doing, or did last. Reads one small file and never disturbs the run.
 
@@ -65,8 +66,8 @@ def status(run: str, as_json: bool) -> None:
 
 @click.command()
 @click.argument("run")
-@click.option("--name", metavar="NAME", help="The training whose tokens to show. [default: the one that is running]")
-@click.option("--every", type=Seconds(0.1), default=0.5, show_default=True, metavar="S", help="Redraw every S seconds.")
+@own_option("--name", "The training whose tokens to show. [default: the one that is running]", metavar="NAME")
+@own_option("--every", "Redraw every S seconds.", type=Seconds(0.1), default=0.5, metavar="S")
 def watch(run: str, name: str | None, every: float) -> None:
     """Watch RUN live: stage, speed, passes, memory against the limit, disk, the latest tokens.
 
@@ -90,17 +91,17 @@ def watch(run: str, name: str | None, every: float) -> None:
 @click.command()
 @click.argument("run")
 @click.argument("query", required=False, callback=text_only)
-@click.option("--list", "listing", is_flag=True, help="List the views and tables, and exit.")
-@click.option("--file", "file", metavar="F", help="Read the query from a file; - is standard input.")
+@own_option("--list", "List the views and tables, and exit.", name="listing", default=False)
+@own_option("--file", "Read the query from a file; - is standard input.", metavar="F")
 @form_options(
     json="Print the rows as one JSON list.",
     jsonl="Print one JSON object per line.",
     csv="Print comma-separated values, with a header.",
 )
-@click.option("--name", metavar="NAME", help="The training to look at; RUN:NAME says the same. [default: main]")
-@click.option("-o", "--output", metavar="OUT", help="Write the rows to a .csv, .json, .jsonl or .parquet file.")
+@own_option("--name", "The training to look at; RUN:NAME says the same. [default: main]", metavar="NAME")
+@own_option("--output", "Write the rows to a .csv, .json, .jsonl or .parquet file.", short="-o", metavar="OUT")
 @force_option
-@click.option("--files", is_flag=True, help="Let statements read and write files (read_csv, COPY, ATTACH).")
+@own_option("--files", "Let statements read and write files (read_csv, COPY, ATTACH).", default=False)
 @query_options
 @line_option
 def sql(
@@ -180,12 +181,10 @@ def _read_query(file: str) -> str:
 
 @click.command()
 @click.argument("run")
-@click.option("--sources", is_flag=True, help="Also read every source again and compare its digest.")
-@click.option("--replay", is_flag=True, help="Also learn every training again, in a temporary folder, and compare.")
-@click.option(
-    "--repeats",
-    is_flag=True,
-    help="Like --sources, and report how many documents repeat another, and in which sources.",
+@own_option("--sources", "Also read every source again and compare its digest.", default=False)
+@own_option("--replay", "Also learn every training again, in a temporary folder, and compare.", default=False)
+@own_option(
+    "--repeats", "Like --sources, and report how many documents repeat another, and in which sources.", default=False
 )
 @resource_options
 @line_option
@@ -226,19 +225,15 @@ def check(run: str, as_json: bool, **given: Any) -> None:
 
 @click.command()
 @click.argument("run")
-@click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE", help="The page to write.")
-@click.option("--name", metavar="NAME", help="The training to show; RUN:NAME does the same. [default: main]")
+@own_option("--output", "The page to write.", short="-o", default="report.html", metavar="FILE")
+@own_option("--name", "The training to show; RUN:NAME does the same. [default: main]", metavar="NAME")
 @text_option("Measure on this SOURCE")
 @reading_options("lines", "text_column")
-@click.option(
-    "--beside",
-    metavar="MODEL",
-    help="Compare with another vocabulary on the same text.",
-)
+@own_option("--beside", "Compare with another vocabulary on the same text.", metavar="MODEL")
 @click.option(
     "--no-playground", "playground", flag_value=False, default=True, help="Leave out the box that cuts what you type."
 )
-@click.option("--force", is_flag=True, help="Overwrite FILE even if `report` did not write it.")
+@own_option("--force", "Overwrite FILE even if `report` did not write it.", default=False)
 @resource_options
 @line_option
 @json_option
@@ -265,26 +260,22 @@ def report(run: str, output: str, name: str | None, as_json: bool, **given: Any)
 @click.command()
 @click.argument("models", nargs=-1, metavar="MODEL...")
 @text_option("A SOURCE", required=True)
-@click.option("--by", type=OneOf(["source", "group"]), help="Also print a row for each file or group, with its parity.")
-@click.option("--group", multiple=True, metavar="NAME=GLOB", help="Treat these texts as one group, for --by group.")
-@click.option("--group-by", type=OneOf(["folder"]), help="Treat each folder's files as a group, for --by group.")
-@click.option(
+@own_option("--by", "Also print a row for each file or group, with its parity.", choices=("source", "group"))
+@own_option("--group", "Treat these texts as one group, for --by group.", many=True, metavar="NAME=GLOB")
+@own_option("--group-by", "Treat each folder's files as a group, for --by group.", choices=("folder",))
+@own_option(
     "--tokenizer",
-    multiple=True,
+    "A tokenizer made elsewhere: FILE (also a .model), hf:NAME, tiktoken:NAME.",
+    many=True,
     metavar="FILE",
-    help="A tokenizer made elsewhere: FILE (also a .model), hf:NAME, tiktoken:NAME.",
 )
-@click.option(
-    "--pattern",
-    metavar="NAME|REGEX",
-    help="For a --tokenizer without a pattern: tiktoken ranks, GPT-2's files.",
-)
-@click.option(
+@own_option("--pattern", "For a --tokenizer without a pattern: tiktoken ranks, GPT-2's files.", metavar="NAME|REGEX")
+@own_option(
     "--residues",
+    "Also print how many ids are used in less than SHARE (0.05, 5%) of the places where merges make them.",
     metavar="SHARE",
-    help="Also print how many ids are used in less than SHARE (0.05, 5%) of the places where merges make them.",
 )
-@click.option("--fewest", is_flag=True, help="Also print the fewest tokens that the same ids could make of each chunk.")
+@own_option("--fewest", "Also print the fewest tokens that the same ids could make of each chunk.", default=False)
 @reading_options("lines", "text_column")
 @form_options(json="Print the result as one JSON list.", csv="Print comma-separated values, with a header.")
 @resource_options
@@ -320,11 +311,11 @@ def evaluate(models: tuple[str, ...], by: str | None, form: str | None, **given:
 @click.command()
 @click.argument("model")
 @text_option("Measure on this SOURCE, as a text of GROUP", metavar="GROUP=FILE", required=True)
-@click.option("--vocab-size", metavar="N,N,...", help="The sizes. [default: that of MODEL, half of it, a quarter, ...]")
-@click.option("--rare", type=Amount(0), default=10, show_default=True, metavar="N", help="An id is rare below N uses.")
+@own_option("--vocab-size", "The sizes. [default: that of MODEL, half of it, a quarter, ...]", metavar="N,N,...")
+@own_option("--rare", "An id is rare below N uses.", least=0, default=10)
 @reading_options("lines", "text_column")
 @form_options(json="Print the result as one JSON list.", csv="Print comma-separated values, with a header.")
-@click.option("-o", "--output", metavar="OUT", help="Also write the table to a .csv, .json, .jsonl or .parquet file.")
+@own_option("--output", "Also write the table to a .csv, .json, .jsonl or .parquet file.", short="-o", metavar="OUT")
 @force_option
 @resource_options
 @line_option
@@ -356,7 +347,7 @@ def sizes(model: str, form: str | None, vocab_size: str | None, **given: Any) ->
     default=None,
     help="Read TOKEN_OR_TEXT as one or the other. [default: a token if there is one]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@own_option("--json", "Print the result as JSON.", name="as_json", default=False)
 def explain(model: str, what: str, as_token: bool | None, as_json: bool) -> None:
     """Show how a text is split, step by step, or how a token was made.
 

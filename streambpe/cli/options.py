@@ -11,12 +11,13 @@ import click
 from click.core import ParameterSource
 from msgspec import structs
 
-from streambpe.cli.help import F, PanelOption, panel_option
+from streambpe.cli.help import F, PanelOption
 from streambpe.cli.told import say
 from streambpe.cli.wrong import OneOf
 from streambpe.config import LIKE_OPTION, TrainConfig
 from streambpe.count_config import CountConfig, SourceOptions
-from streambpe.options import MOST, Option, options_of, parse_amount, refuse_no_text
+from streambpe.errors import UsageError
+from streambpe.options import MOST, PANELS, Option, options_of, parse_amount, refuse_no_text
 from streambpe.resources import (
     JOB_OPTIONS,
     LIMIT_OPTIONS,
@@ -62,24 +63,35 @@ class Seconds(Amount):
     wanted = "number of seconds. Write it like 5 or 0.5."
 
 
-def click_option(option: Option, **other: Any) -> Callable[[F], F]:
-    """The click option for an option. Its default is None; () for a list, False for a flag without --no-flag."""
+def click_option(option: Option, **more: Any) -> Callable[[F], F]:
+    """The click option for an option. Its default is None, unless `more` says another; () for a list, False for a flag
+    without --no-flag."""
     default = option.shown_default
     help = f"{option.help} [default: {default}]" if default else option.help
-    more: dict[str, Any] = {"panel": option.panel, "help": help, "metavar": option.metavar, "default": None}
+    fixed: dict[str, Any] = {"panel": option.panel, "help": help, "metavar": option.metavar, "default": None}
     if option.switch:
-        name = f"{option.flag}/{option.off}" if option.off else option.flag
-        more |= {"is_flag": True, "default": None if option.off else False}
-    else:
-        name = option.flag
-        if option.choices:
-            more["type"] = OneOf(option.choices)
-        elif option.least is not None:
-            more["type"] = Amount(option.least, option.most)
-        if option.many:
-            more |= {"multiple": True, "default": ()}
-    names = [name, option.short] if option.short else [name]
-    return click.option(*names, option.name, cls=PanelOption, **{**more, **other})
+        fixed |= {"is_flag": True, "default": None if option.off else False}
+    elif option.choices:
+        fixed["type"] = OneOf(option.choices)
+    elif option.least is not None:
+        fixed["type"] = Amount(option.least, option.most)
+    if option.many:
+        fixed |= {"multiple": True, "default": ()}
+    if more.get("required"):
+        del fixed["default"]  # which would count as given
+    names = [f"{option.flag}/{option.off}" if option.off else option.flag, *filter(None, [option.short])]
+    return click.option(*names, option.name, cls=PanelOption, **{**fixed, **more})
+
+
+def own_option(flag: str, help: str, panel: str = PANELS[-1], *, default: Any = None, **more: Any) -> Callable[[F], F]:
+    """An option of a command that is no field of a class. `more`: what Option says, and what click takes."""
+    name = more.pop("name", flag.strip("-").replace("-", "_"))
+    said = {field: more.pop(field) for field in Option.__struct_fields__ if field in more}
+    if said.get("least") is not None:
+        said.setdefault("metavar", "N")
+    if default is not None:
+        more["default"] = default
+    return click_option(Option(name, flag, help, panel, default=default, **said), **more)
 
 
 TRAIN_OPTIONS, COUNT_OPTIONS, SOURCE_OPTIONS = (  # by the names that the functions know them by
@@ -172,9 +184,7 @@ def reading_options(*names: str, panel: str = "Corpus") -> Callable[[F], F]:
 
 def text_option(help: str, metavar: str = "FILE", **more: Any) -> Callable[[F], F]:
     """--text, which may be given again."""
-    return panel_option(
-        "Most used", "--text", multiple=True, metavar=metavar, help=f"{help}; may be given again.", **more
-    )
+    return own_option("--text", f"{help}; may be given again.", "Most used", many=True, metavar=metavar, **more)
 
 
 def options_given(*names: str) -> list[str]:
@@ -199,59 +209,75 @@ def _take_config(ctx: click.Context, _param: click.Parameter, path: str | None) 
         ctx.default_map = {**(ctx.default_map or {}), **read_options(path, known)}
 
 
-config_option = panel_option(
-    "Most used",
+config_option = own_option(
     "--config",
+    "Read options from a file. Those given here take precedence.",
+    "Most used",
     metavar="FILE.toml",
     is_eager=True,
     expose_value=False,
     callback=_take_config,
-    help="Read options from a file. Those given here take precedence.",
 )
 
 
-as_option = panel_option(
-    "Compatibility",
+as_option = own_option(
     "--as",
-    "as_model",
-    metavar="MODEL",
-    callback=text_only,
-    help="Learn new merges with everything else taken from an existing tokenizer: size, pattern, special tokens and "
+    "Learn new merges with everything else taken from an existing tokenizer: size, pattern, special tokens and "
     "their ids. MODEL is a model of streambpe, tokenizer.json, a folder with vocab.json and merges.txt, hf:NAME or "
     "tiktoken:NAME.",
-)
-
-extend_option = panel_option(
-    "Most used",
-    "--extend",
+    "Compatibility",
+    name="as_model",
     metavar="MODEL",
     callback=text_only,
-    help="Extend the vocabulary of an existing tokenizer to --vocab-size ids. All its ids stay, and so do its pattern, "
+)
+
+extend_option = own_option(
+    "--extend",
+    "Extend the vocabulary of an existing tokenizer to --vocab-size ids. All its ids stay, and so do its pattern, "
     "symbols and special tokens. MODEL as for --as (`streambpe docs extend`).",
+    "Most used",
+    metavar="MODEL",
+    callback=text_only,
 )
 
-partial_option = panel_option(
-    "Corpus",
+partial_option = own_option(
     "--allow-partial",
-    is_flag=True,
-    help="Go ahead even if RUN is not completely counted. What is left out is reported and recorded.",
+    "Go ahead even if RUN is not completely counted. What is left out is reported and recorded.",
+    "Corpus",
+    default=False,
 )
 
-force_option = panel_option(
-    "Output", "--force", is_flag=True, help="Overwrite the file that -o names, which is refused otherwise."
-)
+force_option = own_option("--force", "Overwrite the file that -o names, which is refused otherwise.", default=False)
 
 
-def _progress_option(more: str = "") -> Callable[[F], F]:
-    return panel_option(
-        "Output",
+line_option, progress_option = (
+    own_option(
         "--progress",
-        type=OneOf(["auto", "bar", "jsonl", "none"]),
+        f"How to show progress on stderr; auto is a line on a terminal and nothing elsewhere.{more}",
+        choices=("auto", "bar", "jsonl", "none"),
         default="auto",
-        show_default=True,
-        help=f"How to show progress on stderr; auto is a line on a terminal and nothing elsewhere.{more}",
     )
+    for more in ("", " RUN/status.json is always written.")
+)
+json_option = own_option("--json", "Print the result as one JSON object on stdout.", name="as_json", default=False)
 
 
-line_option = _progress_option()
-progress_option = _progress_option(" RUN/status.json is always written.")
+def form_options(**helps: str) -> Callable[[F], F]:
+    """--json, --csv and so on, with their help: which one is given reaches a command as `form`; None is a table."""
+
+    def decorate(command: F) -> F:
+        @functools.wraps(command)
+        def with_form(**given: Any) -> Any:
+            chosen = [name for name in helps if given.pop(name)]
+            if len(chosen) > 1:
+                raise UsageError(
+                    f"--{chosen[0]} and --{chosen[1]}: rows are written in one form. Leave one of the two out."
+                )
+            return command(form=chosen[0] if chosen else None, **given)
+
+        made = cast(F, with_form)
+        for name, help in reversed(helps.items()):
+            made = own_option(f"--{name}", help, default=False)(made)
+        return made
+
+    return decorate
