@@ -424,10 +424,6 @@ class TrainConfig:
     def _check_superwords(self) -> None:
         if self.superwords == "none":
             return
-        if self.superwords in STAGED and self.transition is None:
-            raise UsageError(
-                f"--superwords {self.superwords} needs --transition N, the number of tokens at which superwords begin."
-            )
         if self.transition is not None and self.transition > self._room:
             raise UsageError(
                 f"--transition {self.transition} is more than the {self._room} tokens of --vocab-size "

@@ -11,7 +11,6 @@ from msgspec import structs
 from streambpe.cli.help import PanelCommand
 from streambpe.cli.naming import named_run, whole_run
 from streambpe.cli.options import (
-    Seconds,
     as_option,
     config_option,
     count_options,
@@ -103,14 +102,6 @@ def count(run: str, sources: tuple[str, ...], leaving: tuple[str, ...], as_json:
 @count_options
 @learning_job_options
 @progress_option
-@own_option(
-    "--checkpoint-seconds",
-    "A kill loses at most this much work.",
-    "Resources",
-    type=Seconds(0),
-    default=5.0,
-    metavar="S",
-)
 @partial_option
 @config_option
 @as_option

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streambpe.cli.files import opened
 from streambpe.cli.naming import named_run, refuse_swapped, whole_run
 from streambpe.cli.options import (
-    Seconds,
     force_option,
     form_options,
     json_option,
@@ -67,8 +65,7 @@ def status(run: str, as_json: bool) -> None:
 @click.command()
 @click.argument("run")
 @own_option("--name", "The training whose tokens to show. [default: the one that is running]", metavar="NAME")
-@own_option("--every", "Redraw every S seconds.", type=Seconds(0.1), default=0.5, metavar="S")
-def watch(run: str, name: str | None, every: float) -> None:
+def watch(run: str, name: str | None) -> None:
     """Watch RUN live: stage, speed, passes, memory against the limit, disk, the latest tokens.
 
     Waits for a run that has not begun, and ends when the run does. Ctrl-C ends only the watching. For a
@@ -85,14 +82,13 @@ def watch(run: str, name: str | None, every: float) -> None:
     run, name = named_run(run, name)
     console = Console()
     with contextlib.suppress(KeyboardInterrupt):
-        watch_run(run, console, name=name, every=every, once=not console.is_terminal)
+        watch_run(run, console, name=name, once=not console.is_terminal)
 
 
 @click.command()
 @click.argument("run")
 @click.argument("query", required=False, callback=text_only)
 @own_option("--list", "List the views and tables, and exit.", name="listing", default=False)
-@own_option("--file", "Read the query from a file; - is standard input.", metavar="F")
 @form_options(
     json="Print the rows as one JSON list.",
     jsonl="Print one JSON object per line.",
@@ -108,7 +104,6 @@ def sql(
     run: str,
     query: str | None,
     listing: bool,
-    file: str | None,
     form: str | None,
     name: str | None,
     output: str | None,
@@ -141,21 +136,16 @@ def sql(
             "-o writes a query's rows in the format of its name: leave out --list, --json, --jsonl and --csv."
         )
     if listing:
-        if query is not None or file is not None or files or name is not None:
-            raise UsageError("--list lists views and tables: leave out QUERY, --file, --files and --name.")
+        if query is not None or files or name is not None:
+            raise UsageError("--list lists views and tables: leave out QUERY, --files and --name.")
         print_names(form or "table", sys.stdout, columns_of(sys.stdout))
         return
-    if (query is None) == (file is None):
-        raise UsageError(
-            'Give one query in quotes, such as "SELECT * FROM source_files", or --file F; --list shows what there is.'
-        )
-    if query is not None:
-        refuse_swapped(run, query)
+    if query is None:
+        raise UsageError('Give one query in quotes, such as "SELECT * FROM source_files"; --list shows what there is.')
+    refuse_swapped(run, query)
     run, name = named_run(run, name)
-    name = name or "main"
-    text = _read_query(file) if file is not None else str(query)
     meter = Meter("asking", unit="rows", memory_limit=resources.memory_bytes)
-    asked = Query(run, text, name, files, resources, say)
+    asked = Query(run, query, name or "main", files, resources, say)
     if output is not None:
         with reporting(meter, progress):
             rows = asked.write(output, force=force)
@@ -168,15 +158,6 @@ def sql(
             asked.print(form or "table", out, columns_of(sys.stdout))
     finally:
         sys.stdout.write(drawn.getvalue())
-
-
-def _read_query(file: str) -> str:
-    """The text of --file."""
-    with opened(file) as stream:
-        try:
-            return str(stream.read().decode())
-        except UnicodeDecodeError as why:
-            raise UsageError(f"{file} is not UTF-8 text ({why.reason} at byte {why.start}); nothing was run.") from None
 
 
 @click.command()

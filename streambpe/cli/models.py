@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 from streambpe.arguments import arguments
-from streambpe.cli.files import opened
 from streambpe.cli.options import (
     click_option,
     force_option,
@@ -27,13 +27,21 @@ from streambpe.cli.options import (
 from streambpe.cli.signals import stop_on_signals
 from streambpe.cli.told import beside_data, say, tell, tell_json, warn
 from streambpe.count_config import CountConfig
-from streambpe.errors import NotExact, TablesDiffer, UsageError, typed
+from streambpe.errors import NotExact, SourceError, TablesDiffer, UsageError, typed
 from streambpe.options import options_of
 from streambpe.plurals import counted
 from streambpe.progress import Meter, reporting
 
 if TYPE_CHECKING:
     from streambpe.resources import Resources
+
+
+def _opened(file: str) -> contextlib.AbstractContextManager[BinaryIO]:
+    """A file to read bytes from, - for standard input; an error of the library if it cannot be opened."""
+    try:
+        return contextlib.nullcontext(sys.stdin.buffer) if file == "-" else open(file, "rb")
+    except OSError as why:
+        raise SourceError(f"{file} cannot be read: {why.strerror}.") from None
 
 
 _DTYPES = ("auto", "uint16", "uint32", "int32", "int64")
@@ -175,7 +183,7 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
         else:
             if dtype != "auto":
                 raise UsageError("--dtype is for a .bin file; text already says what its numbers are.")
-            stream = stack.enter_context(opened(file or "-"))
+            stream = stack.enter_context(_opened(file or "-"))
             with contextlib.suppress(OSError):  # of a pipe nobody knows how much will come
                 meter.total = os.fstat(stream.fileno()).st_size
             documents = decode_file(tokenizer, stream, file or "standard input", meter)

@@ -17,7 +17,7 @@ from streambpe.cli.wrong import OneOf
 from streambpe.config import LIKE_OPTION, TrainConfig
 from streambpe.count_config import CountConfig, SourceOptions
 from streambpe.errors import UsageError
-from streambpe.options import MOST, PANELS, Option, options_of, parse_amount, refuse_no_text
+from streambpe.options import Option, options_of, parse_amount, refuse_no_text
 from streambpe.resources import (
     JOB_OPTIONS,
     LIMIT_OPTIONS,
@@ -36,31 +36,21 @@ class Amount(click.ParamType):  # type: ignore[type-arg]  # generic in newer rel
     """A whole number, also as people say it: 32k is 32 000, 32Ki 32 768."""
 
     name = "number"
-    parse: Callable[[str], float] = staticmethod(parse_amount)
-    wanted = "whole number. Write it like 32000, 32k or 32Ki."
 
-    def __init__(self, least: float, most: int | None = MOST) -> None:
+    def __init__(self, least: int, most: int | None) -> None:
         self.least, self.most = least, most
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The number; click tells what is none."""
         try:
-            number = self.parse(value) if isinstance(value, str) else value
+            number: int = parse_amount(value) if isinstance(value, str) else value
         except ValueError:
-            self.fail(f"{value!r} is not a {self.wanted}", param, ctx)
-        if not number >= self.least:
-            self.fail(f"{value} is too small: at least {self.least:g}.", param, ctx)
+            self.fail(f"{value!r} is not a whole number. Write it like 32000, 32k or 32Ki.", param, ctx)
+        if number < self.least:
+            self.fail(f"{value} is too small: at least {self.least}.", param, ctx)
         if self.most is not None and number > self.most:
             self.fail(f"{value} is too large: at most {self.most}.", param, ctx)
         return number
-
-
-class Seconds(Amount):
-    """A time: 5, or 0.5."""
-
-    name = "seconds"
-    parse = float
-    wanted = "number of seconds. Write it like 5 or 0.5."
 
 
 def click_option(option: Option, **more: Any) -> Callable[[F], F]:
@@ -83,8 +73,9 @@ def click_option(option: Option, **more: Any) -> Callable[[F], F]:
     return click.option(*names, option.name, cls=PanelOption, **{**fixed, **more})
 
 
-def own_option(flag: str, help: str, panel: str = PANELS[-1], *, default: Any = None, **more: Any) -> Callable[[F], F]:
-    """An option of a command that is no field of a class. `more`: what Option says, and what click takes."""
+def own_option(flag: str, help: str, panel: str = "", *, default: Any = None, **more: Any) -> Callable[[F], F]:
+    """An option of a command that is no field of a class, in the last panel unless another is named. `more`: what
+    Option says, and what click takes."""
     name = more.pop("name", flag.strip("-").replace("-", "_"))
     said = {field: more.pop(field) for field in Option.__struct_fields__ if field in more}
     if said.get("least") is not None:

@@ -79,14 +79,8 @@ def _start_nursery() -> None:
 
 
 @POSIX
-@pytest.mark.parametrize(
-    ("module", "start"),
-    [
-        (processes, lambda: processes.Spawning(1 << 28).start(lambda: True)),
-        (processes, _start_nursery),
-    ],
-)
-def test_every_worker_is_started_so(module, start, monkeypatch):
+@pytest.mark.parametrize("start", [lambda: processes.Spawning(1 << 28).start(lambda: True), _start_nursery])
+def test_every_worker_is_started_so(start, monkeypatch):
     """Ctrl-C and SIGTERM for a whole group of processes ended those that had just been started."""
     seen = []
 
@@ -97,7 +91,7 @@ def test_every_worker_is_started_so(module, start, monkeypatch):
         seen.append(signal.pthread_sigmask(signal.SIG_BLOCK, []))
         raise Started
 
-    monkeypatch.setattr(module.subprocess, "Popen", start_nothing)
+    monkeypatch.setattr(processes.subprocess, "Popen", start_nothing)
     with pytest.raises(Started):
         start()
     assert {signal.SIGINT, signal.SIGTERM} <= seen[0]
