@@ -352,10 +352,8 @@ def reported(stage: str, unit: str = "bytes") -> Callable[[Callable[P, R]], Call
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
         def with_meter(*args: P.args, **given: P.kwargs) -> R:
-            mode = str(given.get("progress", "none"))
-            refuse_mode(mode)
             meter = Meter(stage, unit=unit, memory_limit=getattr(given.get("resources"), "memory_bytes", 0))
-            with reporting(meter, mode):
+            with reporting(meter, str(given.get("progress", "none"))):  # which refuses a way that there is not
                 return function(*args, **given)
 
         return with_meter

@@ -113,14 +113,18 @@ def with_options(command: F, options: Sequence[Option]) -> F:
     return command
 
 
+def _said(limits: dict[str, Any]) -> dict[str, Any]:
+    """The options that are given."""
+    return {name: value for name, value in limits.items() if value is not None}
+
+
 def open_resources(before: ResourceFacts | None = None, **limits: Any) -> Resources:
     """Apply --memory, --threads and the others to this process; to be called before Polars is imported.
 
     `before`: what a job had until now; options that are not given are taken from it.
     """
-    given = {name: value for name, value in limits.items() if value is not None}
-    resources = Resources.from_options(before, **given)
-    if before and "memory" not in given and resources.memory_bytes < before["memory_bytes"]:
+    resources = Resources.from_options(before, **limits)
+    if before and "memory" not in _said(limits) and resources.memory_bytes < before["memory_bytes"]:
         say(
             f"it had --memory {format_size(before['memory_bytes'])}, which this machine does not have: continuing "
             f"with {format_size(resources.memory_bytes)}",
@@ -146,9 +150,7 @@ query_options = making_resources(
             _BY_NAME["memory"], help="The memory of the query; the rest goes to disk.", told_default="256MB"
         ),
     ],
-    lambda memory, threads, temp_dir: open_resources(
-        memory="256MB" if memory is None else memory, threads=2 if threads is None else threads, temp_dir=temp_dir
-    ),
+    lambda **limits: open_resources(None, **{"memory": "256MB", "threads": 2, **_said(limits)}),
 )
 
 
