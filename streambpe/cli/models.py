@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -34,14 +34,6 @@ from streambpe.progress import Meter, reporting
 
 if TYPE_CHECKING:
     from streambpe.resources import Resources
-
-
-def _opened(file: str) -> contextlib.AbstractContextManager[BinaryIO]:
-    """A file to read bytes from, - for standard input; an error of the library if it cannot be opened."""
-    try:
-        return contextlib.nullcontext(sys.stdin.buffer) if file == "-" else open(file, "rb")
-    except OSError as why:
-        raise SourceError(f"{file} cannot be read: {why.strerror}.") from None
 
 
 _DTYPES = ("auto", "uint16", "uint32", "int32", "int64")
@@ -177,13 +169,15 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
     with contextlib.ExitStack() as stack:
         if file is not None and Path(file).suffix in (".npy", ".parquet", ".bin"):
             documents = decode_array(tokenizer, Path(file), dtype, meter)
-            told = another_model(tokenizer, Path(file))
-            if told:
+            if told := another_model(tokenizer, Path(file)):
                 warn(told)
         else:
             if dtype != "auto":
                 raise UsageError("--dtype is for a .bin file; text already says what its numbers are.")
-            stream = stack.enter_context(_opened(file or "-"))
+            try:
+                stream = sys.stdin.buffer if file is None or file == "-" else stack.enter_context(open(file, "rb"))
+            except OSError as why:
+                raise SourceError(f"{file} cannot be read: {why.strerror}.") from None
             with contextlib.suppress(OSError):  # of a pipe nobody knows how much will come
                 meter.total = os.fstat(stream.fileno()).st_size
             documents = decode_file(tokenizer, stream, file or "standard input", meter)
