@@ -325,10 +325,8 @@ def reported(stage: str, unit: str = "bytes") -> Callable[[Callable[P, R]], Call
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
         def with_meter(*args: P.args, **given: P.kwargs) -> R:
-            mode = str(given.get("progress", "none"))
-            refuse_mode(mode)
             meter = Meter(stage, unit=unit, memory_limit=getattr(given.get("resources"), "memory_bytes", 0))
-            with reporting(meter, mode):
+            with reporting(meter, str(given.get("progress", "none"))):  # which refuses a way that there is not
                 return function(*args, **given)
 
         return with_meter
@@ -341,19 +339,15 @@ def progress_line(status: Status, width: int) -> str:
 
     learning  ━━━━━━━━━━━━━━━────────────────  18,224 of 31,744 tokens  0:40 to 1:10 left  RAM 912 MB
     """
-    done, total = status["done"], status["total"]
-    if status["unit"] == "bytes":
-        amount = f"{format_size(done)} of {format_size(total)}" if total else format_size(done) if done else ""
-    else:
-        amount = f"{done:,} of {total:,} {status['unit']}" if total else f"{done:,} {status['unit']}" if done else ""
+    done, total, unit = status["done"], status["total"], status["unit"]
+    amount = f"{amount_of(done, unit)}{f' of {amount_of(total, unit)}' if total else ''}" if total or done else ""
     left, rate = status.get("eta_range_seconds"), status["recent_per_second"]
-    speed = format_size(rate) if status["unit"] == "bytes" else f"{rate:,.0f}"
     parts = {
         "stage": status["stage"],
-        "amount": amount,
+        "amount": f"{amount} {unit}" if amount and unit != "bytes" else amount,
         "time": f"{describe_range(*left)} left" if left else clock(status["seconds"]),
         "memory": f"RAM {format_size(status['memory_bytes'])}",
-        "rate": f"{speed}/s" if rate > 0 else "",
+        "rate": f"{amount_of(rate, unit)}/s" if rate > 0 else "",
     }
     least = _BAR_WIDTHS[0] + 2 if total else 0
     chosen: dict[str, str] = {}
@@ -366,6 +360,11 @@ def progress_line(status: Status, width: int) -> str:
         full = min(max(room * done // total, 0), room)
         others.insert(0, "━" * full + "─" * (room - full))
     return "  ".join([stage, *others])
+
+
+def amount_of(number: float, unit: str) -> str:
+    """How much that is, without the unit unless it is bytes."""
+    return format_size(number) if unit == "bytes" else f"{number:,.0f}"
 
 
 def describe_range(low: float, high: float) -> str:

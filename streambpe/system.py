@@ -4,7 +4,7 @@
     cores               affinity, control group  all                       all
     memory limit        RAM, control groups      RAM                       RAM
     memory of a tree    PSS                      RSS                       RSS
-    freed memory back   malloc_trim              malloc_zone_...           left to the allocator
+    freed memory back   malloc_trim              left to the allocator     the same
     a file on disk      fsync                    F_FULLFSYNC               FlushFileBuffers (fsync)
     a rename on disk    fsync of the folder      the same                  left to NTFS: after a power cut the old
                                                                            file may be there, never half of one
@@ -114,12 +114,14 @@ def tree_memory(pid: int | None = None) -> int:
     They are counted as a control group does: a page that several processes share counts once (PSS). Where the system
     does not tell PSS, all that is resident in each process counts (RSS), which is more.
     """
-    total = 0
+    return sum(map(_process_memory, tree_pids(pid)))
+
+
+def tree_pids(pid: int | None = None) -> list[int]:
+    """A process, by default this one, and its children."""
     with contextlib.suppress(psutil.Error):
-        for process in _tree(psutil.Process(pid)):
-            with contextlib.suppress(psutil.Error):
-                total += _process_memory(process)
-    return total
+        return [process.pid for process in _tree(psutil.Process(pid))]
+    return [pid or os.getpid()]
 
 
 _apart: set[int] = set()
@@ -140,11 +142,11 @@ def _tree(top: psutil.Process) -> list[psutil.Process]:
     return tree
 
 
-def _process_memory(process: psutil.Process) -> int:
+def _process_memory(pid: int) -> int:
     if psutil.LINUX:
         with contextlib.suppress(psutil.Error, AttributeError):  # it may be somebody else's, or there is no smaps
-            return int(process.memory_full_info().pss)
-    return int(process.memory_info().rss)
+            return int(_process(pid).memory_full_info().pss)
+    return resident_bytes(pid)
 
 
 _process = functools.lru_cache(psutil.Process)  # it takes longer to make one than to ask it
@@ -163,13 +165,6 @@ def trim_allocator() -> None:
     trim = _c_function("malloc_trim")  # glibc
     if trim is not None:
         trim(0)
-        return
-    relieve = _c_function("malloc_zone_pressure_relief")  # macOS: (which zone, how much), all of both
-    if relieve is not None:
-        import ctypes
-
-        relieve.argtypes, relieve.restype = (ctypes.c_void_p, ctypes.c_size_t), ctypes.c_size_t
-        relieve(None, 0)
 
 
 def _c_function(name: str) -> Any:
@@ -221,13 +216,6 @@ def pid_namespace() -> int:
     with contextlib.suppress(OSError):
         return (_PROC / "self/ns/pid").stat().st_ino
     return 0
-
-
-def tree_pids() -> list[int]:
-    """This process and its children's."""
-    with contextlib.suppress(psutil.Error):
-        return [process.pid for process in _tree(psutil.Process())]
-    return [os.getpid()]
 
 
 def library_pages() -> list[tuple[int, int]]:

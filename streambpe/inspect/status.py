@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from streambpe.disk import folder_bytes
 from streambpe.errors import typed
 from streambpe.plurals import counted
-from streambpe.progress import Status, clock, describe_range, is_alive
+from streambpe.progress import Status, amount_of, clock, describe_range, is_alive
 from streambpe.resources import format_size
 from streambpe.results import Result
 from streambpe.store.run import Run
@@ -55,7 +56,7 @@ def status(run: Run | str | os.PathLike[str]) -> RunStatus:
 def status_rows(found: RunStatus) -> dict[str, str]:
     """How a run is doing, by what a row is about: for `status` and `watch`."""
     status = found.facts
-    amount = format_size if status["unit"] == "bytes" else lambda n: f"{n:,.0f}"
+    amount = partial(amount_of, unit=status["unit"])
     total, limit, left = status["total"], status.get("memory_limit_bytes"), status.get("eta_range_seconds")
     speed, seconds = f"{amount(status['per_second'])} a second", sum(status["stage_seconds"].values())
     took = f"{clock(seconds)} {'in all' if status['state'] == 'done' else 'so far'}"

@@ -410,7 +410,6 @@ def test_a_library_of_other_processors_is_recorded_as_a_whole(begins):
     """Its parts are not looked for, so one of the same size must be the same."""
     library = begins + bytes(1000)
     record = load_hook().record(library)
-    assert not binding._cut_short(library)
     assert not binding._changed(library, record)
     assert all(binding._changed(library[:at] + b"x" + library[at + 1 :], record) for at in (6, 500, 1005))
 
@@ -463,7 +462,7 @@ def test_a_core_that_a_packager_changed_was_damaged(tmp_path, monkeypatch, chang
     try:
         binding.library.cache_clear()
         assert binding.library().core_digest
-        for damaged in damages[: 1 if without == "*.sha256" else None]:
+        for damaged in damages if without != "*.sha256" else ():
             library.rename(tmp_path / "loaded")
             library.write_bytes(damaged)
             binding.library.cache_clear()
