@@ -3,18 +3,16 @@ take on a tiny RUN.
 
     python benchmarks/fixed_share.py
 
-For each list of modules a new Python imports them; then the fork server of counting (runners/nursery.py) and one of two
-workers forked from it, idle. MB: resident; private (of no other process, not even as a file: what a further process of
-this kind adds); PSS (a page that n processes share counts a nth for each). Writes results/fixed_share.tsv. The commands
-ask a small RUN; beside them stand Pythons that only import a trainer. Writes results/starts.tsv.
+For each list of modules a new Python imports them. MB: resident; private (of no other process, not even as a file: what
+a further process of this kind adds); PSS (a page that n processes share counts a nth for each). Writes
+results/fixed_share.tsv. The commands ask a small RUN; beside them stand Pythons that only import a trainer. Writes
+results/starts.tsv.
 """
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from harness import COMPARING, HERE, Contender, compare, parser, scratch, streambpe, untimed, write_table
@@ -56,29 +54,6 @@ def of_modules(modules: list[str]) -> tuple[float, float, float]:
         return held(process.pid)
 
 
-def of_workers() -> dict[str, tuple[float, float, float]]:
-    """Of the fork server and of one of two workers that wait for a task."""
-    here, there = socket.socketpair()
-    command = [sys.executable, "-m", "streambpe.runners.nursery", str(256 * 10**6), *STEPS_OF_TASKS]
-    process = subprocess.Popen(command, stdin=there.fileno(), stdout=subprocess.DEVNULL)
-    workers, channels = [], []
-    for _ in range(2):
-        mine, its = socket.socketpair()
-        socket.send_fds(here, [b"s"], [its.fileno()])
-        workers.append(int.from_bytes(here.recv(8), "little"))
-        its.close()
-        channels.append(mine)
-    time.sleep(0.5)
-    found = {"the fork server": held(process.pid), "each of two workers that it forked": held(workers[0])}
-    here.close()
-    there.close()
-    process.wait()
-    return found
-
-
-STEPS_OF_TASKS = ["streambpe.train.counting.tasks"]
-
-
 def starts(run: str) -> list[Contender]:
     """Commands that have hardly anything to do, and what the start of a trainer takes."""
     asked = {"--version": [], "status": [run], "sql": [run, "SELECT count(*) FROM events"]}
@@ -90,7 +65,7 @@ def starts(run: str) -> list[Contender]:
 def main() -> None:
     """Measure and write."""
     given = parser(__doc__, *COMPARING).parse_args()
-    found = {name: of_modules(modules) for name, modules in STEPS.items()} | of_workers()
+    found = {name: of_modules(modules) for name, modules in STEPS.items()}
     rows = [(name, *(f"{figure:.1f}" for figure in figures)) for name, figures in found.items()]
     write_table("fixed_share", {"figures": "MB"}, ("loaded", "resident", "private", "PSS"), rows)
     run = str(scratch(given.work) / "starts-run")

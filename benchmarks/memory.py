@@ -7,11 +7,6 @@ every kind of job (count, training, both kinds of superwords, script, encode, ex
 at one with superwords. export has no --memory and is held against the same limits. Each kind is also given 1 MB less
 than the least that it takes: it has to end with exit 3 and leave nothing.
 
-    python benchmarks/memory.py --name memory-processes --workers en_100.txt
-
-count with documents, encode, and both kinds of superwords by 2 and 4 processes (`--engine processes`) at 512MB, 1000MB,
-2000MB.
-
     python benchmarks/memory.py --name memory-balance --balance multi_60.txt
 
 train --balance of eight parts of the text as groups, at a limit that holds it and at one that does not: the second has
@@ -48,7 +43,6 @@ OPTIONS = {
 }
 EVERY_KIND = ("count", "plain", "superwords", "uw", "script", "encode", "export", "report", "check")
 EVERY_LIMIT = (256, 400, 512, 1000, 2000)
-WORKERS, WORKERS_KIND, WORKERS_LIMIT = (2, 4), ("count", "encode", "superwords", "uw"), (512, 1000, 2000)
 BALANCE_LIMITS, BALANCE_GROUPS = (2000, 512), 8
 LEAST, LEAST_SUPERWORDS = SMALLEST_MEMORY_BYTES // 10**6, SMALLEST_SUPERWORDS_BYTES // 10**6
 
@@ -60,13 +54,11 @@ class Row:
     kind: str
     corpus: Path
     megabytes: int
-    processes: int = 0  # asked for; 0: as it comes
 
     @property
     def name(self) -> str:
         """As it stands in the table."""
-        by = f" {self.processes} processes" if self.processes else ""
-        return f"{self.kind} {self.corpus.stem} {self.megabytes}MB{by}"
+        return f"{self.kind} {self.corpus.stem} {self.megabytes}MB"
 
     @property
     def least(self) -> int:
@@ -108,9 +100,8 @@ def balanced(corpus: Path, work: Path) -> list[str]:
 
 
 def trained(row: Row, work: Path) -> str:
-    """A RUN of the row's corpus, with superwords where the limit is large enough for them and one process does not
-    encode with it; nobody measures that."""
-    with_superwords = row.megabytes >= LEAST_SUPERWORDS and (row.kind != "encode" or row.processes > 0)
+    """A RUN of the row's corpus, with superwords where the limit is large enough for them, but not to encode with."""
+    with_superwords = row.megabytes >= LEAST_SUPERWORDS and row.kind != "encode"
     kind = "superwords" if with_superwords else "plain"
     run = work / f"{row.corpus.stem}.{kind}.run"
     if not (run / "model.events.jsonl").exists():
@@ -121,8 +112,6 @@ def trained(row: Row, work: Path) -> str:
 def command_of(row: Row, out: Path, work: Path) -> list[str]:
     """The command of a row; what it writes is `out`, with an ending."""
     limit: tuple[str, ...] = ("--memory", f"{row.megabytes}MB")
-    if row.processes:
-        limit += ("--engine", "processes", "--threads", str(row.processes))
     if row.kind == "encode":
         return streambpe("encode", trained(row, work), str(row.corpus), "-o", f"{out}.npy", *limit)
     if row.kind == "count":
@@ -130,7 +119,7 @@ def command_of(row: Row, out: Path, work: Path) -> list[str]:
     if row.kind == "check":
         return streambpe("check", trained(row, work), *limit)
     if row.kind == "report":
-        return streambpe("report", trained(row, work), "-o", f"{out}.html", *limit)
+        return streambpe("report", trained(row, work), "-o", f"{out}.html", "--text", str(row.corpus), *limit)
     if row.kind == "export":
         return streambpe("export", trained(row, work), "--to", "hf", "-o", f"{out}.json")
     if row.kind == "balance":
@@ -161,13 +150,11 @@ def main() -> None:
     """Measure, write, judge."""
     options = parser(__doc__, "name", "timeout", "work", name="memory", timeout=7200)
     options.add_argument("--every", action="append", default=[], type=Path, help="a corpus for every kind of job")
-    options.add_argument("--workers", action="append", default=[], type=Path, help="a corpus for processes")
     options.add_argument("--balance", action="append", default=[], type=Path, help="a corpus for balanced groups")
     options.add_argument("--only", action="append", default=[])
     given = options.parse_args()
     work = scratch(given.work)
     rows = [*every_row(given.every)]
-    rows += [Row(*row) for row in product(WORKERS_KIND, given.workers, WORKERS_LIMIT, WORKERS)]
     rows += [Row("balance", *row) for row in product(given.balance, BALANCE_LIMITS)]
     wrong: list[str] = []
     digests: dict[tuple[str, str], str] = {}

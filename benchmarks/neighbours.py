@@ -20,7 +20,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 from harness import Table, parser, scratch
@@ -74,12 +73,10 @@ def main() -> None:
         writer.join()
         files = sorted(place.glob("*.parquet"))
         megabytes = sum(path.stat().st_size for path in files) >> 20
-        sums = Sums(place / "learning.duckdb", parse_size(given.memory), 2, place)
-        chunks = pl.DataFrame(
-            {"symbol": np.arange(SYMBOLS, dtype=np.int32), "chunk": [f"chunk {i}" for i in range(SYMBOLS)]}
-        )
+        sums = Sums(place / "sum" / "neighbours.parquet", parse_size(given.memory), 2, place)
+        sums.path.parent.mkdir()
         steps: dict[str, Callable[[], object]] = {
-            "add_up": lambda: sums.add_up_neighbours(files, chunks, "benchmark"),
+            "add_up": lambda: sums.add_up_neighbours(files, "benchmark"),
             "counts_at": lambda: sums.counts_at(RANKS, 1),
             "keys": lambda: len(sums.keys(given.least)),
         }

@@ -15,7 +15,7 @@ from peers import read_documents
 
 from streambpe import Tokenizer
 from streambpe.count_config import SourceOptions
-from streambpe.inspect.evaluate import count_uses, no_uses, tokens_of
+from streambpe.inspect.evaluate import count_uses, ids_of, no_uses
 from streambpe.inspect.measures import measure, renyi_efficiency
 from streambpe.model.eventlog import EventLog
 from streambpe.model.events import Event, Op
@@ -85,7 +85,7 @@ def measured(model: str, texts: Texts, size: int | None = None) -> Measured:
         uses = no_uses(tokenizer)
         for source in find_sources([str(texts.held)], SourceOptions())[0]:
             uses += count_uses(tokenizer, source)
-        values = {name: value or 0.0 for name, value in measure(uses, tokens_of(tokenizer)).items()}
+        values = {name: value or 0.0 for name, value in measure(uses, *ids_of(tokenizer)).items()}
         _MEASURED[key] = Measured(values, uses.n)
     return _MEASURED[key]
 

@@ -18,9 +18,6 @@ SELECT key, value FROM facts ORDER BY key;
 -- list_stretches: the stretches of inputs recorded in the tables -> the columns of table sources.
 SELECT * REPLACE (coalesce(group_name, '') AS group_name, coalesce(bad_lines, 0) AS bad_lines) FROM sources;
 
--- make_no_counts: an empty table of counts, for use when the tables do not match the parts.
-CREATE TABLE IF NOT EXISTS no_counts (chunk VARCHAR, n BIGINT);
-
 -- get_database: DuckDB's name for the database that the connection was opened with -> name.
 SELECT database_name FROM duckdb_databases() WHERE NOT internal AND database_name <> 'private';
 
@@ -48,6 +45,9 @@ SELECT group_name, coalesce(sum(length(chunk) * n::HUGEINT), 0)
 FROM source_groups LEFT JOIN group_counts USING (group_name)
 GROUP BY group_name ORDER BY group_name;
 
+-- count_training_bytes: how many bytes the chunks that a training learns from have in the text -> the sum.
+SELECT coalesce(sum(strlen(chunk) * n::HUGEINT), 0) FROM training_chunks;
+
 -- count_folded: how many rows tables events (of the model), batches, tokens and vetoed have -> the four numbers.
 SELECT
     (SELECT count(seq) FROM events),
@@ -73,9 +73,6 @@ ORDER BY chunk, group_name;
 -- chunks' bytes unless rows were inserted by hand.
 SELECT chunk, n FROM {table};
 
--- has_chunk_counts: whether table chunk_counts has any rows -> one BOOLEAN.
-SELECT EXISTS (FROM chunk_counts);
-
 -- fill_stop_words: copy the stop words from the tokens to their table, once.
 INSERT INTO stop_words
 SELECT id, decode(bytes) FROM tokens WHERE kind = 'stop word' AND id NOT IN (SELECT id FROM stop_words);
@@ -87,8 +84,7 @@ SELECT EXISTS (FROM weighted_counts);
 
 -- get_batches: the passes of a training -> the columns of batches, as in the schema; ordered by batch.
 SELECT
-    batch, first_seq, events, seconds, mode, candidates, occurrences, executed, positions,
-    rounds, stopped_by, refills, spills, switched, hot_pairs, pair_floor, places, memory_bytes
+    batch, first_seq, events, seconds, mode, occurrences, executed, refills, spills, hot_pairs, places, memory_bytes
 FROM batches
 ORDER BY batch;
 
@@ -96,39 +92,15 @@ ORDER BY batch;
 -- -> seq, left_id, right_id, n.
 SELECT seq, left_id, right_id, n FROM vetoed ORDER BY seq, rowid;
 
--- list_event_counts: the operation of each event and the count it was chosen by -> op, n; in the order of the events.
-SELECT op, n FROM events WHERE seq IS NOT NULL ORDER BY seq;
-
 -- get_longest_token: the length in bytes of the longest token that ever existed -> one BIGINT.
 SELECT coalesce(max(octet_length(bytes)), 0) FROM tokens;
 
--- list_vocabulary: the living tokens of a training -> id, bytes, kind, whether a supermerge made it, and the number and
--- count of the event that made it (both NULL for the alphabet and stop words); ordered by id.
-SELECT t.id, t.bytes, t.kind, coalesce(e.op = 'supermerge', false), e.seq + 1, e.n
-FROM tokens AS t
-LEFT JOIN events AS e ON e.seq = t.born
-WHERE t.died IS NULL
-ORDER BY t.id;
-
 -- ---- Tables cleared and refilled in one transaction
 
--- clear_counts: clear the counted tables, to refill them in the same transaction.
-TRUNCATE chunk_counts;
-TRUNCATE group_counts;
-TRUNCATE sources;
-DELETE FROM run WHERE key = 'edited';
-
--- make_new_counts: empty tables for the counts that a fold adds up, which then replace the old tables.
-CREATE OR REPLACE TABLE new_chunk_counts (chunk VARCHAR NOT NULL USING COMPRESSION uncompressed, n BIGINT NOT NULL);
-CREATE OR REPLACE TABLE new_group_counts (chunk VARCHAR NOT NULL USING COMPRESSION uncompressed, group_name VARCHAR NOT NULL, n BIGINT NOT NULL);
-
--- take_new_counts: replace the old tables with those that a fold added up.
+-- drop_counts: drop or clear the counted tables, to make and fill them anew in the same transaction.
 DROP TABLE chunk_counts;
-ALTER TABLE new_chunk_counts RENAME TO chunk_counts;
 DROP TABLE group_counts;
-ALTER TABLE new_group_counts RENAME TO group_counts;
-
--- clear_source_groups: clear the table, to refill it in the same transaction.
+TRUNCATE sources;
 TRUNCATE source_groups;
 
 -- clear_pair_counts: clear the table, to refill it in the same transaction.
@@ -184,27 +156,16 @@ CREATE OR REPLACE TEMP TABLE recounted_group_counts (chunk VARCHAR NOT NULL, gro
 -- make_document_recount: an empty table for chunks counted in stored documents and for those in the committed parts.
 CREATE OR REPLACE TEMP TABLE recounted_documents (chunk VARCHAR, in_documents BIGINT, in_counts BIGINT);
 
--- make_hashed_documents: an empty table for the 128-bit hash of each document and its place.
-CREATE OR REPLACE TEMP TABLE hashed_documents (
-    lower UBIGINT NOT NULL,
-    upper UBIGINT NOT NULL,
-    place UBIGINT NOT NULL
-);
+-- ---- The neighbours of superwords that were added up (learning/sum_neighbours.sql)
 
--- ---- The private database for superwords (learning/tables.sql)
-
--- get_sum_note: what the neighbours were made from -> made_of; no row before they are added up.
-SELECT made_of FROM made_of;
-
--- put_sum_note: record that the neighbours are added up, and from what.
-INSERT INTO made_of VALUES (getvariable('made_of'));
-
--- get_chunk_numbers: the numbers in superword_chunks of the symbols of the private database, while that is attached.
-SELECT symbol, number FROM learned.symbols JOIN superword_chunks USING (chunk);
+-- get_chunk_numbers: the numbers in superword_chunks of the symbols in incoming (symbol, chunk) -> symbol, number.
+SELECT symbol, number FROM incoming JOIN superword_chunks USING (chunk);
 
 -- list_neighbours: the neighbours that are adjacent in at least this many places -> key (left << 32 | right), ascending.
-SELECT left_id::BIGINT << 32 | right_id AS key FROM neighbours WHERE n >= getvariable('least') ORDER BY key;
+SELECT key FROM read_parquet(getvariable('neighbours'), hive_partitioning = false)
+WHERE n >= getvariable('least') ORDER BY key;
 
 -- list_neighbour_counts: the counts of neighbours, from `least` up, and how many neighbours have each -> n, pairs;
 -- highest count first.
-SELECT n, count(*) FROM neighbours WHERE n >= getvariable('least') GROUP BY n ORDER BY n DESC;
+SELECT n, count(*) FROM read_parquet(getvariable('neighbours'), hive_partitioning = false)
+WHERE n >= getvariable('least') GROUP BY n ORDER BY n DESC;

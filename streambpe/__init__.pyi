@@ -2,9 +2,9 @@
 
 from streambpe.encode.corpus import EncodeResult as EncodeResult
 from streambpe.encode.corpus import encode_corpus as encode_corpus
-from streambpe.encode.formats.export import ExportResult as ExportResult
 from streambpe.encode.formats.export import export as export
 from streambpe.encode.formats.imports import import_model as import_model
+from streambpe.encode.formats.verify import ExportResult as ExportResult
 from streambpe.encode.tokenizer import Tokenizer as Tokenizer
 from streambpe.errors import StreambpeError as StreambpeError
 from streambpe.inspect.check import Checked as Checked
@@ -27,7 +27,6 @@ from streambpe.inspect.plan import plan as plan
 from streambpe.inspect.prune import Pruned as Pruned
 from streambpe.inspect.prune import prune as prune
 from streambpe.inspect.query import sql as sql
-from streambpe.inspect.repeats import Repeats as Repeats
 from streambpe.inspect.sizes import SizeFacts as SizeFacts
 from streambpe.inspect.sizes import sizes as sizes
 from streambpe.inspect.status import RunStatus as RunStatus

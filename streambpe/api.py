@@ -7,8 +7,9 @@ from typing import Any
 
 _HOMES = {
     "encode.corpus": ["encode_corpus", "EncodeResult"],
-    "encode.formats.export": ["export", "ExportResult"],
+    "encode.formats.export": ["export"],
     "encode.formats.imports": ["import_model"],
+    "encode.formats.verify": ["ExportResult"],
     "encode.tokenizer": ["Tokenizer"],
     "errors": ["StreambpeError"],
     "inspect.check": ["check", "Checked", "Problem"],
@@ -21,7 +22,6 @@ _HOMES = {
     "inspect.plan": ["plan", "Plan"],
     "inspect.prune": ["prune", "Pruned"],
     "inspect.query": ["sql"],
-    "inspect.repeats": ["Repeats"],
     "inspect.sizes": ["sizes", "SizeFacts"],
     "inspect.status": ["status", "RunStatus"],
     "store.exchange": ["export_counts", "merge_counts", "MergeResult"],

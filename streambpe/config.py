@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal, InvalidOperation
@@ -175,191 +176,150 @@ _CONFLICTS = (
 )  # fmt: skip
 
 
+_most_used, _vocabulary, _compatibility, _deletions, _superwords = (
+    functools.partial(option, panel=panel)
+    for panel in ("Most used", "Vocabulary", "Compatibility", "Deletions", "Superwords")
+)
+
+
 @dataclass(frozen=True)
 class TrainConfig:
     """How a vocabulary is learned from counts. Every field can change the events."""
 
-    vocab_size: int = option(
+    vocab_size: int = _most_used(
         32_000,
         "The number of ids: base symbols, stop words, learned tokens, special and reserved ids. 32k is 32 000, and "
         "32Ki is 32 768.",
-        panel="Most used",
         short="-s",
         least=1,
         most=MOST_IDS,
     )
-    encoding: Literal["bytes", "chars", "script"] = option(
+    encoding: Literal["bytes", "chars", "script"] = _vocabulary(
         "bytes",
         "Base symbols: the bytes of UTF-8, the characters that occur, or SCRIPT's block and index of each character.",
-        panel="Vocabulary",
     )
-    coverage: str | None = option(  # a decimal
+    coverage: str | None = _vocabulary(  # a decimal
         None,
         "With chars: the rarest characters, beyond this share of the text, become the special token <unk>.",
-        panel="Vocabulary",
         metavar="SHARE",
         told_default="1",
     )
-    whole_characters: bool = option(
-        False,
-        "Merge a part of a character only with the rest of that character.",
-        panel="Vocabulary",
-        off="--no-whole-characters",
+    whole_characters: bool = _vocabulary(
+        False, "Merge a part of a character only with the rest of that character.", off="--no-whole-characters"
     )
-    alphabet: Literal["gpt2", "bytes", "bytes1", "utf8", "seen", "chars", "script"] = option(
+    alphabet: Literal["gpt2", "bytes", "bytes1", "utf8", "seen", "chars", "script"] = _compatibility(
         "gpt2",
         "Ids of the bytes: 256 in GPT-2's order, 256 in byte order (from 0, or with bytes1 from 1), the 243 of UTF-8, "
         "or the bytes that occur.",
-        panel="Compatibility",
         untold=("chars", "script"),
     )
-    ties: Literal["ids", "bytes"] = option(
-        "ids", "Ties between pairs: the lowest ids first, or the lowest bytes.", panel="Compatibility"
+    ties: Literal["ids", "bytes"] = _compatibility(
+        "ids", "Ties between pairs: the lowest ids first, or the lowest bytes."
     )
-    overlaps: Literal["all", "disjoint"] = option("all", "Count (a, a) in aaa twice, or once.", panel="Compatibility")
-    batch: Literal["exact", "1", "paper"] = option(
+    overlaps: Literal["all", "disjoint"] = _compatibility("all", "Count (a, a) in aaa twice, or once.")
+    batch: Literal["exact", "1", "paper"] = _compatibility(
         "exact",
         "exact: many merges in a pass, with the result of one at a time. 1: one at a time. paper: by BatchBPE's rule.",
-        panel="Compatibility",
     )
-    cap_divisor: int = option(2, "paper: a pass makes at most 1/N of the merges left.", panel="Compatibility", least=1)
-    max_batch: int | None = option(None, "paper: at most N merges in one pass.", panel="Compatibility", least=1)
-    min_frequency: int = option(1, "Stop when the best pair is rarer than this.", panel="Most used", least=0)
-    max_token_length: int | None = option(None, "No token of more than N base symbols.", panel="Vocabulary", least=1)
-    stop_list: int = option(
-        0,
-        "Give up to N of the most frequent chunks ids of their own. They never merge.",
-        panel="Vocabulary",
-        least=0,
-        most=MOST_IDS,
+    cap_divisor: int = _compatibility(2, "paper: a pass makes at most 1/N of the merges left.", least=1)
+    max_batch: int | None = _compatibility(None, "paper: at most N merges in one pass.", least=1)
+    min_frequency: int = _most_used(1, "Stop when the best pair is rarer than this.", least=0)
+    max_token_length: int | None = _vocabulary(None, "No token of more than N base symbols.", least=1)
+    stop_list: int = _vocabulary(
+        0, "Give up to N of the most frequent chunks ids of their own. They never merge.", least=0, most=MOST_IDS
     )
-    freq_cutoff: int = option(1, "Ignore chunks rarer than N.", panel="Vocabulary", least=0)
-    specials: tuple[str, ...] = option(
-        (),
-        "A special token. May be given again.",
-        flag="--special",
-        panel="Most used",
-        metavar="TOKEN",
-        many=True,
+    freq_cutoff: int = _vocabulary(1, "Ignore chunks rarer than N.", least=0)
+    specials: tuple[str, ...] = _most_used(
+        (), "A special token. May be given again.", flag="--special", metavar="TOKEN"
     )
-    reserve: int = option(0, "Keep this many ids free at the end.", panel="Vocabulary", least=0, most=MOST_EMPTY_IDS)
-    count_specials: bool = option(
-        True,
-        "Whether --vocab-size includes special and reserved ids. It does by default.",
-        panel="Compatibility",
-        off="--no-count-specials",
+    reserve: int = _vocabulary(0, "Keep this many ids free at the end.", least=0, most=MOST_EMPTY_IDS)
+    count_specials: bool = _compatibility(
+        True, "Whether --vocab-size includes special and reserved ids. It does by default.", off="--no-count-specials"
     )
-    block_tokens: tuple[str, ...] = option(
-        (),
-        "Never learn this token. May be given again.",
-        flag="--block-token",
-        panel="Vocabulary",
-        metavar="TEXT",
-        many=True,
+    block_tokens: tuple[str, ...] = _vocabulary(
+        (), "Never learn this token. May be given again.", flag="--block-token", metavar="TEXT"
     )
-    must: tuple[str, ...] = option(
+    must: tuple[str, ...] = _vocabulary(
         (),
         "Make this chunk a token, however rare it is; of FILE.txt, every line. Written as shown: \\n, ␠ or a space, "
         "<U+00AD>. May be given again.",
-        panel="Vocabulary",
         metavar="TEXT|FILE.txt",
-        many=True,
     )
-    weights: dict[str, str] = option(
-        help="Multiply the counts of a source group; the others have the weight 1. May be given again.",
-        default_factory=dict,
+    weights: dict[str, str] = _vocabulary(
+        dict,
+        "Multiply the counts of a source group; the others have the weight 1. May be given again.",
         flag="--weight",
-        panel="Vocabulary",
         metavar="GROUP=NUMBER",
-        many=True,
     )
-    alpha: str | None = option(  # a decimal
+    alpha: str | None = _vocabulary(  # a decimal
         None,
         "Weigh the source groups by their size, as if each had its share of the text to this power: with 0 all groups "
         "count alike, and 1 changes nothing.",
-        panel="Vocabulary",
         metavar="NUMBER",
         told_default="1",
     )
-    balance: bool = option(
+    balance: bool = _vocabulary(
         False,
         "Parity-aware BPE: at each step, take the merge that counts most in the source group that is compressed worst. "
         "Compression is bytes per token, which misjudges scripts with more bytes per letter: see --balance-text.",
-        panel="Vocabulary",
         off="--no-balance",
     )
-    balance_ratios: dict[str, str] = option(
-        help="Divide a group's bytes per token by this. A larger one gives it more merges. May be given again.",
-        default_factory=dict,
+    balance_ratios: dict[str, str] = _vocabulary(
+        dict,
+        "Divide a group's bytes per token by this. A larger one gives it more merges. May be given again.",
         flag="--balance-ratio",
-        panel="Vocabulary",
         metavar="GROUP=NUMBER",
-        many=True,
     )
-    balance_from: int = option(0, "Balance only after the first N tokens.", panel="Vocabulary", least=0)
-    balance_window: int | None = option(
-        None,
-        "Skip a group that chose more than --balance-alpha times its share of the last N merges.",
-        panel="Vocabulary",
-        least=1,
+    balance_from: int = _vocabulary(0, "Balance only after the first N tokens.", least=0)
+    balance_window: int | None = _vocabulary(
+        None, "Skip a group that chose more than --balance-alpha times its share of the last N merges.", least=1
     )
-    balance_alpha: str | None = option(  # a decimal
-        None, "See --balance-window.", panel="Vocabulary", metavar="NUMBER", told_default="2"
+    balance_alpha: str | None = _vocabulary(  # a decimal
+        None, "See --balance-window.", metavar="NUMBER", told_default="2"
     )
-    tau: str | None = option(  # a decimal
+    tau: str | None = _deletions(  # a decimal
         None,
         "Delete a token when a merge takes at least this share of its occurrences, such as 0.9 (PickyBPE).",
-        panel="Deletions",
         metavar="T",
         told_default="never",
     )
-    delete_to: Literal["bytes", "walk"] = option(
-        "bytes", "Its other occurrences become base symbols, or the living tokens it was made of.", panel="Deletions"
+    delete_to: Literal["bytes", "walk"] = _deletions(
+        "bytes", "Its other occurrences become base symbols, or the living tokens it was made of."
     )
-    delete_test: Literal["before", "after"] = option(  # train/engine/deletion.py
+    delete_test: Literal["before", "after"] = _deletions(  # train/engine/deletion.py
         "before",
         "before: merged / count before the merge >= T. after (the first PickyBPE): merged / (count after + merged) "
         "> T.",
-        panel="Deletions",
     )
-    superwords: Literal["none", "boundless", "superbpe", "uw"] = option(
+    superwords: Literal["none", "boundless", "superbpe", "uw"] = _most_used(
         "none",
         "Merge across chunks: in competition with ordinary merges (boundless: BoundlessBPE), or after them, over whole "
         "chunks (superbpe) or over all neighbours within a chunk of --stage2-pattern (uw).",
-        panel="Most used",
     )
-    transition: int | None = option(  # living tokens at the end of phase one
+    transition: int | None = _superwords(  # living tokens at the end of phase one
         None,
         "With superbpe or uw: the number of tokens, without special ones, at which superwords begin.",
-        panel="Superwords",
         least=1,
         told_default="three quarters of them",
     )
-    superword_pattern: str = option(
+    superword_pattern: str = _superwords(
         "improved",
         "Which chunks may join: improved (letters, space, _ ' \u2019, with a letter after the first character), simple "
         "(those with a letter), paper (ASCII letters, space, _ '), or those that match an expression.",
-        panel="Superwords",
         metavar="NAME|REGEX",
     )
-    stage2_pattern: str = option(
+    stage2_pattern: str = _superwords(
         STAGE2_PATTERN,
         "With uw: the pattern that splits text after --transition and in encoding.",
-        panel="Superwords",
         metavar="NAME|REGEX",
     )
-    max_superword_words: int | None = option(None, "No superword of more than N chunks.", panel="Superwords", least=2)
-    forbid: str | None = option(None, "No superword whose text matches this.", panel="Superwords", metavar="REGEX")
-    token_order: Literal["latest-birth", "first-birth"] = option(
-        "latest-birth",
-        "The id of a token that was deleted and learned again: by its last birth, or by its first.",
-        panel="Deletions",
+    max_superword_words: int | None = _superwords(None, "No superword of more than N chunks.", least=2)
+    forbid: str | None = _superwords(None, "No superword whose text matches this.", metavar="REGEX")
+    token_order: Literal["latest-birth", "first-birth"] = _deletions(
+        "latest-birth", "The id of a token that was deleted and learned again: by its last birth, or by its first."
     )
-    specials_first: bool = option(
-        False,
-        "Put ids of special tokens before all others, or after them.",
-        panel="Compatibility",
-        off="--specials-last",
+    specials_first: bool = _compatibility(
+        False, "Put ids of special tokens before all others, or after them.", off="--specials-last"
     )
     extends: str | None = None  # sha256 of the event log that --extend took over (train/extension.py)
     extends_pattern: str | None = None  # of that model, where --superwords uw goes on under another
@@ -464,10 +424,6 @@ class TrainConfig:
     def _check_superwords(self) -> None:
         if self.superwords == "none":
             return
-        if self.superwords in STAGED and self.transition is None:
-            raise UsageError(
-                f"--superwords {self.superwords} needs --transition N, the number of tokens at which superwords begin."
-            )
         if self.transition is not None and self.transition > self._room:
             raise UsageError(
                 f"--transition {self.transition} is more than the {self._room} tokens of --vocab-size "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from streambpe.text.patterns import Pattern
 
 TOLD_IF_SET = ("sample", "document_cap", "sample_files", "seed", "digits")  # in event logs and option files
+_most_used, _splitting, _corpus, _superwords = (
+    functools.partial(option, panel=panel) for panel in ("Most used", "Splitting", "Corpus", "Superwords")
+)
 SourceFormat = Literal["auto", "txt", "lines", "jsonl", "csv", "parquet"]
 
 
@@ -25,75 +29,64 @@ SourceFormat = Literal["auto", "txt", "lines", "jsonl", "csv", "parquet"]
 class CountConfig:
     """How text becomes chunks. Fixed when a run is made: all its sources are counted alike."""
 
-    pattern: str = option(
+    pattern: str = _most_used(
         "gpt4o",
         "How text is split into chunks: a preset (`streambpe docs counting`) or a regular expression.",
-        panel="Most used",
         metavar="NAME|REGEX",
     )
-    gaps: Literal["refuse", "keep", "drop"] = option(
-        "refuse", "What to do with text that a REGEX does not match.", panel="Splitting", untold=("drop",)
+    gaps: Literal["refuse", "keep", "drop"] = _splitting(
+        "refuse", "What to do with text that a REGEX does not match.", untold=("drop",)
     )
-    split_scripts: bool = option(
-        False, "Cut the text where the script changes before splitting it.", panel="Splitting", off="--no-split-scripts"
+    split_scripts: bool = _splitting(
+        False, "Cut the text where the script changes before splitting it.", off="--no-split-scripts"
     )
-    digits: Literal["keep", "single", "two", "left3", "right3"] = option(
+    digits: Literal["keep", "single", "two", "left3", "right3"] = _splitting(
         "keep",
         "How many digits of a number a chunk holds: as many as the preset says, one, at most two, or threes counted "
         "from the left or from the right.",
-        panel="Splitting",
     )
-    bad_utf8: Literal["replace", "skip", "error"] = option(
+    bad_utf8: Literal["replace", "skip", "error"] = _corpus(
         "replace",
         "Replace invalid bytes by U+FFFD, skip them, or stop with an error. If you give this option, files that are "
         "mostly not UTF-8 are read, too.",
-        panel="Corpus",
     )
-    bad_lines: Literal["error", "skip"] = option(
+    bad_lines: Literal["error", "skip"] = _corpus(
         "error",
         "A line of jsonl, csv or --lines that cannot be read (no JSON, no such field, not a string; not UTF-8 with "
         "--bad-utf8 error) is an error, or it is skipped and counted.",
-        panel="Corpus",
     )
-    sequences: bool = option(
-        False,
-        "Store the documents as chunk ids as well. Superwords need this and turn it on.",
-        panel="Superwords",
-        off="--no-sequences",
+    sequences: bool = _superwords(
+        False, "Store the documents as chunk ids as well. Superwords need this and turn it on.", off="--no-sequences"
     )
-    normalize: Literal["none", "nfc"] = option(
-        "none", "Normalise Unicode before splitting. nfc is that of Unicode 16.0.0.", panel="Splitting"
+    normalize: Literal["none", "nfc"] = _splitting(
+        "none", "Normalise Unicode before splitting. nfc is that of Unicode 16.0.0."
     )
-    unencodable: Literal["bytes", "drop", "error"] = option(
+    unencodable: Literal["bytes", "drop", "error"] = _splitting(
         "bytes",
         "Characters outside the SCRIPT table (unassigned in 16.0.0, or private use): keep them as bytes, drop and "
         "count them, or stop with an error.",
-        panel="Splitting",
     )
 
-    sample: str = option(
+    sample: str = _corpus(
         "all",
         "Take only about one document in N, chosen by a hash of its text: the same whatever the order, files or "
         "shards. Those of 1/100 are among those of 1/10.",
-        panel="Corpus",
         metavar="1/N",
     )
 
-    document_cap: int | None = option(
+    document_cap: int | None = _corpus(
         None,
         "Count only the beginning of longer documents: at most N characters, up to the end of a chunk. 10k is 10 000.",
-        panel="Corpus",
         least=1,
         most=10**7,
     )
-    sample_files: str = option(
+    sample_files: str = _corpus(
         "all",
         "Take only about one file in N, chosen by a hash of its folder's and its own name and --seed; read no other. "
         "Those of 1/16 are among those of 1/8.",
-        panel="Corpus",
         metavar="1/N",
     )
-    seed: int = option(0, "Another N takes other files (--sample-files).", panel="Corpus", least=0, most=2**32 - 1)
+    seed: int = _corpus(0, "Another N takes other files (--sample-files).", least=0, most=2**32 - 1)
 
     def __post_init__(self) -> None:
         if self.seed and self.sample_files == "all":
@@ -162,29 +155,26 @@ def parse_sample(text: str, flag: str = "--sample", what: str = "document") -> i
 class SourceOptions:
     """How SOURCE arguments are read, and the groups they are counted in."""
 
-    lines: bool = option(False, "Treat every line of a text file as a document.", panel="Most used")
-    text_column: str | None = option(
-        None, "The text field of jsonl, csv and parquet.", panel="Most used", metavar="NAME", told_default="text"
+    lines: bool = _most_used(False, "Treat every line of a text file as a document.")
+    text_column: str | None = _most_used(
+        None, "The text field of jsonl, csv and parquet.", metavar="NAME", told_default="text"
     )
-    kind: SourceFormat = option(
-        "auto", "The format of all sources, instead of judging by each file's name.", flag="--format", panel="Corpus"
+    kind: SourceFormat = _corpus(
+        "auto", "The format of all sources, instead of judging by each file's name.", flag="--format"
     )
-    counts: bool = option(False, "The sources are tables of chunks and their counts.", panel="Corpus")
-    stdin_name: str = option("-", "The name of standard input as a source.", panel="Corpus", metavar="NAME")
-    groups: tuple[str, ...] = option(
+    counts: bool = _corpus(False, "The sources are tables of chunks and their counts.")
+    stdin_name: str = _corpus("-", "The name of standard input as a source.", metavar="NAME")
+    groups: tuple[str, ...] = _corpus(
         (),
         "Keep the counts of these sources apart as group NAME, for --weight and --balance. May be given again.",
         flag="--group",
-        panel="Corpus",
         metavar="NAME=GLOB",
-        many=True,
     )
-    group_by: Literal["folder"] | None = option(None, "Each folder is a group of its own name.", panel="Corpus")
+    group_by: Literal["folder"] | None = _corpus(None, "Each folder is a group of its own name.")
 
-    shard: str | None = option(
+    shard: str | None = _corpus(
         None,
         "Take only the K-th of N shares of the source files, one share for each machine. merge-counts joins them.",
-        panel="Corpus",
         metavar="K/N",
     )
 

@@ -64,7 +64,7 @@ class LimitError(StreambpeError):
 
 
 class WorkerLost(StreambpeError):
-    """The processes that were to do a task died, one after another."""
+    """The workers that were to do a task died, one after another."""
 
 
 class SourceError(StreambpeError):
@@ -174,10 +174,6 @@ class OtherTable(StreambpeError, ValueError):
 
 class UndecodableSymbols(ValueError):
     """Symbols that no text encodes to: a block without an index, half an escaped character."""
-
-
-class CountOverflow(ValueError):
-    """A pair count could pass 2^63 - 1."""
 
 
 class ReplayMismatch(ValueError):

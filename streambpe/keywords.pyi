@@ -15,7 +15,7 @@ class JobKeywords(LimitKeywords, total=False):
     """What a job may use."""
 
     document_seconds: int | str | None
-    engine: Literal["auto", "threads", "processes", "ray"] | None
+    engine: Literal["threads", "ray"] | None
     address: str | float | Path | None
 
 class ReadKeywords(LimitKeywords, total=False):

@@ -1,6 +1,7 @@
 """What an option is, stated once: at the field of the class that holds it.
 
-    min_frequency: int = option(1, "Stop when the best pair is rarer.", panel="Vocabulary", least=0)
+    _vocabulary = functools.partial(option, panel="Vocabulary")
+    min_frequency: int = _vocabulary(1, "Stop when the best pair is rarer.", least=0)
 
 The options of the commands and their --help (cli/options.py), option files (option_file.py), the checks of choices and
 lower bounds (config.py), and the tests of the pages in docs/ all read it there. The classes: TrainConfig,
@@ -54,7 +55,7 @@ class Option(msgspec.Struct, frozen=True):
     default: Any = None
     told_default: str = ""  # shown where the default is not a value: "all cores"
     short: str = ""
-    many: bool = False  # may be given more than once
+    many: bool = False  # may be given more than once, as the field holds several
 
     @property
     def key(self) -> str:
@@ -79,12 +80,15 @@ class Option(msgspec.Struct, frozen=True):
         return str(self.default)
 
 
-def option(default: Any = MISSING, help: str = "", *, panel: str, default_factory: Any = MISSING, **more: Any) -> Any:
-    """The field of a dataclass that is an option. `more`: the other fields of Option."""
+def option(default: Any, help: str, *, panel: str, **more: Any) -> Any:
+    """The field of a dataclass that is an option; its default may be MISSING, or `dict`. `more`: the other fields of
+    Option."""
     if "least" in more:
         more.setdefault("metavar", "N")
-    known = Option("", more.pop("flag", ""), help, panel, **more)
-    return field(default=default, default_factory=default_factory, metadata={"option": known})
+    metadata = {"option": Option("", more.pop("flag", ""), help, panel, **more)}
+    return (
+        field(default_factory=dict, metadata=metadata) if default is dict else field(default=default, metadata=metadata)
+    )
 
 
 @functools.cache
@@ -96,9 +100,11 @@ def options_of(holder: type) -> Mapping[str, Option]:
             known = of_class.metadata["option"]
             flag = known.flag or "--" + of_class.name.replace("_", "-")
             default = None if of_class.default is MISSING else of_class.default
-            choices = tuple(text for text in _choices(kinds[of_class.name]) if text not in known.untold)
+            kind = kinds[of_class.name]
+            choices = tuple(text for text in _choices(kind) if text not in known.untold)
+            many = get_origin(kind) in (tuple, dict)
             found[of_class.name] = structs.replace(
-                known, name=of_class.name, flag=flag, default=default, choices=choices
+                known, name=of_class.name, flag=flag, default=default, choices=choices, many=many
             )
     return found
 

@@ -18,13 +18,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, NotRequired, ParamSpec, TypedDict, TypeVar
+from typing import Any, ParamSpec, TypedDict, TypeVar
 
 from streambpe import system
 from streambpe.errors import UsageError
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.resources import format_size, keeper
-from streambpe.runners.runner import Busy
 
 MODES = ("auto", "bar", "jsonl", "none")
 _STATUS_SECONDS = 0.5
@@ -39,16 +38,6 @@ def refuse_mode(mode: str) -> None:
     """An error for a way of showing progress that there is not; to be called before anything is made."""
     if mode not in MODES:
         raise UsageError(f"--progress {mode}: choose one of {', '.join(MODES)}.")
-
-
-class WorkerFacts(TypedDict):
-    """What one worker is at."""
-
-    pid: int  # 0: it waits for a worker
-    task: str
-    done: int  # of that task, in the job's unit
-    node: NotRequired[str]  # of a cluster
-    memory_bytes: NotRequired[int]  # of a worker on a cluster
 
 
 class ProcessFacts(TypedDict):
@@ -77,7 +66,6 @@ class JobFacts(TypedDict, total=False):
     run: str
     sources: int
     corpus: CorpusFacts
-    distinct_chunks: int
     bad_lines: int  # left out, of all that is counted so far
     training: str
     events: int
@@ -87,7 +75,6 @@ class JobFacts(TypedDict, total=False):
     checkpoint: str  # when the last one was
     disk_needed_bytes: int  # at its peak, at least; superwords
     message: str  # why it stopped
-    workers: list[WorkerFacts]  # while others than this process's threads are at work
 
 
 class Status(ProcessFacts, JobFacts):
@@ -137,13 +124,6 @@ class Meter:
     def advance(self, n: int) -> None:
         """So much more is done."""
         self.done += n
-
-    def tell_workers(self, busy: Sequence[Busy]) -> None:
-        """What processes beside this one are at now; none: there are no more."""
-        if busy:
-            self.facts["workers"] = [_facts_of(one) for one in busy]
-        else:
-            self.facts.pop("workers", None)
 
     def begin(self, stage: str, total: int = 0, unit: str = "bytes", done: int = 0) -> None:
         """The job is at this stage, and so far in it."""
@@ -207,13 +187,6 @@ class Meter:
         seconds, before = now - self._stages[-1][1], self._seen[0][2]
         is_enough = done - before >= _ESTIMATE_SHARE * max(self.total - before, 1) or seconds >= _SURELY_SECONDS
         return self.total > 0 and seconds >= _ESTIMATE_SECONDS and is_enough
-
-
-def _facts_of(busy: Busy) -> WorkerFacts:
-    facts: WorkerFacts = {"pid": busy.pid, "task": busy.task, "done": busy.done}
-    if busy.node:
-        facts |= {"node": busy.node, "memory_bytes": busy.memory_bytes}
-    return facts
 
 
 def eta_range(left: float, rates: Sequence[float]) -> tuple[float, float] | None:
@@ -352,10 +325,8 @@ def reported(stage: str, unit: str = "bytes") -> Callable[[Callable[P, R]], Call
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
         def with_meter(*args: P.args, **given: P.kwargs) -> R:
-            mode = str(given.get("progress", "none"))
-            refuse_mode(mode)
             meter = Meter(stage, unit=unit, memory_limit=getattr(given.get("resources"), "memory_bytes", 0))
-            with reporting(meter, mode):
+            with reporting(meter, str(given.get("progress", "none"))):  # which refuses a way that there is not
                 return function(*args, **given)
 
         return with_meter
@@ -368,20 +339,15 @@ def progress_line(status: Status, width: int) -> str:
 
     learning  ━━━━━━━━━━━━━━━────────────────  18,224 of 31,744 tokens  0:40 to 1:10 left  RAM 912 MB
     """
-    done, total = status["done"], status["total"]
-    if status["unit"] == "bytes":
-        amount = f"{format_size(done)} of {format_size(total)}" if total else format_size(done) if done else ""
-    else:
-        amount = f"{done:,} of {total:,} {status['unit']}" if total else f"{done:,} {status['unit']}" if done else ""
+    done, total, unit = status["done"], status["total"], status["unit"]
+    amount = f"{amount_of(done, unit)}{f' of {amount_of(total, unit)}' if total else ''}" if total or done else ""
     left, rate = status.get("eta_range_seconds"), status["recent_per_second"]
-    speed = format_size(rate) if status["unit"] == "bytes" else f"{rate:,.0f}"
     parts = {
         "stage": status["stage"],
-        "amount": amount,
+        "amount": f"{amount} {unit}" if amount and unit != "bytes" else amount,
         "time": f"{describe_range(*left)} left" if left else clock(status["seconds"]),
         "memory": f"RAM {format_size(status['memory_bytes'])}",
-        "rate": f"{speed}/s" if rate > 0 else "",
-        "chunks": f"about {status['distinct_chunks']:,} chunks" if status.get("distinct_chunks") else "",
+        "rate": f"{amount_of(rate, unit)}/s" if rate > 0 else "",
     }
     least = _BAR_WIDTHS[0] + 2 if total else 0
     chosen: dict[str, str] = {}
@@ -394,6 +360,11 @@ def progress_line(status: Status, width: int) -> str:
         full = min(max(room * done // total, 0), room)
         others.insert(0, "━" * full + "─" * (room - full))
     return "  ".join([stage, *others])
+
+
+def amount_of(number: float, unit: str) -> str:
+    """How much that is, without the unit unless it is bytes."""
+    return format_size(number) if unit == "bytes" else f"{number:,.0f}"
 
 
 def describe_range(low: float, high: float) -> str:

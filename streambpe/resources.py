@@ -10,6 +10,7 @@ memory for later. That is fast, but under a limit of 500 MB it adds about 100 MB
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import os
 import re
@@ -17,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
@@ -70,6 +71,7 @@ def format_size(n: float) -> str:
     return f"{n:.2f} TB"
 
 
+_most_used, _resources = (functools.partial(option, panel=panel) for panel in ("Most used", "Resources"))
 ResourceFacts = dict[str, Any]  # Resources as run.json holds them
 
 
@@ -77,52 +79,44 @@ ResourceFacts = dict[str, Any]  # Resources as run.json holds them
 class Resources:
     """What a job may use. Never changes a result."""
 
-    memory_bytes: int = option(
-        help="The most memory for all processes together, such as 2GB.",
+    memory_bytes: int = _most_used(
+        MISSING,
+        "The most memory for all processes together, such as 2GB.",
         flag="--memory",
-        panel="Most used",
         metavar="SIZE",
         told_default="a quarter of RAM",
     )
-    threads: int = option(
-        help="How many workers run at the same time.", panel="Most used", least=1, most=None, told_default="all cores"
+    threads: int = _most_used(
+        MISSING, "How many workers run at the same time.", least=1, most=None, told_default="all cores"
     )
-    temp_dir: Path | None = option(
-        None,
-        "The folder for temporary files.",
-        panel="Resources",
-        metavar="DIR",
-        told_default="inside RUN, else the system's",
+    temp_dir: Path | None = _resources(
+        None, "The folder for temporary files.", metavar="DIR", told_default="inside RUN, else the system's"
     )
-    max_disk_bytes: int | None = option(
+    max_disk_bytes: int | None = _resources(
         None,
         "The most disk space for RUN and its temporary files. A job that cannot fit is refused; one that reaches the "
         "limit stops.",
         flag="--max-disk",
-        panel="Resources",
         metavar="SIZE",
     )
-    document_seconds: int = option(
+    document_seconds: int = _resources(
         DOCUMENT_SECONDS,
         "The most seconds that a REGEX may take for one document. A slower document stops the job and is named.",
-        panel="Resources",
         metavar="S",
         least=1,
     )
-    engine: Literal["auto", "threads", "processes", "ray"] = option(
-        "auto",
-        "What counts or encodes: threads of one process, several processes, the quicker of these (auto), or Ray.",
-        panel="Resources",
+    engine: Literal["threads", "ray"] = _resources(
+        "threads",
+        "What counts or encodes: threads of one process, or Ray.",
     )
-    address: str | None = option(
+    address: str | None = _resources(
         None,
         "With --engine ray: the cluster that this machine belongs to; auto for the one that runs here.",
-        panel="Resources",
         metavar="HOST:PORT",
         told_default="a Ray of its own",
     )
-    learner: Literal["core", "tables"] = option(
-        "core", "What learns: the compiled core, or (slower) tables that SQL can read.", panel="Resources"
+    learner: Literal["core", "tables"] = _resources(
+        "core", "What learns: the compiled core, or (slower) tables that SQL can read."
     )
 
     def __post_init__(self) -> None:

@@ -4,12 +4,11 @@
     cores               affinity, control group  all                       all
     memory limit        RAM, control groups      RAM                       RAM
     memory of a tree    PSS                      RSS                       RSS
-    freed memory back   malloc_trim              malloc_zone_...           left to the allocator
+    freed memory back   malloc_trim              left to the allocator     the same
     a file on disk      fsync                    F_FULLFSYNC               FlushFileBuffers (fsync)
     a rename on disk    fsync of the folder      the same                  left to NTFS: after a power cut the old
                                                                            file may be there, never half of one
     rename over a file  at once                  at once                   waits for those who have it open
-    worker processes    forked                   started anew              started anew
     the run's lock      flock                    flock                     a locked byte
     names of files      as given                 folded, composed          folded; the name on disk counts
     stop signals        INT, TERM                INT, TERM                 INT, BREAK (TERM kills)
@@ -36,7 +35,6 @@ import stat
 import sys
 import time
 import unicodedata
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
@@ -116,12 +114,14 @@ def tree_memory(pid: int | None = None) -> int:
     They are counted as a control group does: a page that several processes share counts once (PSS). Where the system
     does not tell PSS, all that is resident in each process counts (RSS), which is more.
     """
-    total = 0
+    return sum(map(_process_memory, tree_pids(pid)))
+
+
+def tree_pids(pid: int | None = None) -> list[int]:
+    """A process, by default this one, and its children."""
     with contextlib.suppress(psutil.Error):
-        for process in _tree(psutil.Process(pid)):
-            with contextlib.suppress(psutil.Error):
-                total += _process_memory(process)
-    return total
+        return [process.pid for process in _tree(psutil.Process(pid))]
+    return [pid or os.getpid()]
 
 
 _apart: set[int] = set()
@@ -142,11 +142,11 @@ def _tree(top: psutil.Process) -> list[psutil.Process]:
     return tree
 
 
-def _process_memory(process: psutil.Process) -> int:
+def _process_memory(pid: int) -> int:
     if psutil.LINUX:
         with contextlib.suppress(psutil.Error, AttributeError):  # it may be somebody else's, or there is no smaps
-            return int(process.memory_full_info().pss)
-    return int(process.memory_info().rss)
+            return int(_process(pid).memory_full_info().pss)
+    return resident_bytes(pid)
 
 
 _process = functools.lru_cache(psutil.Process)  # it takes longer to make one than to ask it
@@ -165,13 +165,6 @@ def trim_allocator() -> None:
     trim = _c_function("malloc_trim")  # glibc
     if trim is not None:
         trim(0)
-        return
-    relieve = _c_function("malloc_zone_pressure_relief")  # macOS: (which zone, how much), all of both
-    if relieve is not None:
-        import ctypes
-
-        relieve.argtypes, relieve.restype = (ctypes.c_void_p, ctypes.c_size_t), ctypes.c_size_t
-        relieve(None, 0)
 
 
 def _c_function(name: str) -> Any:
@@ -223,13 +216,6 @@ def pid_namespace() -> int:
     with contextlib.suppress(OSError):
         return (_PROC / "self/ns/pid").stat().st_ino
     return 0
-
-
-def tree_pids() -> list[int]:
-    """This process and its children's."""
-    with contextlib.suppress(psutil.Error):
-        return [process.pid for process in _tree(psutil.Process())]
-    return [os.getpid()]
 
 
 def library_pages() -> list[tuple[int, int]]:
@@ -508,47 +494,6 @@ def unlock_handle(handle: int) -> None:
 def stop_signals() -> tuple[int, ...]:
     """The signals that ask a command to stop: Ctrl-C, `kill`, and on Windows Ctrl-Break."""
     return tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name))
-
-
-@contextlib.contextmanager
-def born_deaf() -> Iterator[None]:
-    """A process that is started meanwhile hears none of these signals before it says what it does with them
-    (`ignore_stop_signals`): Ctrl-C goes to it, too, and would end it with a traceback while its modules are loaded."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, stop_signals())
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def ignore_stop_signals() -> None:
-    """For a worker, in its main thread: Ctrl-C is the coordinator's business; a worker ends when that is gone."""
-    for number in stop_signals():
-        signal.signal(number, signal.SIG_IGN)
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, stop_signals())
-
-
-def forks_well() -> bool:
-    """Whether a process with one thread may be copied and go on: macOS has libraries that do not survive it."""
-    return hasattr(os, "fork") and sys.platform == "linux"
-
-
-def fork() -> int:
-    """Copy this process; 0 in the copy."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of threads that a numerical library keeps; none of them is at work
-        return os.fork()
-
-
-def end_child(pid: int) -> int:
-    """Kill a forked process if it is alive; how it ended, as waitpid tells it."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-    return os.waitpid(pid, 0)[1]
 
 
 def open_output() -> None:

@@ -17,7 +17,7 @@ from streambpe.config import TrainConfig
 from streambpe.errors import StreambpeError
 from streambpe.resources import Resources, prepare_allocators
 from streambpe.train import commands, trainer
-from streambpe.train.counting import sizes, spread, worker
+from streambpe.train.counting import sizes, worker
 from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.pace import Pace
@@ -43,11 +43,8 @@ class Rests:
 def learn(given: dict[str, Any], stop: threading.Event) -> None:
     """Train from sources if some are given, else from what the run has counted; without `options`, only count."""
     if "options" not in given:
-        resources = Resources(
-            given.get("memory", RESOURCES.memory_bytes), given.get("threads", 2), engine=given.get("engine", "auto")
-        )
-        prepare_allocators(resources.memory_bytes)
-        count(given["run"], given["sources"], resources=resources, stop=stop, counting=given["counting"])
+        prepare_allocators(RESOURCES.memory_bytes)
+        count(given["run"], given["sources"], resources=RESOURCES, stop=stop, counting=given["counting"])
         return
     shared = {
         "name": given.get("name", "main"), "resources": RESOURCES, "stop": stop,
@@ -69,8 +66,6 @@ def main() -> None:
     if "block" in given:  # many blocks and a checkpoint after each, even for a small corpus
         sizes.MOST_BLOCK = sizes.LEAST_BLOCK = given["block"]
         worker.CHECKPOINT_SECONDS = -1.0
-    if "task" in given:  # many tasks, even for a small corpus
-        spread._LEAST_TASK = given["task"]
     if "file_places" in given:  # many files of neighbours and runs, even for a small corpus
         tasks.MOST_PLACES = given["file_places"]
     if given.get("always_due"):  # a checkpoint and a snapshot after each pass

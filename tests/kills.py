@@ -58,7 +58,6 @@ _OLD = ("train", "OTHER", *_TRAINED[2:])
 _EXTENDED = ("--extend", "OTHER", "--vocab-size", "900", "--lines", *_RESOURCES)
 CASES = {
     "count": Case(("count", "RUN", "TEXT", *_LINES)),
-    "count, processes": Case(("count", "RUN", "TEXT", "--engine", "processes", *_LINES)),
     "count, sequences": Case(("count", "RUN", "TEXT", "--sequences", *_ORDERED)),
     "count, sample": Case(("count", "RUN", "TEXT", "--sample", "1/3", "--sequences", *_ORDERED)),
     "merge-counts": Case(
@@ -85,14 +84,14 @@ CASES = {
     "extend": Case(("train", "RUN", "MORE", *_EXTENDED), (_OLD,)),
     "extend, uw": Case(("train", "RUN", "MORE", "--superwords", "uw", *_EXTENDED), (_OLD,)),
     "encode": Case(("encode", "RUN", "TEXT", "-o", "OUT.bin", *_RESOURCES), (_TRAINED,)),
-    "export": Case(("export", "RUN", "--to", "parquet", "-o", "OUT.parquet", "--force"), (_TRAINED,)),
+    "export": Case(("export", "RUN", "--to", "events", "-o", "OUT.jsonl", "--force"), (_TRAINED,)),
     "report": Case(("report", "RUN", "-o", "OUT.html"), (_TRAINED,)),
 }  # fmt: skip
 
 
 PATHS = {
     "RUN": "run", "OTHER": "other", "TEXT": "text.txt", "MORE": "more.txt", "OUT.bin": "out.bin", "OUT.csv": "out.csv",
-    "OUT.json": "out.json", "OUT.parquet": "out.parquet", "OUT.html": "out.html",
+    "OUT.json": "out.json", "OUT.jsonl": "out.jsonl", "OUT.html": "out.html",
 }  # fmt: skip
 
 

@@ -49,7 +49,7 @@ class Asked(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Serve a file, or a range of it."""
         server = cast(Server, self.server)
-        server.headers.append(dict(self.headers))
+        server.headers.append({name.lower(): value for name, value in self.headers.items()})
         if server.mood is not None and server.mood(self) is not False:
             return
         data = server.files.get(self.path)
@@ -63,6 +63,10 @@ class Asked(BaseHTTPRequestHandler):
             return
         server.asked.append((self.path, begin, end - begin))
         self.answer(206, data[begin:end], {"Content-Range": f"bytes {begin}-{end - 1}/{len(data)}", **self.mark(data)})
+
+    def do_HEAD(self) -> None:
+        """Its size."""
+        self.answer(200, headers={"Content-Length": str(len(cast(Server, self.server).files[self.path]))})
 
     def do_POST(self) -> None:
         """Only what the mood answers."""

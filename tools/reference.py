@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 import streambpe
-from streambpe.cli.help import GROUPS, PanelOption
+from streambpe.cli.help import GROUPS, PanelCommand
 from streambpe.cli.main import main as program
 from streambpe.inspect.query import list_names
 from streambpe.options import PANELS, options_of
@@ -45,9 +45,10 @@ def _command(name: str, command: click.Command) -> list[str]:
     lines = [f"```text\n{' '.join(command.get_usage(ctx).split()).removeprefix('Usage: ')}\n```\n"]
     lines += _help_text(command.help or "")
     panels: dict[str, list[tuple[str, str]]] = {title: [] for title in (*PANELS, "")}
+    other = PANELS[-1] if isinstance(command, PanelCommand) else ""
     for option in command.params:
         if isinstance(option, click.Option) and (record := option.get_help_record(ctx)):
-            panels[option.panel if isinstance(option, PanelOption) else ""].append(record)
+            panels[getattr(option, "panel", "") or other].append(record)
     for title, records in panels.items():
         if records:
             lines += [f"\n| {title or 'option'} | |", "|---|---|"]

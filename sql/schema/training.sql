@@ -76,17 +76,11 @@ CREATE TABLE IF NOT EXISTS batches (
     events       BIGINT NOT NULL,
     seconds      DOUBLE NOT NULL,
     mode         VARCHAR NOT NULL,   -- how pairs were found: index, scan, tables; interleaved, or must: --must
-    candidates   BIGINT NOT NULL,    -- pairs considered together
     occurrences  BIGINT NOT NULL,    -- occurrences found
     executed     BIGINT NOT NULL,    -- occurrences rewritten
-    positions    BIGINT NOT NULL,    -- places looked at
-    rounds       BIGINT NOT NULL,    -- until the order was settled
-    stopped_by   VARCHAR NOT NULL,   -- why the pass committed no more events
     refills      BIGINT NOT NULL,    -- recounts of all pairs before this pass
     spills       BIGINT NOT NULL,    -- partial counts written to disk during them
-    switched     BOOLEAN NOT NULL,   -- whether it went from scan to index before this pass
     hot_pairs    BIGINT NOT NULL,    -- pairs in memory
-    pair_floor   BIGINT NOT NULL,    -- pairs below this count are not in memory
     places       BIGINT NOT NULL,    -- of all words, and the borders between them
     memory_bytes BIGINT NOT NULL     -- of the engine's own data
 );

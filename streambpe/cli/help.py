@@ -30,7 +30,7 @@ GROUPS = {
         "explain": ("look", "how a text is split"),
         "evaluate": ("look", "measure on texts"),
         "diff": ("look", "compare two models"),
-        "report": ("look", "one page about RUN"),
+        "report": ("look", "one page about a model"),
         "check": ("look", "recount and compare"),
         "docs": ("pages", "read the manual"),
     },
@@ -62,11 +62,6 @@ class PanelOption(click.Option):
         self.panel = panel
 
 
-def panel_option(panel: str, *declarations: str, **more: Any) -> Callable[[F], F]:
-    """`click.option`, under the title of a panel."""
-    return click.option(*declarations, cls=PanelOption, panel=panel, **more)
-
-
 class PanelCommand(click.Command):
     """A command with many options: --help explains the first panel and names the others, --help all explains all."""
 
@@ -88,7 +83,7 @@ class PanelCommand(click.Command):
         panels: dict[str, list[click.Parameter]] = {title: [] for title in PANELS}
         for option in self.get_params(ctx):
             if isinstance(option, click.Option):
-                panels[getattr(option, "panel", PANELS[-1])].append(option)
+                panels[getattr(option, "panel", "") or PANELS[-1]].append(option)
         common, *others = (title for title in PANELS if panels[title])
         every = ctx.meta.get(_ALL, False)
         for title in (common, *(others if every else ())):

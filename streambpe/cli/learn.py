@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import structs
 
-from streambpe.cli.help import PanelCommand, panel_option
+from streambpe.cli.help import PanelCommand
 from streambpe.cli.naming import named_run, whole_run
 from streambpe.cli.options import (
-    Amount,
-    Seconds,
     as_option,
     config_option,
     count_options,
     extend_option,
     force_option,
     job_options,
+    json_option,
     learning_job_options,
     line_option,
     open_resources,
+    own_option,
     partial_option,
     planning_options,
     progress_option,
@@ -31,8 +31,7 @@ from streambpe.cli.options import (
     with_options,
 )
 from streambpe.cli.signals import stop_on_signals
-from streambpe.cli.told import corpus_told, json_option, say, show, tell, tell_counts, tell_sample, tell_training
-from streambpe.cli.wrong import OneOf
+from streambpe.cli.told import corpus_told, say, show, tell, tell_counts, tell_sample, tell_training
 from streambpe.errors import UsageError
 from streambpe.plurals import counted
 from streambpe.resources import JOB_OPTIONS
@@ -45,13 +44,13 @@ if TYPE_CHECKING:
 @click.argument("run")
 @click.argument("sources", nargs=-1, metavar="SOURCE...")
 @count_options
-@panel_option(
-    "Corpus",
+@own_option(
     "--take-back",
-    "leaving",
+    "Remove the counts of this source from RUN: it is counted again and subtracted. May be given again.",
+    "Corpus",
+    name="leaving",
+    many=True,
     metavar="SOURCE",
-    multiple=True,
-    help="Remove the counts of this source from RUN: it is counted again and subtracted. May be given again.",
 )
 @job_options
 @progress_option
@@ -94,43 +93,34 @@ def count(run: str, sources: tuple[str, ...], leaving: tuple[str, ...], as_json:
 @click.argument("run")
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...")
 @train_options
-@panel_option(
-    "Most used",
+@own_option(
     "--name",
+    "The name of the training; one RUN may hold several. RUN:NAME does the same. [default: main]",
+    "Most used",
     metavar="NAME",
-    help="The name of the training; one RUN may hold several. RUN:NAME does the same. [default: main]",
 )
 @count_options
 @learning_job_options
 @progress_option
-@panel_option(
-    "Resources",
-    "--checkpoint-seconds",
-    type=Seconds(0),
-    default=5.0,
-    show_default=True,
-    metavar="S",
-    help="A kill loses at most this much work.",
-)
 @partial_option
 @config_option
 @as_option
 @extend_option
-@panel_option(
-    "Vocabulary",
+@own_option(
     "--balance-text",
-    metavar="GROUP=FILE",
-    multiple=True,
-    help="With --balance: compare the groups on these texts, which say the same in each language. The worst group is "
+    "With --balance: compare the groups on these texts, which say the same in each language. The worst group is "
     "the one that needs most tokens. May be given again; every group needs one.",
-)
-@panel_option(
     "Vocabulary",
-    "--until-bytes-per-token",
-    metavar="X",
-    help="Stop at the smallest size at which --text has X bytes per token; at --vocab-size if none has.",
+    many=True,
+    metavar="GROUP=FILE",
 )
-@panel_option("Vocabulary", "--text", metavar="FILE", multiple=True, help="The text for that. May be given again.")
+@own_option(
+    "--until-bytes-per-token",
+    "Stop at the smallest size at which --text has X bytes per token; at --vocab-size if none has.",
+    "Vocabulary",
+    metavar="X",
+)
+@own_option("--text", "The text for that. May be given again.", "Vocabulary", many=True, metavar="FILE")
 @json_option
 def train(run: str, sources: tuple[str, ...], name: str | None, as_json: bool, **given: Any) -> None:
     """Count SOURCEs into RUN and learn a vocabulary; writes RUN/model.events.jsonl.
@@ -149,8 +139,6 @@ def train(run: str, sources: tuple[str, ...], name: str | None, as_json: bool, *
 
     def tell_request(request: Request) -> None:
         tell_sample(request.found.sample.told)
-        if request.stood_for:
-            say(request.stood_for)
         if request.chosen and request.extension is None:
             superwords = request.config.superwords
             say(f"--superwords {superwords} takes {request.chosen} (`streambpe docs superwords`)")
@@ -167,13 +155,13 @@ def train(run: str, sources: tuple[str, ...], name: str | None, as_json: bool, *
 @planning_options
 @config_option
 @as_option
-@panel_option(
-    "Most used",
+@own_option(
     "--rehearse",
+    "How much of the files to read and train on. [default: an eighth of them, 32MB at most]",
+    "Most used",
     metavar="SIZE",
-    help="How much of the files to read and train on. [default: an eighth of them, 32MB at most]",
 )
-@panel_option("Most used", "--json", "as_json", is_flag=True, help="Print all figures as JSON.")
+@own_option("--json", "Print all figures as JSON.", "Most used", name="as_json", default=False)
 @line_option
 def plan(sources: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Forecast what training on SOURCEs will cost: time, memory, disk, and which --memory to give.
@@ -196,7 +184,7 @@ def plan(sources: tuple[str, ...], as_json: bool, **given: Any) -> None:
 
 @click.command()
 @click.argument("run")
-@click.option("--name", metavar="NAME", help="The training to resume. [default: the last one that was started]")
+@own_option("--name", "The training to resume. [default: the last one that was started]", metavar="NAME")
 @functools.partial(with_options, options=[structs.replace(option, told_default="as before") for option in JOB_OPTIONS])
 @progress_option
 @json_option
@@ -227,13 +215,12 @@ def resume(run: str, name: str | None, progress: str, as_json: bool, **limits: A
 
 @click.command("export-counts")
 @click.argument("run")
-@click.option("-o", "--output", required=True, metavar="FILE", help="A .parquet or .csv file.")
-@click.option("--group", metavar="NAME", help="Write only the counts of this source group.")
+@own_option("--output", "A .parquet or .csv file.", short="-o", required=True, metavar="FILE")
 @partial_option
 @force_option
 @line_option
 @json_option
-def export_counts(run: str, output: str, group: str | None, as_json: bool, **given: Any) -> None:
+def export_counts(run: str, output: str, as_json: bool, **given: Any) -> None:
     """Write RUN's chunk counts as a table that `count --counts` and BatchBPE read.
 
     \b
@@ -242,9 +229,8 @@ def export_counts(run: str, output: str, group: str | None, as_json: bool, **giv
     """
     from streambpe.store.exchange import export_counts as export
 
-    rows = export(whole_run(run), output, group, **given)
-    facts = {"run": run, "output": output, "group": group, "chunks": rows}
-    tell(as_json, facts, f"{output}: {counted(rows, 'chunk')}")
+    rows = export(whole_run(run), output, **given)
+    tell(as_json, {"run": run, "output": output, "chunks": rows}, f"{output}: {counted(rows, 'chunk')}")
 
 
 @click.command("merge-counts")
@@ -275,49 +261,34 @@ def merge_counts(run: str, runs: tuple[str, ...], as_json: bool, **given: Any) -
 
 @click.command(cls=PanelCommand)
 @click.argument("run")
-@panel_option(
-    "Most used",
-    "--by",
-    type=OneOf(["documents", "share"]),
-    default="documents",
-    show_default=True,
-    help="Draw whole documents (reads their sources again), or chunks (from the counts).",
+@own_option(
+    "--steps", "How many parts to learn from, each larger than the last.", "Most used", least=2, most=6, default=6
 )
-@panel_option(
-    "Most used",
-    "--steps",
-    type=Amount(2, 6),
-    default=6,
-    show_default=True,
-    metavar="N",
-    help="How many parts to learn from, each larger than the last.",
-)
-@panel_option(
-    "Most used",
+@own_option(
     "--draws",
-    type=Amount(1, 16),
-    metavar="N",
-    help="How often to draw, which shows how much results vary. [default: 3 by documents, 1 by share]",
+    "How often to draw documents, which shows how much results vary.",
+    "Most used",
+    least=1,
+    most=16,
+    default=3,
 )
 @text_option("Measure on this SOURCE")
-@panel_option("Most used", "--json", "as_json", is_flag=True, help="Print all figures as JSON.")
+@own_option("--json", "Print all figures as JSON.", "Most used", name="as_json", default=False)
 @train_options
-@partial_option
 @resource_options
 @line_option
 def converge(run: str, as_json: bool, **given: Any) -> None:
     """Find out when more text stops helping: learn from growing parts of RUN's counts and compare.
 
     Each line shows how much of the vocabulary is the same as with all the text, and bytes per token on held-out text:
-    a part of the counts, or --text. RUN is only read. The options are those of train, except for superwords and
-    weights. --by documents draws whole documents and shows the spread of every figure. --by share draws chunks, which
-    makes all texts look more alike.
+    other documents, or --text. RUN is only read, and its sources are read again. The options are those of train, except
+    for superwords and weights.
 
     \b
     example:
         streambpe converge runs/en --vocab-size 32000
         streambpe converge runs/en --draws 5
-        streambpe converge runs/multi --by share --text held-out.txt
+        streambpe converge runs/multi --text held-out.txt
     """
     from streambpe.inspect.converge import converge as compare
     from streambpe.inspect.converge import print_convergence

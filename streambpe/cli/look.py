@@ -11,21 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streambpe.cli.files import opened
 from streambpe.cli.naming import named_run, refuse_swapped, whole_run
 from streambpe.cli.options import (
-    Amount,
-    Seconds,
     force_option,
+    form_options,
+    json_option,
     line_option,
+    own_option,
     query_options,
     reading_options,
     resource_options,
     text_only,
     text_option,
 )
-from streambpe.cli.told import beside_data, form_options, json_option, say, show, tell, tell_json
-from streambpe.cli.wrong import OneOf
+from streambpe.cli.told import beside_data, say, show, tell, tell_json
 from streambpe.errors import StreambpeError, UsageError
 from streambpe.plurals import counted
 from streambpe.progress import Meter, reporting
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("run")
-@click.option("--json", "as_json", is_flag=True, help="Print RUN/status.json, with the sizes on disk.")
+@own_option("--json", "Print RUN/status.json, with the sizes on disk.", name="as_json", default=False)
 def status(run: str, as_json: bool) -> None:
     """Show what RUN is doing, or did last. Reads one small file and never disturbs the run.
 
@@ -48,7 +47,7 @@ def status(run: str, as_json: bool) -> None:
         streambpe status runs/en --json
     """
     from streambpe.inspect.status import status as look_at
-    from streambpe.inspect.status import status_rows, worker_lines
+    from streambpe.inspect.status import status_rows
 
     found = look_at(whole_run(run))
     if as_json:
@@ -57,17 +56,14 @@ def status(run: str, as_json: bool) -> None:
         say(f"{run}{found.title} ({found.updated})", on_stdout=True)
         for name, text in status_rows(found).items():
             say(f"  {name:10}{text}", on_stdout=True, hang=10)
-        for line in worker_lines(found.facts):
-            say(f"  {line}", on_stdout=True)
         if message := found.facts.get("message"):
             say(message, on_stdout=True)
 
 
 @click.command()
 @click.argument("run")
-@click.option("--name", metavar="NAME", help="The training whose tokens to show. [default: the one that is running]")
-@click.option("--every", type=Seconds(0.1), default=0.5, show_default=True, metavar="S", help="Redraw every S seconds.")
-def watch(run: str, name: str | None, every: float) -> None:
+@own_option("--name", "The training whose tokens to show. [default: the one that is running]", metavar="NAME")
+def watch(run: str, name: str | None) -> None:
     """Watch RUN live: stage, speed, passes, memory against the limit, disk, the latest tokens.
 
     Waits for a run that has not begun, and ends when the run does. Ctrl-C ends only the watching. For a
@@ -84,30 +80,28 @@ def watch(run: str, name: str | None, every: float) -> None:
     run, name = named_run(run, name)
     console = Console()
     with contextlib.suppress(KeyboardInterrupt):
-        watch_run(run, console, name=name, every=every, once=not console.is_terminal)
+        watch_run(run, console, name=name, once=not console.is_terminal)
 
 
 @click.command()
 @click.argument("run")
 @click.argument("query", required=False, callback=text_only)
-@click.option("--list", "listing", is_flag=True, help="List the views and tables, and exit.")
-@click.option("--file", "file", metavar="F", help="Read the query from a file; - is standard input.")
+@own_option("--list", "List the views and tables, and exit.", name="listing", default=False)
 @form_options(
     json="Print the rows as one JSON list.",
     jsonl="Print one JSON object per line.",
     csv="Print comma-separated values, with a header.",
 )
-@click.option("--name", metavar="NAME", help="The training to look at; RUN:NAME says the same. [default: main]")
-@click.option("-o", "--output", metavar="OUT", help="Write the rows to a .csv, .json, .jsonl or .parquet file.")
+@own_option("--name", "The training to look at; RUN:NAME says the same. [default: main]", metavar="NAME")
+@own_option("--output", "Write the rows to a .csv, .json, .jsonl or .parquet file.", short="-o", metavar="OUT")
 @force_option
-@click.option("--files", is_flag=True, help="Let statements read and write files (read_csv, COPY, ATTACH).")
+@own_option("--files", "Let statements read and write files (read_csv, COPY, ATTACH).", default=False)
 @query_options
 @line_option
 def sql(
     run: str,
     query: str | None,
     listing: bool,
-    file: str | None,
     form: str | None,
     name: str | None,
     output: str | None,
@@ -140,21 +134,16 @@ def sql(
             "-o writes a query's rows in the format of its name: leave out --list, --json, --jsonl and --csv."
         )
     if listing:
-        if query is not None or file is not None or files or name is not None:
-            raise UsageError("--list lists views and tables: leave out QUERY, --file, --files and --name.")
+        if query is not None or files or name is not None:
+            raise UsageError("--list lists views and tables: leave out QUERY, --files and --name.")
         print_names(form or "table", sys.stdout, columns_of(sys.stdout))
         return
-    if (query is None) == (file is None):
-        raise UsageError(
-            'Give one query in quotes, such as "SELECT * FROM source_files", or --file F; --list shows what there is.'
-        )
-    if query is not None:
-        refuse_swapped(run, query)
+    if query is None:
+        raise UsageError('Give one query in quotes, such as "SELECT * FROM source_files"; --list shows what there is.')
+    refuse_swapped(run, query)
     run, name = named_run(run, name)
-    name = name or "main"
-    text = _read_query(file) if file is not None else str(query)
     meter = Meter("asking", unit="rows", memory_limit=resources.memory_bytes)
-    asked = Query(run, text, name, files, resources, say)
+    asked = Query(run, query, name or "main", files, resources, say)
     if output is not None:
         with reporting(meter, progress):
             rows = asked.write(output, force=force)
@@ -169,24 +158,10 @@ def sql(
         sys.stdout.write(drawn.getvalue())
 
 
-def _read_query(file: str) -> str:
-    """The text of --file."""
-    with opened(file) as stream:
-        try:
-            return str(stream.read().decode())
-        except UnicodeDecodeError as why:
-            raise UsageError(f"{file} is not UTF-8 text ({why.reason} at byte {why.start}); nothing was run.") from None
-
-
 @click.command()
 @click.argument("run")
-@click.option("--sources", is_flag=True, help="Also read every source again and compare its digest.")
-@click.option("--replay", is_flag=True, help="Also learn every training again, in a temporary folder, and compare.")
-@click.option(
-    "--repeats",
-    is_flag=True,
-    help="Like --sources, and report how many documents repeat another, and in which sources.",
-)
+@own_option("--sources", "Also read every source again and compare its digest.", default=False)
+@own_option("--replay", "Also learn every training again, in a temporary folder, and compare.", default=False)
 @resource_options
 @line_option
 @json_option
@@ -200,23 +175,20 @@ def check(run: str, as_json: bool, **given: Any) -> None:
     example:
         streambpe check runs/en --replay
         streambpe check runs/en --sources
-        streambpe check runs/en --repeats
     """
     run = whole_run(run)
     from streambpe.inspect.check import check as run_checks
     from streambpe.inspect.check import remedies, what_is_open
 
     problems = run_checks(run, **given)
-    still_open, repeats = what_is_open(run), problems.repeats
+    still_open = what_is_open(run)
     if as_json:
         differences = [{"table": problem.table, "row": problem.what} for problem in problems]
-        of_documents = {"repeats": repeats.as_json()} if repeats else {}
-        told = {"run": run, "differences": differences, "open": still_open, "in_part": problems.in_part}
-        tell_json({**told, **of_documents})
+        tell_json({"run": run, "differences": differences, "open": still_open, "in_part": problems.in_part})
     else:
         for problem in problems:
             say(str(problem), on_stdout=True)
-        for note in [*(repeats.told() if repeats else ()), *problems.in_part, *still_open]:
+        for note in [*problems.in_part, *still_open]:
             say(f"{run}: {note}")
     if problems:
         raise StreambpeError(" ".join([f"{run}: {counted(len(problems), 'difference')}.", *remedies(run, problems)]))
@@ -225,66 +197,56 @@ def check(run: str, as_json: bool, **given: Any) -> None:
 
 
 @click.command()
-@click.argument("run")
-@click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE", help="The page to write.")
-@click.option("--name", metavar="NAME", help="The training to show; RUN:NAME does the same. [default: main]")
+@click.argument("model")
+@own_option("--output", "The page to write.", short="-o", default="report.html", metavar="FILE")
 @text_option("Measure on this SOURCE, or as GROUP=FILE on that of a group")
 @reading_options("lines", "text_column")
-@click.option(
-    "--beside",
-    metavar="MODEL",
-    help="Compare with another vocabulary on the same text.",
-)
+@own_option("--beside", "Compare with another vocabulary on --text.", metavar="MODEL")
 @click.option(
     "--no-playground", "playground", flag_value=False, default=True, help="Leave out the box that cuts what you type."
 )
-@click.option("--force", is_flag=True, help="Overwrite FILE even if `report` did not write it.")
+@own_option("--force", "Overwrite FILE even if `report` did not write it.", default=False)
 @resource_options
 @line_option
 @json_option
-def report(run: str, output: str, name: str | None, as_json: bool, **given: Any) -> None:
-    """Write one page about RUN: how good its vocabulary is, what to change, its tokens, and how they are used.
+def report(model: str, output: str, as_json: bool, **given: Any) -> None:
+    """Write one page about MODEL: how good it is, what to change, its tokens, and how they are used.
 
-    The page is one file that loads nothing else. The curves over vocabulary size are measured on --text, or else on
-    the chunks of RUN (with superwords: its stored documents). With --text it also has the table of `sizes`, with rows
-    for each group. A box on the page cuts what you type into tokens, unless the page would have more than 5 MB.
+    The page is one file that loads nothing else. It is measured on --text, or else on the chunks that the RUN of MODEL
+    has counted; superwords need --text. With --text it also has the table of `sizes`, with rows for each group. A box
+    on the page cuts what you type into tokens, unless the page would have more than 5 MB.
 
     \b
     example:
         streambpe report runs/en -o report.html
-        streambpe report runs/en --name boundless --text de=dev/de.txt --text en=dev/en.txt
+        streambpe report runs/en:boundless --text de=dev/de.txt --text en=dev/en.txt
         streambpe report runs/en --beside runs/en:small --text held-out.txt
     """
-    run, name = named_run(run, name)
     from streambpe.inspect.page import report as write_report
 
-    found = write_report(run, output, name=name or "main", **given)
-    tell(as_json, found, f"{output}: {counted(found.events, 'event')} of {run}, training {found.training}")
+    found = write_report(model, output, **given)
+    tell(as_json, found, f"{output}: {counted(found.events, 'event')} of {model}")
 
 
 @click.command()
 @click.argument("models", nargs=-1, metavar="MODEL...")
 @text_option("A SOURCE", required=True)
-@click.option("--by", type=OneOf(["source", "group"]), help="Also print a row for each file or group, with its parity.")
-@click.option("--group", multiple=True, metavar="NAME=GLOB", help="Treat these texts as one group, for --by group.")
-@click.option("--group-by", type=OneOf(["folder"]), help="Treat each folder's files as a group, for --by group.")
-@click.option(
+@own_option("--by", "Also print a row for each file or group, with its parity.", choices=("source", "group"))
+@own_option("--group", "Treat these texts as one group, for --by group.", many=True, metavar="NAME=GLOB")
+@own_option("--group-by", "Treat each folder's files as a group, for --by group.", choices=("folder",))
+@own_option(
     "--tokenizer",
-    multiple=True,
+    "A tokenizer made elsewhere: FILE (also a .model), hf:NAME, tiktoken:NAME.",
+    many=True,
     metavar="FILE",
-    help="A tokenizer made elsewhere: FILE (also a .model), hf:NAME, tiktoken:NAME.",
 )
-@click.option(
-    "--pattern",
-    metavar="NAME|REGEX",
-    help="For a --tokenizer without a pattern: tiktoken ranks, GPT-2's files.",
-)
-@click.option(
+@own_option("--pattern", "For a --tokenizer without a pattern: tiktoken ranks.", metavar="NAME|REGEX")
+@own_option(
     "--residues",
+    "Also print how many ids are used in less than SHARE (0.05, 5%) of the places where merges make them.",
     metavar="SHARE",
-    help="Also print how many ids are used in less than SHARE (0.05, 5%) of the places where merges make them.",
 )
-@click.option("--fewest", is_flag=True, help="Also print the fewest tokens that the same ids could make of each chunk.")
+@own_option("--fewest", "Also print the fewest tokens that the same ids could make of each chunk.", default=False)
 @reading_options("lines", "text_column")
 @form_options(json="Print the result as one JSON list.", csv="Print comma-separated values, with a header.")
 @resource_options
@@ -320,11 +282,11 @@ def evaluate(models: tuple[str, ...], by: str | None, form: str | None, **given:
 @click.command()
 @click.argument("model")
 @text_option("Measure on this SOURCE, as a text of GROUP", metavar="GROUP=FILE", required=True)
-@click.option("--vocab-size", metavar="N,N,...", help="The sizes. [default: that of MODEL, half of it, a quarter, ...]")
-@click.option("--rare", type=Amount(0), default=10, show_default=True, metavar="N", help="An id is rare below N uses.")
+@own_option("--vocab-size", "The sizes. [default: that of MODEL, half of it, a quarter, ...]", metavar="N,N,...")
+@own_option("--rare", "An id is rare below N uses.", least=0, default=10)
 @reading_options("lines", "text_column")
 @form_options(json="Print the result as one JSON list.", csv="Print comma-separated values, with a header.")
-@click.option("-o", "--output", metavar="OUT", help="Also write the table to a .csv, .json, .jsonl or .parquet file.")
+@own_option("--output", "Also write the table to a .csv, .json, .jsonl or .parquet file.", short="-o", metavar="OUT")
 @force_option
 @resource_options
 @line_option
@@ -356,7 +318,7 @@ def sizes(model: str, form: str | None, vocab_size: str | None, **given: Any) ->
     default=None,
     help="Read TOKEN_OR_TEXT as one or the other. [default: a token if there is one]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@own_option("--json", "Print the result as JSON.", name="as_json", default=False)
 def explain(model: str, what: str, as_token: bool | None, as_json: bool) -> None:
     """Show how a text is split, step by step, or how a token was made.
 

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from streambpe.arguments import arguments
-from streambpe.cli.files import opened
-from streambpe.cli.help import F
 from streambpe.cli.options import (
-    Amount,
     click_option,
     force_option,
+    json_option,
     line_option,
     options_given,
+    own_option,
     planning_options,
     reading_options,
     resource_options,
     text_option,
 )
 from streambpe.cli.signals import stop_on_signals
-from streambpe.cli.told import beside_data, json_option, say, tell, tell_json, warn
-from streambpe.cli.wrong import OneOf
+from streambpe.cli.told import beside_data, say, tell, tell_json, warn
 from streambpe.count_config import CountConfig
-from streambpe.errors import NotExact, TablesDiffer, UsageError, typed
+from streambpe.errors import NotExact, SourceError, TablesDiffer, UsageError, typed
 from streambpe.options import options_of
 from streambpe.plurals import counted
 from streambpe.progress import Meter, reporting
@@ -38,31 +36,33 @@ if TYPE_CHECKING:
     from streambpe.resources import Resources
 
 
-def _dtype_option(help: str) -> Callable[[F], F]:
-    dtypes = OneOf(["auto", "uint16", "uint32", "int32", "int64"])
-    return click.option("--dtype", type=dtypes, default="auto", help=help)
+_DTYPES = ("auto", "uint16", "uint32", "int32", "int64")
 
 
 @click.command()
 @click.argument("model")
 @click.argument("files", nargs=-1, metavar="[FILE...]")
-@click.option("-o", "--output", metavar="OUT", help="A .npy, .parquet or .bin file. [default: lines on stdout]")
-@_dtype_option("The type of the numbers in OUT; auto is uint16 up to 65 536 ids, else uint32. [default: auto]")
-@click.option("--eot", metavar="TOKEN", help="A special token to write after every document of OUT.")
-@click.option(
+@own_option("--output", "A .npy, .parquet or .bin file. [default: lines on stdout]", short="-o", metavar="OUT")
+@own_option(
+    "--dtype",
+    "The type of the numbers in OUT; auto is uint16 up to 65 536 ids, else uint32.",
+    choices=_DTYPES,
+    default="auto",
+)
+@own_option("--eot", "A special token to write after every document of OUT.", metavar="TOKEN")
+@own_option(
     "--validation",
-    metavar="SHARE",
-    help="Put this share of the documents (0.01, 1%) into NAME.validation.npy. They are chosen by a hash of their "
+    "Put this share of the documents (0.01, 1%) into NAME.validation.npy. They are chosen by a hash of their "
     "text, independently of --sample.",
+    metavar="SHARE",
 )
-@click.option(
+@own_option(
     "--shards",
-    metavar="N|SIZE",
-    help="Write N files with about the same number of ids (NAME-00000-of-0000N.npy), or files of about SIZE (500MB), "
-    "and an index, NAME.index.json.",
+    "Write N files with about the same number of ids (NAME-00000-of-0000N.npy), and an index, NAME.index.json.",
+    least=1,
 )
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print a JSON list per line; with -o, print the result as one JSON object."
+@own_option(
+    "--json", "Print a JSON list per line; with -o, print the result as one JSON object.", name="as_json", default=False
 )
 @reading_options("lines", "text_column", "format")
 @click_option(options_of(CountConfig)["bad_utf8"])
@@ -138,7 +138,13 @@ def encode(
 @click.command()
 @click.argument("model")
 @click.argument("file", required=False)
-@_dtype_option("The type of the numbers in a .bin file. [default: what FILE.json says]")
+@own_option(
+    "--dtype",
+    "The type of the numbers in a .bin file.",
+    choices=_DTYPES,
+    default="auto",
+    told_default="what FILE.json says",
+)
 @line_option
 def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
     """Turn ids back into text.
@@ -162,13 +168,15 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
     with contextlib.ExitStack() as stack:
         if file is not None and Path(file).suffix in (".npy", ".parquet", ".bin"):
             documents = decode_array(tokenizer, Path(file), dtype, meter)
-            told = another_model(tokenizer, Path(file))
-            if told:
+            if told := another_model(tokenizer, Path(file)):
                 warn(told)
         else:
             if dtype != "auto":
                 raise UsageError("--dtype is for a .bin file; text already says what its numbers are.")
-            stream = stack.enter_context(opened(file or "-"))
+            try:
+                stream = sys.stdin.buffer if file is None or file == "-" else stack.enter_context(open(file, "rb"))
+            except OSError as why:
+                raise SourceError(f"{file} cannot be read: {why.strerror}.") from None
             with contextlib.suppress(OSError):  # of a pipe nobody knows how much will come
                 meter.total = os.fstat(stream.fileno()).st_size
             documents = decode_file(tokenizer, stream, file or "standard input", meter)
@@ -179,37 +187,35 @@ def decode(model: str, file: str | None, dtype: str, progress: str) -> None:
 
 @click.command()
 @click.argument("model")
-@click.option(
+@own_option(
     "--to",
-    type=OneOf(["hf", "tiktoken", "gpt2", "boundless", "gguf", "events", "parquet", "token-bytes"]),
+    "The format.",
+    choices=("hf", "tiktoken", "boundless", "gguf", "events", "token-bytes"),
     required=True,
-    help="The format.",
 )
-@click.option(
-    "-o",
+@own_option(
     "--output",
+    "The file to write; for hf also FOLDER/.",
+    short="-o",
     required=True,
     metavar="PATH",
-    help="The file to write; for gpt2 a folder; for hf a file, or FOLDER/.",
 )
-@click.option(
+@own_option(
     "--vocab-size",
+    "Cut the vocabulary to this size; with several sizes, each file has the size in its name.",
     metavar="N[,N...]",
-    help="Cut the vocabulary to this size; with several sizes, each file has the size in its name.",
 )
-@click.option("--verify", metavar="TEXT", help="Encode this SOURCE by MODEL and by PATH, and print the differences.")
-@click.option("--no-compare", is_flag=True, help="Do not load the export in the library that it is for.")
-@click.option("--strict", is_flag=True, help="Exit 4 unless the export was compared and is exact.")
-@click.option(
-    "--onto", metavar="OLD", help="For hf, tiktoken, gpt2: write the file that was extended, with the new tokens added."
-)
-@click.option("--bos", metavar="TOKEN", help="For FOLDER/ and gguf: the special token that begins a text.")
-@click.option("--eos", metavar="TOKEN", help="For FOLDER/ and gguf: the special token that ends a text.")
-@click.option("--pad", metavar="TOKEN", help="For FOLDER/ and gguf: the special token that pads a batch.")
-@click.option("--unk", metavar="TOKEN", help="For FOLDER/ and gguf: the special token for unknown text.")
-@click.option("--add-bos", is_flag=True, help="For FOLDER/ and gguf: encoding adds --bos before every text.")
-@click.option("--add-eos", is_flag=True, help="For FOLDER/ and gguf: encoding adds --eos after every text.")
-@click.option("--chat-template", metavar="FILE", help="For FOLDER/ and gguf: a Jinja template for conversations.")
+@own_option("--verify", "Encode this SOURCE by MODEL and by PATH, and print the differences.", metavar="TEXT")
+@own_option("--no-compare", "Do not load the export in the library that it is for.", default=False)
+@own_option("--strict", "Exit 4 unless the export was compared and is exact.", default=False)
+@own_option("--onto", "For hf: write the tokenizer.json that was extended, and the new tokens.", metavar="OLD")
+@own_option("--bos", "For FOLDER/ and gguf: the special token that begins a text.", metavar="TOKEN")
+@own_option("--eos", "For FOLDER/ and gguf: the special token that ends a text.", metavar="TOKEN")
+@own_option("--pad", "For FOLDER/ and gguf: the special token that pads a batch.", metavar="TOKEN")
+@own_option("--unk", "For FOLDER/ and gguf: the special token for unknown text.", metavar="TOKEN")
+@own_option("--add-bos", "For FOLDER/ and gguf: encoding adds --bos before every text.", default=False)
+@own_option("--add-eos", "For FOLDER/ and gguf: encoding adds --eos after every text.", default=False)
+@own_option("--chat-template", "For FOLDER/ and gguf: a Jinja template for conversations.", metavar="FILE")
 @force_option
 @line_option
 @json_option
@@ -230,10 +236,9 @@ def export(
                AutoTokenizer.from_pretrained("FOLDER") of transformers loads
     tiktoken   ranks, and a Python file that makes the Encoding:
                for en.tiktoken, `from en_tiktoken import encoding`
-    gpt2       vocab.json and merges.txt in the folder PATH
     boundless  a .model file, version 2, for fastboundlessbpe
     gguf       vocabulary metadata for llama.cpp; needs `pip install gguf`
-    events     the event log; parquet: the same as a table
+    events     the event log
     token-bytes   how many bytes each id stands for, 0 for special ones, as
                PATH.npy and PATH.json: for bits per byte
 
@@ -272,17 +277,14 @@ def export(
 
 @click.command("import")
 @click.argument("file")
-@click.option("-o", "--output", required=True, metavar="LOG", help="The event log to write, as MODEL.events.jsonl.")
-@click.option(
+@own_option("--output", "The event log to write, as MODEL.events.jsonl.", short="-o", required=True, metavar="LOG")
+@own_option(
     "--pattern",
+    "For tiktoken ranks, which have none.",
     metavar="NAME|REGEX",
-    help="For tiktoken ranks, which have none, and for GPT-2's files. [default for these: gpt2]",
 )
-@click.option(
-    "--special",
-    multiple=True,
-    metavar="TOKEN",
-    help="A special token, for tiktoken ranks. The ids follow the last rank.",
+@own_option(
+    "--special", "A special token, for tiktoken ranks. The ids follow the last rank.", many=True, metavar="TOKEN"
 )
 @force_option
 @line_option
@@ -290,11 +292,10 @@ def export(
 def import_(file: str, output: str, as_json: bool, **given: Any) -> None:
     """Convert a vocabulary made elsewhere into an event log with the same ids.
 
-    FILE is a Hugging Face tokenizer.json (byte-level BPE), GPT-2's vocab.json and merges.txt (either one, or their
-    folder), tiktoken ranks, a .model file of fastboundlessbpe, BoundlessBPE, minbpe or BatchBPE, the Parquet copy of an
-    event log, hf:NAME (a folder, or a model in Hugging Face's cache) or tiktoken:NAME (such as o200k_base). What
-    would change ids is refused; anything else that an event log cannot store is left out with a warning. Only the ids
-    of BoundlessBPE's own files change.
+    FILE is a Hugging Face tokenizer.json (byte-level BPE), tiktoken ranks, a .model file of fastboundlessbpe,
+    BoundlessBPE, minbpe or BatchBPE, hf:NAME (a folder, or a model in Hugging Face's cache) or tiktoken:NAME (such as
+    o200k_base). What would change ids is refused; anything else that an event log cannot store is left out with a
+    warning. Only the ids of BoundlessBPE's own files change.
 
     \b
     example:
@@ -312,19 +313,17 @@ def import_(file: str, output: str, as_json: bool, **given: Any) -> None:
 
 @click.command()
 @click.argument("model")
-@click.option("--to", type=Amount(1), metavar="N", help="How many ids to keep.")
-@click.option(
+@own_option("--to", "How many ids to keep.", least=1)
+@own_option(
     "--residues",
+    "Instead remove tokens that are used in less than SHARE (0.05, 5%) of the places where merges make them.",
     metavar="SHARE",
-    help="Instead remove tokens that are used in less than SHARE (0.05, 5%) of the places where merges make them.",
 )
-@click.option("-o", "--output", required=True, metavar="LOG", help="The event log to write, as SMALL.events.jsonl.")
+@own_option("--output", "The event log to write, as SMALL.events.jsonl.", short="-o", required=True, metavar="LOG")
 @text_option("Keep what this SOURCE uses, instead of what RUN has counted")
 @reading_options("lines", "text_column")
-@click.option("--map", metavar="FILE", help="Also write the new id of each old one: .json, or .npz (arrays old, new).")
-@click.option(
-    "--keep-ids", is_flag=True, help="Keep all ids; those of removed tokens become free, like those of --reserve."
-)
+@own_option("--map", "Also write the new id of each old one: .json, or .npz (arrays old, new).", metavar="FILE")
+@own_option("--keep-ids", "Keep all ids; those of removed tokens become free, like those of --reserve.", default=False)
 @force_option
 @resource_options
 @line_option
@@ -361,7 +360,7 @@ def _bytes_per_token(before: float | None, after: float | None) -> str:
 @click.argument("model")
 @text_option("Measure on this SOURCE, instead of what RUN has counted")
 @reading_options("lines", "text_column")
-@click.option("--top", type=Amount(0), default=20, show_default=True, metavar="N", help="How many tokens to show.")
+@own_option("--top", "How many tokens to show.", least=0, default=20)
 @resource_options
 @line_option
 @json_option
@@ -385,8 +384,6 @@ def extend_report(model: str, top: int, as_json: bool, **given: Any) -> None:
         return
     new = f"{counted(found.ids, 'id')}, {len(found.new):,} of them new"
     click.echo(f"{model}: {new}. {_bytes_per_token(found.bytes_per_token_before, found.bytes_per_token)}")
-    if found.joins is not None:
-        click.echo(f"{found.joins.told()}.")
     for one in found.best(top):
         parts = " ".join(map(str, one.parts))
         uses = counted(one.uses, "use")

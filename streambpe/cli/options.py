@@ -11,12 +11,13 @@ import click
 from click.core import ParameterSource
 from msgspec import structs
 
-from streambpe.cli.help import F, PanelOption, panel_option
+from streambpe.cli.help import F, PanelOption
 from streambpe.cli.told import say
 from streambpe.cli.wrong import OneOf
 from streambpe.config import LIKE_OPTION, TrainConfig
 from streambpe.count_config import CountConfig, SourceOptions
-from streambpe.options import MOST, Option, options_of, parse_amount, refuse_no_text
+from streambpe.errors import UsageError
+from streambpe.options import Option, options_of, parse_amount, refuse_no_text
 from streambpe.resources import (
     JOB_OPTIONS,
     LIMIT_OPTIONS,
@@ -35,51 +36,53 @@ class Amount(click.ParamType):  # type: ignore[type-arg]  # generic in newer rel
     """A whole number, also as people say it: 32k is 32 000, 32Ki 32 768."""
 
     name = "number"
-    parse: Callable[[str], float] = staticmethod(parse_amount)
-    wanted = "whole number. Write it like 32000, 32k or 32Ki."
 
-    def __init__(self, least: float, most: int | None = MOST) -> None:
+    def __init__(self, least: int, most: int | None) -> None:
         self.least, self.most = least, most
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The number; click tells what is none."""
         try:
-            number = self.parse(value) if isinstance(value, str) else value
+            number: int = parse_amount(value) if isinstance(value, str) else value
         except ValueError:
-            self.fail(f"{value!r} is not a {self.wanted}", param, ctx)
-        if not number >= self.least:
-            self.fail(f"{value} is too small: at least {self.least:g}.", param, ctx)
+            self.fail(f"{value!r} is not a whole number. Write it like 32000, 32k or 32Ki.", param, ctx)
+        if number < self.least:
+            self.fail(f"{value} is too small: at least {self.least}.", param, ctx)
         if self.most is not None and number > self.most:
             self.fail(f"{value} is too large: at most {self.most}.", param, ctx)
         return number
 
 
-class Seconds(Amount):
-    """A time: 5, or 0.5."""
-
-    name = "seconds"
-    parse = float
-    wanted = "number of seconds. Write it like 5 or 0.5."
-
-
-def click_option(option: Option, **other: Any) -> Callable[[F], F]:
-    """The click option for an option. Its default is None; () for a list, False for a flag without --no-flag."""
+def click_option(option: Option, **more: Any) -> Callable[[F], F]:
+    """The click option for an option. Its default is None, unless `more` says another; () for a list, False for a flag
+    without --no-flag."""
     default = option.shown_default
     help = f"{option.help} [default: {default}]" if default else option.help
-    more: dict[str, Any] = {"panel": option.panel, "help": help, "metavar": option.metavar, "default": None}
+    fixed: dict[str, Any] = {"panel": option.panel, "help": help, "metavar": option.metavar, "default": None}
     if option.switch:
-        name = f"{option.flag}/{option.off}" if option.off else option.flag
-        more |= {"is_flag": True, "default": None if option.off else False}
-    else:
-        name = option.flag
-        if option.choices:
-            more["type"] = OneOf(option.choices)
-        elif option.least is not None:
-            more["type"] = Amount(option.least, option.most)
-        if option.many:
-            more |= {"multiple": True, "default": ()}
-    names = [name, option.short] if option.short else [name]
-    return click.option(*names, option.name, cls=PanelOption, **{**more, **other})
+        fixed |= {"is_flag": True, "default": None if option.off else False}
+    elif option.choices:
+        fixed["type"] = OneOf(option.choices)
+    elif option.least is not None:
+        fixed["type"] = Amount(option.least, option.most)
+    if option.many:
+        fixed |= {"multiple": True, "default": ()}
+    if more.get("required"):
+        del fixed["default"]  # which would count as given
+    names = [f"{option.flag}/{option.off}" if option.off else option.flag, *filter(None, [option.short])]
+    return click.option(*names, option.name, cls=PanelOption, **{**fixed, **more})
+
+
+def own_option(flag: str, help: str, panel: str = "", *, default: Any = None, **more: Any) -> Callable[[F], F]:
+    """An option of a command that is no field of a class, in the last panel unless another is named. `more`: what
+    Option says, and what click takes."""
+    name = more.pop("name", flag.strip("-").replace("-", "_"))
+    said = {field: more.pop(field) for field in Option.__struct_fields__ if field in more}
+    if said.get("least") is not None:
+        said.setdefault("metavar", "N")
+    if default is not None:
+        more["default"] = default
+    return click_option(Option(name, flag, help, panel, default=default, **said), **more)
 
 
 TRAIN_OPTIONS, COUNT_OPTIONS, SOURCE_OPTIONS = (  # by the names that the functions know them by
@@ -110,14 +113,18 @@ def with_options(command: F, options: Sequence[Option]) -> F:
     return command
 
 
+def _said(limits: dict[str, Any]) -> dict[str, Any]:
+    """The options that are given."""
+    return {name: value for name, value in limits.items() if value is not None}
+
+
 def open_resources(before: ResourceFacts | None = None, **limits: Any) -> Resources:
     """Apply --memory, --threads and the others to this process; to be called before Polars is imported.
 
     `before`: what a job had until now; options that are not given are taken from it.
     """
-    given = {name: value for name, value in limits.items() if value is not None}
-    resources = Resources.from_options(before, **given)
-    if before and "memory" not in given and resources.memory_bytes < before["memory_bytes"]:
+    resources = Resources.from_options(before, **limits)
+    if before and "memory" not in _said(limits) and resources.memory_bytes < before["memory_bytes"]:
         say(
             f"it had --memory {format_size(before['memory_bytes'])}, which this machine does not have: continuing "
             f"with {format_size(resources.memory_bytes)}",
@@ -143,9 +150,7 @@ query_options = making_resources(
             _BY_NAME["memory"], help="The memory of the query; the rest goes to disk.", told_default="256MB"
         ),
     ],
-    lambda memory, threads, temp_dir: open_resources(
-        memory="256MB" if memory is None else memory, threads=2 if threads is None else threads, temp_dir=temp_dir
-    ),
+    lambda **limits: open_resources(None, **{"memory": "256MB", "threads": 2, **_said(limits)}),
 )
 
 
@@ -172,9 +177,7 @@ def reading_options(*names: str, panel: str = "Corpus") -> Callable[[F], F]:
 
 def text_option(help: str, metavar: str = "FILE", **more: Any) -> Callable[[F], F]:
     """--text, which may be given again."""
-    return panel_option(
-        "Most used", "--text", multiple=True, metavar=metavar, help=f"{help}; may be given again.", **more
-    )
+    return own_option("--text", f"{help}; may be given again.", "Most used", many=True, metavar=metavar, **more)
 
 
 def options_given(*names: str) -> list[str]:
@@ -199,59 +202,75 @@ def _take_config(ctx: click.Context, _param: click.Parameter, path: str | None) 
         ctx.default_map = {**(ctx.default_map or {}), **read_options(path, known)}
 
 
-config_option = panel_option(
-    "Most used",
+config_option = own_option(
     "--config",
+    "Read options from a file. Those given here take precedence.",
+    "Most used",
     metavar="FILE.toml",
     is_eager=True,
     expose_value=False,
     callback=_take_config,
-    help="Read options from a file. Those given here take precedence.",
 )
 
 
-as_option = panel_option(
-    "Compatibility",
+as_option = own_option(
     "--as",
-    "as_model",
-    metavar="MODEL",
-    callback=text_only,
-    help="Learn new merges with everything else taken from an existing tokenizer: size, pattern, special tokens and "
-    "their ids. MODEL is a model of streambpe, tokenizer.json, a folder with vocab.json and merges.txt, hf:NAME or "
+    "Learn new merges with everything else taken from an existing tokenizer: size, pattern, special tokens and "
+    "their ids. MODEL is a model of streambpe, tokenizer.json, hf:NAME or "
     "tiktoken:NAME.",
-)
-
-extend_option = panel_option(
-    "Most used",
-    "--extend",
+    "Compatibility",
+    name="as_model",
     metavar="MODEL",
     callback=text_only,
-    help="Extend the vocabulary of an existing tokenizer to --vocab-size ids. All its ids stay, and so do its pattern, "
+)
+
+extend_option = own_option(
+    "--extend",
+    "Extend the vocabulary of an existing tokenizer to --vocab-size ids. All its ids stay, and so do its pattern, "
     "symbols and special tokens. MODEL as for --as (`streambpe docs extend`).",
+    "Most used",
+    metavar="MODEL",
+    callback=text_only,
 )
 
-partial_option = panel_option(
-    "Corpus",
+partial_option = own_option(
     "--allow-partial",
-    is_flag=True,
-    help="Go ahead even if RUN is not completely counted. What is left out is reported and recorded.",
+    "Go ahead even if RUN is not completely counted. What is left out is reported and recorded.",
+    "Corpus",
+    default=False,
 )
 
-force_option = panel_option(
-    "Output", "--force", is_flag=True, help="Overwrite the file that -o names, which is refused otherwise."
-)
+force_option = own_option("--force", "Overwrite the file that -o names, which is refused otherwise.", default=False)
 
 
-def _progress_option(more: str = "") -> Callable[[F], F]:
-    return panel_option(
-        "Output",
+line_option, progress_option = (
+    own_option(
         "--progress",
-        type=OneOf(["auto", "bar", "jsonl", "none"]),
+        f"How to show progress on stderr; auto is a line on a terminal and nothing elsewhere.{more}",
+        choices=("auto", "bar", "jsonl", "none"),
         default="auto",
-        show_default=True,
-        help=f"How to show progress on stderr; auto is a line on a terminal and nothing elsewhere.{more}",
     )
+    for more in ("", " RUN/status.json is always written.")
+)
+json_option = own_option("--json", "Print the result as one JSON object on stdout.", name="as_json", default=False)
 
 
-line_option = _progress_option()
-progress_option = _progress_option(" RUN/status.json is always written.")
+def form_options(**helps: str) -> Callable[[F], F]:
+    """--json, --csv and so on, with their help: which one is given reaches a command as `form`; None is a table."""
+
+    def decorate(command: F) -> F:
+        @functools.wraps(command)
+        def with_form(**given: Any) -> Any:
+            chosen = [name for name in helps if given.pop(name)]
+            if len(chosen) > 1:
+                raise UsageError(
+                    f"--{chosen[0]} and --{chosen[1]}: rows are written in one form. Leave one of the two out."
+                )
+            return command(form=chosen[0] if chosen else None, **given)
+
+        made = cast(F, with_form)
+        for name, help in reversed(helps.items()):
+            made = own_option(f"--{name}", help, default=False)(made)
+        return made
+
+    return decorate

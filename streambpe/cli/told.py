@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
-from streambpe.cli.help import F, panel_option
-from streambpe.errors import UsageError, shortened
+from streambpe.errors import shortened
 from streambpe.plurals import counted
 from streambpe.terminal import columns_of, wrapped
 from streambpe.text.shown import harmless
@@ -23,31 +21,6 @@ if TYPE_CHECKING:
     from streambpe.train.training import TrainResult
 
 T = TypeVar("T")
-
-json_option = panel_option(
-    "Output", "--json", "as_json", is_flag=True, help="Print the result as one JSON object on stdout."
-)
-
-
-def form_options(**helps: str) -> Callable[[F], F]:
-    """--json, --csv and so on, with their help: which one is given reaches a command as `form`; None is a table."""
-
-    def decorate(command: F) -> F:
-        @functools.wraps(command)
-        def with_form(**given: Any) -> Any:
-            chosen = [name for name in helps if given.pop(name)]
-            if len(chosen) > 1:
-                raise UsageError(
-                    f"--{chosen[0]} and --{chosen[1]}: rows are written in one form. Leave one of the two out."
-                )
-            return command(form=chosen[0] if chosen else None, **given)
-
-        made = cast(F, with_form)
-        for name, help in reversed(helps.items()):
-            made = click.option(f"--{name}", is_flag=True, help=help)(made)
-        return made
-
-    return decorate
 
 
 def say(sentence: str, *, on_stdout: bool = False, hang: int = 0) -> None:

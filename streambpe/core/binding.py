@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ DIGITS = ("keep", "single", "two", "left3", "right3")  # how many of a number in
 _FULL, _SLOW = -1, -6
 _ERRORS = {
     -2: "the system has no more memory",
-    -3: "a count does not fit 64 bits",
+    -3: "a count does not fit 64 bits, or there are more than 2^31 tokens",
     -4: "its input is damaged",
 }
 Bytes = npt.NDArray[np.uint8]
@@ -65,16 +64,6 @@ def sources_digest() -> str:
     return whole.hexdigest()[:32]
 
 
-def _cut_short(data: bytes) -> bool:
-    """Whether a segment of a library ends behind the file, which on Linux would end the process: 64-bit ELF. Other
-    systems look themselves."""
-    if data[:6] != b"\x7fELF\2\1":
-        return False
-    (headers,), (each, n) = struct.unpack_from("<Q", data, 32), struct.unpack_from("<HH", data, 54)
-    segments = [struct.unpack_from("<8xQ16xQ", data, headers + each * i) for i in range(n)]
-    return any(start + size > len(data) for start, size in segments)
-
-
 def _changed(data: bytes, record: str) -> bool:
     """Whether code or data are not as they were built, by the record that hatch_build.py wrote. What packagers do to a
     library (strip, patchelf, codesign) leaves them in their places."""
@@ -93,12 +82,12 @@ def library() -> Any:
     again = "Install streambpe again (in a checkout: python hatch_build.py)."
     try:
         data, record = path.read_bytes(), Path(f"{path}.sha256")
-        if _cut_short(data) or (record.exists() and _changed(data, record.read_text(encoding="utf-8"))):
+        if record.exists() and _changed(data, record.read_text(encoding="utf-8")):
             raise OSError("it is damaged")
         loaded = ctypes.CDLL(str(path))
         loaded.core_digest.restype = loaded.core_prototypes.restype = ctypes.c_char_p
         made_of, prototypes = loaded.core_digest().decode(), loaded.core_prototypes().decode()
-    except (OSError, AttributeError, ValueError, struct.error) as why:
+    except (OSError, AttributeError, ValueError) as why:
         missing = "is missing" if not path.exists() else f"cannot be loaded ({why})"
         raise CoreError(f"The compiled core of streambpe, {path}, {missing}. {again}") from None
     if any(FOLDER.glob("*.c")) and made_of != sources_digest():
@@ -123,6 +112,35 @@ def completed(code: int) -> None:
     """For a table whose limit no input should reach: if it is full all the same, it must not pass for all."""
     if not succeeded(code):
         raise MemoryError("a table of the compiled core of streambpe")
+
+
+class CoreObject:
+    """Something in the core's memory: made when its handle is first asked for, given back when nobody has it."""
+
+    def __init__(self, kind: str, what: str, *given: Any) -> None:
+        """`kind`: that of its functions _new, which takes what is given, and _free; `what`: to tell of a refusal."""
+        self._held: int | None = None
+        self._kind, self._what, self._given = kind, what, given
+
+    @property
+    def handle(self) -> int:
+        """It, as the functions of the core take it."""
+        if self._held is None:
+            new, self._free = (getattr(library(), f"{self._kind}_{do}") for do in ("new", "free"))
+            self._held = new(*self._given)
+            if not self._held:
+                raise MemoryError(self._what)
+        return self._held
+
+    def close(self) -> None:
+        """Give the memory back; used again, it begins anew."""
+        if self._held:
+            self._free(self._held)
+        self._held = None
+
+    def __del__(self) -> None:
+        if getattr(self, "_held", None):
+            self.close()
 
 
 @functools.cache
@@ -186,35 +204,17 @@ class Split(msgspec.Struct, frozen=True):
         return int(classes.table.ctypes.data)
 
 
-class ChunkTable:
+class ChunkTable(CoreObject):
     """Distinct chunks, each with a number, in at most `limit` bytes of memory (more while they are taken out)."""
 
     def __init__(self, limit: int) -> None:
         self.limit = max(limit, 1 << 17)
-        self._handle: int | None = None
-
-    @property
-    def handle(self) -> int:
-        """The table as the functions of the core take it."""
-        if self._handle is None:
-            self._handle = library().table_new(self.limit)
-            if not self._handle:
-                raise MemoryError("the table of chunks")
-        return self._handle
-
-    def __del__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget everything and give the memory back."""
-        handle, self._handle = self._handle, None
-        if handle:
-            library().table_free(handle)
+        super().__init__("table", "the table of chunks", self.limit)
 
     @property
     def taken(self) -> int:
         """How many bytes of memory it takes now."""
-        return int(library().table_bytes(self._handle)) if self._handle else 0
+        return int(library().table_bytes(self._held)) if self._held else 0
 
     def _scan(self, text: bytes, split: Split, at: int, ids: npt.NDArray[np.int32] | None) -> tuple[int, int]:
         done = np.array([at, 0], np.int64)
@@ -263,5 +263,5 @@ class ChunkTable:
         offsets, numbers = np.empty(n + 1, np.int64), np.empty(n, np.int64)
         text = np.empty(int(size[0]), np.uint8)
         library().table_sorted(table, offsets, text, numbers)
-        self.clear()
+        self.close()
         return offsets, text, numbers

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streambpe.arrays import expanded
-from streambpe.core.binding import PRESETS, Bytes, ChunkTable, Longs, Split, library
+from streambpe.core.binding import PRESETS, Bytes, ChunkTable, CoreObject, Longs, Split, library
 from streambpe.errors import CoreError, LimitError, ModelError
 
 Ids = npt.NDArray[np.int32]
@@ -273,14 +273,13 @@ def _word_table(words: Mapping[bytes, int]) -> ChunkTable:
     return table
 
 
-class EncoderCore:
+class EncoderCore(CoreObject):
     """One thread's encoder. Memory: the cache; for a long chunk at most `limit`: 45 bytes per symbol of two windows."""
 
     def __init__(
         self, tables: ModelTables, cache_bytes: int = CACHE_BYTES, limit: int = NO_LIMIT, named: bool = True
     ) -> None:
         """named: give model ids, if the tables have them."""
-        self._handle: int | None = None
         self._library = library()
         self._tables = tables
         model = _Model.from_buffer_copy(tables.model)
@@ -294,19 +293,12 @@ class EncoderCore:
             }
             self._stops = _word_table(words), _word_table(marked)
             model.stops, model.marked_stops = (table.handle for table in self._stops)
-        self._handle = self._library.encoder_new(ctypes.byref(model), cache_bytes, limit)
-        if not self._handle:
-            raise MemoryError("the cache of chunks")
-        self._limit = limit
+        super().__init__("encoder", "the cache of chunks", ctypes.byref(model), cache_bytes, limit)
+        self._handle, self._limit = self.handle, limit
         self._encode_text = self._library.encode_text
         self._ids_a_byte = tables.ids_a_byte
         self._room = np.empty(_USUAL, np.int32)
         self._place = self._room.ctypes.data
-
-    def __del__(self) -> None:
-        if self._handle:
-            self._library.encoder_free(self._handle)
-            self._handle = None
 
     def set_limit(self, limit: int) -> None:
         """Allow another limit from here on."""

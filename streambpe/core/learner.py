@@ -17,15 +17,13 @@ import numpy.typing as npt
 from msgspec import structs
 
 from streambpe.arrays import Int32, Int64
-from streambpe.core.binding import library
-from streambpe.errors import CoreError
+from streambpe.core.binding import CoreObject, library, succeeded
 
 DONE, NONE_LEFT, ASK, OUT, LIVING, UNFIT = range(6)
 FULL = -1
 MOST_HOT = 1 << 20
 FLOOR_RATIO = 128
 TIES_IDS, TIES_BYTES, TIES_PLACES = range(3)
-_ERRORS = {-2: "the system has no more memory", -3: "there are more than 2^31 tokens", -4: "its input is damaged"}
 _DELETE, _VETO = 1, 2
 _ALLOWED = 4
 _SYMBOLS = 1 << 20  # that are taken out at a time
@@ -101,10 +99,8 @@ class NoRoom(MemoryError):
 
 
 def _checked(code: int) -> int:
-    if code == FULL:
+    if not succeeded(code):
         raise NoRoom
-    if code < 0:
-        raise CoreError(f"The compiled core of streambpe failed: {_ERRORS.get(code, f'error {code}')}.")
     return code
 
 
@@ -112,7 +108,7 @@ def _longs(values: Any) -> Int64:
     return np.ascontiguousarray(values, dtype=np.int64)
 
 
-class Learner:
+class Learner(CoreObject):
     """Words and tokens in at most `limit` bytes; NoRoom if that is not enough."""
 
     def __init__(self, rule: Rule, limit: int, kinds: Kinds | None = None, falling: Int64 | None = None) -> None:
@@ -123,23 +119,11 @@ class Learner:
         steps = _longs(() if falling is None else falling)
         self._arrays = *tables, steps  # the core reads them where they are
         joins, becomes = (table.ctypes.data for table in tables) if tables else (0, 0)
-        self._handle: int | None = None
         kinds_known = len(tables[0]) if tables else 0
         numbers = _longs([*structs.astuple(rule), kinds_known, joins, becomes, len(steps), steps.ctypes.data])
-        self._handle = library().learner_new(limit, numbers)
-        if not self._handle:
-            raise MemoryError("a learner")
+        super().__init__("learner", "a learner", limit, numbers)
         self._out = np.empty(1 << 14, np.int64)
         self._told = np.empty(3, np.int64)
-
-    def close(self) -> None:
-        """Give the memory back."""
-        handle, self._handle = self._handle, None
-        if handle:
-            library().learner_free(handle)
-
-    def __del__(self) -> None:
-        self.close()
 
     # ------------------------------------------------------------------ what it starts from
 
@@ -165,23 +149,23 @@ class Learner:
             np.array(alive, np.uint8),
             None if kinds is None else np.ascontiguousarray(kinds[: len(contents)]),
         )
-        _checked(library().learner_tokens(self._handle, len(contents), text, ends, *arrays))
+        _checked(library().learner_tokens(self.handle, len(contents), text, ends, *arrays))
 
     def block(self, contents: Iterable[bytes]) -> None:
         """Never learn these tokens: when a pair that would make one is the best, it is told as vetoed."""
         for content in sorted(contents):
             if content:
-                _checked(library().learner_block(self._handle, content, len(content)))
+                _checked(library().learner_block(self.handle, content, len(content)))
 
     def make_room(self, places: int, words: int) -> None:
         """Make room for so many words with so many places: one for each symbol, or for each of its base symbols."""
-        _checked(library().learner_room(self._handle, places, words))
+        _checked(library().learner_room(self.handle, places, words))
 
     def add_words(self, symbols: Int32, offsets: Int64, weights: Int64, shortest: int) -> None:
         """Add words symbols[offsets[i]:offsets[i + 1]] (offsets[0] need not be 0) of at least `shortest` symbols."""
         symbols = np.ascontiguousarray(symbols[int(offsets[0]) : int(offsets[-1])], np.int32)
         offsets, weights = _longs(offsets), _longs(weights)
-        _checked(library().learner_words(self._handle, len(weights), symbols, offsets, weights, shortest))
+        _checked(library().learner_words(self.handle, len(weights), symbols, offsets, weights, shortest))
 
     # ------------------------------------------------------------------ learning
 
@@ -198,14 +182,14 @@ class Learner:
     def _events(self, function: Any, *arguments: Any) -> Learned:
         """What a function of the core does, with as much room for it as one event takes."""
         while True:
-            code = function(self._handle, *arguments, self._out, len(self._out), self._told)
+            code = function(self.handle, *arguments, self._out, len(self._out), self._told)
             if code != OUT or self._told[0]:
                 return self._decoded(code)
             self._out = np.empty(2 * len(self._out), np.int64)
 
     def name(self, left: int, right: int) -> None:
         """Make the token of a pair that is nowhere in the words."""
-        _checked(library().learner_name(self._handle, left, right))
+        _checked(library().learner_name(self.handle, left, right))
 
     def round(self, pairs: Int64, at_most: int) -> Learned:
         """Merge known pairs that are all found before the first is merged, and told with their counts from before it;
@@ -214,12 +198,11 @@ class Learner:
         heads = np.empty(len(pairs), np.uint32)
         if len(self._out) < 5 * len(pairs):
             self._out = np.empty(5 * len(pairs), np.int64)
-        code = library().learner_round(self._handle, pairs, len(pairs), at_most, heads, self._out, self._told)
+        code = library().learner_round(self.handle, pairs, len(pairs), at_most, heads, self._out, self._told)
         return self._decoded(code)
 
     def _decoded(self, code: int) -> Learned:
-        if code != FULL:
-            _checked(code)
+        succeeded(code)
         used, others = int(self._told[0]), int(self._told[2])
         why = DONE if code == OUT else code
         if not others:
@@ -247,12 +230,12 @@ class Learner:
         """(left, right, count, known to be allowed) of the best pairs, best first. `force`: fewer than `most` only if
         there are no more; without it, only pairs in the index."""
         out = np.empty((most, 4), np.int64)
-        found = _checked(library().learner_best(self._handle, most, force, out))
+        found = _checked(library().learner_best(self.handle, most, force, out))
         return out[:found, 0], out[:found, 1], out[:found, 2], (out[:found, 3] & _ALLOWED) != 0
 
     def answer(self, left: int, right: int, allowed: bool) -> None:
         """Tell whether a pair may merge, once and for all."""
-        _checked(library().learner_answer(self._handle, left, right, allowed))
+        _checked(library().learner_answer(self.handle, left, right, allowed))
 
     # ------------------------------------------------------------------ what there is
 
@@ -260,7 +243,7 @@ class Learner:
     def figures(self) -> Figures:
         """Memory, sizes, and what was done so far."""
         told = np.empty(len(Figures._fields), np.int64)
-        library().learner_told(self._handle, told)
+        library().learner_told(self.handle, told)
         return Figures(*told.tolist())
 
     def hot(self) -> tuple[Int64, Int64, Int64]:
@@ -268,7 +251,7 @@ class Learner:
         room = 0
         while True:
             out = np.empty((room, 3), np.int64)
-            found = _checked(library().learner_hot(self._handle, room, out))
+            found = _checked(library().learner_hot(self.handle, room, out))
             if found <= room:
                 return out[:found, 0], out[:found, 1], out[:found, 2]
             room = found
@@ -276,7 +259,7 @@ class Learner:
     def token_counts(self) -> list[int]:
         """How often each learned token stands, with deletions."""
         count = np.empty(self.figures.next_id - self.rule.first_id, np.int64)
-        library().learner_token_counts(self._handle, count)
+        library().learner_token_counts(self.handle, count)
         return count.tolist()
 
     def words(self) -> Iterator[tuple[Int32, Int64, Int64]]:
@@ -286,7 +269,7 @@ class Learner:
             symbols = np.empty(room, np.int32)
             offsets, weights = np.empty(_SYMBOLS + 1, np.int64), np.empty(_SYMBOLS, np.int64)
             told = np.zeros(3, np.int64)
-            longest = library().learner_take(self._handle, at, room, _SYMBOLS, symbols, offsets, weights, told)
+            longest = library().learner_take(self.handle, at, room, _SYMBOLS, symbols, offsets, weights, told)
             if longest:
                 room = int(longest)
                 continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from streambpe.core.binding import Longs, completed, library, succeeded
+from streambpe.core.binding import CoreObject, Longs, completed, library, succeeded
 
 Ids = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
@@ -16,17 +16,11 @@ def count_from_here() -> Longs:
     return np.array([0, -1, 0], np.int64)
 
 
-class PairTable:
+class PairTable(CoreObject):
     """Pairs as keys left << 32 | right, each with a count, in at most `limit` bytes of memory."""
 
     def __init__(self, limit: int = 1 << 40) -> None:
-        self.handle = library().pairs_new(limit)
-        if not self.handle:
-            raise MemoryError("the table of pairs")
-
-    def __del__(self) -> None:
-        if getattr(self, "handle", None):
-            library().pairs_free(self.handle)
+        super().__init__("pairs", "the table of pairs", limit)
 
     def __len__(self) -> int:
         return int(library().pairs_size(self.handle))
@@ -62,9 +56,8 @@ class PairTable:
         return rows, ends
 
     def take(self) -> tuple[Longs, Longs]:
-        """(keys, counts), ascending; the table is used up."""
+        """(keys, counts), ascending; nothing is left in the table."""
         keys, n = np.empty((2, len(self)), np.int64)
         library().pairs_sorted(self.handle, keys, n)
-        library().pairs_free(self.handle)
-        self.handle = None
+        self.close()
         return keys, n

@@ -66,4 +66,4 @@ class RunCounter:
                 pa.large_binary(), len(n), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
             )
             yield pa.table([runs, by, n], RUNS)
-        self._table.clear()
+        self._table.close()

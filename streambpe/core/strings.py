@@ -7,7 +7,6 @@ from bisect import bisect_left
 import numpy as np
 import pyarrow as pa
 
-from streambpe.arrays import UInt64
 from streambpe.core.binding import Bytes, Longs, completed, library
 from streambpe.later import polars as pl
 
@@ -85,12 +84,6 @@ class ChunkList:
     def lengths(self) -> Longs:
         """How many bytes each chunk has."""
         return np.diff(self.offsets)
-
-    def hashes(self) -> UInt64:
-        """A number for each chunk that follows from its bytes, evenly spread."""
-        hashes = np.empty(len(self), np.uint64)
-        library().chunk_hashes(self.offsets, self.data, len(self), hashes)
-        return hashes
 
     def laid_out(self) -> Bytes:
         """(length, bytes, count) of each chunk, one after another; numbers as eight bytes, the lowest first."""

@@ -184,14 +184,6 @@ static const int64_t *table_look(const chunk_table *table, const uint8_t *chunk,
     return slot->high ? &slot->n : NULL;
 }
 
-/* The place of each chunk: a number that follows from its bytes, whose every bit depends on all of them. */
-EXPORT void chunk_hashes(const int64_t *offsets, const uint8_t *bytes, int64_t size, uint64_t *hashes) {
-    for (int64_t i = 0; i < size; i++) {
-        uint64_t length = (uint64_t)(offsets[i + 1] - offsets[i]);
-        hashes[i] = table_key(bytes + offsets[i], length, bytes + offsets[size]).place;
-    }
-}
-
 /* Fetch ahead the slot of a chunk; a moment later, its text if it is a long one. */
 static inline void table_soon(const chunk_table *table, const chunk_key *key) {
     const chunk_slot *slot = table->slots + (key->place & table->mask);

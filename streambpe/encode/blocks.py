@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,7 +16,7 @@ from msgspec import structs
 
 from streambpe.core.encoding import HOLD_FIRST, HOLD_LAST, NO_LIMIT, BlockIds, Ids
 from streambpe.encode.encoder import Encoder, as_utf8
-from streambpe.encode.split import HashedBlock
+from streambpe.encode.split import hashed_documents
 from streambpe.resources import DOCUMENT_SECONDS
 from streambpe.sources.decode import block_text, naming_documents
 from streambpe.sources.not_text import TAKE_ANYWAY
@@ -43,7 +44,7 @@ class EncodedBlock(msgspec.Struct):
     ids: BlockIds
     bytes: int  # of text
     dropped: int
-    hashed: HashedBlock | None = None  # if asked for
+    hashed: list[Any] | None = None  # its documents, if asked for
     behind: Place = (0, 0, False)  # where the next block begins
 
 
@@ -89,13 +90,10 @@ class BlockEncoder:
         stretches: Iterable[tuple[int, Stretch]],
         on_read: Callable[[int], None],
         inside: bool = False,
-        tells_skipped: bool = True,
     ) -> Iterator[EncodedBlock]:
         """The blocks of stretches, in order, each stretch with the number of its source. The ids of two neighbours may
         still join: RunJoiner puts them together. `inside`: the first stretch begins amid a document."""
-        reader = Reader(
-            self.pattern, self._block, self._most, on_read=on_read, take_anyway=TAKE_ANYWAY, tells_skipped=tells_skipped
-        )
+        reader = Reader(self.pattern, self._block, self._most, on_read=on_read, take_anyway=TAKE_ANYWAY)
         return in_order(self, numbered_blocks(reader, stretches, inside), self.threads, self.threads)
 
     def stream(self, text: bytes, hold: int = 0) -> tuple[BlockIds, int]:
@@ -118,7 +116,7 @@ class BlockEncoder:
         with naming_documents(block):
             ids, dropped = self.stream(text, HOLD_FIRST | HOLD_LAST)
         size = len(text) - text.count(_MARK)
-        return EncodedBlock(ids, size, dropped, HashedBlock.of(text) if self.hashed else None)
+        return EncodedBlock(ids, size, dropped, hashed_documents(text) if self.hashed else None)
 
 
 def in_groups(texts: Sequence[str]) -> list[Sequence[str]]:

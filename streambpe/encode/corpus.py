@@ -11,7 +11,6 @@ number (~end); only when all is encoded are the ids divided by that, and into --
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -38,11 +37,12 @@ from streambpe.core.encoding import END_OF_TEXT, WHOLE, TokenDead
 from streambpe.encode import sidecar
 from streambpe.encode.blocks import EncodedBlock, Place
 from streambpe.encode.encoder import RunJoiner
-from streambpe.encode.shards import IdsFile, Shards, index_of, index_path, remove_shards, shard_borders, shard_paths
+from streambpe.encode.shards import MOST_SHARDS, IdsFile, index_of, index_path, shard_borders, shard_paths, shards_there
 from streambpe.encode.sidecar import (
     GrowingFile,
     IdsRecord,
     damaged_output,
+    files_of,
     numbers_in,
     offsets_of,
     sidecar_of,
@@ -57,6 +57,7 @@ from streambpe.errors import LimitError, SourceUnreachable, Stopped, UsageError,
 from streambpe.failpoints import failpoint
 from streambpe.files import behind_links, own_name_for, put_in_place, remove, replace_file, unfinished
 from streambpe.model.eventlog import events_digest, header_line
+from streambpe.options import taken, whole_number
 from streambpe.outputs import not_written, refuse_existing, whole_output
 from streambpe.plurals import counted
 from streambpe.progress import Meter, present_meter, reported
@@ -64,7 +65,7 @@ from streambpe.resources import Resources
 from streambpe.runners.attempts import remove_place
 from streambpe.sources.find import Named
 from streambpe.sources.source import BadUtf8, Source
-from streambpe.sources.stretches import Stretch, bytes_between, refuse_engine
+from streambpe.sources.stretches import Stretch, refuse_engine
 from streambpe.system import remove_folder, sync
 from streambpe.threads import ending_waits, stopped_by
 
@@ -176,13 +177,14 @@ def encode_corpus(
     every document. Special tokens in the text are ordinary text. bad_utf8: None replaces bad bytes, and refuses
     sources that are mostly not UTF-8. validation: the share of documents that go to NAME.validation.npy (.bin,
     .parquet), chosen by what they say (encode/split.py). shards: so many files of whole documents and about equally
-    many ids instead of one, or files of about that size ("500MB"), and an index (encode/shards.py); validation stays
-    one file.
+    many ids instead of one, and an index (encode/shards.py); validation stays one file.
     """
     path, (_, how, resources) = Path(output), arguments("encode_corpus", options, None, resources)
     tokenizer = model if isinstance(model, Tokenizer) else Tokenizer(model)
     share = None if validation is None else parse_share(validation)
-    wanted = None if shards is None else Shards.parse(shards)
+    many = 0 if shards is None else taken("shards", shards, whole_number)
+    if shards is not None and not 1 <= many <= MOST_SHARDS:
+        raise UsageError(f"--shards {shards}: a number of files from 1 to {MOST_SHARDS:,}. Nothing was written.")
     found, warnings = found_sources(sources, how, bad_utf8)
     bad_utf8 = bad_utf8 or "replace"
     chosen = pick_dtype(dtype, tokenizer.max_token_value + 1, path)
@@ -195,11 +197,11 @@ def encode_corpus(
     column = how.text_column or "text"
     facts: list[Any] = [chosen.str, eot, how.lines, column, how.kind, bad_utf8, output_kind(path)]
     facts += [] if share is None else [f"validation {share}, by the signs of the offsets"]
-    facts += [] if wanted is None else [f"shards {wanted.number or f'of {wanted.size_bytes} bytes'}"]
-    _refuse_overwriting(path, force, share is not None, wanted)
+    facts += [f"shards {many}"] if many else []
+    _refuse_overwriting(path, force, share is not None, bool(many))
     refuse_engine(found, resources)
     stop = stop or threading.Event()
-    job = _Job(tokenizer, found, path, chosen, eot, facts, bad_utf8, share, wanted, resources, stop)
+    job = _Job(tokenizer, found, path, chosen, eot, facts, bad_utf8, share, many, resources, stop)
     try:
         return job.run(warnings, present_meter())
     except FileNotFoundError as why:
@@ -208,7 +210,7 @@ def encode_corpus(
         raise not_written(path, why) from None
 
 
-def _refuse_overwriting(path: Path, force: bool, divided: bool, shards: Shards | None) -> None:
+def _refuse_overwriting(path: Path, force: bool, divided: bool, sharded: bool) -> None:
     """An error if a file is in the way, unless it is unfinished output; `_Job._resume` checks of which job."""
     folder = unfinished(behind_links(path))
     try:
@@ -220,15 +222,9 @@ def _refuse_overwriting(path: Path, force: bool, divided: bool, shards: Shards |
             f"{folder} is in the way: an unfinished output has this name, and it is none. Nothing was changed. Move it "
             "away, or give another OUT."
         )
-    finishing = begun is not None and begun.finishing
-    outputs = [path]
-    if shards is not None:
-        refuse_existing(index_path(path), force or finishing)
-        outputs = shards.in_the_way(path)
-    for made in [*outputs, validation_path(path)] if divided else outputs:
-        refuse_existing(made, force or finishing)
-        for beside in (offsets_of(made), sidecar_of(made)):
-            refuse_existing(beside, force or begun is not None)
+    outputs = shards_there(path) if sharded else files_of(path)
+    for file in [*outputs, *files_of(validation_path(path))] if divided else outputs:
+        refuse_existing(file, force or (begun is not None and begun.finishing))
 
 
 @dataclass
@@ -243,7 +239,7 @@ class _Job:
     options: list[Any]
     bad_utf8: BadUtf8
     share: Fraction | None
-    shards: Shards | None
+    shards: int  # 0: one file
     resources: Resources
     stop: threading.Event
 
@@ -255,7 +251,7 @@ class _Job:
         self.folder = unfinished(behind_links(path))
         self.progress_file = self.folder / "progress.json"
         self.parts = self.ids, self.offsets = [GrowingFile(self.folder / name) for name in ("ids", "offsets")]
-        self.tasks = self.folder / "tasks"  # what processes encoded, until it is joined
+        self.tasks = self.folder / "tasks"  # what tasks encoded, until it is joined
         self.committed = 0.0
         events = self.encoder.model.events
         digest = hashlib.sha256(header_line(tokenizer.event_log.header, len(events), events_digest(events)))
@@ -265,26 +261,11 @@ class _Job:
 
     def run(self, warnings: list[str], meter: Meter) -> EncodeResult:
         resumed = self._resume()
-        begin_meter(meter, self.sources, self.state.place[0])
+        begin_meter(meter, self.sources, *self.state.place[:2])
         if not self.state.finishing:
             self._encode(meter)
         meter.stage = "writing"
-        training, validation, shards = self._finish()
-        state = self.state
-        if empty := sum(not shard.documents for shard in shards):
-            warnings.append(
-                f"{empty:,} of {counted(len(shards), 'shard')} have no document: there "
-                f"{'is' if training.documents == 1 else 'are'} {counted(training.documents, 'document')}, and none is "
-                "cut. --lines makes each line of a text file a document."
-            )
-        for made, other in ((training, "validation"), (validation, "training")):
-            if validation is not None and made is not None and not made.documents:
-                all_of_them = "the only one is" if state.documents == 1 else f"all {state.documents:,} are"
-                warnings.append(f"{made.path} has no document: {all_of_them} for {other}.")
-        return EncodeResult(
-            **vars(training), bytes=state.bytes, dtype=self.dtype.name, resumed=resumed, dropped=state.dropped,
-            warnings=tuple(warnings), validation=validation, shards=shards,
-        )  # fmt: skip
+        return self._finish(resumed, warnings)
 
     def _encode(self, meter: Meter) -> None:
         state = self.state
@@ -298,14 +279,14 @@ class _Job:
         if not state.sums:
             self._make_folder()
         try:
-            with contextlib.ExitStack() as stack, ending_waits(self.stop.is_set):
-                for part in self.parts:
-                    stack.enter_context(part.growing())
-                if not self.offsets.file.tell():
-                    self.offsets.write(bytes(8))
+            ids, offsets = self.parts
+            with open(ids.path, "ab") as ids.file, open(offsets.path, "ab") as offsets.file:
+                if not offsets.file.tell():
+                    offsets.write(bytes(8))
                 self.committed = time.monotonic()
                 try:
-                    self._encode_left(meter)
+                    with ending_waits(self.stop.is_set):
+                        self._encode_left(meter)
                 except SourceUnreachable:
                     if not self.stop.is_set():
                         raise
@@ -334,7 +315,8 @@ class _Job:
 
     def _encode_left(self, meter: Meter) -> None:
         """What is left, until the end or a stop."""
-        self._encode_beside(meter)
+        if self.resources.engine == "ray" and self.sources[self.state.place[0] :]:
+            self._encode_on_ray(meter)
         if self.stop.is_set():
             return
         first, stop_at, inside = self.state.place
@@ -346,22 +328,18 @@ class _Job:
                 return
             self._append(block)
 
-    def _encode_beside(self, meter: Meter) -> None:
-        """Encode by tasks in processes, if that pays; what a worker cannot hold is left, and all behind it."""
-        tasks, (first, stop_at, _) = self.tasks.absolute(), self.state.place
-        found = encode_runner(self.sources[first:], self.encoder, self.resources, tasks)
-        if found is None:
-            return
+    def _encode_on_ray(self, meter: Meter) -> None:
+        """Encode by tasks; what a worker cannot hold is left, and all behind it."""
+        tasks, first = self.tasks.absolute(), self.state.place[0]
+        runner = encode_runner(self.sources[first:], self.encoder, self.resources, tasks)
         hashed, seconds = self.share is not None, self.resources.document_seconds
         shared = EncodeShared(self.encoder, tasks, self.bad_utf8, hashed, seconds)
-        source = self.sources[first]
-        meter.advance(bytes_between(source.kind, source.path, 0, stop_at))
-        plan = plan_tasks(self.sources, self.encoder.pattern, self.state.place, found[0].workers)
+        plan = plan_tasks(self.sources, self.encoder.pattern, self.state.place, runner.workers)
         try:
-            encode_by_tasks(*found, plan, shared, self._append, meter.advance, self.stop)
+            encode_by_tasks(runner, plan, shared, self._append, meter.advance, self.stop)
         except TokenDead as why:
             raise self.encoder.refused(why, []) from None
-        begin_meter(meter, self.sources, self.state.place[0])
+        begin_meter(meter, self.sources, *self.state.place[:2])
 
     def _append(self, block: EncodedBlock) -> None:
         """Append the ids of a block; blocks come in order. `eot` stands for each END_OF_TEXT, or nothing does.
@@ -419,7 +397,7 @@ class _Job:
         self.state = saved
         return True
 
-    def _finish(self) -> tuple[IdsFile, IdsFile | None, tuple[IdsFile, ...]]:
+    def _finish(self, resumed: bool, warnings: list[str]) -> EncodeResult:
         """The parts become OUT (and what stands beside it), each under its name only when it is whole.
 
         After a kill all of it is done again; each step gives the same, or finds that it was done.
@@ -430,42 +408,49 @@ class _Job:
         if offsets[0] or offsets[-1] != self.state.ids or (offsets[1:] < offsets[:-1]).any():
             raise damaged_output(self.offsets.path, self.folder)
         paths, borders = [self.path], [0, len(is_validation)]
-        if self.shards is not None:
-            remove_shards(self.path)
+        if self.shards:
+            for file in shards_there(self.path):
+                file.unlink(missing_ok=True)
             sizes = np.where(is_validation, 0, np.diff(offsets))
-            many = self.shards.count(int(sizes.sum()), self.dtype.itemsize)
-            paths, borders = shard_paths(self.path, many), shard_borders(np.cumsum(sizes), many)
-        made = []
-        for path, (low, high) in zip(paths, pairwise(borders), strict=True):
-            made.append(self._make(path, ~is_validation[low:high], offsets[low : high + 1]))
-            failpoint("encoded-shard")
-        training, shards = made[0], tuple[IdsFile, ...]()
-        if self.shards is not None:
+            paths, borders = shard_paths(self.path, self.shards), shard_borders(np.cumsum(sizes), self.shards)
+        made = [
+            self._make(path, ~is_validation[low:high], offsets[low : high + 1])
+            for path, (low, high) in zip(paths, pairwise(borders), strict=True)
+        ]
+        training, shards = made[0], tuple(made) if self.shards else ()
+        if shards:
             training = IdsFile(index_path(self.path), sum(one.ids for one in made), sum(one.documents for one in made))
             with whole_output(training.path) as name:
                 name.write_bytes(index_of(self._record(training), made))
-            shards = tuple(made)
         failpoint("encoded-training")
         validation = None
         if self.share is not None:
-            validation = self._make(validation_path(self.path), is_validation, offsets)
+            made.append(validation := self._make(validation_path(self.path), is_validation, offsets))
         failpoint("encoded")
         self.progress_file.unlink()
         remove_folder(self.folder)
-        return training, validation, shards
+        if len(made) > 1 and (empty := [one.path.name for one in made if not one.documents]):
+            warnings.append(
+                f"No document went into {len(empty):,} of {len(made):,} files ({empty[0]}): the text has "
+                f"{counted(self.state.documents, 'document')}, and none is cut. --lines makes each line of a text file "
+                "a document."
+            )
+        return EncodeResult(
+            **vars(training), bytes=self.state.bytes, dtype=self.dtype.name, resumed=resumed,
+            dropped=self.state.dropped, warnings=tuple(warnings), validation=validation, shards=shards,
+        )  # fmt: skip
 
     def _chosen(
         self, chosen: npt.NDArray[np.bool_], offsets: npt.NDArray[np.int64]
     ) -> tuple[GrowingFile, npt.NDArray[np.int64]]:
         """(a file of the ids of the chosen documents, where each of these begins in it)."""
-        if self.share is None and self.shards is None:
+        if self.share is None and not self.shards:
             return self.ids, offsets
         numbers = numbers_in(self.ids.path, self.dtype)
         some = GrowingFile(self.folder / "chosen")
-        some.path.unlink(missing_ok=True)
         # chosen 0 1 1 0 1: runs begin at documents 1 and 4, and end before 3 and 5
         borders = np.flatnonzero(np.diff(np.concatenate([[False], chosen, [False]]).astype(np.int8)))
-        with some.growing():
+        with open(some.path, "wb") as some.file:
             for begin, end in borders.reshape(-1, 2).tolist():
                 some.write(numbers[offsets[begin] : offsets[end]].data)
         return some, np.concatenate([[0], np.cumsum(np.diff(offsets)[chosen])]).astype("<i8")
@@ -494,6 +479,7 @@ class _Job:
         failpoint("encoded-beside")
         if whole.exists():  # a .bin may be in place already
             put_in_place(whole, path)
+        failpoint("encoded-file")
         return made
 
     def _record(self, made: IdsFile, **sums: Any) -> bytes:

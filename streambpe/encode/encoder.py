@@ -134,7 +134,7 @@ class Encoder:
             return self._dead(int(why.args[0])) if hasattr(self, "model") else why
         for chunk in chunks:
             if chunk not in self.stop_ids:
-                self.codec.split(chunk)
+                self.codec.refuse_unknown(chunk)
         return why
 
     # Tables.

@@ -7,13 +7,11 @@ A .bin holds nothing but numbers, so without its record nobody can tell how wide
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 import mmh3
 import msgspec
@@ -69,14 +67,10 @@ def damaged_output(file: Path, folder: Path) -> StreambpeError:
 class GrowingFile:
     """A file of the unfinished output, which grows, and the checksum of what is in it."""
 
+    file: BinaryIO  # open to be written
+
     def __init__(self, path: Path) -> None:
         self.path, self.sum = path, mmh3.mmh3_x64_128()
-
-    @contextlib.contextmanager
-    def growing(self) -> Iterator[GrowingFile]:
-        """Open to be written."""
-        with open(self.path, "ab") as self.file:
-            yield self
 
     def write(self, data: bytes | memoryview) -> None:
         """Append."""
@@ -111,6 +105,11 @@ def sidecar_of(path: Path) -> Path:
 def offsets_of(path: Path) -> Path:
     """The file beside a .bin or .npy that says where each document begins."""
     return path.with_name(path.name + ".offsets.npy")
+
+
+def files_of(path: Path) -> tuple[Path, Path, Path]:
+    """A file of ids, and what may stand beside it."""
+    return path, offsets_of(path), sidecar_of(path)
 
 
 def read_record(path: Path) -> IdsRecord | None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import mmh3
 import msgspec
@@ -68,19 +69,11 @@ class DocumentHash(msgspec.Struct):
         return int.from_bytes(digest[8:], "little")
 
 
-class HashedBlock(msgspec.Struct, frozen=True):
-    """The documents of one block: numbers of those that lie in it whole; what is of others, as text."""
-
-    first: bytes  # the end of what the block before began, or all of a block that ends no document
-    ends_first: bool
-    whole: tuple[int, ...]
-    last: bytes  # the beginning of what the next block ends
-
-    @classmethod
-    def of(cls, text: bytes) -> HashedBlock:
-        """Of a counting buffer, in which each document ends with a mark."""
-        first, *others = text.split(_MARK)
-        return cls(first, bool(others), tuple(map(_number, others[:-1])), others[-1] if others else b"")
+def hashed_documents(text: bytes) -> list[Any]:
+    """The documents of a counting buffer, in which each ends with a mark: the numbers of those that lie in it whole; of
+    the first and the last one, text."""
+    first, *others = text.split(_MARK)
+    return [first, *map(_number, others[:-1]), *others[-1:]]
 
 
 def _number(document: bytes) -> int:
@@ -89,13 +82,13 @@ def _number(document: bytes) -> int:
     return hashed.end()
 
 
-def numbers_of(block: HashedBlock, unfinished: DocumentHash) -> list[int]:
-    """The numbers of the documents that end in this block; `unfinished` holds what the next block goes on with."""
-    unfinished.add(block.first)
-    if not block.ends_first:
+def numbers_of(documents: Sequence[Any], unfinished: DocumentHash) -> list[int]:
+    """The numbers of the documents that end in a block; `unfinished` holds what the next block goes on with."""
+    unfinished.add(documents[0])
+    if len(documents) == 1:
         return []
-    numbers = [unfinished.end(), *block.whole]
-    unfinished.add(block.last)
+    numbers = [unfinished.end(), *documents[1:-1]]
+    unfinished.add(documents[-1])
     return numbers
 
 

@@ -1,4 +1,4 @@
-"""Encoding by tasks in processes or on Ray: when that pays, the plan of the tasks, their files in order.
+"""Encoding by tasks on Ray: the plan of the tasks, their files in order.
 
     sources  ->  stretches (sources/stretches.py)  ->  tasks (encode/tasks.py)  ->  files  ->  blocks in order
 
@@ -18,15 +18,13 @@ from streambpe.encode.encoder import Encoder
 from streambpe.encode.tasks import EncodeShared, EncodeTask, encode_stretches, taken_blocks
 from streambpe.errors import LimitError
 from streambpe.failpoints import failpoint
-from streambpe.resources import BASE_BYTES, Resources, format_size, release_memory
+from streambpe.resources import BASE_BYTES, Resources, release_memory
 from streambpe.runners.attempts import remove_place
-from streambpe.runners.ray import Needs
+from streambpe.runners.ray import Needs, OnRay
 from streambpe.runners.runner import Calls, Runner
-from streambpe.runners.worth import processes_pay, runner_for
 from streambpe.sources.source import Source
-from streambpe.sources.stretches import cost_of, cut, in_tasks
+from streambpe.sources.stretches import cut, in_tasks
 from streambpe.system import tree_memory
-from streambpe.text.chunker import is_left_to_regex
 from streambpe.text.patterns import Pattern
 
 _LEAST_TASK = 8 << 20  # bytes of a source
@@ -35,37 +33,14 @@ _TASKS_A_WORKER = 8
 _LEAST_TASK_MEMORY = 40 << 20
 _JOINING_BYTES = 16 << 20  # of this process, while workers are at work
 
-# Seconds of a processor for a MB of text: all of it, and how much of it holds the interpreter's lock or is done by one
-# thread only. Estimates: the first from the speeds on one thread and two that README tells, the second assumed.
-# They decide who works, never what comes out.
-_ENCODE, _ENCODE_OWN = (0.026, 0.012), (0.15, 0.025)
 
-
-def encode_runner(
-    sources: Sequence[Source], encoder: Encoder, resources: Resources, folder: Path
-) -> tuple[Runner, int] | None:
-    """(who encodes by tasks, what memory each has for one); None: the threads of this process. `folder`: of the tasks,
-    shared by all nodes of Ray."""
-    engine, pattern = resources.engine, encoder.pattern
-    if engine == "threads" or any(source.is_stream for source in sources) or not sources:
-        return None
-    each = _ENCODE_OWN if is_left_to_regex(pattern) else _ENCODE
-    cost, many, largest = cost_of(sources, pattern, _LEAST_TASK, lambda source: each)
-    if engine == "auto" and not processes_pay(cost, resources.threads, min(resources.threads, many), (largest,)):
-        return None
+def encode_runner(sources: Sequence[Source], encoder: Encoder, resources: Resources, folder: Path) -> Runner:
+    """What encodes by tasks. `folder`: of the tasks, shared by all nodes of Ray."""
     release_memory()
     tables = encoder.named_tables.bytes
     held = max(BASE_BYTES, tree_memory()) + tables + _JOINING_BYTES + resources.memory_bytes // 16  # by this process
     files = [(source.path, source.bytes) for source in sources if not source.is_remote]
-    needs = Needs(resources, held, _LEAST_TASK_MEMORY, folder, files, 2 * tables)
-    found = runner_for(needs, many, cost, "streambpe.encode.tasks", (largest,))
-    if found is None and engine == "processes":
-        raise LimitError(
-            f"--engine processes: {format_size(resources.memory_bytes)} leave no room for a process beside this one "
-            f"({format_size(needs.held_bytes)} with the model). Nothing was written. Give more --memory, or leave "
-            "--engine out."
-        )
-    return found
+    return OnRay(Needs(resources, held, _LEAST_TASK_MEMORY, folder, files, 2 * tables))
 
 
 def plan_tasks(sources: Sequence[Source], pattern: Pattern, place: Place, workers: int) -> Iterator[EncodeTask]:
@@ -82,7 +57,6 @@ def plan_tasks(sources: Sequence[Source], pattern: Pattern, place: Place, worker
 
 def encode_by_tasks(
     runner: Runner,
-    memory_bytes: int,
     plan: Iterable[EncodeTask],
     shared: EncodeShared,
     take: Callable[[EncodedBlock], None],
@@ -109,7 +83,7 @@ def encode_by_tasks(
     with contextlib.closing(runner):
         shared.folder.mkdir(0o700, exist_ok=True)  # what lies there is unpickled: nobody else may put anything there
         try:
-            runner.map(Calls(encode_stretches, plan, memory_bytes, note, advance, str, stop, shared))
+            runner.map(Calls(encode_stretches, plan, note, advance, stop=stop, shared=shared))
         except LimitError:  # more than a worker may hold: this process has the memory of all
             pass
         except KeyboardInterrupt:

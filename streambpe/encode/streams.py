@@ -16,7 +16,7 @@ from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, Resources
 from streambpe.sources.find import Named, as_given, find_sources, refuse_idle
 from streambpe.sources.source import BadUtf8, Source
-from streambpe.sources.stretches import Stretch
+from streambpe.sources.stretches import Stretch, bytes_between
 
 if TYPE_CHECKING:
     from streambpe.encode.tokenizer import Tokenizer
@@ -43,11 +43,13 @@ def block_encoder(encoder: Encoder, bad_utf8: BadUtf8, resources: Resources, *, 
     )
 
 
-def begin_meter(meter: Meter, sources: Sequence[Source], done: int = 0) -> None:
-    """Tell a meter how much there is to read, where that is known, of which the first `done` sources are read."""
+def begin_meter(meter: Meter, sources: Sequence[Source], done: int = 0, at: int = 0) -> None:
+    """Tell a meter how much there is to read, where that is known; the first `done` sources are read, and the next one
+    up to a place."""
     if not any(source.is_stream for source in sources):
         meter.total = sum(source.bytes for source in sources)
-        meter.done = meter.resumed_from = sum(source.bytes for source in sources[:done])
+        before = sum(source.bytes for source in sources[:done])
+        meter.done = meter.resumed_from = before + sum(bytes_between(s.kind, s.path, 0, at) for s in sources[done:][:1])
 
 
 def encode_to_text(

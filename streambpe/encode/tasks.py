@@ -72,7 +72,7 @@ def encode_stretches(task: EncodeTask, attempt: Attempt) -> int | None:
             target.unlink(missing_ok=True)
         made = folder / "blocks"
         with open(made, "wb") as file:
-            for block in encode.blocks(task.stretches, attempt.advance, task.inside, tells_skipped=False):
+            for block in encode.blocks(task.stretches, attempt.advance, task.inside):
                 if attempt.stopping:
                     return None
                 pickle.dump(block, file)

@@ -61,7 +61,7 @@ class Tokenizer:
     """A model that encodes and decodes. Never changes; one object may serve many threads."""
 
     def __init__(self, model: str | os.PathLike[str] | EventLog, vocab_size: int | str | None = None) -> None:
-        """The tokenizer of a MODEL: an event log, its Parquet twin, a RUN, or RUN:NAME; or a log that was read already.
+        """The tokenizer of a MODEL: an event log, a RUN, or RUN:NAME; or a log that was read already.
 
         vocab_size: cut the model to this many ids, as if it had been trained to that size. Warns (TablesDiffer) where
         the installed `regex` module has other character tables than the model was learned with.
@@ -77,6 +77,7 @@ class Tokenizer:
         self._encoder = encoder = Encoder(log, size)
         learned = encoder.model
         self._specials: dict[str, int] = dict(learned.special_ids)
+        self._every_special = frozenset(self._specials)
         codec = self._codec = encoder.codec
         stops = set(encoder.stop_ids.values())
         self._bytes_of = {number: text.encode() for text, number in self._specials.items()}
@@ -94,8 +95,8 @@ class Tokenizer:
     def from_file(
         cls, file: str | os.PathLike[str], *, pattern: str | None = None, special: str | Sequence[str] = ()
     ) -> Tokenizer:
-        """The tokenizer of a vocabulary made elsewhere, as `streambpe import` reads it: tokenizer.json, GPT-2's files,
-        tiktoken ranks (which need a pattern), a .model file, hf:NAME, tiktoken:NAME."""
+        """The tokenizer of a vocabulary made elsewhere, as `streambpe import` reads it: tokenizer.json, tiktoken ranks
+        (which need a pattern), a .model file, hf:NAME, tiktoken:NAME."""
         return cls(import_module(f"{_FORMATS}.imports").import_file(file, pattern=pattern, specials=several(special)))
 
     @classmethod
@@ -266,24 +267,25 @@ class Tokenizer:
             raise ValueError("The model changes this text, so its tokens have no offsets in it.")
         return ids, offsets
 
-    def _allowed(self, text: str, allowed: Specials, disallowed: Literal["all"] | Collection[str]) -> AbstractSet[str]:
+    def _allowed(self, text: str, allowed: Specials, disallowed: Literal["all"] | Collection[str]) -> frozenset[str]:
+        """The special tokens that a text may hold as such; an error if it holds one that is disallowed."""
         if not isinstance(text, str):
             raise TypeError(f"text={text!r:.80}: a str is expected.")
-        every = self._specials.keys()
+        every = self._every_special
         if allowed == disallowed == "all":
             return every
-        if not (allowed or disallowed) or (disallowed == "all" and not (every and self._any_special.search(text))):
+        if not (allowed or disallowed) or (disallowed == "all" and not (every and _any_of(every).search(text))):
             return frozenset()
-        wanted: AbstractSet[str] = every if allowed == "all" else set(allowed)
-        refused: AbstractSet[str] = every - wanted if disallowed == "all" else set(disallowed)
-        if refused and (match := _any_of(frozenset(refused)).search(text)):
+        wanted = every if allowed == "all" else every & set(allowed)
+        refused = every - wanted if disallowed == "all" else frozenset(disallowed)
+        if refused and (match := _any_of(refused).search(text)):
             found = match.group()
             raise ValueError(
                 f"The text holds the special token {found!r} at character {match.start()}. If it is meant, pass "
                 f"allowed_special={{{found!r}}}; if it is ordinary text, pass "
                 f"disallowed_special=(tok.special_tokens_set - {{{found!r}}}), or () to treat all of them as text."
             )
-        return every if allowed == "all" else every & wanted
+        return wanted
 
     def _may_hold_specials(
         self, texts: list[str], allowed: Specials, disallowed: Literal["all"] | Collection[str]
@@ -292,19 +294,12 @@ class Tokenizer:
         if disallowed and disallowed != "all":
             return True
         asked = self._specials and (allowed or disallowed)
-        return bool(asked) and any(self._any_special.search("\0".join(group)) for group in in_groups(texts))
+        return bool(asked) and any(_any_of(self._every_special).search("\0".join(some)) for some in in_groups(texts))
 
-    @functools.cached_property
-    def _any_special(self) -> re.Pattern[str]:
-        return _any_of(frozenset(self._specials))
-
-    def _any_allowed(self, allowed: AbstractSet[str]) -> re.Pattern[str]:
-        return self._any_special if len(allowed) == len(self._specials) else _any_of(frozenset(allowed))
-
-    def _cut_specials(self, text: str, allowed: AbstractSet[str]) -> Iterator[tuple[str, int]]:
+    def _cut_specials(self, text: str, allowed: frozenset[str]) -> Iterator[tuple[str, int]]:
         """(ordinary text, id of the special token behind it, -1 at the end)."""
         at = 0
-        for match in self._any_allowed(allowed).finditer(text) if allowed else ():
+        for match in _any_of(allowed).finditer(text) if allowed else ():
             yield text[at : match.start()], self._specials[match.group()]
             at = match.end()
         yield text[at:], -1
@@ -331,12 +326,8 @@ class Tokenizer:
         disallowed_special: Literal["all"] | Collection[str] = "all",
     ) -> list[list[int]]:
         """`encode` over many texts; many and long ones are encoded in blocks, on `num_threads` (default: all cores)."""
-        texts = _texts(text)
-        if len(texts) < 2:
-            specials: dict[str, Any] = {"allowed_special": allowed_special, "disallowed_special": disallowed_special}
-            return [self.encode(one, **specials) for one in texts]
         ids, offsets = self.encode_batch_to_numpy(
-            texts, num_threads=num_threads, allowed_special=allowed_special, disallowed_special=disallowed_special
+            text, num_threads=num_threads, allowed_special=allowed_special, disallowed_special=disallowed_special
         )
         with uncollected():
             numbers = ids.tolist()

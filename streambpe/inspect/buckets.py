@@ -1,5 +1,4 @@
-"""The counts of a run by buckets: of its documents (sources/samples.py), whose sources are read once more, by one
-thread, or of its chunks, drawn from the counts.
+"""The counts of a run by buckets of its documents (sources/samples.py): its sources are read once more, by one thread.
 
     blocks  ->  the documents of each bucket  ->  a table for each bucket  ->  files bucket-NN-*.parquet
 
@@ -8,7 +7,6 @@ The tables together take what a worker's table takes while counting; when they a
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import threading
@@ -17,10 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import msgspec
-import numpy as np
-import polars as pl
 
-from streambpe.core.strings import ChunkList
 from streambpe.count_config import CountConfig
 from streambpe.errors import RunError, SourceChanged, Stopped, UsageError, typed
 from streambpe.progress import present_meter
@@ -29,10 +24,10 @@ from streambpe.sources.decode import block_text, naming_documents
 from streambpe.sources.read import Reader
 from streambpe.sources.samples import bucketed, sampled
 from streambpe.sources.source import Source
-from streambpe.store.merge import merge_ranges, merged_lists
-from streambpe.store.parts import Part, PartWriter, list_parts, write_part
+from streambpe.store.merge import merged_lists
+from streambpe.store.parts import Part, list_parts, write_part
 from streambpe.store.run import Run
-from streambpe.store.unfinished import sources_in_tables
+from streambpe.store.unfinished import source_of, sources_in_tables
 from streambpe.text.chunker import ChunkCounts, Chunker
 from streambpe.text.patterns import Pattern
 from streambpe.text.unicode_tables import refuse_other_tables
@@ -42,7 +37,6 @@ from streambpe.train.counting.todo import find_todo
 from streambpe.train.counting.worker import prepared
 
 _RANGE_BYTES = 8 << 20
-_SEED = 20_000  # of the generator that deals chunks out
 _MOST_FILES = 16  # of a bucket, before they become one
 
 
@@ -76,7 +70,7 @@ def count_buckets(
     if found != counted:
         raise SourceChanged(
             f"The sources of {run.path} now have {found:,} chunks, but {counted:,} were counted. Nothing was changed. "
-            f"`streambpe check {typed(run.path)} --sources` says which one changed; --by share needs no sources."
+            f"`streambpe check {typed(run.path)} --sources` says which one changed."
         )
     return parts
 
@@ -88,18 +82,17 @@ def _sources_again(run: Run, pattern: Pattern) -> list[Source]:
         if one.stream or one.kind in ("counts", "iterator"):
             what = "a table of counts" if one.kind == "counts" else "a stream"
             raise UsageError(
-                f"--by documents reads the sources of {run.path} again, and {one.path} is {what}: its documents are "
-                "no longer there. Nothing was changed. Draw chunks instead: --by share."
+                f"converge reads the sources of {run.path} again, and {one.path} is {what}: its documents are no "
+                "longer there. Nothing was changed. Count files into another RUN."
             )
     try:
-        sources = [replace(one.source(), any_bytes=True) for one in wanted]
+        sources = [replace(source_of(one), any_bytes=True) for one in wanted]
         gone = next((source.path for source in sources if not source.bytes and not Path(source.path).is_file()), None)
     except OSError as why:
         gone = str(why.filename)
     if gone is not None:
         raise RunError(
-            f"--by documents reads the sources of {run.path} again, and {gone} is gone. Nothing was changed. Put it "
-            "back, or draw chunks instead with --by share."
+            f"converge reads the sources of {run.path} again, and {gone} is gone. Nothing was changed. Put it back."
         )
     find_todo(run, pattern, sources, list_parts(run))  # refuses what changed
     return sources
@@ -116,19 +109,3 @@ def _write(tables: Sequence[ChunkCounts], parts: Sequence[list[Part]], place: Pa
             for part in mine:
                 part.path.unlink()
             mine[:] = [msgspec.structs.replace(merged, path=whole.rename(first))]
-
-
-def deal_chunks(run: Run, place: Path, of: int) -> list[list[Part]]:
-    """The counts of each bucket, as files in `place`: every occurrence of a chunk falls into one of them by chance. The
-    chances come from a generator that never changes, used in the byte order of the chunks."""
-    generator = np.random.RandomState(_SEED)
-    with contextlib.ExitStack() as stack:
-        names = (place / f"bucket-{number:02d}.parquet" for number in range(of))
-        writers = [stack.enter_context(PartWriter(name)) for name in names]
-        for frame in merge_ranges(list_parts(run), _RANGE_BYTES):
-            left = frame["n"].to_numpy()
-            for number, writer in enumerate(writers):
-                n = generator.binomial(left, 1 / (of - number))
-                left = left - n
-                writer.write(ChunkList.of(pl.DataFrame({"chunk": frame["chunk"], "n": n}).filter(pl.col("n") > 0)))
-        return [[writer.commit([])] for writer in writers]

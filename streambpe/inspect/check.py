@@ -10,7 +10,6 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -24,12 +23,9 @@ from streambpe.errors import RunError, SourceError, shortened, typed
 from streambpe.inspect.asked import spill_folder
 from streambpe.inspect.check_training import MOST_PROBLEMS, Row, check_trainings
 from streambpe.inspect.learned_again import copy_run, learn_again
-from streambpe.inspect.repeats import Repeats, find_repeats
 from streambpe.progress import present_meter, reported
 from streambpe.resources import Resources, release_memory
-from streambpe.sources.decode import block_text
 from streambpe.sources.digests import digest_stretches
-from streambpe.sources.read import Reader
 from streambpe.sources.remote.address import has_place
 from streambpe.sources.source import Source
 from streambpe.sources.streams import look_at
@@ -67,7 +63,6 @@ class Checked(list[Problem]):
     def __init__(self) -> None:
         super().__init__()
         self.in_part: list[str] = []  # what was looked at in part only, or not at all, as sentences
-        self.repeats: Repeats | None = None  # the documents that repeat one before, if they were asked for
 
 
 @reported("checking")
@@ -76,7 +71,6 @@ def check(
     *,
     sources: bool = False,
     replay: bool = False,
-    repeats: bool = False,
     resources: Resources | None = None,
     progress: str = "none",
     **limits: Unpack[LimitKeywords],
@@ -85,8 +79,7 @@ def check(
 
     A run may be counting meanwhile, or may have been stopped: parts that the tables do not hold yet are checked by
     themselves, and `what_is_open` names them. `sources`: also read the sources again. `replay`: also learn every
-    training again, in a folder that is gone afterwards. `repeats`: read the sources again too, and find the documents
-    that repeat one before.
+    training again, in a folder that is gone afterwards.
     """
     resources = arguments("check", limits, None, resources).resources
     checked, folder = Checked(), Run.open(run)
@@ -103,14 +96,8 @@ def check(
             f"{why.filename} was merged by another process during the check. Nothing was changed. Check again, or "
             f"wait until that process is done: `streambpe status {typed(folder.path)}`."
         ) from None
-    if sources or repeats:
-        wrong = set()
-        for path, row in _check_files(parts.by_path, config, range_bytes(resources)):
-            wrong.add(path)
-            checked.append(Problem("source files", row))
-        if repeats:
-            release_memory()
-            checked.repeats = find_repeats(folder, parts.by_path, wrong, config, resources, checked.in_part)
+    if sources:
+        checked += [Problem("source files", row) for row in _check_files(parts.by_path, config)]
     return checked
 
 
@@ -232,9 +219,8 @@ def _recount_groups(con: duckdb.DuckDBPyConnection, parts: Sequence[Part], at_on
     return pl.DataFrame(rows, schema={"group_name": pl.String, **kinds, "sha256": pl.String})
 
 
-def _check_files(spans: SpansByPath, config: CountConfig, at_once: int) -> Iterator[tuple[str, Row]]:
-    """Read every source file again; its stretches must have the digests that they had when they were counted, and as
-    many lines as then must be left out. (path, row) of what differs."""
+def _check_files(spans: SpansByPath, config: CountConfig) -> Iterator[Row]:
+    """Read every source file again; its stretches must have the digests that they had when they were counted."""
     pattern, meter = config.split_pattern(), present_meter()
     meter.begin("reading sources", sum(mine[0].file_bytes for mine in spans.values()))
     done = 0
@@ -248,17 +234,11 @@ def _check_files(spans: SpansByPath, config: CountConfig, at_once: int) -> Itera
             found = {(a, b): digest for a, b, digest in digest_stretches(source, sorted(want), pattern)}
             size, _ = look_at(path)
         except SourceError as why:
-            yield path, (str(why),)
+            yield (str(why),)
             continue
         if size != mine[0].file_bytes:
-            yield path, (path, f"it has {size} bytes, and had {mine[0].file_bytes} when it was counted")
+            yield path, f"it has {size} bytes, and had {mine[0].file_bytes} when it was counted"
         for stretch, digest in sorted(want.items()):
             if found.get(stretch) != digest:
-                yield path, (path, *stretch, "is not what was counted")
-        if config.bad_lines == "skip" and path in spans.complete and source.kind in ("lines", "jsonl", "csv"):
-            reader = Reader(pattern, at_once, 1 << 30, whole_lines=config.reads_whole_lines)
-            blocks = reader.blocks(replace(source, any_bytes=True))
-            bad = sum(block_text(block, config.bad_utf8, config.bad_lines).bad_lines for block in blocks)
-            if bad != mine.total("bad_lines"):
-                yield path, (path, f"lines left out: {bad}, but {mine.total('bad_lines')} when it was counted")
+                yield path, *stretch, "is not what was counted"
     meter.done = done

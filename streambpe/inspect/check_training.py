@@ -38,7 +38,7 @@ Row = tuple[Any, ...]
 MOST_PROBLEMS = 1000  # shown for one table; a damaged table would fill the screen
 _MAY_MISS = {"token_counts_at", "left_out", "sha256", "size", "reached", "pair_floor", "adjacency_floor",
              "superword_runs", "unknown"}  # fmt: skip
-_FACTS = {"journal", "config", "events", "batches", "vetoed", "state", "pair_counts_at"} | _MAY_MISS
+_FACTS = {"config", "events", "batches", "vetoed", "state", "pair_counts_at"} | _MAY_MISS
 
 
 def check_trainings(

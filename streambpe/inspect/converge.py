@@ -1,19 +1,14 @@
 """When does more text stop mattering? The same vocabulary learned from growing prefixes of a run's counts.
 
-    share   chunks      in common   order   bytes/token    gain
-    1/8     2 500 000     71.3 %    0.941        4.312
-    1/4     5 000 000     80.9 %    0.967        4.371   +1.37 %
+    share   chunks      in common   bytes/token    gain
+    1/8     2 500 000     71.3 %        4.312
+    1/4     5 000 000     80.9 %        4.371   +1.37 %
     ...
-    all    20 000 000    100   %    1            4.421   +0.31 %
+    all    20 000 000    100   %        4.421   +0.31 %
 
-The counts are divided into 32 buckets (buckets.py). A draw holds two of them out and learns from the next one, two,
-four, ... and all others; draws begin at different buckets, and the differences between them are the spread.
-
-- by documents (the default): the sources are read again, and a hash of its text says in which bucket a document is.
-- by share: every occurrence of a chunk falls into one of the buckets by chance. The buckets stand for texts in which
-  the chunks of the whole corpus are spread evenly. The same counts give the same buckets on any machine.
-
-`--text` holds out other text instead.
+The documents are divided into 32 buckets (buckets.py): the sources are read again, and a hash of its text says in which
+bucket a document is. A draw holds two buckets out and learns from the next one, two, four, ... and all others; draws
+begin at different buckets, and the differences between them are the spread. `--text` holds out other text instead.
 
 Memory: counts are streamed, and each vocabulary is learned within --memory. Disk: about twice the run's counts.
 """
@@ -34,13 +29,13 @@ from typing import TYPE_CHECKING, Any, TextIO, Unpack
 
 from streambpe.arguments import arguments
 from streambpe.config import TrainConfig
-from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import Stopped, UsageError
-from streambpe.inspect.buckets import count_buckets, deal_chunks
+from streambpe.inspect.buckets import count_buckets
 from streambpe.inspect.columns import print_columns
 from streambpe.inspect.curves import uses_in_parts
 from streambpe.model.eventlog import EventLog, read_event_log
+from streambpe.model.replay import Model
 from streambpe.options import several, taken, whole_number
 from streambpe.progress import clock, present_meter, reported
 from streambpe.resources import Resources
@@ -65,7 +60,7 @@ if TYPE_CHECKING:
 
 _RANGE_BYTES = 8 << 20
 BUCKETS, _HELD_BUCKETS = 32, 2  # of the corpus, and held out
-_MOST_STEPS = BUCKETS.bit_length()
+_MOST_STEPS, DRAWS = BUCKETS.bit_length(), 3
 ENOUGH = 0.001  # where bytes per token are within this share of the last, more text no longer matters
 
 
@@ -79,7 +74,6 @@ class Step:
     distinct: int
     learned: int  # tokens beside the base symbols and the stop words
     in_common: float  # Jaccard: learned tokens in both this and the last vocabulary, of those in either
-    order: float | None = None  # Spearman's rank correlation of the common tokens' order; None if fewer than two
     bytes_per_token: float | None = None  # of the text held out; None if that is empty
     gain: float | None = None  # in bytes per token over the step before
     spread: dict[str, float] | None = None  # of each figure, half of what it differs between draws
@@ -89,7 +83,6 @@ class Step:
 class Convergence(Result):
     """All steps, of which the last is the whole corpus; and what was held out."""
 
-    by: str
     held_out: str
     steps: tuple[Step, ...]  # means of all draws
     draws: tuple[tuple[Step, ...], ...]  # the steps of each
@@ -114,14 +107,12 @@ class Convergence(Result):
 def converge(
     run: Path | str,
     *,
-    by: str = "documents",
     steps: int | str = _MOST_STEPS,
-    draws: int | None = None,
+    draws: int = DRAWS,
     text: str | Sequence[str] = (),
     resources: Resources | None = None,
     stop: threading.Event | None = None,
     on_step: Callable[[str], None] = lambda what: None,
-    allow_partial: bool = False,
     like: str = "hf",
     progress: str = "none",
     **options: Unpack[LearnKeywords],
@@ -129,28 +120,22 @@ def converge(
     """Learn from growing prefixes of a run's counts and compare. The run itself is only read, once its tables hold all
     that was counted.
 
-    `text`: sources to hold out instead of a part of the counts. `on_step` is told how long it takes, and then each
-    step. `allow_partial`: allow a run that is not counted to its end. `like`: the options of counting that it sets must
-    be those of the run. `draws`: 3 by documents, 1 by share.
+    `text`: sources to hold out instead of a part of the documents. `on_step` is told how long it takes, and then each
+    step. `like`: the options of counting that it sets must be those of the run.
     """
     learning, _, resources = arguments("converge", options, None, resources)
     config, meter = TrainConfig.from_options(like, **learning), present_meter()
     steps = taken("steps", steps, whole_number)
-    if by not in ("documents", "share"):
-        raise UsageError(f"--by {by}: choose documents or share.")
-    if draws is None:
-        draws = 3 if by == "documents" else 1
     for flag, given, least, most in (("--steps", steps, 2, _MOST_STEPS), ("--draws", draws, 1, BUCKETS // 2)):
         if not least <= given <= most:
             raise UsageError(f"{flag} {given}: give a number from {least} to {most}.")
     folder = Run.open(run)
-    _refuse_options(config, by, allow_partial)
-    if not allow_partial:
-        refuse_half_counted(folder, ", or compare what is there with --allow-partial")
+    _refuse_options(config)
+    refuse_half_counted(folder)
     refuse_like(folder, like, None)
     facts = {key: folder.facts()[key] for key in ("config", "versions")}
-    reads = "reads the sources once and " * (by == "documents")
-    on_step(f"this {reads}learns {draws * steps} vocabularies, which takes about {_took(folder, 2 * draws)}")
+    took = _took(folder, 2 * draws)
+    on_step(f"this reads the sources once and learns {draws * steps} vocabularies, which takes about {took}")
     scratch = Run(folder.path / "converge")
     with contextlib.ExitStack() as behind, scratch.lock():
         behind.callback(shutil.rmtree, scratch.path, ignore_errors=True)  # once the lock is given back
@@ -159,10 +144,7 @@ def converge(
         place.mkdir()
         with folder.lock():  # no count may replace the parts meanwhile
             fold(folder, resources)
-            if by == "documents":
-                buckets = count_buckets(folder, place, BUCKETS, resources, stop)
-            else:
-                buckets = deal_chunks(folder, place, BUCKETS)
+            buckets = count_buckets(folder, place, BUCKETS, resources, stop)
         sizes = {str(Fraction(1, 2**level)): BUCKETS >> level for level in range(steps - 1, 0, -1)}
         sizes["all"] = BUCKETS - _HELD_BUCKETS
         borders = [(0, _HELD_BUCKETS), *((_HELD_BUCKETS, _HELD_BUCKETS + n) for n in sizes.values())]
@@ -172,11 +154,10 @@ def converge(
             drawn.append([list(itertools.chain.from_iterable(turned[begin:end])) for begin, end in borders])
         if not all(sum(part.rows for part in parts) for parts in itertools.chain.from_iterable(drawn)):
             raise UsageError(
-                f"{folder.path} has too little text for {BUCKETS} buckets: one of them is empty. Nothing was changed. "
-                "Count more, or if there are few documents, draw chunks with --by share."
+                f"{folder.path} has too few documents for {BUCKETS} buckets: one of them is empty. Nothing was "
+                "changed. Count more, or count lines as documents (--lines)."
             )
-        what = "documents" if by == "documents" else "chunks, drawn from the counts"
-        held_out = f"{_HELD_BUCKETS} of {BUCKETS} buckets of {what}" + ", others in each draw" * (draws > 1)
+        held_out = f"{_HELD_BUCKETS} of {BUCKETS} buckets of documents" + ", others in each draw" * (draws > 1)
         if text:
             how = json.loads(facts["config"]) | READ_WHOLE
             count(place / "text", list(several(text)), counting={"options": how}, resources=resources, stop=stop)
@@ -193,10 +174,10 @@ def converge(
                 learned.append((name, *_learn(place / "run", facts, parts, config, resources, stop)))
                 meter.advance(sum(part.rows for part in parts))
             compared.append(tuple(_compare(learned, held)))
-    return Convergence(by, held_out, tuple(map(_mean, zip(*compared, strict=True))), tuple(compared))
+    return Convergence(held_out, tuple(map(_mean, zip(*compared, strict=True))), tuple(compared))
 
 
-def _refuse_options(config: TrainConfig, by: str, allow_partial: bool) -> None:
+def _refuse_options(config: TrainConfig) -> None:
     if config.superwords != "none":
         raise UsageError(
             f"--superwords {config.superwords}: superwords are learned from documents, which a part of the counts "
@@ -205,10 +186,6 @@ def _refuse_options(config: TrainConfig, by: str, allow_partial: bool) -> None:
     if config.by_groups:
         raise UsageError(
             f"{config.by_groups}: converge learns from counts without groups. Nothing was changed. Leave it out."
-        )
-    if by == "documents" and allow_partial:
-        raise UsageError(
-            "--allow-partial: --by documents reads whole sources. Finish counting them, or use --by share."
         )
 
 
@@ -264,7 +241,6 @@ def _compare(learned: Sequence[tuple[str, EventLog, Part]], held: Sequence[Part]
     before = None
     for what, log, part in learned:
         tokens = learned_tokens(log)
-        either = set(tokens) | set(last)
         measured = uses_in_parts(Tokenizer(log), parts=held, at_once=_RANGE_BYTES).bytes_per_token
         yield Step(
             what=what,
@@ -272,36 +248,22 @@ def _compare(learned: Sequence[tuple[str, EventLog, Part]], held: Sequence[Part]
             bytes=part.spans.total("text_bytes"),
             distinct=part.rows,
             learned=len(tokens),
-            in_common=len(set(tokens) & set(last)) / len(either) if either else 1.0,
-            order=rank_correlation(tokens, last),
+            in_common=len(tokens & last) / len(tokens | last) if tokens | last else 1.0,
             bytes_per_token=measured,
             gain=measured / before - 1 if measured and before else None,
         )
         before = measured
 
 
-def learned_tokens(log: EventLog) -> list[bytes]:
-    """The living tokens that events made, in the order of their model ids; bytes that two tokens share stand once."""
-    model = Encoder(log).model
-    first = model.vocabulary.first_id + len(model.alphabet) + len(log.header.stop_words)
-    living = sorted((number, log_id) for log_id, number in model.model_id.items() if log_id >= first)
-    return list(dict.fromkeys(model.content(log_id) for _, log_id in living))
-
-
-def rank_correlation(a: Sequence[bytes], b: Sequence[bytes]) -> float | None:
-    """Spearman's rank correlation of the tokens that both have; None if fewer than two."""
-    both = set(a) & set(b)
-    if len(both) < 2:
-        return None
-    place = {token: i for i, token in enumerate(token for token in b if token in both)}
-    difference = sum((i - place[token]) ** 2 for i, token in enumerate(token for token in a if token in both))
-    return 1 - 6 * difference / (len(both) * (len(both) ** 2 - 1))
+def learned_tokens(log: EventLog) -> set[bytes]:
+    """What the living tokens that events made stand for."""
+    model = Model(log)
+    return {model.content(log_id) for log_id in model.model_id if log_id >= log.header.first_learned}
 
 
 _COLUMNS = {
     "chunks": ("chunks", ",.0f"), "distinct": ("distinct", ",.0f"), "learned": ("learned", ",.0f"),
-    "in common": ("in_common", ".1%"), "order": ("order", ".3f"), "bytes/token": ("bytes_per_token", ".4f"),
-    "gain": ("gain", "+.2%"),
+    "in common": ("in_common", ".1%"), "bytes/token": ("bytes_per_token", ".4f"), "gain": ("gain", "+.2%"),
 }  # fmt: skip
 
 
@@ -322,10 +284,6 @@ def print_convergence(found: Convergence, out: TextIO) -> None:
     notes = ["", f"bytes/token on: {found.held_out}"]
     if len(found.draws) > 1:
         notes.append(f"Means of {len(found.draws)} draws; ±: half of what differs between them.")
-    if found.by == "share":
-        notes.append(
-            "Chunks were drawn, not documents, which differ more from each other: --by documents is more accurate."
-        )
     if found.enough is None:
         notes.append(f"Only the whole is within {ENOUGH:.1%} of its own bytes/token: more text still matters.")
     else:

@@ -4,7 +4,7 @@
     chunks  t h e      th e        the         a histogram of ids at every size
 
 Every histogram is exact: all chunks of the run, with their counts. Superwords reach across chunks; so models that have
-them are measured on the documents that such runs store, or on texts.
+them are measured on texts alone.
 Cost: one encoding of the distinct chunks (encode/grown.py), or with deletions or superwords one for each size; memory:
 a range of them at a time.
 """
@@ -25,7 +25,7 @@ from streambpe.encode.grown import GrownUses, grows_by_merges
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect.evaluate import Also, add_chunks, count_uses, no_uses, nothing
-from streambpe.inspect.measures import Tokens, Uses, measure
+from streambpe.inspect.measures import Uses, measure
 from streambpe.model.eventlog import EventLog, Op
 from streambpe.model.replay import sizes_after
 from streambpe.progress import present_meter
@@ -36,18 +36,13 @@ from streambpe.store.chunks import range_bytes
 from streambpe.store.merge import merge_ranges
 from streambpe.store.parts import Part, list_parts
 from streambpe.store.run import Run
-from streambpe.store.sequences import SequencePart, order_parts, reader_of_stretches
-from streambpe.text.chunker import END_OF_DOCUMENT
 from streambpe.text.shown import harmless
 
-ON_CHUNKS, ON_DOCUMENTS = "all chunks of the corpus", "the stored documents"
 _MOST_STOPS = 12
-_MOST_PLACES = 16 << 20  # chunks of stored documents that are measured at every stop: about 80 MB of text
 
 
 UsesOf = Callable[..., Uses]  # what a tokenizer makes of the text; a second argument also gets its chunks (Also)
-GROWTH = ("vocab_size", "tokens", "vocab_used", "vocab_used_share", "renyi", "renyi_vocab", "bytes_per_token")
-GrowthFacts = dict[str, int | float | None]  # those of MEASURES, of a vocabulary of one size
+GrowthFacts = dict[str, int | float | None]  # what `measure` says of a vocabulary of one size
 
 
 def choose_stops(log: EventLog, also: int = 0) -> list[tuple[int, int]]:
@@ -72,8 +67,7 @@ def growth(log: EventLog, stops: Sequence[tuple[int, int]], uses_of: UsesOf) -> 
     """What the page draws of every stop, and the uses of each id at the last one, which is the whole log."""
     found = []
     for (_, size), uses in zip(stops, uses_after(log, [events for events, _ in stops], uses_of), strict=True):
-        measured = measure(uses, Tokens.without_contents(len(uses.n), size))
-        found.append({name: measured[name] for name in GROWTH})
+        found.append({**measure(uses, size)})
     return found, uses.n
 
 
@@ -107,9 +101,8 @@ def refuse_reading_nothing(texts: Sequence[str], how: SourceOptions) -> None:
 def measuring_on(
     run: Run | None, log: EventLog, texts: Sequence[str], how: SourceOptions, resources: Resources, times: int
 ) -> tuple[UsesOf, str]:
-    """(what counts how often a tokenizer uses its ids, the name of what it counts in): texts; without any all chunks of
-    the run in which a log lies, or for superwords, which reach over chunks, the documents that it stores. `times`: how
-    many such measurements there will be."""
+    """(what counts how often a tokenizer uses its ids, the name of what it counts in): texts; without any, all chunks
+    of the run in which a log lies. `times`: how many such measurements there will be."""
     meter = present_meter()
     if texts:
         sources, _ = find_sources(list(texts), how)
@@ -120,21 +113,15 @@ def measuring_on(
         raise UsageError(
             "There is nothing to measure on, because the model is not in a RUN. Nothing was written. Give --text FILE."
         )
-    if log.header.config.get("superwords", "none") != "none" or any(event.op is Op.SUPERMERGE for event in log.events):
-        every = order_parts(run, list_parts(run))
-        step = -(-sum(part.places for part in every) // _MOST_PLACES) or 1
-        taken = every[::step]  # of a large corpus some stretches, and a document ends where its stretch does
-        meter.begin("measuring", times * sum(part.places for part in taken), "chunks")
-        named = ON_DOCUMENTS if step == 1 else f"{len(taken):,} of {len(every):,} stretches of {ON_DOCUMENTS}"
-
-        def uses_in_documents(tokenizer: Tokenizer, *also: Also) -> Uses:
-            texts = _texts_of(run, taken, step > 1)
-            return uses_in_texts(tokenizer, *also, sources=[Source("", "iterator", texts=texts)], resources=resources)
-
-        return uses_in_documents, named
+    of_words = {log.header.config.get(key) for key in ("superwords", "extends_pattern")} <= {None, "none"}
+    if not of_words or any(event.op is Op.SUPERMERGE for event in log.events):
+        raise UsageError(
+            "Superwords span several chunks, so the chunks that a RUN has counted do not show their use. Nothing was "
+            "written. Give texts to measure on, such as the RUN's sources: --text FILE."
+        )
     at_once = range_bytes(resources) // 4  # replaying takes a multiple of what is read
     meter.begin("measuring", times * sum(part.rows for part in list_parts(run)), "chunks")
-    return functools.partial(uses_in_parts, parts=list_parts(run), at_once=at_once), ON_CHUNKS
+    return functools.partial(uses_in_parts, parts=list_parts(run), at_once=at_once), "all chunks of the corpus"
 
 
 def uses_in_parts(tokenizer: Tokenizer, also: Also = nothing, *, parts: Sequence[Part], at_once: int) -> Uses:
@@ -158,22 +145,3 @@ def uses_in_texts(
     for source in sources:
         total += count_uses(tokenizer, source, resources, also)
     return total
-
-
-def _texts_of(run: Run, parts: Sequence[SequencePart], apart: bool) -> Iterator[str]:
-    """The texts of documents: their chunks put together. `apart`: no stretch goes on where the one before it ends."""
-    read = reader_of_stretches(run.sequences, lambda chunks: np.array([*chunks.to_list(), ""], dtype=object))
-    begun: list[str] = []
-    for part in parts:
-        if begun and (apart or not part.follows):
-            yield "".join(begun)
-            begun = []
-        chunks, ids = read(part)
-        at = 0
-        for end in np.flatnonzero(ids == END_OF_DOCUMENT).tolist():
-            yield "".join([*begun, *chunks[ids[at:end]]])
-            begun, at = [], end + 1
-        begun += chunks[ids[at:]].tolist()
-        present_meter().advance(part.places)
-    if begun:
-        yield "".join(begun)

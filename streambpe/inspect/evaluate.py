@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 from streambpe.arguments import arguments
-from streambpe.arrays import Int64
+from streambpe.arrays import Bool, Int64
 from streambpe.encode.blocks import BlockEncoder
 from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.encode.fewest import fewest_by
@@ -30,7 +30,7 @@ from streambpe.encode.split import parse_share
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect.columns import print_columns, write_rows
-from streambpe.inspect.measures import APART, ASKED, MEASURES, Tokens, Uses, gini, measure
+from streambpe.inspect.measures import APART, ASKED, MEASURES, Uses, gini, measure
 from streambpe.inspect.pieces import SentencePiece, count_pieces
 from streambpe.options import several
 from streambpe.progress import present_meter, reported
@@ -41,6 +41,7 @@ from streambpe.sources.read import Reader
 from streambpe.sources.source import Source
 from streambpe.store.groups import GroupRules
 from streambpe.text.chunker import ChunkCounts, Chunker
+from streambpe.text.shown import holds_part_of_a_character
 
 if TYPE_CHECKING:
     from streambpe.keywords import ReadKeywords
@@ -74,7 +75,6 @@ def evaluate(
     group_by: str | None = None,
     tokenizer: str | Sequence[str] = (),
     pattern: str | None = None,
-    special: str | Sequence[str] = (),
     fewest: bool = False,
     residues: str | float | None = None,
     resources: Resources | None = None,
@@ -85,9 +85,9 @@ def evaluate(
     group of texts (`group`, `group_by`: as for `count`). Parity: the tokens beside those of the first text or group.
     Gini, of all together: how unequal texts or groups are.
 
-    `tokenizer`: vocabularies made elsewhere, as `import` reads them; `pattern` and `special` are for those that carry
-    neither. `fewest`: also how many tokens there are at least with the same ids (encode/fewest.py). `residues`: also
-    how many ids are used in less than this share of the places where merges make them.
+    `tokenizer`: vocabularies made elsewhere, as `import` reads them; `pattern` is for those that carry none. `fewest`:
+    also how many tokens there are at least with the same ids (encode/fewest.py). `residues`: also how many ids are used
+    in less than this share of the places where merges make them.
     """
     share = None if residues is None else parse_share(residues, "--residues")
     _, how, resources = arguments("evaluate", options, None, resources)
@@ -99,12 +99,12 @@ def evaluate(
     name_of = _naming(by, several(group), group_by)
     reference = name_of(find_sources(names[:1], how, in_part=True)[0][0].path)
     loaded: list[tuple[str, Tokenizer | SentencePiece]] = [(os.fspath(name), Tokenizer(name)) for name in models]
-    if (pattern or special) and not any(map(takes_pattern, rivals)):
+    if pattern and not any(map(takes_pattern, rivals)):
         what = rivals[0] if rivals else "a MODEL"
         raise UsageError(
             f"--pattern is for a --tokenizer FILE without one, but {what} says how its text is split. Leave it out."
         )
-    loaded += [(name, _rival(name, pattern, several(special))) for name in rivals]
+    loaded += [(name, _rival(name, pattern)) for name in rivals]
     if not loaded:
         raise UsageError("Nothing to evaluate: name at least one MODEL, or a --tokenizer FILE.")
     if len(loaded) > 1 and any(source.is_stream for source in sources):
@@ -121,7 +121,7 @@ def evaluate(
     present_meter().total = len(loaded) * sum(source.bytes for source in sources)
     results = []
     for name, measured in loaded:
-        tokens = tokens_of(measured)
+        size, partial = ids_of(measured)
         total = Uses()
         alone: dict[str, Uses] = {}
         count = _counting(measured, fewest, share is not None, resources)
@@ -134,10 +134,10 @@ def evaluate(
         if by:
             beside = int(alone[reference].n.sum())
             for what, uses in sorted(alone.items()) if by == "group" else alone.items():
-                values = measure(uses, tokens, fewest, share)
+                values = measure(uses, size, partial, fewest, share)
                 values["parity"] = int(uses.n.sum()) / beside if beside else None
                 results.append(Evaluation(name, what, values, uses.bytes / (uses.characters or 1)))
-        values = measure(total, tokens, fewest, share)
+        values = measure(total, size, partial, fewest, share)
         if by:
             parts = [(int(uses.n.sum()), uses.bytes) for what, uses in alone.items() if what != NO_GROUP and uses.bytes]
             values["gini"] = gini([n / size for n, size in parts])
@@ -186,21 +186,24 @@ def _naming(by: str | None, groups: Sequence[str], group_by: str | None) -> Call
     return (lambda path: rules.group_of(path) or NO_GROUP) if by == "group" else lambda path: path
 
 
-def _rival(name: str, pattern: str | None, specials: Sequence[str]) -> Tokenizer | SentencePiece:
+def _rival(name: str, pattern: str | None) -> Tokenizer | SentencePiece:
     """A vocabulary made elsewhere."""
     if is_sentencepiece(name):
         return SentencePiece(name)
-    return Tokenizer(import_file(name, pattern=pattern, specials=specials, if_needed=True))
+    return Tokenizer(import_file(name, pattern=pattern, if_needed=True))
 
 
-def tokens_of(tokenizer: Tokenizer | SentencePiece) -> Tokens:
-    """What the ids of a model stand for."""
+def ids_of(tokenizer: Tokenizer | SentencePiece) -> tuple[int, Bool]:
+    """(how many ids a model has, which of them hold a part of a character)."""
     if isinstance(tokenizer, SentencePiece):
-        return Tokens.of(tokenizer.contents, len(tokenizer), len(tokenizer))
-    special = set(tokenizer.special_tokens.values())
-    ordinary = [number for number in sorted(tokenizer.encoder.model.log_id) if number not in special]
-    contents = dict(zip(ordinary, tokenizer.token_byte_values(), strict=True))
-    return Tokens.of(contents, tokenizer.n_vocab, tokenizer.max_token_value + 1)
+        size, contents, last = len(tokenizer), tokenizer.contents, len(tokenizer) - 1
+    else:
+        ordinary = sorted(tokenizer.encoder.model.log_id)
+        contents = dict(zip(ordinary, tokenizer.token_byte_values(), strict=True))
+        size, last = tokenizer.n_vocab, tokenizer.max_token_value
+    partial = np.zeros(last + 1, np.bool_)
+    partial[[number for number, content in contents.items() if holds_part_of_a_character(content)]] = True
+    return size, partial
 
 
 def nothing(counted: pl.DataFrame) -> None:

@@ -8,7 +8,6 @@ The parts of a new id are ids of the model that was extended: its row in an embe
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,16 +15,13 @@ from typing import TYPE_CHECKING, Unpack
 
 from streambpe.arguments import arguments
 from streambpe.arrays import Int64
-from streambpe.count_config import SourceOptions
-from streambpe.encode.formats.verify import documents
-from streambpe.encode.joins import Joins, symbols_of_ids
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import UsageError
 from streambpe.inspect.curves import measuring_on, refuse_reading_nothing
 from streambpe.model.eventlog import EventLog
 from streambpe.model.replay import Model
 from streambpe.options import several
-from streambpe.progress import present_meter, reported
+from streambpe.progress import reported
 from streambpe.resources import Resources
 from streambpe.results import Result
 from streambpe.store.models import read_model, run_of
@@ -54,7 +50,6 @@ class Extended(Result):
     bytes_per_token: float | None  # None where there is nothing to measure
     bytes_per_token_before: float | None
     new: list[NewId]  # by id
-    joins: Joins | None = None  # on texts
 
     def best(self, many: int) -> list[NewId]:
         """Those that save most; of equal ones, the lower id."""
@@ -80,28 +75,12 @@ def extend_report(
     old = EventLog(log.header, log.events[: log.header.inherited])
     first_pattern = log.header.config.get("extends_pattern")
     if first_pattern is not None:
-        if not texts:
-            raise UsageError(
-                f"{model} splits text differently from the model that it extends (--superwords uw), and its RUN has "
-                "only counted chunks of the new pattern. Nothing was written. Give texts to measure on: --text FILE."
-            )
         config = {**log.header.config, "pattern": first_pattern, "gaps": "keep"}
         old = EventLog(replace(log.header, config=config), old.events)
     uses_of, _ = measuring_on(run_of(model), log, texts, how, resources, 2)
     before, after = (uses_of(Tokenizer(one)) for one in (old, log))  # one at a time, for the memory
-    new, joins = _new_ids(log, after.n), _joins(old, log, texts, how) if texts else None
     ids, ids_before = (Model(one).n_vocab for one in (log, old))
-    return Extended(ids, ids_before, after.bytes_per_token, before.bytes_per_token, new, joins)
-
-
-def _joins(old: EventLog, new: EventLog, texts: Sequence[str], how: SourceOptions) -> Joins:
-    """Every text, encoded by both."""
-    before, after = Tokenizer(old), Tokenizer(new)
-    found, sizes = Joins(), symbols_of_ids(after.encoder.model)
-    for text in itertools.chain.from_iterable(documents(source, present_meter(), how) for source in texts):
-        one, other = (tokenizer.encode_to_numpy(text, disallowed_special=()) for tokenizer in (before, after))
-        found.add(one, other, sizes)
-    return found
+    return Extended(ids, ids_before, after.bytes_per_token, before.bytes_per_token, _new_ids(log, after.n))
 
 
 def _new_ids(log: EventLog, uses: Int64) -> list[NewId]:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+from msgspec import structs
 
 from streambpe.config import TrainConfig
 from streambpe.disk import disk_full_explained
@@ -32,7 +33,7 @@ from streambpe.model.events import event_line
 from streambpe.progress import present_meter
 from streambpe.resources import Resources
 from streambpe.store.database import open_store, use_training
-from streambpe.store.identity import read_identity, write_identity
+from streambpe.store.identity import Record, read_identity, write_identity
 from streambpe.store.parts import Part
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
@@ -63,7 +64,7 @@ def copy_run(run: Run, place: Path, parts: Sequence[Part]) -> Run:
     identity = read_identity(place)
     if identity is not None:  # what was left to count when it was copied is no matter of a training's
         logs = {name: known for name, known in identity.files.items() if (place / name).exists()}
-        write_identity(place, replace(identity, files=logs, counting={}))
+        write_identity(place, structs.replace(identity, files=logs, counting=Record()))
     return scratch
 
 

@@ -1,7 +1,7 @@
 """How good a vocabulary is on a text: the measures of the papers, from a histogram of ids. No I/O.
 
     uses = Uses(n=[3, 0, 1], ...)           how often each id occurs, and what the text is
-    measure(uses, tokens)  ->  {"tokens": 4, "bytes_per_token": 2.5, "renyi": 0.73, ...}
+    measure(uses, 3)  ->  {"tokens": 4, "bytes_per_token": 2.5, "renyi": 0.73, ...}
 
 Every measure has one row in MEASURES; docs/evaluate.md explains them at length.
 """
@@ -17,8 +17,6 @@ import numpy as np
 
 from streambpe.arrays import Bool, Int64
 from streambpe.model.pruned import is_residue
-from streambpe.text.shown import holds_part_of_a_character
-from streambpe.text.whitespace import WORD_MARK
 
 ALPHA = 2.5  # of the Rényi entropy: Zouhar et al. (2023) found that it predicts quality best
 
@@ -36,8 +34,6 @@ MEASURES = {
     "vocab_used_share": ("used/ids", "of the model's ids"),
     "renyi": ("renyi", "Rényi efficiency, alpha 2.5, over the ids that occur (as tokenization-scorer has it)"),
     "renyi_vocab": ("renyi/ids", "the same over all ids of the model"),
-    "mean_token_length": ("length", "mean bytes of the different tokens that occur"),
-    "word_initial": ("initial", "share of the different tokens that begin with a space"),
     "partial_tokens": ("partial", "different tokens that hold a part of a character"),
     "partial_share": ("partial/n", "share of all tokens that do"),
     "parity": ("parity", "tokens beside those of the first source (for texts that say the same)"),
@@ -92,32 +88,6 @@ class Uses(msgspec.Struct):
         return self
 
 
-class Tokens(msgspec.Struct, frozen=True):
-    """What the ids of a model stand for, in arrays."""
-
-    lengths: Int64  # in bytes, by id; 0: a special or reserved id, or no id of the model
-    starts_word: Bool
-    is_partial: Bool
-    size: int  # how many ids the model has
-
-    @classmethod
-    def of(cls, contents: dict[int, bytes], size: int, n: int) -> Tokens:
-        """`contents`: model id -> the bytes of an ordinary token; `n`: the length of the histogram."""
-        lengths, starts, partial = np.zeros(n, np.int64), np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-        mark = WORD_MARK.encode()
-        for number, content in contents.items():
-            lengths[number] = len(content)
-            starts[number] = content.startswith((b" ", mark))
-            partial[number] = holds_part_of_a_character(content)
-        return cls(lengths, starts, partial, size)
-
-    @classmethod
-    def without_contents(cls, n: int, size: int) -> Tokens:
-        """For measures that do not ask what ids stand for; `n`: the length of the histogram."""
-        nothing = np.zeros(n, np.int64)
-        return cls(nothing, nothing > 0, nothing > 0, size)
-
-
 def renyi_efficiency(n: Sequence[int] | Int64, size: int) -> float | None:
     """The Rényi entropy of a distribution given as counts, divided by the most that `size` ids could have; None if that
     is nothing, or without counts."""
@@ -143,12 +113,12 @@ def _share(part: float, whole: float) -> float | None:
 
 
 def measure(
-    uses: Uses, tokens: Tokens, fewest: bool = False, residues: Fraction | None = None
+    uses: Uses, size: int, partial: Bool | None = None, fewest: bool = False, residues: Fraction | None = None
 ) -> dict[str, float | None]:
     """All of MEASURES but those that need a second text, ASKED if they are asked for. A measure is None where a text
-    is too small for it."""
+    is too small for it. `size`: how many ids the model has; `partial`: which of them hold a part of a character, for
+    the measures of these."""
     used = uses.n > 0
-    ordinary = used & (tokens.lengths > 0)
     total, kinds = int(uses.n.sum()), int(used.sum())
     asked: dict[str, float | None] = {}
     if fewest:
@@ -156,6 +126,9 @@ def measure(
     if residues is not None:
         pairs = zip(uses.n.tolist(), uses.made.tolist(), strict=False)  # without text there is one of them
         asked["residues"] = sum(is_residue(n, made, residues) for n, made in pairs)
+    if partial is not None:
+        asked |= {"partial_tokens": int((used & partial).sum()),
+                  "partial_share": _share(int(uses.n[partial].sum()), total)}  # fmt: skip
     return asked | {
         "documents": uses.documents,
         "bytes": uses.bytes,
@@ -164,13 +137,9 @@ def measure(
         "bytes_per_token": uses.bytes_per_token,
         "tokens_per_word": _share(total, uses.words),
         "single_token_chunks": _share(uses.single_chunks, uses.chunks),
-        "vocab_size": tokens.size,
+        "vocab_size": size,
         "vocab_used": kinds,
-        "vocab_used_share": _share(kinds, tokens.size),
+        "vocab_used_share": _share(kinds, size),
         "renyi": renyi_efficiency(uses.n, kinds),
-        "renyi_vocab": renyi_efficiency(uses.n, tokens.size),
-        "mean_token_length": _share(int(tokens.lengths[ordinary].sum()), int(ordinary.sum())),
-        "word_initial": _share(int((ordinary & tokens.starts_word).sum()), int(ordinary.sum())),
-        "partial_tokens": int((used & tokens.is_partial).sum()),
-        "partial_share": _share(int(uses.n[tokens.is_partial].sum()), total),
+        "renyi_vocab": renyi_efficiency(uses.n, size),
     }

@@ -1,8 +1,7 @@
-"""One page about a run: how good its vocabulary is, what is in it, how it is used. One file that fetches nothing.
+"""One page about a model: how good it is, which tokens it has, and how they are used. One file that fetches nothing.
 
     facts    what the page says, plain numbers and lists            (page_facts.gather)
     verdict  the sentences at its top                               (verdict.verdict)
-    panels   a question, its answer, and a picture                  (page_panels.panels)
     page     HTML with its style and script inside                  (render)
 
 All of `facts` is in the page too (the element `facts`: JSON, gzip, base64), so its numbers can be taken from there.
@@ -11,8 +10,9 @@ All of `facts` is in the page too (the element `facts`: JSON, gzip, base64), so 
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -21,28 +21,27 @@ from typing import TYPE_CHECKING, Unpack
 import msgspec
 
 from streambpe.arguments import arguments
+from streambpe.errors import UsageError
+from streambpe.inspect.charts import size_chart
 from streambpe.inspect.curves import GrowthFacts, refuse_reading_nothing
 from streambpe.inspect.embedded import fill, packed, read_assets
-from streambpe.inspect.page_facts import Facts, gather, label
-from streambpe.inspect.page_panels import panels, size_table
+from streambpe.inspect.page_facts import Facts, gather
 from streambpe.inspect.page_vocabulary import KINDS
 from streambpe.inspect.playground import PlaygroundLeftOut, playground_html
-from streambpe.inspect.sizes import grouped, sizes
-from streambpe.inspect.verdict import verdict
+from streambpe.inspect.sizes import RARE, SizeFacts, grouped, size_cells, sizes
+from streambpe.inspect.verdict import doubled, percent, verdict
 from streambpe.outputs import refuse_existing, whole_output
-from streambpe.plurals import counted
 from streambpe.progress import reported
 from streambpe.resources import Resources, format_size
 from streambpe.results import Result
-from streambpe.store.run import Run
-from streambpe.store.training_files import log_path
+from streambpe.store.models import read_model
+from streambpe.text.shown import harmless
 from streambpe.train.balance_texts import Given
 
 if TYPE_CHECKING:
     from streambpe.keywords import ReadKeywords
 
 _MARK = b'<meta name="generator" content="streambpe report">'  # of head.html
-_BLANK = '<i class="blank"> </i>'  # drawn by the style sheet: few fonts have a letter for it
 _MOST_BYTES = 5_000_000  # of a page with a playground
 
 
@@ -50,50 +49,52 @@ _MOST_BYTES = 5_000_000  # of a page with a playground
 class Report(Result):
     """A page that was written, and what it says first."""
 
-    run: str
-    training: str
+    model: str
     page: Path
     events: int
     verdict: tuple[str, ...]  # the sentences at its top
-    figures: GrowthFacts  # of the whole vocabulary on the text, by their names in `evaluate`; empty while it learns
+    figures: GrowthFacts  # of the whole vocabulary on the text, by their names in `evaluate`
 
 
 @reported("measuring")
 def report(
-    run: Path | str,
+    model: str | os.PathLike[str],
     output: Path | str,
     *,
-    name: str = "main",
     text: Given | str = (),
     resources: Resources | None = None,
     force: bool = False,
-    beside: str | None = None,
+    beside: str | os.PathLike[str] | None = None,
     playground: bool = True,
     progress: str = "none",
     **options: Unpack[ReadKeywords],
 ) -> Report:
-    """Write the page of a training to `output`.
+    """Write a page about a MODEL to `output`.
 
     A page that was written before is replaced; any other file only with `force`.
 
-    `text`: measure growth on these instead of on the run's own chunks, and show the table of `sizes`. `beside`: a MODEL
-    that is compared with this one. `playground`: also a box to type into, which splits text in the browser, while the
-    page stays below 5 MB.
+    `text`: measure on these instead of on what the model's RUN has counted, and show the table of `sizes`. `beside`: a
+    MODEL that is compared with this one on these texts. `playground`: also a box to type into, which splits text in the
+    browser, while the page stays below 5 MB.
     """
     _, how, resources = arguments("report", options, None, resources)
     texts = [file for files in grouped(text).values() for file in files]
     refuse_reading_nothing(texts, how)
+    if beside is not None and not texts:
+        raise UsageError(
+            f"--beside {beside}: two models are compared on a text, best one that neither learned from. Nothing was "
+            "written. Name it with --text FILE."
+        )
     path = Path(output)
     refuse_existing(path, force or _is_page(path))
-    folder = Run.open(run)
-    facts = gather(folder, name, texts, resources, how, beside)
-    if texts and facts.growth and "-" not in texts:  # standard input is read once
-        log = log_path(folder, name)
-        facts.sizes = sizes(log, text, resources=resources, lines=how.lines, text_column=how.text_column)
+    log, rival = read_model(model), None if beside is None else read_model(beside)
+    facts = gather(model, log, texts, resources, how, beside, rival)
+    if texts and "-" not in texts:  # standard input is read once
+        facts.sizes = sizes(model, text, resources=resources, lines=how.lines, text_column=how.text_column)
     box = ""
     if playground:
         try:
-            box = playground_html(folder, name, beside, texts, how)
+            box = playground_html(log, facts.beside.model if facts.beside else "", rival)
             if len(render(facts, box)) > _MOST_BYTES:
                 box = _left_out(f"with it the page has more than {format_size(_MOST_BYTES)}.")
         except PlaygroundLeftOut as why:
@@ -101,8 +102,7 @@ def report(
     page = render(facts, box)
     with whole_output(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
-    figures = facts.growth[-1] if facts.growth else {}
-    return Report(str(run), name, path, facts.events, tuple(verdict(facts)), figures)
+    return Report(str(model), path, len(log.events), tuple(verdict(facts)), facts.growth[-1])
 
 
 def _left_out(why: str) -> str:
@@ -120,13 +120,13 @@ def _is_page(path: Path) -> bool:
 
 def render(facts: Facts, playground: str = "") -> str:
     """The page as HTML; `playground`: its box to type into, as playground_html has made it."""
-    title = label(facts)
+    title = facts.model
     vocabulary = fill("vocabulary.html", where=escape(facts.measured_on), kinds=json.dumps(KINDS))
-    cards = f"{playground}{vocabulary}<main>{''.join(panel.html for panel in panels(facts))}</main>"
-    cards += size_table(facts.sizes) + _origin(facts)
+    cards = f"{playground}{vocabulary}<main>{_sizes(facts)}{_groups(facts.sizes)}"
+    cards += f"{fill('origin.html', rows=_terms(facts.head))}</main>"
     return fill(
         "report.html",
-        head=html_head(f"{title}: a vocabulary"),
+        head=fill("head.html", title=escape(f"{title}: a vocabulary"), style=read_assets("page.css")),
         title=escape(title),
         verdict=_sentences(verdict(facts)),
         contents=_contents(cards),
@@ -142,36 +142,57 @@ def _sentences(every: Iterable[str]) -> str:
     return "".join(f"<p>{sentence}</p>" for sentence in code)
 
 
+def _groups(found: Sequence[SizeFacts]) -> str:
+    """The card with the table of `sizes`; nothing without texts."""
+    if not found:
+        return ""
+    heads, *rows = size_cells(found)
+    whole = {one.group: one.bytes_per_token or 0.0 for one in found if one.vocab_size == found[0].vocab_size}
+    best, worst = (choose(whole, key=whole.__getitem__) for choose in (max, min))
+    answer = f"With all its ids, a token holds {whole[best]:.2f} bytes of {best}, and {whole[worst]:.2f} of {worst}."
+    return fill(
+        "groups.html",
+        answer=escape(harmless(answer)) if best != worst else "",
+        heads=_row(heads, "th"),
+        rows="".join(_row(row, "td") for row in rows),
+        rare=RARE,
+    )
+
+
+def _row(cells: Sequence[str], kind: str) -> str:
+    first, *rest = (escape(harmless(cell)) for cell in cells)
+    numbers = "".join(f'<{kind} class="n">{number}</{kind}>' for number in rest)
+    return f"<tr><{kind}>{first}</{kind}>{numbers}</tr>"
+
+
 def _contents(cards: str) -> str:
     """A link to each card."""
     found = re.findall(r'<section class="card[^"]*" id="([\w-]+)"[^>]*>\s*<h2[^>]*>(.*?)</h2>', cards)
     return "".join(f'<a href="#{name}">{title}</a>' for name, title in found)
 
 
-def html_head(title: str) -> str:
-    """The beginning of a page, up to its body."""
-    return fill("head.html", title=escape(title), style=read_assets("page.css"))
+def _sizes(facts: Facts) -> str:
+    """The card with the curve. page.js puts its numbers into a table below it."""
+    lines = [
+        (
+            one.model,
+            [(stop["vocab_size"] or 0, stop["bytes_per_token"]) for stop in one.growth if stop["bytes_per_token"]],
+        )
+        for one in (facts, facts.beside)
+        if one is not None
+    ]
+    several = len(lines) > 1
+    keys = "".join(f'<li class="s{i}">{escape(name)}</li>' for i, (name, _) in enumerate(lines))
+    return fill(
+        "sizes.html",
+        saved=percent(doubled(facts.growth)),
+        where=escape(facts.measured_on),
+        legend=f'<ul class="legend">{keys}</ul>' * several,
+        chart=size_chart(lines),
+        named="<th></th>" * several,
+    )
 
 
-def terms(rows: Iterable[tuple[str, str]]) -> str:
+def _terms(rows: Iterable[tuple[str, str]]) -> str:
     """What there is to say about each of some terms, for a <dl>."""
-    told = ((escape(name), escape(value).replace("␠", _BLANK)) for name, value in rows if value)
-    return "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in told)
-
-
-def _origin(facts: Facts) -> str:
-    """What was learned from what, and how."""
-    other, corpus, rows = facts.beside, facts.corpus, list(facts.head)
-    if corpus:
-        rows.append(("text", f"{format_size(corpus['bytes'])} in {counted(corpus['documents'], 'document')}, with "
-                     f"{counted(corpus['distinct'], 'distinct chunk')}"))  # fmt: skip
-    if other is not None:
-        both = other.same + other.other_ids
-        rows.append((other.model, f"{both:,} tokens are in both, {other.same:,} of them with the same id; "
-                     f"{other.only_here:,} are only here, {other.only_there:,} only there"))  # fmt: skip
-    if facts.sha256:
-        rows.append(("events", f"{facts.events:,}, sha256 {facts.sha256}"))
-    return f"""<section class="card wide" id="origin">
-<h2>What was it learned from?</h2>
-<dl class="head">{terms(rows)}</dl>
-</section>"""
+    return "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in rows if value)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 import regex
 
 from streambpe.arrays import Int64
 from streambpe.errors import shortened
-from streambpe.model.eventlog import EventLog
+from streambpe.model.codecs import shown_content
+from streambpe.model.eventlog import EventLog, Op
 from streambpe.model.replay import Model
 from streambpe.text.shown import holds_part_of_a_character, shown
 
@@ -35,9 +34,6 @@ _KIND = regex.compile(
     regex.DOTALL,
 )
 
-# log id, what it stands for, kind in the tables, superword, number and count of the event that made it
-Row = tuple[int, bytes, str, bool, int | None, int | None]
-
 
 class VocabularyFacts(msgspec.Struct):
     """Columns by id, from the first id on."""
@@ -46,38 +42,44 @@ class VocabularyFacts(msgspec.Struct):
     shown: list[str]  # "" for reserved ids
     kind: str  # a letter of KINDS each
     length: list[int]  # in bytes
-    event: list[int | None]  # the number of the event that made it
+    event: list[int | None]  # the number of the event that made it first
     n: list[int | None]  # the count of that event
-    uses: list[int] | None  # in what the page measures on
+    uses: list[int]  # in what the page measures on
 
 
-def kind_of(content: bytes, kind: str, joined: bool) -> str:
-    """The letter of a token."""
-    if kind != "learned":
-        return "b" if kind == "base" else "s"
-    if joined:
-        return "w"
+def kind_of(content: bytes) -> str:
+    """The letter of a token that a merge made."""
     if holds_part_of_a_character(content):
         return "p"
     found = _KIND.fullmatch(content.decode())
     return found.lastgroup if found and found.lastgroup else "m"
 
 
-def vocabulary_of(rows: Sequence[Row], log: EventLog | None = None, uses: Int64 | None = None) -> VocabularyFacts:
-    """All ids, by model id, with their uses; without a log, while a training goes on, the living tokens by log id."""
-    by_log_id = {
-        number: (content, kind_of(content, kind, joined), event, n) for number, content, kind, joined, event, n in rows
-    }
-    first, ids = next(iter(by_log_id), 0), list(by_log_id.values())
-    if log is not None:
-        model = Model(log)
-        specials = {number: (text.encode(), "x", None, None) for text, number in model.special_ids.items()}
-        first = model.alphabet.first_id
-        ids = [
-            by_log_id[model.log_id[number]] if number in model.log_id else specials.get(number, (b"", "r", None, None))
-            for number in range(first, first + model.n_vocab)
-        ]
-    contents, kinds, events, n = zip(*ids, strict=True) if ids else ((),) * 4
+def vocabulary_of(log: EventLog, uses: Int64) -> VocabularyFacts:
+    """All ids, by model id; `uses`: of each of them."""
+    model, header = Model(log), log.header
+    made: dict[int, int] = {}  # log id -> the event that made it first
+    for number, event in enumerate(log.events, 1):
+        if event.op is not Op.DELETE:
+            made.setdefault(event.id, number)
+    specials = {number: (text.encode(), "x", None, None) for text, number in model.special_ids.items()}
+
+    def row(number: int) -> tuple[bytes, str, int | None, int | None]:
+        """What an id stands for, its kind, and the number and the count of its event."""
+        log_id = model.log_id.get(number)
+        if log_id is None:
+            return specials.get(number, (b"", "r", None, None))
+        content, birth = model.content(log_id), made.get(log_id)
+        if log_id >= header.symbols.stop and birth is None:
+            return content, "s", None, None
+        content = shown_content(model.alphabet, content)
+        if birth is None:
+            return content, "b", None, None
+        event = log.events[birth - 1]
+        return content, "w" if event.op is Op.SUPERMERGE else kind_of(content), birth, event.n
+
+    first = model.alphabet.first_id
+    contents, kinds, events, n = zip(*map(row, range(first, first + model.n_vocab)), strict=True)
     return VocabularyFacts(
         first_id=first,
         shown=[shortened(shown(content), _MOST_SHOWN) for content in contents],
@@ -85,5 +87,5 @@ def vocabulary_of(rows: Sequence[Row], log: EventLog | None = None, uses: Int64 
         length=list(map(len, contents)),
         event=list(events),
         n=list(n),
-        uses=None if uses is None else uses[first:].tolist(),
+        uses=uses[first:].tolist(),
     )

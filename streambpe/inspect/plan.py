@@ -42,7 +42,7 @@ from streambpe.resources import (
     release_memory,
 )
 from streambpe.results import Result
-from streambpe.runners.ray import refuse_missing_engine, workers_on
+from streambpe.runners.ray import refuse_missing_engine
 from streambpe.sources.decode import block_text, naming_documents
 from streambpe.sources.find import Named, as_given, find_sources
 from streambpe.sources.samples import FileSample, sampled
@@ -51,8 +51,7 @@ from streambpe.system import available_memory
 from streambpe.terminal import columns_of, wrapped
 from streambpe.text.chunker import ChunkCounts, Chunker
 from streambpe.text.patterns import Pattern
-from streambpe.train.as_model import refuse_together, with_options_as
-from streambpe.train.counting.spread import count_runner, needs_of
+from streambpe.train.as_model import options_as, refuse_together, with_options
 from streambpe.train.counting.worker import prepared
 from streambpe.train.request import counting_for, describe_job
 
@@ -84,8 +83,6 @@ class Plan(Result):
     disk_left_bytes: int
     seconds: float
     stage_seconds: dict[str, float]
-    processes: int  # that will count; 0: threads of one process
-    nodes: int  # of Ray that they are on; 0: no Ray
     notes: tuple[str, ...]
 
 
@@ -111,8 +108,7 @@ def plan(
     learning, asked, resources = arguments("plan", given, counting, resources)
     refuse_together({"--as": as_model, "--like": like})
     if as_model is not None:
-        learning, asked, told = with_options_as(as_model, learning, asked)
-        tell(told)
+        learning, asked = with_options(options_as(as_model), learning, asked)
     like = like or "hf"
     config = TrainConfig.from_options(like, **learning)
     stop = stop or threading.Event()
@@ -147,11 +143,6 @@ def plan(
         if config.superwords == "none" and not forecast.in_memory:
             less = replace(resources, memory_bytes=forecast.less_memory())
             forecast.learner = train_on_it(run, describe_job([], how, config, less), stop, "from_disk")
-    if resources.engine == "ray":
-        processes, nodes = workers_on(needs_of(resources, None, ()))
-    else:
-        runner = count_runner(found, pattern, resources, None)
-        processes, nodes = runner[0].workers if runner else 0, 0
     corpus = rehearsed.corpus or {"bytes": 0, "chunks": 0}
     text_bytes, chunks = round(corpus["bytes"] * forecast.text), round(corpus["chunks"] * forecast.text)
     suits = forecast.suitable_memory()
@@ -175,8 +166,6 @@ def plan(
         disk_left_bytes=disk_left_bytes,
         seconds=round(sum(stages.values()), 2),
         stage_seconds=stages,
-        processes=processes,
-        nodes=nodes,
         notes=(*warnings, *_notes(suits, rehearsed, config, grown)),
     )
 
@@ -339,10 +328,6 @@ def print_plan(made: Plan, out: TextIO) -> None:
         ("suits", f"--memory {_flag(made.memory_suits_bytes)}: the least for learning entirely in memory "
                   f"({_flag(SMALLEST_MEMORY_BYTES)} works, more slowly)"),
     ]  # fmt: skip
-    if made.processes:
-        on = f" on {counted(made.nodes, 'node')} of Ray" * bool(made.nodes)
-        many = counted(made.processes, "process", "processes")
-        rows.append(("workers", f"{many}{on} will count, each its own part of the sources"))
     for name, text in [*rows, *(("note", note) for note in made.notes)]:
         out.write(wrapped(f"{name:8}{text}", columns_of(out), 8) + "\n")
 

@@ -10,33 +10,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from html import escape
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from streambpe.count_config import SourceOptions
 from streambpe.errors import StreambpeError
 from streambpe.inspect.embedded import fill, packed, read_assets
-from streambpe.model.eventlog import EventLog, log_lines, read_event_log
+from streambpe.model.eventlog import EventLog, log_lines
 from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS, symbol_table
-from streambpe.sources.decode import block_text
-from streambpe.sources.find import find_sources
-from streambpe.sources.read import Reader
-from streambpe.store.identity import refuse_other_log
-from streambpe.store.models import encoding_pattern, read_model
-from streambpe.store.run import Run
-from streambpe.store.training_files import log_path
+from streambpe.store.models import encoding_pattern
 from streambpe.text.dialects import Unsayable
 from streambpe.text.javascript import CharacterClasses, base36, translate
-from streambpe.text.patterns import PRESETS, Pattern
+from streambpe.text.patterns import Pattern
 from streambpe.text.script_blocks import MOVED, character_groups
 from streambpe.text.script_rules import TAKE_SPACE
 from streambpe.text.script_runs import script_table
-from streambpe.text.shown import HIDDEN, harmless
+from streambpe.text.shown import HIDDEN
 from streambpe.text.whitespace import SPACES
 
 # Characters that Unicode 16.0.0 was the first to compose: a browser that does not know them is refused by the reader.
@@ -117,27 +108,18 @@ def _characters() -> dict[str, Any]:
 _SAMPLE = "In the beginning 1,234 words were counted;\n\tnaïve tokens — 中文, 👋🏽 — came after."
 _LONG = re.compile(r"\\U([0-9a-fA-F]{8})")
 _MOST_TYPED = 20_000  # characters
-_MOST_SHOWN = 600  # characters of a text that is given
 
 
-def playground_html(run: Run, name: str, beside: str | None, texts: Sequence[str], how: SourceOptions) -> str:
-    """The box to type into, with all that it needs; `beside`: a MODEL that splits the same text below. The beginning of
-    `texts` stands in it at first.
+def playground_html(log: EventLog, name: str, beside: EventLog | None) -> str:
+    """The box to type into, with all that it needs; `name`, `beside`: a model that splits the same text below.
 
-    PlaygroundLeftOut before a training is done, and of a model that a browser cannot follow exactly.
+    PlaygroundLeftOut of a model that a browser cannot follow exactly.
     """
-    path = log_path(run, name)
-    if not path.is_file():
-        raise PlaygroundLeftOut("the training is not done, so there is nothing to cut a text with.")
-    refuse_other_log(path)
-    log, second = read_event_log(path), ""
-    if beside is not None:
-        second = fill("second.html", model=escape(harmless(Path(beside).name)), **_embedded(read_model(beside)))
     return fill(
         "playground.html",
         most=_MOST_TYPED,
-        sample=escape(_beginning(texts, how) if texts else _SAMPLE),
-        second=second,
+        sample=escape(_SAMPLE),
+        second="" if beside is None else fill("second.html", model=escape(name), **_embedded(beside)),
         hidden=json.dumps(_LONG.sub(lambda found: f"\\u{{{found[1]}}}", HIDDEN)),  # as JavaScript writes such a set
         scripts=read_assets("reader.js", "playground.js"),
         **_embedded(log),
@@ -148,20 +130,3 @@ def _embedded(log: EventLog) -> dict[str, str]:
     """A model for the page."""
     how = json.dumps(splitting(log), separators=(",", ":"))
     return {"splitting": packed(how.encode()), "log": packed(b"".join(log_lines(log)[0]))}
-
-
-def _beginning(texts: Sequence[str], how: SourceOptions) -> str:
-    """The first document of these SOURCEs that is not empty, or its beginning, up to a space."""
-    for source in find_sources(list(texts), how)[0]:
-        for block in Reader(PRESETS["gpt2"], 1 << 16, 1 << 20).blocks(source):
-            for document in block_text(block, "replace").text.split(b"\xff"):
-                if document.strip():
-                    return _cut(document[: 4 * _MOST_SHOWN].decode("utf-8", "ignore"))
-    return ""
-
-
-def _cut(text: str) -> str:
-    if len(text) <= _MOST_SHOWN:
-        return text
-    text = text[:_MOST_SHOWN]
-    return text[: text.rfind(" ")] if " " in text[_MOST_SHOWN // 2 :] else text

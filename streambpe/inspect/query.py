@@ -18,14 +18,14 @@ from streambpe.arguments import arguments
 from streambpe.errors import LimitError, QueryRefused, RunError, StreambpeError, UsageError, meant
 from streambpe.inspect.asked import judge, parse, returns_rows, spill_folder
 from streambpe.inspect.columns import file_form, refuse_equal_names, write_rows
-from streambpe.inspect.committed import Committed, look_up_committed
 from streambpe.outputs import whole_output
 from streambpe.progress import present_meter, reported
 from streambpe.resources import BASE_BYTES, SMALLEST_MEMORY_BYTES, Resources, ended_above, format_size
-from streambpe.store.database import SCHEMA, VIEWS, list_trainings, open_store, seal, use_committed, use_training
+from streambpe.store.database import SCHEMA, VIEWS, list_trainings, open_store, seal, use_training
 from streambpe.store.identity import refuse_earlier_tables
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import ROWS_AT_ONCE, described, draw_query, file_damaged, run_query, run_sql, says_damaged
+from streambpe.store.unfinished import left_to_count, read_record
 from streambpe.terminal import wrapped
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Query(msgspec.Struct):
     name: str = "main"  # the training whose tables are meant
     files: bool = False  # its statements may use files; else they may only read tables
     resources: Resources = Resources(SMALLEST_MEMORY_BYTES, 2)
-    tell: Callable[[str], None] | None = None  # told how far a count is, if RUN is not counted to its end
+    tell: Callable[[str], None] | None = None  # told what is left, if RUN is not counted to its end
 
     def print(self, form: str, out: TextIO, columns: int | None = None) -> None:
         """Write the rows as table (also of several statements), json, jsonl or csv, a block at a time. `columns`: of
@@ -145,7 +145,14 @@ class Query(msgspec.Struct):
                 return f"{too_large}, for values that cannot spill. Nothing was changed. Give it a larger one."
 
             try:
-                con, facts, committed = _open_tables(folder, bounds, spill, stack)
+                # before the tables are open here in another way
+                left = left_to_count(folder) if self.tell and read_record(folder) else None
+                memory_bytes = bounds.memory_bytes - BASE_BYTES - _UNCOUNTED_BYTES
+                con = open_store(
+                    folder.state, read_only=True, memory_bytes=memory_bytes, threads=bounds.threads, temp_dir=spill
+                )
+                stack.enter_context(contextlib.closing(con))
+                facts = dict(run_sql(con, "get_run"))
                 folder.refuse_other_tables(facts)
                 refuse_earlier_tables(folder.state, facts.get("written", ""))
                 trainings = list_trainings(con)
@@ -154,16 +161,13 @@ class Query(msgspec.Struct):
                         f"{self.run} has no training {self.name} in its tables; it has {', '.join(trainings)}."
                     )
                 use_training(con, self.name)
-                parts = committed.files if committed else []
-                if committed and parts:  # then chunk_counts and sources are what is committed
-                    use_committed(con, committed.parts.spans.table(), parts, held=committed.held)
-                if committed and self.tell:
-                    self.tell(committed.told)
-                seal(con, files=self.files, parts=parts)
+                if self.tell and left:
+                    self.tell(left.told("The tables hold what was counted when they were filled last. "))
+                seal(con, files=self.files)
                 with ended_above(bounds.memory_bytes, last_words) if ends else contextlib.nullcontext():
                     yield con
             except duckdb.Error as why:
-                raise _explained(why, self.run, self.files, too_large) from None
+                raise _explained(why, self.files, too_large) from None
 
 
 @reported("asking", "rows")
@@ -192,23 +196,7 @@ def _last_query(con: duckdb.DuckDBPyConnection, statements: Sequence[duckdb.Stat
     return str(statements[-1].query)
 
 
-def _open_tables(
-    run: Run, bounds: Resources, spill: Path, stack: contextlib.ExitStack
-) -> tuple[duckdb.DuckDBPyConnection, dict[str, str], Committed | None]:
-    """The tables, read-only, table run, and what is committed beside them. While they are open nobody writes to
-    them."""
-    limits = {"memory_bytes": bounds.memory_bytes - BASE_BYTES - _UNCOUNTED_BYTES, "threads": bounds.threads}
-    while True:
-        committed = look_up_committed(run)
-        con = open_store(run.state, read_only=True, temp_dir=spill, **limits)
-        stack.enter_context(contextlib.closing(con))
-        facts = dict(run_sql(con, "get_run"))
-        if committed is None or committed.facts == facts:
-            return con, facts, committed
-        con.close()  # a fold came between: look again
-
-
-def _explained(why: duckdb.Error, run: Path | str, files: bool, too_large: str) -> StreambpeError:
+def _explained(why: duckdb.Error, files: bool, too_large: str) -> StreambpeError:
     """What a user is told of an error of DuckDB, and what to do."""
     first = _first_line(why)
     if isinstance(why, duckdb.PermissionException) and not files:
@@ -219,11 +207,6 @@ def _explained(why: duckdb.Error, run: Path | str, files: bool, too_large: str) 
         return LimitError(
             f"{too_large}, or more room to spill ({first}). Nothing was changed. Give it a larger --memory, or a "
             "--temp-dir with more room."
-        )
-    if isinstance(why, duckdb.IOException) and re.search(r"[/\\]counts[/\\][\w-]+\.parquet", str(why)):
-        return RunError(
-            f"{run}: counts were folded while the query read them ({first}). Nothing was changed. Give the same "
-            "command again."
         )
     if says_damaged(why):
         return file_damaged(why)

@@ -27,7 +27,7 @@ from streambpe.errors import UsageError
 from streambpe.inspect.columns import file_form, print_columns, write_rows
 from streambpe.inspect.curves import readings, uses_after, uses_in_texts
 from streambpe.inspect.evaluate import ALL, cell
-from streambpe.inspect.measures import MEASURES, Tokens, Uses, measure
+from streambpe.inspect.measures import MEASURES, Uses, measure
 from streambpe.model.eventlog import EventLog
 from streambpe.model.replay import sizes_after, why_never_cut
 from streambpe.options import several, taken, whole_number
@@ -136,7 +136,7 @@ def _halves(log: EventLog, after: Sequence[int]) -> list[int]:
 
 
 def _facts(group: str, size: int, uses: Uses, rare: int) -> SizeFacts:
-    found = measure(uses, Tokens.without_contents(len(uses.n), size))
+    found = measure(uses, size)
     often = int(np.count_nonzero(uses.n >= max(rare, 1)))
     known: dict[str, Any] = {name: found[name] for name in found.keys() & SizeFacts.__dataclass_fields__}
     return SizeFacts(**known | {"group": group, "vocab_size": size, "rare": size - often})

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from streambpe.disk import folder_bytes
 from streambpe.errors import typed
 from streambpe.plurals import counted
-from streambpe.progress import Status, WorkerFacts, clock, describe_range, is_alive
+from streambpe.progress import Status, amount_of, clock, describe_range, is_alive
 from streambpe.resources import format_size
 from streambpe.results import Result
 from streambpe.store.run import Run
@@ -55,7 +56,7 @@ def status(run: Run | str | os.PathLike[str]) -> RunStatus:
 def status_rows(found: RunStatus) -> dict[str, str]:
     """How a run is doing, by what a row is about: for `status` and `watch`."""
     status = found.facts
-    amount = format_size if status["unit"] == "bytes" else lambda n: f"{n:,.0f}"
+    amount = partial(amount_of, unit=status["unit"])
     total, limit, left = status["total"], status.get("memory_limit_bytes"), status.get("eta_range_seconds")
     speed, seconds = f"{amount(status['per_second'])} a second", sum(status["stage_seconds"].values())
     took = f"{clock(seconds)} {'in all' if status['state'] == 'done' else 'so far'}"
@@ -71,8 +72,6 @@ def status_rows(found: RunStatus) -> dict[str, str]:
         "stages": ", ".join(f"{stage} {clock(seconds)}" for stage, seconds in status["stage_seconds"].items()),
         "speed": speed,
     }
-    if status.get("distinct_chunks"):
-        rows["distinct"] = f"about {counted(status['distinct_chunks'], 'chunk')}"
     if status.get("passes"):
         rows["events"] = (
             f"{counted(status['events'], 'event')} in {counted(status['passes'], 'pass', 'passes')}, "
@@ -81,26 +80,6 @@ def status_rows(found: RunStatus) -> dict[str, str]:
     if status.get("bad_lines"):
         rows["bad"] = f"{counted(status['bad_lines'], 'line')} left out as unreadable (--bad-lines skip)"
     return rows
-
-
-def worker_lines(status: Status) -> list[str]:
-    """What each process is at, while others than the command's own are at work."""
-    workers = status.get("workers", []) if status["state"] == "running" else []
-    if not workers:
-        return []
-    nodes = {busy["node"] for busy in workers if "node" in busy}
-    on = f" on {counted(len(nodes), 'node')}" if nodes else ""
-    head = f"{counted(len(workers), 'process', 'processes')} at work on {status['stage']}{on}:"
-    return [head, *(_worker_line(busy, status["unit"]) for busy in workers)]
-
-
-def _worker_line(busy: WorkerFacts, unit: str) -> str:
-    if not busy["pid"]:
-        return f"waiting for a worker: {busy['task']}"
-    name = f"process {busy['pid']}" + (f" on {busy['node']}" if "node" in busy else "")
-    holds = f", {format_size(busy['memory_bytes'])}" if busy.get("memory_bytes") else ""
-    done = format_size(busy["done"]) if unit == "bytes" else f"{busy['done']:,} {unit}"
-    return f"{name}: {busy['task']}, {done} of it so far{holds}"
 
 
 def running_state(status: Status, run: Path) -> Status:

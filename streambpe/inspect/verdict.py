@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 
-from streambpe.inspect.curves import ON_CHUNKS, ON_DOCUMENTS, GrowthFacts
-from streambpe.inspect.page_facts import BesideFacts, Facts, label
-from streambpe.plurals import counted
+from streambpe.inspect.curves import GrowthFacts
+from streambpe.inspect.page_facts import BesideFacts, Facts
 
 _RARE = 100  # a pair that occurs less often: its token is too seldom in the text to be learned well
 _ENOUGH = 100  # tokens of text for each id: with fewer, an id without a use says little
@@ -23,9 +22,7 @@ def percent(share: float) -> str:
 
 def verdict(facts: Facts) -> list[str]:
     """The sentences: the figures, the comparison, and what to change."""
-    if facts.state != "done":
-        return [f"It still learns, after {counted(facts.events, 'event')}. It is measured when it is done."]
-    if not facts.growth or not facts.growth[-1]["tokens"]:
+    if not facts.growth[-1]["tokens"]:
         return ["There is no text to measure it on."]
     return [_figures(facts), *([_compared(facts, facts.beside)] if facts.beside else []), _change(facts)]
 
@@ -33,7 +30,7 @@ def verdict(facts: Facts) -> list[str]:
 def _figures(facts: Facts) -> str:
     last = facts.growth[-1]
     return (
-        f"{label(facts)} has {last['vocab_size']:,} ids. It cuts {facts.measured_on} into tokens of "
+        f"{facts.model} has {last['vocab_size']:,} ids. It cuts {facts.measured_on} into tokens of "
         f"{last['bytes_per_token'] or 0:.3f} bytes on average, and uses {percent(last['vocab_used_share'] or 0)} of "
         f"its ids."
     )
@@ -48,17 +45,13 @@ def of_one_size(here: list[GrowthFacts], there: list[GrowthFacts]) -> tuple[Grow
 
 
 def _compared(facts: Facts, other: BesideFacts) -> str:
-    if not other.growth:
-        return f"{other.model} splits text another way: name a text with --text FILE to compare both on it."
-    both = zip((label(facts), other.model), of_one_size(facts.growth, other.growth), strict=True)
+    both = zip((facts.model, other.model), of_one_size(facts.growth, other.growth), strict=True)
     (good, best), (bad, worst) = sorted(both, key=lambda one: one[1]["tokens"] or 0)
     saved = 1 - (best["tokens"] or 0) / (worst["tokens"] or 1)
     sizes = dict.fromkeys(f"{stop['vocab_size']:,}" for stop in (best, worst))
-    known = f" This is the text that {label(facts)} learned from; --text FILE compares them on another."
     return (
         f"{good} is better than {bad} on the same text: with {' and '.join(sizes)} ids it makes {percent(saved)} fewer "
         f"tokens ({best['bytes_per_token']:.3f} against {worst['bytes_per_token']:.3f} bytes per token)."
-        f"{known if facts.measured_on in (ON_CHUNKS, ON_DOCUMENTS) else ''}"
     )
 
 
@@ -67,7 +60,7 @@ def _change(facts: Facts) -> str:
     last, vocabulary = facts.growth[-1], facts.vocabulary
     size, tokens = int(last["vocab_size"] or 0), int(last["tokens"] or 0)
     rare = sum(n is not None and n < _RARE for n in vocabulary.n)
-    learned = zip(vocabulary.event, vocabulary.uses or (), strict=False)
+    learned = zip(vocabulary.event, vocabulary.uses, strict=False)
     idle = sum(event is not None and not uses for event, uses in learned)
     if tokens < _ENOUGH * size:
         return f"To change: use more text. {tokens:,} tokens are too few to judge {size:,} ids."

@@ -15,7 +15,6 @@
     count: i => vocabulary.n[i],
     uses: i => vocabulary.uses[i],
   };
-  if (!vocabulary.uses) delete columns.uses;
   const keys = Object.keys(columns);
   const folded = vocabulary.shown.map(text => text.toLowerCase());
   let key = "id", down = false, rows = [], drawn = 0;

@@ -1,15 +1,15 @@
 """Alphabets: the base symbols everything else is built from, and their ids.
 
-A chunk of text enters training as base symbols. An alphabet says which symbols exist, in
-which order (order is id, so it decides ties under `--ties ids`), and cuts a chunk into them:
+A chunk of text enters training as base symbols. An alphabet says which symbols exist, and in
+which order: order is id, so it decides ties under `--ties ids`. (codecs.py cuts chunks into them.)
 
-    gpt2_alphabet().split(b"hi")             -> [71, 72]     256 bytes, ordered by printable stand-in
-    bytes_alphabet().split(b"hi")            -> [104, 105]   id = byte
-    bytes_alphabet(first_id=1).split(b"hi")  -> [105, 106]   id = byte + 1, 0 is left free
-    utf8_alphabet()                          243 bytes that valid UTF-8 can hold
-    seen_alphabet(chunks)                    gpt2 order, only the bytes that occur
-    chars_alphabet("añ").split("ñ?".encode()) -> [1, -1]     characters; -1 = UNKNOWN
-    script_alphabet()                        symbols that are not text, written as 16-bit numbers
+    gpt2_alphabet()              "hi" is 71 72     256 bytes, ordered by printable stand-in
+    bytes_alphabet()             "hi" is 104 105   id = byte
+    bytes_alphabet(first_id=1)   "hi" is 105 106   id = byte + 1, 0 is left free
+    utf8_alphabet()              243 bytes that valid UTF-8 can hold
+    seen_alphabet(chunks)        gpt2 order, only the bytes that occur
+    chars_alphabet("añ")         "ñ?" is 1 -1      characters; -1 = UNKNOWN
+    script_alphabet()            symbols that are not text, written as 16-bit numbers
 
 A symbol's *content* is a byte string: the byte, the character in UTF-8, or the number in two
 bytes. Contents of one alphabet are prefix-free, so a token's content names its symbols and
@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from streambpe.errors import OtherTable, UnknownSymbol, quoted
-from streambpe.model.script import ESCAPE_SYMBOLS, FIRST_ESCAPE, encode_text, symbol_table
+from streambpe.errors import OtherTable, quoted
+from streambpe.model.script import ESCAPE_SYMBOLS, FIRST_ESCAPE, symbol_table
 from streambpe.text.script_blocks import UNICODE, Unencodable
 
 UNKNOWN = -1  # stands in a sequence for a symbol outside the alphabet; no pair with it is ever counted
@@ -59,39 +59,6 @@ class Alphabet:
     def id_of(self) -> dict[bytes, int]:
         """Symbol content -> log id."""
         return {symbol: number for number, symbol in enumerate(self.symbols, self.first_id)}
-
-    def split(self, chunk: bytes, unknown: Unknown = "unk") -> list[int]:
-        """Cut one chunk (UTF-8 text, or any bytes for the byte kinds) into log ids of base symbols.
-
-        unknown: what a symbol outside the alphabet becomes: "unk" the id UNKNOWN, "drop" nothing
-        (as Hugging Face does, so its neighbours then touch), "error" an UnknownSymbol.
-        """
-        if self.kind == "script":
-            return self._split_script(chunk, unknown)
-        pieces = [chunk[i : i + 1] for i in range(len(chunk))]
-        if self.kind == "chars":
-            pieces = [character.encode() for character in chunk.decode()]
-        ids = []
-        for piece in pieces:
-            number = self.id_of.get(piece, UNKNOWN)
-            if number != UNKNOWN or unknown == "unk":
-                ids.append(number)
-            elif unknown == "error":
-                raise UnknownSymbol(
-                    f"{quoted(piece)} in {quoted(chunk)} is not in the {quoted(self.kind)} alphabet of {len(self)} "
-                    f"symbols; train with --alphabet gpt2 or bytes to have every byte"
-                )
-        return ids
-
-    def _split_script(self, chunk: bytes, unknown: Unknown) -> list[int]:
-        self.check_table()
-        if len(self) >= FIRST_ESCAPE or unknown != "unk":
-            policy: Literal["bytes", "drop", "error"] = "drop" if unknown == "drop" else "error"
-            return encode_text(chunk.decode(), "bytes" if len(self) >= FIRST_ESCAPE else policy)
-        ids: list[int] = []
-        for character in chunk.decode():
-            ids += encode_text(character, "drop") or [UNKNOWN]
-        return ids
 
     def check_table(self) -> None:
         """Refuse SCRIPT symbols of another table of characters than the one here."""

@@ -33,7 +33,7 @@ from streambpe.core.encoding import (
     ModelTables,
     SymbolRefused,
 )
-from streambpe.errors import ModelError, quoted
+from streambpe.errors import ModelError, UnknownSymbol, quoted
 from streambpe.model.alphabet import BYTE_KINDS, UNKNOWN, Alphabet, Unknown
 from streambpe.model.eventlog import Header
 from streambpe.model.script import (
@@ -56,7 +56,9 @@ class Codec:
 
     def split(self, chunk: str) -> list[int]:
         """One chunk -> log ids of base symbols; UNKNOWN only in a model with an unknown token."""
-        return self.alphabet.split(chunk.encode(), self.unknown)
+        data = np.frombuffer(chunk.encode(), np.uint8)
+        ids: list[int] = self.split_many(np.array([0, len(data)]), data)[0].tolist()
+        return ids
 
     def split_many(self, offsets: Longs, data: Bytes) -> tuple[Ids, Longs]:
         """Many chunks, UTF-8 from each offset to the next -> (their symbols one after another, symbols of each)."""
@@ -65,8 +67,19 @@ class Codec:
             return EncoderCore(self._no_events, 0).chunks(offsets, data)
         except SymbolRefused:
             for start, stop in pairwise(offsets.tolist()):
-                self.split(data[start:stop].tobytes().decode())
+                self.refuse_unknown(data[start:stop].tobytes().decode())
             raise
+
+    def refuse_unknown(self, chunk: str) -> None:
+        """An UnknownSymbol if a chunk holds a symbol outside the alphabet; what the core refuses is named so."""
+        text, alphabet = chunk.encode(), self.alphabet
+        pieces = map(str.encode, chunk) if alphabet.kind == "chars" else (bytes([byte]) for byte in text)
+        for piece in pieces:
+            if piece not in alphabet.id_of:
+                raise UnknownSymbol(
+                    f"{quoted(piece)} in {quoted(text)} is not in the {quoted(alphabet.kind)} alphabet of "
+                    f"{len(alphabet)} symbols; train with --alphabet gpt2 or bytes to have every byte"
+                )
 
     @cached_property
     def _no_events(self) -> ModelTables:
@@ -107,6 +120,10 @@ class ScriptCodec(Codec):
         table, escapes = symbol_table(), len(self.alphabet) >= FIRST_ESCAPE
         unknown = ESCAPE if escapes else _UNKNOWN[self.unknown]
         return AlphabetSymbols(SCRIPT, unknown, table.block_of, table.index_of, FIRST_ESCAPE)
+
+    def refuse_unknown(self, chunk: str) -> None:
+        """See Codec."""
+        encode_text(chunk, "error")
 
     def content(self, text: str) -> bytes:
         """See Codec."""

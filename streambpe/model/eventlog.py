@@ -192,11 +192,6 @@ def write_log_lines(path: str | os.PathLike[str], lines: Iterable[bytes]) -> Non
 # Reading. Every check names the file and the line, because a log may have been edited by hand.
 
 
-def parse_event(line: bytes, where: str = "event") -> Event:
-    """One event line -> Event; `where` begins the message if the line is damaged."""
-    return _shaped(read_event.decode, line, where)
-
-
 def _shaped(read: Callable[[Given], Shape], given: Given, where: str) -> Shape:
     """What msgspec reads; its complaint is raised as an error about the file."""
     try:

@@ -6,7 +6,7 @@ merge 101 32 -> 256, chosen by count 2359     {"op":"merge","left":101,"right":3
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, ClassVar, overload
 
@@ -95,7 +95,7 @@ class Events(Sequence[Event]):
     """Events in order, 40 bytes each; an `Event` is made when one is looked at."""
 
     def __init__(self) -> None:
-        self._rows: npt.NDArray[np.int64] = np.empty((len(_COLUMNS), 1024), np.int64)
+        self._blocks: list[npt.NDArray[np.int64]] = [np.empty((len(_COLUMNS), 0), np.int64)]  # side by side, as added
         self._size = 0
         self.into: dict[int, tuple[int, ...]] = {}  # the parts of each deletion, by its place
 
@@ -107,49 +107,43 @@ class Events(Sequence[Event]):
         made, listed = cls(), list(events)
         ops = [OPS.index(event.op) for event in listed]
         numbers = ([getattr(event, name) for event in listed] for name in _COLUMNS[1:])
-        made._rows, made._size = np.array([ops, *numbers], np.int64), len(listed)
-        made.into = {at: event.into for at, event in enumerate(listed) if event.into}
+        made._add(
+            np.array([ops, *numbers], np.int64), {at: event.into for at, event in enumerate(listed) if event.into}
+        )
         return made
 
     def append(self, event: Event) -> None:
         """Add one event."""
-        self._grow(1)
-        if event.op is Op.DELETE:
-            self.into[self._size] = event.into
-        self._rows[:, self._size] = OPS.index(event.op), event.left, event.right, event.id, event.n
-        self._size += 1
+        self.extend(Events.of([event]))
 
     def append_merges(
         self, left: npt.ArrayLike, right: npt.ArrayLike, new: npt.ArrayLike, n: npt.NDArray[np.int64]
     ) -> None:
         """Add many merges."""
-        self._grow(len(n))
+        rows = np.empty((len(_COLUMNS), len(n)), np.int64)
         for row, column in enumerate((OPS.index(Op.MERGE), left, right, new, n)):
-            self._rows[row, self._size : self._size + len(n)] = column
-        self._size += len(n)
+            rows[row] = column
+        self._add(rows, {})
 
     def extend(self, other: Events) -> None:
         """Add the events of others."""
-        self._grow(len(other))
-        self._rows[:, self._size : self._size + len(other)] = other._rows[:, : len(other)]
-        self.into |= {self._size + at: into for at, into in other.into.items()}
-        self._size += len(other)
+        self._add(other._rows, other.into)
 
-    def _grow(self, more: int) -> None:
-        """Make room for more events: at least twice as much as before, if there is too little."""
-        if self._size + more > self._rows.shape[1]:
-            rows = np.empty((len(_COLUMNS), max(2 * self._rows.shape[1], self._size + more)), np.int64)
-            rows[:, : self._size] = self._rows[:, : self._size]
-            self._rows = rows
+    def _add(self, rows: npt.NDArray[np.int64], into: Mapping[int, tuple[int, ...]]) -> None:
+        self._blocks.append(rows)
+        self.into |= {self._size + at: parts for at, parts in into.items()}
+        self._size += rows.shape[1]
 
-    def truncate(self, size: int) -> None:
-        """Keep only the first `size` events."""
-        self._size = min(size, self._size)
-        self.into = {at: into for at, into in self.into.items() if at < self._size}
+    @property
+    def _rows(self) -> npt.NDArray[np.int64]:
+        if len(self._blocks) > 1:
+            self._blocks = [np.concatenate(self._blocks, axis=1)]
+        return self._blocks[0]
 
     def column(self, name: str) -> npt.NDArray[np.int64]:
         """op (a place in OPS), left, right (-1 in a deletion), id or n of all events."""
-        return self._rows[_COLUMNS.index(name), : self._size]
+        found: npt.NDArray[np.int64] = self._rows[_COLUMNS.index(name)]
+        return found
 
     def __len__(self) -> int:
         return self._size
@@ -167,10 +161,8 @@ class Events(Sequence[Event]):
         return self._event(at, self._rows[:, at].tolist())
 
     def _cut(self, places: range) -> Events:
-        found = Events()
-        found._rows = self._rows[:, places] if places.step != 1 else self._rows[:, places.start : places.stop].copy()
-        found._size = len(places)
-        found.into = {at: self.into[places[at]] for at in np.flatnonzero(found._rows[0] == DELETE).tolist()}
+        found, rows = Events(), self._rows[:, places]
+        found._add(rows, {at: self.into[places[at]] for at in np.flatnonzero(rows[0] == DELETE).tolist()})
         return found
 
     def _event(self, at: int, row: Sequence[int]) -> Event:

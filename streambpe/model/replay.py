@@ -109,11 +109,10 @@ def events_for_size(
             f"its first {after[header.inherited - 1]} ids came from another model, so it cannot be cut below them; "
             "cut that model instead"
         )
-    kept = 0
-    for step in steps(events):
-        kept += len(step)
+    ends = np.flatnonzero(np.append(Events.of(events).column("op"), _MERGE)[1:] != DELETE) + 1  # of steps
+    for kept in ends.tolist():
         if after[kept - 1] >= vocab_size and kept >= header.inherited:
-            return kept
+            return int(kept)
     largest = max([size, *after])
     raise ValueError(
         f"the log does not reach {vocab_size} ids (at most {largest}); train with a larger --vocab-size, or ask for "
@@ -157,19 +156,14 @@ class Model:
         self.alphabet = Alphabet.from_header(log.header.alphabet)
         self.vocabulary = Vocabulary(self.alphabet, [word.content for word in log.header.stop_words])
         # pair -> growing event indices; nearly all have one, and a tuple is nothing that garbage is looked for in
-        self.merges: dict[Pair, Sequence[int]] = {}
+        self.merges: dict[Pair, tuple[int, ...]] = {}
         self.deletions: dict[int, list[int]] = {}  # token -> growing event indices
         self.supermerges: dict[Pair, int] = {}  # pair -> its first event index
         made = events.column("id")
         with uncollected():
             for index, (op, left, right, number) in enumerate(_replayed(self.vocabulary, events)):
                 if op == _MERGE:
-                    pair = left, right
-                    known = self.merges.get(pair)
-                    if isinstance(known, list):
-                        known.append(index)
-                    else:
-                        self.merges[pair] = (index,) if known is None else [*known, index]
+                    self.merges[left, right] = (*self.merges.get((left, right), ()), index)
                 elif op == DELETE:
                     self.deletions.setdefault(number, []).append(index)
                 else:

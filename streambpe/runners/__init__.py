@@ -1,1 +1,1 @@
-"""Who runs tasks: threads of this process, processes beside it, or a Ray cluster."""
+"""Who runs tasks: threads of this process, or a Ray cluster."""

@@ -3,8 +3,8 @@
     python -m streambpe.runners.ray_driver
 
 It is sent (number, name of a method of Driver, its arguments), calls each but the first in a thread of its own, and
-sends (number, what it gave, ""), or why it failed as the last of these. At the end of its input it ends, and its
-workers with it.
+sends (number, what it gave, ""), or why it failed as the last of these; all of it pickled. At the end of its input it
+ends, and its tasks with it.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import pickle
 import secrets
 import shutil
+import signal
 import tempfile
 import threading
 import time
 from typing import Any
 
-from streambpe.runners.messages import own_channel
-from streambpe.runners.ray_node import SharedFolder, be_worker, look_around
-from streambpe.system import ignore_stop_signals
+from streambpe.runners.ray_node import SharedFolder, look_around, run_task
+from streambpe.system import stop_signals
 
-STORE_BYTES = 80 << 20  # of Ray's object store, which holds little: what workers are told at their start
+STORE_BYTES = 80 << 20  # of Ray's object store, which holds little: what all tasks have in common
 QUIET = {"log_to_driver": False, "configure_logging": False}
 _LOOK_SECONDS = 5.0  # between two looks at the nodes
 _ANSWER_SECONDS = 60.0  # for what a cluster that is there answers at once
@@ -37,8 +38,9 @@ class Driver:
 
     def __init__(self) -> None:
         self._ray: Any = None
-        self._at_work: set[Any] = set()  # what Ray gives for a worker
-        self._cpus = 1  # that a worker asks for
+        self._at_work: set[Any] = set()  # what Ray gives for a task
+        self._cpus = 1  # that a task asks for
+        self._shared: Any = None  # what Ray gives for what all tasks have in common
         self._folder: str | None = None  # of a Ray that this process started
 
     def close(self) -> None:
@@ -48,9 +50,8 @@ class Driver:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def reach(self, address: str | None, cpus: int, folder: str | None) -> str:
-        """Connect to Ray, or start one with so many CPUs and its temporary folder there; where workers reach this
-        machine."""
+    def reach(self, address: str | None, cpus: int, folder: str | None) -> bool:
+        """Connect to Ray, or start one with so many CPUs and its temporary folder there."""
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         if address is None:  # nobody else is to use it, and nothing is left in the user's home
             self._folder = tempfile.mkdtemp(prefix="sb-ray-", dir=_short(folder))
@@ -60,21 +61,13 @@ class Driver:
         self._ray = importlib.import_module("ray")
         if address is not None:
             self._ray.init(address=address, **QUIET)
-            return str(self._ray.util.get_node_ip_address())
-        _start_own(self._ray, cpus, self._folder)
-        return "127.0.0.1"
+        else:
+            _start_own(self._ray, cpus, self._folder)
+        return True
 
-    def nodes(self) -> dict[str, tuple[str, int]]:
-        """(name, CPUs) of those that are there, by Ray's names."""
-        nodes = [node for node in self._ray.nodes() if node["Alive"]]
-        hosts = [node["NodeManagerHostname"] for node in nodes]
-        return {
-            node["NodeID"]: (
-                host if hosts.count(host) == 1 else f"{host}/{node['NodeID'][:6]}",
-                int(node["Resources"].get("CPU", 0)),
-            )
-            for node, host in zip(nodes, hosts, strict=True)
-        }
+    def nodes(self) -> dict[str, int]:
+        """CPUs of those that are there, by Ray's names."""
+        return {node["NodeID"]: int(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"]}
 
     def look(self, place: SharedFolder, wanted: dict[str, str], cpus: int) -> dict[str, str]:
         """What is wrong, by node, of those that have so many CPUs."""
@@ -82,34 +75,47 @@ class Driver:
         asked, wrong = {}, {}
         look = self._ray.remote(look_around)
         strategies = importlib.import_module("ray.util.scheduling_strategies")
-        for key, (_, its_cpus) in self.nodes().items():
+        names = {node["NodeID"]: f"{node['NodeManagerHostname']}/{node['NodeID'][:6]}" for node in self._ray.nodes()}
+        for key, its_cpus in self.nodes().items():
             if its_cpus >= cpus:
                 there = strategies.NodeAffinitySchedulingStrategy(key, soft=False)
-                asked[key] = look.options(num_cpus=0, max_retries=1, scheduling_strategy=there).remote(
-                    key, place, wanted
-                )
-        for key, answer in asked.items():
+                options = look.options(num_cpus=0, max_retries=1, scheduling_strategy=there)
+                asked[names[key]] = options.remote(place, wanted)
+        for name, answer in asked.items():
             try:
-                wrong[key] = self._ray.get(answer, timeout=_ANSWER_SECONDS)
+                wrong[name] = self._ray.get(answer, timeout=_ANSWER_SECONDS)
             except Exception as why:
-                wrong[key] = f"cannot run a task of streambpe: {told(why)}"
+                wrong[name] = f"cannot run a task of streambpe: {told(why)}"
         return wrong
 
-    def work(self, *given: Any) -> str:
-        """Have a worker started and wait until it ends; how it ended."""
-        worker = self._ray.remote(be_worker).options(num_cpus=self._cpus, max_retries=0, scheduling_strategy="SPREAD")
-        made = worker.remote(*given)
+    def share(self, body: bytes) -> bool:
+        """Keep what the tasks to come have in common."""
+        self._shared = self._ray.put(body)
+        return True
+
+    def work(self, body: bytes, memory_bytes: int) -> tuple[bytes, str]:
+        """Have a task run and wait until it ends: what it answers, or how its worker ended."""
+        task = self._ray.remote(run_task).options(num_cpus=self._cpus, max_retries=0, scheduling_strategy="SPREAD")
+        made = task.remote(body, memory_bytes, self._shared)
         self._at_work.add(made)
-        why = made.future().exception()  # no thread is in Ray's own waiting when it is shut down
-        self._at_work.discard(made)
-        return told(why)
+        try:
+            return made.future().result(), ""  # no thread is in Ray's own waiting when it is shut down
+        except Exception as why:
+            return b"", told(why)
+        finally:
+            self._at_work.discard(made)
+
+    def halt(self) -> None:
+        """Tell the tasks at work to stop; those that wait for room are not begun."""
+        for made in list(self._at_work):
+            self._ray.cancel(made)
 
     def watch(self) -> None:
-        """Never returns; raises an error once no node has had room for the wanted workers for too long."""
+        """Never returns; raises an error once no node has had room for a task for too long."""
         seen = time.monotonic()
         while time.monotonic() - seen < _NOBODY_SECONDS:
             time.sleep(_LOOK_SECONDS)
-            if not self._at_work or any(cpus >= self._cpus for _, cpus in self.nodes().values()):
+            if not self._at_work or any(cpus >= self._cpus for cpus in self.nodes().values()):
                 seen = time.monotonic()
         raise RuntimeError(f"no node that could take a task was there for {_NOBODY_SECONDS:.0f} seconds")
 
@@ -152,26 +158,30 @@ def _short(folder: str | None) -> str:
 
 def main() -> None:
     """Serve on standard input and output; what Ray prints goes to standard error."""
-    ignore_stop_signals()
-    driver, channel = Driver(), own_channel()
+    for number in stop_signals():  # they are the coordinator's business; this ends when that is gone
+        signal.signal(number, signal.SIG_IGN)
+    source, target = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    driver, lock = Driver(), threading.Lock()
 
     def answer(number: int, name: str, *given: Any) -> None:
         try:
             message = number, getattr(driver, name)(*given), ""
         except BaseException as why:
             message = number, None, told(why)
-        with contextlib.suppress(OSError):
-            channel.send(message)
+        with contextlib.suppress(OSError), lock:
+            pickle.dump(message, target, protocol=5)
+            target.flush()
 
     def serve() -> None:
-        with contextlib.suppress(EOFError, OSError):
+        with contextlib.suppress(EOFError, OSError, pickle.UnpicklingError):
             while True:
-                threading.Thread(target=answer, args=channel.receive(), daemon=True).start()
+                threading.Thread(target=answer, args=pickle.load(source), daemon=True).start()
         driver.close()
         os._exit(0)
 
     with contextlib.suppress(EOFError, OSError):
-        first = channel.receive()
+        first = pickle.load(source)
         threading.Thread(target=serve, daemon=True).start()
         answer(*first)  # to reach Ray: what it starts on this machine ends with the thread that started it
         threading.Event().wait()

@@ -1,6 +1,6 @@
-"""On the nodes of a Ray cluster: a worker, and the look around before the first.
+"""On the nodes of a Ray cluster: an attempt at a task, and the look around before the first.
 
-    be_worker      connects to the command, and then is a worker as any other (worker.py)
+    run_task       makes an attempt, as a thread of the command would
     look_around    whether a node has this program, the shared folder and the sources
 
 Ray imports this module wherever a worker of it is.
@@ -9,22 +9,21 @@ Ray imports this module wherever a worker of it is.
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import socket
 import sys
+import threading
+import traceback
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import msgspec
-from msgspec import structs
 
+from streambpe.errors import RunError, StreambpeError
 from streambpe.resources import prepare_allocators
-from streambpe.runners.messages import Channel
-from streambpe.runners.worker import serve
-from streambpe.system import tree_memory
-
-TOKEN_BYTES = 32
-CONNECT_SECONDS = 30.0
+from streambpe.runners.runner import Attempt
 
 
 class SharedFolder(msgspec.Struct, frozen=True):
@@ -40,24 +39,34 @@ class SharedFolder(msgspec.Struct, frozen=True):
         return self.folder / "coordinator"
 
 
-def be_worker(
-    address: tuple[str, int], token: bytes, memory_bytes: int, place: SharedFolder, wanted: dict[str, str]
-) -> None:
-    """A worker, in the main thread of a worker of Ray, until the command at an address is gone. It shows the token, and
-    tells its process id, its node and what is wrong there."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the command's business
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    prepare_allocators(memory_bytes)
-    import ray  # not above: the coordinator reads this module too
+def run_task(body: bytes, memory_bytes: int, common: bytes) -> bytes:
+    """An attempt at a task, in the main thread of a worker of Ray: (result, error or None, how much it did), pickled,
+    whatever they hold. `common`: what all tasks have in common, the folder that all nodes share, and their versions."""
+    stopping, done = threading.Event(), list[int]()
+    signal.signal(signal.SIGINT, lambda *_: stopping.set())  # Ray sends it to a task that is cancelled
+    try:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        os.environ.setdefault("POLARS_MAX_THREADS", "1")
+        prepare_allocators(memory_bytes)  # before Polars is imported
+        task, argument, number = pickle.loads(body)
+        shared, place, wanted = pickle.loads(common)
+        if problem := look_around(place, wanted):  # a node that came later
+            raise RunError(f"--engine ray: node {socket.gethostname()} {problem}. What was committed is kept.")
+        attempt = Attempt(number, memory_bytes, shared, stopping.is_set, done.append, own_process=True)
+        return _packed(task(argument, attempt), None, sum(done))
+    except BaseException as why:
+        if not isinstance(why, StreambpeError):  # nobody foresaw it, and tracebacks are not pickled
+            why.add_note("in a worker process:\n" + "".join(traceback.format_tb(why.__traceback__)))
+        try:
+            made = _packed(None, why, 0)
+            pickle.loads(made)
+            return made
+        except Exception:  # its class cannot be made again from its arguments
+            return _packed(None, RuntimeError(f"{type(why).__name__}: {why}"), 0)
 
-    node = ray.get_runtime_context().get_node_id()
-    with socket.create_connection(address, CONNECT_SECONDS) as own:
-        own.settimeout(None)
-        own.sendall(token)
-        channel = Channel(own.makefile("rb"), own.makefile("wb"))
-    channel.send((os.getpid(), node, look_around(node, structs.replace(place, sources=()), wanted)))
-    serve(channel, tree_memory)
+
+def _packed(result: Any, error: BaseException | None, done: int) -> bytes:
+    return pickle.dumps((result, error, done), protocol=5)
 
 
 def versions() -> dict[str, str]:
@@ -68,8 +77,8 @@ def versions() -> dict[str, str]:
     }
 
 
-def look_around(node: str, place: SharedFolder, wanted: dict[str, str]) -> str:
-    """What is wrong on this node; "" if nothing is. It leaves a file, so that the coordinator sees where."""
+def look_around(place: SharedFolder, wanted: dict[str, str]) -> str:
+    """What is wrong on this node; "" if nothing is."""
     mine = versions()
     if mine != wanted:
         other = ", ".join(
@@ -78,10 +87,8 @@ def look_around(node: str, place: SharedFolder, wanted: dict[str, str]) -> str:
         return f"has {other}; all nodes need the same versions"
     if not _sees(place):
         return f"does not see {place.folder.parent}, which must have the same path on all nodes"
-    try:
-        (place.folder / node).write_text(place.token, encoding="utf-8")
-    except OSError as why:
-        return f"cannot write to {place.folder.parent}: {why.strerror}"
+    if not os.access(place.folder, os.W_OK):
+        return f"cannot write to {place.folder.parent}"
     for path, size in place.sources:
         try:
             found = os.stat(path).st_size

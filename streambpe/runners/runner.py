@@ -1,7 +1,8 @@
 """What runs tasks, whoever does: a task is a plain function of an argument, called as task(argument, attempt).
 
-    Calls       what to call, with what, and who is told; `run` does it on threads, each of which has one worker
+    Calls       what to call, with what, and who is told
     Attempt     one try at a task, as the task sees it
+    Here        runs tasks in threads of this process; ray.py runs them on a cluster
 
 A task may be begun again, because its worker died or was given up. So it writes where only its attempt writes, and
 commits by a rename that the first attempt wins. Arguments, results and errors can be pickled, and are small: a task
@@ -12,8 +13,8 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
@@ -48,22 +49,8 @@ class Attempt(msgspec.Struct):
 Task = Callable[[Argument, Attempt], Result]
 
 
-class Busy(msgspec.Struct, eq=False):
-    """What a worker is at, for status.json."""
-
-    task: str
-    pid: int = 0
-    done: int = 0
-    node: str = ""  # the machine, if it may be another one
-    memory_bytes: int = 0  # of the worker, if the runner is told; else the job's own look at its processes has it
-
-
 class Lost(Exception):
     """The worker at an attempt ended; says how."""
-
-
-class Halted(Exception):
-    """A task that was given up because the job stops."""
 
 
 @dataclass
@@ -72,14 +59,11 @@ class Calls(Generic[Argument, Result]):
 
     task: Task[Argument, Result]
     arguments: Iterable[Argument]
-    memory_bytes: int  # for each task
     on_done: Callable[[Argument, Result], object] = lambda argument, result: None  # told of one result at a time
     on_advance: Callable[[int], None] = lambda done: None
-    describe: Callable[[Argument], str] = str  # names an argument in messages and in status.json
+    describe: Callable[[Argument], str] = str  # names an argument in messages
     stop: threading.Event = field(default_factory=threading.Event)  # set: tasks at work are told, others are not begun
-    shared: object = None  # what all tasks have in common, handed over once to each worker
-    tell_workers: Callable[[Sequence[Busy]], None] = lambda busy: None  # told what each worker is at, now
-    _busy: list[Busy] = field(default_factory=list, init=False)
+    shared: object = None  # what all tasks have in common
     _error: BaseException | None = field(default=None, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
@@ -88,86 +72,83 @@ class Calls(Generic[Argument, Result]):
         """Whether no further task is begun."""
         return self._error is not None or self.stop.is_set()
 
-    def advance(self, busy: Busy, done: int) -> None:
-        """Tell that a worker has done so much more; from any thread."""
+    def advance(self, done: int) -> None:
+        """Tell that so much more is done; from any thread."""
         with self._lock:
-            busy.done += done
             self.on_advance(done)
-            self.tell_workers(list(self._busy))
 
     def run(
         self,
         workers: int,
-        once: Callable[[Argument, int, Busy], Result],
-        on_halt: Callable[[], None] = lambda: None,
-        who: str = "A worker process",
+        begin: Callable[[Argument, int], Future[Any]],
+        result_of: Callable[[Future[Any]], Result] = Future.result,
+        on_halt: Callable[[], object] = lambda: None,
     ) -> None:
         """Make all calls, so many at a time; the first error is raised when no task is at work any more.
 
-        `once` makes one attempt. `on_halt` is called when the job is to stop while tasks are at work."""
+        `begin` begins an attempt, and `result_of` gives its result, or raises Lost: then the task is begun again.
+        `on_halt` is called when the job is to stop while tasks are at work."""
         arguments, told = iter(self.arguments), False
-
-        def serve() -> None:
+        at_work: dict[Future[Any], tuple[Argument, int]] = {}
+        while True:
             try:
-                while not self.halted:
-                    with self._lock:
-                        taken = list(itertools.islice(arguments, 1))
-                    if not taken:
-                        return
-                    result = self._tried(taken[0], once, who)
-                    with self._lock:
-                        self.on_done(taken[0], result)
-            except Halted:
-                pass
-            except BaseException as why:
+                while len(at_work) < workers and not self.halted and (taken := list(itertools.islice(arguments, 1))):
+                    at_work[begin(taken[0], 0)] = taken[0], 0
+                if not at_work:
+                    break
+                if self.halted and not told:
+                    told = True
+                    on_halt()
+                for done in wait(at_work, _LOOK_SECONDS, FIRST_COMPLETED).done:
+                    argument, number = at_work.pop(done)
+                    try:
+                        result = result_of(done)
+                    except Lost as why:
+                        if not self.halted:
+                            self._refuse_more(argument, number, why)
+                            at_work[begin(argument, number + 1)] = argument, number + 1
+                    else:
+                        self.on_done(argument, result)
+            except BaseException as why:  # no more threads; Ctrl-C, in a program that has no handler of its own
                 self._error = self._error or why
-
-        with ThreadPoolExecutor(workers, "streambpe-task") as pool:
-            serving: list[Future[None]] = []
-            while True:
-                try:
-                    while len(serving) < workers and not self.halted:
-                        serving.append(pool.submit(copy_context().run, serve))
-                    if self.halted and not told:
-                        told = True
-                        on_halt()
-                    if not wait(serving, _LOOK_SECONDS).not_done:
-                        break
-                except BaseException as why:  # no more threads; Ctrl-C, in a program that has no handler of its own
-                    self._error = self._error or why
-        self.tell_workers(())
         if self._error is not None:
             raise self._error
 
-    def _tried(self, argument: Argument, once: Callable[[Argument, int, Busy], Result], who: str) -> Result:
-        """The result of a task, which is begun again where its worker is lost."""
-        how = ""
-        for number in range(1 + RETRIES):
-            busy = Busy(self.describe(argument))
-            self._busy.append(busy)
-            try:
-                return once(argument, number, busy)
-            except Lost as why:
-                self.advance(busy, -busy.done)
-                if self.halted:
-                    raise Halted from None
-                how = str(why)
-            finally:
-                self._busy.remove(busy)
-        raise WorkerLost(
-            f"{who} ended {1 + RETRIES} times while it worked on {self.describe(argument)}, the last time: {how}. "
-            "Everything committed is kept. If the machine ran out of memory, give the same command again with a "
-            "smaller --memory; --engine threads works in one process."
-        )
+    def _refuse_more(self, argument: Argument, number: int, why: Lost) -> None:
+        if number == RETRIES:
+            raise WorkerLost(
+                f"The worker ended {1 + RETRIES} times while it worked on {self.describe(argument)}, the last time: "
+                f"{why}. Everything committed is kept. If a machine ran out of memory, give the same command again "
+                "with a smaller --memory; without --engine, it works in one process."
+            ) from None
 
 
 class Runner(Protocol):
-    """Runs tasks on `workers` workers."""
+    """Runs tasks on `workers` workers, each of which may take so much memory for one."""
 
     workers: int
+    memory_bytes: int
 
     def map(self, calls: Calls[Any, Any]) -> None:
         """Make all calls. The first error is raised when no task is at work any more."""
 
     def close(self) -> None:
         """End all workers."""
+        return
+
+
+class Here(Runner):
+    """Runs tasks in threads of this process."""
+
+    def __init__(self, workers: int, memory_bytes: int) -> None:
+        self.workers, self.memory_bytes = workers, memory_bytes
+
+    def map(self, calls: Calls[Any, Any]) -> None:
+        """See Runner."""
+        with ThreadPoolExecutor(self.workers, "streambpe-task") as pool:
+
+            def begin(argument: Any, number: int) -> Future[Any]:
+                attempt = Attempt(number, self.memory_bytes, calls.shared, lambda: calls.halted, calls.advance)
+                return pool.submit(copy_context().run, calls.task, argument, attempt)
+
+            calls.run(self.workers, begin)

@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 from msgspec import structs
 
-from streambpe.core.binding import lines_as_documents
+from streambpe.core.binding import JsonLines, lines_as_documents
 from streambpe.errors import PatternTooSlow, SourceError
 from streambpe.sources.csv_records import csv_reader
-from streambpe.sources.json_lines import BadLine, TooDeep, read_lines
+from streambpe.sources.json_lines import BadLine, TooDeep, read_line
 from streambpe.sources.source import BadUtf8, Block, BlockText, name_of
 from streambpe.sources.streams import BOM, SourceBytes
 
@@ -194,35 +194,33 @@ def _text_of_values(values: Iterable[str | None], block: Block, how: Policy, dig
 
 
 def _text_of_jsonl(data: bytes, block: Block, how: Policy, digest: str) -> BlockText:
-    made = BlockText(b"", 0, digest)
-    first_half: SourceError | None = None  # told only if every line can be read
-
-    def on_bad(number: int, why: BadLine) -> None:
-        if how.skips and not isinstance(why, TooDeep):
-            made.bad_lines += 1
-            return
-        told = str(why) if isinstance(why, TooDeep) else f"{why}{how.advice}"
-        space = "" if told.startswith(":") else " "
-        raise SourceError(f"{_at_line(block, number)}{space}{told}") from None
-
-    texts: list[bytes] = []
-    for piece in read_lines(data, block.source.column, on_bad):
-        if isinstance(piece, tuple):
-            text, documents, nulls = piece
-        else:
-            try:
-                one = _text_of_values([piece], block, how, "", made.documents + made.nulls)
-            except SourceError as why:
-                first_half = first_half or why
-                continue
-            text, documents, nulls = one.text, one.documents, 0
-            made.bad_utf8 += one.bad_utf8
-            made.bad_lines += one.bad_lines
+    made, texts = BlockText(b"", 0, digest), []
+    fast, stop = JsonLines(data, block.source.column.encode("utf-8", "surrogatepass")), 0
+    while True:
+        text, start, documents, nulls = fast.read(stop)
         texts.append(text)
         made.documents += documents
         made.nulls += nulls
-    if first_half is not None:
-        raise first_half
+        if start == len(data):
+            break
+        stop = data.find(b"\n", start) + 1 or len(data)
+        line = data[start:stop].removesuffix(b"\n")
+        if not line.strip():
+            continue
+        try:
+            value = read_line(line, block.source.column)
+        except BadLine as why:
+            if not how.skips or isinstance(why, TooDeep):
+                advice = "" if isinstance(why, TooDeep) else how.advice
+                space = "" if str(why).startswith(":") else " "
+                number = data.count(b"\n", 0, start)
+                raise SourceError(f"{_at_line(block, number)}{space}{why}{advice}") from None
+            made.bad_lines += 1
+            continue
+        one = _text_of_values([value], block, how, "", made.documents + made.nulls)
+        texts.append(one.text)
+        for count in ("documents", "nulls", "bad_utf8", "bad_lines"):
+            setattr(made, count, getattr(made, count) + getattr(one, count))
     made.text = texts[0] if len(texts) == 1 else b"".join(texts)
     return made
 

@@ -40,16 +40,15 @@ def as_given(sources: Named | Iterable[Named]) -> list[str | Source]:
     """What a caller of Python named: a path as a word, one name alone as a list of one; nothing else is taken."""
     if isinstance(sources, str | os.PathLike | Source):
         sources = [sources]
-    found: list[str | Source] = []
-    for source in sources:
+    given = list(sources)
+    for source in given:
         if not isinstance(source, str | os.PathLike | Source):
             raise UsageError(
                 f"A source is a path, a pattern or an address, as a str or a Path, but {source!r} is a "
                 f"{type(source).__name__}. Nothing was read. Texts that are in memory go to count_from_iterator or "
                 "train_from_iterator."
             )
-        found.append(source if isinstance(source, Source) else os.fspath(source))
-    return found
+    return [source if isinstance(source, Source) else os.fspath(source) for source in given]
 
 
 def find_sources(
@@ -98,16 +97,19 @@ def refuse_idle(sources: Sequence[Source], how: SourceOptions) -> None:
                 raise UsageError(
                     f"{options_of(SourceOptions)[name].flag} is about files, and the texts come from none."
                 )
+        return
     if how.shard is not None:  # these may be one share of the sources, and another share needs the option
         return
-    first = sources[0]
+    told = (
+        f"{shown(name_of(sources[0]))} is read as {_READ_AS[sources[0].kind]}. Nothing was changed. Leave it out, or "
+    )
+    told += "give the sources' --format."
     if "text_column" in given:
         columns = {source.column for source in sources if source.kind in _WITH_FIELDS}
         if not columns:
             raise UsageError(
                 f"--text-column {how.text_column} names a field of jsonl, csv or parquet, and no source is one of "
-                f"these: {shown(name_of(first))} is read as {_READ_AS[first.kind]}. Nothing was changed. Leave it "
-                "out, or give the sources' --format."
+                f"these: {told}"
             )
         if how.text_column not in columns:
             raise UsageError(
@@ -115,10 +117,7 @@ def refuse_idle(sources: Sequence[Source], how: SourceOptions) -> None:
                 "changed. Leave it out."
             )
     if how.lines and all(source.kind != "lines" for source in sources):
-        raise UsageError(
-            f"--lines is about text files, and no source is one: {shown(name_of(first))} is read as "
-            f"{_READ_AS[first.kind]}. Nothing was changed. Leave it out, or give the sources' --format."
-        )
+        raise UsageError(f"--lines is about text files, and no source is one: {told}")
 
 
 def without_idle(how: Counting, sources: Sequence[Source]) -> Counting:
@@ -134,12 +133,10 @@ def from_anywhere(argument: str) -> str:
     """A SOURCE argument that means the same in any folder: relative ones begin with the present folder."""
     if is_remote(argument):
         return checked(argument)
-    if argument == "-" or os.path.isabs(argument):
-        return argument
-    if not argument:  # refused when it is looked for
+    if argument in ("-", "") or os.path.isabs(argument):  # an empty one is refused when it is looked for
         return argument
     here = os.getcwd()
-    if glob.has_magic(argument) and not _exists(Path(argument)):
+    if glob.has_magic(argument) and not os.path.exists(argument):
         here = glob.escape(here)
     return os.path.join(here, argument)
 
@@ -162,7 +159,7 @@ def _expand(argument: str, how: SourceOptions, name_on_disk: NamesOnDisk, warnin
         yield Source(how.stdin_name, _kind_of("-", how), column, is_stdin=True)
         return
     match = re.fullmatch(r"(.+\.(?:jsonl|ndjson|csv|parquet)(?:\.gz|\.zst)?):(.*)", argument)
-    if match and not match[2] and not _exists(Path(argument)):
+    if match and not match[2] and not os.path.exists(argument):
         raise UsageError(
             f"{argument} has no field after its colon. Nothing was read. Write FILE:FIELD, or leave the colon out."
         )
@@ -171,9 +168,9 @@ def _expand(argument: str, how: SourceOptions, name_on_disk: NamesOnDisk, warnin
         yield from _remote(address, column, how)
         return
     path = Path(argument)
-    if not _exists(path) and match:
-        path, column = Path(match.group(1)), match.group(2)
-    if _exists(path) and path.is_dir():
+    if match and not os.path.exists(path):
+        path, column = Path(match[1]), match[2]
+    if os.path.isdir(path):
         if (path / "state.duckdb").is_file():
             raise SourceError(
                 f"{argument} is a RUN, not a folder of sources. Nothing was changed. Give only one RUN, first; to add "
@@ -182,7 +179,7 @@ def _expand(argument: str, how: SourceOptions, name_on_disk: NamesOnDisk, warnin
         names = sorted(_sources_in(path, how.counts, warnings))
         if not names:
             raise _no_sources(argument, how)
-    elif _exists(path) or not glob.has_magic(str(path)):
+    elif os.path.exists(path) or not glob.has_magic(str(path)):
         names = [path]
     else:
         names = [Path(p) for p in sorted(glob.glob(str(path), recursive=True)) if Path(p).is_file()]
@@ -193,7 +190,7 @@ def _expand(argument: str, how: SourceOptions, name_on_disk: NamesOnDisk, warnin
             status = name.stat()
         except (OSError, ValueError) as why:  # of a name with a NUL in it
             text, hint = str(name).rpartition(":")[0], ""
-            if text and _exists(Path(text)):
+            if os.path.exists(text):
                 hint = f" FILE:FIELD is for jsonl, csv and parquet, but {shown(Path(text))} is none of these."
             raise SourceError(f"{shown(name)} cannot be read: {getattr(why, 'strerror', why)}.{hint}") from None
         refuse_what_is_no_file(name, status)
@@ -214,14 +211,6 @@ def _remote(argument: str, column: str, how: SourceOptions) -> Iterator[Source]:
 def _no_sources(argument: str, how: SourceOptions) -> SourceError:
     wanted = " ".join(_COUNT_SUFFIXES if how.counts else _KIND_OF_SUFFIX)
     return SourceError(f"{argument} is a folder without sources, which are {wanted} (each also .gz .zst).")
-
-
-def _exists(path: Path) -> bool:
-    """Whether there is such a file; false for a name that is too long or holds a NUL."""
-    try:
-        return path.exists()
-    except (OSError, ValueError):
-        return False
 
 
 def _sources_in(folder: Path, counts: bool, warnings: list[str]) -> Iterator[Path]:
@@ -277,7 +266,6 @@ def _is_source_name(name: str, counts: bool) -> bool:
 def _kind_of(path: str, how: SourceOptions) -> Kind:
     if how.counts:
         return "counts"
-    known = _KIND_OF_SUFFIX.get(Path(strip_compression(path)[0]).suffix, "txt")
-    if how.kind != "auto":
-        known = how.kind
+    by_name = _KIND_OF_SUFFIX.get(Path(strip_compression(path)[0]).suffix, "txt")
+    known = by_name if how.kind == "auto" else how.kind
     return "lines" if how.lines and known == "txt" else known

@@ -8,9 +8,7 @@ with the field. So what becomes of a line never depends on the lines around it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 
-from streambpe.core.binding import JsonLines
 from streambpe.sources.csv_records import listed_names
 
 
@@ -20,33 +18,6 @@ class BadLine(Exception):
 
 class TooDeep(BadLine):
     """Brackets in brackets, deeper than can be read; how deep that is depends on the Python."""
-
-
-def read_lines(
-    data: bytes, column: str, on_bad: Callable[[int, BadLine], None]
-) -> Iterator[tuple[bytes, int, int] | str]:
-    """The field of all lines in order: documents as a counting buffer, with how many they and the nulls among them are;
-    or the value of one line, which may hold half of a character. `on_bad` is told of a BadLine and the number of its
-    line, from 0; it may raise."""
-    fast = JsonLines(data, column.encode("utf-8", "surrogatepass"))
-    at = lines = lines_before = 0
-    while True:
-        text, at, documents, nulls = fast.read(at)
-        if documents or nulls:
-            yield text, documents, nulls
-        if at == len(data):
-            return
-        end = data.find(b"\n", at) + 1 or len(data)
-        line = data[at:end].removesuffix(b"\n")
-        if line.strip():
-            try:
-                value = read_line(line, column)
-            except BadLine as why:
-                lines, lines_before = lines + data.count(b"\n", lines_before, at), at
-                on_bad(lines, why)
-            else:
-                yield (b"", 0, 1) if value is None else value
-        at = end
 
 
 def read_line(line: bytes, column: str) -> str | None:

@@ -78,11 +78,7 @@ def _unmarked(head: bytes) -> str | None:
 
 
 def _refused(name: str, what: str, encoding: str | None, take_anyway: str) -> SourceError:
-    ways = ["Leave it out"]
-    if encoding is not None:
-        ways.append(f"make it UTF-8 (iconv -f {encoding} -t UTF-8)")
-    if take_anyway:
-        ways.append(take_anyway)
-    last = ways.pop()
+    convert = f"make it UTF-8 (iconv -f {encoding} -t UTF-8)" if encoding else ""
+    *ways, last = filter(None, ("Leave it out", convert, take_anyway))
     rest = f"{', '.join(ways)}, or {last}" if ways else last
     return SourceError(f"{name} {what}. None of it was read; everything before it is kept. {rest}.")

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -44,21 +42,28 @@ def gaps_between(done: Iterable[tuple[int, int]], end: int | None = None) -> lis
     return [(start, end if stop is None else min(stop, end)) for start, stop in gaps if start < end]
 
 
+def _in_order(done: Iterable[tuple[int, int]], end: int | None = None) -> list[tuple[int, int | None, bool]]:
+    """What is done (True) and the gaps between, from the front."""
+    gaps = [(start, stop, False) for start, stop in gaps_between(done, end)]
+    return sorted([*gaps, *((start, stop, True) for start, stop in done)], key=lambda stretch: stretch[0])
+
+
 @contextlib.contextmanager
 def open_parquet(source: Source) -> Iterator[pq.ParquetFile]:
     """A Parquet file; an error that names it if it is none."""
-    with contextlib.ExitStack() as opened:
-        stored = opened.enter_context(open_file(source)) if source.is_remote else source.path
-        try:
-            file = opened.enter_context(pq.ParquetFile(stored, pre_buffer=False, buffer_size=1 << 20))
-        except (OSError, pa.ArrowException) as why:
-            raise not_parquet(source.path, why) from None
+    stored = open_file(source) if source.is_remote else source.path
+    try:
+        file = pq.ParquetFile(stored, pre_buffer=False, buffer_size=1 << 20)
+    except (OSError, pa.ArrowException) as why:
+        raise not_parquet(source.path, why) from None
+    with file:
         yield file
 
 
-def row_group_starts(file: pq.ParquetFile) -> npt.NDArray[np.int64]:
+def row_group_starts(file: pq.ParquetFile) -> list[int]:
     """The first row of each row group, and behind them the number of rows."""
-    return np.cumsum([0, *(file.metadata.row_group(i).num_rows for i in range(file.num_row_groups))])
+    rows = (file.metadata.row_group(group).num_rows for group in range(file.num_row_groups))
+    return list(itertools.accumulate(rows, initial=0))
 
 
 def group_bytes(file: pq.ParquetFile, group: int) -> int:
@@ -74,10 +79,10 @@ class Reader(msgspec.Struct):
     block_bytes: int
     most_bytes: int
     verify: Callable[[Source, int, int, str], None] | None = None  # told the digest of skipped stretches
-    on_read: Callable[[int], None] | None = None  # told how many bytes of the files on disk were read
+    on_read: Callable[[int], None] | None = None  # told how many bytes of the files on disk were read, without what was
+    # done before, unless they are packed
     take_anyway: str = ""  # TAKE_ANYWAY in a command with --bad-utf8
     whole_lines: bool = False  # no block of lines ends inside one
-    tells_skipped: bool = True  # `on_read` is told of what is passed by, too; of packed files always
 
     def blocks(self, source: Source, done: Sequence[tuple[int, int]] = (), stop: int | None = None) -> Iterator[Block]:
         """The stretches of a source that are not `done`, in order, one after another; up to `stop` if it has one."""
@@ -89,7 +94,7 @@ class Reader(msgspec.Struct):
             yield from self._from_bytes(source, done, stop)
 
     def _from_bytes(self, source: Source, done: Sequence[tuple[int, int]], end: int | None) -> Iterator[Block]:
-        told, by_place = 0, not (self.tells_skipped or compression_of(source.path))
+        told, by_place = 0, not (source.is_stdin or compression_of(source.path))
         with SourceBytes(source) as stream:
             header: tuple[str, ...] = ()
             if not done and not source.any_bytes:
@@ -97,9 +102,12 @@ class Reader(msgspec.Struct):
                 refuse_if_not_text(head, name_of(source), self.take_anyway)
             if source.kind == "csv":
                 header, _ = read_header(stream, source)
-            covered = sorted(done)
-            for start, stop in gaps_between(covered, end):
-                self._skip(stream, source, start, covered)
+            for start, stop, known in _in_order(done, end):
+                if known and stop is not None:
+                    self._verify_bytes(stream, source, start, stop)
+                    continue
+                if start != stream.at:
+                    stream.seek(start)
                 told = start if by_place else told
                 for block in self._gap(stream, source, start, stop, header):
                     if self.on_read:
@@ -107,49 +115,39 @@ class Reader(msgspec.Struct):
                         self.on_read(now - told)
                         told = now
                     yield block
-            if self.on_read and self.tells_skipped and covered and end is None and not source.is_stdin:
-                self.on_read(source.bytes - told)  # what was done before, up to the end
 
-    def _skip(self, stream: SourceBytes, source: Source, to: int, covered: Sequence[tuple[int, int]]) -> None:
-        """Go forward to `to`; standard input has to be read up to there, and `verify` is told what was passed."""
-        if not source.is_stdin:
-            if to != stream.at:
-                stream.seek(to)
-            return
-        for start, stop in covered:
-            if start < stream.at or stop > to:
-                continue
-            digest = stream.digest(stop - start)
-            if digest is None:
-                raise SourceError(
-                    f"{name_of(source)} ends at byte {stream.at}, but bytes up to {stop} of it were counted before, so "
-                    "it has changed. Nothing was changed."
-                )
-            if self.verify:
-                self.verify(source, start, stop, digest)
+    def _verify_bytes(self, stream: SourceBytes, source: Source, start: int, stop: int) -> None:
+        """Standard input has to be read where it was counted before, and `verify` is told what it is now."""
+        digest = stream.digest(stop - start) if source.is_stdin else ""
+        if digest is None:
+            raise SourceError(
+                f"{name_of(source)} ends at byte {stream.at}, but bytes up to {stop} of it were counted before, so "
+                "it has changed. Nothing was changed."
+            )
+        if digest and self.verify:
+            self.verify(source, start, stop, digest)
 
     def _gap(
         self, stream: SourceBytes, source: Source, start: int, stop: int | None, header: tuple[str, ...]
     ) -> Iterator[Block]:
         at, held, inside = start, b"", False
-        while True:
-            want = self.block_bytes if len(held) < self.block_bytes else len(held)
+        finished = False
+        while not finished:
+            want = max(self.block_bytes, len(held))
             if stop is not None:
                 want = min(want, stop - at - len(held))
-            data = stream.read(want) if want else b""
+            data = stream.read(want)
             held = held + data if held else data
-            finished = len(data) < want or (stop is not None and at + len(held) == stop)
-            end = 0 if finished else self._border(held, source)
-            if end and end == len(held):
+            finished = len(data) < want or at + len(held) == stop
+            end = len(held) if finished else self._border(held, source)
+            if end == len(held) and not finished:
                 # look whether anything follows: the last block of a source is never empty, so that
                 # a source whose bytes are all committed is known to be complete
                 data = stream.read(1)
                 held, finished = held + data, not data
-            if finished:
-                end = len(held)
-                if stop is not None and at + end < stop:
-                    raise SourceError(f"{source.path} is shorter than when it was counted. Nothing was changed.")
-            elif end == 0:
+            if finished and stop is not None and at + end < stop:
+                raise SourceError(f"{source.path} is shorter than when it was counted. Nothing was changed.")
+            if not end and not finished:
                 if len(held) >= self.most_bytes:
                     self._refuse(source, at, len(held))
                 continue
@@ -160,8 +158,6 @@ class Reader(msgspec.Struct):
                 yield Block(source, at, at + end, held[:end], finished and stop is None, header, inside, ends_inside)
             inside = ends_inside
             at, held = at + end, held[end:]
-            if finished:
-                return
 
     def _border(self, held: bytes, source: Source) -> int:
         """The last place in `held` at which a block may end, or 0."""
@@ -182,8 +178,7 @@ class Reader(msgspec.Struct):
             return 1
         mean = column.total_uncompressed_size // max(rows.num_rows, 1)
         if rows.num_rows == 1 and mean > 4 * self.most_bytes:  # its page may name it as least and largest, too
-            starts = row_group_starts(file)
-            self._refuse(source, int(starts[group]), mean, "row")
+            self._refuse(source, row_group_starts(file)[group], mean, "row")
         # in a dictionary, a long value stands once for many rows, and writers let one grow to 1 MB
         most = _ROWS_OF_DICTIONARY if column.has_dictionary_page else _ROWS
         return int(min(most, max(self.block_bytes // max(mean, 1), 1)))
@@ -212,16 +207,16 @@ class Reader(msgspec.Struct):
                     "--text-column."
                 )
             starts = row_group_starts(file)
-            last = int(starts[-1])
+            last = starts[-1]
             if last == 0 and not done:
                 yield Block(source, 0, 0, [], True)
             gaps = gaps_between(done, last if end is None else end)
             for (start, stop), group in itertools.product(gaps, range(file.num_row_groups)):
-                low, high = max(start, int(starts[group])), min(stop or last, int(starts[group + 1]))
+                low, high = max(start, starts[group]), min(stop or last, starts[group + 1])
                 if low < high:
-                    values = self._rows(file, source, group, int(starts[group]), low, high)
+                    values = self._rows(file, source, group, starts[group], low, high)
                     yield from self._of_values(source, values, low, high == last)
-                    if self.on_read and high == int(starts[group + 1]):
+                    if self.on_read and high == starts[group + 1]:
                         self.on_read(group_bytes(file, group))
 
     def _rows(
@@ -247,23 +242,19 @@ class Reader(msgspec.Struct):
         """Positions are documents; those counted before are skipped, and verified."""
         assert source.texts is not None
         texts = (_checked_text(source, number, text) for number, text in enumerate(source.texts))
-        covered = sorted(done)
-        at = 0
-        for start, stop in gaps_between(covered):
-            for low, high in covered:
-                if at <= low and high <= start:
-                    passed = list(islice(texts, high - at))
-                    if len(passed) < high - at:
-                        raise SourceError(
-                            f"{source.path} gave {at + len(passed)} documents, but {high} were counted before. "
-                            "Nothing was changed."
-                        )
-                    if self.verify:
-                        self.verify(source, low, high, digest_values(passed))
-                    at = high
-            values = texts if stop is None else islice(texts, stop - start)
-            yield from self._of_values(source, values, start, stop is None, even_empty=not covered)
-            at = stop or at
+        for start, stop, known in _in_order(done):
+            if known and stop is not None:
+                passed = list(islice(texts, stop - start))
+                if start + len(passed) < stop:
+                    raise SourceError(
+                        f"{source.path} gave {start + len(passed)} documents, but {stop} were counted before. Nothing "
+                        "was changed."
+                    )
+                if self.verify:
+                    self.verify(source, start, stop, digest_values(passed))
+            else:
+                values = texts if stop is None else islice(texts, stop - start)
+                yield from self._of_values(source, values, start, stop is None, even_empty=not done)
 
     def _of_values(
         self, source: Source, texts: Iterable[str | None], at: int, ends_source: bool, even_empty: bool = False

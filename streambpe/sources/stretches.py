@@ -11,7 +11,7 @@ a.txt, b.txt     together, if they are small
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -20,7 +20,6 @@ from streambpe.core.binding import csv_records_end
 from streambpe.errors import UsageError
 from streambpe.resources import Resources
 from streambpe.runners.ray import refuse_missing_engine
-from streambpe.runners.worth import Cost
 from streambpe.sources.borders import find_border
 from streambpe.sources.csv_records import read_header
 from streambpe.sources.not_text import SAMPLE_BYTES, TAKE_ANYWAY, refuse_if_not_text
@@ -34,8 +33,6 @@ _LOOKED = 1 << 20  # bytes in which a line break or a border is looked for
 _SCANNED = 8 << 20  # bytes of a csv, of which the last whole record is found at once
 _MOST_STRETCHES = 1000  # small sources in one task
 _MOST_RECORD = 64 << 20  # a csv with larger ones is not cut any more
-# Of a compression: bytes of text in a byte of the file, assumed, and seconds of a processor for a MB of text.
-_PACKED = {".gz": (3.0, 0.004), ".zst": (3.3, 0.0012), "": (1.0, 0.0)}
 
 
 class Stretch(msgspec.Struct, frozen=True):
@@ -65,31 +62,6 @@ def bytes_between(kind: str, path: str, start: int, stop: int) -> int:
     return 0 if kind == "parquet" or compression_of(path) else stop - start
 
 
-def text_of(source: Source) -> tuple[float, float]:
-    """(about how many MB of text a source has, seconds of a processor to unpack one), before it is read."""
-    packed, seconds = _PACKED[compression_of(source.path)]
-    return source.bytes / 1e6 * (2.5 if source.kind == "parquet" else packed), seconds
-
-
-def cost_of(
-    sources: Sequence[Source], pattern: Pattern, least: int, seconds: Callable[[Source], tuple[float, float]]
-) -> tuple[Cost, int, float]:
-    """(what work on sources costs, into about how many tasks of `least` bytes or more it can be cut, seconds of the
-    largest task). `seconds`: of a source, processor time per MB of its text, and how
-    much of that only one thread can do at a time."""
-    total = alone = largest = 0.0
-    tasks = 0
-    for source in sources:
-        size, unpacking = text_of(source)
-        each, locked = seconds(source)
-        many = max(1, source.bytes // least) if can_be_cut(source, pattern) else 1
-        total += size * (each + unpacking)
-        alone += size * (locked + unpacking)
-        largest = max(largest, size * (each + unpacking) / many)
-        tasks += many
-    return Cost(total, alone), tasks, largest
-
-
 def title_of(stretches: Sequence[Stretch]) -> str:
     """Stretches in a few words, as `a.txt from 0 and 3 more`."""
     first = stretches[0]
@@ -98,15 +70,15 @@ def title_of(stretches: Sequence[Stretch]) -> str:
 
 
 def refuse_engine(sources: Sequence[Source], resources: Resources) -> None:
-    """Refuse --engine processes and ray where a source can be read by this process only."""
+    """Refuse --engine ray where a source can be read by this process only."""
     refuse_missing_engine(resources.engine)
-    if resources.engine not in ("processes", "ray"):
+    if resources.engine != "ray":
         return
     alone = next((source for source in sources if source.is_stream or source.kind == "counts"), None)
     if alone is not None:
         what = "a count table" if alone.kind == "counts" else "a stream"
         raise UsageError(
-            f"--engine {resources.engine}: {name_of(alone)} is {what}, which only one process can read. Nothing was "
+            f"--engine ray: {name_of(alone)} is {what}, which only one process can read. Nothing was "
             "changed. Leave --engine out, or count it separately."
         )
 
@@ -195,11 +167,10 @@ def _record_cuts(stream: SourceBytes, source: Source, done: Done, size: int) -> 
 def _row_cuts(source: Source, size: int) -> list[int]:
     """Rows that begin a row group, about `size` bytes of the file apart."""
     with open_parquet(source) as file:
-        starts = row_group_starts(file)
         cuts, held = [], 0
-        for group in range(file.num_row_groups - 1):
+        for group, stop in enumerate(row_group_starts(file)[1:-1]):
             held += group_bytes(file, group)
-            if held >= size and int(starts[group + 1]):
-                cuts.append(int(starts[group + 1]))
+            if held >= size and stop:
+                cuts.append(stop)
                 held = 0
         return cuts

@@ -15,6 +15,8 @@ import struct
 from functools import lru_cache
 from pathlib import Path
 
+import mmh3
+
 from streambpe.files import sum_of
 
 _MARK = b"SBPE"
@@ -38,6 +40,19 @@ def add_checksum(path: Path) -> None:
         file.seek(content)
         added = len(_MARK) + _SUM_BYTES
         file.write(_MARK + checksum + struct.pack("<i4s", length + added, _END))
+
+
+def with_sum(lines: bytes) -> bytes:
+    """JSON lines, the last of which ends with the checksum of all of them: {...} becomes {..., "sum": "..."}."""
+    return b'%s,"sum":"%s"}\n' % (lines.removesuffix(b"}\n"), mmh3.mmh3_x64_128_digest(lines).hex().encode())
+
+
+def without_sum(lines: bytes) -> bytes:
+    """The lines that `with_sum` was given; a ValueError if these are others."""
+    found = lines.rpartition(b',"sum":"')[0] + b"}\n"
+    if with_sum(found) != lines:
+        raise ValueError("its checksum is not that of its content")
+    return found
 
 
 def refuse_damaged(path: Path) -> None:

@@ -7,13 +7,14 @@ train RUN --lines               a text file of RUN is one document: refused; els
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from streambpe.config import LIKE_COUNTING
-from streambpe.count_config import CountConfig, Counting, reconcile
+from streambpe.count_config import CountConfig, Counting, SourceOptions, reconcile
 from streambpe.errors import RunMismatch
+from streambpe.options import options_of
 from streambpe.store.groups import GroupRules
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
@@ -24,19 +25,40 @@ def refuse_other_counting(run: Run, counting: Counting) -> None:
     """An error if an option that is given differs from the run's; others are not compared."""
     if counting.options:
         reconcile(json.loads(run.facts()["config"]), counting.options, run.path)
-    asked = counting.given()
-    if not asked:
-        return
-    spans = list(list_parts(run).spans.firsts("path", "kind", "text_column"))
-    for name, value in asked.items():
-        differs = _DIFFERENCES[name](spans, value, counting)
-        if differs:
-            shown = "" if value is True else f" {' '.join(value) if isinstance(value, tuple) else value}"
-            raise RunMismatch(
-                f"--{_FLAGS.get(name, name.replace('_', '-'))}{shown} is an option of counting, but {run.path} was "
-                f"counted differently: {differs}. Nothing was changed. Leave the option out, or count into another "
-                "RUN."
-            )
+    given, rules = counting.given(), GroupRules.from_options(counting.groups, counting.group_by)
+    spans = list(list_parts(run).spans.firsts("path", "kind", "text_column")) if given else []
+    for name, value in given.items():
+        about = [(span, same) for span in spans if (same := _as_given(span, name, counting, rules)) is not None]
+        other = next((span for span, same in about if not same), None)
+        if about and other is None:
+            continue
+        differs = "it is about none of its sources"
+        if other is not None:
+            field = f" by its field {other.text_column}" if other.text_column else ""
+            differs = f"{other.path} as {other.kind}{field}, in source group {other.group_name or 'none'!r}"
+        shown = "" if value is True else f" {' '.join(value) if isinstance(value, tuple) else value}"
+        raise RunMismatch(
+            f"{options_of(SourceOptions)[name].flag}{shown} is an option of counting, but {run.path} was counted "
+            f"differently: {differs}. Nothing was changed. Leave the option out, or count into another RUN."
+        )
+
+
+def _as_given(span: Span, option: str, counting: Counting, rules: GroupRules) -> bool | None:
+    """Whether a source was counted as an option says; None if the option is not about this source."""
+    match option:
+        case "lines":
+            return span.kind == "lines" if span.kind in ("txt", "lines") else None
+        case "text_column":
+            return span.text_column == counting.text_column if span.kind in WITH_FIELDS else None
+        case "kind":
+            return span.kind == ("lines" if counting.kind == "txt" and counting.lines else counting.kind)
+        case "counts":
+            return span.kind == "counts"
+        case "stdin_name":
+            return True if span.path == counting.stdin_name else None
+        case "groups" | "group_by":
+            return span.group_name == rules.group_of(span.path)
+    return None  # --shard: the sources are chosen already
 
 
 def may_skip_from_now_on(run: Run, saved: Mapping[str, Any]) -> bool:
@@ -62,57 +84,3 @@ def refuse_like(run: Run, like: str, options: Mapping[str, Any] | None) -> None:
                 f"--like {like} counts with {flag} {value}, but {run.path} was counted with {flag} {saved[name]}. "
                 f"Nothing was changed. Count into another RUN, or {or_else}."
             )
-
-
-_FLAGS = {"kind": "format", "groups": "group"}
-
-
-def _lines(spans: Sequence[Span], _value: bool, _asked: Counting) -> str:
-    whole = next((span.path for span in spans if span.kind == "txt"), None)
-    if whole:
-        return f"{whole} is one document"
-    return "" if any(span.kind == "lines" for span in spans) else "it holds no text file"
-
-
-def _text_column(spans: Sequence[Span], value: str, _asked: Counting) -> str:
-    other = next((span for span in spans if span.kind in WITH_FIELDS and span.text_column != value), None)
-    if other:
-        return f"{other.path} by its field {other.text_column}"
-    return "" if any(span.kind in WITH_FIELDS for span in spans) else "none of its sources has fields"
-
-
-def _kind(spans: Sequence[Span], value: str, asked: Counting) -> str:
-    wanted = "lines" if value == "txt" and asked.lines else value
-    other = next((span for span in spans if span.kind != wanted), None)
-    return f"{other.path} as {other.kind}" if other else ""
-
-
-def _counts(spans: Sequence[Span], _value: bool, _asked: Counting) -> str:
-    other = next((span.path for span in spans if span.kind != "counts"), None)
-    return f"{other} is not a table of counts" if other else ""
-
-
-def _stdin_name(spans: Sequence[Span], value: str, _asked: Counting) -> str:
-    return "" if any(span.path == value for span in spans) else f"no source is called {value}"
-
-
-def _groups(spans: Sequence[Span], _value: Any, asked: Counting) -> str:
-    rules = GroupRules.from_options(asked.groups, asked.group_by)
-    other = next((span for span in spans if span.group_name != rules.group_of(span.path)), None)
-    return f"{other.path} in source group {other.group_name or 'none'!r}" if other else ""
-
-
-def _shard(_spans: Sequence[Span], _value: str, _asked: Counting) -> str:
-    return "its sources are chosen already, and there are no new ones for --shard to choose from"
-
-
-_DIFFERENCES: dict[str, Callable[[Sequence[Span], Any, Counting], str]] = {
-    "lines": _lines,
-    "text_column": _text_column,
-    "kind": _kind,
-    "counts": _counts,
-    "stdin_name": _stdin_name,
-    "groups": _groups,
-    "group_by": _groups,
-    "shard": _shard,
-}

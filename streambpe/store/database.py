@@ -11,7 +11,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal
@@ -27,7 +27,6 @@ from streambpe.store.sqlfiles import run_sql
 from streambpe.text.shown import harmless
 from streambpe.threads import stopped_by
 
-FORMAT_VERSION = 10  # of a whole RUN; no other is read
 # Files must open in the DuckDB 1.x shells that people have; these refuse the default format of DuckDB 2.0.
 _STORAGE_VERSION = "v1.4.0"
 _BYTES_A_THREAD = 16 << 20  # of DuckDB's buffers, at least: with less it runs out of memory (300 threads in 150 MB)
@@ -132,9 +131,9 @@ def _refill(path: Path | str) -> str:
     )
 
 
-def seal(con: duckdb.DuckDBPyConnection, *, files: bool = False, parts: Sequence[str] = ()) -> None:
-    """Restrict a connection for the user's own statements: they reach no file but the database and `parts` (unless
-    `files`), no extension, and no variable of the Python program; and no statement can change that.
+def seal(con: duckdb.DuckDBPyConnection, *, files: bool = False) -> None:
+    """Restrict a connection for the user's own statements: they reach no file but the database (unless `files`), no
+    extension, and no variable of the Python program; and no statement can change that.
 
     DuckDB still lets statements, even COPY, use its log's name beside the database, and its temporary folder. So the
     caller judges which statements may run at all (inspect/asked.py), and gives a temporary folder of its own.
@@ -142,8 +141,6 @@ def seal(con: duckdb.DuckDBPyConnection, *, files: bool = False, parts: Sequence
     settings = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
     settings |= {"python_enable_replacements": False, "allow_persistent_secrets": False}
     if not files:
-        if parts:
-            con.execute("SET allowed_paths = ?", [list(parts)])
         settings["enable_external_access"] = False
     settings["lock_configuration"] = True  # must be set last
     for name, value in settings.items():
@@ -217,7 +214,6 @@ def create_schema(con: duckdb.DuckDBPyConnection) -> None:
     for table in SCHEMA:
         run_sql(con, f"schema/{table}")
     use_training(con, "main")
-    put_facts(con, "run", {"format_version": str(FORMAT_VERSION)})
     for macro in MACROS:
         run_sql(con, f"macros/{macro}")
     for view in VIEWS:
@@ -251,23 +247,6 @@ def use_private_training(con: duckdb.DuckDBPyConnection) -> None:
     run_sql(con, "schema/training")
     con.execute("SET search_path = ?", [f"private,{_file_name(con)}.main"])
     con.execute("SET VARIABLE training = 'private'")
-
-
-def use_committed(con: duckdb.DuckDBPyConnection, sources: pa.Table, parts: Sequence[str], *, held: bool) -> None:
-    """Make chunk_counts and sources mean all that is committed, also what no fold has put into the tables yet, for this
-    connection alone. `sources`: all counted stretches. `parts`: files of counts, beside what the tables hold (`held`).
-    """
-    (path,) = con.execute("SELECT current_setting('search_path')").fetchone() or ("",)
-    con.execute("ATTACH IF NOT EXISTS ':memory:' AS private (READ_WRITE)")
-    con.execute("SET search_path = 'private'")
-    run_sql(con, "schema/sources")
-    run_sql(con, "make_no_counts")
-    table = f"{_file_name(con)}.main.chunk_counts" if held else "private.main.no_counts"
-    run_sql(con, "steps/show_committed", held=table, part_files=list(parts))
-    append(con, "sources", sources)
-    for view in ("source_files", "chunk_frequencies", "rare_chunks"):
-        run_sql(con, f"views/{view}")
-    con.execute("SET search_path = ?", [f"private,{path}"])
 
 
 def _file_name(con: duckdb.DuckDBPyConnection) -> str:

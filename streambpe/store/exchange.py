@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from msgspec import structs
 
 from streambpe.arguments import arguments
 from streambpe.count_config import CountConfig
-from streambpe.disk import disk_full_explained, says_disk_full
+from streambpe.disk import disk_full_explained
 from streambpe.errors import RunMismatch, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.later import polars as pl
@@ -27,20 +26,20 @@ from streambpe.outputs import refuse_existing, whole_output
 from streambpe.progress import Meter, Reporter, present_meter, reported
 from streambpe.resources import Resources
 from streambpe.results import Result
-from streambpe.store.chunks import fold
+from streambpe.store.chunks import fold, refuse_edited
 from streambpe.store.counted_as import may_skip_from_now_on
-from streambpe.store.groups import MOST_GROUPS, group_parts
+from streambpe.store.groups import MOST_GROUPS
 from streambpe.store.merge import merge_ranges, merged_lists
 from streambpe.store.parts import Part, Parts, check_total, list_parts, next_number, parts_by_group, write_part
 from streambpe.store.run import Run, program_versions
 from streambpe.store.sequences import copy_documents
 from streambpe.store.spans import Span, Spans
 from streambpe.store.unfinished import (
+    change_record,
     left_to_count,
     read_record,
     refuse_half_counted,
     refuse_leaving,
-    write_record,
 )
 
 if TYPE_CHECKING:
@@ -62,7 +61,6 @@ class MergeResult(Result):
 def export_counts(
     run: Path | str,
     output: Path | str,
-    group: str | None = None,
     *,
     allow_partial: bool = False,
     force: bool = False,
@@ -70,8 +68,8 @@ def export_counts(
 ) -> int:
     """Write a run's committed counts to a .parquet or .csv file, streaming in byte order; how many rows.
 
-    `group`: only those of one source group. `allow_partial`: also export a run that is not counted to its
-    end; a .parquet file says what was left out. `force`: overwrite a file that is there.
+    `allow_partial`: also export a run that is not counted to its end; a .parquet file says what was left out. `force`:
+    overwrite a file that is there.
     """
     folder, target, meter = Run.open(run), Path(output), present_meter()
     left = left_to_count(folder)
@@ -82,9 +80,9 @@ def export_counts(
     refuse_existing(target, force)
     config = _config_of(folder)
     expression = config.split_pattern().expression
-    parts = list_parts(folder) if group is None else group_parts(folder, group)
+    parts = list_parts(folder)
     distinct = json.loads(folder.facts().get("corpus", "{}")).get("distinct", 0)
-    meter.begin("exporting", 0 if left.sources or group is not None else distinct, "chunks")
+    meter.begin("exporting", 0 if left.sources else distinct, "chunks")
 
     def frames() -> Iterator[pl.DataFrame]:
         for frame in merge_ranges(parts, _RANGE_BYTES):
@@ -143,10 +141,9 @@ def merge_counts(
         mine = _config_of(target)
     else:
         mine = replace(configs[0], sequences=all(config.sequences for config in configs))
-    before = mine.bad_lines
-    if not target.state.exists() or may_skip_from_now_on(target, vars(mine)):  # where none is bad, none is left out
-        skips = any(config.bad_lines == "skip" for config in (mine, *configs))
-        mine = replace(mine, bad_lines="skip" if skips else "error")
+    before, skips = mine.bad_lines, any(config.bad_lines == "skip" for config in configs)
+    if skips and (not target.state.exists() or may_skip_from_now_on(target, vars(mine))):
+        mine = replace(mine, bad_lines="skip")  # where none is bad, none is left out
     for other, config in zip(opened, configs, strict=True):
         bad_lines = mine.bad_lines if config.bad_lines == "error" else config.bad_lines
         if replace(config, sequences=mine.sequences, bad_lines=bad_lines) != mine:
@@ -164,6 +161,8 @@ def merge_counts(
         )
     with target.lock(), disk_full_explained(target.path):
         target.tidy()
+        if target.state.exists():
+            refuse_edited(target, resources, "and adding counts would undo that")
         versions = json.dumps(program_versions())
         target.create({"config": json.dumps(mine.as_facts()), "versions": versions, **tables})
         if before != mine.bad_lines:
@@ -171,24 +170,20 @@ def merge_counts(
         meter = Meter("merging", total=len(opened), unit="runs")
         added = read_record(target).runs
         asked = [str(other.path.resolve()) for other in opened]
-        _remember(target, [*added, *(path for path in asked if path not in added)])
+        change_record(target, runs=(*added, *(path for path in asked if path not in added)))
         failpoint("merge-recorded")
         with Reporter(meter, target.write_status, progress):
             for number, (other, path) in enumerate(zip(opened, asked, strict=True), 1):
                 try:
                     _add_run(target, other, resources, again=path in added, documents=mine.sequences)
                 except StreambpeError:  # this run is not to be added any more; those after it still are
-                    _remember(target, [name for name in read_record(target).runs if name not in asked[:number]])
+                    left = tuple(name for name in read_record(target).runs if name not in asked[:number])
+                    change_record(target, runs=left)
                     raise
                 meter.done += 1
             corpus = fold(target, resources)
-        # Last of all: what fails before it leaves a record by which the same command goes on. A disk that is full when
-        # that record is gone is no error any more: all is merged.
-        try:
-            _remember(target, [name for name in read_record(target).runs if name not in asked])
-        except OSError as why:
-            if not says_disk_full(why) or set(read_record(target).runs) & set(asked):
-                raise
+        # last of all: what fails before it leaves a record by which the same command goes on
+        change_record(target, runs=tuple(name for name in read_record(target).runs if name not in asked))
         lacking = () if mine.sequences or len(without) == len(opened) else tuple(without)
         return MergeResult(corpus, tuple(map(str, others)), lacking)
 
@@ -209,11 +204,6 @@ def _common_tables(others: Sequence[Run], target: Run) -> dict[str, str]:
             "added up. Nothing was changed."
         )
     return {"unicode": facts[0]} if facts[0] and all(facts) else {}
-
-
-def _remember(target: Run, runs: Sequence[str]) -> None:
-    """Record which runs are still to be added."""
-    write_record(target, structs.replace(read_record(target), runs=tuple(runs)))
 
 
 def _add_run(target: Run, other: Run, resources: Resources, *, again: bool, documents: bool) -> None:

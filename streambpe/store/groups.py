@@ -18,10 +18,8 @@ import msgspec
 from streambpe.errors import UsageError
 from streambpe.sources.remote.address import has_place
 from streambpe.store.database import open_store
-from streambpe.store.parts import Part, list_parts, parts_by_group
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
-from streambpe.store.weights import listed_groups
 from streambpe.system import compose_name, portable_path
 
 MOST_GROUPS = 128  # a merge keeps a file open for each
@@ -68,17 +66,6 @@ class GroupRules(msgspec.Struct, frozen=True):
             if any(fnmatch.fnmatchcase(path, form) for start in starts for form in (start, f"{start}/*")):
                 return name
         return PurePath(path).parent.name if self.by_folder and absolute else ""
-
-
-def group_parts(run: Run, name: str) -> list[Part]:
-    """The parts that hold the counts of a group; without such a group, an error that names those there are."""
-    groups = parts_by_group(list_parts(run))
-    name = next((known for known in groups if compose_name(known) == compose_name(name)), name)
-    if name not in groups:
-        raise UsageError(
-            f"{run.path} has no source group {name!r}; it has {listed_groups(groups)}. Nothing was changed."
-        )
-    return groups[name]
 
 
 def read_groups(run: Run) -> dict[str, dict[str, int | str]]:

@@ -1,14 +1,14 @@
 """What a RUN says of itself, in one file: RUN/run.json, with its number again in the tables and the parts.
 
-    {"format": "streambpe-run", "version": 1, "run": "6f1c...", "facts": {"config": "...", ...},
-     "files": {"model.events.jsonl": ["<sha256>"], ...}, "jobs": {...}, "counting": {...}, "sum": "<sha256>"}
+    {"format": "streambpe-run", "version": 11, "run": "6f1c...", "facts": {"config": "...", ...},
+     "files": {"model.events.jsonl": ["<sha256>"], ...}, "jobs": {...}, "counting": {...}, "sum": "<mmh3>"}
 
 `facts` is what table run said when the run was made, so that a lost state.duckdb is made again with the same options.
 `jobs` is what `train` was asked to do (job.py), `counting` what is still to be counted (unfinished.py). `files` has
 the sha256 of what each event log may hold ("": it may be absent); for state.duckdb, the name of its last commit. Before
 such a file is replaced, the sha256 of its new content is added; once it is replaced, the old one is removed. So a kill
 at any moment leaves a known file, while a file of another RUN, or of this RUN at an earlier time, is not known. `sum`
-is the sha256 of all that stands before it.
+is the checksum of all that stands before it.
 
 Where run.json is lost, nothing that carries the number of a run is believed until `count` makes it again.
 """
@@ -17,31 +17,70 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
-import uuid
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import structs
 
 from streambpe.errors import ModelError, RunError, typed
 from streambpe.files import replace_file
+from streambpe.resources import ResourceFacts
+from streambpe.store.checksums import with_sum, without_sum
 
+FORMAT_VERSION = 11  # of a whole RUN; no other is read
 _LOOKS = 20
-_FORMAT = {"format": "streambpe-run", "version": 1}
 
 
-@dataclass(frozen=True)
-class Identity:
+class _Version(msgspec.Struct):
+    """What is read of run.json before the rest is believed."""
+
+    version: int = 0
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """A source that a count was given, and how."""
+
+    path: str
+    kind: str
+    column: str = "text"
+    group: str = ""
+    stream: str = ""  # "stdin" or "iterator": only the user can give it again
+    refused: bool = False  # an error named it before anything of it was counted
+    any_bytes: bool = False  # as in Source
+
+
+class Leaving(msgspec.Struct, frozen=True):
+    """A source whose counts are being taken back, and what it held."""
+
+    path: str
+    documents: int
+    text_bytes: int
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What is still to be counted, merged, or taken back."""
+
+    sources: tuple[Wanted, ...] = ()
+    runs: tuple[str, ...] = ()  # that merge-counts was given, until all of them are added
+    resources: ResourceFacts | None = None  # those of the last count
+    leaving: tuple[Leaving, ...] = ()  # sources that are being taken back, until the tables are without them
+
+    def __bool__(self) -> bool:
+        return bool(self.sources or self.runs or self.leaving)
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """The content of run.json."""
 
-    run: str  # a number that no other run has
-    facts: dict[str, str] = field(default_factory=dict)
-    files: dict[str, list[str]] = field(default_factory=dict)  # by file name: the sha256 of all it may hold
-    jobs: dict[str, Any] = field(default_factory=dict)
-    counting: dict[str, Any] = field(default_factory=dict)
+    format: Literal["streambpe-run"] = "streambpe-run"
+    version: int = FORMAT_VERSION
+    run: Annotated[str, msgspec.Meta(min_length=1)]  # a number that no other run has
+    facts: dict[str, str] = {}
+    files: dict[str, list[str]] = {}  # by file name: the sha256 of all it may hold
+    jobs: dict[str, Any] = {}
+    counting: Record = Record()
 
 
 def identity_path(folder: Path) -> Path:
@@ -49,51 +88,45 @@ def identity_path(folder: Path) -> Path:
     return folder / "run.json"
 
 
-class _Locked(msgspec.Struct):
-    """run.json of a folder that this process has locked."""
-
-    identity: Identity | None = None  # its content, once it is read
-    late: bool = False  # the file is behind
-
-
-_locked: dict[Path, _Locked] = {}
+_locked: dict[Path, Identity | None] = {}  # of each folder that this process has locked: run.json, once it is read
+_late: set[Path] = set()  # those of them whose file is behind
 
 
 @contextlib.contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
     """Use while the lock of a folder is held: nobody else writes run.json, so it is read once."""
-    _locked[folder] = _Locked()
+    _locked[folder] = None
     try:
         yield
     finally:
-        held = _locked[folder]
-        if held.identity is not None and held.late:
+        identity = _locked.pop(folder)
+        if identity is not None and folder in _late:
+            _late.remove(folder)
             with contextlib.suppress(OSError):
-                write_identity(folder, held.identity)
-        del _locked[folder]
+                write_identity(folder, identity)
 
 
 def read_identity(folder: Path) -> Identity | None:
     """The content of run.json, or None if there is no such file."""
-    held = _locked.get(folder, _Locked())
-    held.identity = held.identity or _read(identity_path(folder))
-    return held.identity
+    identity = _locked.get(folder) or _read(identity_path(folder))
+    if folder in _locked:
+        _locked[folder] = identity
+    return identity
 
 
 def _read(path: Path) -> Identity | None:
     try:
-        held = json.loads(path.read_text(encoding="utf-8"))
-        if held.pop("sum") != _sum(held):
-            raise ValueError("its checksum is not that of its content")
-        if {key: held.pop(key) for key in _FORMAT} != _FORMAT:
-            raise ValueError("it has another format or version")
-        found = msgspec.convert(vars(Identity(**held)), Identity)
-        if not found.run:
-            raise ValueError("it names no RUN")
-        return found
+        content = path.read_bytes()
+        version = msgspec.json.decode(content, type=_Version).version
+        if version != FORMAT_VERSION:
+            raise RunError(
+                f"{path.parent} has format {version}, but this streambpe only reads format {FORMAT_VERSION}. Nothing "
+                "was changed. Use the version that wrote it, or count the sources into another RUN."
+            )
+        return msgspec.json.decode(without_sum(content), type=Identity)
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError, AttributeError) as why:
+    except ValueError as why:
         raise RunError(
             f"{path} is damaged ({why}). Nothing was changed. Remove it; `streambpe count {typed(path.parent)}` makes "
             f"it again."
@@ -104,16 +137,12 @@ def write_identity(folder: Path, identity: Identity, *, late: bool = False) -> N
     """Replace run.json; `late`: with the next change or when the lock is given back, since a kill before that does no
     harm. Locked by the caller."""
     if late and folder in _locked:
-        _locked[folder] = _Locked(identity, late=True)
-        return
-    content = {**_FORMAT, **asdict(identity)}
-    replace_file(identity_path(folder), json.dumps({**content, "sum": _sum(content)}).encode())
+        _late.add(folder)
+    else:
+        replace_file(identity_path(folder), with_sum(msgspec.json.encode(identity) + b"\n"))
+        _late.discard(folder)
     if folder in _locked:
-        _locked[folder] = _Locked(identity)
-
-
-def _sum(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        _locked[folder] = identity
 
 
 def refuse_other_run(folder: Path, number: str, what: Path, then: str = "") -> None:
@@ -142,51 +171,29 @@ def digest_of(path: Path) -> str:
         return ""
 
 
-def is_known(path: Path) -> bool:
-    """Whether a file of a RUN, or its absence, is as run.json says. In a run without run.json everything is known."""
-    identity = None
-    for _ in range(_LOOKS):
-        before, identity = identity, read_identity(path.parent)
-        known = identity.files.get(path.name) if identity else None
-        if known is None or digest_of(path) in known:
-            return True
-        if identity == before:  # else another process was replacing the file meanwhile: look again
-            break
-    return False
-
-
-def accept(path: Path, digest: str | None = None, *, also: bool = False) -> None:
-    """From now on a file may hold only the content with this digest (None: what it holds now); `also`: besides what it
-    may hold already. Locked by the caller."""
-    identity = read_identity(path.parent)
-    if identity is None:
-        return
-    digest = digest_of(path) if digest is None else digest
-    before = identity.files.get(path.name, [digest_of(path)]) if also else []
-    now = [*(one for one in before if one != digest), digest]
-    if now != identity.files.get(path.name):
-        write_identity(path.parent, replace(identity, files={**identity.files, path.name: now}), late=not also)
-
-
 @contextlib.contextmanager
-def tables_written(state: Path) -> Iterator[str]:
-    """Use around a commit to the tables; gives what to put into table run as `written` ("" in a run without run.json).
+def replacing(path: Path, mark: str) -> Iterator[None]:
+    """Use around replacing a file of a run: inside, it may be what it was or what `mark` says, afterwards only that.
 
-    It is a name for this commit, not a digest, since for that a large file would have to be read. Locked by the caller.
+    `mark`: the sha256 of the new content; of the tables, which are too large for that, what table run then says as
+    `written`. Nothing is noted in a run without run.json. Locked by the caller.
     """
-    identity = read_identity(state.parent)
-    if identity is None:
-        yield ""
-        return
-    token = uuid.uuid4().hex
-    before = identity.files.get(state.name, [""])
-    write_identity(state.parent, replace(identity, files={**identity.files, state.name: [*before, token]}))
-    yield token
-    accept(state, token)
+    identity = read_identity(path.parent)
+    before = identity.files.get(path.name, [""]) if identity else []
+    _expect(path, [*(one for one in before if one != mark), mark])
+    yield
+    _expect(path, [mark], late=True)
+
+
+def _expect(path: Path, marks: Sequence[str], *, late: bool = False) -> None:
+    identity = read_identity(path.parent)
+    if identity is not None and identity.files.get(path.name) != marks:
+        files = {**identity.files, path.name: list(marks)}
+        write_identity(path.parent, structs.replace(identity, files=files), late=late)
 
 
 def refuse_earlier_tables(state: Path, written: str) -> None:
-    """An error if the tables that are open are not those that were committed last. `written`: see tables_written."""
+    """An error if the tables that are open are not those that were committed last. `written`: see `replacing`."""
     identity = read_identity(state.parent)
     known = identity.files.get(state.name) if identity else None
     if known is not None and written not in known:
@@ -198,11 +205,18 @@ def refuse_earlier_tables(state: Path, written: str) -> None:
 
 def refuse_other_log(log: Path) -> None:
     """An error if an event log that lies in a RUN is not the one that its training wrote there."""
-    if not is_known(log):
-        name = log.name.removesuffix(".events.jsonl")
-        name, option = ("main", "") if name == "model" else (name, f" --name {name}")
-        raise ModelError(
-            f"{log} is not what training {name} of {log.parent} wrote: it was changed or copied there. Nothing was "
-            "changed. Put the right one back, or remove it and train again (`streambpe train "
-            f"{typed(log.parent)}{option}` with its options): the counts are kept."
-        )
+    identity = None
+    for _ in range(_LOOKS):
+        before, identity = identity, read_identity(log.parent)
+        known = identity.files.get(log.name) if identity else None
+        if known is None or digest_of(log) in known:
+            return
+        if identity == before:  # else another process was replacing the file meanwhile: look again
+            break
+    name = log.name.removesuffix(".events.jsonl")
+    name, option = ("main", "") if name == "model" else (name, f" --name {name}")
+    raise ModelError(
+        f"{log} is not what training {name} of {log.parent} wrote: it was changed or copied there. Nothing was "
+        "changed. Put the right one back, or remove it and train again (`streambpe train "
+        f"{typed(log.parent)}{option}` with its options): the counts are kept."
+    )

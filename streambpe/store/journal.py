@@ -25,7 +25,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import mmh3
 import msgspec
 import numpy as np
 from msgspec import structs
@@ -34,7 +33,7 @@ from streambpe.errors import RunError
 from streambpe.failpoints import failpoint
 from streambpe.files import whole_file
 from streambpe.model.events import OPS, Event, Events, Op
-from streambpe.store.made_of import fingerprint
+from streambpe.store.checksums import with_sum, without_sum
 from streambpe.store.passes import MUST_HAVES, PassRow, VetoRow
 from streambpe.system import sync
 
@@ -49,9 +48,8 @@ class Journal(msgspec.Struct):
     batches: list[PassRow] = msgspec.field(default_factory=list)
     vetoes: list[VetoRow] = msgspec.field(default_factory=list)
     saved: bool = False
-    number: str = ""  # by which tables say what they were filled from: it follows from `training`
-    _unwritten: list[bytes] = msgspec.field(default_factory=list)
-    _since_pass: Any = msgspec.field(default_factory=mmh3.mmh3_x64_128)  # checksum of what follows the last pass's line
+    _unwritten: list[bytes] = []
+    _since_pass: list[bytes] = []  # the lines that follow the last pass's
 
     @classmethod
     def start(
@@ -63,7 +61,7 @@ class Journal(msgspec.Struct):
         vetoes: Iterable[VetoRow] = (),
     ) -> Journal:
         """A new journal, not on disk before `save`; `events`, `batches`, `vetoes`: those of a smaller vocabulary."""
-        journal = cls(path, dict(training), number=fingerprint(training))
+        journal = cls(path, dict(training))
         for veto in vetoes:
             journal._note_veto(veto)
         for batch in batches:
@@ -92,11 +90,13 @@ class Journal(msgspec.Struct):
         return Journal.start(self.path, self.training, self.events[:events], passes, vetoes)
 
     def save(self) -> None:
-        """Put a new journal on disk, whole or not at all."""
-        first = _line({"op": "training", **self.training})
+        """Put a new journal on disk, whole or not at all, unless it is there."""
+        if self.saved:
+            return
+        first = with_sum(_line({"op": "training", **self.training}))
         with whole_file(self.path) as temporary:
             with temporary.open("wb") as out:
-                out.writelines([_with_sum(first, mmh3.mmh3_x64_128(first)), *self._unwritten])
+                out.writelines([first, *self._unwritten])
             failpoint("journal-written")
         failpoint("journal-created")
         self._unwritten, self.saved = [], True
@@ -109,23 +109,21 @@ class Journal(msgspec.Struct):
         if not lines:
             raise RunError(f"{path} is empty; remove it and train again: the counts are kept.")
         journal = cls(path, {}, saved=True)
+        events: list[Event] = []
         lists: dict[Any, Any] = {PassRow: journal.batches, VetoRow: journal.vetoes}
-        at, since_pass = 0, mmh3.mmh3_x64_128()
-        whole = (0, 0, 0)  # how many bytes, events, vetoes there are up to the last whole pass
+        at, whole = 0, (0, 0, 0)  # how many bytes, events, vetoes there are up to the last whole pass
         for number, line in enumerate(lines, 1):
             at += len(line) + 1
             try:
                 record = _TRAINING.decode(line) if number == 1 else _LINE.decode(line)
                 if isinstance(record, dict | PassRow):
-                    _refuse_rotten(line, since_pass)
-                    whole, since_pass = (at, len(journal.events), len(journal.vetoes)), mmh3.mmh3_x64_128()
-                else:
-                    since_pass.update(line + b"\n")
+                    without_sum(data[whole[0] : at])
+                    whole = at, len(events), len(journal.vetoes)
                 if isinstance(record, dict):
                     del record["op"], record["sum"]
-                    journal.training, journal.number = record, fingerprint(record)
+                    journal.training = record
                 else:
-                    lists.get(type(record), journal.events).append(record)
+                    lists.get(type(record), events).append(record)
             except (ValueError, KeyError) as why:
                 raise RunError(
                     f"{path} line {number} is damaged ({why}). Remove that line and all after it, and resume: "
@@ -134,7 +132,7 @@ class Journal(msgspec.Struct):
         if whole[0] < len(data):
             with path.open("r+b") as file:
                 file.truncate(whole[0])
-        journal.events.truncate(whole[1])
+        journal.events = Events.of(events[: whole[1]])
         del journal.vetoes[whole[2] :]
         return journal
 
@@ -145,20 +143,13 @@ class Journal(msgspec.Struct):
             self._note_veto(VetoRow(len(self.events), left, right, n))
         record = structs.replace(record, batch=len(self.batches), first_seq=len(self.events), events=len(events))
         self.events.extend(events)
-        self._append(events.lines())
         self.batches.append(record)
-        self._since_pass.update(_line(record))
-        self._unwritten.append(_with_sum(_line(record), self._since_pass))
-        self._since_pass = mmh3.mmh3_x64_128()
+        self._unwritten.append(with_sum(b"".join([*self._since_pass, *events.lines(), _line(record)])))
+        self._since_pass.clear()
 
     def _note_veto(self, veto: VetoRow) -> None:
         self.vetoes.append(veto)
-        self._append([_line(veto)])
-
-    def _append(self, pieces: Iterable[bytes]) -> None:
-        for lines in pieces:
-            self._unwritten.append(lines)
-            self._since_pass.update(lines)
+        self._since_pass.append(_line(veto))
 
     def commit(self) -> None:
         """Append what is not on disk yet, and fsync: from then on it survives a power cut."""
@@ -180,21 +171,7 @@ class Journal(msgspec.Struct):
 
 _TRAINING = msgspec.json.Decoder(dict[str, Any])
 _LINE = msgspec.json.Decoder(Event | PassRow | VetoRow)
-_SUM = b',"sum":"'
 
 
 def _line(record: Any) -> bytes:
     return msgspec.json.encode(record) + b"\n"
-
-
-def _with_sum(line: bytes, summed: Any) -> bytes:
-    """A line with the checksum of what was summed, which it ends itself."""
-    return b'%s%s%s"}\n' % (line[:-2], _SUM, summed.digest().hex().encode())
-
-
-def _refuse_rotten(line: bytes, summed: Any) -> None:
-    """An error if a line's checksum is not that of the lines before it, and of its own beginning."""
-    beginning = line.rpartition(_SUM)[0] + b"}\n"
-    summed.update(beginning)
-    if _with_sum(beginning, summed) != line + b"\n":
-        raise ValueError("its checksum does not fit it and the lines before it")

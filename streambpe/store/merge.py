@@ -71,13 +71,9 @@ def opened(parts: Sequence[Part]) -> Iterator[list[pq.ParquetFile]]:
             file.close()
 
 
-def ranges(
-    parts: Sequence[Part], range_bytes: int, also: Sequence[tuple[str, int]] = ()
-) -> Iterator[tuple[str, str | None]]:
-    """Ranges of about `range_bytes`, as (first chunk, the chunk that ends it; None: the end).
-
-    `also`: (first chunk, bytes) of each piece of what is read besides the parts."""
-    starts = sorted([*((low, size) for part in parts for low, _, size in part.groups), *also])
+def ranges(parts: Sequence[Part], range_bytes: int) -> Iterator[tuple[str, str | None]]:
+    """Ranges of about `range_bytes`, as (first chunk, the chunk that ends it; None: the end)."""
+    starts = sorted((low, size) for part in parts for low, _, size in part.groups)
     bounds, held = [""], 0
     for low, size in starts:
         if held + size > range_bytes and held and low > bounds[-1]:

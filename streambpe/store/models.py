@@ -1,6 +1,6 @@
 """Finding a model and reading what its header says about splitting text.
 
-A MODEL is an event log (`.jsonl`, or its Parquet twin), a RUN (its `model.events.jsonl`; `RUN:main` says the same), or
+A MODEL is an event log (`.jsonl`), a RUN (its `model.events.jsonl`; `RUN:main` says the same), or
 `RUN:NAME` (its `NAME.events.jsonl`).
 """
 
@@ -57,10 +57,6 @@ def run_of(model: str | os.PathLike[str]) -> Run | None:
 def read_model(model: str | os.PathLike[str]) -> EventLog:
     """Read and check the event log of a MODEL."""
     path = find_log(model)
-    if path.suffix == ".parquet":
-        from streambpe.model.parquet import read_parquet  # not above: it loads pyarrow
-
-        return read_parquet(path)
     refuse_other_log(path)
     _refuse_what_is_no_log(path)
     return read_event_log(path)

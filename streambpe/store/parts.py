@@ -32,7 +32,6 @@ from streambpe.store.identity import refuse_other_run
 from streambpe.store.run import Run
 from streambpe.store.spans import Span, Spans, SpansByPath
 
-PART_FORMAT = 6
 _SCHEMA = pa.schema([("chunk", pa.large_string()), ("n", pa.int64())])
 GROUP_ROWS = 16_384  # rows in a row group, at most: 0.5 MB of English chunks in memory
 LEAST_GROUP_ROWS = 1024
@@ -81,16 +80,9 @@ class Parts(tuple[Part, ...]):
         return SpansByPath(self.spans)
 
 
-class _Format(msgspec.Struct):
-    """The field that tells whether the rest of a footer can be read; msgspec ignores the rest here."""
-
-    format: int
-
-
 class _Footer(_PartFacts, frozen=True):
     """The footer of a part, as JSON."""
 
-    format: int
     spans: bytes  # Spans.packed, in JSON as base64
 
 
@@ -160,7 +152,7 @@ class PartWriter:
         groups, name = tuple(self._groups), self.target.name
         facts = self.rows, self.total, level, tuple(replaces), groups, self._run, name
         part = Part(*facts, self.target, Spans.of(spans))
-        footer = _Footer(*facts, PART_FORMAT, part.spans.packed())
+        footer = _Footer(*facts, part.spans.packed())
         self._writer.add_key_value_metadata({"streambpe": msgspec.json.encode(footer)})
         self._writer.close()
         add_checksum(self.temporary)
@@ -206,19 +198,16 @@ def read_part(path: Path) -> Part:
     try:
         refuse_damaged(path)
         facts = (pq.read_metadata(path).metadata or {})[b"streambpe"]
-        number = msgspec.json.decode(facts, type=_Format).format
-        if number != PART_FORMAT:
-            raise RunError(f"{path} has part format {number}; this streambpe reads format {PART_FORMAT} only.")
         found = msgspec.json.decode(facts, type=_Footer)
         spans = Spans.of_packed(found.spans)
-    except (FileNotFoundError, RunError):
+    except FileNotFoundError:
         raise
     except (OSError, pa.ArrowException, KeyError, ValueError, msgspec.MsgspecError) as why:
         raise RunError(
             f"{path} is damaged ({str(why).splitlines()[0]}). Move it away and count again: the sources "
             f"it covered are read again, everything else is kept."
         ) from None
-    described: list[Any] = [*structs.astuple(found)[:-2], path, spans]
+    described: list[Any] = [*structs.astuple(found)[:-1], path, spans]
     return Part(*described)
 
 
@@ -273,23 +262,19 @@ def _refuse_counted_twice(parts: Parts) -> None:
 
 
 def _read_parts(run: Run) -> list[Part]:
-    """The parts of all files; the folder is listed anew if another process merged some of them meanwhile."""
+    """The parts of all files. While the run's lock is held, a file that did not change is read only once. The folder is
+    listed anew if another process merged some of them meanwhile."""
+    before: dict[Path, tuple[tuple[int, ...], Part]] = run.cache.get(_FOOTERS, {})
     for _ in range(_LISTINGS):
+        footers = run.cache[_FOOTERS] = dict[Path, tuple[tuple[int, ...], Part]]()
         with contextlib.suppress(FileNotFoundError):
-            return _remembered(run, sorted(run.counts.glob("*.parquet")))
+            for path in sorted(run.counts.glob("*.parquet")):
+                stat = path.stat()
+                content = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+                is_known = path in before and before[path][0] == content
+                footers[path] = before[path] if is_known else (content, read_part(path))
+            return [part for _, part in footers.values()]
     raise RunError(f"{run.counts}: another process is merging counts. Nothing was changed. Wait until it has finished.")
-
-
-def _remembered(run: Run, paths: Sequence[Path]) -> list[Part]:
-    """The parts in these files. While the run's lock is held, a file that did not change is read only once."""
-    footers: dict[Path, tuple[tuple[int, ...], Part]] = run.once(_FOOTERS, dict)
-    for path in paths:
-        stat = path.stat()
-        content = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
-        if path not in footers or footers[path][0] != content:
-            footers[path] = content, read_part(path)
-    run.cache[_FOOTERS] = {path: footers[path] for path in paths}
-    return [footers[path][1] for path in paths]
 
 
 def next_number(run: Run) -> int:

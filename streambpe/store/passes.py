@@ -15,17 +15,11 @@ class PassRow(msgspec.Struct, tag_field="op", tag="batch"):
     events: int = 0
     seconds: float = 0.0
     mode: str = "index"
-    candidates: int = 0
     occurrences: int = 0  # found; `executed` of them were rewritten
     executed: int = 0
-    positions: int = 0  # index entries or places looked at
-    rounds: int = 0
-    stopped_by: str = ""
     refills: int = 0  # times that pairs were counted from scratch before this pass
     spills: int = 0  # partial counts written to disk meanwhile
-    switched: bool = False  # from scan to index, before this pass
     hot_pairs: int = 0
-    pair_floor: int = 0
     places: int = 0
     memory_bytes: int = 0  # the engine's own arrays
 

@@ -21,12 +21,12 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import duckdb
 import msgspec
+from msgspec import structs
 
 from streambpe.disk import disk_full, says_disk_full
 from streambpe.errors import RunError, RunLocked, Stopped, UsageError, typed
@@ -34,13 +34,14 @@ from streambpe.failpoints import failpoint
 from streambpe.files import UNFINISHED, folder_for_tables, put_in_place, unfinished
 from streambpe.progress import Status, is_alive, this_process
 from streambpe.sources.remote.address import is_remote
-from streambpe.store.database import FORMAT_VERSION, create_schema, open_store, put_facts
+from streambpe.store.database import commit, create_schema, open_store, put_facts
 from streambpe.store.identity import (
     Identity,
     alone_in,
     identity_path,
     read_identity,
     refuse_other_run,
+    replacing,
     write_identity,
 )
 from streambpe.store.spans import Spans
@@ -66,11 +67,8 @@ class TablesRead(msgspec.Struct, frozen=True):
 
     @classmethod
     def by(cls, con: duckdb.DuckDBPyConnection) -> TablesRead:
-        """Read by this connection. Of tables of another format only the facts, by which they are refused."""
-        facts = dict(run_sql(con, "get_run"))
-        if facts.get("format_version") != str(FORMAT_VERSION):
-            return cls(facts, Spans.of(()))
-        return cls(facts, Spans.of_table(query_arrow(con, "list_stretches")))
+        """Read by this connection."""
+        return cls(dict(run_sql(con, "get_run")), Spans.of_table(query_arrow(con, "list_stretches")))
 
 
 class Run:
@@ -142,6 +140,13 @@ class Run:
             yield con
             self._tables_change(con)
 
+    def commit(self, con: duckdb.DuckDBPyConnection, facts: Mapping[str, str]) -> None:
+        """Set facts in table run, and commit what was written to the tables. Locked by the caller."""
+        mark = uuid.uuid4().hex
+        with replacing(self.state, mark):
+            put_facts(con, "run", {**facts, "written": mark})
+            commit(con)
+
     def tidy(self) -> None:
         """Remove what a kill left and nobody needs: files on their way to their names, and DuckDB's log, which the
         tables take up when they are opened. Locked by the caller."""
@@ -199,13 +204,13 @@ class Run:
         write_identity. Locked by the caller."""
         identity = read_identity(self.path)
         made_now = identity is None and not (self.state.exists() or self.has_counts())
-        before = Identity(uuid.uuid4().hex) if made_now else identity
+        before = Identity(run=uuid.uuid4().hex) if made_now else identity
         if before is None:
             raise RunError(
                 f"{identity_path(self.path)} is lost. Nothing was changed. Put it back, or `streambpe count "
                 f"{typed(self.path)}` makes it again from state.duckdb."
             )
-        changed = replace(before, **fields)
+        changed = structs.replace(before, **fields)
         if changed != identity:
             write_identity(self.path, changed, late=late and identity is not None)
 
@@ -215,7 +220,7 @@ class Run:
         lost = "run" in facts and not identity_path(self.path).exists()
         if lost:
             first = {key: value for key, value in facts.items() if key in ("config", "versions", "unicode")}
-            write_identity(self.path, Identity(facts["run"], first))
+            write_identity(self.path, Identity(run=facts["run"], facts=first))
         return lost
 
     def known_facts(self) -> dict[str, str]:
@@ -257,13 +262,8 @@ class Run:
 
     def facts(self) -> dict[str, str]:
         """Table run as a dictionary; an error if the tables are another run's, or of another format."""
+        read_identity(self.path)  # first, because tables of another format may have other columns
         found = self.tables().facts
-        written = found.get("format_version")
-        if written != str(FORMAT_VERSION):
-            raise RunError(
-                f"{self.path} has format {written}, but this streambpe only reads format {FORMAT_VERSION}. Nothing "
-                "was changed. Use the version that wrote it, or count the sources into another RUN."
-            )
         self.refuse_other_tables(found)
         return dict(found)
 

@@ -66,80 +66,60 @@ def by_place(span: Span) -> tuple[str, int, int]:
     return span.path, span.start_at, span.stop_at
 
 
-def write_sequence(
-    folder: Path, name: str, chunks: pl.Series, stretches: Sequence[Ids], n: Lengths, made_of: str = ""
-) -> None:
-    """Write one part's documents. `stretches`: each as rows of `chunks`; `n`: how often each of these occurs; chunks
-    that do not occur are left out.
+def write_sequence(folder: Path, name: str, chunks: pl.Series, stretches: Sequence[Ids], made_of: str = "") -> Lengths:
+    """Write one part's documents; returns how often each of `chunks` occurs. `stretches`: each as rows of `chunks`;
+    chunks that do not occur are left out.
 
     n 2 7 2   falling 1 0 2   rank 1 0 2 -1: chunk 0 becomes 1, chunk 1 becomes 0, and the end of a document, -1, is
     looked up as the last entry   ids 1 0 -1 2 1 -1 -> 0 1 -1 2 0 -1
     """
     folder.mkdir(exist_ok=True)
+    n = sum((np.bincount(ids[ids >= 0], minlength=len(chunks)) for ids in stretches), np.zeros(len(chunks), np.int64))
     falling = np.argsort(-n, kind="stable")[: np.count_nonzero(n)]  # ties stay in order
     rank = np.full(len(n) + 1, END_OF_DOCUMENT, np.int32)
     rank[falling] = np.arange(len(falling), dtype=np.int32)
     of_ids, of_chunks = _files_of(folder, name)
     write_noted(chunks.gather(falling).to_frame("chunk"), of_chunks, made_of)
-    _write_ids((rank[ids] for ids in stretches), list(map(len, stretches)), of_ids, made_of)
-
-
-def _write_ids(stretches: Iterator[Ids], places: list[int], target: Path, made_of: str) -> None:
-    """Store the bytes of an id apart: the upper ones are nearly all alike. Half of Polars' time, 0.93 of its size."""
-    facts = {**parquet_note(made_of, target.name), _PLACES: json.dumps(places)}
+    facts = {**parquet_note(made_of, of_ids.name), _PLACES: json.dumps(list(map(len, stretches)))}
     schema = pa.schema([("chunk_id", pa.int32())], facts)
-    with whole_file(target) as temporary:
+    with whole_file(of_ids) as temporary:
+        # the bytes of an id apart: the upper ones are nearly all alike. Half of Polars' time, 0.93 of its size
         how = {"compression": "lz4", "use_dictionary": False, "column_encoding": "BYTE_STREAM_SPLIT"}
         with pq.ParquetWriter(temporary, schema, write_statistics=False, **how) as out:
             for ids in stretches:
-                out.write_table(pa.table([ids], schema=schema))
+                out.write_table(pa.table([rank[ids]], schema=schema))
         add_checksum(temporary)
+    return n
 
 
-def copy_documents(source: Run, target: Run, old: Sequence[Span], new: Sequence[Span]) -> None:
-    """Write the documents of one part of another run as documents of this one. `old`: its stretches as they are called
-    there, in the order of the part's file; `new`: each of them as it is called here, all of one part.
+def copy_documents(source: Run, target: Run, old: Sequence[Span], new: Sequence[Span | None]) -> None:
+    """Write the documents of one part again. `old`: its stretches, in the order of its file; `new`: what each of them
+    is called in `target`, all of one part; None: it is left out.
 
-    They are stored in the order of their new names. Memory: the part's chunks, and one stretch.
+    They are stored in the order of their new names. Memory: the part's chunks and ids, as when it was counted.
     """
-    places = _places_of(source, old)
-    order = sorted(range(len(new)), key=lambda i: by_place(new[i]))
-    made_of = sequence_made_of(target, [new[i] for i in order])
-    target.sequences.mkdir(exist_ok=True)
-    part, (of_ids, of_chunks) = old[0].part, _files_of(target.sequences, new[0].part)
+    places, part = _places_of(source, old), old[0].part
+    kept = sorted(
+        ((span, place) for span, place in zip(new, places, strict=True) if span), key=lambda one: by_place(one[0])
+    )
+    spans = [span for span, _ in kept]
     chunks = read_chunks(source.sequences, part)
-    write_noted(chunks.to_frame("chunk"), of_chunks, made_of)
-    stretches = [places[i] for i in order]
-    ids = (read_ids(source.sequences, part, *stretch, len(chunks)) for stretch in stretches)
-    _write_ids(ids, [rows for _, rows in stretches], of_ids, made_of)
+    ids = [read_ids(source.sequences, part, *place, len(chunks)) for _, place in kept]
+    write_sequence(target.sequences, spans[0].part, chunks, ids, sequence_made_of(target, spans))
 
 
 def documents_without(run: Run, spans: Spans, paths: Collection[str], number: int) -> Spans:
     """The stretches of all sources but these. Documents that lie in one file with theirs are written again without
-    them, as parts of the numbers from `number` on, and their stretches name those. `spans`: in order.
-
-    Memory: the chunks and ids of one part, as when it was counted.
-    """
-    kept = []
-    for name, all_of_them in _by_part(spans).items():
-        mine = [span for span in all_of_them if span.path not in paths]
-        if mine and len(mine) < len(all_of_them):
-            kept += _write_some(run, name, all_of_them, paths, f"part-{number:05d}")
+    them, as parts of the numbers from `number` on, and their stretches name those. `spans`: in order."""
+    kept: list[Span] = []
+    for all_of_them in _by_part(spans).values():
+        mine = [span if span.path not in paths else None for span in all_of_them]
+        if None in mine and any(mine):
+            mine = [span and replace(span, part=f"part-{number:05d}") for span in mine]
+            copy_documents(run, run, all_of_them, mine)
             number += 1
-        else:
-            kept += mine
+        kept += filter(None, mine)
     return Spans.of(kept).in_order()
-
-
-def _write_some(run: Run, name: str, spans: Sequence[Span], without: Collection[str], new_name: str) -> list[Span]:
-    """Write a part's documents again, without those of some sources; the stretches as they are then."""
-    places = [place for span, place in zip(spans, _places_of(run, spans), strict=True) if span.path not in without]
-    kept = [replace(span, part=new_name) for span in spans if span.path not in without]
-    chunks = read_chunks(run.sequences, name)
-    ids = [read_ids(run.sequences, name, *place, len(chunks)) for place in places]
-    n = sum((np.bincount(some[some >= 0], minlength=len(chunks)) for some in ids), np.zeros(len(chunks), np.int64))
-    write_sequence(run.sequences, new_name, chunks, ids, n, sequence_made_of(run, kept))
-    return kept
 
 
 class SequencePart(msgspec.Struct, frozen=True):
@@ -178,17 +158,10 @@ def read_ids(folder: Path, name: str, begin: int, places: int, chunks: int) -> I
     path, _ = _files_of(folder, name)
     with _damage_told(folder, name):
         refuse_damaged(path)
-        with pq.ParquetFile(path, pre_buffer=False) as file:
-            sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
-            ends = np.cumsum(sizes, dtype=np.int64)
-            wanted = np.flatnonzero((ends > begin) & (ends - sizes < begin + places)).tolist()
-            if not wanted:
-                return np.empty(0, np.int32)
-            first = begin - int(ends[wanted[0]] - sizes[wanted[0]])
-            ids: Ids = file.read_row_groups(wanted, use_threads=False)["chunk_id"].to_numpy()
-        if ids.dtype != np.int32 or ids.min() < END_OF_DOCUMENT or ids.max() >= chunks:
+        ids: Ids = pl.scan_parquet(path, glob=False).slice(begin, places).collect()["chunk_id"].to_numpy()
+        if len(ids) and (ids.dtype != np.int32 or ids.min() < END_OF_DOCUMENT or ids.max() >= chunks):
             raise Damaged(f"it names chunks beyond the {chunks} that there are")
-    return ids[first : first + places]
+    return ids
 
 
 def reader_of_stretches(

@@ -28,7 +28,6 @@ from streambpe.arrays import Bool, Int64
 
 Column = npt.NDArray[Any]  # numbers in as few bytes as they need
 _DIGEST = "S64"  # a sha256 in hex; what a table says after an edit may be cut off
-_KINDS = (np.int8, np.int16, np.int32)  # of a column, if they hold its numbers
 WITH_FIELDS = ("jsonl", "csv", "parquet")  # kinds of source that have fields, of which one holds the text
 
 
@@ -167,13 +166,8 @@ class Spans(Sequence[Span]):
 
     def firsts(self, *columns: str) -> Spans:
         """The first of those that are alike in these columns, in the order of the columns."""
-        order = np.lexsort([self._columns[name] for name in columns[::-1]])
-        new = np.zeros(len(self), bool)
-        new[:1] = True
-        for name in columns:
-            column = self._columns[name][order]
-            new[1:] |= column[1:] != column[:-1]
-        return self.where(order[new])
+        places: Int64 = np.unique([self.column(name) for name in columns], axis=1, return_index=True)[1]
+        return self.where(places)
 
     def stretches(self, *, joined: bool = False) -> list[tuple[int, int]]:
         """The start and stop of each; `joined`: of stretches of one source in order, as one where they adjoin."""
@@ -209,16 +203,13 @@ class Spans(Sequence[Span]):
 
     def found_in(self, others: Spans) -> tuple[Bool, bool]:
         """(which of these are among the others, in path, start, stop, part and digest; whether those are all of the
-        others). No two of these begin at the same place of a source."""
+        others)."""
         both = Spans.joined([self, others])
-        mine = np.zeros(len(self), bool)
-        order = np.lexsort([both._columns[name] for name in ("start_at", "path")])
-        a, b = order[:-1], order[1:]
-        same = (a < len(self)) & (b >= len(self))
-        for name in ("path", "start_at", "stop_at", "part", "digest"):
-            same &= both._columns[name][a] == both._columns[name][b]
-        mine[a[same]] = True
-        return mine, int(same.sum()) == len(others)
+        numbers = [both.column(name)[:, None] for name in ("path", "start_at", "stop_at", "part")]
+        digests = both._columns["digest"].view(np.int64).reshape(len(both), 8)
+        key = np.unique(np.hstack([*numbers, digests]), axis=0, return_inverse=True)[1]
+        mine, theirs = key[: len(self)], key[len(self) :]
+        return np.isin(mine, theirs), bool(np.isin(theirs, mine).all())
 
     def with_texts(self, name: str, change: Callable[[str], str]) -> Spans:
         """The same with other texts in a column: `change` is asked once for each text."""
@@ -308,11 +299,8 @@ def _coded(values: Sequence[str], places: Column | slice) -> tuple[tuple[str, ..
 
 def _small(numbers: Int64) -> Column:
     """The same numbers in as few bytes as hold each of them."""
-    if not len(numbers):
-        return numbers.astype(np.int8)
-    low, high = int(numbers.min()), int(numbers.max())
-    kind = next((kind for kind in _KINDS if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max), np.int64)
-    return numbers.astype(kind)
+    low, high = int(numbers.min(initial=0)), int(numbers.max(initial=0))
+    return numbers.astype(np.min_scalar_type(min(low, -high - 1)))
 
 
 NO_SPANS = Spans.of(())

@@ -14,6 +14,7 @@ import contextlib
 import functools
 import itertools
 import re
+from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
@@ -24,14 +25,13 @@ import numpy.typing as npt
 from streambpe.core.binding import DIGITS, PRESETS, Bytes, ChunkTable, Split, categories
 from streambpe.core.classes import INHERITED, OTHER, SPACE, TAKES_SPACE, Classes
 from streambpe.core.strings import ChunkList, as_buffers, as_strings, merge
-from streambpe.errors import PatternTooSlow
 from streambpe.later import polars as pl
 from streambpe.text.marks import DOCUMENT_END, SCRIPT_RUN_END
 from streambpe.text.patterns import WITH_DIGITS, Pattern
 from streambpe.text.script_blocks import character_groups
 from streambpe.text.script_rules import TAKE_SPACE
 from streambpe.text.script_runs import mark_script_runs
-from streambpe.text.split import explained, find_chunks, split_texts
+from streambpe.text.split import alarm, explained, find_chunks
 from streambpe.text.whitespace import SPACES
 
 Ids = npt.NDArray[np.int32]
@@ -87,16 +87,10 @@ def core_split(pattern: Pattern) -> Split | None:
     name = _SAME.get(name, name)
     if name not in PRESETS:
         return None
-    number = PRESETS.index(name)
-    if name == "script":
-        return Split(number, _script_groups())
-    if name == "whitespace":
-        return Split(number, _white_space())
-    special = -1
-    if pattern.script_expression:
-        runs = "spaceless gpt4o" if "/]*" in pattern.script_expression else "spaceless"
-        special = PRESETS.index(runs)
-    return Split(number, categories(), special, DIGITS.index(pattern.digits))
+    classes = {"script": _script_groups, "whitespace": _white_space}.get(name, categories)()
+    runs = pattern.script_expression and ("spaceless gpt4o" if "/]*" in pattern.script_expression else "spaceless")
+    special = PRESETS.index(runs) if runs else -1
+    return Split(PRESETS.index(name), classes, special, DIGITS.index(pattern.digits))
 
 
 def own_split(pattern: Pattern) -> Split | None:
@@ -106,11 +100,6 @@ def own_split(pattern: Pattern) -> Split | None:
         return None
     steps = int(pattern.document_seconds * _STEPS_A_SECOND)
     return Split(PRESETS.index("own"), own, program=own.steps, sets=own.sets, steps=steps, gaps=pattern.keep_gaps)
-
-
-def is_left_to_regex(pattern: Pattern) -> bool:
-    """Whether the core splits by it neither as a preset nor as a program."""
-    return core_split(pattern) is None and pattern.program is None
 
 
 class Chunker:
@@ -127,33 +116,32 @@ class Chunker:
 
     def number(self, text: bytes) -> Numbered:
         """The distinct chunks of a buffer, and all of them in order."""
-        texts = NumberedTexts(self)
-        texts.add(text)
-        chunks, (ids,) = texts.take()
-        return Numbered(chunks, ids)
+        offsets, data, ids = self.rows(text)
+        return Numbered(as_strings(offsets, data), ids)
 
     def rows(self, text: bytes) -> tuple[Lengths, Bytes, Ids]:
-        """The distinct chunks of a buffer (their offsets, their bytes), and the row there of each in order;
-        END_OF_DOCUMENT where a document ends."""
+        """The distinct chunks of a buffer in the order of their bytes (offsets, bytes), and the row there of each in
+        order; END_OF_DOCUMENT where a document ends."""
         if self.split is None:
-            found, rows = self.matched(text)
-            return *as_buffers(pl.Series("chunk", found, dtype=pl.String)), rows
+            return self._matched(text)
         table = ChunkTable(_NUMBERED_BYTES)
-        with self.timed(text):
+        with self._timed(text):
             ids = table.number(self.ready(text), self.split)
         offsets, data, first = table.take()
         return offsets, data, _row_of(first)[ids]
 
-    def counted(self, text: bytes) -> ChunkTable:
-        """A buffer's chunks by a program, in a table of their own; an error if a document takes too long."""
-        assert self.split is not None
+    def counted(self, text: bytes) -> tuple[Lengths, Bytes, Lengths]:
+        """The distinct chunks of a buffer, and how often each occurs."""
+        if self.split is None:
+            offsets, data, ids = self._matched(text)
+            return offsets, data, np.bincount(ids[ids >= 0], minlength=len(offsets) - 1).astype(np.int64)
         table = ChunkTable(_NUMBERED_BYTES)
-        with self.timed(text):
+        with self._timed(text):
             table.count(text, self.split)
-        return table
+        return table.take()
 
     @contextlib.contextmanager
-    def timed(self, text: bytes) -> Iterator[None]:
+    def _timed(self, text: bytes) -> Iterator[None]:
         """What the core gives up in a buffer becomes an error that names the document."""
         try:
             yield
@@ -164,25 +152,23 @@ class Chunker:
             with explained(self.pattern.compiled, document, text.count(_END, 0, at)):
                 raise
 
-    def matched(self, text: bytes) -> tuple[list[str], Ids]:
-        """What `regex` finds in a buffer: (the distinct chunks, the place there of each in order; END_OF_DOCUMENT where
-        a document ends)."""
-        text = self.ready(text)
-        ends = [match.start() for match in _MARKS.finditer(text)]
-        if not text or ends[-1:] != [len(text) - 1]:
-            ends.append(len(text))
-        kinds = [text[end] if end < len(text) else 0 for end in ends]
-        texts = [text[a:b].decode() for a, b in zip([0, *(end + 1 for end in ends)], ends, strict=False)]
-        runs, pattern = {i for i, kind in enumerate(kinds) if kind == SCRIPT_RUN_END}, self.pattern
-        how = pattern.keep_gaps, pattern.document_seconds
-        try:
-            found, flat, lengths = split_texts(pattern.compiled, pattern.script_compiled, *how, texts, runs)
-        except PatternTooSlow as why:
-            why.document = kinds[: why.document].count(DOCUMENT_END)
-            raise
-        ended = np.array([kind == DOCUMENT_END for kind in kinds])
-        behind = np.cumsum(np.asarray(lengths, np.int64))[ended]
-        return found, np.insert(np.asarray(flat, np.int32), behind, END_OF_DOCUMENT)
+    def _matched(self, text: bytes) -> tuple[Lengths, Bytes, Ids]:
+        """As `rows`, by `regex`."""
+        pattern, text = self.pattern, self.ready(text)
+        known: defaultdict[str, int] = defaultdict(itertools.count().__next__)
+        ids, start, document = array("i"), 0, 0
+        for end, mark in [*((match.start(), match[0][0]) for match in _MARKS.finditer(text)), (len(text), 0)]:
+            part = text[start:end].decode()
+            by = (mark == SCRIPT_RUN_END and pattern.script_compiled) or pattern.compiled
+            with explained(by, part, document), alarm.limiting(pattern.document_seconds) as seconds:
+                ids.extend(map(known.__getitem__, find_chunks(by, part, pattern.keep_gaps, seconds)))
+            if mark == DOCUMENT_END:
+                ids.append(END_OF_DOCUMENT)
+                document += 1
+            start = end + 1
+        chunks = sorted(known)
+        first = np.array([known[chunk] for chunk in chunks], np.int64)
+        return *as_buffers(pl.Series("chunk", chunks, dtype=pl.String)), _row_of(first)[np.asarray(ids, np.int32)]
 
 
 def _row_of(first: Lengths) -> Ids:
@@ -196,19 +182,20 @@ def chunks_of(pattern: Pattern, text: str) -> list[str]:
         seconds = pattern.document_seconds if pattern.name == "regex" else None
         with explained(pattern.compiled, text):
             return list(find_chunks(pattern.compiled, text, pattern.keep_gaps, seconds))
-    offsets, data, rows = Chunker(pattern).rows(text.encode())
-    chunks, ends = data.tobytes(), offsets.tolist()
-    found = [chunks[a:b].decode() for a, b in itertools.pairwise(ends)]
-    return [found[row] for row in rows.tolist()]
+    numbered = Chunker(pattern).number(text.encode())
+    chunks = numbered.chunks.to_list()
+    return [chunks[row] for row in numbered.ids.tolist()]
 
 
-class ChunkSums:
-    """Distinct chunks and their counts; memory grows with the distinct ones only.
+class ChunkCounts:
+    """Distinct chunks of many buffers and their counts; memory grows with the distinct ones only.
 
-    The table takes at most `limit` bytes: when it is full it is taken out sorted, and another one is begun.
+    The table takes at most `limit` bytes: when it is full it is taken out sorted, and another one is begun. Without a
+    chunker, chunks are added that are counted.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, chunker: Chunker | None, limit: int) -> None:
+        self.chunker = chunker
         self._table = ChunkTable(limit)
         self._taken: list[ChunkList] = []
         self._taken_bytes = 0
@@ -218,9 +205,14 @@ class ChunkSums:
         """Bytes of memory, now."""
         return self._table.taken + self._taken_bytes
 
-    def count(self, text: bytes, split: Split) -> None:
-        """Count the chunks of a buffer."""
-        self._fill(len(text), len(text), lambda at: self._table.count(text, split, at)[0])
+    def add(self, text: bytes) -> None:
+        """Count one buffer's chunks; nothing stays of one that is given up."""
+        assert self.chunker is not None
+        if (preset := self.chunker.preset) is not None:
+            text = self.chunker.ready(text)
+            self._fill(len(text), len(text), lambda at: self._table.count(text, preset, at)[0])
+        else:
+            self.add_counted(*self.chunker.counted(text))
 
     def add_counted(self, offsets: Lengths, data: Bytes, n: Lengths) -> None:
         """Add chunks that are counted."""
@@ -269,20 +261,17 @@ class NumberedTexts:
         return self._table.taken + _KNOWN_BYTES * len(self._known) + sum(ids.nbytes for ids in self._ids)
 
     def add(self, text: bytes) -> None:
-        """Number one buffer's chunks."""
-        split = self.chunker.split
-        if split is not None:
-            if split.program is not None:
-                self.chunker.counted(text)  # for what it raises: nothing stays of a buffer that is given up
-            self._ids.append(self._table.number(self.chunker.ready(text), split).copy())
+        """Number one buffer's chunks; nothing stays of one that is given up."""
+        if self.chunker.preset is not None:
+            self._ids.append(self._table.number(self.chunker.ready(text), self.chunker.preset).copy())
             return
-        found, places = self.chunker.matched(text)
-        number = np.array([*map(self._known.__getitem__, found), END_OF_DOCUMENT], np.int32)
-        self._ids.append(number[places])
+        found = self.chunker.number(text)
+        number = np.array([*map(self._known.__getitem__, found.chunks.to_list()), END_OF_DOCUMENT], np.int32)
+        self._ids.append(number[found.ids])
 
     def take(self) -> tuple[pl.Series, list[Ids]]:
         """(the distinct chunks in the order of their bytes, the rows of each buffer's); nothing is left afterwards."""
-        if self.chunker.split is not None:
+        if self.chunker.preset is not None:
             offsets, data, first = self._table.take()
             chunks = as_strings(offsets, data)
         else:
@@ -293,24 +282,3 @@ class NumberedTexts:
         for at in range(len(ids)):  # one after another, so that none is held twice for long
             ids[at] = row[ids[at]]
         return chunks, ids
-
-
-class ChunkCounts(ChunkSums):
-    """Distinct chunks of many buffers and their counts, in about `limit` bytes and those of the distinct chunks."""
-
-    def __init__(self, chunker: Chunker, limit: int) -> None:
-        super().__init__(limit)
-        self.chunker = chunker
-
-    def add(self, text: bytes) -> None:
-        """Count one buffer's chunks."""
-        split = self.chunker.split
-        if split is not None:
-            if split.program is None:
-                self.count(self.chunker.ready(text), split)
-            else:
-                self.add_counted(*self.chunker.counted(text).take())
-            return
-        found, places = self.chunker.matched(text)
-        sums = np.bincount(places[places >= 0], minlength=len(found)).astype(np.int64)
-        self.add_counted(*as_buffers(pl.Series("chunk", found, dtype=pl.String)), sums)

@@ -251,12 +251,9 @@ class _DialectReader:
             return self.bracket()
         if character in "*+?{":
             raise Unsayable(f"{character!r} in that place")
-        if character == "\\":
-            edge = _READ_EDGES[self.source].get(self.text[self.at : self.at + 2])
-        else:
-            edge = _READ_EDGES[self.source].get(character)
-        if edge is not None:
-            self.at += 2 if character == "\\" else 1
+        size = 2 if character == "\\" else 1
+        if (edge := _READ_EDGES[self.source].get(self.text[self.at : self.at + size])) is not None:
+            self.at += size
             return Edge(edge)
         if self.take("."):
             return _ANY if self.dot_all else _DOT

@@ -8,9 +8,7 @@ An escape and a class in brackets are one token each, so what looks like syntax 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, cast
 
-import msgspec
 import regex
 
 from streambpe.errors import PatternError
@@ -26,44 +24,34 @@ _TOKEN = regex.compile(
     """
 )
 _CALL = regex.compile(r"\(\?(?:R|\d+|&\w+|P>\w+)\)")
-Kind = Literal["escape", "class", "repeat", "open", "close", "bar", "end", "other"]
 
 
-class ExpressionToken(msgspec.Struct, frozen=True):
-    """A piece of an expression."""
-
-    kind: Kind
-    text: str
-    at: int  # where it stands
-
-
-def tokens(expression: str) -> Iterator[ExpressionToken]:
-    """The tokens of an expression; together they are the expression."""
-    for found in _TOKEN.finditer(expression):
-        yield ExpressionToken(cast(Kind, found.lastgroup), found[0], found.start())
+def tokens(expression: str) -> Iterator[regex.Match[str]]:
+    """The tokens of an expression, each with its kind as the name of its group; together they are the expression."""
+    yield from _TOKEN.finditer(expression)
 
 
 def end_of_text(expression: str) -> str:
     r"""`$` outside of escapes and classes becomes `\Z`."""
-    return "".join(r"\Z" if token.kind == "end" else token.text for token in tokens(expression))
+    return "".join(r"\Z" if token.lastgroup == "end" else token[0] for token in tokens(expression))
 
 
 def alternatives(expression: str) -> list[str]:
     """The alternatives of an expression at its top level: "a|(b|c)|[|]" -> ["a", "(b|c)", "[|]"]."""
     parts, depth = [""], 0
     for token in tokens(expression):
-        depth += {"open": 1, "close": -1}.get(token.kind, 0)
-        if token.kind == "bar" and not depth:
+        depth += {"open": 1, "close": -1}.get(str(token.lastgroup), 0)
+        if token.lastgroup == "bar" and not depth:
             parts.append("")
         else:
-            parts[-1] += token.text
+            parts[-1] += token[0]
     return parts
 
 
 def refuse_calls(expression: str, what: str) -> None:
     r"""An error for an expression that calls itself or a group: `\((?:[^()]|(?R))*\)`. `what`: how it names it."""
     for token in tokens(expression):
-        call = _CALL.match(expression, token.at) if token.kind == "open" else None
+        call = _CALL.match(expression, token.start()) if token.lastgroup == "open" else None
         if call:
             raise PatternError(
                 f"{what} calls itself with {call[0][:20]}: how deep that goes, and how much memory it takes, follows "
@@ -98,21 +86,21 @@ def least_length(expression: str) -> int:
     outer: list[tuple[int, int]] = []  # for each group around: its length so far, the best of its alternatives before
     length = best = last = 0
     for token in tokens(expression):
-        if token.kind == "open":
+        if token.lastgroup == "open":
             outer.append((length, best))
             length = best = last = 0
-        elif token.kind == "close" and outer:
+        elif token.lastgroup == "close" and outer:
             last = max(length, best)
             length, best = outer.pop()
             length += last
-        elif token.kind == "bar":
+        elif token.lastgroup == "bar":
             length, best, last = 0, max(length, best), 0
-        elif token.kind == "repeat":
-            times = int(token.text[1:-1].split(",")[0])
+        elif token.lastgroup == "repeat":
+            times = int(token[0][1:-1].split(",")[0])
             length += last * (times - 1)
             last *= times
-        elif token.text in ("*", "?"):
+        elif token[0] in ("*", "?"):
             length, last = length - last, 0
-        elif token.text != "+":
+        elif token[0] != "+":
             length, last = length + 1, 1
     return max(length, best)

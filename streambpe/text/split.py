@@ -1,4 +1,4 @@
-"""Find-all over single texts. No numpy, no Polars: this is also what a worker process loads.
+"""Find-all over single texts.
 
 find_chunks(regex.compile(r"\\w+"), "a b", keep_gaps=True)  ->  "a" " " "b"
 """
@@ -8,10 +8,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
-from array import array
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Set
-from itertools import count
+from collections.abc import Iterable, Iterator
 
 import regex
 
@@ -40,10 +37,17 @@ class _Alarm:
     def _ring(self, *_: object) -> None:
         raise TimeoutError
 
-    def set(self, seconds: float) -> None:
-        """After so many seconds of processor time, raise TimeoutError; 0: no longer."""
-        if sys.platform != "win32" and self.on:
-            signal.setitimer(signal.ITIMER_PROF, seconds)
+    @contextlib.contextmanager
+    def limiting(self, seconds: float) -> Iterator[float | None]:
+        """Inside, TimeoutError after so many seconds of processor time; or else the limit that is left to `regex`."""
+        if sys.platform == "win32" or not self.on:
+            yield seconds
+            return
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        try:
+            yield None
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 alarm = _Alarm()
@@ -91,31 +95,3 @@ def explained(compiled: regex.Pattern[str], text: str, number: int = 0) -> Itera
         )
         slow.document = number
         raise slow from None
-
-
-def split_texts(
-    compiled: regex.Pattern[str],
-    script_compiled: regex.Pattern[str] | None,
-    keep_gaps: bool,
-    seconds: float | None,
-    texts: Iterable[str],
-    runs: Set[int] = frozenset(),
-) -> tuple[list[str], array[int], array[int]]:
-    """Split many texts: (distinct chunks, the id of each chunk in order, chunks per text).
-
-    seconds: of processor time that each may take; PatternTooSlow has the number of the one that takes more. runs: the
-    numbers of the texts that `script_compiled` splits."""
-    timeout = None if alarm.on else seconds
-    ids: dict[str, int] = defaultdict(count().__next__)
-    flat, lengths = array("i"), array("q")
-    for number, text in enumerate(texts):
-        before = len(flat)
-        by = script_compiled if script_compiled and number in runs else compiled
-        with explained(by, text, number):
-            alarm.set(seconds or 0)
-            try:
-                flat.extend(map(ids.__getitem__, find_chunks(by, text, keep_gaps, timeout)))
-            finally:
-                alarm.set(0)
-        lengths.append(len(flat) - before)
-    return list(ids), flat, lengths

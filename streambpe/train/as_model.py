@@ -7,7 +7,6 @@ a model learned here     ->  all its options, except the weights of its own sour
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from streambpe.options import Option, options_of
 from streambpe.store.models import read_model
 
 SPLITTING = ("pattern", "gaps", "split_scripts", "digits", "normalize", "unencodable")  # how text becomes chunks
+_OF_ITS_TEXT = {"weights", "alpha", "extends", "extends_pattern", "balance", *BALANCE_FIELDS}
 _KNOWN: dict[str, Option] = {**options_of(TrainConfig), **options_of(CountConfig)}
 
 
@@ -37,14 +37,7 @@ def options_as(model: str | os.PathLike[str] | EventLog) -> dict[str, Any]:
         splitting["gaps"] = "refuse"
     texts, reserve = tuple(special.text for special in header.specials), header.reserved
     if "vocab_size" in config:  # learned here
-        ours = {field.name for field in fields(TrainConfig)} - {
-            "weights",
-            "alpha",
-            "extends",
-            "extends_pattern",
-            "balance",
-            *BALANCE_FIELDS,
-        }
+        ours = {field.name for field in fields(TrainConfig)} - _OF_ITS_TEXT
         held = {name: value for name, value in config.items() if name in ours}
         held |= {name: tuple(held.get(name, ())) for name in ("block_tokens", "must")}
         made = TrainConfig(**held, specials=texts, reserve=reserve)
@@ -54,7 +47,12 @@ def options_as(model: str | os.PathLike[str] | EventLog) -> dict[str, Any]:
         learning = {"vocab_size": size, "alphabet": header.alphabet["kind"], "specials": texts, "reserve": reserve}
         if config.get("specials_first") and texts:
             learning["specials_first"] = True
-    return _without_defaults(learning) | splitting
+    changed = {
+        name: value
+        for name, value in learning.items()
+        if value is not None and (name == "vocab_size" or value != _KNOWN[name].default)
+    }
+    return changed | splitting
 
 
 def with_options(
@@ -64,14 +62,6 @@ def with_options(
     learned = {name: value for name, value in options.items() if name not in SPLITTING}
     splitting = {name: value for name, value in options.items() if name in SPLITTING}
     return learned | dict(learning), replace(counting, options=splitting | dict(counting.options))
-
-
-def with_options_as(
-    model: str | os.PathLike[str] | EventLog, learning: Mapping[str, Any], counting: Counting
-) -> tuple[dict[str, Any], Counting, str]:
-    """(options of learning, how to count, a sentence about it): the model's, where they are not given."""
-    options, name = options_as(model), "the model" if isinstance(model, EventLog) else model
-    return (*with_options(options, learning, counting), f"--as {name} stands for {told_options(options)}")
 
 
 def refuse_together(given: Mapping[str, object]) -> None:
@@ -84,7 +74,6 @@ def refuse_together(given: Mapping[str, object]) -> None:
 def model_log(model: str | os.PathLike[str] | EventLog) -> EventLog:
     """A MODEL of our own, or else a file of another program or a name (encode/formats/named.py)."""
     # a tenth of all that a training loads, which learning from text alone does without
-    from streambpe.encode.formats.gpt2 import gpt2_folder
     from streambpe.encode.formats.imports import import_file
     from streambpe.encode.formats.named import HF, TIKTOKEN
 
@@ -93,8 +82,6 @@ def model_log(model: str | os.PathLike[str] | EventLog) -> EventLog:
     path = Path(model)
     if path.is_dir() and (path / "tokenizer.json").is_file() and not (path / "state.duckdb").exists():
         return import_file(path / "tokenizer.json")
-    if gpt2_folder(path) is not None:
-        return import_file(path)
     is_log = path.is_dir() or path.name.endswith(".jsonl") or not path.exists()
     if not str(model).startswith((HF, TIKTOKEN)) and (is_log or _begins_as_log(path)):
         return read_model(model)
@@ -113,29 +100,6 @@ def _begins_as_log(path: Path) -> bool:
         return file.read(len(HEAD)) == HEAD
 
 
-def _without_defaults(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that change something, and the size."""
-    return {
-        name: value
-        for name, value in options.items()
-        if value is not None and (name == "vocab_size" or value != _KNOWN[name].default)
-    }
-
-
 def flag_of(name: str) -> str:
     """The option that sets a field."""
     return _KNOWN[name].flag
-
-
-def told_options(options: Mapping[str, Any]) -> str:
-    """The options as they are typed."""
-    words: list[str] = []
-    for name, value in options.items():
-        option = _KNOWN[name]
-        if option.switch:
-            words += [option.flag if value else option.off] if value != option.default else []
-        elif option.many:
-            words += [word for text in value for word in (option.flag, shlex.quote(text))]
-        elif value != option.default or name in ("vocab_size", "pattern"):
-            words += [option.flag, shlex.quote(str(value))]
-    return " ".join(words)

@@ -47,18 +47,14 @@ class BalanceTexts(msgspec.Struct, frozen=True):
     digests: Mapping[str, str]
 
     def keep(self, run: Run, at_once: int) -> list[Path]:
-        """Write the counts into a RUN, unless they are there; returns the files that are new."""
+        """Write the counts into a RUN; returns the files that are new."""
         new = []
         for name, parts in self.parts.items():
-            path, there = _path(run, self.digests[name]), False
-            if path.is_file():
-                with contextlib.suppress(RunError):
-                    there = bool(read_text(run, self.digests[name], at_once))
-            else:
+            path = _path(run, self.digests[name])
+            if not path.is_file():
                 new.append(path)
-            if not there:
-                path.parent.mkdir(exist_ok=True)
-                write_part(path, merged_lists(parts, at_once))
+            path.parent.mkdir(exist_ok=True)
+            write_part(path, merged_lists(parts, at_once))
         return new
 
 
@@ -91,8 +87,7 @@ def counted_texts(
     at_once = range_bytes(resources)
     with scratch_folder(Path(resources.temp_dir or tempfile.gettempdir()), "streambpe-balance") as place:
         counted = Run(place / "run")
-        alone = resources.engine in ("auto", "threads")
-        local = resources if alone else replace(resources, engine="threads", address=None)
+        local = replace(resources, engine="threads", address=None)
         with contextlib.suppress(NoText):  # told below, of the group's file
             count(counted, sources, counting={"options": options | READ_WHOLE}, resources=local)
         parts = parts_by_group(list_parts(counted))

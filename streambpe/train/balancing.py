@@ -6,8 +6,6 @@ from collections.abc import Collection, Sequence
 from fractions import Fraction
 from pathlib import Path
 
-from msgspec import structs
-
 from streambpe.config import TrainConfig
 from streambpe.errors import UsageError
 from streambpe.store.chunks import range_bytes
@@ -51,11 +49,11 @@ def balanced_engine(
         if size:  # a group without text is never compressed badly
             words = write_words(parts, cut, training.private / f"words-{i}")
             ratio = Fraction(config.balance_ratios.get(compose_name(name), "1"))
-            group = Group(name, size, ratio, words.open)
+            group = Group(name, words.open(), size, ratio / size)
             if (digest := config.balanced_on.get(compose_name(name))) is not None:
-                part, text_size = read_text(training.run, digest, range_bytes(training.resources))
+                part, size = read_text(training.run, digest, range_bytes(training.resources))
                 text = write_words([part], cut, training.private / f"text-{i}")
-                group = structs.replace(group, text=text.open, text_size=text_size)
+                group = Group(name, words.open(), size, ratio, text.open())
             groups.append(group)
     balance = Balance(groups, config.balance_from, config.balance_window, Fraction(config.balance_alpha or "2"))
     return BalancedEngine(files.open(), base_tokens, options, first_id=start.first_learned, balance=balance)

@@ -19,12 +19,14 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from streambpe.arrays import MAX_COUNT
 from streambpe.config import TrainConfig
-from streambpe.errors import RunError, typed
+from streambpe.errors import RunError, StreambpeError, typed
 from streambpe.store.chunks import fold, open_counts, range_bytes, read_totals
 from streambpe.store.counted import copy_rows
 from streambpe.store.database import append, put_facts, use_private_training
 from streambpe.store.groups import read_groups
+from streambpe.store.identity import Wanted
 from streambpe.store.parts import Part, list_parts
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.unfinished import Unfinished, left_to_count
@@ -57,7 +59,6 @@ def find_corpus(training: Training) -> Corpus:
             f"do not reach. Nothing was changed. `streambpe count {typed(run.path)}` undoes the edits; without "
             f"{option}, the training uses them."
         )
-    edited = found.before or found.counts
     if not totals["chunks"]:
         raise RunError(
             f"{run.path} holds no text: all its sources are empty. Nothing was changed. "
@@ -65,15 +66,15 @@ def find_corpus(training: Training) -> Corpus:
         )
     parts = list_parts(run)
     left = left_to_count(run, parts)
-    if edited:
+    if found.counts:
         totals["edited"] = True
     return Corpus(
         totals,
         parts,
         run.facts(),
-        edited,
+        found.counts,
         written_at,
-        left_out=[*left.sources, *(Unfinished(name, 0, "chunks", "", False) for name in left.runs)],
+        left_out=[*left.sources, *(Unfinished(Wanted(name, "run")) for name in left.runs)],
         groups=read_groups(run) if option else {},
     )
 
@@ -122,4 +123,10 @@ def copy_training_chunks(
         stop_words = [chunk for chunk, _ in run_sql(con, "steps/choose_stop_words", stop_list=config.stop_list)]
     if stop_words:
         append(con, "stop_words", pa.table({"id": list(range(len(stop_words))), "chunk": stop_words}))
+    ((found,),) = run_sql(con, "count_training_bytes")
+    if found > MAX_COUNT:  # which no count of pairs or characters is more than
+        raise StreambpeError(
+            f"The chunks to learn from have {found} bytes, more than 2^63 - 1 = {MAX_COUNT}: a count could overflow. "
+            "Nothing was learned. Divide the counts, or train on fewer chunks."
+        )
     return copy_rows(con, "training_chunks", target, size), stop_words

@@ -18,7 +18,7 @@ from streambpe.errors import EventLogError, ResumeMismatch, RunError, typed
 from streambpe.model.eventlog import EventLog, events_digest, read_event_log
 from streambpe.options import options_of
 from streambpe.store import unfinished
-from streambpe.store.identity import accept, refuse_other_log
+from streambpe.store.identity import refuse_other_log
 from streambpe.store.journal import Journal
 from streambpe.store.trainings import open_tables, read_facts
 from streambpe.train.training import Training, TrainResult, weights_told
@@ -178,7 +178,6 @@ def finished(training: Training, corpus_sha256: str) -> TrainResult | None:
     digest = events_digest(log.events)
     if facts.get("sha256") != digest:  # the tables were lost or are older
         return None
-    accept(training.log)
     return TrainResult(
         training.log, int(facts["size"]), len(log.events), digest, facts["reached"] == "true", 0, skipped=True,
         left_out=tuple(source["source"] for source in log.header.corpus.get("left_out", ())),

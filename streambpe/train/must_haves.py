@@ -17,7 +17,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +32,6 @@ from streambpe.errors import UsageError
 from streambpe.model.alphabet import UNKNOWN
 from streambpe.model.codecs import codec_of
 from streambpe.model.events import Events
-from streambpe.model.replay import Pair, merge
 from streambpe.plurals import counted
 from streambpe.store.passes import MUST_HAVES, PassRow
 from streambpe.text.chunker import chunks_of
@@ -75,14 +74,8 @@ class MustHaves:
     """The must-haves of a training as they are encoded now: as tokens learned so far."""
 
     def __init__(self, tokens: Sequence[list[int]]) -> None:
-        self.tokens = list(tokens)
-        self._places: dict[Pair, set[int]] = {}
-        for place in range(len(self.tokens)):
-            self._note(place)
-
-    def _note(self, place: int) -> None:
-        for pair in pairwise(self.tokens[place]):
-            self._places.setdefault(pair, set()).add(place)
+        self.tokens = np.fromiter(chain.from_iterable(tokens), np.int32)  # of all, one behind the other
+        self.sizes = np.fromiter(map(len, tokens), np.int64)  # of each
 
     @classmethod
     def of(cls, start: Start, events: Events) -> MustHaves:
@@ -106,16 +99,13 @@ class MustHaves:
     @property
     def lack(self) -> int:
         """How many merges make all of them tokens, at most."""
-        return sum(len(some) - 1 for some in self.tokens)
+        return len(self.tokens) - len(self.sizes)
 
     def take(self, events: Events) -> None:
         """What was learned is made in them too."""
-        if not self._places:
-            return
-        for left, right, made in zip(*(events.column(name).tolist() for name in ("left", "right", "id")), strict=True):
-            for place in self._places.pop((left, right), ()):
-                self.tokens[place] = merge(self.tokens[place], (left, right), made)
-                self._note(place)
+        if self.lack and events:
+            ids = np.concatenate([self.tokens, *(events.column(name) for name in ("left", "right", "id"))])
+            self.tokens, self.sizes = BulkReplay(events, int(ids.max()) + 1).replay(self.tokens, self.sizes)
 
     def refuse_too_many(self, state: State, room: int) -> None:
         """UsageError if they need more ids than there is room for."""
@@ -132,10 +122,8 @@ class MustHaves:
         folder = state.options.work_dir / "must"
         folder.mkdir(exist_ok=True)
         state.options = replace(state.options, min_frequency=1, learner="core", force_scan=False, work_dir=folder)
-        offsets = np.cumsum([0, *map(len, self.tokens)], dtype=np.int64)
-        symbols = np.fromiter(chain.from_iterable(self.tokens), np.int32)
-        words = Words(symbols, offsets, np.ones(len(self.tokens), np.int64))
-        engine = Engine(words, state)
+        offsets, once = np.append(0, np.cumsum(self.sizes)), np.ones(len(self.sizes), np.int64)
+        engine = Engine(Words(self.tokens, offsets, once), state)
         for batch in engine.batches(MAX_COUNT - engine.learned):
             made.extend(batch.events)
         engine.close()
@@ -147,7 +135,7 @@ class MustHaves:
         n, replay = np.zeros(len(merges), np.int64), BulkReplay(merges, state.next_id + len(merges))
         files = WordFiles.write(folder, _made_in(engine.words(), replay, n, state.disjoint))
         columns = [*(merges.column(name) for name in ("left", "right", "id")), n]
-        batch = Batch.of(columns, PassRow(mode=MUST_HAVES, candidates=len(merges), stopped_by="all"))
+        batch = Batch.of(columns, PassRow(mode=MUST_HAVES))
         engine.go_on_with(files.open(), batch.events)
         self.take(batch.events)
         return batch

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from fractions import Fraction
 from typing import Any
 
-from streambpe.errors import CountOverflow, ReplayMismatch, RunError, StreambpeError
+from streambpe.errors import ReplayMismatch, RunError
 from streambpe.model.events import Events
 from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, LEFT_BEHIND_BYTES, TRANSIENT_SHARE, release_memory, room_for_arrays
@@ -25,6 +25,8 @@ from streambpe.train.snapshots import find_snapshot
 from streambpe.train.training import Start, Training
 from streambpe.train.words import ChunkCutter, WordFiles, training_codec, write_words
 
+_SAME = ("batch", "cap_divisor", "max_batch", "min_frequency", "max_token_length")  # options of the engine
+
 
 def open_engine(start: Start, journal: Journal, tuning: EngineTuning, meter: Meter) -> Engine:
     """An engine for the words of the last snapshot, or of the counts; what was learned since then is learned again."""
@@ -37,10 +39,7 @@ def open_engine(start: Start, journal: Journal, tuning: EngineTuning, meter: Met
         files = _write_words(start)
     else:
         files, known = found[0], found[1] - start.brought
-    try:
-        engine = _engine(start, options, files, events[:known], vetoed)
-    except CountOverflow as why:
-        raise StreambpeError(str(why)) from None
+    engine = _engine(start, options, files, events[:known], vetoed)
     if known == len(events):
         return engine
     meter.stage = "learning again"
@@ -83,17 +82,11 @@ def _engine(start: Start, options: EngineOptions, files: WordFiles, known: Event
         from streambpe.train.balancing import balanced_engine  # not above: most trainings do without
 
         return balanced_engine(start, files, tokens, options)
-    first_id = len(tokens) if start.inherited is not None else start.first_learned
-    state = State(tokens, options, first_id, lengths, _rule(start))
-    return Engine(files.open(), state, known, vetoed)
-
-
-def _rule(start: Start) -> WholeCharacterRule | None:
-    if not start.training.config.whole_characters:
-        return None
+    first_id = max(len(tokens), start.first_learned)
     brought = () if start.inherited is None else start.inherited.log.events
-    first = max((event.id + 1 for event in brought), default=start.first_learned)
-    return WholeCharacterRule.of_words(start.alphabet, first, brought)
+    is_whole = start.training.config.whole_characters
+    rule = WholeCharacterRule.of_words(start.alphabet, first_id, brought) if is_whole else None
+    return Engine(files.open(), State(tokens, options, first_id, lengths, rule), known, vetoed)
 
 
 def _options_of_words(start: Start, tuning: EngineTuning) -> EngineOptions:
@@ -107,11 +100,7 @@ def _options_of_words(start: Start, tuning: EngineTuning) -> EngineOptions:
         start.training,
         tuning,
         room_for_arrays(memory_bytes, BASE_BYTES, known) - FOLD_BYTES,
-        batch=config.batch,
-        cap_divisor=config.cap_divisor,
-        max_batch=config.max_batch,
-        min_frequency=config.min_frequency,
-        max_token_length=config.max_token_length,
+        **{name: getattr(config, name) for name in _SAME},
         blocked=frozenset(map(codec.content, config.block_tokens)),
         deletions=deletions,
     )

@@ -31,7 +31,7 @@ from streambpe.store.run import Run
 from streambpe.store.training_files import check_name, journal_path, log_path
 from streambpe.store.weights import check_weights
 from streambpe.text.patterns import find_pattern
-from streambpe.train.as_model import refuse_together, with_options_as
+from streambpe.train.as_model import options_as, refuse_together, with_options
 from streambpe.train.counting.count import CountRequest, ListedSources, decide_count, list_sources
 from streambpe.train.disk_bound import refuse_too_little_disk, source_bytes
 from streambpe.train.extension import Extension, refuse_too_little_memory
@@ -59,7 +59,6 @@ class Request:
     found: ListedSources
     resources: Resources
     extension: Extension | None
-    stood_for: str  # what --as sets, as a sentence
     chosen: str  # what --superwords sets by itself, as options to be given
 
     def measured_on(self, texts: BalanceTexts) -> Request:
@@ -103,9 +102,8 @@ def resolve(
     """The arguments of `train`; an error if they contradict each other, or the sources."""
     learning, asked, resources = arguments("train", options, counting, resources)
     refuse_together({"--as": as_model, "--extend": extend, "--like": like})
-    stood_for = ""
     if as_model is not None:
-        learning, asked, stood_for = with_options_as(as_model, learning, asked)
+        learning, asked = with_options(options_as(as_model), learning, asked)
     extension = None
     if extend is not None:
         extension = Extension.of(extend)
@@ -140,9 +138,7 @@ def resolve(
         chosen.append(f"--pattern {UW_PATTERN}")
     if config.transition is not None and "transition" not in before | learning:
         chosen.append(f"--transition {config.transition}")
-    return Request(
-        run, name, like, config, asked, how, given, found, resources, extension, stood_for, " ".join(chosen)
-    )  # fmt: skip
+    return Request(run, name, like, config, asked, how, given, found, resources, extension, " ".join(chosen))
 
 
 def taken_over(run: Run, name: str, like: str | None) -> dict[str, Any]:

@@ -23,8 +23,7 @@ from streambpe.errors import StoreHeld
 from streambpe.failpoints import failpoint
 from streambpe.model.eventlog import Event, EventLog
 from streambpe.resources import BASE_BYTES
-from streambpe.store.database import append, commit, put_facts, use_training
-from streambpe.store.identity import tables_written
+from streambpe.store.database import append, incoming, put_facts, use_training
 from streambpe.store.journal import Journal
 from streambpe.store.merge import merged_lists
 from streambpe.store.sqlfiles import query_frame, run_sql
@@ -125,7 +124,8 @@ class Tables:
             facts = self._facts(journal, finished)
             if standing is not None:
                 facts["pair_counts_at"] = facts["events"]
-                facts["pair_floor"] = str(_fill_pair_counts(con, *standing.pairs))
+                facts["pair_floor"] = str(standing.pairs.floor)
+                _fill_pair_counts(con, standing.pairs)
             else:
                 facts["pair_counts_at"] = read_facts(con).get("pair_counts_at", "")
             counts = standing.tokens if standing is not None else None
@@ -139,9 +139,7 @@ class Tables:
             facts["token_counts_at"] = "" if counts is None else facts["events"]
             put_facts(con, "facts", facts)
             failpoint("tables-filled")
-            with tables_written(self.training.run.state) as written:
-                put_facts(con, "run", {"written": written})
-                commit(con)
+            self.training.run.commit(con, {})
             self._filled_from = journal
         failpoint("tables-committed")
         return True
@@ -155,7 +153,6 @@ class Tables:
     def _facts(self, journal: Journal, finished: TrainResult | None) -> dict[str, str]:
         """Table facts, without those about the tables that follow from all events."""
         facts = {
-            "journal": journal.number,
             "config": json.dumps(journal.training),
             "events": str(len(journal.events)),
             "batches": str(len(journal.batches)),
@@ -193,12 +190,11 @@ class Tables:
         return count_tokens(self.start.corpus.chunks, encoder)
 
 
-def _fill_pair_counts(con: duckdb.DuckDBPyConnection, left: Int64, right: Int64, n: Int64, floor: int) -> int:
-    """Fill in the pairs that the engine knows; returns the floor: only pairs that count less may be missing."""
-    order = np.argsort(left << 32 | right)  # ids are below 2^31
+def _fill_pair_counts(con: duckdb.DuckDBPyConnection, pairs: HotPairs) -> None:
+    """Fill in the pairs that the engine knows."""
+    pairs = pairs.only(np.argsort(pairs.left << 32 | pairs.right))  # ids are below 2^31
     run_sql(con, "clear_pair_counts")
-    append(con, "pair_counts", pa.table({"left_id": left[order], "right_id": right[order], "n": n[order]}))
-    return floor
+    append(con, "pair_counts", pa.table(list(pairs[:3]), names=["left_id", "right_id", "n"]))
 
 
 def _fill_superwords(con: duckdb.DuckDBPyConnection, joined: Joined) -> dict[str, str]:
@@ -206,11 +202,14 @@ def _fill_superwords(con: duckdb.DuckDBPyConnection, joined: Joined) -> dict[str
     facts: dict[str, str] = {}
     run_sql(con, "clear_superwords")
     if (runs := joined.runs) is not None:
-        run_sql(con, "steps/publish_neighbours", database=str(runs.database), adjacency_floor=runs.floor)
+        with incoming(con, runs.chunks):
+            path, floor = str(runs.neighbours), runs.floor
+            run_sql(con, "steps/publish_neighbours", neighbours=path, adjacency_floor=floor)
+            numbered = query_frame(con, "get_chunk_numbers")
         facts["adjacency_floor"] = str(runs.floor)
         failpoint("neighbours-published")
         facts["superword_runs"] = "filled"
-        for rows in runs.rows(query_frame(con, "get_chunk_numbers")):
+        for rows in runs.rows(numbered):
             append(con, "superword_run_numbers", rows)
     run_sql(con, "clear_words_ahead")
     append(con, "events", event_rows(joined.ahead, None))

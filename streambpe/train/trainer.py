@@ -35,7 +35,7 @@ from streambpe.model.eventlog import EventLog, check_sizes, log_lines, write_log
 from streambpe.progress import Meter, Reporter
 from streambpe.resources import Resources, release_memory
 from streambpe.store.database import waiting_for_tables
-from streambpe.store.identity import accept
+from streambpe.store.identity import replacing
 from streambpe.store.journal import Journal
 from streambpe.store.parts import parts_by_group
 from streambpe.store.run import Run
@@ -167,7 +167,7 @@ class Trainer:
                 engine = open_engine(start, journal, self.tuning, self.meter)
                 with contextlib.closing(engine):
                     must.refuse_too_many(engine.state, goal.words - book.learned)
-                    self._save(journal)
+                    journal.save()  # not sooner: words that are refused leave none
                     self._learn_words(engine, journal, book, tables, goal, must)
                     if must.lack and not self.stop.is_set():
                         _record(must.put_together(engine, training.private / "must"), journal, book)
@@ -177,7 +177,7 @@ class Trainer:
                     else:
                         tables.publish(engine, journal, book)
                 del engine
-            self._save(journal)
+            journal.save()
             if self.stop.is_set() and not (book.learned >= goal.words and documents is None):
                 tables.try_fill(journal, book, standing, wait_seconds=1.0)
                 raise training.stopped(len(journal.events), self.stop)
@@ -202,11 +202,6 @@ class Trainer:
         return replace(result, folded=folded)
 
     # ------------------------------------------------------------------ words
-
-    def _save(self, journal: Journal) -> None:
-        """Put a new journal on disk; not before the engine is there, so that words that are refused leave none."""
-        if not journal.saved:
-            journal.save()
 
     def _learn_words(
         self, engine: Engine, journal: Journal, book: TokenTable, tables: Tables, goal: Goal, must: MustHaves
@@ -235,14 +230,8 @@ class Trainer:
     def _tell(self, batch: Batch, book: TokenTable, journal: Journal) -> None:
         """Tell how far learning is."""
         self.meter.done = book.learned
-        self.meter.facts.update(
-            {
-                "events": len(journal.events),
-                "passes": len(journal.batches),
-                "batch_events": len(batch.events),
-                "mode": batch.record.mode,
-            }
-        )
+        self.meter.facts |= {"events": len(journal.events), "passes": len(journal.batches)}
+        self.meter.facts |= {"batch_events": len(batch.events), "mode": batch.record.mode}
         if self.on_batch:
             self.on_batch(batch)
 
@@ -268,9 +257,8 @@ class Trainer:
             ) from None
         lines, sha256 = log_lines(EventLog(header, journal.events))
         digest = hashlib.sha256(b"".join(lines)).hexdigest()
-        accept(path, digest, also=True)
-        write_log_lines(path, lines)
-        accept(path, digest)
+        with replacing(path, digest):
+            write_log_lines(path, lines)
         failpoint("log-written")
         return TrainResult(
             log=path,

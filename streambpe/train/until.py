@@ -1,17 +1,16 @@
 """train --until-bytes-per-token: the smallest size at which a text becomes so few tokens.
 
-    merges      0     1     2    ...  4 813          learned, and thrown away again
-    text      1.00  1.09  1.17   ...   4.201         what it has after each of them (encode/grown.py): 4.2 is reached
+    merges      0     1     2    ...  4 813 ...      learned up to --vocab-size, and thrown away again
+    text      1.00  1.09  1.17   ...   4.201 ...     what it has after each of them (encode/grown.py): 4.2 is reached
 
 Then the vocabulary of this size is learned as if it had been asked for. Bytes per token only grow with merges inside
-chunks, so nothing else is allowed, and the size does not depend on when it is looked at.
+chunks, so nothing else is allowed.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,7 @@ from streambpe.model.eventlog import EventLog
 from streambpe.model.events import Events
 from streambpe.model.replay import sizes_after
 from streambpe.progress import Meter
-from streambpe.resources import SMALLEST_MEMORY_BYTES
+from streambpe.resources import release_memory
 from streambpe.sources.find import find_sources
 from streambpe.store.chunks import range_bytes
 from streambpe.store.merge import merge_ranges
@@ -34,7 +33,6 @@ from streambpe.store.parts import Part
 from streambpe.train.balance_texts import counted_texts
 from streambpe.train.beginning import open_journal
 from streambpe.train.engine.rules import EngineTuning
-from streambpe.train.extension import TOKEN_BYTES
 from streambpe.train.opening import open_engine
 from streambpe.train.training import Corpus, Start, Training
 
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
     import threading
 
 _MOST = 10**6  # bytes per token
-_FIRST_LOOK = 4096  # events; then half as many again
 
 
 def wanted_until(target: float | str | None, texts: Sequence[str], config: TrainConfig, how: Counting) -> list[str]:
@@ -74,30 +71,26 @@ def size_until(
 ) -> tuple[int, str]:  # fmt: skip
     """The --vocab-size of the smallest vocabulary that reaches what is wanted, and what to tell if none does."""
     target, texts, resources = Fraction(wanted[0]), wanted[1:], training.resources
-    room = resources.memory_bytes - TOKEN_BYTES * training.config.vocab_size  # beside the encoder
-    less = replace(resources, memory_bytes=max(room, SMALLEST_MEMORY_BYTES))
-    start = Start.of(replace(training, resources=less), corpus)
-    journal, at_once = open_journal(training, corpus), range_bytes(resources) // 4
+    start = Start.of(training, corpus)
+    journal, at_once, book = open_journal(training, corpus), range_bytes(resources) // 4, start.book()
+    book.add(journal.words, 0)
     with counted_texts(training.run, {"": texts}, Counting(), resources, "--text") as counted:
         parts = counted.parts[""]
         size = sum(part.spans.total("text_bytes") for part in parts)
         with contextlib.closing(open_engine(start, journal, tuning, meter)) as engine:
-            events, look = Events.of(journal.words), _FIRST_LOOK
+            events = Events.of(journal.words)
             meter.stage, meter.total = "learning", start.goal.words
-            while True:
-                batch = engine.step(start.goal.words - engine.learned) if engine.learned < start.goal.words else None
-                events.extend(Events.of(batch.events if batch else ()))
-                meter.done = engine.learned
+            for batch in engine.batches(start.goal.words - book.learned):
+                events.extend(batch.events)
+                meter.done = len(events)
                 if stop.is_set():
                     raise training.stopped(len(journal.events), stop)
-                if batch is None or len(events) >= look:
-                    look = len(events) * 3 // 2
-                    for tokens, ids in _grown(start, events, parts, at_once):
-                        if size >= target * tokens:
-                            return ids, ""
-                    if batch is None:
-                        return ids, (f"--until-bytes-per-token {wanted[0]} is not reached with {ids} ids: the text has "
-                                     f"{size / max(tokens, 1):.3f}.")  # fmt: skip
+        release_memory()  # the encoder takes it
+        for tokens, ids in _grown(start, events, parts, at_once):
+            if size >= target * tokens:
+                return ids, ""
+    return ids, (f"--until-bytes-per-token {wanted[0]} is not reached with {ids} ids: the text has "
+                 f"{size / max(tokens, 1):.3f}.")  # fmt: skip
 
 
 def _grown(start: Start, events: Events, parts: Sequence[Part], at_once: int) -> list[tuple[int, int]]:

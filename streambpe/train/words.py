@@ -24,7 +24,7 @@ from streambpe.config import TrainConfig
 from streambpe.core.encoding import WHOLE
 from streambpe.core.strings import ChunkList, as_strings
 from streambpe.encode.encoder import Encoder
-from streambpe.errors import LimitError, StreambpeError
+from streambpe.errors import LimitError
 from streambpe.model.alphabet import (
     Alphabet,
     Unknown,
@@ -67,17 +67,10 @@ class Uncovered(NamedTuple):
 def count_characters(parts: Sequence[Part]) -> Int64:
     """How often each character stands in the chunks, by code point. One pass over the counts."""
     counts = np.zeros(0x110000, np.int64)
-    total = 0
     for rows in _slices(parts):
         at, points = decode_code_points(rows.data[rows.offsets[0] : rows.offsets[-1]])
         # chunks "éa" and "zz" are bytes 0-2 and 3-4: characters at 0 2 3 4, chunks from character 0 2 4 on
         length = np.diff(np.searchsorted(at, rows.offsets - rows.offsets[0]))
-        total += sum(map(int.__mul__, rows.n.tolist(), length.tolist()))
-        if total >= 2**63:
-            raise StreambpeError(
-                "The chunks have more than 2^63 - 1 characters, so counts could overflow. Nothing was learned. "
-                "Divide the counts, or train on fewer chunks."
-            )
         np.add.at(counts, points, np.repeat(rows.n, length))
     return counts
 
@@ -172,11 +165,6 @@ class WordFiles(msgspec.Struct, frozen=True):
     def paths(self) -> tuple[Path, Path, Path]:
         """symbols (int32), offsets (int64, one more than words), weights (int64)."""
         return self.folder / "symbols.i32", self.folder / "offsets.i64", self.folder / "weights.i64"
-
-    @property
-    def places(self) -> int:
-        """Symbols in all words."""
-        return self.paths[0].stat().st_size // 4
 
     @classmethod
     def write(cls, folder: Path, words: Iterable[tuple[Int32, Int64, Int64]]) -> WordFiles:

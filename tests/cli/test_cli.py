@@ -38,7 +38,6 @@ def test_every_subcommand_has_help_with_an_example(name):
     """What it does in a sentence, and a command that can be copied."""
     result = cli(name, "--help")
     assert f"streambpe {name} " in result.stdout.split("example:")[1]
-    assert cli("--help").stdout.count(f"  {name} ") >= 1
 
 
 def test_every_option_is_explained():
@@ -113,9 +112,9 @@ def test_a_smaller_vocabulary_is_a_command_that_can_be_copied(tmp_path):
 def test_the_folder_one_stands_in_is_a_place_for_an_export(run, tmp_path):
     """ "." has no name of its own; where a file is wanted it is refused."""
     cli("train", run, "-s", "260", "--progress", "none")
-    made = cli("export", run, "--to", "gpt2", "-o", ".", folder=tmp_path)
-    assert (tmp_path / "vocab.json").is_file()
-    assert str(tmp_path / "vocab.json") in made.stderr
+    made = cli("export", run, "--to", "hf", "-o", ".", folder=tmp_path)
+    assert (tmp_path / "tokenizer.json").is_file()
+    assert str(tmp_path / "tokenizer.json") in made.stderr
     assert "is a folder" in cli("export", run, "--to", "tiktoken", "-o", ".", folder=tmp_path, expect=2).stderr
 
 

@@ -145,14 +145,3 @@ def test_list_names_every_view_and_table_with_a_sentence(run):
     assert all(f"  {name} " in shown and sentence in shown for name, _, sentence in listed)
     as_json = json.loads(ask(run, "--list", "--json"))
     assert [tuple(row.values()) for row in as_json] == listed
-
-
-def test_a_query_comes_from_a_file_too(run, tmp_path):
-    """--file, and standard input; neither beside a query."""
-    (tmp_path / "q.sql").write_text("SELECT count(*) AS n FROM events;")
-    expected = ask(run, "SELECT count(*) AS n FROM events", "--csv")
-    assert ask(run, "--file", str(tmp_path / "q.sql"), "--csv") == expected
-    piped = cli("sql", run, "--file", "-", "--csv", input="SELECT count(*) AS n FROM events")
-    assert piped.stdout == expected
-    cli("sql", run, "SELECT 1", "--file", "-", expect=2)
-    cli("sql", run, expect=2)

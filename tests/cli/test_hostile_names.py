@@ -135,24 +135,24 @@ def typed_in(folder: str) -> list[list[str]]:
     return [
         ["count", run, text, half, "--lines", "--sequences", *MEMORY, "--temp-dir", folder],
         ["train", run, "-s", "280", *MEMORY], [*train, "--name", "b", "--superwords", "boundless"],
-        [*train, "--name", "s", "--superwords", "superbpe", "--engine", "processes"],
+        [*train, "--name", "s", "--superwords", "superbpe"],
         [*train, "--name", "uw", "--superwords", "uw", "--temp-dir", folder],
         ["resume", run], ["status", run], ["watch", run], ["check", run, *MEMORY],
-        ["check", run, "--repeats", *MEMORY], ["sql", run, "FROM tokens", "-o", f"{folder}/rows.parquet"],
+        ["sql", run, "FROM tokens", "-o", f"{folder}/rows.parquet"],
         ["merge-counts", other, run, *MEMORY], ["count", run, "--take-back", half, *MEMORY], ["check", run, *MEMORY],
         ["export-counts", other, "-o", f"{folder}/counts.parquet"],
         ["count", f"{folder}/table", f"{folder}/counts.parquet", "--counts", *MEMORY],
         *(["encode", run, text, "-o", f"{folder}/ids.{kind}", *MEMORY] for kind in ("npy", "bin", "parquet")),
         *(["decode", run, f"{folder}/ids.{kind}"] for kind in ("npy", "bin", "parquet")),
         ["export", run, "--to", "hf", "-o", f"{folder}/hf.json", "--verify", text],
-        ["export", f"{run}:uw", "--to", "parquet", "-o", f"{folder}/log.parquet"],
+        ["export", f"{run}:uw", "--to", "events", "-o", f"{folder}/log.jsonl"],
         ["import", f"{folder}/hf.json", "-o", f"{folder}/hf.events.jsonl"], ["explain", run, "the cat"],
-        ["evaluate", run, f"{folder}/log.parquet", "--tokenizer", f"{folder}/hf.json", "--text", text, *MEMORY],
+        ["evaluate", run, f"{folder}/log.jsonl", "--tokenizer", f"{folder}/hf.json", "--text", text, *MEMORY],
         ["sizes", run, "--text", f"a={text}", "-o", f"{folder}/sizes.csv", *MEMORY],
-        ["diff", f"{run}:b", f"{folder}/log.parquet"], ["prune", run, "--to", "260", "-o", f"{folder}/p.events.jsonl"],
+        ["diff", f"{run}:b", f"{folder}/log.jsonl"], ["prune", run, "--to", "260", "-o", f"{folder}/p.events.jsonl"],
         ["report", run, "--text", text, "--beside", f"{run}:s", "-o", f"{folder}/page.html", *MEMORY],
         ["plan", text, "-s", "280", "--rehearse", "32MB", *MEMORY],
-        ["converge", other, "-s", "270", "--steps", "2", "--by", "share", *MEMORY],
+        ["converge", other, "-s", "270", "--steps", "2", "--draws", "1", *MEMORY],
         ["train", f"{folder}/longer", text, "--extend", f"{folder}/hf.events.jsonl", "-s", "290", *MEMORY],
         ["extend-report", f"{folder}/longer", "--text", text],
     ]  # fmt: skip
@@ -161,7 +161,8 @@ def typed_in(folder: str) -> list[list[str]]:
 def texts_in(folder: Path) -> None:
     """What `typed_in` reads."""
     folder.mkdir(parents=True)
-    (folder / "text.txt").write_text("the cat and the dog of the end in the day\n" * 99, encoding="utf-8")
+    lines = "".join(f"the cat and the dog of the end in the day {i}\n" for i in range(400))
+    (folder / "text.txt").write_text(lines, encoding="utf-8")
     (folder / "half.txt").write_text("a dog or the cat of the end\n" * 99, encoding="utf-8")
 
 

@@ -17,8 +17,10 @@ from msgspec.structs import replace
 from streambpe import files
 from streambpe.cli.main import main
 from streambpe.encode.corpus import _State
+from streambpe.encode.sidecar import files_of
 from streambpe.files import unfinished
 from streambpe.train.commands import train
+from streambpe.train.counting.count import count
 from tests.runs import SMALL, cli, cli_killed, text_run
 from tests.samples import written
 
@@ -33,6 +35,8 @@ def learned(tmp_path_factory) -> Path:
     run = text_run(folder / "run", TEXT)
     train(run, resources=SMALL, vocab_size=265)
     train(run, resources=SMALL, name="large", vocab_size=275)
+    lines = written(folder / "lines.txt", "".join(f"line {i}\n" for i in range(400)))
+    count(folder / "lines", [str(lines)], lines=True, resources=SMALL)  # for `converge`, which needs documents
     other = text_run(folder / "other", "nothing of it\n" * 30)
     train(other, resources=SMALL, vocab_size=265)
     (folder / "a.txt").write_text(TEXT)
@@ -141,10 +145,8 @@ COMMANDS = {
     "export-hf": ["export", "RUN", "--to", "hf", "-o", "OUT.json"],
     "export-folder": ["export", "RUN", "--to", "hf", "-o", "OUT/"],
     "export-tiktoken": ["export", "RUN", "--to", "tiktoken", "-o", "OUT.tiktoken"],
-    "export-gpt2": ["export", "RUN", "--to", "gpt2", "-o", "OUT"],
     "export-boundless": ["export", "RUN", "--to", "boundless", "-o", "OUT.model"],
     "export-events": ["export", "RUN", "--to", "events", "-o", "OUT.jsonl"],
-    "export-parquet": ["export", "RUN", "--to", "parquet", "-o", "OUT.parquet"],
     "export-sizes": ["export", "RUN", "--to", "hf", "-o", "OUT.json", "--vocab-size", "260,265", "--no-compare"],
     "export-counts-csv": ["export-counts", "RUN", "-o", "OUT.csv"],
     "export-counts-parquet": ["export-counts", "RUN", "-o", "OUT.parquet"],
@@ -198,14 +200,6 @@ def test_an_output_that_is_there_is_kept_without_force(learned, tmp_path, name):
         assert not files_in(folder)
 
 
-def test_gpt2_files_are_not_put_over_a_file(learned, tmp_path):
-    """Its output is a folder."""
-    (tmp_path / "out").write_text("mine")
-    done = cli("export", learned / "run", "--to", "gpt2", "-o", tmp_path / "out", "--force", expect=2)
-    assert "folder" in done.stderr
-    assert (tmp_path / "out").read_text() == "mine"
-
-
 def test_rows_may_go_where_nothing_is_lost(learned):
     """/dev/null is there already, and may be written."""
     if os.path.exists("/dev/null"):
@@ -241,7 +235,7 @@ OTHERS = {
     "merge-counts": ["merge-counts", "OUT", "RUN", *MEMORY],
     "resume": ["resume", "OUT"],
     "grow": ["train", "OUT", "--vocab-size", "269", *MEMORY],
-    "converge": ["converge", "OUT", "-s", "260", "--steps", "2", "--by", "share", *MEMORY],
+    "converge": ["converge", "OUT", "-s", "260", "--steps", "2", *MEMORY],
     "check": ["check", "OUT", "--replay", "--temp-dir", "HERE", *MEMORY],
 }
 LOOK = {"plan", "status", "watch", "explain", "evaluate", "diff", "docs", "decode", "extend-report"}
@@ -292,7 +286,7 @@ def test_nothing_that_was_there_is_touched(learned, tmp_path, name):
     for place in (clean, folder):
         place.mkdir()
         if name in ("resume", "grow", "converge", "check"):
-            shutil.copytree(learned / "run", place / "out")
+            shutil.copytree(learned / ("lines" if name == "converge" else "run"), place / "out")
     cli(*arguments_of(name, learned, clean))
     made = {path.name for path in clean.iterdir()}
     decoys(folder, {*made, "out", "out.bin"}, precious)
@@ -319,7 +313,7 @@ def test_nothing_that_was_there_is_touched(learned, tmp_path, name):
 @pytest.mark.every(4)
 @pytest.mark.skipif(os.name == "nt", reason="a folder cannot be removed there while something in it is open")
 @pytest.mark.parametrize("after", [0, 2, 4, 6])
-@pytest.mark.parametrize("name", ["encode-npy", "export-hf", "export-gpt2", "import", "sql", "prune", "report"])
+@pytest.mark.parametrize("name", ["encode-npy", "export-hf", "export-folder", "import", "sql", "prune", "report"])
 def test_an_output_whose_folder_is_removed_meanwhile(learned, tmp_path, monkeypatch, name, after):
     """One sentence that names it, wherever it happens: before the first or a later file is on the disk."""
     folder, left, sync = tmp_path / "made", [after], files.sync_file
@@ -410,6 +404,8 @@ def test_a_half_encoding_does_not_take_another_file_for_its_own(learned, tmp_pat
     progress = unfinished(output) / "progress.json"
     state = _State.read(progress)
     replace(state, finishing=False).write(progress)
+    for beside in files_of(output)[1:]:
+        beside.unlink()
     output.write_text("mine")
     assert "--force" in cli(*encode, expect=2).stderr
     assert output.read_text() == "mine"

@@ -84,7 +84,6 @@ NOT_RUN = {  # by page, and by language if it is not that of a shell
     "cli": "lines for the start of a shell, which test_terminal.py runs",
     "clusters": "needs Ray on every node",
     "converge": "the table of one corpus",
-    "counting python": "a pipeline of datatrove, which test_datatrove.py runs",
     "encode python": "needs transformers and a sentencepiece model of one's own",
     "event-log": "a log of three events, which its readers read",
     "plan": "a forecast, whose times are those of one machine",

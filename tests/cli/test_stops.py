@@ -12,7 +12,6 @@ import pytest
 from click.testing import CliRunner
 
 from streambpe.cli.main import _Commands
-from streambpe.runners import processes
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="Windows has no signal masks, and other signals")
 
@@ -56,49 +55,3 @@ main()
     found, said = _ends(script)
     assert found == code
     assert said == "" if code else "version" in said
-
-
-@POSIX
-def test_a_worker_hears_no_ctrl_c_before_it_ignores_it():
-    """What comes before is forgotten, what comes behind is ignored."""
-    worker = "import signal as s; s.raise_signal(s.SIGINT); s.raise_signal(s.SIGTERM); "
-    worker += "from streambpe.system import ignore_stop_signals; ignore_stop_signals(); s.raise_signal(s.SIGINT); "
-    worker += "print(s.pthread_sigmask(s.SIG_BLOCK, []))"
-    script = "import subprocess, sys; from streambpe.system import born_deaf\nwith born_deaf():\n"
-    script += f"    process = subprocess.Popen([sys.executable, '-c', {worker!r}])\nsys.exit(process.wait())"
-    assert _ends(script) == (0, "set()\n")
-
-
-def _start_nursery() -> None:
-    nursery = processes.Forking(1 << 28, ())
-    try:
-        nursery.start(lambda: True)
-    finally:
-        nursery._answers.close()
-        nursery._control.close()
-
-
-@POSIX
-@pytest.mark.parametrize(
-    ("module", "start"),
-    [
-        (processes, lambda: processes.Spawning(1 << 28).start(lambda: True)),
-        (processes, _start_nursery),
-    ],
-)
-def test_every_worker_is_started_so(module, start, monkeypatch):
-    """Ctrl-C and SIGTERM for a whole group of processes ended those that had just been started."""
-    seen = []
-
-    class Started(Exception):
-        """Instead of a process."""
-
-    def start_nothing(*_args, **_more) -> None:
-        seen.append(signal.pthread_sigmask(signal.SIG_BLOCK, []))
-        raise Started
-
-    monkeypatch.setattr(module.subprocess, "Popen", start_nothing)
-    with pytest.raises(Started):
-        start()
-    assert {signal.SIGINT, signal.SIGTERM} <= seen[0]
-    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])

@@ -144,7 +144,7 @@ def test_run_and_name_in_one_word(learned):
     assert cli("sql", f"{run}:small", query, "--name", "small", "--csv").stdout == "n\n260\n"
     assert "two trainings" in cli("sql", f"{run}:small", query, "--name", "main", expect=2).stderr
     assert "already learned" in cli("resume", f"{run}:small").stderr
-    assert "training small" in cli("report", f"{run}:small", "-o", learned / "page.html").stderr
+    assert f"of {run}:small" in cli("report", f"{run}:small", "-o", learned / "page.html").stderr
     for command in ("check", "status"):
         told = cli(command, f"{run}:small", expect=2).stderr
         assert f"`streambpe {command} {run}`?" in told
@@ -158,7 +158,7 @@ def test_json_is_one_object_on_stdout(learned):
         "resume": (["resume", run], {"size": 265}),
         "count": (["count", run, text], {"sources_skipped": 1, "documents": 1}),
         "check": (["check", run], {"differences": [], "open": []}),
-        "report": (["report", run, "-o", learned / "json.html"], {"training": "main"}),
+        "report": (["report", run, "-o", learned / "json.html"], {"model": str(run)}),
         "export": (["export", run, "--to", "events", "-o", learned / "x.events.jsonl"], {"to": "events"}),
         "import": (["import", learned / "x.tiktoken", "--pattern", "gpt2", "-o", learned / "i.jsonl"], {"ids": 265}),
         "encode": (["encode", run, text, "-o", learned / "ids.npy"], {"documents": 1, "dtype": "uint16"}),

@@ -19,6 +19,7 @@ from tests.conformance.verdicts import Claim, Row, Verdict, model_of, tokens_hex
 from tests.hostile import buffer_of, fast_documents
 from tests.oracles.replay import encode_chunks, to_model_ids
 from tests.oracles.splits import split_by_rules
+from tests.oracles.symbols import symbols_of
 
 # What a pretokenizer's name has between its kind and "_cb": the pattern that cuts; none is the script rules.
 PATTERNS = {"gpt2": "gpt2", "gpt4": "gpt4_classic", "gpt4o": "gpt4o"}
@@ -82,7 +83,7 @@ def judge_script(vector: Vector) -> Verdict:
     chunks = oracles.count_chunks(
         [[chunk.encode() for chunk in way.cut(prepared(document))] for document in vector.documents]
     )
-    sizes = {chunk: len(alphabet.split(chunk)) for chunk in chunks}
+    sizes = {chunk: len(symbols_of(alphabet, chunk)) for chunk in chunks}
     taken = {chunk: n for chunk, n in chunks.items() if sizes[chunk] <= LONGEST}
     training = oracles.train_words(
         taken, alphabet, len(alphabet) + params["additional_vocab_size"], may_merge=way.may_merge

@@ -48,28 +48,10 @@ def fields_in_c(name: str) -> list[str]:
     return re.findall(r"(\w+)(?=[,;])", body)
 
 
-def test_a_prototype_in_python_was_not_the_one_in_c():
-    """Every exported function is bound, with as many arguments, of the same kinds, and the same result."""
-    numbers = {"void": None, "int": ctypes.c_int, "int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64,
-               "uint64_t": ctypes.c_uint64}  # fmt: skip
-    pointers = {ctypes.c_void_p, binding._Place}
-    bound = binding.library()
-    exports = re.findall(r"^EXPORT ([\w ]+?[ *]+)(\w+)\(([^)]*)\) \{", code_of_the_core(), flags=re.M)
-    assert len(exports) > 50
-    for result, name, arguments in exports:
-        function = vars(bound).get(name)
-        assert function is not None, f"{name} is exported, and not bound"
-        if name.startswith("core_"):
-            assert function.restype is ctypes.c_char_p
-            continue
-        kinds = [result.strip(), *(re.sub(r" ?\w+$", "", each.strip()) for each in arguments.split(","))]
-        for in_c, in_python in zip(kinds, [function.restype, *function.argtypes], strict=True):
-            if "*" in in_c:
-                assert in_python in pointers, (name, in_c)
-            else:
-                assert in_python is numbers[in_c], (name, in_c)
-    exported = {name for _, name, _ in exports}
-    assert {name for name, value in vars(bound).items() if hasattr(value, "argtypes") and name[0] != "_"} <= exported
+def test_every_exported_function_is_bound():
+    """As the library says of each how it is called; a prototype that hatch_build.py cannot read would be left out."""
+    functions = {name for name, value in vars(binding.library()).items() if isinstance(value, ctypes._CFuncPtr)}
+    assert set(re.findall(r"^EXPORT .*?(\w+)\(", code_of_the_core(), flags=re.M)) == functions
 
 
 def test_a_structure_in_python_was_not_the_one_in_c():

@@ -84,7 +84,7 @@ def other_c_library(functions: types.SimpleNamespace | None) -> None:
 
 def become_macos() -> None:
     """What is asked to be synced by F_FULLFSYNC is synced; fsync alone is a mistake."""
-    other_c_library(types.SimpleNamespace(malloc_zone_pressure_relief=lambda zone, goal: 0))
+    other_c_library(types.SimpleNamespace())
 
     def control(handle, command, *more):
         return REAL.fsync(handle) if command == fcntl.F_FULLFSYNC else REAL.fcntl(handle, command, *more)

@@ -22,22 +22,19 @@ from streambpe.cli.main import main
 from streambpe.encode import blocks, spread, tasks
 from streambpe.encode.blocks import EncodedBlock
 from streambpe.encode.corpus import encode_corpus
-from streambpe.encode.spread import encode_runner
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import LimitError, Stopped, UsageError
 from streambpe.files import unfinished
 from streambpe.resources import Resources
-from streambpe.runners import worth
-from streambpe.runners.here import Here
 from streambpe.runners.runner import Attempt
 from streambpe.sources.source import Source
 from streambpe.sources.stretches import Stretch
+from tests.runners.tasks import Dying, die_at, instead_of_ray
 from tests.runs import ROOT
-from tests.tiers import long
 from tests.trained import DOCUMENTS, HOSTILE, TEXT, trained
 
 THREADS = Resources(1 << 30, 2, engine="threads")
-BESIDE = Resources(1 << 30, 2, engine="processes")
+ON_RAY = Resources(1 << 30, 2, engine="ray")
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +55,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    instead_of_ray(monkeypatch)
     monkeypatch.setattr(spread, "_LEAST_TASK", 3000)
     monkeypatch.setattr(blocks, "_MOST_BLOCK", 1500)
     monkeypatch.setattr(blocks, "_LEAST_BLOCK", 1500)
@@ -70,9 +68,8 @@ def encoded(source: Path, output: Path, resources: Resources, kind: str = "bound
     return {path.name: path.read_bytes() for path in output.parent.iterdir()}
 
 
-def by_threads_of_tasks(monkeypatch: pytest.MonkeyPatch, done: list[object]) -> None:
-    """Run the tasks here; `done` gets those that are joined."""
-    monkeypatch.setattr(worth.Processes, "here", lambda workers, memory, preload: Here(workers))
+def note_joined(monkeypatch: pytest.MonkeyPatch, done: list[object]) -> None:
+    """`done` gets the tasks that are joined."""
     take = spread.taken_blocks
     monkeypatch.setattr(spread, "taken_blocks", lambda path, many: (done.append(path), take(path, many))[1])
 
@@ -93,27 +90,20 @@ def test_tasks_make_what_threads_make(
 ) -> None:
     ones = encoded(texts, tmp_path / "threads/ids.npy", THREADS, kind, **options)
     done: list[object] = []
-    by_threads_of_tasks(monkeypatch, done)
-    assert encoded(texts, tmp_path / "tasks/ids.npy", BESIDE, kind, **options) == ones
+    note_joined(monkeypatch, done)
+    assert encoded(texts, tmp_path / "tasks/ids.npy", ON_RAY, kind, **options) == ones
     assert len(done) > 6
 
 
-@pytest.mark.parametrize("workers", [2, long(1), long(4)])
-def test_processes_make_what_threads_make(tmp_path: Path, texts: Path, workers: int) -> None:
-    ones = encoded(texts, tmp_path / "threads/ids.bin", THREADS)
-    resources = Resources(1 << 30, workers, engine="processes")
-    assert encoded(texts, tmp_path / "tasks/ids.bin", resources) == ones
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("then", [BESIDE, THREADS])
+@pytest.mark.parametrize("then", [ON_RAY, THREADS])
 def test_stopped_between_tasks_it_goes_on_with_either(
     tmp_path: Path, texts: Path, monkeypatch: pytest.MonkeyPatch, then: Resources
 ) -> None:
     """Stopped behind every third task, in the middle of documents too; and then by who is not at work by tasks."""
     ones = encoded(texts, tmp_path / "threads/ids.npy", THREADS)
     done: list[object] = []
-    by_threads_of_tasks(monkeypatch, done)
+    note_joined(monkeypatch, done)
     take, stops = spread.taken_blocks, []
 
     def stopping(path: Path, many: int) -> Iterator[EncodedBlock]:
@@ -126,7 +116,7 @@ def test_stopped_between_tasks_it_goes_on_with_either(
         for _ in range(3):
             stops.append(threading.Event())
             with pytest.raises(Stopped, match="same command"):
-                encoded(texts, tmp_path / "tasks/ids.npy", BESIDE, stop=stops[-1])
+                encoded(texts, tmp_path / "tasks/ids.npy", ON_RAY, stop=stops[-1])
             assert not (unfinished(tmp_path / "tasks/ids.npy") / "tasks").exists()
     assert encoded(texts, tmp_path / "tasks/ids.npy", then) == ones
 
@@ -136,7 +126,7 @@ def test_what_a_worker_cannot_hold_is_encoded_by_threads(
 ) -> None:
     ones = encoded(texts, tmp_path / "threads/ids.npy", THREADS)
     done: list[object] = []
-    by_threads_of_tasks(monkeypatch, done)
+    note_joined(monkeypatch, done)
 
     def too_large(task: tasks.EncodeTask, attempt: Attempt) -> int | None:
         if task.number == 3:
@@ -144,7 +134,7 @@ def test_what_a_worker_cannot_hold_is_encoded_by_threads(
         return tasks.encode_stretches(task, attempt)
 
     monkeypatch.setattr(spread, "encode_stretches", too_large)
-    assert encoded(texts, tmp_path / "tasks/ids.npy", BESIDE) == ones
+    assert encoded(texts, tmp_path / "tasks/ids.npy", ON_RAY) == ones
     assert len(done) <= 3
 
 
@@ -176,14 +166,15 @@ def test_a_dead_worker_that_still_writes_harms_nothing(tmp_path: Path, texts: Pa
 
 @pytest.mark.long
 @pytest.mark.parametrize("point", ["begun", "written", "committed"])
-def test_a_killed_worker_is_replaced(tmp_path: Path, texts: Path, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
+def test_a_lost_worker_is_replaced(tmp_path: Path, texts: Path, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
     ones = encoded(texts, tmp_path / "threads/ids.npy", THREADS)
-    monkeypatch.setenv("STREAMBPE_FAILPOINT", f"encode-0-{point}")
-    assert encoded(texts, tmp_path / "tasks/ids.npy", BESIDE) == ones
+    instead_of_ray(monkeypatch, Dying)
+    die_at(monkeypatch, f"encode-0-{point}", tasks)
+    assert encoded(texts, tmp_path / "tasks/ids.npy", ON_RAY) == ones
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("then", [BESIDE, THREADS])
+@pytest.mark.parametrize("then", [ON_RAY, THREADS])
 def test_a_killed_command_goes_on_with_either(tmp_path: Path, texts: Path, then: Resources) -> None:
     """Killed when some tasks are done and others at work: what they left goes, and the bytes are the same."""
     ones = encoded(texts, tmp_path / "threads/ids.npy", THREADS)
@@ -192,8 +183,9 @@ def test_a_killed_command_goes_on_with_either(tmp_path: Path, texts: Path, then:
         "import sys; from streambpe.encode import spread; from streambpe.encode.corpus import encode_corpus;"
         "from streambpe.encode.tokenizer import Tokenizer; from streambpe.resources import Resources;"
         "from tests.trained import trained; spread._LEAST_TASK = 3000;"
+        "from tests.runners.tasks import instead_of_ray; import pytest; instead_of_ray(pytest.MonkeyPatch());"
         "encode_corpus(Tokenizer(trained('boundless')), sys.argv[1:2], sys.argv[2], bad_utf8='replace',"
-        " resources=Resources(1 << 30, 2, engine='processes'))"
+        " resources=Resources(1 << 30, 2, engine='ray'))"
     )
     environment = {**os.environ, "STREAMBPE_FAILPOINT": "encode-task-done:4"}
     command = [sys.executable, "-c", script, str(texts), str(tmp_path / "tasks/ids.npy")]
@@ -202,32 +194,10 @@ def test_a_killed_command_goes_on_with_either(tmp_path: Path, texts: Path, then:
     assert encoded(texts, tmp_path / "tasks/ids.npy", then) == ones
 
 
-def test_who_encodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Large corpora by processes, small ones and those that one process must read by threads."""
-    monkeypatch.setattr(spread, "tree_memory", lambda: 200 << 20)  # whatever other tests left here
-    packed = Tokenizer(trained("plain")).encoder
-
-    def chosen(size: int, resources: Resources, **more: Any) -> int:
-        source = Source("/a.jsonl", "jsonl", bytes=size, **more)
-        found = encode_runner([source], packed, resources, tmp_path)
-        return found[0].workers if found else 0
-
-    auto = Resources(1 << 30, 2)
-    assert chosen(10 << 30, auto) == 2
-    assert chosen(10 << 20, auto) == 0
-    assert chosen(10 << 30, Resources(1 << 30, 1)) == 0
-    assert chosen(10 << 30, Resources(256 * 10**6, 2)) == 0, "no room for them"
-    assert chosen(10 << 30, THREADS) == 0
-    assert chosen(10 << 30, auto, is_stdin=True) == 0
-    assert chosen(10 << 20, BESIDE) == 2
-    with pytest.raises(LimitError, match="Give more --memory"):
-        chosen(10 << 20, Resources(120 << 20, 2, engine="processes"))
-
-
 def test_an_engine_that_cannot_be_had_is_refused(tmp_path: Path) -> None:
     stdin, tokenizer = Source("-", "lines", is_stdin=True), Tokenizer(trained("plain"))
-    with pytest.raises(UsageError, match="--engine processes: standard input is a stream"):
-        encode_corpus(tokenizer, [stdin], tmp_path / "ids.npy", resources=BESIDE)
+    with pytest.raises(UsageError, match="--engine ray: standard input is a stream"):
+        encode_corpus(tokenizer, [stdin], tmp_path / "ids.npy", resources=ON_RAY)
     assert list(tmp_path.iterdir()) == []
     refused = CliRunner().invoke(main, ["encode", str(tmp_path / "model"), "--engine", "threads"])
     assert (refused.exit_code, "--engine is for encoding to a file" in refused.output) == (2, True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +16,6 @@ from streambpe.encode.formats import onto
 from streambpe.encode.formats.flat import again_after_use
 from streambpe.encode.formats.hf import import_hf
 from streambpe.encode.formats.imports import import_file
-from streambpe.encode.joins import Joins, symbols_of_ids
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, UsageError
 from streambpe.inspect.extended import extend_report
@@ -59,10 +57,6 @@ def old(texts, tmp_path_factory) -> Path:
     start.enable_truncation(max_length=4096)
     folder = tmp_path_factory.mktemp("old")
     start.save(str(folder / "tokenizer.json"))
-    model = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))["model"]
-    (folder / "vocab.json").write_text(json.dumps(model["vocab"]), encoding="utf-8")
-    lines = ["#version: 0.2", *(" ".join(pair) for pair in model["merges"])]
-    (folder / "merges.txt").write_text("\r\n".join(lines), encoding="utf-8", newline="")
     (folder / "tokenizer_config.json").write_text('{ "eos_token":"</s>" }', encoding="utf-8")
     (folder / "weights.bin").write_text("not copied")
     return folder
@@ -126,48 +120,26 @@ def test_the_old_file_is_kept_byte_for_byte(old, made, tmp_path, form):
 
 
 def test_a_folder_is_written_again(old, made, texts, tmp_path):
-    """All that speaks of the tokenizer is copied; the pair of GPT-2's files is extended too."""
+    """All that speaks of the tokenizer is copied."""
     out = tmp_path / "new"
     done = cli("export", made, "--to", "hf", "--onto", old, "-o", f"{out}/", "--verify", texts[1], "--strict")
-    names = ["merges.txt", "tokenizer.json", "tokenizer_config.json", "vocab.json"]
-    assert sorted(file.name for file in out.iterdir()) == names
+    assert sorted(file.name for file in out.iterdir()) == ["tokenizer.json", "tokenizer_config.json"]
     assert (out / "tokenizer_config.json").read_bytes() == (old / "tokenizer_config.json").read_bytes()
-    for name in ("merges.txt", "vocab.json"):
-        assert without_two_stretches((out / name).read_text(), (old / name).read_text())
-    merges = (out / "merges.txt").read_bytes()
-    assert merges.startswith((old / "merges.txt").read_bytes())
-    assert merges.count(b"\r\n") == merges.count(b"\n") == len(log_of(made).events) + 1
-    vocab = json.loads((out / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
-    assert vocab == json.loads((out / "vocab.json").read_text())
-    assert vocab["<tool>"] == 330
+    assert json.loads((out / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]["<tool>"] == 330
     assert "exact" in done.stdout + done.stderr
     cli("export", made, "--to", "hf", "--onto", old, "-o", f"{out}/", expect=2)
     assert import_hf(out / "tokenizer.json").events[-1].pair == log_of(made).events[-1].pair
 
 
-def test_the_files_of_gpt2_and_ranks(made, texts, old, tmp_path):
-    """Their lines and the new ones, with the ids of the model; texts differ by joins of old ids only."""
-    tiktoken = pytest.importorskip("tiktoken")
-    streambpe.export(old_log := import_hf(old / "tokenizer.json"), "tiktoken", tmp_path / "old.tiktoken")
-    lines = (tmp_path / "old.tiktoken").read_bytes().splitlines(keepends=True)
-    shuffled = b"".join(reversed(lines)).rstrip(b"\n")
-    (tmp_path / "old.tiktoken").write_bytes(shuffled)
-    for to, name, output in (
-        ("tiktoken", tmp_path / "old.tiktoken", tmp_path / "new.tiktoken"),
-        ("gpt2", old, tmp_path / "g"),
-    ):
-        (result,) = streambpe.export(made, to, output, onto=name, verify=str(texts[1]))
-        assert result.exact
+def test_ranks_of_an_extended_model_are_the_old_ones_and_more(made, texts, old, tmp_path):
+    """They need no --onto; texts differ by joins of old ids only."""
+    streambpe.export(import_hf(old / "tokenizer.json"), "tiktoken", tmp_path / "old.tiktoken")
+    (result,) = streambpe.export(made, "tiktoken", tmp_path / "new.tiktoken", verify=str(texts[1]))
+    assert result.exact
+    assert (tmp_path / "new.tiktoken").read_bytes().startswith((tmp_path / "old.tiktoken").read_bytes())
     found = extend_report(str(made), text=[str(texts[1])], resources=SMALL)
-    assert found.joins is not None
-    assert found.joins.otherwise == 0
-    assert found.joins.ids_before - found.joins.ids == sum(one.saved for one in found.new) > 0
-    new = (tmp_path / "new.tiktoken").read_bytes()
-    assert new.startswith(shuffled + b"\n")
-    ranks = {base64.b64decode(token): int(n) for token, n in map(bytes.split, new.splitlines())}
-    assert len(ranks) == len(lines) + NEW
-    assert Model(old_log).n_vocab == 331
-    assert tiktoken.Encoding("new", pat_str=r"(?s:.+)", mergeable_ranks=ranks, special_tokens={}).n_vocab == 331 + NEW
+    assert found.bytes_per_token > found.bytes_per_token_before
+    assert sum(one.saved for one in found.new) > 0
 
 
 def test_what_is_not_the_old_one_is_refused(old, made, texts, tmp_path):
@@ -194,10 +166,9 @@ def test_what_is_not_the_old_one_is_refused(old, made, texts, tmp_path):
     with pytest.raises(ModelError, match="the model has no such token"):
         streambpe.export(made, "hf", tmp_path / "y.json", onto=_bigger(made, tmp_path), vocab_size=[340])
     for to, name, output, why in (
-        ("gguf", old, "x.gguf", "one of hf, tiktoken, gpt2"),
-        ("gpt2", tmp_path, "x", "vocab.json and merges.txt"),
+        ("tiktoken", old, "x", r"only a tokenizer\.json"),
         ("hf", old / "tokenizer.json", "x/", "is a folder, but onto.* is a file"),
-        ("tiktoken", tmp_path / "no", "x", "there is no such file"),
+        ("hf", tmp_path / "no", "x", "there is no such file"),
     ):
         with pytest.raises(UsageError, match=why):
             streambpe.export(made, to, f"{tmp_path}/{output}", onto=name)
@@ -210,25 +181,6 @@ def test_what_is_not_the_old_one_is_refused(old, made, texts, tmp_path):
 def _bigger(made: Path, folder: Path) -> Path:
     streambpe.export(made, "hf", folder / "bigger.json")
     return folder / "bigger.json"
-
-
-def test_joins_are_told_from_other_differences(made):
-    """Neighbours joined; a border that moved; an id that is another one of the same length."""
-    sizes = symbols_of_ids(Model(log_of(made)))
-    assert sizes[[0, 2]].tolist() == [1, 1]
-    for before, after, otherwise in (
-        ([5, 6, 7], [300, 7], 0),
-        ([5, 6, 7], [5, 6, 7], 0),
-        ([5, 6], [5, 7], 1),
-        ([300, 7], [5, 300], 1),
-        ([], [], 0),
-        ([5], [], 1),
-        ([5, 6], [5], 1),
-    ):
-        found = Joins()
-        sizes[300] = 2
-        found.add(before, after, sizes)
-        assert found.otherwise == otherwise, (before, after)
 
 
 # ---------------------------------------------------------------------------------------------------------

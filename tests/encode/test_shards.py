@@ -15,7 +15,6 @@ from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.decode import decode_array
 from streambpe.encode.shards import index_path, shard_borders
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import UsageError
 from streambpe.files import UNFINISHED
 from streambpe.model.eventlog import write_event_log
 from tests.encode.test_corpus import RESOURCES, files_in, lists_of, write_jsonl
@@ -81,7 +80,7 @@ def test_borders_are_the_nearest_to_equal_parts(sizes, shards):
 
 @pytest.mark.every(3)
 @pytest.mark.long
-@pytest.mark.parametrize("point", ["encoded-shard", "encoded-beside", "encoded-training", "encoded"])
+@pytest.mark.parametrize("point", ["encoded-file", "encoded-beside", "encoded-training", "encoded"])
 @pytest.mark.parametrize("suffix", ["bin", "npy", "parquet"])
 def test_killed_while_shards_were_made(tmp_path, suffix, point):
     """No index before all is whole, no shard under its name that is not; the same command then gives the same bytes."""
@@ -109,6 +108,9 @@ def test_what_is_there_stays_unless_forced(tmp_path):
     told = cli(*encode, 4).stderr
     assert "in 4 shards: ids-00000-of-00004.npy to ids-00003-of-00004.npy" in told
     before = sorted(os.listdir(tmp_path))
+    (tmp_path / "ids.index.json").rename(tmp_path / "elsewhere")
+    assert "ids-00000-of-00004.npy exists" in cli(*encode, 2, expect=2).stderr
+    (tmp_path / "elsewhere").rename(tmp_path / "ids.index.json")
     assert "--force" in cli(*encode, 2, expect=2).stderr
     assert sorted(os.listdir(tmp_path)) == before
     (tmp_path / "ids-mine.npy").write_text("mine")
@@ -119,24 +121,4 @@ def test_what_is_there_stays_unless_forced(tmp_path):
     assert set(os.listdir(tmp_path)) == left
     many = json.loads(cli(*encode, len(MANY) * 3, "--force", "--json").stdout)
     assert len(many["shards"]) == len(MANY) * 3
-    assert "shards have no document" in many["warnings"][0]
-
-
-def test_shards_of_a_size_are_as_many_as_it_takes(tmp_path):
-    """The files of the number that the size comes to; a kill while they are made, and files that are in the way."""
-    tokenizer, source = Tokenizer(trained("plain")), corpus(tmp_path)
-    (tmp_path / "one").mkdir()
-    (tmp_path / "n").mkdir()
-    one = encode_corpus(tokenizer, [source], tmp_path / "one/ids.bin", resources=RESOURCES)
-    number = -(-one.ids * 2 // 1000)
-    assert number > 2
-    encode_corpus(tokenizer, [source], tmp_path / "n/ids.bin", shards=number, resources=RESOURCES)
-    result = encode_corpus(tokenizer, [source], tmp_path / "ids.bin", shards="1KB", resources=RESOURCES)
-    assert len(result.shards) == number
-    for shard in result.shards:
-        assert shard.path.read_bytes() == (tmp_path / "n" / shard.path.name).read_bytes()
-    index_path(tmp_path / "ids.bin").unlink()
-    with pytest.raises(UsageError, match=r"ids-00000-of-\d+\.bin exists"):
-        encode_corpus(tokenizer, [source], tmp_path / "ids.bin", shards="1MB", resources=RESOURCES)
-    (whole,) = encode_corpus(tokenizer, [source], tmp_path / "w.bin", shards="1.5MB", resources=RESOURCES).shards
-    assert whole.path.read_bytes() == one.path.read_bytes()
+    assert "No document went into" in many["warnings"][0]

@@ -20,7 +20,6 @@ from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import EventLog, Header, Special, write_event_log
-from streambpe.model.parquet import parquet_of
 from tests.oracles.replay import encode_chunks, to_model_ids
 from tests.tiers import examples
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, TEXT, random_log, trained
@@ -239,13 +238,12 @@ def test_pickles_and_copies_encode_alike():
 
 
 def test_loading_finds_logs_runs_and_names(tmp_path):
-    """A log, its Parquet twin, a RUN, and RUN:NAME; what is missing is said with what is there."""
+    """A log, a RUN, and RUN:NAME; what is missing is said with what is there."""
     log = trained("plain")
     write_event_log(tmp_path / "model.events.jsonl", log)
     write_event_log(tmp_path / "small.events.jsonl", log)
-    (tmp_path / "m.parquet").write_bytes(parquet_of(log))
     wanted = Tokenizer(log).encode_ordinary(TEXT)
-    for model in (tmp_path, f"{tmp_path}:small", tmp_path / "m.parquet", tmp_path / "model.events.jsonl"):
+    for model in (tmp_path, f"{tmp_path}:small", tmp_path / "model.events.jsonl"):
         assert Tokenizer(model).encode_ordinary(TEXT) == wanted
     with pytest.raises(ModelError, match="it has main, small"):
         Tokenizer(f"{tmp_path}:other")
@@ -295,11 +293,6 @@ def test_a_model_that_changes_the_text_has_no_offsets():
     tokenizer = Tokenizer(trained("whitespace"))
     with pytest.raises(ValueError, match="changes this text"):
         tokenizer.encode_with_offsets("two  words")
-
-
-def test_what_is_no_model_is_named():
-    with pytest.raises(TypeError, match=r"Tokenizer\(model=None\): give the path of a MODEL"):
-        Tokenizer(None)
 
 
 def test_a_model_comes_back_from_what_was_saved(tmp_path):

@@ -77,7 +77,7 @@ def test_counting_and_learning(disk, tmp_path):
     assert Run(run).facts()
 
 
-@pytest.mark.parametrize("to", ["gpt2", "hf", "tiktoken", "events", "parquet"])
+@pytest.mark.parametrize("to", ["gpt2", "hf", "tiktoken", "events"])
 def test_exports(disk, run, tmp_path, to):
     """A folder that an export makes is synced, and so is the one that it stands in."""
     export(run, to, tmp_path / "out")
@@ -142,5 +142,5 @@ def test_words_of_superwords(disk, tmp_path):
     by = pl.Series("by", [0], pl.UInt64)
     lists = pl.Series("run", [b"\x01\0\0\0\x02\0\0\0"], pl.Binary)
     pl.DataFrame([by, lists, pl.Series("n", [3], pl.Int64)]).write_parquet(part)
-    write_run_words([part], tmp_path / "words-2", Sums(tmp_path / "learning.duckdb", 1 << 20, 1, None))
+    write_run_words([part], tmp_path / "words-2", Sums(tmp_path / "neighbours.parquet", 1 << 20, 1, None))
     assert (tmp_path / "words-2").is_dir()

@@ -81,7 +81,7 @@ WRITING = {
     "import": ["import", "{}/theirs.json", "-o", "{}/theirs.events.jsonl"],
     **{
         f"export {to}": ["export", "{}/trained", "--to", to, "-o", f"{{}}/made.{to}"]
-        for to in ("hf", "tiktoken", "gpt2", "boundless", "events", "parquet")
+        for to in ("hf", "tiktoken", "gpt2", "boundless", "events")
     },
 }
 

@@ -245,15 +245,6 @@ def test_check_of_a_run_with_documents_keeps_to_the_limit(tmp_path):
     keeps_to_256_mb("check", run, "--progress", "none")
 
 
-@pytest.mark.long
-def test_looking_for_repeats_among_equal_documents_keeps_to_the_limit(tmp_path):
-    """Four million times the same line: all hashes fell into one share, and a share was held whole."""
-    source = written(tmp_path / "same.txt", b"ab\n" * 4_000_000)
-    run = tmp_path / "run"
-    cli_process("count", run, source, "--lines", "--memory", "400MB")
-    keeps_to_256_mb("check", run, "--repeats")
-
-
 def test_tokens_are_counted_beside_chunks_of_many_megabytes(tmp_path):
     """`train --memory 256MB` on 20 MB made of lines of 200 kB ended with DuckDB's "could not allocate block"."""
     run = Run(tmp_path / "run")

@@ -57,7 +57,7 @@ print(streambpe.converge(run, steps="3", text="held-out.txt", vocab_size="8k", p
 streambpe.export_counts(run, "c.parquet", allow_partial=True, progress="auto")
 merged: streambpe.MergeResult = streambpe.merge_counts(run, ["other"], memory="1GB", progress="auto")
 print(streambpe.status(run).stage, streambpe.sql(run, "FROM events", memory="1GB", progress="auto").height)
-print(streambpe.check(run, sources=True, replay=True, repeats=True, memory="1GB", progress="auto").repeats)
+print(streambpe.check(run, sources=True, replay=True, memory="1GB", progress="auto").in_part)
 streambpe.report(run, "r.html", text="t.txt", playground=True, lines=True, memory="1GB", progress="auto").verdict
 print(streambpe.evaluate(
     [run], "t.txt", tokenizer="hf:x", by="group", group="a=b", group_by=None, fewest=True, residues="5%",
@@ -68,7 +68,7 @@ table: list[streambpe.SizeFacts] = streambpe.sizes(
 )
 print(table[0].rare)
 print(streambpe.explain(run, " the", token=True).rows, streambpe.diff(run, "other").same)
-encoded = streambpe.encode_corpus(run, "t.txt", "i.npy", lines=True, format="txt", eot="<s>", shards="500MB", threads=2)
+encoded = streambpe.encode_corpus(run, "t.txt", "i.npy", lines=True, format="txt", eot="<s>", shards=2, threads=2)
 streambpe.export(run, "hf", "t.json", vocab_size="8k,16k", bos="<s>", add_bos=True, progress="auto")[0].exact
 streambpe.import_model("t.json", "t.events.jsonl", special="<s>", progress="auto").encode("the")
 streambpe.prune(run, "r.events.jsonl", residues=0.05, text="t.txt")

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 SHOWN = {"seconds": 63.2, "memory_bytes": 912_300_000, "recent_per_second": 1234.0}
 TOKENS = {"stage": "superwords", "unit": "tokens", "done": 118_224, "total": 131_072, "eta_range_seconds": [40, 70]}
-BYTES = {"stage": "counting", "unit": "bytes", "done": 10**9, "total": 3 * 10**9, "distinct_chunks": 12_345_678}
+BYTES = {"stage": "counting", "unit": "bytes", "done": 10**9, "total": 3 * 10**9}
 
 
 @pytest.mark.parametrize("status", [TOKENS, BYTES, {"stage": "checking", "unit": "bytes", "done": 0, "total": None}])
@@ -211,6 +211,8 @@ def test_commands_that_may_last_tell_how_far_they_are(tmp_path):
         cli("encode", run, text, "--lines", "-o", tmp_path / f"ids.{suffix}")
     ids = written(tmp_path / "ids.txt", cli("encode", run, text, "--lines").stdout)
     cli("export", run, "--to", "hf", "-o", tmp_path / "tokenizer.json")
+    lines = written(tmp_path / "lines.txt", "".join(f"line {i}\n" for i in range(400)))
+    cli("count", tmp_path / "lines", lines, "--lines")
     query = "SELECT n FROM chunk_counts ORDER BY chunk LIMIT 7"
     commands = {  # how much is done of which unit; None: all there was to do
         ("sql", run, query, "--csv"): ("asking", 7, "rows"),
@@ -224,10 +226,9 @@ def test_commands_that_may_last_tell_how_far_they_are(tmp_path):
         ("train", tmp_path / "other", text, "-s", 260): ("trained", None, ""),
         ("report", run, "-o", tmp_path / "page.html"): ("measuring", None, ""),
         ("check", run, "--sources"): ("reading sources", None, ""),
-        ("check", run, "--repeats"): ("comparing documents", None, ""),
         ("export", run, "--to", "hf", "-o", tmp_path / "t.json", "--verify", text): ("verifying", None, ""),
         ("export-counts", run, "-o", tmp_path / "counts.csv"): ("exporting", None, ""),
-        ("converge", run, "-s", 260, "--by", "share", "--steps", 2): ("learning", None, ""),
+        ("converge", tmp_path / "lines", "-s", 260, "--steps", 2): ("learning", None, ""),
         ("evaluate", run, "--text", text): ("evaluating", None, ""),
         ("merge-counts", tmp_path / "all", run): ("merging", None, ""),
     }

@@ -70,7 +70,6 @@ def wrong_calls(run: Path, there: Path) -> list[tuple[Any, str]]:
         (lambda: s.count(run, text, pattern="gpt2"), ""),
         (lambda: s.plan(text, group="a=b"), "group"),
         (lambda: s.plan(text, rehearse="much"), "rehearse='much' is not a size"),
-        (lambda: s.converge(run, by="lines"), "by='lines': choose documents or share"),
         (lambda: s.converge(run, steps=70), "steps=70: give a number from 2 to 6"),
         (lambda: s.resume(run, name="other"), ""),
         (lambda: s.export(run, "pdf", new), "to='pdf': choose one of hf"),
@@ -138,7 +137,7 @@ NO_TEXT, NO_TEXTS = (None, b"bytes", 5, 1.5, ["the"]), (None, "the", b"the", 5)
     [
         ("encode encode_ordinary encode_to_numpy show encode_with_offsets", NO_TEXT, "text=.*: a str is expected"),
         ("encode_batch encode_batch_to_numpy encode_ordinary_batch", [[one, one] for one in NO_TEXT], "text="),
-        ("encode_batch encode_batch_to_numpy", NO_TEXTS, "text=.*: a list of texts is expected"),
+        ("encode_batch encode_batch_to_numpy encode_ordinary_batch", NO_TEXTS, "text=.*: a list of texts is expected"),
         ("decode decode_bytes", NO_TEXTS, "tokens=.*: a list of ids is expected"),
         ("decode", ([[1, 2]], [[1]] * 99), "tokens=.*: each id is a whole number"),
         ("token_to_id", (None,), "token=None: a str or bytes"),
@@ -176,9 +175,7 @@ def test_a_notebook_shows_results_as_tables(run, tmp_path):
     assert told._repr_html_().count("<table>") == 2
     status, page = streambpe.status(run), streambpe.report(run, tmp_path / "r.html", resources=SMALL)
     assert (status.state, page.figures["vocab_size"], page.verdict[0][:18]) == ("done", 400, "run has 400 ids. I")
-    checked = streambpe.check(run, repeats=True, resources=SMALL)
-    assert (checked, checked.in_part, checked.repeats.documents) == ([], [], 1)
-    results = [result, found, told, status, page, checked.repeats, streambpe.diff(run, run)]
+    results = [result, found, told, status, page, streambpe.diff(run, run)]
     for one in (*results, *streambpe.export(run, "hf", tmp_path / "t.json")):
         assert one._repr_html_().startswith("<table>")
         with pytest.raises(AttributeError):

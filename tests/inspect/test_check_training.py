@@ -18,13 +18,12 @@ from streambpe.inspect.check import check
 from streambpe.model.eventlog import write_event_log
 from streambpe.model.events import event_line
 from streambpe.resources import Resources
-from streambpe.store.identity import accept
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
 from streambpe.train.counting.take_back import take_back
 from streambpe.train.engine.rules import EngineTuning
 from tests.core.test_core_build import checkout
-from tests.runs import SMALL, break_off, change, counted_run, log_of, rows, text_run
+from tests.runs import SMALL, accept, break_off, change, counted_run, log_of, rows, text_run
 from tests.samples import natural_text, written
 from tests.tiers import long
 
@@ -56,7 +55,7 @@ DAMAGE = [
       for table in COLUMNS for which in ("min", "max")),
     *((table, f"INSERT INTO {table} {row}") for table, row in MORE.items()),
     *(("facts", f"UPDATE facts SET value = {value} WHERE key = '{key}'") for key, value in FACTS.items()),
-    *(("facts", f"DELETE FROM facts WHERE key = '{key}'") for key in ("reached", "pair_floor", "journal")),
+    *(("facts", f"DELETE FROM facts WHERE key = '{key}'") for key in ("reached", "pair_floor", "state")),
 ]  # fmt: skip
 
 LEARNED = ("pair_counts", "token_counts", "vetoed")

@@ -12,14 +12,13 @@ from itertools import chain
 from pathlib import Path
 
 import mmh3
-import numpy as np
 import pytest
 from msgspec import structs
 
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import RunLocked, SourceChanged, Stopped, UsageError
 from streambpe.inspect import buckets
-from streambpe.inspect.converge import converge, print_convergence, rank_correlation
+from streambpe.inspect.converge import converge, print_convergence
 from streambpe.resources import Resources
 from streambpe.store.merge import merged_lists
 from streambpe.store.run import Run
@@ -33,11 +32,6 @@ from tests.samples import written
 
 SMALL = Resources(256 * 10**6, 1)
 SPLIT = functools.partial(split_text, find_pattern("gpt4o"))
-TEXTS = {
-    "a": "the cat sat on the mat, the cat sat still and the mat was flat ",
-    "b": "that hat is the cat's, and that bat has sat on the flat mat ",
-    "c": "a cat and a bat sat; the hat was on the mat\n",
-}
 SIZE = 290
 WORDS = ["the", "cat", "sat", "on", "that", "mat", "and", "a", "bat", "is", "flat"]
 LINES = [" ".join(WORDS[(i * k) % 11] for k in range(1, 4 + i % 9)) + f" {i % 37}" for i in range(900)]
@@ -50,17 +44,6 @@ def reference(texts: list[str], of: int) -> list[Counter[str]]:
     for text in texts:
         found[mmh3.hash64(text.encode(), signed=False)[1] * of >> 64].update(SPLIT(text))
     return found
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory) -> Path:
-    """Three files."""
-    folder = tmp_path_factory.mktemp("converge")
-    for name, text in TEXTS.items():
-        (folder / "in" / name).mkdir(parents=True)
-        (folder / "in" / name / "x.txt").write_text(text * 5)
-    count(folder / "run", [str(folder / "in")], resources=SMALL)
-    return folder / "run"
 
 
 def learned_from(folder: Path, chunks: dict[str, int]) -> tuple[Tokenizer, list[bytes]]:
@@ -79,66 +62,50 @@ def by_hand(tokenizer: Tokenizer, held: dict[str, int]) -> float:
     return size / sum(len(tokenizer.encode_ordinary(chunk)) * n for chunk, n in held.items())
 
 
-def counted(*names: str) -> Counter[str]:
-    return Counter(chunk for name in names for chunk in SPLIT(TEXTS[name] * 5))
-
-
-@pytest.mark.long
-def test_by_share_deals_chunks_out(run, tmp_path):
-    """The buckets made again with numpy; each step is a training on its counts; on other text with --text."""
-    table = sorted(counted("a", "b", "c").items(), key=lambda row: row[0].encode())
-    chunks, left = [row[0] for row in table], np.array([row[1] for row in table])
-    random = np.random.RandomState(20_000)
-    buckets = []
-    for number in range(32):
-        buckets.append(random.binomial(left, 1 / (32 - number)))
-        left = left - buckets[-1]
-    assert not left.any()
-    found = converge(run, vocab_size=SIZE, by="share", steps=3, resources=SMALL)
-    assert [step.what for step in found.steps] == ["1/4", "1/2", "all"]
-    assert converge(run, vocab_size=SIZE, by="share", steps=3, resources=Resources(300 * 10**6, 2)) == found
-    assert list(run.glob("converge*")) == []
-    held = dict(zip(chunks, (buckets[0] + buckets[1]).tolist(), strict=True))
-    logs = []
-    for step, many in zip(found.steps, (8, 16, 30), strict=True):
-        part = sum(buckets[2 : 2 + many])
-        mine = {chunk: k for chunk, k in zip(chunks, part.tolist(), strict=True) if k}
-        assert (step.chunks, step.distinct) == (part.sum(), np.count_nonzero(part))
-        assert step.bytes == sum(len(chunk) * n for chunk, n in mine.items())
-        # a count table in text cannot hold a line feed; one symbol long, it teaches nothing
-        plain = {chunk: k for chunk, k in mine.items() if "\n" not in chunk}
-        tokenizer, tokens = learned_from(tmp_path / str(many), plain)
-        assert step.learned == len(tokens)
-        assert math.isclose(step.bytes_per_token, by_hand(tokenizer, held))
-        logs.append(tokens)
-    first, _, last = map(set, logs)
-    both = first & last
-    assert 0 < len(both) < len(last)
-    assert found.steps[0].in_common == len(both) / len(first | last)
-    ranks = [[[t for t in tokens if t in both].index(token) for token in sorted(both)] for tokens in logs[::2]]
-    assert math.isclose(found.steps[0].order, np.corrcoef(ranks)[0, 1])
-    assert (found.steps[2].in_common, found.steps[2].order) == (1.0, 1.0)
-    gain = found.steps[1].bytes_per_token / found.steps[0].bytes_per_token - 1
-    assert (found.steps[0].gain, found.steps[1].gain) == (None, gain)
-    other = written(tmp_path / "other.txt", TEXTS["c"] * 3 + "and something else")
-    shown = json.loads(
-        cli("converge", run, "--vocab-size", SIZE, "--by", "share", "--steps", 3, "--text", other, "--json").stdout
-    )
-    expected = by_hand(tokenizer, Counter(SPLIT(other.read_text())))
-    assert math.isclose(shown["steps"][-1]["bytes_per_token"], expected)
-    assert [step["chunks"] for step in shown["steps"]] == [step.chunks for step in found.steps]
-
-
 @pytest.fixture(scope="module")
 def documents(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("documents")
     (folder / "a.txt").write_text("\n".join(LINES[:500]))
     (folder / "b.txt").write_text("\n".join(LINES[500:]))
-    count(folder / "run", [str(folder / "b.txt"), str(folder / "a.txt")], lines=True, resources=SMALL)
+    how = {"document_cap": 1000, "resources": SMALL}  # longer than any of them
+    count(folder / "run", [str(folder / "b.txt"), str(folder / "a.txt")], lines=True, **how)
     for i, text in enumerate(WHOLE):
         (folder / f"whole{i}.txt").write_text(text)
-        count(folder / "run", [str(folder / f"whole{i}.txt")], resources=SMALL)
+        count(folder / "run", [str(folder / f"whole{i}.txt")], **how)
     return folder / "run"
+
+
+@pytest.mark.long
+def test_each_step_is_a_training_on_its_documents(documents, tmp_path):
+    """Every figure by hand, whatever the memory; and with --text on other text, which is read whole."""
+    found = converge(documents, vocab_size=SIZE, steps=3, draws=1, resources=SMALL)
+    assert [step.what for step in found.steps] == ["1/4", "1/2", "all"]
+    assert converge(documents, vocab_size=SIZE, steps=3, draws=1, resources=Resources(300 * 10**6, 2)) == found
+    assert list(documents.glob("converge*")) == []
+    counts = reference(LINES + WHOLE, 32)
+    held, learned = counts[0] + counts[1], []
+    for step, many in zip(found.steps, (8, 16, 30), strict=True):
+        mine = sum(counts[2 : 2 + many], Counter())
+        assert (step.chunks, step.distinct) == (mine.total(), len(mine))
+        assert step.bytes == sum(len(chunk) * n for chunk, n in mine.items())
+        # a count table in text cannot hold a line feed; one symbol long, it teaches nothing
+        tokenizer, tokens = learned_from(tmp_path / str(many), {k: n for k, n in mine.items() if "\n" not in k})
+        assert step.learned == len(tokens)
+        assert math.isclose(step.bytes_per_token, by_hand(tokenizer, held))
+        learned.append(set(tokens))
+    first, _, last = learned
+    assert 0 < len(first & last) < len(last)
+    assert found.steps[0].in_common == len(first & last) / len(first | last)
+    assert found.steps[2].in_common == 1.0
+    gain = found.steps[1].bytes_per_token / found.steps[0].bytes_per_token - 1
+    assert (found.steps[0].gain, found.steps[1].gain) == (None, gain)
+    other = written(tmp_path / "other.txt", "that bat is on the mat, and something else " * 50)
+    shown = json.loads(
+        cli("converge", documents, "-s", SIZE, "--draws", 1, "--steps", 3, "--text", other, "--json").stdout
+    )
+    expected = by_hand(tokenizer, Counter(SPLIT(other.read_text())))
+    assert math.isclose(shown["steps"][-1]["bytes_per_token"], expected)
+    assert [step["chunks"] for step in shown["steps"]] == [step.chunks for step in found.steps]
 
 
 @pytest.mark.long
@@ -155,7 +122,7 @@ def test_buckets_are_what_the_hash_says(documents, tmp_path, monkeypatch, block)
 
 @pytest.mark.long
 def test_draws_are_of_other_documents_and_their_spread_is_told(documents):
-    found = converge(documents, vocab_size=275, by="documents", steps=3, draws=2, resources=SMALL)
+    found = converge(documents, vocab_size=275, steps=3, draws=2, resources=SMALL)
     assert list(documents.glob("converge*")) == []
     assert [step.what for step in found.steps] == ["1/4", "1/2", "all"]
     counts = reference(LINES + WHOLE, 32)
@@ -173,66 +140,53 @@ def test_draws_are_of_other_documents_and_their_spread_is_told(documents):
     assert "Means of 2 draws" in out.getvalue()
 
 
-def test_rank_correlation():
-    """1 for the same order, -1 for the reverse, None for nothing to compare; what only one has is left out."""
-    a = [b"a", b"b", b"c", b"d"]
-    assert rank_correlation(a, a) == 1
-    assert rank_correlation(a, a[::-1]) == -1
-    assert rank_correlation([b"x", *a], [b"a", b"y", b"b", b"c", b"d"]) == 1
-    assert rank_correlation(a, [b"a"]) is None
-
-
 @pytest.mark.long
-def test_the_command_prints_a_table(run):
+def test_the_command_prints_a_table(documents):
     """One line per part, and the answer in words."""
-    shown = cli("converge", run, "--vocab-size", SIZE, "--by", "share", "--steps", 3).stdout.splitlines()
+    shown = cli("converge", documents, "-s", SIZE, "--draws", 1, "--steps", 3).stdout.splitlines()
     assert shown[0].split()[:3] == ["prefix", "chunks", "distinct"]
     assert [line.split()[0] for line in shown[1:4]] == ["1/4", "1/2", "all"]
-    assert "2 of 32 buckets of chunks" in shown[5]
-    assert "--by documents is more" in shown[6]
-    assert "bytes/token" in shown[7]
+    assert "2 of 32 buckets of documents" in shown[5]
+    assert "bytes/token" in shown[6]
 
 
 @pytest.mark.long
-def test_what_cannot_be_compared_is_said(run, tmp_path):
-    """Too little text, weights, a comparison under way, a stop."""
-    (tmp_path / "x.txt").write_text("some text")
-    count(tmp_path / "plain", [str(tmp_path / "x.txt")], resources=SMALL)
-    with pytest.raises(UsageError, match="too little text"):
-        converge(tmp_path / "plain", vocab_size=SIZE, by="share", resources=SMALL)
+def test_what_cannot_be_compared_is_said(documents, tmp_path):
+    """Weights, a comparison under way, a stop, numbers out of range."""
     with pytest.raises(UsageError, match="without groups"):
-        converge(run, vocab_size=SIZE, weight=["a=2"], by="share", resources=SMALL)
-    other = Run(run / "converge")
+        converge(documents, vocab_size=SIZE, weight=["a=2"], resources=SMALL)
+    other = Run(documents / "converge")
     with other.lock():
         (other.path / "kept").write_text("another's")
         with pytest.raises(RunLocked):
-            converge(run, vocab_size=SIZE, by="share", resources=SMALL)
+            converge(documents, vocab_size=SIZE, resources=SMALL)
         assert (other.path / "kept").exists()
     stop = threading.Event()
     stop.set()
     with pytest.raises(Stopped, match="keeps nothing"):
-        converge(run, vocab_size=SIZE, by="share", resources=SMALL, stop=stop)
+        converge(documents, vocab_size=SIZE, resources=SMALL, stop=stop)
     assert not other.path.exists()
+    with pytest.raises(UsageError, match="--draws 17: give a number from 1 to 16"):
+        converge(documents, vocab_size=275, draws=17, resources=SMALL)
+    with pytest.raises(UsageError, match="--steps 7: give a number from 2 to 6"):
+        converge(documents, vocab_size=275, steps=7, resources=SMALL)
 
 
 @pytest.mark.long
-def test_what_cannot_be_drawn_is_said(documents, tmp_path):
+def test_what_cannot_be_drawn_is_said(tmp_path):
+    """Too few documents; sources that changed, are gone, or have no documents."""
     (tmp_path / "a.txt").write_text("one document")
     count(tmp_path / "few", [str(tmp_path / "a.txt")], resources=SMALL)
-    with pytest.raises(UsageError, match="too little text"):
-        converge(tmp_path / "few", vocab_size=275, by="documents", resources=SMALL)
+    with pytest.raises(UsageError, match="too few documents"):
+        converge(tmp_path / "few", vocab_size=275, resources=SMALL)
     (tmp_path / "a.txt").write_text("another text")
     with pytest.raises(SourceChanged, match="has changed since it was counted"):
-        converge(tmp_path / "few", vocab_size=275, by="documents", resources=SMALL)
+        converge(tmp_path / "few", vocab_size=275, resources=SMALL)
     (tmp_path / "a.txt").unlink()
-    gone = cli("converge", tmp_path / "few", "--by", "documents", "--vocab-size", 275, expect=None)
+    gone = cli("converge", tmp_path / "few", "--vocab-size", 275, expect=None)
     assert gone.returncode == 1
     assert "a.txt is gone" in gone.stderr
     table = written(tmp_path / "t.tsv", "a\t3\nb\t4\n")
     count(tmp_path / "counts", [str(table)], counts=True, resources=SMALL)
     with pytest.raises(UsageError, match="is a table of counts"):
-        converge(tmp_path / "counts", vocab_size=275, by="documents", resources=SMALL)
-    with pytest.raises(UsageError, match="--draws 17: give a number from 1 to 16"):
-        converge(documents, vocab_size=275, draws=17, resources=SMALL)
-    with pytest.raises(UsageError, match="--steps 7: give a number from 2 to 6"):
-        converge(documents, vocab_size=275, by="documents", steps=7, resources=SMALL)
+        converge(tmp_path / "counts", vocab_size=275, resources=SMALL)

@@ -64,8 +64,6 @@ SELECT
     count(*) / any_value(getvariable('size'))                               AS vocab_used_share,
     log2(sum(pow(n / total, 2.5))) / -1.5 / log2(count(*))                  AS renyi,
     log2(sum(pow(n / total, 2.5))) / -1.5 / log2(any_value(getvariable('size'))) AS renyi_vocab,
-    avg(octet_length(bytes))                                                AS mean_token_length,
-    avg((bytes[1:1] = ' '::BLOB OR bytes[1:3] = encode('▁'))::INT) FILTER (bytes IS NOT NULL) AS word_initial,
     count(*) FILTER (bytes IS NOT NULL AND try(decode(bytes)) IS NULL)      AS partial_tokens,
     coalesce(sum(n) FILTER (bytes IS NOT NULL AND try(decode(bytes)) IS NULL), 0) / sum(n) AS partial_share
 FROM known, (SELECT sum(n) AS total FROM used)

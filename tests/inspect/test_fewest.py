@@ -15,6 +15,7 @@ from streambpe.encode.fewest import fewest_by
 from streambpe.model.eventlog import EventLog, write_event_log
 from streambpe.model.replay import Model
 from tests.oracles.replay import encode_chunk
+from tests.oracles.symbols import symbols_of
 from tests.runs import cli
 from tests.samples import written
 from tests.tiers import seeds
@@ -27,7 +28,7 @@ def by_trying(log: EventLog, chunk: str) -> int:
     if chunk.encode() in model.vocabulary.stop_ids:
         return 1
     tokens = {model.vocabulary[number].base for number in model.vocabulary.living}
-    symbols = tuple(model.alphabet.split(chunk.encode(), "error" if model.header.unk is None else "unk"))
+    symbols = tuple(symbols_of(model.alphabet, chunk.encode(), "error" if model.header.unk is None else "unk"))
 
     @functools.cache
     def least(begin: int) -> int:

@@ -19,27 +19,24 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from streambpe.count_config import SourceOptions
 from streambpe.encode import tokenizer as of_tokenizers
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.inspect import curves, page_facts
-from streambpe.inspect.charts import Series, line_chart, linear_ticks, log_ticks, short, thinned
-from streambpe.inspect.curves import choose_stops, growth, uses_in_parts, uses_in_texts
-from streambpe.inspect.page import render, report
+from streambpe.inspect import curves
+from streambpe.inspect.charts import linear_ticks, log_ticks, short, size_chart
+from streambpe.inspect.curves import choose_stops, growth, uses_in_parts
+from streambpe.inspect.page import report
 from streambpe.inspect.page_facts import Facts
-from streambpe.inspect.page_panels import panels
 from streambpe.inspect.page_vocabulary import KINDS, kind_of
 from streambpe.inspect.sizes import size_cells, sizes
 from streambpe.inspect.verdict import percent, verdict
 from streambpe.model.eventlog import EventLog, Op
-from streambpe.sources.find import find_sources
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.text.shown import shown
 from streambpe.train.commands import train
 from tests.inspect.browser import Browser, needs_chromium
-from tests.runs import SMALL, break_off, cli, log_of, rows, text_run
+from tests.runs import SMALL, cli, log_of, rows, text_run
 from tests.samples import natural_text, written
 from tests.trained import DOCUMENTS, trained
 
@@ -74,10 +71,10 @@ def made(run, tmp_path_factory) -> tuple[Facts, str]:
     return reported(run, path), path.read_text(encoding="utf-8")
 
 
-@pytest.mark.every(3)
-@pytest.mark.parametrize("kind", ["plain", "picky", "stops", "whitespace", "superbpe", "boundless", "uw"])
-def test_growth_of_every_kind_of_model(kind, tmp_path, monkeypatch):
-    """On chunks, with deletions and unknown symbols, and on texts, with superwords: each stop is the cut log."""
+@pytest.mark.every(2)
+@pytest.mark.parametrize("kind", ["plain", "picky", "stops", "whitespace"])
+def test_growth_on_chunks(kind, tmp_path, monkeypatch):
+    """With deletions and unknown symbols, too: each stop is the cut log. (On texts: test_sizes.py.)"""
     monkeypatch.setattr(curves, "_MOST_STOPS", 5)
     log = trained(kind)
     stops = choose_stops(log)
@@ -85,24 +82,17 @@ def test_growth_of_every_kind_of_model(kind, tmp_path, monkeypatch):
     assert all(events == len(log.events) or log.events[events].op is not Op.DELETE for events, _ in stops)
     text, run = tmp_path / "run.jsonl", tmp_path / "run"
     text.write_text("".join(json.dumps({"text": document}) + "\n" for document in DOCUMENTS[:30]), encoding="utf-8")
-    on_texts = kind in ("superbpe", "boundless", "uw")
-    if on_texts:
-        sources, _ = find_sources([str(text)], SourceOptions())
-        found, last = growth(log, stops, partial(uses_in_texts, sources=sources, resources=SMALL))
-        pieces = [(document, 1) for document in DOCUMENTS[:30]]
-    else:
-        cli("count", run, text, "--pattern", log.header.config["pattern"], "--memory", "300MB")
-        found, last = growth(log, stops, partial(uses_in_parts, parts=list_parts(Run(run)), at_once=4 << 20))
-        pieces = rows(run, "SELECT chunk, n FROM chunk_counts")
+    cli("count", run, text, "--pattern", log.header.config["pattern"], "--memory", "300MB")
+    found, last = growth(log, stops, partial(uses_in_parts, parts=list_parts(Run(run)), at_once=4 << 20))
+    chunks = rows(run, "SELECT chunk, n FROM chunk_counts")
     for stop, (events, size) in zip(found, stops, strict=True):
         tokenizer = Tokenizer(EventLog(log.header, log.events[:events]))
         encoder, uses = tokenizer.encoder, Counter()
-        for piece, n in pieces:
-            in_chunk = () if on_texts else np.array(encoder.encode_chunk(piece), np.int32)
-            for number in tokenizer.encode_ordinary(piece) if on_texts else encoder.to_model_ids(in_chunk).tolist():
+        for chunk, n in chunks:
+            for number in encoder.to_model_ids(np.array(encoder.encode_chunk(chunk), np.int32)).tolist():
                 uses[number] += n
         assert tuple(map(stop.get, ("vocab_size", "tokens", "vocab_used"))) == (size, uses.total(), len(uses))
-        assert stop["bytes_per_token"] == sum(len(piece.encode()) * n for piece, n in pieces) / uses.total()
+        assert stop["bytes_per_token"] == sum(len(chunk.encode()) * n for chunk, n in chunks) / uses.total()
         assert size == tokenizer.n_vocab
     assert {i: n for i, n in enumerate(last.tolist()) if n} == dict(uses)
 
@@ -128,18 +118,6 @@ def test_a_vocabulary_with_deletions_is_measured_with_one_encoder_at_a_time(tmp_
     assert max(most) <= 2
 
 
-def test_a_page_with_superwords(made):
-    """Their panel has a line for each kind; without a text the page says that nothing was measured."""
-    facts = structs.replace(made[0], growth=[], vocabulary=structs.replace(made[0].vocabulary, uses=None))
-    facts.supermerges = [(i, n) for i, n in facts.merges if i % 3 == 0]
-    facts.merges = [(i, n) for i, n in facts.merges if i % 3]
-    assert [panel.name for panel in panels(facts)] == ["merge-counts"]
-    page = render(facts)
-    assert page.count("<svg") == 1
-    assert ">supermerges</li>" in page
-    assert "There is no text to measure it on." in page
-
-
 class Structure(HTMLParser):
     """Checks that tags are closed; keeps attributes."""
 
@@ -160,7 +138,7 @@ class Structure(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_is_whole_and_fetches_nothing(made):
+def test_the_page_is_whole_and_fetches_nothing(run, made):
     """Well formed, each id once, its facts readable as JSON though a token spells </script>, no address in it."""
     facts, page = made
     structure = Structure()
@@ -171,24 +149,17 @@ def test_the_page_is_whole_and_fetches_nothing(made):
     links = {value for name, value in structure.attributes if name in ("src", "href", "xlink:href")}
     assert links - {f"#{name}" for name in ids} == {"data:,"}
     assert not re.search(r"https?://|@import|url\(", page)
-    titles = ["How does it cut a text?", "Which tokens are in it?", *(panel.title for panel in panels(facts)),
-              "What was it learned from?"]  # fmt: skip
+    titles = [
+        "How does it cut a text?",
+        "Which tokens are in it?",
+        "How large should it be?",
+        "What was it learned from?",
+    ]
     assert re.findall(r"<h2>(.*?)</h2>", page) == titles
     assert re.findall(r'<a href="#[\w-]+">(.*?)</a>', page) == titles
-    assert page.count("<svg") == 3
-
-
-@pytest.mark.long
-def test_an_unfinished_run_has_a_page_too(tmp_path):
-    """While it learns, what is known is shown, and the rest says why it is not."""
-    run = text_run(tmp_path / "run", natural_text(2, 20_000))
-    assert "nothing of a training main" in cli("report", run, "-o", tmp_path / "r.html", expect=1).stderr
-    break_off(run, passes=8, vocab_size=600)
-    cli("report", run, "-o", tmp_path / "r.html")
-    page = (tmp_path / "r.html").read_text()
-    assert "It still learns, after" in page
-    assert "There is no playground here: the training is not done" in page
-    assert "chart-merge-counts" in page
+    assert page.count("<svg") == 1
+    assert str(facts.model) == "run"  # a page may be given away: it names no folder
+    assert str(run) not in page + repr(facts)
 
 
 def test_the_command_writes_where_it_is_told(run, tmp_path):
@@ -200,7 +171,7 @@ def test_the_command_writes_where_it_is_told(run, tmp_path):
     assert told["figures"] == facts_in(page).growth[-1]
     assert all(f"<p>{escape(sentence)}</p>" in page for sentence in told["verdict"])
     assert "is not a folder" in cli("report", run, "-o", tmp_path / "no" / "r.html", expect=2).stderr
-    assert "nothing of a training other" in cli("report", run, "--name", "other", expect=1).stderr
+    assert "no model 'other'" in cli("report", f"{run}:other", expect=1).stderr
 
 
 def test_the_table_of_sizes(run, tmp_path):
@@ -223,40 +194,32 @@ def test_the_table_of_sizes(run, tmp_path):
     assert 'id="groups"' not in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
-def test_charts_scale_and_thin():
-    """Round ticks; few points of many, the ends among them; nothing to draw is no picture."""
-    assert linear_ticks(0, 100) == [0, 20, 40, 60, 80, 100]
-    assert linear_ticks(0, 0.8) == [0, 0.2, 0.4, 0.6, 0.8]
+def test_charts_have_scales():
+    """Round ticks; nothing to draw is no picture."""
+    assert linear_ticks(100) == [0, 20, 40, 60, 80, 100]
+    assert linear_ticks(0.8) == [0, 0.2, 0.4, 0.6, 0.8]
     assert log_ticks(1, 1000) == [1, 10, 100, 1000]
     assert log_ticks(40, 300) == [50, 100, 200]
     assert [short(v) for v in (0, 0.25, 12, 3500, 2e6, 1.25e9)] == ["0", "0.25", "12", "3.5k", "2M", "1.25G"]
-    points = [(float(i), 1.0) for i in range(1, 100_001)]
-    some = thinned(points)
-    assert len(some) <= 400
-    assert (some[0], some[-1]) == (points[0], points[-1])
-    assert line_chart("x", [Series("a", [])], x="x", y="y") == ""
-    assert line_chart("x", [Series("a", [(1, 0)])], x="x", y="y", log_y=True) == ""
-    assert "<circle" in line_chart("x", [Series("a", [(1, 5)])], x="x", y="y", log_y=True)
+    assert size_chart([("a", [])]) == ""
+    assert "<circle" in size_chart([("a", [(1, 5)])])
 
 
 @needs_chromium
 @pytest.mark.long
 def test_the_page_in_a_browser(made, tmp_path):
-    """Wide and light, narrow as a phone and dark: all charts are drawn, nothing is too wide, no console message."""
+    """Wide and light, narrow as a phone and dark: the chart is drawn, nothing is too wide, no console message."""
     facts, page = made
     (tmp_path / "page.html").write_text(page, encoding="utf-8")
-    names = ("sizes", "frequencies", "merge-counts")
     colours = []
     with Browser(tmp_path) as browser:
         for width, dark in ((1300, False), (375, True), (3840, False)):
             browser.open((tmp_path / "page.html").as_uri(), width=width, dark=dark)
-            charts = browser.run("[...document.querySelectorAll('svg.chart')].map(chart => chart.id)")
-            assert charts == [f"chart-{name}" for name in names]
             assert browser.run("[...document.querySelectorAll('.line')].every(line => line.getTotalLength() > 50)")
             assert browser.run("document.documentElement.scrollWidth") <= width
             assert browser.crooked_heads() == []
             script = """(() => {
-                const chart = document.getElementById("chart-sizes"), box = chart.getBoundingClientRect();
+                const chart = document.getElementById("chart"), box = chart.getBoundingClientRect();
                 const at = {clientX: box.left + box.width - 20, clientY: box.top + 40};
                 chart.dispatchEvent(new PointerEvent("pointermove", at));
                 const text = tip.textContent;
@@ -330,9 +293,8 @@ def test_the_vocabulary_in_a_browser(made, tmp_path):
 def test_the_vocabulary_is_that_of_the_tokenizer(run, made):
     """Every id with its text, its event and its count, and uses that add up; a kind for each."""
     facts, _ = made
-    assert facts.merges == rows(run, "SELECT seq + 1, n FROM events ORDER BY seq")
-    assert len(facts.merges) == facts.events == len(log_of(run).events)
-    assert facts.sha256 == dict(rows(run, "FROM facts"))["sha256"]
+    sha256 = dict(rows(run, "FROM facts"))["sha256"]
+    assert f"{len(log_of(run).events):,}, sha256 {sha256}" == dict(facts.head)["events"]
     vocabulary, tokenizer = facts.vocabulary, Tokenizer(run)
     size = tokenizer.n_vocab
     assert len(vocabulary.shown) == len(vocabulary.kind) == len(vocabulary.n) == size
@@ -360,29 +322,8 @@ def test_the_vocabulary_is_that_of_the_tokenizer(run, made):
 def test_kinds_of_tokens(content, letter):
     """By what a token holds."""
     content = content if isinstance(content, bytes) else content.encode()
-    assert kind_of(content, "learned", False) == letter
-    assert kind_of(content, "base", False) == "b"
-    assert kind_of(content, "learned", True) == "w"
+    assert kind_of(content) == letter
     assert set("WidczmpswbxR".replace("R", "r")) == set(KINDS)
-
-
-@pytest.mark.long
-def test_superwords_are_measured_on_the_stored_documents(tmp_path):
-    """Without --text: as if the documents had been given as text, at every size."""
-    text = natural_text(4, 12_000)
-    run = tmp_path / "run"
-    (tmp_path / "t.txt").write_text(text, encoding="utf-8")
-    options = ("--lines", "--pattern", "boundless", "--superwords", "boundless", "--vocab-size", 900)
-    cli("train", run, tmp_path / "t.txt", *options, "--memory", "400MB")
-    facts = reported(run, tmp_path / "r.html")
-    told = reported(run, tmp_path / "s.html", text=[str(tmp_path / "t.txt")], lines=True)
-    assert facts.supermerges
-    assert facts.measured_on == "the stored documents"
-    assert facts.growth == told.growth
-    assert facts.vocabulary == told.vocabulary
-    assert "w" in facts.vocabulary.kind
-    pruned = json.loads(cli("prune", run, "--to", 850, "-o", tmp_path / "p.events.jsonl", "--json").stdout)
-    assert pruned["bytes_per_token_before"] == facts.growth[-1]["bytes_per_token"]
 
 
 def test_the_verdict_is_that_of_the_figures(made):
@@ -409,20 +350,49 @@ def test_the_verdict_is_that_of_the_figures(made):
     facts.growth = [{**many[-1], "vocab_size": 450}, many[-1]]
     assert verdict(facts)[-1].startswith("Nothing has to change")
     facts.vocabulary.uses = [0] * 900
-    assert f"{facts.events:,} learned tokens are never used in {facts.measured_on}" in verdict(facts)[-1]
-    facts.state = "learning"
-    assert verdict(facts) == [f"It still learns, after {facts.events:,} events. It is measured when it is done."]
+    learned = sum(event is not None for event in facts.vocabulary.event)
+    assert f"{learned:,} learned tokens are never used in {facts.measured_on}" in verdict(facts)[-1]
+    facts.growth = [{**many[-1], "tokens": 0}]
+    assert verdict(facts) == ["There is no text to measure it on."]
 
 
-def test_a_page_names_no_folder_of_the_machine(tmp_path):
-    """Files are named from the folder that holds all of them; what is no path stays."""
-    (tmp_path / "secret/deep").mkdir(parents=True)
-    for name in ("a.txt", "deep/b.txt"):
-        written(tmp_path / "secret" / name, "some words of text")
-    train(tmp_path / "run", [str(tmp_path / "secret")], vocab_size=260)
-    facts = repr(reported(tmp_path / "run", tmp_path / "page.html"))  # they are in the page, packed
-    page = facts + (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "a.txt, deep/b.txt" in page
-    assert "secret" not in page
-    assert str(tmp_path) not in page
-    assert page_facts._within({"-", "s3://bucket/a", "/x/y/a", "/x/z/b"}) == {"-", "s3://bucket/a", "y/a", "z/b"}
+VOCABULARY = """
+SELECT t.id, t.bytes, t.kind, coalesce(e.op = 'supermerge', false), e.seq + 1, e.n
+FROM tokens AS t LEFT JOIN events AS e ON e.seq = t.born WHERE t.died IS NULL ORDER BY t.id
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "options",
+    [{"tau": "0.6"}, {"like": "script", "vocab_size": 2300}, {"like": "picky", "tau": "0.8"},
+     {"superwords": "boundless", "pattern": "boundless", "stop_list": 3}],
+)  # fmt: skip
+def test_the_vocabulary_is_that_of_the_tables(tmp_path, options):
+    """With deletions, superwords, stop words and SCRIPT symbols: the text, the kind, the first event and its count."""
+    text = written(tmp_path / "text.txt", natural_text(5, 30_000))
+    run = tmp_path / "run"
+    train(run, [str(text)], lines=True, resources=SMALL, **{"vocab_size": 500, **options})
+    vocabulary, model = reported(run, tmp_path / "page.html", text=[str(text)]).vocabulary, Tokenizer(run).encoder.model
+    found = {model.model_id[number]: row for number, *row in rows(run, VOCABULARY)}
+    for place, told in enumerate(zip(vocabulary.shown, vocabulary.kind, vocabulary.event, vocabulary.n, strict=True)):
+        if told[1] != "x":
+            content, kind, joined, event, n = found.pop(vocabulary.first_id + place)
+            letter = {"base": "b", "stop word": "s"}.get(kind) or ("w" if joined else kind_of(content))
+            assert told == (shown(content), letter, event, n)
+    assert not found
+
+
+def test_superwords_are_measured_on_texts_alone(tmp_path):
+    """Chunks do not show the use of what spans several."""
+    run, text = tmp_path / "run", written(tmp_path / "text.txt", natural_text(4, 12_000))
+    options = ("--lines", "--pattern", "boundless", "--superwords", "boundless", "--vocab-size", 300)
+    cli("train", run, text, *options, "--memory", "400MB")
+    for command in (("report", run), ("prune", run, "--to", 290)):
+        refused = cli(*command, "-o", tmp_path / "out", expect=2).stderr
+        assert "Give texts to measure on, such as the RUN's sources: --text FILE" in refused
+    pruned = json.loads(
+        cli("prune", run, "--to", 290, "-o", tmp_path / "p.events.jsonl", "--json", "--text", text).stdout
+    )
+    facts = reported(run, tmp_path / "r.html", text=[str(text)])
+    assert pruned["bytes_per_token_before"] == facts.growth[-1]["bytes_per_token"]

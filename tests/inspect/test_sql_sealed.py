@@ -24,7 +24,6 @@ from streambpe.inspect.query import Query
 from streambpe.resources import Resources
 from streambpe.train.commands import train
 from tests.runs import SMALL, cli, cli_process, text_run
-from tests.samples import written
 
 
 def statements(name: str) -> list[str]:
@@ -157,21 +156,17 @@ def test_the_python_functions_are_sealed_too(learned, around):
 
 
 def test_a_script_is_judged_whole_before_its_first_statement(learned, around):
-    """From a file and from standard input; its tables are all shown, and other forms hold one."""
-    script = written(around / "a.sql", "SELECT 'first' AS a;\n-- between\nSELECT 'second' AS b;\n")
-    shown = sql(learned, "--file", str(script))
+    """Its tables are all shown, and other forms hold one."""
+    script = "SELECT 'first' AS a;\n-- between\nSELECT 'second' AS b;\n"
+    shown = sql(learned, script)
     assert shown.stdout.index("first") < shown.stdout.index("second")
-    assert sql(learned, "--file", "-", stdin=script.read_text()).stdout == shown.stdout
     for form in (["--csv"], ["-o", str(around / "x.csv")]):
-        result = sql(learned, "--file", str(script), *form, code=1)
+        result = sql(learned, script, *form, code=1)
         assert result.stdout == ""
         assert "one at a time" in result.stderr
-    script.write_text(f"SELECT 'first' AS a; COPY run TO '{around}/x.csv'")
-    result = sql(learned, "--file", str(script), code=1)
+    result = sql(learned, f"SELECT 'first' AS a; COPY run TO '{around}/x.csv'", code=1)
     assert result.stdout == ""
     assert not (around / "x.csv").exists()
-    script.write_bytes(b"SELECT '\xff'")
-    assert "UTF-8" in sql(learned, "--file", str(script), code=2).stderr
     for empty in ("", ";", "/* nothing */"):
         assert "empty" in sql(learned, empty, code=2).stderr
 

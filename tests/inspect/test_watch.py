@@ -98,25 +98,6 @@ def test_the_training_at_work_is_named(trained, tmp_path):
     assert "training small" in text
 
 
-def test_status_names_what_each_process_is_at(trained):
-    """While processes count; afterwards nothing is left of it."""
-    run = Run(trained)
-    status = run.read_status()
-    workers = [{"pid": 4711, "task": "counting big.jsonl from 1,000,000", "done": 12_300_000}]
-    at_work = {**status, **this_process(), "state": "running", "stage": "counting", "workers": workers}
-    run.write_status({**at_work, "unit": "bytes"})
-    told = cli("status", trained).stdout
-    assert "1 process at work on counting:" in told
-    assert "process 4711: counting big.jsonl from 1,000,000, 12.3 MB of it so far" in told
-    run.write_status({**at_work, "unit": "chunks", "workers": [*workers, *workers]})
-    told = cli("status", trained).stdout
-    assert "2 processes at work on counting:" in told
-    assert "12,300,000 chunks of it so far" in told
-    run.write_status({**status, "workers": workers})
-    assert "process 4711" not in cli("status", trained).stdout
-    run.write_status(status)
-
-
 def test_stages_are_timed(monkeypatch):
     """Each from its beginning to the next one's, one that comes again added up; the present one so far."""
     now = [0.0]

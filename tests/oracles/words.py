@@ -35,6 +35,7 @@ from tests.oracles.primitives import (
     Training,
     tie_key,
 )
+from tests.oracles.symbols import symbols_of
 
 TokenTest = Callable[[Token, Token], bool]
 Words = Mapping[bytes, int] | Sequence[tuple[Sequence[int], int]]
@@ -93,7 +94,7 @@ class WordTrainer:
 
     def encode(self, chunk: bytes) -> list[int]:
         """A chunk before the first step: its base symbols, or what the merges of an extended model make of them."""
-        sequence = self.alphabet.split(chunk)
+        sequence = symbols_of(self.alphabet, chunk)
         for event in self.inherited:
             sequence = merge(sequence, event.pair, event.id)
         return sequence

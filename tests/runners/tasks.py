@@ -1,15 +1,76 @@
-"""Tasks for the tests of runners: a worker imports them by name."""
+"""Tasks for the tests of runners, which a worker of Ray imports by name; and what stands in for Ray."""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
+from dataclasses import replace
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import pytest
+from msgspec import structs
+
+from streambpe.encode import spread as encoding
 from streambpe.errors import SourceError
-from streambpe.runners.runner import Attempt
+from streambpe.runners.ray import Needs
+from streambpe.runners.runner import Attempt, Calls, Here, Lost, Runner
+from streambpe.train.counting import spread as counting
+from streambpe.train.superwords import work
+
+
+class InsteadOfRay(Runner):
+    """The tasks that Ray would do, in threads of this process."""
+
+    def __init__(self, wanted: Needs) -> None:
+        self.workers, self.memory_bytes = wanted.resources.threads, 100 << 20
+
+    def map(self, calls: Calls[Any, Any]) -> None:
+        Here(self.workers, self.memory_bytes).map(calls)
+
+
+class Died(BaseException):
+    """Instead of a kill."""
+
+
+class Dying(InsteadOfRay):
+    """Its workers are lost where a task `Died`; like Ray it tells what a task did when that ends."""
+
+    def map(self, calls: Calls[Any, Any]) -> None:
+        def task(argument: Any, attempt: Attempt) -> Any:
+            told = list[int]()
+            try:
+                result = calls.task(argument, structs.replace(attempt, advance=told.append))
+            except Died:
+                raise Lost("killed") from None
+            attempt.advance(sum(told))
+            return result
+
+        super().map(replace(calls, task=task))
+
+
+def instead_of_ray(patch: pytest.MonkeyPatch, runner: Any = InsteadOfRay) -> None:
+    """Have this do what `--engine ray` asks for; Ray need not be here."""
+    fake = ModuleType("ray")
+    fake.__spec__ = ModuleSpec("ray", None)
+    patch.setitem(sys.modules, "ray", fake)
+    for module in (counting, encoding, work):
+        patch.setattr(module, "OnRay", runner)
+
+
+def die_at(patch: pytest.MonkeyPatch, place: str, *modules: ModuleType) -> None:
+    """Let an attempt die at a place of these modules."""
+
+    def failpoint(name: str) -> None:
+        if name == place:
+            raise Died
+
+    for module in modules:
+        patch.setattr(module, "failpoint", failpoint)
 
 
 def square(number: int, attempt: Attempt) -> int:
@@ -32,13 +93,11 @@ def dies(argument: tuple[str, int], attempt: Attempt) -> int:
     return os.getpid()
 
 
-def dies_while_it_answers(number: int, attempt: Attempt) -> int:
-    """Killed at its first attempt when the head and a byte of its answer are on their way."""
-    if not attempt.number:
-        channel: Any = attempt.advance.__self__.channel  # type: ignore[attr-defined]
-        os.write(channel._to.fileno(), (1000).to_bytes(8, "little") + b"\x80")
-        os.kill(os.getpid(), signal.SIGKILL)
-    return number
+def is_lost(argument: tuple[str, int], attempt: Attempt) -> str:
+    """The same, without a kill."""
+    if attempt.number < argument[1]:
+        raise Lost("killed by a test")
+    return argument[0]
 
 
 def refuses(number: int, attempt: Attempt) -> int:
@@ -78,10 +137,3 @@ def prints(number: int, attempt: Attempt) -> int:
     """What it prints is no message."""
     print("a task prints this", flush=True)
     return number
-
-
-def imported(name: str, attempt: Attempt) -> bool:
-    """Whether a module was there before the task asked for it."""
-    import sys
-
-    return name in sys.modules

@@ -27,15 +27,12 @@ from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import LimitError, RunError, SourceError, UsageError, WorkerLost
 from streambpe.inspect.check import check
-from streambpe.inspect.status import worker_lines
 from streambpe.resources import Resources
 from streambpe.runners import ray
-from streambpe.runners.processes import Processes
 from streambpe.runners.ray import RAY_WORKER_BYTES, Needs, OnRay, room_on
 from streambpe.runners.ray_driver import told
 from streambpe.runners.ray_node import SharedFolder, look_around, versions
 from streambpe.runners.runner import Calls
-from streambpe.store.run import Run
 from streambpe.train.commands import train
 from streambpe.train.counting import spread
 from streambpe.train.counting.count import count
@@ -78,9 +75,7 @@ def test_an_address_without_ray_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a few words of text", encoding="utf-8")
     run = tmp_path / "run"
     refused = cli("count", run, tmp_path / "a.txt", "--address", "auto", expect=2)
-    assert "--address auto names a Ray cluster, but --engine is auto" in refused.stderr
-    with pytest.raises(UsageError, match="--engine is processes"):
-        count(run, [str(tmp_path / "a.txt")], engine="processes", address="auto")
+    assert "--address auto names a Ray cluster, but --engine is threads" in refused.stderr
     with pytest.raises(UsageError, match="run the command on a node of the cluster"):
         count(run, [str(tmp_path / "a.txt")], engine="ray", address="ray://host:10001")
     assert not run.exists()
@@ -115,41 +110,19 @@ def test_a_node_with_other_programs_or_files_is_refused(tmp_path: Path) -> None:
     source = written(tmp_path / "a.txt", "five!")
     folder = tmp_path / "shared" / "ray-1"
     place = SharedFolder(folder, "a token", ((str(source), 5),))
-    assert "does not see" in look_around("node", place, versions())
+    assert "does not see" in look_around(place, versions())
     folder.mkdir(parents=True)
     place.file.write_text("an older token", encoding="utf-8")
-    assert f"does not see {tmp_path / 'shared'}, which must have the same path" in look_around(
-        "node", place, versions()
-    )
+    assert f"does not see {tmp_path / 'shared'}, which must have the same path" in look_around(place, versions())
     place.file.write_text("a token", encoding="utf-8")
-    assert look_around("node", place, versions()) == ""
-    assert (folder / "node").read_text(encoding="utf-8") == "a token"
-    assert "has regex 1 instead of 2" not in look_around("node", place, versions())
-    assert "has regex" in look_around("node", place, {**versions(), "regex": "1"})
+    assert look_around(place, versions()) == ""
+    assert "has regex" in look_around(place, {**versions(), "regex": "1"})
     source.write_text("other", encoding="utf-8")
-    assert look_around("node", place, versions()) == ""
+    assert look_around(place, versions()) == ""
     source.write_text("longer", encoding="utf-8")
-    assert "6 bytes instead of 5" in look_around("node", place, versions())
+    assert "6 bytes instead of 5" in look_around(place, versions())
     source.unlink()
-    assert "cannot read" in look_around("node", place, versions())
-
-
-def test_only_a_worker_with_the_token_is_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever else connects is hung up on, before anything of his is read."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(1)
-        for shown, is_in in ((b"x" * 32, False), (b"short", False), (b"t" * 32, True)):
-            with socket.create_connection(server.getsockname()) as other:
-                other.sendall(shown)
-                other.shutdown(socket.SHUT_WR)
-                made = ray._connected(server, b"t" * 32)
-                assert (made is not None) == is_in
-                if made is None:
-                    assert other.recv(1) == b""
-                else:
-                    made.close()
-        server.settimeout(0.01)
-        assert ray._connected(server, b"t" * 32) is None, "nobody came"
+    assert "cannot read" in look_around(place, versions())
 
 
 def test_errors_of_ray_are_one_line() -> None:
@@ -158,19 +131,6 @@ def test_errors_of_ray_are_one_line() -> None:
     wrapped.cause = ValueError("in the task")  # type: ignore[attr-defined]
     assert told(wrapped) == "ValueError: in the task"
     assert told(TimeoutError()) == "TimeoutError"
-
-
-def test_status_shows_workers_and_nodes() -> None:
-    one = {"pid": 11, "task": "counting a.txt from 0", "done": 2 * MB, "node": "n1", "memory_bytes": 90 * MB}
-    two = {"pid": 0, "task": "counting b.txt from 0", "done": 0}
-    status: Any = {
-        "state": "running", "stage": "counting", "unit": "bytes", "workers": [one, two],
-    }  # fmt: skip
-    assert worker_lines(status) == [
-        "2 processes at work on counting on 1 node:",
-        "process 11 on n1: counting a.txt from 0, 2.0 MB of it so far, 90.0 MB",
-        "waiting for a worker: counting b.txt from 0",
-    ]
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -231,12 +191,12 @@ def _many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_tasks_on_a_ray_of_its_own(tmp_path: Path, short: Path) -> None:
     wanted = Needs(Resources(800 * MB, 2, short), 100 * MB, 50 * MB, tmp_path / "shared")
     others = set(psutil.Process().children(recursive=True))  # of other tests' fixtures
-    runner = Processes(2, OnRay(wanted))
+    runner = OnRay(wanted)
     advanced: list[int] = []
 
     def results(task: Any, arguments: Any, **more: Any) -> list[Any]:
         found: list[Any] = []
-        runner.map(Calls(task, arguments, 1 << 27, lambda argument, result: found.append(result), **more))
+        runner.map(Calls(task, arguments, lambda argument, result: found.append(result), **more))
         return found
 
     try:
@@ -247,9 +207,12 @@ def test_tasks_on_a_ray_of_its_own(tmp_path: Path, short: Path) -> None:
             results(tasks.refuses, range(1000))
         with pytest.raises(OSError, match="number 0 is damaged"):
             results(tasks.breaks, [0])
+        with pytest.raises(RuntimeError, match="1 and 2"):
+            results(tasks.odd, [1])
+        assert results(tasks.prints, [1]) == [1]
         advanced.clear()
         assert len(results(tasks.dies, [("a", 1), ("b", 3), ("c", 0)], on_advance=advanced.append)) == 3
-        assert sum(advanced) == 15  # what the killed ones told is taken back
+        assert sum(advanced) == 15  # nothing of the killed ones
         with pytest.raises(WorkerLost, match=r"ended 4 times while it worked on .*bad.*: WorkerCrashedError") as lost:
             results(tasks.dies, [("bad", 4)])
         assert "\n" not in str(lost.value)
@@ -261,7 +224,9 @@ def test_tasks_on_a_ray_of_its_own(tmp_path: Path, short: Path) -> None:
             stop.set()
 
         threading.Thread(target=wait_and_stop).start()
-        assert set(results(tasks.waits, [str(tmp_path / "seen")] * 5, stop=stop)) == {"told"}
+        found = results(tasks.waits, [str(tmp_path / "seen")] * 5, stop=stop)
+        assert set(found) == {"told"}
+        assert len(found) <= 2, "the others were not begun"
     finally:
         runner.close()
     assert not set(psutil.Process().children(recursive=True)) - others
@@ -386,14 +351,20 @@ class Cluster:
         self.start("--head", "--port", port, "--temp-dir", str(folder), "--include-dashboard", "false")
         _wait_for(lambda: _answers(self.address))
         self.start("--address", self.address)
-        asked = Needs(Resources(800 * MB, 2, engine="ray", address=self.address), 100 * MB, 50 * MB, None)
-        _wait_for(lambda: ray.workers_on(asked) == (2, 2))
+        _wait_for(lambda: len(self.nodes()) == 2)
 
     def start(self, *options: str) -> None:
         command = [sys.executable, "-c", "from ray.scripts.scripts import main; main()", "start", "--block"]
         given = ["--num-cpus", "1", "--object-store-memory", str(80 << 20), "--disable-usage-stats", *options]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
         self.processes.append(subprocess.Popen([*command, *given], **quiet))  # type: ignore[call-overload]
+
+    def nodes(self) -> dict[str, int]:
+        """The CPUs of each."""
+        driver = ray.RayDriver(replace(ON_RAY, address=self.address))
+        with contextlib.closing(driver):
+            found: dict[str, int] = driver.ask("nodes")
+            return found
 
     def tree(self, number: int) -> list[psutil.Process]:
         """The processes of a node."""
@@ -453,36 +424,35 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return source
 
 
+def _is_at_a_task(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.Error, IndexError):
+        return process.cmdline()[0].startswith("ray::run_task")
+    return False
+
+
 @contextlib.contextmanager
-def _held(run: Path, wanted: int, counting: Future[Any]) -> Iterator[list[Any]]:
-    """So many workers, stopped in the middle of their tasks; they go on at the end.
+def _held(cluster: Cluster, counting: Future[Any]) -> Iterator[None]:
+    """A worker of each node, stopped in the middle of its task; they go on at the end."""
+    held: dict[int, psutil.Process] = {}
 
-    The status is behind what happens: a worker that was stopped between two tasks is no longer in it soon, and let go.
-    """
-    held: dict[int, float] = {}  # since when, in the status's seconds
-    found: list[Any] = []
-
-    def enough() -> bool:
-        with contextlib.suppress(Exception):
-            status = Run(run).read_status()
-            found[:] = [one for one in status.get("workers", []) if one["pid"]]
-            there = {one["pid"] for one in found}
-            for pid in there - held.keys():
-                psutil.Process(pid).suspend()
-                held[pid] = status["seconds"]
-            for pid in held.keys() - there:
-                del held[pid]
-                psutil.Process(pid).resume()
-            return len(held) == wanted and all(status["seconds"] - since >= 2 for since in held.values())
-        return False
+    def is_held(number: int) -> bool:
+        for process in cluster.tree(number):
+            if number not in held and _is_at_a_task(process):
+                process.suspend()
+                if _is_at_a_task(process):  # not between two tasks by now
+                    held[number] = process
+                else:
+                    process.resume()
+        return number in held
 
     try:
-        _wait_for(lambda: enough() or counting.done())
-        yield found
+        _wait_for(lambda: all([is_held(0), is_held(1)]) or counting.done())
+        assert len(held) == 2, f"both nodes count: {counting}"
+        yield
     finally:
-        for pid in held:
+        for process in held.values():
             with contextlib.suppress(psutil.Error):
-                psutil.Process(pid).resume()
+                process.resume()
 
 
 @real
@@ -495,9 +465,7 @@ def test_a_node_is_killed_while_it_counts(
     expected = counted(tmp_path / "threads", slow, THREADS, **options)
     run = tmp_path / "run"
     ended = counting(run, slow, resources=replace(ON_RAY, address=cluster.address), **options)
-    with _held(run, 2, ended) as workers:
-        assert len({one["node"] for one in workers}) == 2, f"both nodes count: {ended}"
-        assert {process.pid for process in cluster.tree(1)} & {one["pid"] for one in workers}
+    with _held(cluster, ended):
         cluster.kill(1)
     ended.result(300)
     assert everything(run) == expected
@@ -513,7 +481,7 @@ def test_a_cluster_that_goes_away_is_one_message_and_nothing_is_lost(
     run = tmp_path / "run"
     ended = counting(run, slow, resources=replace(ON_RAY, address=cluster.address), **options)
     _wait_for(lambda: len(list((run / "counts").glob("*.parquet"))) > 0 or ended.done())
-    with _held(run, 2, ended):  # a worker of the other node would go on for some seconds, and might finish
+    with _held(cluster, ended):  # a worker of the other node would go on for some seconds, and might finish
         cluster.kill(0)
         told = rf"^The Ray cluster \({cluster.address}\) was lost: .*Everything committed is kept[^\n]*$"
         with pytest.raises(WorkerLost, match=told):

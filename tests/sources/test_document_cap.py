@@ -13,7 +13,6 @@ import pytest
 import regex
 
 from streambpe.errors import RunMismatch, UsageError
-from streambpe.inspect.converge import converge
 from streambpe.resources import Resources
 from streambpe.sources.samples import capped
 from streambpe.sources.source import Block, BlockText, Source
@@ -28,6 +27,7 @@ from streambpe.train.counting.take_back import take_back
 from tests.hostile import random_text
 from tests.oracles.splits import split_text
 from tests.oracles.tables import check
+from tests.runners.tasks import instead_of_ray
 from tests.runs import cli_killed, log_of, rows, small_blocks
 from tests.samples import natural_text
 from tests.tiers import share
@@ -57,25 +57,9 @@ def text_of(rng: random.Random) -> str:
     if rng.random() < 0.5:
         return random_text(rng, rng.choice([3, 30, 120]))
     pieces = [
-        "a",
-        "Ab",
-        " ",
-        "  ",
-        "\n",
-        "\r\n",
-        ".",
-        "'s",
-        "12",
-        "1234567",
-        "é",
-        "e\u0301",
-        "东京",
-        "。",
-        "ー",
-        "😀",
-        "\u00a0",
-        "x" * 30,
-    ]
+        "a", "Ab", " ", "  ", "\n", "\r\n", ".", "'s", "12", "1234567", "é", "e\u0301",
+        "东京", "。", "ー", "😀", "\u00a0", "x" * 30,
+    ]  # fmt: skip
     return "".join(rng.choices(pieces, k=rng.choice([1, 8, 40])))
 
 
@@ -181,7 +165,7 @@ def test_every_kind_of_file_in_blocks_of_any_size(tmp_path, monkeypatch, name, c
 
 
 @pytest.mark.long
-def test_shards_processes_kills_and_taking_back(tmp_path, monkeypatch):
+def test_shards_tasks_kills_and_taking_back(tmp_path, monkeypatch):
     """Each counts the same beginnings; sequences hold them; the RUN keeps its cap."""
     texts, cap = documents(8, 80), 500
     files = write(tmp_path / "in", texts)
@@ -192,8 +176,9 @@ def test_shards_processes_kills_and_taking_back(tmp_path, monkeypatch):
     merge_counts(tmp_path / "all", [tmp_path / "s2", tmp_path / "s1"], resources=ONE)
     assert counted(tmp_path / "all") == want
     assert check(tmp_path / "all", resources=ONE, sources=True) == []
+    instead_of_ray(monkeypatch)
     monkeypatch.setattr(spread, "_LEAST_TASK", 2000)
-    count(tmp_path / "two", files, resources=Resources(10**9, 2, engine="processes"), **how)
+    count(tmp_path / "two", files, resources=Resources(10**9, 2, engine="ray"), **how)
     assert counted(tmp_path / "two") == want
     cli_killed(
         "part-committed", "count", tmp_path / "killed", tmp_path / "in", "--document-cap", cap, "--bad-utf8", "replace"
@@ -230,7 +215,7 @@ def test_superwords_of_capped_documents(tmp_path):
 
 @pytest.mark.long
 def test_texts_to_measure_on_are_read_whole(tmp_path):
-    """By converge and --until-bytes-per-token: as with a RUN of texts that were cut by hand."""
+    """By --until-bytes-per-token: as with a RUN of texts that were cut by hand."""
     text, held = natural_text(3, 20_000), tmp_path / "held.txt"
     (tmp_path / "run.txt").write_text(text)
     (tmp_path / "want.txt").write_text(beginning(PATTERNS["gpt2"], text, 4000))
@@ -240,9 +225,9 @@ def test_texts_to_measure_on_are_read_whole(tmp_path):
     for name, cap in (("run", 4000), ("want", None)):
         source = str(tmp_path / f"{name}.txt")
         train(tmp_path / name, source, document_cap=cap, until_bytes_per_token="1.15", **how)
-        found.append((log_of(tmp_path / name).events, converge(tmp_path / name, by="share", steps=2, draws=1, **how)))
+        found.append(log_of(tmp_path / name).events)
     assert found[0] == found[1]
-    assert 0 < len(found[0][0]) < 74
+    assert 0 < len(found[0]) < 74
 
 
 def test_what_cannot_be_cut_is_refused(tmp_path):

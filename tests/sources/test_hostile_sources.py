@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import regex
 
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import PatternError, SourceError, Stopped
@@ -25,8 +24,8 @@ from streambpe.resources import Resources
 from streambpe.sources import not_text
 from streambpe.sources.decode import is_valid_utf8
 from streambpe.sources.find import find_sources
-from streambpe.text.patterns import find_pattern
-from streambpe.text.split import split_texts
+from streambpe.text.chunker import Chunker
+from streambpe.text.patterns import Pattern, find_pattern
 from streambpe.train.counting.count import count, resume_count
 from tests.runs import cli, cli_process
 from tests.trained import trained
@@ -264,10 +263,10 @@ def test_a_pattern_that_calls_itself_is_refused_wherever_one_is_given(tmp_path, 
 @pytest.mark.long
 def test_a_pattern_that_overflows_on_the_text_only():
     """It calls itself without end where the text has an x."""
-    compiled = regex.compile(r"(?s)x(?<again>(?&again))|.")
+    chunker = Chunker(Pattern("regex", r"(?s)x(?<again>(?&again))|.", None))
     with pytest.raises(PatternError, match="runs out of memory on a text of 2 characters"):
-        split_texts(compiled, None, False, None, ["ax"])
-    assert split_texts(compiled, None, False, None, ["ab"])[0] == ["a", "b"]  # it goes on
+        chunker.number(b"ax")
+    assert chunker.number(b"ab").ids.tolist() == [0, 1]  # it goes on
 
 
 # ---------------------------------------------------------------------------------------------------------

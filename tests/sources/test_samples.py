@@ -12,7 +12,6 @@ import polars as pl
 import pytest
 
 from streambpe.errors import RunMismatch, UsageError
-from streambpe.inspect.converge import converge
 from streambpe.inspect.plan import plan
 from streambpe.resources import Resources
 from streambpe.sources import samples
@@ -26,6 +25,7 @@ from streambpe.train.counting.count import count, count_from_iterator, resume_co
 from streambpe.train.counting.take_back import take_back
 from tests.hostile import random_text
 from tests.oracles.tables import check
+from tests.runners.tasks import instead_of_ray
 from tests.runs import cli, cli_killed, log_of, rows, small_blocks
 from tests.tiers import share
 
@@ -224,7 +224,6 @@ def test_a_sample_of_files_is_counted_like_these_files(tmp_path):
     header = log_of(tmp_path / "run").header
     assert (header.config["sample_files"], header.config["seed"]) == ("1/4", 5)
     assert 'sample-files = "1/4"\nseed = 5\n' in (tmp_path / "run" / "train.toml").read_text()
-    assert converge(tmp_path / "run", text=files[:3], by="share", vocab_size=300, steps=2, resources=ONE).steps
     planned = plan(files, vocab_size=300, rehearse="32MB", resources=ONE, **sampled)
     assert (planned.sources, planned.source_bytes) == (result.sampled["sources"], result.sampled["bytes"])
     take_back(tmp_path / "run", inside[:1], resources=ONE)
@@ -232,14 +231,15 @@ def test_a_sample_of_files_is_counted_like_these_files(tmp_path):
 
 
 @pytest.mark.long
-def test_processes_choose_the_same_documents(tmp_path, monkeypatch):
+def test_tasks_choose_the_same_documents(tmp_path, monkeypatch):
     """Also of a text that is cut into stretches, which other workers than its first one read."""
+    instead_of_ray(monkeypatch)
     monkeypatch.setattr(spread, "_LEAST_TASK", 2000)
     files = write(tmp_path / "in", TEXTS)
     (tmp_path / "whole").mkdir()
     for i in range(6):
         (tmp_path / "whole" / f"{i}.txt").write_text(f"file {i}\n" + "lorem ipsum dolor sit amet\n" * 400)
-    two = Resources(10**9, 2, engine="processes")
+    two = Resources(10**9, 2, engine="ray")
     for name, resources in (("one", ONE), ("two", two)):
         count(tmp_path / name, files, lines=True, sample="1/2", resources=resources)
         count(tmp_path / name, [str(tmp_path / "whole")], resources=resources)

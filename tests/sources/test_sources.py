@@ -159,7 +159,8 @@ def test_going_on_from_any_gap(tmp_path, kind, seed):
     done = [(block.start_at, block.stop_at) for block in kept]
     told: list[int] = []
     again = list(Reader(GPT4O, rng.choice([40, 100, 1000]), 1 << 26, on_read=told.append).blocks(source, done))
-    assert kind == "parquet" or sum(told) == source.bytes, "progress ends at the whole, whatever was done before"
+    left = source.bytes - sum(stop - start for start, stop in done)
+    assert kind == "parquet" or sum(told) == left, "what was done before is not told again"
     both = sorted([*kept, *again], key=lambda block: (block.start_at, block.stop_at))
     assert both[0].start_at == 0
     assert [b.start_at for b in both[1:]] == [b.stop_at for b in both[:-1]], "nothing twice, nothing left out"

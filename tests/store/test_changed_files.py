@@ -147,7 +147,7 @@ CASES = [
     ("larger", "pending.events", {"half": "m"}),
     ("larger", "model.events.jsonl", {"other": "m"}),
     ("neighbours", "training/main/superwords-*/neighbours-*.parquet", dict.fromkeys(("other", "half", "lost"), "m")),
-    *(("superwords", "training/main/superwords-*/learning.duckdb", {how: "m"})
+    *(("superwords", "training/main/superwords-*/neighbours.parquet", {how: "m"})
       for how in ("other", "empty", "half", "lost")),
     ("superwords", "training/main/superwords-*/words-*", {"other": "m", "lost": "m"}),
     ("superwords", "training/main/superwords-*/words-*/symbols.i32", dict.fromkeys(("other", "half", "longer"), "m")),
@@ -188,20 +188,6 @@ def test_a_stretch_that_two_parts_hold_is_not_counted_twice(made, tmp_path):
     shutil.copy(part, run / "counts")
     with pytest.raises(StreambpeError, match="different RUNs"):
         train(run, name="again", resources=RESOURCES, **OPTIONS["boundless"])
-
-
-@pytest.mark.long
-def test_a_part_that_is_lost_is_counted_again(made, tmp_path):
-    """The tables still know what was counted: nothing learns from less, and `resume` reads it again."""
-    run = shutil.copytree(made("finished"), tmp_path / "run")
-    before = rows(run, "SELECT chunk, n FROM chunk_counts ORDER BY chunk")
-    only(run / "counts", "*.parquet").unlink()
-    for _ in range(2):
-        with pytest.raises(StreambpeError, match=r"no counts yet|not counted to its end"):
-            train(run, name="again", resources=RESOURCES, **OPTIONS["plain"])
-    count(run, [str(made("finished").parent / "corpus0")], resources=RESOURCES)
-    assert rows(run, "SELECT chunk, n FROM chunk_counts ORDER BY chunk") == before
-    assert check(run, resources=RESOURCES) == []
 
 
 @pytest.mark.long

@@ -111,7 +111,7 @@ def test_superwords_on_a_run_without_documents_keep_their_message(runs):
         ("converge whole --specials-first", "belongs to --special"),
         ("plan IN --group-by folder", "--group-by"),
         ("plan IN --stdin-name web", "--stdin-name"),
-        ("converge whole --by share --steps 7", "--steps"),
+        ("converge whole --steps 7", "--steps"),
         ("report whole --lines", "--lines"),
         ("report whole --text-column text", "--text-column"),
         ("encode whole IN/a.txt --threads 1", "--threads"),

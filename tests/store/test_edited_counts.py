@@ -1,4 +1,4 @@
-"""chunk_counts is the truth: what a user changes there is learned from, told, kept, and found by `check`."""
+"""chunk_counts is the truth: what a user changes there is learned from, told, and found by `check`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import pytest
 from streambpe.errors import ResumeMismatch, RunError, Stopped, StreambpeError
 from streambpe.inspect.check import check
 from streambpe.store import database
+from streambpe.store.exchange import merge_counts
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
 from tests.runs import ROOT, SMALL, cli_killed, cli_process, counted_run, held_open, log_of, plain_events, rows
@@ -100,21 +101,24 @@ def test_counts_that_nobody_edited_have_no_mark(run):
     assert "edited" not in log_of(run).header.corpus
 
 
-def test_an_edit_is_kept_when_more_is_counted(run, tmp_path):
-    """The sum, the mark and a warning; filling the tables again from counts/ takes the edit back, and says so."""
+def test_nothing_is_added_to_edited_counts(run, tmp_path):
+    """It is refused before anything is counted; filling the tables again from counts/ takes the edit back, and says
+    so; then more can be counted."""
     edit(run, "UPDATE chunk_counts SET n = 40 WHERE chunk = 'cd'")
-    (tmp_path / "more.csv").write_text("chunk,count\ncd,2\ngh,1\n")
-    told = count(run, [str(tmp_path / "more.csv")], counts=True, resources=SMALL).warnings
-    assert "edited" in " ".join(told)
-    assert dict(rows(run, "FROM chunk_counts")) == {**COUNTS, "cd": 42, "gh": 1}
-    train(run, vocab_size=300, resources=SMALL)
-    assert merges(run) == [42, 5, 3, 1]
-    assert log_of(run).header.corpus["edited"] is True
+    more = [str(written(tmp_path / "more.csv", "chunk,count\ncd,2\ngh,1\n"))]
+    other = counted_run(tmp_path / "other", {"gh": 1})
+    parts = sorted(run.glob("counts/*"))
+    for add in (lambda: count(run, more, counts=True, resources=SMALL), lambda: merge_counts(run, [other])):
+        with pytest.raises(RunError, match=r"was edited, and .* would undo that"):
+            add()
+    assert sorted(run.glob("counts/*")) == parts
+    assert dict(rows(run, "FROM chunk_counts")) == {**COUNTS, "cd": 40}
     told = count(run, [], resources=SMALL).warnings
     assert "edited" in " ".join(told)
+    assert dict(rows(run, "FROM chunk_counts")) == COUNTS
+    assert count(run, more, counts=True, resources=SMALL).warnings == ()
     assert dict(rows(run, "FROM chunk_counts")) == {**COUNTS, "cd": 6, "gh": 1}
-    assert count(run, [], resources=SMALL).warnings == ()
-    assert {problem.table.split(".")[0] for problem in check(run, resources=SMALL)} <= {"main"}
+    assert check(run, resources=SMALL) == []
 
 
 @pytest.mark.long
@@ -138,14 +142,18 @@ def test_edited_counts_that_pass_64_bits_are_refused(run):
 @pytest.mark.long
 @pytest.mark.parametrize("place", ["part-committed", "fold-filled", "fold-committed"])
 def test_a_part_is_added_once_wherever_the_fold_is_killed(run, tmp_path, place):
-    """To counts that were there, and to an edit; the same command continues."""
-    edit(run, "UPDATE chunk_counts SET n = 40 WHERE chunk = 'cd'")
+    """To counts that were there; the same command continues. An edit meanwhile is not undone unasked."""
     more = written(tmp_path / "more.csv", "chunk,count\ncd,2\ngh,1\n")
     command = ("count", run, more, "--counts", "--memory", "400MB")
     cli_killed(place, *command)
+    if place != "fold-committed":
+        edit(run, "UPDATE chunk_counts SET n = 40 WHERE chunk = 'cd'")
+        with pytest.raises(RunError, match="was edited"):
+            train(run, vocab_size=300, resources=SMALL)
+        edit(run, "UPDATE chunk_counts SET n = 4 WHERE chunk = 'cd'")
     cli_process(*command)
-    assert dict(rows(run, "FROM chunk_counts")) == {**COUNTS, "cd": 42, "gh": 1}
-    assert [problem.what for problem in check(run, resources=SMALL) if problem.table != "corpus"] == [("cd", 42, 6)]
+    assert dict(rows(run, "FROM chunk_counts")) == {**COUNTS, "cd": 6, "gh": 1}
+    assert check(run, resources=SMALL) == []
 
 
 @pytest.fixture

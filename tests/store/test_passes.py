@@ -15,7 +15,7 @@ def test_a_commit_that_failed_is_made_again_whole(tmp_path: Path, monkeypatch: p
     """The disk was full for a moment: what was written of the lines goes, and the next commit writes each once."""
     journal = Journal.start(tmp_path / "pending.events", {"config": {}})
     journal.save()
-    journal.add_pass(Events.of([merge_event(97, 99, 256, 5)]), PassRow(mode="index", seconds=0.25, pair_floor=3))
+    journal.add_pass(Events.of([merge_event(97, 99, 256, 5)]), PassRow(mode="index", seconds=0.25, hot_pairs=3))
     before = journal.path.read_bytes()
 
     def full(handle: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-import regex
 
 from streambpe.errors import PatternTooSlow, SourceError
 from streambpe.resources import Resources
@@ -13,34 +12,23 @@ from streambpe.sources.decode import naming_documents
 from streambpe.sources.source import Block, Source
 from streambpe.text.chunker import Chunker
 from streambpe.text.patterns import find_pattern
-from streambpe.text.split import split_texts
 from tests.runs import cli
 from tests.samples import written
+from tests.tiers import long
 
 SLOW = r"(?s:.*)x|(?s:.)"  # from every place it looks to the end: the time grows with the square of the text
 LONG = "ab" * 60_000
 
 
-def test_a_text_that_takes_too_long_is_told_by_its_number():
-    """By find-all and by iteration; texts before it are split."""
-    compiled = regex.compile(SLOW)
+@pytest.mark.parametrize("how", [{"gaps": "keep"}, long({}), long({"split_scripts": True})], ids=str)
+@pytest.mark.parametrize("more", ["", r"|\b"], ids=["in the core", "left to regex"])
+def test_a_text_that_takes_too_long_is_told_by_its_number(more, how):
+    """By find-all and by iteration; documents are counted, not runs of scripts."""
+    chunker = Chunker(find_pattern(SLOW + more, document_seconds=0.05, **how))
     with pytest.raises(PatternTooSlow, match="120,000 characters") as told:
-        split_texts(compiled, None, False, 0.05, ["ab", "ba", LONG])
+        chunker.number(b"\xff".join([b"one", "два 日本 three".encode(), LONG.encode()]) + b"\xff")
     assert told.value.document == 2
-    with pytest.raises(PatternTooSlow):
-        split_texts(compiled, None, True, 0.05, [LONG])
-    assert split_texts(compiled, None, False, 0.05, ["abxb"])[0] == ["abx", "b"]
-
-
-@pytest.mark.long
-def test_a_chunker_counts_documents_not_texts():
-    """With script runs, too."""
-    for split_scripts in (False, True):
-        chunker = Chunker(find_pattern(SLOW, split_scripts=split_scripts, document_seconds=0.1))
-        with pytest.raises(PatternTooSlow) as told:
-            chunker.number(b"\xff".join([b"one", "два 日本 three".encode(), LONG.encode()]) + b"\xff")
-        assert told.value.document == 2
-        assert chunker.number(b"ab\xff").ids.tolist() == [0, 1, -1]  # it goes on
+    assert chunker.number(b"ab\xff").ids.tolist() == [0, 1, -1]  # it goes on
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ from streambpe.train.counting.count import count
 from streambpe.train.counting.job import CountResult
 from tests.hostile import buffer_of, fast_documents
 from tests.oracles.splits import split_by_rules, split_text
+from tests.oracles.symbols import symbols_of
 from tests.runs import cli, small_blocks, stored_ids
 from tests.samples import written
 from tests.script_samples import LINES, hostile_texts, long_text
@@ -87,7 +88,7 @@ def test_texts_are_encoded_one_by_one(texts):
     offsets = np.cumsum([0, *sizes])
     assert [symbols[a:b].tolist() for a, b in pairwise(offsets)] == [encode_text(text) for text in texts]
     alphabet = script_alphabet()
-    assert [alphabet.split(text.encode()) for text in texts] == [encode_text(text) for text in texts]
+    assert [symbols_of(alphabet, text.encode()) for text in texts] == [encode_text(text) for text in texts]
     assert ["".join(decode_symbols(encode_text(text))) for text in texts] == texts
 
 
@@ -99,8 +100,8 @@ def test_characters_outside_the_table_under_each_policy():
         encode_text("a\u0378\ue000", "error")
     small = script_alphabet("drop")
     assert len(small) == 1916
-    assert small.split("a\ue000".encode()) == [*encode_text("a"), UNKNOWN]
-    assert small.split("a\ue000".encode(), "drop") == encode_text("a")
+    assert symbols_of(small, "a\ue000".encode()) == [*encode_text("a"), UNKNOWN]
+    assert symbols_of(small, "a\ue000".encode(), "drop") == encode_text("a")
 
 
 def test_symbols_that_make_no_text():

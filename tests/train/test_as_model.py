@@ -58,11 +58,7 @@ def test_as_a_tokenizer_json(text, tmp_path):
     trained_there(other, file)
     wanted = trained_there(text, tmp_path / "wanted.json")
     run = tmp_path / "run"
-    done = cli("train", run, text, "--as", file, "--progress", "none")
-    assert (
-        f"--as {file} stands for --vocab-size 500 --special '<pad>' --special '<end of text>' --specials-first "
-        f"--pattern gpt2 --normalize nfc\n"
-    ) in done.stderr
+    cli("train", run, text, "--as", file, "--progress", "none")
     streambpe.export(run, "hf", tmp_path / "made.json")
     assert json.loads((tmp_path / "made.json").read_text(encoding="utf-8"))["model"]["merges"] == wanted["merges"]
     assert json.loads((tmp_path / "made.json").read_text(encoding="utf-8"))["model"]["vocab"] == wanted["vocab"]

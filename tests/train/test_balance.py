@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from streambpe.config import TrainConfig
 from streambpe.encode.tokenizer import Tokenizer
@@ -52,10 +51,11 @@ def engine_of(
             total[word] = total.get(word, 0) + n
         words = engine_words(groups[name])
         size = sum(len(word) * n for word, n in groups[name])
-        group = Group(name, size, Fraction(ratios.get(name, 1)), lambda words=words: words)
+        ratio = Fraction(ratios.get(name, 1))
+        group = Group(name, words, size, ratio / size)
         if texts:
             text, size = engine_words(texts[name]), sum(len(word) * n for word, n in texts[name])
-            group = structs.replace(group, text=lambda text=text: text, text_size=size)
+            group = Group(name, words, size, ratio, text)
         made.append(group)
     options = engine_options(memory_bytes=memory, min_frequency=least, **tuning)
     return BalancedEngine(engine_words(total.items()), BASE, options, first_id=256, balance=Balance(made, **how))
@@ -102,20 +102,17 @@ def test_equals_the_slow_loop_and_is_replayed():
 
 
 @pytest.mark.long
-def test_too_little_memory_is_told(monkeypatch):
+def test_too_little_memory_is_told():
     """In one sentence; nothing is given up in silence."""
     groups = {name: [(bytes(random.Random(name + str(i)).choices(range(256), k=40)), 1) for i in range(9000)]
               for name in "ab"}  # fmt: skip
     with pytest.raises(LimitError, match="--balance keeps the words of all groups"):
         learned(engine_of(groups, memory=6 << 20), 10)
-    monkeypatch.setattr(balanced, "_MOST_PLACES", 1000)
-    with pytest.raises(LimitError, match=r"may have at most 1,000 of them. What was learned is kept. Leave"):
-        learned(engine_of(groups, memory=6 << 20), 10)
 
 
 def test_who_chooses():
     """Equal rates: the first by name. A window passes over who chose too often; who has no pair left never chooses."""
-    groups = [Group(name, 100, Fraction(1), lambda: engine_words([])) for name in "abc"]
+    groups = [Group(name, engine_words([]), 100, Fraction(1, 100)) for name in "abc"]
     choice = Choice(Balance(groups, window=4, alpha=Fraction(1)))
     assert [choice.next_group() for _ in range(6)] == [0, 0, 1, 1, 2, 0]
     choice.done.update((0, 2))
@@ -369,19 +366,6 @@ def test_the_slow_loop_equals_tokenizers():
 
 # ---------------------------------------------------------------------------------------------------------
 # what is refused
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"weights": ["en=2"]}, {"superwords": "boundless"}, {"tau": "0.9"}, {"batch": "paper"}, {"stop_list": 3},
-        {"freq_cutoff": 2}, {"block_tokens": ["a"]}, {"whole_characters": True}, {"encoding": "chars"},
-    ],
-)  # fmt: skip
-def test_what_cannot_be_combined(more):
-    """Each by its name."""
-    with pytest.raises(UsageError, match=r"--balance with --.*Leave one of the two out"):
-        TrainConfig.from_options(balance=True, vocab_size=2000, **more)
 
 
 @pytest.mark.parametrize(

@@ -114,12 +114,10 @@ def test_the_command_tells_what_is_unknown(tmp_path):
 
 
 def test_options_that_mean_nothing_over_characters_are_refused():
-    """Coverage of bytes, an alphabet of bytes, parts of characters, superwords, a share that is none."""
+    """Coverage of bytes, an alphabet of bytes, a share that is none."""
     for options in (
         {"coverage": "0.99"},
         {"encoding": "chars", "alphabet": "gpt2"},
-        {"encoding": "chars", "whole_characters": True},
-        {"encoding": "chars", "superwords": "boundless"},
         {"encoding": "chars", "coverage": "0"},
         {"encoding": "chars", "coverage": "99"},
         {"like": "picky", "tau": "2"},

@@ -93,7 +93,6 @@ def test_the_options_are_refused_where_they_mean_nothing(trained):
         {"tau": "9"},
         {"tau": "1.0001"},
         {"delete_to": "walk"},
-        {"tau": "0.9", "batch": "paper"},
         {"tau": "0.9", "delete_to": "pair"},
     ):
         with pytest.raises(UsageError):

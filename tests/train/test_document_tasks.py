@@ -21,9 +21,8 @@ import pytest
 
 from streambpe.arrays import Int32
 from streambpe.resources import Resources
-from streambpe.runners.here import Here
-from streambpe.runners.processes import Processes
-from streambpe.runners.runner import Attempt, Runner
+from streambpe.runners.ray import Needs
+from streambpe.runners.runner import Attempt, Here, Runner
 from streambpe.store.run import Run
 from streambpe.store.sequences import SequencePart
 from streambpe.store.shards import cuts_of, pieces_of
@@ -33,10 +32,11 @@ from streambpe.train.superwords import tasks
 from streambpe.train.superwords.neighbours import PartsReader
 from streambpe.train.superwords.runs import Kept, OpenChunks
 from streambpe.train.superwords.tasks import DocumentTasks, collect_runs, count_neighbours, shard_neighbours, shard_runs
-from streambpe.train.superwords.work import Crew, Work
+from streambpe.train.superwords.work import Question, Work
+from tests.runners.tasks import Dying, die_at, instead_of_ray
 from tests.runs import SMALL, small_blocks
 from tests.samples import natural_text
-from tests.tiers import long, seeds
+from tests.tiers import seeds
 
 ROOT = Path(__file__).parents[2]
 MEMORY = 1 << 28
@@ -115,12 +115,9 @@ def runs_of(reader: Listed) -> dict[bytes, int]:
 
 @pytest.fixture(autouse=True)
 def _small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    instead_of_ray(monkeypatch)
     monkeypatch.setattr(tasks, "LEAST_TASK", 64)
     monkeypatch.setattr(tasks, "_LEAST_TABLE", 1 << 10)  # full again and again
-
-
-def processes(workers: int) -> Processes:
-    return Processes.here(workers, MEMORY, ["streambpe.train.superwords.tasks"])
 
 
 KINDS = {"neighbours": neighbours_of, "runs": runs_of}
@@ -132,10 +129,10 @@ def shards_of(kind: str, reader: Listed, folder: Path) -> DocumentTasks:
     return DocumentTasks(f"{kind}-3-open", folder, "these", reader, kept)
 
 
-def counted(kind: str, reader: Listed, folder: Path, runner: Runner, memory: int = 0) -> list[Path]:
+def counted(kind: str, reader: Listed, folder: Path, runner: Runner) -> list[Path]:
     folder.mkdir(exist_ok=True)
     shards, told = shards_of(kind, reader, folder), list[int]()
-    files = shards.answer_by(Crew(runner, memory), tasks.LEAST_TASK, told.append)
+    files = shards.answer_by(runner, tasks.LEAST_TASK, told.append)
     assert sum(told) == reader.places
     assert not shards.attempts.exists()
     return files
@@ -168,7 +165,7 @@ def test_answers_are_those_of_a_loop(seed: int, tmp_path: Path) -> None:
     """In shards, with tables that are full again and again, and as one go counts them."""
     reader = random_reader(seed, parts=30)
     for kind, judge in KINDS.items():
-        assert added_up(counted(kind, reader, tmp_path / "tasks", Here(2))) == judge(reader)
+        assert added_up(counted(kind, reader, tmp_path / "tasks", Here(2, 0))) == judge(reader)
     for threads in (1, 3):
         work = Work(tmp_path / f"{threads}", Resources(MEMORY, threads), "these")
         assert added_up(count_neighbours(reader, work, lambda n: None)) == neighbours_of(reader)
@@ -183,30 +180,24 @@ def contents(files: list[Path]) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in files}
 
 
-@pytest.mark.parametrize(("kind", "workers"), [("runs", 2), long("neighbours", 4)])
-def test_processes_leave_the_same_files(kind: str, workers: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "point"), [("neighbours", "begun"), ("neighbours", "committed"), ("runs", "written")])
+def test_a_lost_worker_is_replaced(kind: str, point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And whoever does the tasks leaves the same files."""
     reader = large_reader()
-    ones = counted(kind, reader, tmp_path / "one", Here(1), MEMORY)
+    ones = counted(kind, reader, tmp_path / "one", Here(1, MEMORY))
     assert len(ones) > 8
-    assert contents(counted(kind, reader, tmp_path / "tasks", processes(workers), MEMORY)) == contents(ones)
+    die_at(monkeypatch, f"{kind}-0-{point}", tasks)
+    runner = Dying(Needs(Resources(MEMORY, 2), 0, 0, tmp_path))
+    runner.memory_bytes = MEMORY
+    assert contents(counted(kind, reader, tmp_path / "tasks", runner)) == contents(ones)
     assert added_up(ones) == KINDS[kind](reader)
-
-
-@pytest.mark.parametrize(
-    ("kind", "point"), [long("neighbours", "begun"), long("neighbours", "committed"), long("runs", "written")]
-)
-def test_a_killed_worker_is_replaced(kind: str, point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = large_reader()
-    monkeypatch.setattr(tasks, "LEAST_TASK", 500)
-    monkeypatch.setenv("STREAMBPE_FAILPOINT", f"{kind}-0-{point}")
-    assert added_up(counted(kind, reader, tmp_path / "tasks", processes(2), MEMORY)) == KINDS[kind](reader)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_dead_worker_that_still_writes_harms_nothing(kind: str, tmp_path: Path) -> None:
     """Attempt 1 begins and commits while attempt 0 reads: attempt 0 can commit nothing any more."""
     reader = large_reader()
-    wanted = contents(counted(kind, reader, tmp_path / "one", Here(1), MEMORY))
+    wanted = contents(counted(kind, reader, tmp_path / "one", Here(1, MEMORY)))
     tmp_path.joinpath("tasks").mkdir()
     shards = shards_of(kind, reader, tmp_path / "tasks")
     first, second = cuts_of(reader.parts, tasks.LEAST_TASK, 0, reader.places)[1:3]
@@ -222,13 +213,13 @@ def test_a_dead_worker_that_still_writes_harms_nothing(kind: str, tmp_path: Path
     with pytest.raises(OSError, match=f"{kind}-3-open"):
         TASKS[kind](ends, Attempt(0, MEMORY, slow, lambda: False, lambda n: None))
     assert contents([shards.file(ends)]).items() <= wanted.items()
-    assert contents(counted(kind, reader, tmp_path / "tasks", Here(1), MEMORY)) == wanted
+    assert contents(counted(kind, reader, tmp_path / "tasks", Here(1, MEMORY))) == wanted
 
 
 def count_large(kind: str, folder: str) -> None:
     """What a coordinator does that is killed: its tasks run in itself."""
     tasks.LEAST_TASK, tasks._LEAST_TABLE = 64, 1 << 10
-    counted(kind, large_reader(), Path(folder), Here(1), MEMORY)
+    counted(kind, large_reader(), Path(folder), Here(1, MEMORY))
 
 
 @pytest.mark.long
@@ -238,7 +229,7 @@ def count_large(kind: str, folder: str) -> None:
 )
 def test_a_killed_coordinator_goes_on(kind: str, point: str, tmp_path: Path) -> None:
     """What is committed is kept, in however many processes it is finished; damaged files are made again."""
-    wanted = contents(counted(kind, large_reader(), tmp_path / "one", Here(1), MEMORY))
+    wanted = contents(counted(kind, large_reader(), tmp_path / "one", Here(1, MEMORY)))
     folder = tmp_path / "tasks"
     command = "import sys; from tests.train.test_document_tasks import count_large as go; go(*sys.argv[1:])"
     killed = subprocess.run(
@@ -251,7 +242,7 @@ def test_a_killed_coordinator_goes_on(kind: str, point: str, tmp_path: Path) -> 
     assert (folder / "attempts").exists()
     kept[0].write_bytes(kept[0].read_bytes()[:-30])
     times = [file.stat().st_mtime_ns for file in kept[1:]]
-    assert contents(counted(kind, large_reader(), folder, processes(2), MEMORY)) == wanted
+    assert contents(counted(kind, large_reader(), folder, Here(2, MEMORY))) == wanted
     assert [file.stat().st_mtime_ns for file in kept[1:]] == times
 
 
@@ -265,14 +256,14 @@ def test_a_stop_is_heard_between_two_parts(tmp_path: Path) -> None:
 
     shards = shards_of("neighbours", reader, tmp_path)
     with pytest.raises(InterruptedError):
-        shards.answer_by(Crew(Here(1), MEMORY), tasks.LEAST_TASK, stop)
+        shards.answer_by(Here(1, MEMORY), tasks.LEAST_TASK, stop)
     assert 0 < len(list(tmp_path.glob("neighbours-*"))) < reader.places // tasks.LEAST_TASK // 2
     assert not shards.attempts.exists()
 
 
 @pytest.mark.long
 def test_who_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One go, unless processes are asked for; what is there is kept, and what is missing is counted."""
+    """One go, unless Ray is asked for; what is there is kept, and what is missing is counted."""
     reader = large_reader()
 
     def files(engine: str) -> list[Path]:
@@ -282,19 +273,19 @@ def test_who_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert sorted(found) == sorted(tmp_path.glob("neighbours-*"))
         return found
 
-    assert [file.name for file in files("auto")] == [f"neighbours-0-{reader.places}.parquet"]
-    by_tasks = files("processes")
+    assert [file.name for file in files("threads")] == [f"neighbours-0-{reader.places}.parquet"]
+    by_tasks = files("ray")
     assert len(by_tasks) > 10
     for file in (by_tasks[0], *by_tasks[4:9], by_tasks[-1]):
         file.unlink()
     kept = {file: file.stat().st_mtime_ns for file in by_tasks if file.exists()}
-    assert files("processes") == by_tasks
+    assert files("ray") == by_tasks
     assert {file: file.stat().st_mtime_ns for file in kept} == kept
     assert len(files("threads")) == 1
 
 
 def test_nothing_to_count(tmp_path: Path) -> None:
-    reader, work = Listed([], {}), Work(tmp_path, Resources(MEMORY, 2, engine="processes"), "these")
+    reader, work = Listed([], {}), Work(tmp_path, Resources(MEMORY, 2, engine="ray"), "these")
     assert count_neighbours(reader, work, lambda n: None) == []
     assert collect_runs(reader, Kept(np.empty(0, np.int64), OpenChunks(), 1), "runs", work, lambda n: None) == []
 
@@ -319,16 +310,16 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_a_superwords_training_by_tasks(stored: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log is that of one go, byte for byte, though every question is asked by tasks."""
     asked: list[str] = []
-    do = Crew.do
+    ask = Question.ask
 
-    def note(self: Crew, task: Any, *given: Any) -> None:
+    def note(self: Question, runner: Runner, task: Any, *given: Any) -> None:
         asked.append(task.__name__)
-        do(self, task, *given)
+        ask(self, runner, task, *given)
 
-    monkeypatch.setattr(Crew, "do", note)
+    monkeypatch.setattr(Question, "ask", note)
     logs = []
-    for engine in ("threads", "processes"):
-        monkeypatch.setattr(tasks, "LEAST_TASK", 1000 if engine == "processes" else 1 << 40)
+    for engine in ("threads", "ray"):
+        monkeypatch.setattr(tasks, "LEAST_TASK", 1000 if engine == "ray" else 1 << 40)
         train(
             stored.path, [], name=engine, superwords="boundless", vocab_size=400,
             resources=replace(SMALL, memory_bytes=10**9, engine=engine),

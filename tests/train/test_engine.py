@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import tracemalloc
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambpe.errors import CountOverflow, ReplayMismatch
+from streambpe.errors import ReplayMismatch
 from streambpe.train.engine import column
 from streambpe.train.engine.rules import Words
+from streambpe.train.engine.whole_characters import WholeCharacterRule
 from streambpe.train.words import WordFiles
 from tests import oracles
 from tests.sequential import (
@@ -61,7 +63,9 @@ LIMITS: list[dict[str, Any]] = [
     {"blocked": LETTER_PAIRS},
     {"blocked": frozenset({b"ab", b"ea", b"oo", b"rst"})},
     {"may_merge": lambda left, right: (left.content[0] in b"aeiou") == (right.content[0] in b"aeiou")},
+    {"may_merge": oracles.whole_characters_bytes},
 ]
+WIDE = str.maketrans("efghijklmnopqrstuvwxyz", "éñüżßøдж日本東京語中文한국🎉🎊\u0301\ue000\U000f0000")
 # How it is learned: what to choose from for each option. In tables: all blocks are read from their files, most pairs
 # are left in the table, and batches end early.
 WAYS: dict[str, dict[str, list[Any]]] = {
@@ -79,6 +83,8 @@ WAYS: dict[str, dict[str, list[Any]]] = {
 
 def for_engine(limits):
     """The limits of a judge as an engine takes them."""
+    if limits.get("may_merge") is oracles.whole_characters_bytes:
+        return {"rule": WholeCharacterRule(BYTES, len(BASE))}
     return {"rule": SameKind()} if "may_merge" in limits else limits
 
 
@@ -99,12 +105,14 @@ def test_events_are_those_of_one_merge_at_a_time(way, many):
         words, merges = hard_words(rng, rng.choice([10, 25, 40])), rng.choice([5, 20, 60])
         rule = {"ties": rng.choice(["ids", "bytes"]), "overlaps": rng.choice(["all", "disjoint"])}
         limits, options = rng.choice(LIMITS), {key: rng.choice(some) for key, some in WAYS[way].items()}
+        if limits.get("may_merge") is oracles.whole_characters_bytes:
+            words = [(word.decode().translate(WIDE).encode(), n) for word, n in words]
         events, batches = run(words, merges, check=seed % 4 == 0, **rule, **for_engine(limits), **options)
         assert events == learn(words, merges, **rule, **limits), f"seed {seed}, {options}"
         together += sum(len(batch.events) > 1 for batch in batches)
         refills += sum(batch.record.refills for batch in batches)
         spills += sum(batch.record.spills for batch in batches)
-        switches += sum(batch.record.switched for batch in batches)
+        switches += any(batch.record.mode == "index" for batch in batches)  # where it begins by scans
     assert together > share(many // 4) or (way == "one" and not together)
     assert refills > len(seeds(many)) or way in ("memory", "one", "tables")
     assert way != "spills" or (spills > share(10) and switches > share(2, least=0))
@@ -160,9 +168,9 @@ def test_every_way_of_working_gives_one_result_on_text():
     assert sum(r.spills for r in records["spill"]) >= 3
     for name in ("switch", "limit"):
         assert (records[name][0].mode, records[name][-1].mode) == ("scan", "index")
-        assert sum(r.switched for r in records[name]) == 1
+        assert sum(a.mode != b.mode for a, b in pairwise(records[name])) == 1
     assert {r.mode for r in records["scan"]} == {"scan"}
-    assert sum(r.positions for r in records["scan"] if r.refills) / places < 60
+    assert sum(r.refills for r in records["scan"]) < 60
 
 
 def test_paper_batches_equal_the_published_rule():
@@ -272,18 +280,14 @@ def test_events_of_other_words_or_of_another_rule_are_noticed(learner):
         engine.relearn(as_events([(97, 98, 256, 3), (256, 97, 257, 1)]))
 
 
-def test_sums_beyond_64_bits_are_refused_and_just_below_are_exact():
-    """Counts that add up to 2^63 - 1 are learned exactly; one more is refused with a clear error."""
+def test_sums_just_below_64_bits_are_exact():
+    """Counts that add up to 2^63 - 1 are learned exactly."""
     big = 2**61
     words = [(b"ab", big), (b"abc", big), (b"bc", big - 1)]  # pairs: 4 * 2^61 - 1 = 2^63 - 1
     for overlaps in ("all", "disjoint"):
         events, _ = run(words, 5, overlaps=overlaps)
         assert events == learn(words, 5, overlaps=overlaps)
         assert events[0] == (97, 98, 256, 2**62)
-    with pytest.raises(CountOverflow, match="2\\^63"):
-        new_engine(engine_words([*words, (b"xy", 1)]), BASE)
-    with pytest.raises(ValueError, match="negative"):
-        new_engine(engine_words([(b"ab", -1)]), BASE)
 
 
 def test_a_merge_onto_a_living_token_takes_its_id():
@@ -307,8 +311,6 @@ def test_stop_words_leave_a_gap_in_the_ids():
     """Ids between the base tokens and first_id belong to others; merges start behind them."""
     engine = new_engine(engine_words([(b"aab", 3), (b"ab", 2)]), BASE, first_id=300)
     assert events_of(list(engine.batches(2))) == [(97, 98, 300, 5), (97, 300, 301, 3)]
-    with pytest.raises(ValueError, match="below 256, the number of base tokens"):
-        new_engine(engine_words([(b"ab", 1)]), BASE, first_id=200)
 
 
 def test_nothing_to_learn_is_not_an_error():
@@ -319,9 +321,9 @@ def test_nothing_to_learn_is_not_an_error():
 
 
 def test_tokens_of_a_large_word_are_counted_some_places_at_a_time(monkeypatch):
-    """Three places at a time, or as many as there are: the same counts, and no array is larger than that."""
+    """Three places at a time, or as many as there are; words of no token, of one, of many."""
     monkeypatch.setattr(column, "_PLACES", 3)
-    offsets, n = np.array([4, 4, 6, 7, 15]), np.array([2, 5, 9, 3])
-    found = list(column._stretches(offsets, n))
-    assert [(first, stop) for first, stop, _ in found] == [(4, 7), (7, 10), (10, 13), (13, 15)]
-    assert np.concatenate([own for *_, own in found]).tolist() == np.repeat(n, np.diff(offsets)).tolist()
+    words = np.array([9, 9, 9, 9, 1, 2, 0, 1, 1, 2, 2, 0, 0, -1, 1], np.int32), np.array([4, 4, 6, 7, 15])
+    for whole, wanted in ((True, ([15, 14, 11], [9, 0, 0])), (False, ([6, 14, 11], [0, 0, 0]))):
+        found = column.count_tokens([(*words, np.array([2, 5, 9, 3]))], 3, whole=whole)
+        assert [counts.tolist() for counts in found] == list(wanted)

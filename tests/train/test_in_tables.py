@@ -22,7 +22,6 @@ from streambpe.inspect.check import check
 from streambpe.model.replay import merge
 from streambpe.train import disk_bound
 from streambpe.train.commands import train
-from streambpe.train.engine.in_tables import TableLearning
 from streambpe.train.trainer import Trainer
 from tests.runs import SMALL, cli, rows, text_run
 from tests.samples import natural_text
@@ -68,21 +67,6 @@ def test_hostile_words(name, overlaps):
     words, merges = HOSTILE[name], 40
     for way in (TINY, {"learner": "tables"}):
         assert run(words, merges, overlaps=overlaps, **way)[0] == learn(words, merges, overlaps=overlaps)
-
-
-def test_pairs_that_tie_stay_in_the_table():
-    """240 pairs tie for the best, and room is for sixty: no more than twice as many are ever in memory."""
-    words = HOSTILE["all pairs tie"]
-    for ties in ("ids", "bytes"):
-        engine = new_engine(engine_words(words), BASE, engine_options(learner="tables", hot_pairs=60, ties=ties))
-        events = []
-        for batch in engine.batches(240):
-            events += events_of([batch])
-            assert isinstance(engine.learning, TableLearning)
-            assert len(engine.learning.best.key) <= 120
-        engine.close()
-        assert events == learn(words, 30, ties=ties) + events[30:]
-        assert len({event[:2] for event in events}) == 240
 
 
 # The tables

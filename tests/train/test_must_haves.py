@@ -15,7 +15,6 @@ from streambpe.encode.formats.export import export
 from streambpe.encode.formats.verify import loaded
 from streambpe.errors import UsageError
 from streambpe.inspect.check import check
-from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS
 from streambpe.resources import Resources
 from streambpe.text.shown import read_shown, readable, shown
 from streambpe.train.commands import resume, train
@@ -27,7 +26,7 @@ from tests.oracles.must_haves import train_must_haves
 from tests.runs import SMALL, by_keyword, cli, counted_run, killed_at, log_of, text_run
 from tests.samples import natural_text
 from tests.tiers import seeds
-from tests.train.test_trainer import Counts, base_alphabet, hard_counts
+from tests.train.test_trainer import Counts, for_judge, hard_counts
 
 
 def some_must_haves(rng: random.Random, counts: Counts) -> list[str]:
@@ -52,18 +51,8 @@ def random_options(rng: random.Random) -> dict[str, Any]:
 
 def judged(config: TrainConfig, counts: Counts) -> oracles.Training:
     """What the reference learns."""
-    chunks = {chunk.encode(): n for chunk, n in counts.items()}
-    stop_words = oracles.choose_stop_words(chunks, config.stop_list)
-    kept = oracles.cut_off(chunks, config.freq_cutoff)
-    may_merge = oracles.whole_characters_bytes
-    if config.encoding == "script":
-        may_merge = oracles.whole_characters_script(INDEX_SYMBOLS, FIRST_ESCAPE)
-    return train_must_haves(
-        kept, base_alphabet(config, kept, stop_words), config.vocab_size, [text.encode() for text in config.must],
-        ties=config.ties, overlaps=config.overlaps, min_frequency=config.min_frequency, stop_words=stop_words,
-        max_token_length=config.max_token_length, may_merge=may_merge if config.whole_characters else None,
-        other_ids=config.extra_ids,
-    )  # fmt: skip
+    kept, alphabet, how = for_judge(config, counts)
+    return train_must_haves(kept, alphabet, config.vocab_size, [text.encode() for text in config.must], **how)
 
 
 @pytest.mark.every(3)
@@ -161,10 +150,6 @@ def test_extends(run, tmp_path):
         ("日", {"alphabet": "seen"}, "not in the alphabet"),
         ("日", {"encoding": "chars"}, "not in the alphabet"),
         ("hypertension", {"vocab_size": 260}, "needs 11 ids, and --vocab-size leaves 4"),
-        ("other", {"tau": "0.9"}, "--must with --tau"),
-        ("other", {"superwords": "boundless"}, "--must with --superwords boundless"),
-        ("other", {"batch": "paper"}, "--must with --batch paper"),
-        ("other", {"balance": True}, "--must with --balance"),
         ("other", {"until_bytes_per_token": 3, "text": __file__}, "with --must a smaller training"),
     ],
 )

@@ -15,7 +15,6 @@ from click.testing import CliRunner
 
 from streambpe import train_from_iterator
 from streambpe.cli.main import main
-from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import RunMismatch, UsageError
 from streambpe.store.run import Run
 from streambpe.train.commands import train
@@ -139,7 +138,6 @@ REFUSED = [
     "merge-counts run other",
     "export-counts run -o in/text.txt",
     "export-counts run -o out.json",
-    "export-counts run -o out.csv --group news",
     "export run --to nothing -o out.json",
     "export run --to tiktoken -o in/text.txt",
     "export run:none --to tiktoken -o out",
@@ -224,18 +222,13 @@ def test_two_first_counts_at_once_agree_on_the_pattern(tmp_path: Path, text: str
 
 
 @pytest.mark.long
-def test_a_text_is_not_taken_letter_by_letter(tmp_path: Path, text: str) -> None:
+def test_a_text_is_not_taken_letter_by_letter(tmp_path: Path) -> None:
     """Where several texts are wanted, one is refused."""
     with pytest.raises(UsageError, match=r"is one str\. Give a list"):
         train_from_iterator(tmp_path / "run", "abc", vocab_size=300)
     with pytest.raises(UsageError, match=r"is one bytes\. Give a list"):
         count_from_iterator(tmp_path / "run", b"abc")  # type: ignore[arg-type]
     assert not (tmp_path / "run").exists()
-    train(tmp_path / "run", [text], vocab_size=260, resources=SMALL)
-    tokenizer = Tokenizer(tmp_path / "run" / "model.events.jsonl")
-    for encode in (tokenizer.encode_batch, tokenizer.encode_ordinary_batch):
-        with pytest.raises(TypeError, match="a list of texts is expected"):
-            encode("ab")
 
 
 def test_a_file_that_is_no_part_is_named(tmp_path: Path) -> None:

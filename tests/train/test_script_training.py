@@ -20,22 +20,19 @@ from streambpe.encode.formats.export import export
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, UnknownSymbol
 from streambpe.inspect.explain import explain
-from streambpe.model.alphabet import Alphabet, bytes_alphabet, gpt2_alphabet, script_alphabet
-from streambpe.model.codecs import codec_of
+from streambpe.model.alphabet import Alphabet, gpt2_alphabet, script_alphabet
 from streambpe.model.eventlog import EventLog, Header, merge_event, write_event_log
 from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS, decode_symbols
 from streambpe.text.patterns import PRESETS
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
-from streambpe.train.engine.whole_characters import WholeCharacterRule
 from tests import oracles
 from tests.oracles.replay import decode_bytes, encode_chunks, to_model_ids
 from tests.oracles.splits import split_by_rules, split_text
 from tests.oracles.tables import check
 from tests.runs import SMALL, cli, log_of, rows
 from tests.samples import written
-from tests.script_samples import LINES, hostile_texts, long_text
-from tests.sequential import engine_options, engine_words, events_of, new_engine, wrong_pairs
+from tests.script_samples import hostile_texts, long_text
 from tests.tiers import examples
 
 ENCODINGS = ["bytes", "script"]
@@ -50,50 +47,6 @@ def slow_rule(alphabet: Alphabet) -> oracles.words.TokenTest:
     if alphabet.kind != "script":
         return oracles.whole_characters_bytes
     return oracles.whole_characters_script(INDEX_SYMBOLS, FIRST_ESCAPE)
-
-
-def words_of(texts: list[str], alphabet: Alphabet, rng: random.Random) -> list[tuple[list[int], int]]:
-    codec = codec_of(alphabet, "error")
-    return [(codec.split(text), rng.choice([1, 1, 2, 3, 5])) for text in texts if text]
-
-
-@pytest.mark.every(3)
-@pytest.mark.parametrize("constrained", [True, False])
-@pytest.mark.parametrize(
-    "alphabet", [script_alphabet(), bytes_alphabet(1), gpt2_alphabet()], ids=["script", "1", "gpt2"]
-)
-def test_the_engine_equals_the_reference(alphabet, constrained):
-    """On 5 hostile corpora the engine's events are the reference's: index, scan in stages, tiny frontiers, one at a
-    time, either tie rule, either way of counting."""
-    batched = staged = 0
-    for seed in range(5):
-        rng = random.Random(seed)
-        texts = hostile_texts(seed, rng.randint(1, 25)) + rng.choices(LINES, k=2)
-        words = words_of(texts, alphabet, rng)
-        ties, overlaps = rng.choice(["ids", "bytes"]), rng.choice(["all", "disjoint"])
-        size = len(alphabet) + rng.choice([10, 60])
-        slow = slow_rule(alphabet) if constrained else None
-        training = oracles.train_words(words, alphabet, size, ties=ties, overlaps=overlaps, may_merge=slow)
-        wanted = [(*event.pair, event.id, event.n) for event in training.events]
-        base = [b""] * alphabet.first_id + list(alphabet.symbols)
-        ways: list[dict[str, Any]] = [{}, {"batch": "1"}, {"hot_pairs": 3}, {"floor_ratio": 2, "memory_bytes": 1 << 16}]
-        ways.append({"force_scan": True, "block_places": 40, "counter_rows": 16})
-        if seed == 1:
-            ways.append({"learner": "tables", "block_places": 40, "hot_pairs": 16})
-        for way in ways:
-            rule = WholeCharacterRule(alphabet, len(base)) if constrained else None
-            options = engine_options(**{"ties": ties, "overlaps": overlaps, **way})
-            engine = new_engine(engine_words(words), base, options, rule=rule)
-            found = []
-            for batch in engine.batches(size - len(alphabet)):
-                assert seed % 8 or wrong_pairs(engine) == []
-                found.append(batch)
-                batched += len(batch.events) > 1
-                staged += batch.record.mode == "scan"
-            engine.close()
-            assert events_of(found) == wanted, (seed, way)
-    assert batched >= 10
-    assert staged > 8
 
 
 # From text to ids, by the trainer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,8 @@ import pytest
 
 from streambpe.errors import LimitError
 from streambpe.model.alphabet import Alphabet
-from streambpe.resources import Resources
-from streambpe.runners.here import Here
-from streambpe.runners.processes import Processes
-from streambpe.runners.runner import Attempt, Runner
+from streambpe.runners.ray import Needs
+from streambpe.runners.runner import Attempt, Here, Runner
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.sequences import order_parts
@@ -23,10 +20,9 @@ from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import train
 from streambpe.train.superwords import stage2
 from streambpe.train.superwords.stage2 import StageTwo, shard_tokens
-from streambpe.train.superwords.work import Crew, Work
+from tests.runners.tasks import Dying, die_at
 from tests.runs import SMALL, log_of, small_blocks
 from tests.samples import natural_text
-from tests.tiers import long
 
 Made = tuple[bytes, bytes, bytes]
 NO_CUTS = "none"
@@ -63,34 +59,30 @@ def stage_of(run: Path, folder: Path, pattern: str = "superbpe2") -> StageTwo:
 
 def made(stage: StageTwo, runner: Runner | None = None) -> Made:
     """All tokens in order, and what the words count there."""
-    reader = stage.write(Crew(runner or Here(1), 1 << 28), lambda n: None)
+    reader = stage.write(runner or Here(1, 1 << 28), lambda n: None)
     assert not stage.attempts.exists()
     n, stood = stage.counted()
     return np.concatenate([reader.read(part) for part in reader.parts]).tobytes(), n.tobytes(), stood.tobytes()
 
 
-def processes(workers: int) -> Processes:
-    return Processes.here(workers, 1 << 28, ["streambpe.train.superwords.stage2"])
-
-
 @pytest.mark.every(6)
 @pytest.mark.parametrize("pattern", ["superbpe2", NO_CUTS])
-@pytest.mark.parametrize("make", [lambda: Here(3), lambda: processes(2), long(lambda: processes(4))])
 def test_tasks_make_what_one_thread_makes(
-    run: Path, tmp_path: Path, make: Callable[[], Runner], pattern: str, monkeypatch: pytest.MonkeyPatch
+    run: Path, tmp_path: Path, pattern: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a pattern that cuts nowhere for certain, too: all of the text then goes from part to part."""
     ones = made(stage_of(run, tmp_path / "one", pattern))
     monkeypatch.setattr(stage2, "_MOST_PARTS", 2)
-    assert made(stage_of(run, tmp_path / "tasks", pattern), make()) == ones
+    assert made(stage_of(run, tmp_path / "tasks", pattern), Here(3, 1 << 28)) == ones
 
 
-@pytest.mark.parametrize("point", [long("stage2-0-begun"), long("stage2-0-written"), long("tokens-written:2")])
-def test_a_killed_worker_is_replaced(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
+@pytest.mark.long
+@pytest.mark.parametrize("point", ["stage2-0-begun", "stage2-0-written"])
+def test_a_lost_worker_is_replaced(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
     ones = made(stage_of(run, tmp_path / "one"))
     monkeypatch.setattr(stage2, "_TASKS_A_WORKER", 2)
-    monkeypatch.setenv("STREAMBPE_FAILPOINT", point)
-    assert made(stage_of(run, tmp_path / "tasks"), processes(2)) == ones
+    die_at(monkeypatch, point, stage2)
+    assert made(stage_of(run, tmp_path / "tasks"), Dying(Needs(SMALL, 0, 0, tmp_path))) == ones
 
 
 @pytest.mark.long
@@ -119,16 +111,4 @@ def test_a_text_without_a_certain_border_is_refused(run: Path, tmp_path: Path) -
     stage = stage_of(run, tmp_path / "one", NO_CUTS)
     stage.most_bytes = 20_000
     with pytest.raises(LimitError, match="--stage2-pattern"):
-        made(stage, Here(2))
-
-
-@pytest.mark.long
-def test_what_processes_are_at_is_told(run: Path, tmp_path: Path) -> None:
-    """For status.json, while they are at work; the tokens are those of one thread."""
-    stage, told = stage_of(run, tmp_path / "one"), []
-    work = Work(tmp_path, Resources(1 << 29, 2, engine="processes"), "these", told.append)
-    by_tasks = stage_of(run, tmp_path / "tasks")
-    by_tasks.write(stage2.stage_two_crew(stage.parts, work), lambda n: None)
-    assert made(by_tasks) == made(stage)
-    assert any("stage 2 of parts" in busy.task and busy.pid for some in told for busy in some)
-    assert told[-1] == ()
+        made(stage, Here(2, 1 << 28))

@@ -1,8 +1,7 @@
-"""Neighbours and runs added up by SQL, against a Counter; and a private database that is damaged."""
+"""Neighbours and runs added up by SQL, against a Counter; and a sum that is damaged."""
 
 from __future__ import annotations
 
-import contextlib
 import random
 from collections import Counter
 from itertools import pairwise
@@ -13,13 +12,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from streambpe.errors import RunError, StoreHeld
 from streambpe.train.superwords import sums as module
 from streambpe.train.superwords.sums import Sums, key_ranges
-
-CHUNKS = pl.DataFrame(
-    {"symbol": range(300), "chunk": [f" {i}" for i in range(300)]}, schema_overrides={"symbol": pl.Int32}
-)
 
 
 def neighbour_files(folder: Path, seed: int, files: int, rows: int) -> tuple[list[Path], Counter[int]]:
@@ -47,9 +41,9 @@ def test_neighbours(tmp_path, monkeypatch, rows_at_once):
     monkeypatch.setattr(module, "_NEIGHBOUR_BYTES", module.LEAST_BYTES // rows_at_once)
     monkeypatch.setattr(module, "_STEP", 16)
     files, wanted = neighbour_files(tmp_path, 1, 3, 2000)
-    sums = Sums(tmp_path / "learning.duckdb", 0, 2, None)
+    sums = Sums(tmp_path / "neighbours.parquet", 0, 2, None)
     assert not sums.hold("these")
-    sums.add_up_neighbours(files, CHUNKS, "these")
+    sums.add_up_neighbours(files, "these")
     assert not any(path.exists() for path in files)
     assert sums.hold("these")
     assert not sums.hold("others")
@@ -81,37 +75,22 @@ def test_ranges_hold_about_so_many_rows(tmp_path, monkeypatch):
 
 def test_no_neighbours(tmp_path):
     """Documents without two chunks side by side."""
-    sums = Sums(tmp_path / "learning.duckdb", 0, 1, None)
-    sums.add_up_neighbours([], CHUNKS, "these")
+    sums = Sums(tmp_path / "neighbours.parquet", 0, 1, None)
+    sums.add_up_neighbours([], "these")
     assert sums.hold("these")
     assert sums.keys(1).tolist() == []
     assert sums.counts_at([0, 3], 1) == []
 
 
-def test_a_damaged_database_is_told_and_made_again(tmp_path):
-    """What cannot be opened counts as absent; what breaks while it is read is removed and said."""
+def test_damaged_neighbours_count_as_absent(tmp_path):
     files, wanted = neighbour_files(tmp_path, 2, 2, 40_000)
-    sums = Sums(tmp_path / "learning.duckdb", 0, 1, None)
-    sums.add_up_neighbours(files, CHUNKS, "these")
+    sums = Sums(tmp_path / "neighbours.parquet", 0, 1, None)
+    sums.add_up_neighbours(files, "these")
     data = bytearray(sums.path.read_bytes())
-    sums.path.write_bytes(data[:100])
-    assert not sums.hold("these")
-    with pytest.raises(RunError, match=r"learning\.duckdb was damaged .* It was removed.* Give the same command again"):
-        sums.keys(1)
-    assert not sums.path.exists()
-    files, wanted = neighbour_files(tmp_path, 2, 2, 40_000)
-    sums.add_up_neighbours(files, CHUNKS, "these")
-    assert len(sums.keys(1)) == len(wanted)
-
-
-def test_a_database_that_cannot_be_opened_now_is_not_removed(tmp_path, monkeypatch):
-    """One that another process held was told to be damaged, and removed with hours of counting in it."""
-    monkeypatch.setattr("streambpe.store.database._WAIT_SECONDS", 0)
-    files, wanted = neighbour_files(tmp_path, 2, 2, 40_000)
-    sums = Sums(tmp_path / "learning.duckdb", 0, 1, None)
-    sums.add_up_neighbours(files, CHUNKS, "these")
-    with contextlib.closing(duckdb.connect(str(sums.path))), pytest.raises(StoreHeld):
-        sums.keys(1)
+    for damaged in (data[:100], b"", bytes([*data[:999], data[999] ^ 1, *data[1000:]])):
+        sums.path.write_bytes(damaged)
+        assert not sums.hold("these")
+    sums.add_up_neighbours(neighbour_files(tmp_path, 2, 2, 40_000)[0], "these")
     assert len(sums.keys(1)) == len(wanted)
 
 
@@ -133,14 +112,14 @@ def test_runs(tmp_path, monkeypatch, bytes_a_run):
         files.append(tmp_path / f"runs-{number}.parquet")
         frame.write_parquet(files[-1])
     found: Counter[bytes] = Counter()
-    for symbols, offsets, n in Sums(tmp_path / "learning.duckdb", 0, 2, None).runs(files):
+    for symbols, offsets, n in Sums(tmp_path / "neighbours.parquet", 0, 2, None).runs(files):
         assert (offsets[0], offsets[-1]) == (0, len(symbols))
         for (start, end), count in zip(pairwise(offsets.tolist()), n.tolist(), strict=True):
             run = symbols[start:end].tobytes()
             assert run not in found
             found[run] = count
     assert found == wanted
-    assert list(Sums(tmp_path / "learning.duckdb", 0, 2, None).runs([])) == []
+    assert list(Sums(tmp_path / "neighbours.parquet", 0, 2, None).runs([])) == []
 
 
 def hash_of(run: bytes) -> int:

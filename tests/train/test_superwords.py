@@ -11,8 +11,8 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
-import duckdb
 import msgspec
+import polars as pl
 import pytest
 
 from streambpe import Tokenizer
@@ -244,8 +244,7 @@ def test_pruning_cuts_and_changes_nothing(mode, prose, tmp_path, monkeypatch):
 
     def run_phase(self):
         result = made(self)
-        with duckdb.connect(str(self.sums.path)) as con:
-            found.append((self, con.execute("SELECT n FROM neighbours").fetchnumpy()["n"]))
+        found.append((self, pl.read_parquet(self.sums.path)["n"].to_numpy()))
         return result
 
     monkeypatch.setattr(superwords.SuperwordPhase, "run", run_phase)

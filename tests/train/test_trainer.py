@@ -6,6 +6,7 @@ import io
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -64,45 +65,32 @@ def base_alphabet(config: TrainConfig, counts: dict[bytes, int], stop_words: lis
     return made[config.alphabet]()
 
 
-def judge(config: TrainConfig, counts: Counts) -> oracles.Training:
-    """What the reference learns from these counts under these options."""
+def for_judge(config: TrainConfig, counts: Counts) -> tuple[dict[bytes, int], Alphabet, dict[str, Any]]:
+    """(the chunks that are learned from, the symbols, the other options), as the reference takes them."""
     chunks = {chunk.encode(): n for chunk, n in counts.items()}
     stop_words = oracles.choose_stop_words(chunks, config.stop_list)
     kept = oracles.cut_off(chunks, config.freq_cutoff)
-    alphabet = base_alphabet(config, kept, stop_words)
-    other_ids = config.extra_ids if config.count_specials else 0
     may_merge = oracles.whole_characters_bytes
     if config.encoding == "script":
         may_merge = oracles.whole_characters_script(INDEX_SYMBOLS, FIRST_ESCAPE)
+    return kept, base_alphabet(config, kept, stop_words), {
+        "ties": config.ties, "overlaps": config.overlaps, "min_frequency": config.min_frequency,
+        "max_token_length": config.max_token_length, "may_merge": may_merge if config.whole_characters else None,
+        "stop_words": stop_words, "other_ids": config.extra_ids if config.count_specials else 0,
+    }  # fmt: skip
+
+
+def judge(config: TrainConfig, counts: Counts) -> oracles.Training:
+    """What the reference learns from these counts under these options."""
+    kept, alphabet, how = for_judge(config, counts)
     if config.batch == "paper":
-        return oracles.train_batches(
-            kept,
-            alphabet,
-            config.vocab_size,
-            ties="ids",
-            overlaps=config.overlaps,  # type: ignore[arg-type]
-            cap_divisor=config.cap_divisor,
-            max_batch_size=config.max_batch or 0,
-            stop_words=stop_words,
-            other_ids=other_ids,
-        )
-    deletions = None
+        how = {name: how[name] for name in ("ties", "overlaps", "stop_words", "other_ids")}
+        how |= {"cap_divisor": config.cap_divisor, "max_batch_size": config.max_batch or 0}
+        return oracles.train_batches(kept, alphabet, config.vocab_size, **how)
     if config.tau is not None:
-        deletions = oracles.Deletions.at(config.tau, config.delete_to, picky=config.delete_test == "after")
-    return oracles.train_words(
-        kept,
-        alphabet,
-        config.vocab_size,
-        ties=config.ties,  # type: ignore[arg-type]
-        overlaps=config.overlaps,  # type: ignore[arg-type]
-        min_frequency=config.min_frequency,
-        max_token_length=config.max_token_length,
-        blocked=[codec_of(alphabet, "error").content(token) for token in config.block_tokens],
-        may_merge=may_merge if config.whole_characters else None,
-        stop_words=stop_words,
-        other_ids=other_ids,
-        deletions=deletions,
-    )
+        how["deletions"] = oracles.Deletions.at(config.tau, config.delete_to, picky=config.delete_test == "after")
+    how["blocked"] = [codec_of(alphabet, "error").content(token) for token in config.block_tokens]
+    return oracles.train_words(kept, alphabet, config.vocab_size, **how)
 
 
 def assert_equal_to_reference(run: Path, counts: Counts, name: str, like: str = "hf", **options) -> oracles.Training:
@@ -246,7 +234,7 @@ def test_a_size_below_the_base_is_refused(tmp_path, options, missing):
 
 
 def test_sums_that_could_pass_2_63_are_refused(tmp_path):
-    """More pairs than 2^63 - 1 is an error that says so, before anything is learned, and leaves nothing behind."""
+    """More bytes than 2^63 - 1 is an error that says so, before anything is learned, and leaves nothing behind."""
     run = counted_run(tmp_path / "run", {"ab": 5})
     part = run / "counts" / "part-99999.parquet"  # counting itself would refuse so much text
     writer = PartWriter(part, run=Run(run).number)
@@ -267,7 +255,6 @@ def test_sums_that_could_pass_2_63_are_refused(tmp_path):
     [
         ({"ties": "first-seen"}, "--ties first-seen: one of ids, bytes"),
         ({"like": "gpt5"}, "--like gpt5: one of"),
-        ({"batch": "paper", "ties": "bytes"}, "--batch paper"),
         ({"special": ("<s>", "<s>")}, "--special"),
         ({"special": ("",)}, "--special"),
         ({"special": ("<s>", "\udcff")}, "--special .*not UTF-8"),

@@ -13,7 +13,6 @@ from streambpe.inspect.evaluate import evaluate
 from streambpe.model.eventlog import read_event_log, write_event_log
 from streambpe.store.job import read_jobs
 from streambpe.store.run import Run
-from streambpe.train import until
 from streambpe.train.commands import resume, train
 from tests.runs import SMALL, cli
 from tests.samples import natural_text
@@ -49,10 +48,9 @@ def bytes_per_token(folder, log, size, lines=False) -> float:
 
 
 @pytest.mark.parametrize("kind", [kind if kind == "beside" else long(kind) for kind in OPTIONS])
-def test_it_is_the_smallest_training_that_reaches_it(kind, corpus, tmp_path, monkeypatch):
-    """Whenever it looks; one size less does not reach it, by what `evaluate` says; events and header are those of a
-    training of this size."""
-    monkeypatch.setattr(until, "_FIRST_LOOK", {"plain": 1, "stops": 50}.get(kind, 100))
+def test_it_is_the_smallest_training_that_reaches_it(kind, corpus, tmp_path):
+    """One size less does not reach it, by what `evaluate` says; events and header are those of a training of this
+    size."""
     how = {"group": ("a=a.txt", "b=b.txt")} if kind in ("whole", "balance") else {}
     sources = [str(corpus / f"{name}.txt") for name in "ab"]
     whole = train(tmp_path / "run", sources, vocab_size=700, resources=SMALL, **OPTIONS[kind], **how)
@@ -78,17 +76,18 @@ def test_it_is_the_smallest_training_that_reaches_it(kind, corpus, tmp_path, mon
 
 
 def test_an_extension_stops_too(corpus, tmp_path):
-    """Not below the model that it extends."""
+    """Not below the model that it extends, and not above --vocab-size."""
     old = train(tmp_path / "old", str(corpus / "a.txt"), vocab_size=300, resources=SMALL)
     text = str(corpus / "held-out.txt")
-    for target in ("0.5", "1.9"):
+    for target in ("9", "0.5", "1.9"):
         found = train(
             tmp_path / "new", str(corpus / "b.txt"), extend=old.log, vocab_size=600, name=f"n{target[0]}",
             until_bytes_per_token=target, text=[text], resources=SMALL,
         )  # fmt: skip
         log = read_event_log(found.log)
-        assert found.size == 300 if target == "0.5" else 300 < found.size < 600
-        assert bytes_per_token(corpus, log, found.size) >= float(target)
+        assert found.size == {"9": 600, "0.5": 300}.get(target, found.size)
+        assert target == "9" or bytes_per_token(corpus, log, found.size) >= float(target)
+    assert 300 < found.size < 600
     assert bytes_per_token(corpus, log, found.size - 1) < 1.9
 
 

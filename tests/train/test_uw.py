@@ -154,7 +154,7 @@ def test_merges_whose_count_fell_to_zero_are_kept(scan, tmp_path):
     tokenizer = Tokenizer(run)
     for text in [*documents, "bc", "xbcabcd"]:
         assert tokenizer.decode(tokenizer.encode_ordinary(text)) == text
-    cli("report", run, "-o", tmp_path / "report.html")
+    cli("report", run, "-o", tmp_path / "report.html", "--text", written(tmp_path / "text.txt", "bc xbcabcd"))
     cli("explain", run, "bc")
 
 

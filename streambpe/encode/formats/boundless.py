@@ -187,14 +187,12 @@ def _read_v2(lines: _Lines, kind: str) -> EventLog:
     log = _log(build, settings, specials)
     model = Model(log)
     ours = [model.content(log_id) for log_id in model.model_id]
-    for place, (mine, theirs) in enumerate(zip(ours, listed, strict=False)):
-        if mine != theirs:
-            raise ModelError(
-                f"{lines.path} gives id {place} to {quoted(theirs)}; its merges and deletions give it to "
-                f"{quoted(mine)}."
-            )
-    if len(ours) != len(listed):
-        raise ModelError(f"{lines.path} lists {len(listed)} tokens; its merges and deletions leave {len(ours)} alive.")
+    if ours != listed:
+        place = next((i for i, both in enumerate(zip(ours, listed, strict=False)) if both[0] != both[1]), len(ours))
+        raise ModelError(
+            f"{lines.path} lists {len(listed)} tokens, and its merges and deletions leave {len(ours)} alive; from id "
+            f"{place} on they differ."
+        )
     return log
 
 

@@ -10,40 +10,32 @@ import contextlib
 import io
 import json
 import os
-import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
-from msgspec import structs
 
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.boundless import boundless_file
 from streambpe.encode.formats.flat import Made
 from streambpe.encode.formats.gguf import gguf_file
-from streambpe.encode.formats.gpt2 import FILES as GPT2_FILES
-from streambpe.encode.formats.gpt2 import gpt2_files
 from streambpe.encode.formats.hf import hf_file
 from streambpe.encode.formats.hf_folder import Roles, hf_folder, names_folder
-from streambpe.encode.formats.onto import Old
+from streambpe.encode.formats.onto import writer_onto
 from streambpe.encode.formats.tiktoken_ranks import tiktoken_files
-from streambpe.encode.formats.verify import LIBRARIES, Comparison, compared, first_line
+from streambpe.encode.formats.verify import LIBRARIES, ExportResult, compare_in_library, first_line
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import ModelError, StreambpeError, UsageError
+from streambpe.errors import ModelError, UsageError
 from streambpe.model.eventlog import EventLog, Special, log_lines
-from streambpe.model.parquet import parquet_of
 from streambpe.model.replay import Model, events_for_size
 from streambpe.options import several, whole_number
-from streambpe.outputs import not_written, parents_made, refuse_existing, refuse_no_place, whole_output
-from streambpe.plurals import counted
-from streambpe.progress import present_meter, reported
-from streambpe.results import Result
+from streambpe.outputs import not_written, parents_made, refuse_existing, whole_output
+from streambpe.progress import reported
 from streambpe.store.models import read_model
 
 if TYPE_CHECKING:
@@ -52,10 +44,6 @@ if TYPE_CHECKING:
 
 def _event_log(encoder: Encoder, path: Path) -> Made:
     return Made({path: b"".join(log_lines(EventLog(encoder.header, encoder.model.events))[0])})
-
-
-def _parquet_twin(encoder: Encoder, path: Path) -> Made:
-    return Made({path: parquet_of(EventLog(encoder.header, encoder.model.events))})
 
 
 def _token_bytes(encoder: Encoder, path: Path) -> Made:
@@ -81,85 +69,13 @@ def _token_bytes(encoder: Encoder, path: Path) -> Made:
 _WRITERS: dict[str, Callable[[Encoder, Path], Made]] = {
     "hf": hf_file,
     "tiktoken": tiktoken_files,
-    "gpt2": gpt2_files,
     "boundless": boundless_file,
     "gguf": partial(gguf_file, Roles()),
     "events": _event_log,
-    "parquet": _parquet_twin,
     "token-bytes": _token_bytes,
 }
 FORMATS = tuple(_WRITERS)
 NEVER_COMPARED = {"gguf": "only llama.cpp can encode with it", "token-bytes": "nothing encodes with numbers of bytes"}
-
-
-@dataclass(frozen=True)
-class ExportResult(Result):
-    """One size of one export."""
-
-    files: list[Path]
-    n_vocab: int
-    lost: list[str]
-    not_compared: str = ""  # why
-    checked_by: str = ""  # which library encoded
-    battery: Comparison | None = None
-    comparison: Comparison | None = None  # of --verify
-    unicode: str = ""  # the version up to which texts are equal, if not all are
-    left_out: int = 0  # texts that the model refuses: with characters that it does not know, for example
-
-    @property
-    def exact(self) -> bool:
-        """What --strict asks for: nothing is known to be lost, and all that was compared is equal."""
-        return self.battery is not None and not self.lost and self._equal
-
-    @property
-    def _equal(self) -> bool:
-        return all(found.exact for found in (self.battery, self.comparison) if found)
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain values for `export --json`."""
-        return {
-            "files": [str(file) for file in self.files],
-            "ids": self.n_vocab,
-            "lost": self.lost,
-            "exact": self.exact,
-            "unicode": self.unicode or None,
-            "left_out": self.left_out,
-            "not_compared": self.not_compared or None,
-            "checked_by": self.checked_by or None,
-            "battery": structs.asdict(self.battery) if self.battery else None,
-            "comparison": structs.asdict(self.comparison) if self.comparison else None,
-        }
-
-    def lines(self) -> Iterator[str]:
-        """What to tell the user."""
-        yield f"{', '.join(map(str, self.files))}: {self.n_vocab} ids"
-        yield from (f"  lost: {loss}" for loss in self.lost)
-        b, c, by = self.battery, self.comparison, self.checked_by
-        if b is None:
-            yield f"  not compared: {self.not_compared}"
-            return
-        if self._equal:
-            newer, other = b.without_newer + (c.without_newer if c else 0), b.reclassed
-            up_to = f"for characters of Unicode {self.unicode}, " if newer else ""
-            without = [f"{newer:,} of them without newer characters"] * bool(newer)
-            points = ", ".join(f"U+{ord(one):04X}" for one in other)
-            without += [f"without {points}, which two versions of Unicode class differently"] * bool(other)
-            apart = f" ({'; '.join(without)})" if without else ""
-            same = f"{counted(b.documents + (c.documents if c else 0), 'text')} gave the same ids in {by}"
-            yield f"  {'not exact for every text, as said above' if self.lost else 'exact'}: {up_to}{same}{apart}"
-        if self.left_out:
-            yield f"  {counted(self.left_out, 'text')} left out: the model refuses them"
-        if not b.exact:
-            more = "" if c else "; --verify TEXT measures it on yours"
-            yield f"  not exact: {b.documents_that_differ:,} of {b.documents:,} hostile texts differ in {by}{more}"
-        if c and not c.exact:
-            share = f"{100 * c.spans_lost / max(c.spans, 1):.2f} %"
-            share = f"{c.spans_lost:,}" if share == "0.00 %" else share
-            yield (
-                f"  not exact: {share} of {counted(c.spans, 'token span')} are not found by {by}; "
-                f"{c.documents_that_differ:,} of {counted(c.documents, 'text')} differ"
-            )
-        yield from (f"    {example}" for example in (c if c and not c.exact else b).examples)
 
 
 def kept_events(log: EventLog, vocab_size: int, after: Sequence[int] | None = None) -> int:
@@ -212,8 +128,8 @@ def export(
         raise UsageError(f"--to {to}: choose one of {', '.join(FORMATS)}.")
     path, given, sizes = Path(output), Roles(**roles), several_sizes(vocab_size)
     path = path if path.name else path.absolute()  # "." has no name
-    is_folder = to == "hf" and names_folder(output)
-    if names_folder(output) and to not in ("hf", "gpt2"):
+    is_folder = names_folder(output)
+    if is_folder and to != "hf":
         raise UsageError(f"{output} is a folder, not a file. Nothing was changed; give another name.")
     if to == "token-bytes" and path.suffix not in (".npy", ".json"):
         path = path.with_name(f"{path.name}.npy")
@@ -223,40 +139,31 @@ def export(
             f"hf and -o {path.with_suffix('')}/ (or --to gguf). Nothing was written."
         )
     why_not = _not_comparable(to, compare, verify)
-    old = None if onto is None else Old.of(onto, to, output)
-    if old is not None and given != Roles():
-        raise UsageError(
-            f"--onto {onto} cannot be combined with options for special tokens' roles or chat templates: the old "
-            "files keep theirs. Nothing was written. Leave those options out."
-        )
-    write = old.extended if old is not None else _WRITERS[to]
-    if old is None and (is_folder or to == "gguf"):
+    write = _WRITERS[to]
+    if onto is not None:
+        if given != Roles():
+            raise UsageError(
+                f"--onto {onto} cannot be combined with options for special tokens' roles or chat templates: the old "
+                "files keep theirs. Nothing was written. Leave those options out."
+            )
+        write = writer_onto(onto, to, output)
+    elif is_folder or to == "gguf":
         write = partial(hf_folder if is_folder else gguf_file, given)
     targets = [path.with_name(f"{path.stem}-{n}{path.suffix}") for n in sizes] if len(sizes) > 1 else [path]
-    for target in targets:
-        if not is_folder and to != "gpt2":
-            refuse_existing(target, force, parents=True)
-            continue
-        refuse_no_place(target, parents=True)
-        if target.is_file():
-            raise UsageError(f"{target} is a file, not a folder. Nothing was changed; give another name.")
-        for name in GPT2_FILES if to == "gpt2" else ["tokenizer.json"]:  # others once it is known what is written
-            refuse_existing(target / name, force, parents=True)
     log = model if isinstance(model, EventLog) else read_model(model)
-    logs = [cut_log(log, size) for size in sizes] or [log]
     made = []
-    for one, target in zip(logs, targets, strict=True):
-        encoder = Encoder(one)
+    for one, target in zip([cut_log(log, size) for size in sizes] or [log], targets, strict=True):
+        tokenizer = Tokenizer(one)
         try:
-            contents, lost = write(encoder, target)
+            contents, lost = write(tokenizer.encoder, target)
         except OSError as why:  # a temporary file, or one beside --onto
             raise not_written(target, why) from None
-        result = ExportResult([*contents], encoder.model.n_vocab, [*lost], not_compared=why_not)
+        for file in contents:
+            refuse_existing(file, force, parents=True)
+        result = ExportResult([*contents], tokenizer.n_vocab, [*lost], not_compared=why_not)
         if not why_not:
-            result = _compared(to, contents, result, Tokenizer(one), old is not None, verify, stop)
+            result = compare_in_library(result, to, contents, tokenizer, onto is not None, verify, stop)
         made.append((contents, result))
-    for file in [file for contents, _ in made for file in contents]:
-        refuse_existing(file, force, parents=True)
     for contents, _ in made:
         _write(contents)
     return [result for _, result in made]
@@ -264,50 +171,17 @@ def export(
 
 def _not_comparable(to: str, asked: bool, verify: str | None) -> str:
     """Why an export in this format is not compared; "" if it is. An error if --verify asks for it."""
-    package = LIBRARIES.get(to)
-    why = ""
-    if not asked:
-        why = "--no-compare leaves it out"
-    elif to in NEVER_COMPARED:
-        why = NEVER_COMPARED[to]
-    elif package and find_spec(package) is None:
-        why = f"it needs `pip install {package}`"
-    elif package:
+    why = NEVER_COMPARED.get(to, "") if asked else "--no-compare leaves it out"
+    if not why and (package := LIBRARIES.get(to)):
         try:
             import_module(package)
         except Exception as error:
-            why = f"{package} is installed, but does not load: {first_line(error)}"
+            is_missing = isinstance(error, ModuleNotFoundError) and error.name == package
+            more = f"{package} is installed, but does not load: {first_line(error)}"
+            why = f"it needs `pip install {package}`" if is_missing else more
     if why and verify is not None:
         raise UsageError(f"--verify {verify} cannot compare this export: {why}. Nothing was written.")
     return why
-
-
-def _compared(
-    to: str,
-    contents: dict[Path, bytes],
-    result: ExportResult,
-    by: Tokenizer,
-    onto: bool,
-    verify: str | None,
-    stop: threading.Event | None,
-) -> ExportResult:
-    """The result with what the library makes of the files, which are written to a folder of their own for that."""
-    with contextlib.ExitStack() as cleaning:
-        try:
-            folder = Path(cleaning.enter_context(tempfile.TemporaryDirectory(prefix="streambpe-export-")))
-            files = [folder / file.name for file in contents]
-            for file, content in zip(files, contents.values(), strict=True):
-                file.write_bytes(content)
-        except OSError as error:
-            why = f"a copy for that cannot be written to a temporary folder ({error.strerror})"
-            if verify is not None:
-                raise StreambpeError(
-                    f"--verify {verify} cannot compare this export: {why}. Nothing was written. Make room there, or "
-                    "name another folder in the environment variable TMPDIR."
-                ) from None
-            return replace(result, not_compared=why)
-        found = compared(to, files, by, bool(result.lost), onto, verify, present_meter(), stop)
-        return replace(result, **structs.asdict(found))
 
 
 def several_sizes(given: int | str | Sequence[int | str]) -> list[int]:

@@ -66,22 +66,8 @@ class FlatModel(msgspec.Struct, frozen=True):
         return self.encoder.model.special_ids
 
     def text(self, content: bytes) -> str:
-        """How tokenizer.json and merges.txt write a token."""
+        """How tokenizer.json writes a token."""
         return content.decode() if self.of_characters else shown(content)
-
-    def in_texts(self) -> tuple[dict[str, int], list[tuple[str, str]], list[str]]:
-        """(ids by what is written for each token, special or not; the merges; what is lost where both are spelled
-        alike: a vocabulary in JSON has one id for them)."""
-        vocab = {self.text(content): number for number, content in self.tokens.items()}
-        lost = []
-        if both := sorted(vocab.keys() & self.specials.keys()):
-            names = ", ".join(both[:3])
-            lost.append(f"learned tokens that are spelled like special tokens ({names}) share their ids.")
-        return vocab | self.specials, [(self.text(left), self.text(right)) for left, right in self.merges], lost
-
-    def portable(self, target: Dialect) -> str:
-        """Its expression for another program."""
-        return portable(self.expression, self.encoder.pattern.name != "regex", target)
 
 
 class Made(NamedTuple):
@@ -98,9 +84,13 @@ def flatten(encoder: Encoder, to: str) -> FlatModel:
     if kind not in (*BYTE_KINDS, "chars"):
         raise ModelError(
             f"No program that reads {to} knows base symbols of kind {quoted(kind)}. Nothing was written. --to events "
-            f"or --to parquet can export it; for {to}, train with --encoding bytes."
+            f"can export it; for {to}, train with --encoding bytes."
         )
     refuse_rules(encoder, to)
+    if kind == "chars" and to != "hf":
+        raise ModelError(
+            f"Tokens of {to} are bytes, but this model's symbols are characters. Nothing was written. Use --to hf."
+        )
     lost: list[str] = []
     stops = model.vocabulary.stop_ids  # a token that spells one gives way to it
     contents = {number: model.content(log_id) for number, log_id in model.log_id.items()}
@@ -213,7 +203,7 @@ def refuse_rules(encoder: Encoder, to: str) -> None:
     if encoder.pattern.by_rules and not (encoder.pattern.word_mark and to == "hf"):
         raise ModelError(
             f"--pattern {encoder.pattern.name} splits by rules, but programs that read {to} only know regular "
-            "expressions. Nothing was written. --to events or --to parquet can export it."
+            "expressions. Nothing was written. --to events can export it."
         )
 
 
@@ -289,5 +279,5 @@ def portable(expression: str, is_preset: bool, target: Dialect) -> str:
     except Unsayable as why:
         raise ModelError(
             f"The pattern {expression!r:.200} has {why}, which expressions of other programs cannot say exactly. "
-            "Nothing was written. Use --to events or --to parquet, or train with another --pattern."
+            "Nothing was written. Use --to events, or train with another --pattern."
         ) from None

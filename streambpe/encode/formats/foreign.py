@@ -7,16 +7,15 @@ A rule that an event log does not have is a ModelError, wherever it would give p
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args  # JSON of another program, checked where it is read
 
-from streambpe.encode.formats.flat import again_after_use, merged_by_rank, unshown
+from streambpe.encode.formats.flat import again_after_use, merged_by_rank
 from streambpe.errors import ModelError, quoted
 from streambpe.model.alphabet import Alphabet, bytes_alphabet, gpt2_alphabet
 from streambpe.model.eventlog import Event, EventLog, FixedIds, Header, Special, delete_event
@@ -24,27 +23,19 @@ from streambpe.model.events import MergeEvent
 from streambpe.model.line_shapes import MOST_EMPTY_IDS
 from streambpe.model.replay import Model
 from streambpe.model.vocabulary import Vocabulary
-from streambpe.resources import format_size
 from streambpe.text.aliases import canonical
 from streambpe.text.dialects import Dialect, Unsayable, read, translated
 from streambpe.text.in_turn import in_turn
 from streambpe.text.patterns import PRESETS, WITH_DIGITS, Digits, find_pattern
 
-_MOST_JSON = 256 << 20  # bytes of a tokenizer.json, unpacked: those of 256 000 tokens have 35 MB
-
 
 def read_json(file: Path) -> Any:
-    """What a file of JSON holds, gzipped or not; an error if it holds more than any tokenizer has."""
+    """What a file of JSON holds."""
     try:
-        with open(file, "rb") as opened, gzip.GzipFile(fileobj=opened) as unpacked:
-            packed = opened.peek(2).startswith(b"\x1f\x8b")
-            data = (unpacked if packed else opened).read(_MOST_JSON + 1)
-        if len(data) > _MOST_JSON:
-            raise ModelError(f"{file} holds more than {format_size(_MOST_JSON)} of JSON, too much for a tokenizer.")
-        return json.loads(data)
+        return json.loads(file.read_bytes())
     except json.JSONDecodeError as why:
         raise ModelError(f"{file} is not JSON: line {why.lineno}, column {why.colno}: {why.msg}. Was it cut?") from None
-    except (OSError, EOFError, UnicodeDecodeError, RecursionError) as why:
+    except (OSError, UnicodeDecodeError, RecursionError) as why:
         raise ModelError(f"{file} cannot be read: {why}.") from None
 
 
@@ -54,17 +45,6 @@ def read_text(file: Path) -> str:
         return file.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as why:
         raise ModelError(f"{file} cannot be read: {why}.") from None
-
-
-def in_bytes(
-    vocab: Mapping[str, int], pairs: Iterable[Sequence[str]], path: object
-) -> tuple[dict[bytes, int], list[tuple[bytes, bytes]]]:
-    """The ids of tokens, and merges, by the bytes that GPT-2's printable characters stand for."""
-    try:
-        merges = [(unshown(left), unshown(right)) for left, right in pairs]
-        return {unshown(text): number for text, number in vocab.items()}, merges
-    except KeyError as error:
-        raise ModelError(f"{path} is not byte-level: its tokens hold the character {quoted(error.args[0])}.") from None
 
 
 # How text is split.

@@ -46,8 +46,6 @@ def gguf_file(given: Roles, encoder: Encoder, path: Path) -> Made:
     """A vocabulary-only GGUF file."""
     library = need("gguf", "--to gguf", " Nothing was written.")
     flat = flatten(encoder, "gguf")
-    if flat.of_characters:
-        raise ModelError("llama.cpp's BPE tokens are bytes, but this model's are characters. Nothing was written.")
     if encoder.has_superwords:
         raise ModelError(
             "llama.cpp has no pattern that keeps words together, so superwords cannot be exported. Nothing was "

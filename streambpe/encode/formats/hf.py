@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any  # tokenizer.json is JSON of another program: dict[str, Any], checked where it is read
 
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.formats.flat import Made, flatten, not_made_of_their_bytes, shown_tokens
-from streambpe.encode.formats.foreign import in_bytes, last_merge, log_from_merges, read_json, split_config
+from streambpe.encode.formats.flat import Made, flatten, not_made_of_their_bytes, portable, shown_tokens, unshown
+from streambpe.encode.formats.foreign import last_merge, log_from_merges, read_json, split_config
 from streambpe.errors import ModelError, quoted
 from streambpe.model.alphabet import byte_to_character
 from streambpe.model.eventlog import EventLog
@@ -31,7 +31,11 @@ from streambpe.text.whitespace import WORD_MARK
 def tokenizer_json(encoder: Encoder) -> tuple[dict[str, Any], list[str]]:
     """(the content of tokenizer.json, what is lost)."""
     flat, header = flatten(encoder, "hf"), encoder.header
-    vocab, merges, lost = flat.in_texts()
+    vocab = {flat.text(content): number for number, content in flat.tokens.items()}
+    lost = []
+    if both := sorted(vocab.keys() & flat.specials.keys()):  # a vocabulary in JSON has one id for both
+        names = ", ".join(both[:3])
+        lost.append(f"learned tokens that are spelled like special tokens ({names}) share their ids.")
     plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     added = [{"id": number, "content": text, **plain, "special": True} for text, number in flat.specials.items()]
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
@@ -47,7 +51,7 @@ def tokenizer_json(encoder: Encoder) -> tuple[dict[str, Any], list[str]]:
             strip = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
             decoder = {"type": "Sequence", "decoders": [byte_level, unmark, strip]}
     elif flat.expression:
-        expression = flat.portable("oniguruma")
+        expression = portable(flat.expression, encoder.pattern.name != "regex", "oniguruma")
         drops = header.config.get("gaps") == "drop" and encoder.pattern.name == "regex"
         steps = [_split(expression, "Removed", invert=True) if drops else _split(expression, "Isolated")]
     steps += [] if flat.of_characters else [byte_level]
@@ -69,8 +73,8 @@ def tokenizer_json(encoder: Encoder) -> tuple[dict[str, Any], list[str]]:
             "fuse_unk": False,
             "byte_fallback": False,
             "ignore_merges": flat.ignore_merges,
-            "vocab": vocab,
-            "merges": [list(pair) for pair in merges],
+            "vocab": vocab | flat.specials,
+            "merges": [[flat.text(left), flat.text(right)] for left, right in flat.merges],
         },
     }
     return document, [*flat.lost, *lost]
@@ -117,9 +121,12 @@ def import_hf(path: str | os.PathLike[str], document: Any = None) -> EventLog:
             raise ModelError(f"{path} has the normalizer {_named(normalizers)}; an event log can only store NFC.")
         config["normalize"] = "nfc"
     added = _added_tokens(document.get("added_tokens", []), model["vocab"], path)
-    vocab: dict[str, int] = {text: number for text, number in model["vocab"].items() if text not in added}
-    pairs = [tuple(m.split(" ", 1)) if isinstance(m, str) else tuple(m) for m in model["merges"]]
-    contents, merges = in_bytes(vocab, pairs, path)
+    pairs = (m.split(" ", 1) if isinstance(m, str) else m for m in model["merges"])
+    try:
+        merges = [(unshown(left), unshown(right)) for left, right in pairs]
+        contents = {unshown(text): number for text, number in model["vocab"].items() if text not in added}
+    except KeyError as error:
+        raise ModelError(f"{path} is not byte-level: its tokens hold the character {quoted(error.args[0])}.") from None
     has_all_bytes = sum(len(content) == 1 for content in contents) == 256
     unk = None if has_all_bytes else model.get("unk_token")
     if unk is not None and (model.get("fuse_unk") or unk not in added or unk not in model["vocab"]):

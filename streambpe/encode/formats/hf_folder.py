@@ -16,8 +16,9 @@ from typing import Any
 
 from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.flat import Made
+from streambpe.encode.formats.foreign import read_text
 from streambpe.encode.formats.hf import as_json, tokenizer_json
-from streambpe.errors import SourceError, UsageError
+from streambpe.errors import UsageError
 
 # Names that special tokens usually have, by role; the first that the model has is taken, if none is given.
 USUAL = {
@@ -44,14 +45,7 @@ class Roles:
 
     def chat_text(self) -> str | None:
         """The text of the chat template."""
-        if self.chat_template is None:
-            return None
-        try:
-            return Path(self.chat_template).read_text(encoding="utf-8")
-        except OSError as why:
-            raise SourceError(f"--chat-template {self.chat_template} cannot be read: {why.strerror}.") from None
-        except UnicodeDecodeError:
-            raise UsageError(f"--chat-template {self.chat_template} is not UTF-8 text. Nothing was written.") from None
+        return None if self.chat_template is None else read_text(Path(self.chat_template))
 
     def settle(self, specials: Mapping[str, int]) -> dict[str, str]:
         """role -> the special token that has it; an error if one is asked for that the model does not have."""

@@ -14,11 +14,10 @@ import base64
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 
 from streambpe.encode.encoder import Encoder
-from streambpe.encode.formats.flat import Made, flatten, not_made_of_their_bytes
+from streambpe.encode.formats.flat import Made, flatten, not_made_of_their_bytes, portable
 from streambpe.encode.formats.foreign import last_merge, log_from_merges, read_text, split_config
 from streambpe.errors import ModelError
 from streambpe.model.eventlog import EventLog
@@ -28,16 +27,14 @@ from streambpe.text.patterns import PRESETS
 def ranks_and_pattern(encoder: Encoder) -> tuple[dict[bytes, int], str, dict[str, int], list[str]]:
     """(ranks, pattern, special tokens, what is lost): the arguments of tiktoken.Encoding."""
     flat = flatten(encoder, "tiktoken")
-    if flat.of_characters:
-        raise ModelError(
-            "tiktoken's tokens are bytes, but this model's symbols are characters. Nothing was written. Use --to hf."
-        )
     lost = list(flat.lost)
-    if not lost and (otherwise := made_otherwise(encoder)):
-        lost.append(
-            f"tokens that several pairs make, or that are not what the merges make from their bytes: {otherwise}. "
+    if not lost:
+        makers = Counter(event.id for event in encoder.model.events)
+        otherwise = {number for number, many in makers.items() if many > 1}.union(not_made_of_their_bytes(encoder))
+        lost += [
+            f"tokens that several pairs make, or that are not what the merges make from their bytes: {len(otherwise)}. "
             "tiktoken makes them wherever their bytes occur."
-        )
+        ] * bool(otherwise)
     ranks = {content: number for number, content in flat.tokens.items()}
     missing = [bytes([byte]) for byte in range(256) if bytes([byte]) not in ranks]
     # tiktoken wants all 256; those the model lacks get numbers behind all ids
@@ -48,38 +45,19 @@ def ranks_and_pattern(encoder: Encoder) -> tuple[dict[bytes, int], str, dict[str
             f"bytes that are not in the model's alphabet ({len(missing)}): in this file they have ids from "
             f"{first_free} on, which the model does not have."
         )
-    expression = flat.portable("rust") if flat.expression else r"(?s:.+)"
+    expression = r"(?s:.+)"
+    if flat.expression:
+        expression = portable(flat.expression, encoder.pattern.name != "regex", "rust")
     if encoder.pattern.keep_gaps:
         expression = f"{expression}|(?:(?!{expression})(?s:.))+"
     return ranks, expression, flat.specials, lost
 
 
-def made_otherwise(encoder: Encoder) -> int:
-    """How many learned tokens are made by more than one pair, or are not what the merges make of their bytes."""
-    makers = Counter(event.id for event in encoder.model.events)
-    return len({number for number, many in makers.items() if many > 1}.union(not_made_of_their_bytes(encoder)))
-
-
 def tiktoken_files(encoder: Encoder, path: Path) -> Made:
     """The ranks and, beside them, a Python file that makes the Encoding."""
     ranks, expression, specials, lost = ranks_and_pattern(encoder)
-    lines = rank_lines(sorted((number, token) for token, number in ranks.items()))
-    return Made({path: "".join(f"{line}\n" for line in lines).encode(), **snippet(path, expression, specials)}, lost)
-
-
-def rank_lines(numbered: Iterable[tuple[int, bytes]]) -> list[str]:
-    """The lines of these tokens, each with its rank."""
-    return [f"{base64.b64encode(token).decode()} {number}" for number, token in numbered]
-
-
-def snippet_of(path: Path) -> Path:
-    """Where the Python file beside ranks is: en_tiktoken.py beside en.tiktoken, so that Python can import it."""
-    name = re.sub(r"\W", "_", path.name, flags=re.ASCII)
-    return path.with_name(f"{'_' * name[0].isdigit()}{name}.py")
-
-
-def snippet(path: Path, expression: str, specials: dict[str, int]) -> dict[Path, bytes]:
-    """Beside ranks: a Python file that makes the Encoding."""
+    numbered = sorted((number, token) for token, number in ranks.items())
+    lines = [f"{base64.b64encode(token).decode()} {number}\n" for number, token in numbered]
     place = snippet_of(path)
     text = f'''"""The ranks beside this file as a tiktoken Encoding: `from {place.stem} import encoding`."""
 
@@ -97,7 +75,13 @@ encoding = tiktoken.Encoding(
     special_tokens={specials!a},
 )
 '''
-    return {place: text.encode()}
+    return Made({path: "".join(lines).encode(), place: text.encode()}, lost)
+
+
+def snippet_of(path: Path) -> Path:
+    """Where the Python file beside ranks is: en_tiktoken.py beside en.tiktoken, so that Python can import it."""
+    name = re.sub(r"\W", "_", path.name, flags=re.ASCII)
+    return path.with_name(f"{'_' * name[0].isdigit()}{name}.py")
 
 
 def looks_like_ranks(head: bytes) -> bool:

@@ -10,9 +10,10 @@ import contextlib
 import json
 import re
 import runpy
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import accumulate, islice, pairwise
 from pathlib import Path
@@ -20,16 +21,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 import regex
+from msgspec import structs
 
 from streambpe.count_config import SourceOptions
-from streambpe.encode.formats.battery import battery, of_all_models
+from streambpe.encode.formats.battery import battery
 from streambpe.encode.formats.boundless import import_dot_model
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, PatternTooSlow, Stopped, StreambpeError, UnknownSymbol
 from streambpe.later import need
-from streambpe.model.eventlog import read_event_log
-from streambpe.model.parquet import read_parquet
-from streambpe.progress import Meter
+from streambpe.model.eventlog import EventLog, read_event_log
+from streambpe.plurals import counted
+from streambpe.progress import Meter, present_meter
+from streambpe.results import Result
 from streambpe.sources.decode import block_text
 from streambpe.sources.find import find_sources
 from streambpe.sources.read import Reader
@@ -43,7 +46,8 @@ _EXAMPLES = 5
 _AT_ONCE = 100  # texts of --verify
 _SECONDS = 1  # of processor time that a text of the battery may take
 _PARAGRAPH = re.compile(rb"(?s).*?\n\n|.+")
-LIBRARIES = {"hf": "tokenizers", "gpt2": "tokenizers", "tiktoken": "tiktoken"}
+LIBRARIES = {"hf": "tokenizers", "tiktoken": "tiktoken"}
+_READERS: dict[str, Callable[[Path], EventLog]] = {"events": read_event_log, "boundless": import_dot_model}
 
 
 class Comparison(msgspec.Struct):
@@ -110,65 +114,140 @@ class Loaded(NamedTuple):
     written: str = ""  # what the file splits by
 
 
-class Compared(msgspec.Struct):
-    """What an export's library made of the texts of the battery, and of those of --verify."""
+@dataclass(frozen=True)
+class ExportResult(Result):
+    """One size of one export, and what its library made of the texts of the battery, and of those of --verify."""
 
-    checked_by: str
-    battery: Comparison
-    comparison: Comparison | None = None
+    files: list[Path]
+    n_vocab: int
+    lost: list[str]
+    not_compared: str = ""  # why
+    checked_by: str = ""  # which library encoded
+    battery: Comparison | None = None
+    comparison: Comparison | None = None  # of --verify
+    unicode: str = ""  # the version up to which texts are equal, if not all are
     left_out: int = 0  # texts that the model refuses: with characters that it does not know, for example
-    unicode: str = ""  # if some texts are equal only without the characters of later versions
+
+    @property
+    def exact(self) -> bool:
+        """What --strict asks for: nothing is known to be lost, and all that was compared is equal."""
+        return self.battery is not None and not self.lost and self._equal
+
+    @property
+    def _equal(self) -> bool:
+        return all(found.exact for found in (self.battery, self.comparison) if found)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values for `export --json`."""
+        return {
+            "files": [str(file) for file in self.files],
+            "ids": self.n_vocab,
+            "lost": self.lost,
+            "exact": self.exact,
+            "unicode": self.unicode or None,
+            "left_out": self.left_out,
+            "not_compared": self.not_compared or None,
+            "checked_by": self.checked_by or None,
+            "battery": structs.asdict(self.battery) if self.battery else None,
+            "comparison": structs.asdict(self.comparison) if self.comparison else None,
+        }
+
+    def lines(self) -> Iterator[str]:
+        """What to tell the user."""
+        yield f"{', '.join(map(str, self.files))}: {self.n_vocab} ids"
+        yield from (f"  lost: {loss}" for loss in self.lost)
+        b, c, by = self.battery, self.comparison, self.checked_by
+        if b is None:
+            yield f"  not compared: {self.not_compared}"
+            return
+        if self._equal:
+            newer, other = b.without_newer + (c.without_newer if c else 0), b.reclassed
+            up_to = f"for characters of Unicode {self.unicode}, " if newer else ""
+            without = [f"{newer:,} of them without newer characters"] * bool(newer)
+            points = ", ".join(f"U+{ord(one):04X}" for one in other)
+            without += [f"without {points}, which two versions of Unicode class differently"] * bool(other)
+            apart = f" ({'; '.join(without)})" if without else ""
+            same = f"{counted(b.documents + (c.documents if c else 0), 'text')} gave the same ids in {by}"
+            yield f"  {'not exact for every text, as said above' if self.lost else 'exact'}: {up_to}{same}{apart}"
+        if self.left_out:
+            yield f"  {counted(self.left_out, 'text')} left out: the model refuses them"
+        if not b.exact:
+            more = "" if c else "; --verify TEXT measures it on yours"
+            yield f"  not exact: {b.documents_that_differ:,} of {b.documents:,} hostile texts differ in {by}{more}"
+        if c and not c.exact:
+            share = f"{100 * c.spans_lost / max(c.spans, 1):.2f} %"
+            share = f"{c.spans_lost:,}" if share == "0.00 %" else share
+            yield (
+                f"  not exact: {share} of {counted(c.spans, 'token span')} are not found by {by}; "
+                f"{c.documents_that_differ:,} of {counted(c.documents, 'text')} differ"
+            )
+        yield from (f"    {example}" for example in (c if c and not c.exact else b).examples)
 
 
-def compared(
+def compare_in_library(
+    result: ExportResult,
     to: str,
-    files: list[Path],
+    contents: dict[Path, bytes],
     tokenizer: Tokenizer,
-    lost: bool,
     onto: bool,
     verify: str | None,
-    meter: Meter,
     stop: threading.Event | None = None,
-) -> Compared:
-    """Encode the battery, and the texts of `verify`, by the model and by the files. `lost`: chunks are known to differ;
-    `onto`: the files extend others. ModelError if the library cannot load or run the files."""
-
-    def look() -> None:
-        if stop is not None and stop.is_set():
-            raise Stopped("Stopped; nothing was written. Give the same command again.", stopped_by(stop))
-
-    there = loaded(to, files)
-    found = Compared(there.name, Comparison())
+) -> ExportResult:
+    """The result with what the battery, and the texts of `verify`, become by the model and by files of these contents.
+    `onto`: they extend others. ModelError if the library cannot load or run them."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="streambpe-export-") as folder:
+            files = [Path(folder) / file.name for file in contents]
+            for file, content in zip(files, contents.values(), strict=True):
+                file.write_bytes(content)
+            there = loaded(to, files)
+    except OSError as why:
+        raise StreambpeError(
+            f"This export cannot be compared: a copy for that cannot be written to a temporary folder ({why.strerror})."
+            " Nothing was written. Make room there, name another folder in the environment variable TMPDIR, or give "
+            "--no-compare."
+        ) from None
+    fixed, yours, left_out = Comparison(), None, 0
     hurried = Tokenizer(tokenizer.event_log)
     hurried.encoder.pattern = replace(tokenizer.encoder.pattern, document_seconds=_SECONDS)
     texts = iter(battery(tokenizer.encoder, specials=not onto))  # an old file may find some in plain text
-    while some := list(islice(texts, 20 * _AT_ONCE)):
-        look()
+    for some in _in_batches(texts, 20 * _AT_ONCE, stop):
         try:
             known = [text for text, ids in zip(some, _ids(hurried, some), strict=True) if ids is not None]
-            found.left_out += len(some) - len(known)  # a model of characters may know few
-            _compare(there, hurried, known, found, found.battery, not lost)
+            left_out += len(some) - len(known)  # a model of characters may know few
+            _compare(there, hurried, known, fixed, is_battery=True, split=not result.lost)
         except PatternTooSlow:
             raise ModelError(
                 f"The pattern {tokenizer.encoder.pattern.expression[:200]!r} takes longer than {_SECONDS} s on one of "
                 "the short texts that an export is compared on: nothing was written, and --no-compare leaves them out."
             ) from None
-    look()
-    if verify is None:
-        return found
-    found.comparison = Comparison()
-    texts = documents(verify, meter)
-    while some := list(islice(texts, _AT_ONCE)):
-        look()
-        _compare(there, tokenizer, some, found, found.comparison, False)
-    look()
-    return found
+    if verify is not None:
+        yours = Comparison()
+        for some in _in_batches(documents(verify, present_meter()), _AT_ONCE, stop):
+            _compare(there, tokenizer, some, yours, is_battery=False, split=False)
+    unicode, find = "", there.find
+    if find is not None and (fixed.without_newer or (yours and yours.without_newer)):
+        known_versions = (version for version, point in FIRST_ASSIGNED.items() if not find(r"\p{Cn}", chr(point)))
+        unicode = min(unicode_version(), next(known_versions, "14.0.0 or older"))
+    return replace(
+        result, checked_by=there.name, battery=fixed, comparison=yours, unicode=unicode, left_out=left_out
+    )  # fmt: skip
+
+
+def _in_batches(texts: Iterator[str], size: int, stop: threading.Event | None) -> Iterator[list[str]]:
+    """So many texts at a time, until there are no more or it is stopped."""
+    while True:
+        if stop is not None and stop.is_set():
+            raise Stopped("Stopped; nothing was written. Give the same command again.", stopped_by(stop))
+        if not (some := list(islice(texts, size))):
+            return
+        yield some
 
 
 def _compare(
-    there: Loaded, tokenizer: Tokenizer, texts: list[str], found: Compared, comparison: Comparison, split: bool
+    there: Loaded, tokenizer: Tokenizer, texts: list[str], comparison: Comparison, *, is_battery: bool, split: bool
 ) -> None:
-    """Add what these texts become, with their chunks if `split`."""
+    """Add what these texts become, with their chunks if `split`: not where chunks are known to differ."""
 
     def chunks_are_equal(texts: list[str]) -> list[bool]:
         assert there.split is not None
@@ -184,21 +263,15 @@ def _compare(
         # other ids of equal chunks are no matter of Unicode
         bad = [i for i, same in zip(bad, chunks_are_equal([texts[i] for i in bad]), strict=True) if not same]
         newer, reclassed = _of_other_versions(find, there.written, [texts[i] for i in bad])
-        fixed = set(of_all_models())
-        for left_out in (newer, newer | reclassed):
-            tried = [i for i in bad if left_out & {*texts[i]} and (left_out is newer or texts[i] in fixed)]
-            thinner = [texts[i].translate(dict.fromkeys(map(ord, left_out))) for i in tried]
-            for i, row, same in zip(tried, encoded(thinner), chunks_are_equal(thinner), strict=True):
-                if row[0] == row[1] and same:
-                    rows[i] = row
-                    bad.remove(i)
-                    comparison.without_newer += left_out is newer
-                    if left_out is not newer:
-                        named = {*comparison.reclassed, *(reclassed & {*texts[i]})}
-                        comparison.reclassed = "".join(sorted(named))
-        if comparison.without_newer:
-            known = (version for version, point in FIRST_ASSIGNED.items() if not find(r"\p{Cn}", chr(point)))
-            found.unicode = min(unicode_version(), next(known, "14.0.0 or older"))
+        left_out = newer | (reclassed if is_battery else set())  # in a user's text, these matter
+        tried = [i for i in bad if left_out & {*texts[i]}]
+        thinner = [texts[i].translate(dict.fromkeys(map(ord, left_out))) for i in tried]
+        for i, row, same in zip(tried, encoded(thinner), chunks_are_equal(thinner), strict=True):
+            if row[0] == row[1] and same:
+                rows[i] = row
+                comparison.without_newer += bool(newer & {*texts[i]})
+                named = {*comparison.reclassed, *(reclassed & left_out & {*texts[i]})}
+                comparison.reclassed = "".join(sorted(named))
 
     def content(number: int) -> bytes:
         return tokenizer.id_to_token(number) or b"?"  # an id that only the other knows, for a byte the model lacks
@@ -247,36 +320,30 @@ def _refused_by(name: str) -> Iterator[None]:
             raise
         raise ModelError(
             f"{name} cannot use what would be written: {first_line(why)}. Nothing was written. Use --no-compare to "
-            "write it all the same, --to events or --to parquet, or train with another --pattern."
+            "write it all the same, --to events, or train with another --pattern."
         ) from None
 
 
 def loaded(to: str, files: list[Path]) -> Loaded:
     """The files of an export in the library that they are for; special tokens in a text are ordinary text."""
-    package = LIBRARIES.get(to)
-    if package is None:
-        by = "streambpe, which read the file again"
+    if to in _READERS:
+        back, by = Tokenizer(_READERS[to](files[0])), "streambpe, which read the file again"
         if to != "boundless":
-            log = read_parquet(files[0]) if to == "parquet" else read_event_log(files[0])  # whatever they are called
-            return Loaded(by, Tokenizer(log).encode_ordinary_batch)
-        back = Tokenizer(import_dot_model(files[0]))
+            return Loaded(by, back.encode_ordinary_batch)
         by = f"{by} (fastboundlessbpe was not run)"
         return Loaded(by, lambda texts: [ids or [] for ids in _ids(back, texts)], back.decode_single_token_bytes)
-    name, library = _named(package), need(package, "Comparing", " Nothing was written.")
+    package = LIBRARIES[to]
+    name, library = f"{package} {version(package)}", need(package, "Comparing", " Nothing was written.")
     with _refused_by(name):
         if to == "tiktoken":
             there = runpy.run_path(str(files[1]))["encoding"]
-        elif to == "gpt2":
-            there = library.Tokenizer(library.models.BPE.from_file(*map(str, files)))
-            there.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
-        else:
-            there = library.Tokenizer.from_file(str(files[0]))
-            there.no_truncation()
-            there.no_padding()
-            there.encode_special_tokens = True
-        if to != "tiktoken":
-            there.model._resize_cache(0)  # what it holds is never given back: 8 MB for each file that is compared
-    return _in_tiktoken(name, there) if to == "tiktoken" else _in_tokenizers(name, library, there)
+            return _in_tiktoken(name, there)
+        there = library.Tokenizer.from_file(str(files[0]))
+        there.no_truncation()
+        there.no_padding()
+        there.encode_special_tokens = True
+        there.model._resize_cache(0)  # what it holds is never given back: 8 MB for each file that is compared
+        return _in_tokenizers(name, library, there)
 
 
 def _in_tokenizers(name: str, library: Any, there: Any) -> Loaded:
@@ -318,10 +385,6 @@ def _in_tiktoken(name: str, there: Any) -> Loaded:
         return [[ranks[c.encode()] for c in some] == ids for some, ids in zip(chunks, theirs, strict=True)]
 
     return Loaded(name, _refused_by(name)(there.encode_ordinary_batch), None, split, find, there._pat_str)
-
-
-def _named(package: str) -> str:
-    return f"{package} {version(package)}"
 
 
 def documents(source: str, meter: Meter | None = None, how: SourceOptions = SourceOptions()) -> Iterator[str]:

@@ -22,7 +22,7 @@ _KNOWN = ("s3", "gs", "abfss", "hf", *WEB)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _ANONYMOUS = "anonymous"  # s3://anonymous@bucket/key: read without credentials
 _FROM_ENVIRONMENT = {
-    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile in ~/.aws",
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile in ~/.aws, which boto3 reads",
     "gs": "GOOGLE_APPLICATION_CREDENTIALS, or `gcloud auth application-default login`",
     "abfss": "AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN, or `az login`",
     "hf": "HF_TOKEN, or `hf auth login`",

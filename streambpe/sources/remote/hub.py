@@ -10,126 +10,100 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from urllib.parse import unquote
 
-import msgspec
+from huggingface_hub import HfApi, HfUri, RepoFile, get_token, hf_hub_url, parse_hf_uri
+from huggingface_hub.errors import (
+    EntryNotFoundError,
+    GatedRepoError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
 
 from streambpe.errors import SourceError, UsageError
-from streambpe.sources.remote import web
+from streambpe.sources.remote import stores
 from streambpe.sources.remote.address import credentials_for
-from streambpe.sources.remote.place import Found, Ranges, changed, library, missing, stamp_of, unreachable
-
-_KINDS = "datasets|models|spaces"
-_ADDRESS = re.compile(rf"hf://((?:(?:{_KINDS})/|(?!(?:{_KINDS}|buckets)/))[^/@]+/[^/@]+(?:@[^/]+)?)(?:/(.*))?")
-
-
-class _Address(msgspec.Struct, frozen=True):
-    prefix: str  # hf://datasets/owner/name@revision
-    kind: str
-    repository: str
-    revision: str
-    path: str
-
-    @classmethod
-    def of(cls, address: str) -> _Address:
-        """The parts of an address."""
-        found = _ADDRESS.fullmatch(address)
-        if not found:
-            raise UsageError(
-                f"{address}: write hf://datasets/OWNER/NAME/PATH, or models/ or spaces/. Nothing was read."
-            )
-        first, _, _ = found[1].partition("/")
-        kind = first.removesuffix("s") if first in ("datasets", "models", "spaces") else "model"
-        rest = found[1].removeprefix(f"{kind}s/")
-        repository, _, revision = rest.partition("@")
-        return cls(f"hf://{found[1]}", kind, repository, revision.replace("%2F", "/") or "main", found[2] or "")
+from streambpe.sources.remote.place import Found, changed, missing, stamp_of, unreachable
 
 
 def file_at(address: str) -> Found | None:
     """See Place."""
-    return _look(_Address.of(address), address)[0]
+    return _look(address)[0]
 
 
-def below(folder: str) -> Iterator[Found]:
+def below(folder: str) -> list[Found]:
     """See Place."""
-    asked = _Address.of(folder)
     with _explaining(folder):
-        listing = functools.partial(_api().list_repo_tree, recursive=True)
-        files = _files(listing, asked, asked.path.rstrip("/") or None, _commit(asked))
+        asked = parse_hf_uri(folder)
+        path = asked.path_in_repo.rstrip("/")
+        prefix = folder.rstrip("/").removesuffix(path).rstrip("/")
+        tree = _api().list_repo_tree(
+            asked.id, path or None, recursive=True, revision=_commit(asked), repo_type=asked.type
+        )
+        files = [_found(f"{prefix}/{file.path}", file) for file in tree if isinstance(file, RepoFile)]
     if not files:
         raise missing(folder)
-    return (_found(asked, file) for file in files)
+    return files
 
 
-def _look(asked: _Address, address: str) -> tuple[Found | None, str]:
-    with _explaining(address):
-        commit = _commit(asked)
-        files = _files(_api().get_paths_info, asked, asked.path, commit) if asked.path else []
-    return _found(asked, files[0]) if files else None, commit
-
-
-def open_found(found: Found) -> Ranges:
+def open_found(found: Found) -> stores.StoredFile:
     """See Place."""
-    asked = _Address.of(found.name)
-    now, commit = _look(asked, found.name)
-    if now != found:
-        raise changed(found.name)
-    hub = library("huggingface_hub", "hf")
-    url = hub.hf_hub_url(
-        asked.repository, asked.path, repo_type=asked.kind, revision=commit, endpoint=os.environ.get("HF_ENDPOINT")
+    asked, (now, commit) = parse_hf_uri(found.name), _look(found.name)
+    url = hf_hub_url(
+        asked.id, asked.path_in_repo, repo_type=asked.type, revision=commit, endpoint=os.environ.get("HF_ENDPOINT")
     )
-    token = hub.get_token()
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    stored = web.look_elsewhere(found.name, url, headers)
-    if stored.bytes != found.bytes:
+    token = get_token()
+    folder, _, name = url.rpartition("/")
+    store = stores.web_store(folder, f"Bearer {token}" if token else None)
+    stored = stores.look(found.name, store, unquote(name)) if now == found else None
+    if stored is None or stored.bytes != found.bytes:
         raise changed(found.name)
-    return web.WebRanges(stored, url, headers)
+    return stores.StoredFile(stored, store, unquote(name))
 
 
-def _commit(asked: _Address) -> str:
-    return str(_api().repo_info(asked.repository, revision=asked.revision, repo_type=asked.kind).sha)
+def _look(address: str) -> tuple[Found | None, str]:
+    """(the file at an address, the commit that it is looked at in)"""
+    with _explaining(address):
+        asked = parse_hf_uri(address)
+        commit = _commit(asked)
+        paths = [asked.path_in_repo] if asked.path_in_repo else []
+        infos = paths and _api().get_paths_info(asked.id, paths, revision=commit, repo_type=asked.type)
+    return next((_found(address, info) for info in infos if isinstance(info, RepoFile)), None), commit
 
 
-def _files(listing: Callable[..., Any], asked: _Address, path: str | None, commit: str) -> list[Any]:
-    infos = listing(asked.repository, path, revision=commit, repo_type=asked.kind)
-    return [info for info in infos if hasattr(info, "blob_id")]
+def _commit(asked: HfUri) -> str:
+    return str(_api().repo_info(asked.id, revision=asked.revision, repo_type=asked.type).sha)
 
 
-def _found(asked: _Address, file: Any) -> Found:
-    return Found(f"{asked.prefix}/{file.path}", file.size, stamp_of(file.lfs.sha256 if file.lfs else file.blob_id))
+def _found(name: str, file: RepoFile) -> Found:
+    return Found(name, file.size, stamp_of(file.lfs.sha256 if file.lfs else file.blob_id))
 
 
 @contextlib.contextmanager
 def _explaining(address: str) -> Iterator[None]:
     """Errors of the library as ours; its own texts name addresses, tokens' names and more."""
-    for package, scheme in (("huggingface_hub", "hf"), ("urllib3", "https")):
-        library(package, scheme)
     try:
         yield
-    except (SourceError, UsageError):
-        raise
     except Exception as why:
         raise _explained(address, why) from None
 
 
 def _explained(address: str, why: Exception) -> SourceError | UsageError:
     status = getattr(getattr(why, "response", None), "status_code", None)
-    names = {kind.__name__ for kind in type(why).__mro__}
-    if "GatedRepoError" in names or status in (401, 403):
+    if isinstance(why, GatedRepoError) or status in (401, 403):
         return SourceError(
             f"{address} cannot be read or does not exist: the Hub answers {status}. None of it was read. Credentials "
             f"come from {credentials_for('hf')}."
         )
-    if names & {"RepositoryNotFoundError", "RevisionNotFoundError", "EntryNotFoundError"} or status == 404:
+    if status == 404 or isinstance(why, RepositoryNotFoundError | RevisionNotFoundError | EntryNotFoundError):
         return missing(address)
     if isinstance(why, ValueError) and status is None:
-        return UsageError(f"{address} is not the address of a file or folder on the Hub. Nothing was read.")
+        return UsageError(f"{address}: write hf://datasets/OWNER/NAME/PATH, or models/ or spaces/. Nothing was read.")
     told = f"the Hub answers {status}" if status else f"the Hub cannot be reached ({type(why).__name__})"
     return unreachable(address, told)
 
 
 @functools.lru_cache
-def _api() -> Any:
-    return library("huggingface_hub", "hf").HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
+def _api() -> HfApi:
+    return HfApi(endpoint=os.environ.get("HF_ENDPOINT"))

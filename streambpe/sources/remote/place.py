@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import glob
 import importlib
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
-from typing import Any, Protocol, TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
 import mmh3
 import msgspec
@@ -19,7 +18,7 @@ from streambpe.sources.remote.address import scheme_of
 from streambpe.threads import wait
 
 Answer = TypeVar("Answer")
-BUFFER_BYTES = 4 << 20  # read at once: an answer takes its time, however small it is
+BUFFER_BYTES = 8 << 20  # asked for at once: an answer takes its time, however small it is
 TRIES = 5
 WAIT = 0.5  # seconds until an answer that did not come is asked for again; twice as many each time
 
@@ -32,16 +31,6 @@ class Found(msgspec.Struct, frozen=True):
     stamp: int  # another one if its content is; 0 if the server does not tell
 
 
-class Ranges(Protocol):
-    """A remote file that is open."""
-
-    def fetch(self, at: int, size: int) -> bytes:
-        """Some bytes from `at` on, at least one and at most `size`, all of them of the file that was found."""
-
-    def close(self) -> None:
-        """Give back what it holds."""
-
-
 class Place(Protocol):
     """A module that reads a kind of address."""
 
@@ -51,16 +40,17 @@ class Place(Protocol):
     def below(self, folder: str) -> Iterable[Found]:
         """All files in a folder and in its folders; an error if there is no such folder."""
 
-    def open_found(self, found: Found) -> Ranges:
+    def open_found(self, found: Found) -> io.RawIOBase:
         """Open a file; an error if it is not what was found."""
 
 
-_MODULES = {"s3": "objects", "gs": "objects", "abfss": "objects", "hf": "hub", "https": "web", "http": "web"}
-
-
 def place_of(address: str) -> Place:
-    """Who reads addresses of this kind."""
-    return cast(Place, importlib.import_module(f"streambpe.sources.remote.{_MODULES[str(scheme_of(address))]}"))
+    """Who reads addresses of this kind; an error that says how its library is installed."""
+    scheme = str(scheme_of(address))
+    try:
+        return cast(Place, importlib.import_module(f"streambpe.sources.remote.{'hub' if scheme == 'hf' else 'stores'}"))
+    except ModuleNotFoundError as why:
+        raise UsageError(f"{scheme}:// needs the package {why.name}: pip install 'streambpe[remote]'.") from None
 
 
 def find(address: str, wanted: Callable[[str], bool]) -> Iterator[Found]:
@@ -89,47 +79,7 @@ def open_remote(address: str, size: int, stamp: int) -> io.BufferedReader:
     """A remote file as a stream that can be read from any place. `size`, `stamp`: as it was found; 0, 0: as it is."""
     place = place_of(address)
     found = Found(address, size, stamp) if size or stamp else look(address)
-    return io.BufferedReader(_Stream(place.open_found(found), found.bytes), BUFFER_BYTES)
-
-
-class _Stream(io.RawIOBase):
-    """Bytes of a remote file."""
-
-    def __init__(self, ranges: Ranges, size: int) -> None:
-        self._ranges, self._size, self._at = ranges, size, 0
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def seekable(self) -> bool:
-        """It is."""
-        return True
-
-    def tell(self) -> int:
-        """Where the next byte comes from."""
-        return self._at
-
-    def seek(self, to: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place; nothing is asked for yet."""
-        self._at = to + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        return self._at
-
-    def readinto(self, into: memoryview) -> int:  # type: ignore[override]
-        """Fill some of `into`; 0 at the end."""
-        wanted = min(len(into), self._size - self._at)
-        if wanted <= 0:
-            return 0
-        data = self._ranges.fetch(self._at, wanted)
-        into[: len(data)] = data
-        self._at += len(data)
-        return len(data)
-
-    def close(self) -> None:
-        """Close it; also when it is forgotten."""
-        if not self.closed:
-            self._ranges.close()
-        super().close()
+    return io.BufferedReader(place.open_found(found), BUFFER_BYTES)
 
 
 class NoAnswer(Exception):
@@ -188,12 +138,3 @@ def _matches(names: tuple[str, ...], globs: tuple[str, ...]) -> bool:
         return _matches(names, globs[1:]) or (not names[0].startswith(".") and _matches(names[1:], globs))
     hidden = names[0].startswith(".") and not globs[0].startswith(".")
     return not hidden and fnmatchcase(names[0], globs[0]) and _matches(names[1:], globs[1:])
-
-
-@functools.lru_cache
-def library(package: str, scheme: str) -> Any:
-    """The library for a kind of address; an error that says how it is installed."""
-    try:
-        return importlib.import_module(package)
-    except ImportError:
-        raise UsageError(f"{scheme}:// needs the package {package}: pip install 'streambpe[remote]'.") from None

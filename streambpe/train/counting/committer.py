@@ -1,4 +1,4 @@
-"""Parts committed by threads, or by an attempt at a task: their names, and what they tell of the count so far."""
+"""Parts committed by threads, or by an attempt at a task, and their names."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
-
-from streambpe.arrays import UInt64
 from streambpe.core.strings import ChunkList
 from streambpe.errors import RunError
 from streambpe.failpoints import failpoint
@@ -29,33 +26,12 @@ def part_name(number: int) -> str:
     return f"part-{number:05d}"
 
 
-class DistinctSketch:
-    """About how many distinct chunks there are, from the smallest 4 096 hashes seen (within 2 %)."""
-
-    _KEPT = 4096
-
-    def __init__(self) -> None:
-        self.kept = np.zeros(0, np.uint64)  # the smallest hashes, sorted
-
-    def add(self, hashes: UInt64) -> int:
-        """Add hashes of chunks; about how many distinct ones there were so far."""
-        if len(self.kept) == self._KEPT:
-            hashes = hashes[hashes < self.kept[-1]]
-        self.kept = np.unique(np.append(self.kept, hashes))[: self._KEPT]
-        if len(self.kept) < self._KEPT:
-            return len(self.kept)
-        return int((self._KEPT - 1) / (float(self.kept[-1]) / 2.0**64))
-
-
 class Committer:
     """Writes parts into RUN/counts; any thread may call it."""
 
-    def __init__(
-        self, run: Run, tell: Callable[[int, int], None] = lambda distinct, bad_lines: None, first_name: int = 0
-    ) -> None:
-        """`tell` is told about how many distinct chunks there are so far, and how many lines were left out."""
+    def __init__(self, run: Run, tell: Callable[[int], None] = lambda bad_lines: None, first_name: int = 0) -> None:
+        """`tell` is told how many lines were left out of each part."""
         self.run = run
-        self.sketch, self.bad_lines = DistinctSketch(), 0
         self._tell = tell
         self._next = first_name or next_number(run)
         self._lock = threading.Lock()
@@ -77,17 +53,12 @@ class Committer:
     def commit(self, name: str, rows: ChunkList, spans: Sequence[Span]) -> None:
         """Write and rename one part."""
         write_part(self.target(name), [rows], spans, run=self.run.number)
-        self.note(rows.hashes(), sum(span.bad_lines for span in spans))
-
-    def write_sequence(self, name: str, chunks: pl.Series, stretches: Sequence[Ids], n: Lengths, made_of: str) -> None:
-        """Write the documents of a part that is committed next, as store/sequences.py does."""
-        sequences.write_sequence(self.run.sequences, name, chunks, stretches, n, made_of)
-
-    def note(self, hashes: UInt64, bad_lines: int) -> None:
-        """Note hashes of chunks that were committed, and how many lines were left out."""
         with self._lock:
-            self.bad_lines += bad_lines
-            self._tell(self.sketch.add(hashes), self.bad_lines)
+            self._tell(sum(span.bad_lines for span in spans))
+
+    def write_sequence(self, name: str, chunks: pl.Series, stretches: Sequence[Ids], made_of: str) -> Lengths:
+        """Write the documents of a part that is committed next, as store/sequences.py does."""
+        return sequences.write_sequence(self.run.sequences, name, chunks, stretches, made_of)
 
 
 class AttemptCommitter(Committer):
@@ -104,9 +75,7 @@ class AttemptCommitter(Committer):
         while (part := self.target(part_name(self._next))).exists():
             found.append(read_part(part))
             self._next += 1
-        done = Parts(found).spans
-        self.bad_lines = done.total("bad_lines")
-        return done
+        return Parts(found).spans
 
     def commit(self, name: str, rows: ChunkList, spans: Sequence[Span]) -> None:
         """See Committer."""
@@ -118,12 +87,12 @@ class AttemptCommitter(Committer):
         if not commit_first(writer.temporary, target):
             raise RunError(f"{target} was committed by another attempt; this one is abandoned.")
         failpoint(f"attempt-{self._attempt}-committed")
-        self.note(rows.hashes(), sum(span.bad_lines for span in spans))
 
-    def write_sequence(self, name: str, chunks: pl.Series, stretches: Sequence[Ids], n: Lengths, made_of: str) -> None:
+    def write_sequence(self, name: str, chunks: pl.Series, stretches: Sequence[Ids], made_of: str) -> Lengths:
         """See Committer."""
-        sequences.write_sequence(self._folder, name, chunks, stretches, n, made_of)
+        n = sequences.write_sequence(self._folder, name, chunks, stretches, made_of)
         self.run.sequences.mkdir(exist_ok=True)
         for file in (f"{name}.chunks.parquet", f"{name}.parquet"):  # without their part in counts/ they say nothing
             rename(self._folder / file, self.run.sequences / file)
         sync_folder(self.run.sequences)
+        return n

@@ -29,7 +29,7 @@ from streambpe.sources.find import (
 from streambpe.sources.samples import FileSample, refuse_streams
 from streambpe.sources.source import Source
 from streambpe.sources.stretches import refuse_engine
-from streambpe.store.chunks import fold, read_totals
+from streambpe.store.chunks import fold, is_edited
 from streambpe.store.counted_as import may_skip_from_now_on, refuse_other_counting
 from streambpe.store.database import waiting_for_tables
 from streambpe.store.groups import GroupRules
@@ -42,8 +42,7 @@ from streambpe.store.unfinished import (
     note_lost,
     read_record,
     refuse_leaving,
-    sources_in_tables,
-    wanted_of,
+    source_of,
 )
 from streambpe.text.patterns import Pattern
 from streambpe.text.prepare import refuse_other_tables
@@ -212,7 +211,7 @@ def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult
 def _is_edited(folder: Run, resources: Resources) -> bool:
     """Whether somebody changed the counts; tables that cannot be read or say nothing are damaged, not edited."""
     with contextlib.suppress(RunError):
-        return "corpus" in folder.facts() and bool(read_totals(folder, resources)[1])
+        return is_edited(folder, resources)
     return False
 
 
@@ -234,10 +233,8 @@ def resume_count(
     left = left_to_count(folder)
     if taken_back is not None and not left:
         return taken_back
-    known = (*wanted_of(list_parts(folder).spans), *sources_in_tables(folder), *read_record(folder).sources)
-    wanted = {source.path: source for source in known}
-    sources = [wanted[source.path].source() for source in left.sources if not source.stream]
-    not_read_here = Left(folder.path, [source for source in left.sources if source.stream], left.runs)
+    sources = [source_of(one.source) for one in left.sources if not one.source.stream]
+    not_read_here = Left(folder.path, [one for one in left.sources if one.source.stream], left.runs)
     if not sources and taken_back is not None:
         return replace(taken_back, warnings=(*taken_back.warnings, not_read_here.told()))
     if not sources:

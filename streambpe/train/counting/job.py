@@ -22,8 +22,8 @@ from streambpe.results import Result
 from streambpe.sources.not_text import TAKE_ANYWAY
 from streambpe.sources.read import Reader
 from streambpe.sources.source import Source
-from streambpe.sources.stretches import Stretch
-from streambpe.store.chunks import fold
+from streambpe.sources.stretches import Stretch, bytes_between
+from streambpe.store.chunks import fold, refuse_edited
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.spans import SpansByPath
@@ -33,9 +33,9 @@ from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.threads import ending_waits, stopped_by
 from streambpe.train.counting.committer import Committer
 from streambpe.train.counting.sizes import Sizes
-from streambpe.train.counting.spread import count_by_tasks, count_runner
+from streambpe.train.counting.spread import count_by_tasks
 from streambpe.train.counting.tables import count_table
-from streambpe.train.counting.tasks import attempts_folder, remove_attempts
+from streambpe.train.counting.tasks import remove_attempts
 from streambpe.train.counting.todo import find_todo, left_of
 from streambpe.train.counting.worker import BlockSums, blocks_of, count_in_threads, naming
 from streambpe.train.disk_bound import within_disk
@@ -76,17 +76,22 @@ class CountJob:
         todo = find_todo(run, self._pattern, found, parts)
         if facts and any(left.source.kind != "counts" for left in todo):
             refuse_other_tables(run.path, facts, self._pattern, "counting on")
+        if todo:
+            refuse_edited(run, self._resources, "and counting more would undo that")
         note_lost(run, parts)
         watch = Watch(run, found, self._resources.as_facts())
         watch.begin([left.source for left in todo])
         failpoint("count-recorded")
         with self.shown_in(run, found, todo, progress):
             self._count_watched(todo, watch)
-            warnings += told_left_out(watch.end(list_parts(run)))
+            counted_parts = list_parts(run)
+            if bad_lines := counted_parts.spans.total("bad_lines"):
+                self._meter.facts["bad_lines"] = bad_lines
+            warnings += told_left_out(watch.end(counted_parts))
             self._meter.stage = "folding"
             release_memory()
             corpus = fold(run, self._resources)
-            self._meter.facts.update({"corpus": corpus, "distinct_chunks": corpus["distinct"]})
+            self._meter.facts["corpus"] = corpus
             self._meter.stage = "counted"
         if not corpus["chunks"]:
             flag = self._config.of_documents
@@ -95,8 +100,6 @@ class CountJob:
                 f"The sources {none}: {_named([source.path for source in found])}. {run.path} was created "
                 "without any counts. Count other sources into it, or remove it."
             )
-        if run.facts().get("edited"):
-            warnings.append("chunk_counts was edited; the edits are kept, and what was counted now is added to them.")
         warnings += self._told(found, [left.source.path for left in todo], parts.by_path)
         spans = list_parts(run).spans
         return CountResult(
@@ -112,7 +115,10 @@ class CountJob:
         total, left = (sum(source.bytes for source in some) for some in (found, [each.source for each in todo]))
         if not any(each.source.is_stream for each in todo):
             self._meter.total = total
-            self._meter.done = self._meter.resumed_from = total - left
+            counted = sum(
+                bytes_between(some.source.kind, some.source.path, *done) for some in todo for done in some.done
+            )
+            self._meter.done = self._meter.resumed_from = total - left + counted
         self._meter.facts.update({"run": str(run.path), "sources": len(found)})
         with (
             Reporter(self._meter, run.write_status, progress),
@@ -145,10 +151,9 @@ class CountJob:
         if before:
             facts["bad_lines"] = before
 
-        def tell(distinct: int, bad_lines: int) -> None:
-            facts["distinct_chunks"] = distinct
-            if before + bad_lines:
-                facts["bad_lines"] = before + bad_lines
+        def tell(bad_lines: int) -> None:
+            if bad_lines:
+                facts["bad_lines"] = facts.get("bad_lines", 0) + bad_lines
 
         committer, sizes = Committer(self._run, tell), Sizes.of(self._resources)
         try:
@@ -168,17 +173,11 @@ class CountJob:
                 raise
 
     def _count_texts(self, texts: Sequence[Stretch], committer: Committer, sizes: Sizes) -> None:
-        """Count on Ray, or in processes where that pays, and what is left then in threads of this process."""
-        files, others = list[Stretch](), list[Stretch]()
-        for left in texts:
-            (others if left.source.is_stream or left.stop is not None else files).append(left)
-        if self._resources.engine == "ray":
-            self._meter.stage = "starting Ray"
-        folder = attempts_folder(self._run).absolute()
-        found = count_runner([left.source for left in files], self._pattern, self._resources, folder)
-        self._meter.stage = "counting"
-        if found is not None:
-            count_by_tasks(*found, files, self._config, self._pattern, committer, self._meter, self._stop)
+        """Count on Ray if that is asked for, and what is left then in threads of this process."""
+        files = [left for left in texts if left.stop is None] if self._resources.engine == "ray" else []
+        if files:
+            count_by_tasks(files, self._config, self._pattern, self._resources, committer, self._meter, self._stop)
+            others = [left for left in texts if left.stop is not None]
             texts = [*left_of(files, list_parts(self._run).by_path), *others]
             if not texts or self._stop.is_set():
                 return
@@ -193,7 +192,7 @@ class CountJob:
 
         reader = Reader(
             self._pattern, sizes.block, sizes.most, verify, self._meter.advance, TAKE_ANYWAY,
-            self._config.reads_whole_lines, found is None,
+            self._config.reads_whole_lines,
         )  # fmt: skip
         threads = range(self._resources.threads)
         everyone = [BlockSums(self._config, self._pattern, sizes, committer) for _ in threads]

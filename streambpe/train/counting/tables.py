@@ -17,7 +17,7 @@ from streambpe.sources.source import Block, BlockText, Source
 from streambpe.sources.stretches import Stretch
 from streambpe.sources.tables import read_count_table
 from streambpe.store.parts import PartWriter, check_total, list_parts
-from streambpe.text.chunker import ChunkSums
+from streambpe.text.chunker import ChunkCounts
 from streambpe.text.patterns import Pattern
 from streambpe.text.prepare import UnencodableText, drop_unencodable
 from streambpe.train.counting.committer import Committer
@@ -53,7 +53,7 @@ class _TableParts:
     ) -> None:
         self._source, self._config, self._committer, self._most = source, config, committer, sizes.rows
         self._digest = digest_file(source)
-        self._sums = ChunkSums(sizes.table)
+        self._sums = ChunkCounts(None, sizes.table)
         self._start = self._stop = 0  # which rows the sums are of
         self._dropped = 0  # characters, of these rows
         self._chunks = self._text_bytes = 0  # of all parts
@@ -99,7 +99,6 @@ class _TableParts:
         made = BlockText(b"", documents if ended else 0, self._digest, dropped=self._dropped)
         writer.close([span_of(Block(source, self._start, self._stop, b"", ended), made, size, name)])
         self._written.append(writer)
-        committer.note(summed.hashes(), 0)
         self._start, self._dropped = self._stop, 0
 
 

@@ -27,7 +27,7 @@ from streambpe.arguments import arguments
 from streambpe.core.strings import ChunkList
 from streambpe.count_config import CountConfig, Counting
 from streambpe.disk import disk_full_explained
-from streambpe.errors import RunError, SourceChanged, SourceError, Stopped, UsageError, typed
+from streambpe.errors import SourceChanged, SourceError, Stopped, UsageError, typed
 from streambpe.failpoints import failpoint
 from streambpe.progress import refuse_mode
 from streambpe.resources import Resources
@@ -37,22 +37,22 @@ from streambpe.sources.remote.address import has_place
 from streambpe.sources.source import Source
 from streambpe.sources.streams import look_at
 from streambpe.sources.stretches import Stretch
-from streambpe.store.chunks import fold, range_bytes, read_totals
+from streambpe.store.chunks import fold, range_bytes, refuse_edited
 from streambpe.store.counted_as import refuse_other_counting
 from streambpe.store.database import waiting_for_tables
-from streambpe.store.made_of import fingerprint
+from streambpe.store.identity import Leaving
 from streambpe.store.merge import compact, merged_lists
 from streambpe.store.parts import Part, Parts, list_parts, next_number, parts_by_group, write_part
 from streambpe.store.run import Run
 from streambpe.store.sequences import documents_without
 from streambpe.store.spans import Spans
-from streambpe.store.unfinished import Leaving, Left, left_to_count, read_record, write_record
+from streambpe.store.unfinished import Left, change_record, left_to_count, read_record
 from streambpe.system import remove_folder
 from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.threads import stopped_by
 from streambpe.train.counting.job import CountJob, CountResult
 from streambpe.train.counting.tasks import remove_attempts
-from streambpe.train.counting.todo import has_digests, left_of
+from streambpe.train.counting.todo import has_digests
 
 if TYPE_CHECKING:
     from streambpe.keywords import CountKeywords
@@ -109,7 +109,7 @@ class _TakingBack:
         if new := [one for one in map(structs.asdict, gone) if one not in before]:
             run.put_facts({"taken_back": json.dumps([*before, *new])})
         failpoint("take-back-noted")
-        write_record(run, structs.replace(read_record(run), leaving=()))
+        change_record(run, leaving=())
         remove_folder(_again_folder(run))
         remove_attempts(run)  # and with it the folder of both
         if left := left_to_count(run):
@@ -168,11 +168,8 @@ class _TakingBack:
                 )
         if any(kind != "counts" for kind in kinds.values()):
             refuse_other_tables(run.path, run.facts(), self._pattern, "taking back")
-        if not record.leaving and "corpus" in run.facts() and read_totals(run, self._resources)[1]:
-            raise RunError(
-                f"chunk_counts or group_counts of {run.path} was edited, so nothing can be taken back exactly. "
-                f"Nothing was changed. `streambpe count {typed(run.path)}` fills them again, without the edits."
-            )
+        if not record.leaving:
+            refuse_edited(run, self._resources, "so nothing can be taken back exactly")
 
     def _take_out(self, known: dict[str, Spans]) -> None:
         """Take sources out of the parts."""
@@ -199,7 +196,7 @@ class _TakingBack:
             if path not in before
         ]
         left = tuple(source for source in record.sources if source.path not in known)
-        write_record(run, structs.replace(record, sources=left, leaving=(*record.leaving, *leaving)))
+        change_record(run, sources=left, leaving=(*record.leaving, *leaving))
         failpoint("take-back-recorded")
         recounted = parts_by_group(again)
         for group, parts in parts_by_group(shared).items():
@@ -236,21 +233,15 @@ class _TakingBack:
                 *gaps, (end, _) = gaps_between(mine[source.path].stretches())
                 whole = not gaps and mine[source.path].among("state", ("last",)).any()
                 todo.append(Stretch(source, tuple((low, high or 0) for low, high in gaps), None if whole else end))
-        what = fingerprint(*((left.source.path, left.source.mtime_ns, left.done, left.stop) for left in todo))
-        again = Run(_again_folder(self._run) / what)  # a call that was stopped left what it had recounted there
-        again.counts.mkdir(parents=True, exist_ok=True)
+        again = Run(_again_folder(self._run))
+        remove_folder(again.path)  # of a call that was stopped
+        again.counts.mkdir(parents=True)
         job = CountJob(again, self._config, self._pattern, self._resources, self._stop)
         with again.lock():
-            remove_attempts(again)
-            left = list(left_of(todo, list_parts(again, clean=True).by_path))
-            with job.shown_in(self._run, [each.source for each in todo], left, self._progress):
-                job.count(left)
+            with job.shown_in(self._run, [each.source for each in todo], todo, self._progress):
+                job.count(todo)
                 if self._stop.is_set():
-                    raise Stopped(
-                        f"Stopped; {self._run.path} is as it was before. The same command continues with what it has "
-                        "recounted.",
-                        stopped_by(self._stop),
-                    )
+                    raise Stopped(f"Stopped; {self._run.path} is as it was before.", stopped_by(self._stop))
             counted = list_parts(again)
             for column in ("text_bytes", "bad_utf8", "nulls", "dropped", "bad_lines"):
                 sums, same = (by_path.totals(column) for by_path in (mine, counted.by_path))

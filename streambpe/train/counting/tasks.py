@@ -13,7 +13,6 @@ from pathlib import Path
 
 import msgspec
 
-from streambpe.arrays import UInt64
 from streambpe.count_config import CountConfig
 from streambpe.errors import LimitError
 from streambpe.failpoints import failpoint
@@ -63,9 +62,9 @@ def remove_attempts(run: Run) -> None:
         attempts_folder(run).parent.rmdir()
 
 
-def count_stretches(task: CountTask, attempt: Attempt) -> tuple[UInt64, int]:
+def count_stretches(task: CountTask, attempt: Attempt) -> None:
     """Count stretches of sources. Everything counted is committed, whatever ends the task; what is not counted then is
-    too large for this worker, or a stop came. (Hashes of chunks for the sketch, how many lines were left out.)"""
+    too large for this worker, or a stop came."""
     shared: CountShared = attempt.shared
     run, config = Run(shared.run), shared.config
     pattern, sizes = config.split_pattern(shared.document_seconds), Sizes.of_task(attempt.memory_bytes)
@@ -77,11 +76,8 @@ def count_stretches(task: CountTask, attempt: Attempt) -> tuple[UInt64, int]:
         parts = AttemptCommitter(run, folder, task.first_name, attempt.number)
         done = parts.skip_committed()
         attempt.advance(sum(bytes_between(s.kind, s.path, s.start_at, s.stop_at) for s in done))
-        reader = Reader(
-            pattern, sizes.block, sizes.most, None, attempt.advance, TAKE_ANYWAY, config.reads_whole_lines, False
-        )
+        reader = Reader(pattern, sizes.block, sizes.most, None, attempt.advance, TAKE_ANYWAY, config.reads_whole_lines)
         blocks = blocks_of(reader, left_of(task.stretches, SpansByPath(done)), lambda: attempt.stopping)
         with contextlib.suppress(LimitError), BlockSums(config, pattern, sizes, parts) as sums:
             for block in blocks:
                 sums.count(block)
-        return parts.sketch.kept, parts.bad_lines

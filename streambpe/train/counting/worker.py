@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
-import numpy as np
 from msgspec import structs
 
 from streambpe.core.strings import ChunkList, as_buffers
@@ -126,10 +125,9 @@ class BlockSums:
     def _write_sequence(self, ordered: NumberedTexts, spans: list[Span]) -> ChunkList:
         """Write the chunks of these stretches in order, as ids of the part's own dictionary; returns their counts."""
         chunks, ids = ordered.take()
-        n = sum((np.bincount(some[some >= 0], minlength=len(chunks)) for some in ids), np.zeros(len(chunks), np.int64))
         in_order = sorted(range(len(spans)), key=lambda at: by_place(spans[at]))
         made_of = sequence_made_of(self._parts.run, [spans[at] for at in in_order])
-        self._parts.write_sequence(spans[0].part, chunks, [ids[at] for at in in_order], n, made_of)
+        n = self._parts.write_sequence(spans[0].part, chunks, [ids[at] for at in in_order], made_of)
         failpoint("sequence-written")
         return ChunkList(*as_buffers(chunks), n)
 

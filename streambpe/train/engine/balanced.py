@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 import msgspec
@@ -39,7 +39,6 @@ from streambpe.train.engine.state import State
 _BATCH_SECONDS = 0.1
 _MOST_HOT = 1 << 20  # pairs that are told
 _LEAST_BYTES = 1 << 21
-_MOST_PLACES = 2**31 - 1  # of one learner: learner_room in core/learn_words.c
 _SHARE = 0.6  # of the memory for words and pairs; the rest for telling the pairs
 
 
@@ -47,11 +46,10 @@ class Group(msgspec.Struct, frozen=True):
     """One source group."""
 
     name: str
-    size: int  # bytes of its text
-    ratio: Fraction
-    words: Callable[[], Words]
-    text: Callable[[], Words] | None = None  # words that it is measured on, in place of its own; all groups, or none
-    text_size: int = 0  # bytes of those
+    words: Words
+    tokens: int  # before the first merge, of the words that it is measured on: their bytes
+    weight: Fraction  # the group with the most tokens times weight is worst
+    text: Words | None = None  # words that it is measured on, in place of its own; all groups, or none
 
 
 class Balance(msgspec.Struct, frozen=True):
@@ -68,10 +66,9 @@ class Choice:
 
     def __init__(self, balance: Balance) -> None:
         self._balance = balance
-        self.tokens = [group.size if group.text is None else group.text_size for group in balance.groups]
-        shares = [group.ratio / (group.size if group.text is None else 1) for group in balance.groups]
-        common = math.lcm(*(share.denominator for share in shares))
-        self._weights = [int(share * common) for share in shares]  # compared in whole numbers
+        self.tokens = [group.tokens for group in balance.groups]
+        common = math.lcm(*(group.weight.denominator for group in balance.groups))
+        self._weights = [int(group.weight * common) for group in balance.groups]  # compared in whole numbers
         self._last: deque[int] = deque()
         self._chose: Counter[int] = Counter()
         self.done: set[int] = set()  # groups that have no pair left
@@ -104,15 +101,14 @@ class BalancedLearning(Learning):
         self.state, self._balance = state, balance
         self._choice = Choice(balance)
         held = [group.words for group in balance.groups] + [group.text for group in balance.groups if group.text]
-        self._sizes = sizes = [len(words().symbols) + len(words().weights) + 1 for words in held]
+        sizes = [len(words.symbols) + len(words.weights) + 1 for words in held]
         room = state.options.memory_bytes * _SHARE
         self._all: list[Learner] = []
         try:
-            for give, size in zip(held, sizes, strict=True):
+            for words, size in zip(held, sizes, strict=True):
                 limit = max(int(room * size / sum(sizes)), _LEAST_BYTES)
                 learner = fresh.learner(limit, 1, stage=False)
                 self._all.append(learner)
-                words = give()
                 learner.make_room(len(words.symbols), len(words.weights))
                 for part in word_slices(words):
                     learner.add_words(*part, 2)
@@ -126,15 +122,12 @@ class BalancedLearning(Learning):
 
     def _too_small(self) -> LimitError:
         groups = self._balance.groups
-        places = sum(len(group.words().symbols) + (len(group.text().symbols) if group.text else 0) for group in groups)
+        places = sum(len(words.symbols) for group in groups for words in (group.words, group.text) if words)
         texts = ", including those of the given texts" if any(group.text for group in groups) else ""
-        if max(self._sizes) > _MOST_PLACES:
-            why, cure = f"one group may have at most {_MOST_PLACES:,} of them", "L"
-        else:
-            why, cure = "this --memory has too little room", "Give more --memory, or l"
         return LimitError(
             f"--balance keeps the words of all groups{texts} and all their pairs in memory: {places:,} symbols at the "
-            f"start, but {why}. What was learned is kept. {cure}eave out rare text while counting."
+            "start, but this --memory has too little room. What was learned is kept. Give more --memory, or leave out "
+            "rare text while counting."
         )
 
     # ------------------------------------------------------------------ learning
@@ -155,8 +148,6 @@ class BalancedLearning(Learning):
             raise self._too_small() from None
         if not rows:
             return None
-        record.candidates = record.rounds = len(rows)
-        record.stopped_by, record.pair_floor = "limit", 1
         record.hot_pairs = sum(learner.figures.hot for learner in self._learners)
         left, right, new, n = np.array(rows, np.int64).T
         return Batch.of((left, right, new, n), record)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from streambpe.arrays import Bool, Int32, Int64, slices
 
 SEPARATOR = -1
-_PLACES = 1 << 20  # looked at together
+_PLACES = 1 << 18  # looked at together
 
 
 def write_column(
@@ -81,23 +81,11 @@ def count_tokens(words: Iterable[tuple[Int32, Int64, Int64]], many: int, *, whol
             np.add.at(alone, symbols[offsets[:-1][single]], weights[single])
         else:
             weights = np.where(single, 0, weights)
-        for first, stop, n in _stretches(offsets, weights):
-            np.add.at(total, symbols[first:stop], n)
+        for first in range(int(offsets[0]), int(offsets[-1]), _PLACES):  # a word may be of millions
+            places = np.arange(first, min(first + _PLACES, int(offsets[-1])))
+            word = np.searchsorted(offsets, places, side="right") - 1
+            np.add.at(total, symbols[first : first + len(places)], weights[word])
     return total[:-1], alone[:-1]
-
-
-def _stretches(offsets: Int64, n: Int64) -> Iterator[tuple[int, int, Int64]]:
-    """The places of words, some at a time, and for each place the n of its word; a word may be so large that memory
-    cannot hold eight bytes for each of its places.
-
-    offsets 0 2 7, n 5 9, three at a time:   0 3 (5 5 9)   3 6 (9 9 9)   6 7 (9)
-    """
-    for first in range(int(offsets[0]), int(offsets[-1]), _PLACES):
-        stop = min(first + _PLACES, int(offsets[-1]))
-        word = int(np.searchsorted(offsets, first, side="right")) - 1
-        end = int(np.searchsorted(offsets, stop, side="left"))
-        ends: Int64 = np.clip(offsets[word : end + 1], first, stop)
-        yield first, stop, np.repeat(n[word:end], ends[1:] - ends[:-1])
 
 
 class Rewrite(NamedTuple):
@@ -106,17 +94,17 @@ class Rewrite(NamedTuple):
     number: int
     into: tuple[int, ...]
 
-    def apply(self, column: Int32) -> Int32:
-        """The column with the id taken apart. Rewrite(8, (1, 2, 3)):
+    def sizes(self, tokens: Int32) -> Int64:
+        """How many tokens each of these becomes."""
+        return np.where(tokens == self.number, len(self.into), 1)
 
-        column   -1 7 8 -1 8 9 -1     hits 2 4
-        size      1 1 3  1 3 1  1     first 2 6: where the three places of each 8 begin
-        changed  -1 7 1 2 3 -1 1 2 3 9 -1
+    def apply(self, tokens: Int32) -> Int32:
+        """The tokens, or a column, with the id taken apart. Rewrite(8, (1, 2, 3)):
+
+        tokens   -1 7 8 -1 8 9 -1               sizes 1 1 3 1 3 1 1
+        changed  -1 7 1 2 3 -1 1 2 3 9 -1       at first -1 7 8 8 8 -1 8 8 8 9 -1
         """
-        hits = np.flatnonzero(column == self.number)
-        size = np.ones(len(column), np.int64)
-        size[hits] = len(self.into)
-        changed = np.repeat(column, size)
-        first = np.cumsum(size)[hits] - len(self.into)
-        changed[(first[:, None] + np.arange(len(self.into))).ravel()] = np.tile(self.into, len(hits))
+        changed = np.repeat(tokens, self.sizes(tokens))
+        places = np.flatnonzero(changed == self.number)
+        changed[places] = np.resize(self.into, len(places))
         return changed

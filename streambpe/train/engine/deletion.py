@@ -36,7 +36,7 @@ class Deletions(msgspec.Struct, frozen=True):
 
 
 class LivingTokens:
-    """Learned tokens: how often each stands in the words, which pair first made it, and whether it is alive.
+    """Learned tokens: how often each stands in the words, which pair first made it, and which are dead.
 
     Memory: about 120 bytes per token.
     """
@@ -46,25 +46,16 @@ class LivingTokens:
         self.first_id = first_id
         self.count: list[int] = []
         self.first_pair: list[tuple[int, int]] = []
-        self.alive: list[bool] = []
-        self.dead = 0  # how many are not
+        self.dead: set[int] = set()  # a token that is learned again, under its old id, leaves it
 
     def born(self, left: int, right: int) -> None:
         """A new token, the next id."""
         self.first_pair.append((left, right))
         self.count.append(0)
-        self.alive.append(True)
 
-    def returns(self, number: int) -> None:
-        """A token is learned again, under its old id; it may have been deleted."""
-        if number >= self.first_id and not self.alive[number - self.first_id]:
-            self.alive[number - self.first_id] = True
-            self.dead -= 1
-
-    def dies(self, number: int) -> None:
-        """A learned token is deleted."""
-        self.alive[number - self.first_id] = False
-        self.dead += 1
+    def alive(self) -> list[bool]:
+        """Of each token, whether it is alive."""
+        return [number not in self.dead for number in range(self.first_id, self.first_id + len(self.count))]
 
     def merge(self, left: int, right: int, new: int, merged: int, after: int) -> list[Deletion]:
         """Count a merge that was made `merged` times; returns the deletions it causes, in their order."""
@@ -90,7 +81,7 @@ class LivingTokens:
 
     def _delete(self, number: int, after: int) -> Deletion:
         first = self.first_id
-        self.dies(number)
+        self.dead.add(number)
         into = self.parts(number)
         n = self.count[number - first]
         self.count[number - first] = 0
@@ -106,7 +97,7 @@ class LivingTokens:
         stack = [number]
         while stack:
             part = stack.pop()
-            if part < first or (walk and self.alive[part - first]):
+            if part < first or (walk and part not in self.dead):
                 parts.append(part)
             else:
                 left, right = self.first_pair[part - first]

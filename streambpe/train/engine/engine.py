@@ -25,9 +25,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from streambpe.arrays import MAX_COUNT, Int32, Int64
+from streambpe.arrays import Int32, Int64
 from streambpe.core.learner import NoRoom
-from streambpe.errors import CountOverflow, ReplayMismatch
+from streambpe.errors import ReplayMismatch
 from streambpe.model.events import Event, Events, Op, event_line
 from streambpe.store.passes import PassRow
 from streambpe.train.engine.column import count_tokens
@@ -49,28 +49,11 @@ class Engine:
         """`state`: before any merge. `known`: the events that made the words what they are; `vetoed`: pairs that were
         vetoed meanwhile."""
         self.state, self.options = state, state.options
-        self._check_sums(words)
         self.state.take(known, vetoed)
         if self.state.lives is not None and known:
             total, _ = count_tokens(word_slices(words), self.state.next_id)
             self.state.lives.count = total[self.state.first_id :].tolist()
         self._load(words)
-
-    def _check_sums(self, words: Words) -> None:
-        """Refuse words whose pair counts could pass 2^63 - 1: a count would wrap unnoticed. The words may be more
-        than memory holds, so they are looked at some at a time."""
-        total = 0
-        for _, offsets, weights in word_slices(words):
-            least = int(weights.min())
-            if least < 0:
-                raise ValueError(f"a word has a negative count ({least}); counts are 0 or more")
-            pairs = np.maximum(np.diff(offsets) - 1, 0)
-            total += sum(int((weights >> at & 0x1FFFFF) @ pairs) << at for at in (0, 21, 42))  # each below 2^63
-        if total > MAX_COUNT:
-            raise CountOverflow(
-                f"the words hold {total} pairs, more than 2^63 - 1 = {MAX_COUNT}: a count could overflow. Nothing was "
-                "learned. Divide the counts, or train on fewer words."
-            )
 
     @property
     def learned(self) -> int:
@@ -105,7 +88,6 @@ class Engine:
         if not before.is_ready_to_move() or before.places > self._fitting:
             return
         if self._to_memory(before.words):
-            record.switched = True
             before.close()
         else:
             self._fitting = before.places // 2

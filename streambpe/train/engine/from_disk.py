@@ -2,7 +2,7 @@
 
 A stage learns from a digest of all words, in memory (in_memory.py), until the best pair counts too little, a token is
 split or one that lives is spelled again; then the merges of the stage are made in the words on disk, and their pairs
-are counted again. Where no digest fits, the best pair is merged alone. BatchBPE's rounds are left to the learner in
+are counted again. Where no digest fits, a stage has the best pair alone. BatchBPE's rounds are left to the learner in
 tables (in_tables.py), which makes them from disk.
 """
 
@@ -13,18 +13,19 @@ from pathlib import Path
 
 import numpy as np
 
-from streambpe.arrays import Int32, Int64
+from streambpe.arrays import MAX_COUNT, Int32, Int64
 from streambpe.core.learner import LIVING, NONE_LEFT, UNFIT, NoRoom
 from streambpe.store.passes import PassRow
 from streambpe.train.engine.column import Rewrite, columns, read_column, write_column
 from streambpe.train.engine.in_memory import MemoryLearning
 from streambpe.train.engine.learning import HotPairs, Learning, Parts
-from streambpe.train.engine.rules import ANY, Batch, Bounds, Veto
+from streambpe.train.engine.rules import ANY, Batch, Bounds
 from streambpe.train.engine.scan import SCAN_BYTES_PER_PLACE, Digest, Links, ScanColumn
 from streambpe.train.engine.state import State
 
 _FEWEST_LINKS, MOST_LINKS = 64, 1 << 15  # pairs that make chains in one stage of a scan
 _TOKEN_BYTES = 32  # per token of a digest: in memory to learn from, and as it came
+_NO_LIMIT = 1 << 40  # of memory: a pair that is alone takes less than the blocks that it stands in
 
 
 class DiskLearning(Learning):
@@ -45,7 +46,8 @@ class DiskLearning(Learning):
         self.stage: MemoryLearning | None = None  # learns from the digest while the column waits on disk
         self.digest: Digest | None = None
         self._links = _FEWEST_LINKS
-        self._passed_over = False  # memory was too small for a stage: the next merge is made without one
+        self._alone = False  # the stage learns from the best pair alone
+        self._had_no_room = False  # the last stage was too large: the next one learns so
         room = options.memory_bytes // (2 * SCAN_BYTES_PER_PLACE * max(1, options.threads))
         size = options.block_places or max(1 << 12, min(1 << 22, room))
         for column, weights in columns(parts, size, 2 if state.lives is None else 1):
@@ -55,34 +57,18 @@ class DiskLearning(Learning):
 
     def step(self, remaining: int, record: PassRow, bounds: Bounds = ANY) -> Batch | None:
         """See Learning.step."""
-        vetoed: list[Veto] = []
-        batch: Batch | None = None
-        while batch is None:
-            if self.stage is None and not self._passed_over:
-                self._begin_stage(record)
-            self._passed_over = False
-            if self.stage is not None:
-                batch = self._step_of_stage(self.stage, remaining, record, bounds)
-                continue
-            hot = self._count(record)
-            record.hot_pairs, record.pair_floor = len(hot.n), hot.floor
-            if not hot.n.any():
-                if hot.floor <= self.state.options.at_least:
-                    return Batch.without_merge(record, vetoed) if vetoed else None
-                self.hot = None  # all hot pairs were vetoed
-                continue
-            best = self._best(hot)
-            left, right, n = (int(column[best]) for column in hot[:3])
-            if n < bounds.first:
-                batch = Batch.without_merge(record)
-            elif self.state.is_blocked(left, right):
-                vetoed.append((left, right, n))
-                self.state.banned.add((left, right))
-                hot.n[best] = 0  # it may not be merged
-            else:
-                batch = self._merge(left, right, record)
-        batch.vetoed[:0] = vetoed
-        return batch
+        while self.stage is not None or self._begin_stage(record):
+            assert self.stage is not None
+            try:
+                batch = self.stage.step(1 if self._alone else remaining, record, bounds)
+            except NoRoom:
+                batch, self._had_no_room = None, True
+            is_over = batch is None or (self._alone and bool(batch.events or batch.vetoed))
+            if is_over or self.stage.ended in (LIVING, UNFIT):
+                self.end_stage(batch)
+            if batch is not None:
+                return batch
+        return None
 
     def _count(self, record: PassRow) -> HotPairs:
         """The best pairs of the column, which are counted if they are not known."""
@@ -96,64 +82,54 @@ class DiskLearning(Learning):
             record.refills += 1
         return self.hot
 
-    def _best(self, hot: HotPairs) -> int:
-        """Where the best pair stands among them."""
-        label, at = self.state.labels(), np.flatnonzero(hot.n == hot.n.max())
-        return int(at[np.lexsort((label[hot.right[at]], label[hot.left[at]]))[0]])
-
     # ------------------------------------------------------------------ stages
 
-    def _begin_stage(self, record: PassRow) -> None:
-        """Boil the column on disk down to a digest and learn from that for a while (see ScanColumn.digest)."""
-        links = self._links_of(self._count(record))
-        if links is None:
-            return
-        options = self.state.options
+    def _begin_stage(self, record: PassRow) -> bool:
+        """Boil the column on disk down to a digest and learn from that for a while (see ScanColumn.digest). Where none
+        fits, learn from the best pair alone until it is merged. False if no pair is left."""
+        hot, options = self._count(record), self.state.options
+        if not len(hot.n):
+            return False
+        links = None if self._had_no_room else self._links_of(hot)
         room = options.digest_tokens or max(1 << 10, options.memory_bytes // 4 // _TOKEN_BYTES)
-        digest = self.column.digest(links, self.state.next_id, room)
-        record.positions += self.column.places
-        if digest is None:
-            self._take_fewer_links()
-            return
-        tokens = len(digest.column)
-        if digest.size < len(links.count):
-            self._links = max(_FEWEST_LINKS, digest.size)
-        elif tokens < room // 2:
-            # Tokens grow faster than links; where they do not fit, chains are cut to those of fewer, which costs time.
-            self._links = min(self._links * (4 if tokens < room // 6 else 2), MOST_LINKS)
-        words, least = [read_column(digest.column, digest.weights)], links.floor_of(digest.size) + 1
-        try:
-            self.stage = MemoryLearning(self.state, lambda: words, options.memory_bytes // 2, chains_least=least)
-            self.digest = digest
-        except NoRoom:
-            self._take_fewer_links()
+        digest = None if links is None else self._learn_from(links, room, options.memory_bytes // 2)
+        self._alone, self._had_no_room = digest is None, False
+        if links is None or digest is None:
+            self._links = max(_FEWEST_LINKS, self._links // 2)
+            digest = self._learn_from(self._best_of(hot), MAX_COUNT, _NO_LIMIT)
+        elif len(digest.column) < room // 2:
+            # Tokens grow faster than links.
+            self._links = min(self._links * (4 if len(digest.column) < room // 6 else 2), MOST_LINKS)
+        self.digest = digest
+        return True
 
-    def _take_fewer_links(self) -> None:
-        self._links = max(_FEWEST_LINKS, self._links // 2)
+    def _learn_from(self, links: Links, room: int, memory_bytes: int) -> Digest | None:
+        """Begin a stage with the chains of these pairs; None if they take more room, or learning more memory."""
+        digest = self.column.digest(links, self.state.next_id, room)
+        if digest is None:
+            return None
+        words, least = [read_column(digest.column, digest.weights)], links.floor + 1
+        try:
+            self.stage = MemoryLearning(self.state, lambda: words, memory_bytes, chains_least=least)
+        except NoRoom:
+            return None
+        return digest
 
     def _links_of(self, hot: HotPairs) -> Links | None:
         """The best pairs, such that every other pair counts less: at most `_links`, or more where more than that tie
         for the best. None where there is no pair, or where more tie for the best than may ever be links."""
-        some = hot.at_least(hot.floor).best(self._links)
+        some = hot.best(self._links)
         if not 0 < len(some.n) <= MOST_LINKS:
             return None
         left, right, n, floor = some.only(np.argsort(-some.n, kind="stable"))
         refused = None if self.state.rule is None else self.state.rule.allows
         return Links(left, right, n, floor - 1, sorted(self.state.banned), refused)
 
-    def _step_of_stage(self, stage: MemoryLearning, remaining: int, record: PassRow, bounds: Bounds) -> Batch | None:
-        """Events of the stage; None where it has come to its end without any."""
-        try:
-            batch = stage.step(remaining, record, bounds)
-        except NoRoom:
-            self._take_fewer_links()
-            self._passed_over = True
-            batch = None
-        if batch is None:
-            self.end_stage()
-        elif stage.ended in (LIVING, UNFIT):
-            self.end_stage(batch)
-        return batch
+    def _best_of(self, hot: HotPairs) -> Links:
+        """The best pair. One merge needs no pairs that others may be born across."""
+        label, at = self.state.labels(), np.flatnonzero(hot.n == hot.n.max())
+        best = at[np.lexsort((label[hot.right[at]], label[hot.left[at]]))[:1]]
+        return Links(hot.left[best], hot.right[best], hot.n[best], int(hot.n.max()) - 1, [], None)
 
     def is_ready_to_move(self) -> bool:
         """Whether no stage is under way; one that has nothing left to learn is ended first."""
@@ -170,30 +146,10 @@ class DiskLearning(Learning):
         parts = [write_column(*part, 1)[0] for part in stage.words()]
         stage.close()
         self.column.rewrite(digest, np.concatenate([part[:-1] for part in parts] + [parts[-1][-1:]]))
-        self._words_changed(last)
-
-    def _words_changed(self, last: Batch | None) -> None:
-        """The counts of pairs are out of date, and deleted tokens have to be split."""
         self.hot = None
         rewrites = [Rewrite(event.id, event.into) for event in (last.events if last else ()) if event.into and event.n]
         if rewrites:
             self.column.split(rewrites)
-
-    # ------------------------------------------------------------------ without a stage
-
-    def _merge(self, left: int, right: int, record: PassRow) -> Batch:
-        """Merge the best pair in all blocks, in one sweep."""
-        state = self.state
-        record.positions += self.column.places
-        counted, made = self.column.merge(left, right, state.known.get(state.spelled(left, right), state.next_id))
-        ids, deleted = state.commit([(left, right)], [made])
-        n = np.array([counted])
-        batch = Batch.of((np.array([left]), np.array([right]), ids, n), record, deleted=deleted)
-        state.ties.placed(ids, n)
-        self._words_changed(batch)
-        record.candidates = record.rounds = 1
-        record.stopped_by = "all"
-        return batch
 
     # ------------------------------------------------------------------ what there is
 
@@ -216,8 +172,7 @@ class DiskLearning(Learning):
     def hot_pairs(self) -> HotPairs:
         """The best pairs of the words as they are now."""
         self.end_stage()
-        hot = self._count(PassRow())
-        return hot.at_least(hot.floor)
+        return self._count(PassRow())
 
     def close(self) -> None:
         """Remove the blocks; lives go to the state."""

@@ -95,13 +95,10 @@ class MemoryLearning(Learning):
     def _take(self, learned: Learned, record: PassRow, vetoed: Sequence[Veto]) -> Batch:
         """What the learner did, as a batch."""
         before, now = self._before, self.learner.figures
-        record.candidates = len(learned.id)
-        record.positions = record.occurrences = now.looked - before.looked
+        record.occurrences = now.looked - before.looked
         record.executed = now.executed - before.executed
         record.refills += now.refills - before.refills
-        record.rounds += 1
-        record.stopped_by = {NONE_LEFT: "none", LIVING: "living", UNFIT: "deletion"}.get(learned.why, "limit")
-        record.hot_pairs, record.pair_floor = now.hot, now.floor
+        record.hot_pairs = now.hot
         merges = learned.left, learned.right, learned.id, learned.n
         batch = Batch.of(merges, record, vetoed, learned.deleted)
         self.state.take(batch.events, vetoed)

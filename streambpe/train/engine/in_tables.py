@@ -35,10 +35,11 @@ import numpy as np
 from streambpe.arrays import MAX_COUNT, Bool, Int32, Int64
 from streambpe.core.learner import Deletion
 from streambpe.later import polars as pl
+from streambpe.model.events import Events
 from streambpe.store.database import feed, incoming, open_store
 from streambpe.store.passes import PassRow
 from streambpe.store.sqlfiles import query_frame, run_sql
-from streambpe.train.engine.column import columns, leftmost
+from streambpe.train.engine.column import Rewrite, columns, leftmost
 from streambpe.train.engine.learning import HotPairs, Learning, Parts
 from streambpe.train.engine.rules import ANY, Batch, Bounds, Veto, safe_pairs
 from streambpe.train.engine.state import State
@@ -58,7 +59,7 @@ _BLOCK_SHARE = 48  # of the memory: a block takes one part, and several parts wh
 _MOST_BLOCK, _LEAST_BLOCK = 1 << 20, 1 << 12  # rows
 _CACHE_SHARE = 3  # of the memory: blocks that need not be read again take one part
 _DUCKDB_SHARE = 4
-_MOST_BEST = 1 << 16  # pairs in memory after they were read from the table; twice as many are too many
+_MOST_BEST = 1 << 16  # pairs in memory after they were read from the table, unless more tie; twice as many are too many
 _FLOOR_RATIO = 32  # of those, the ones that count less than the best count over this are left out
 _PAIR_BYTES = 50  # of one in memory
 _MOST_WAITING = 1 << 17  # changes of pairs until they are added up, or merged into the table
@@ -116,8 +117,7 @@ class TableLearning(Learning):
         while True:
             chosen = self._choose(remaining, record)
             if not chosen or chosen[0][2] < bounds.first:
-                record.hot_pairs, record.pair_floor, record.stopped_by = len(self.best.key), self.best.floor, "all"
-                return Batch.without_merge(record, vetoed) if chosen or vetoed else None
+                return Batch(Events(), record, vetoed) if chosen or vetoed else None
             blocked = next((i for i, (left, right, _) in enumerate(chosen) if state.is_blocked(left, right)), None)
             if blocked is None or (blocked and not self._paper):
                 break
@@ -133,7 +133,6 @@ class TableLearning(Learning):
             chosen = self._together(chosen[:blocked], remaining, bounds)
         batch = self._merge(chosen, record)
         batch.vetoed[:0] = vetoed
-        record.hot_pairs, record.pair_floor = len(self.best.key), self.best.floor
         return batch
 
     def _choose(self, remaining: int, record: PassRow) -> list[Pair]:
@@ -141,12 +140,14 @@ class TableLearning(Learning):
         wanted, looked_at = 1, _LOOKED_AT
         if self._paper:
             wanted = looked_at = self.state.options.round_size(remaining, self.state.next_id)
-        if not self._counted or len(self.best.key) > 2 * max(self._most_best, wanted):
+        too_many = len(self.best.key) > 2 * max(self._most_best, wanted) and self.best.most > self.best.floor
+        if not self._counted or too_many:
             self._refill(wanted, record)
         best = self.best.first(looked_at, self.state.labels())
-        if len(best) < wanted and self.best.last is not None:
+        if len(best) < wanted and self.best.floor > self.state.options.at_least:
             self._refill(wanted, record)
             best = self.best.first(looked_at, self.state.labels())
+        record.hot_pairs = len(self.best.key)
         return best
 
     def _together(self, best: Sequence[Pair], remaining: int, bounds: Bounds) -> list[Pair]:
@@ -168,20 +169,6 @@ class TableLearning(Learning):
 
     def _refill(self, fewest: int, record: PassRow) -> None:
         """Take the best pairs of the table into memory, after all pairs were counted where they are not."""
-        self._bring_up_to_date()
-        options, label = self.state.options, self.state.labels()
-        most = max(self._most_best, fewest)
-        with incoming(self._con, pl.DataFrame({"id": np.arange(len(label)), "label": label})):
-            frame = query_frame(self._con, "learning/best_pairs", at_least=options.at_least, most=most)
-        key, n = frame["key"].to_numpy(), frame["n"].to_numpy()
-        good = int(np.count_nonzero(n > n[0] // (options.floor_ratio or _FLOOR_RATIO))) if len(n) else 0
-        cut = max(good, fewest)  # those that count much less would change often until they are wanted
-        is_all = len(n) < most and len(n) <= cut
-        self.best = _BestPairs.of(key[:cut], n[:cut], options.at_least if is_all else None)
-        record.refills += 1
-
-    def _bring_up_to_date(self) -> None:
-        """Let the table have all pairs and their counts as they are now."""
         if not self._counted:
             self._waiting = []
             run_sql(self._con, "learning/pairs")
@@ -189,6 +176,20 @@ class TableLearning(Learning):
                 self._wait_with(_summed([pairs_of(block.rows(), self.state.disjoint)]))
             self._counted = True
         self._write_waiting()
+        options, most = self.state.options, max(self._most_best, fewest)
+        floor = options.at_least
+        n = query_frame(self._con, "learning/highest_counts", at_least=floor, most=most + 1)["n"].to_list()
+        if n:  # those that count much less than the best would change often until they are wanted
+            much_less = n[0] // (options.floor_ratio or _FLOOR_RATIO)
+            floor = max(floor, min(max([much_less, *n[most:]]) + 1, n[:fewest][-1]))
+        self.best = _BestPairs.of(self._pairs_from(floor))
+        record.refills += 1
+
+    def _pairs_from(self, floor: int) -> HotPairs:
+        """All pairs of the table that count at least so much."""
+        frame = query_frame(self._con, "learning/pairs_from", floor=floor)
+        left, right, n = (frame[name].to_numpy() for name in ("left_id", "right_id", "n"))
+        return HotPairs(left, right, n, floor)
 
     def _wait_with(self, changes: pl.DataFrame) -> pl.DataFrame:
         """Keep changes of pairs for the table, which has only those that may be merged; returns those."""
@@ -235,11 +236,6 @@ class TableLearning(Learning):
         assert not len(wrong), f"{chosen[wrong[0]]} stands {n[wrong[0]]} times in the words"
         state.ties.placed(ids, n)
         self._take_changes(_summed(self._changes(pairs, found, ids, deleted, record)), first_new)
-        if self.best.last is not None and ids.min() < first_new:
-            self._refill(1, record)  # the place of a known token among those that tie may be another now
-        record.candidates, record.rounds = len(made), 1
-        record.positions += self.places
-        record.stopped_by = "uncertain" if len(ids) < len(made) else "all"
         left, right = np.array([pair[:2] for pair in chosen], np.int64).T
         return Batch.of((left, right, ids, n), record, deleted=deleted)
 
@@ -272,7 +268,7 @@ class TableLearning(Learning):
                 at = np.flatnonzero(rows.token == gone.id)
                 if len(at):
                     words = np.unique(rows.word[at])
-                    split = rows.tokens.split(gone.id, gone.into)
+                    split = rows.tokens.split(Rewrite(gone.id, gone.into))
                     yield _less(pairs_of(rows.at(rows.words_at(at)), disjoint))
                     yield pairs_of(split.at(np.flatnonzero(np.isin(split.word, words))), disjoint)
                     self._put(block, split)
@@ -325,12 +321,7 @@ class TableLearning(Learning):
             block.write()
         if self.blocks:
             run_sql(self._con, "learning/words", folder=str(self.folder))
-        floor = self.best.floor
-        if self.best.last is not None and self.best.most > floor:  # in memory are only some of those that tie for it
-            floor += 1
-        frame = query_frame(self._con, "learning/pairs_from", floor=floor)
-        left, right, n = (frame[name].to_numpy() for name in ("left_id", "right_id", "n"))
-        return HotPairs(left, right, n, floor)
+        return self._pairs_from(self.best.floor)
 
     def close(self) -> None:
         """Leave the tables to other programs, up to date."""
@@ -340,20 +331,18 @@ class TableLearning(Learning):
 
 
 class _BestPairs(msgspec.Struct):
-    """The best pairs by their keys, ascending. All that count more than `floor` are here, and of those that count
-    `floor` all up to `last` in the order of ties."""
+    """All pairs that count at least `floor`, by their keys, ascending."""
 
     key: Int64 = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
     n: Int64 = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
     floor: int = 0
-    last: int | None = None  # None: all that count `floor`
 
     @classmethod
-    def of(cls, key: Int64, n: Int64, at_least: int | None) -> _BestPairs:
-        """The best pairs, in their order; `at_least`: they are all that count so much."""
+    def of(cls, pairs: HotPairs) -> _BestPairs:
+        """These pairs."""
+        key = pairs.left << ID_BITS | pairs.right
         order = np.argsort(key)
-        floor, last = (int(n[-1]), int(key[-1])) if at_least is None else (at_least, None)
-        return cls(key[order], n[order], floor, last)
+        return cls(key[order], pairs.n[order], pairs.floor)
 
     @property
     def most(self) -> int:
@@ -375,17 +364,12 @@ class _BestPairs(msgspec.Struct):
         self.key, self.n = np.insert(self.key, at[new], key[new])[stay], np.insert(self.n, at[new], total[new])[stay]
 
     def first(self, k: int, label: Int64) -> list[Pair]:
-        """The k best, in order, or as many as are certain; `label[token]` sorts tokens as the tie rule does."""
+        """The k best, in order; `label[token]` sorts tokens as the tie rule does."""
         key, n = self.key, self.n
         if len(n) > k:  # and all that tie with the last of them
             some = np.flatnonzero(n >= np.partition(n, -k)[-k])
             key, n = key[some], n[some]
         left, right = unpack(key)
-        if self.last is not None:
-            tie, (last_left, last_right) = label[left], (label[token] for token in unpack(self.last))
-            behind = (tie > last_left) | ((tie == last_left) & (label[right] > last_right))
-            good = np.flatnonzero((n > self.floor) | ~behind)
-            left, right, n = left[good], right[good], n[good]
         by = np.lexsort((label[right], label[left], -n))[:k]
         return list(zip(left[by].tolist(), right[by].tolist(), n[by].tolist(), strict=True))
 

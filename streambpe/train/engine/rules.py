@@ -98,7 +98,7 @@ def safe_pairs(pairs: Sequence[tuple[int, ...]]) -> list[int]:
 
 def pass_carried_over(events: int, mode: str = "unknown") -> PassRow:
     """A pass that stands for all events of a log whose own passes are not known."""
-    return PassRow(events=events, mode=mode, stopped_by="unknown")
+    return PassRow(events=events, mode=mode)
 
 
 class Bounds(NamedTuple):
@@ -130,11 +130,6 @@ class Batch(msgspec.Struct):
             done = gone.after
         events.append_merges(*(column[done:] for column in merges))
         return cls(events, record, list(vetoed))
-
-    @classmethod
-    def without_merge(cls, record: PassRow, vetoed: Sequence[Veto] = ()) -> Batch:
-        """A pass that learned nothing."""
-        return cls(Events(), record, list(vetoed))
 
 
 class Words(msgspec.Struct, frozen=True):

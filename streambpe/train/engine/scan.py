@@ -21,7 +21,7 @@ from streambpe.core.binding import ChunkTable
 from streambpe.core.scan import ChainFinder, numbered
 from streambpe.core.strings import ChunkList, merge
 from streambpe.threads import in_order
-from streambpe.train.engine.column import SEPARATOR, Rewrite, leftmost, read_column, write_column
+from streambpe.train.engine.column import SEPARATOR, Rewrite, read_column, write_column
 from streambpe.train.engine.pair_counter import PairCounter, PairFilter
 
 T = TypeVar("T")
@@ -41,21 +41,11 @@ class Links(msgspec.Struct):
     banned: list[tuple[int, int]]
     allowed: PairFilter | None
 
-    def cut(self, size: int) -> int:
-        """How many of the best pairs, `size` at most, all count more than the next pair does; 0 if there are none."""
-        if size >= len(self.count):
-            return int(np.count_nonzero(self.count > self.floor))
-        return int(np.count_nonzero(self.count[:size] > self.count[size]))
-
-    def floor_of(self, size: int) -> int:
-        """The count of the best pair that is not among the first `size`."""
-        return int(self.count[size]) if size < len(self.count) else self.floor
-
-    def finder(self, size: int, ids: int) -> ChainFinder:
-        """A finder of the chains made of the first `size` pairs, and of those that may not merge."""
+    def finder(self, ids: int) -> ChainFinder:
+        """A finder of the chains made of these pairs, and of those that may not merge."""
         banned = np.array(self.banned, np.int64).reshape(-1, 2)
-        left, right = np.append(self.left[:size], banned[:, 0]), np.append(self.right[:size], banned[:, 1])
-        return ChainFinder(left, right, size, ids)
+        left, right = np.append(self.left, banned[:, 0]), np.append(self.right, banned[:, 1])
+        return ChainFinder(left, right, len(self.left), ids)
 
     def refused(self, column: Int32) -> Bool | None:
         """Which places of a column hold a pair that `allowed` refuses; None if there is no such rule."""
@@ -77,7 +67,6 @@ class Digest(msgspec.Struct):
     numbers: ChunkTable
     finder: ChainFinder
     links: Links
-    size: int  # how many of the links it was made for
 
 
 class ScanColumn:
@@ -161,11 +150,10 @@ class ScanColumn:
         they are links of chains too (`Links`). Two ways to make one token would break "the last token that x had", so a
         merge onto a living token ends the stage.
 
-        Chains that outgrow `room` tokens are cut to those of fewer pairs, with a higher floor; None when not even the
-        chains of the best pairs fit. O(places) time; memory: a few blocks, and some 60 bytes per token of the digest.
+        None where chains outgrow `room` tokens. O(places) time; memory: a few blocks, and some 60 bytes per token of
+        the digest.
         """
-        size = len(links.left)
-        finder = links.finder(size, ids)
+        finder = links.finder(ids)
 
         def one(_: int, column: Int32, weights: Int64) -> ChunkList:
             return finder.count(column, weights, links.refused(column))
@@ -178,20 +166,14 @@ class ScanColumn:
             if tokens <= max(room, 2 * folded):
                 continue
             lists = [merge(lists)]
-            while (tokens := lists[0].text_bytes // finder.itemsize) > room:
-                size = links.cut(size * 3 // 4)
-                if size == 0:
-                    return None
-                shorter = links.finder(size, ids)
-                lists = [_chains_again(lists.pop(), finder, shorter, links)]
-                finder = shorter
-            folded = tokens
+            folded = tokens = lists[0].text_bytes // finder.itemsize
+            if folded > room:
+                return None
         chains = merge(lists)
-        if size < len(links.left):  # some blocks were under way when the chains were cut
-            chains = _chains_again(chains, finder, finder, links)
         if chains.text_bytes // finder.itemsize > room:
             return None
-        return Digest(*_chain_column(chains, finder), numbered(chains), finder, links, size)
+        flat, offsets = finder.tokens(chains)
+        return Digest(*write_column(flat, offsets, chains.n), numbered(chains), finder, links)
 
     def rewrite(self, digest: Digest, column: Int32) -> None:
         """Every chain becomes what learning made of it in the digest: one sweep that reads and writes each block.
@@ -208,23 +190,6 @@ class ScanColumn:
 
         list(self._each(one))
 
-    def merge(self, left: int, right: int, new: int) -> tuple[int, int]:
-        """Make a pair the id `new`, in one sweep: (what it counted, how often it was made)."""
-
-        def one(number: int, column: Int32, weights: Int64) -> tuple[int, int]:
-            at = np.flatnonzero((column[:-1] == left) & (column[1:] == right))
-            if not len(at):
-                return 0, 0
-            first = leftmost(at, np.zeros(len(at), np.int32))
-            n = weights[np.cumsum(column == SEPARATOR)[at] - 1]
-            made = int(n[first].sum())
-            column[at[first]] = new
-            self._write(number, np.delete(column, at[first] + 1), weights, shorter=True)
-            return made if self.disjoint else int(n.sum()), made
-
-        counted, made = zip(*self._each(one), strict=True)
-        return sum(counted), sum(made)
-
     def _each(self, one: Callable[[int, Int32, Int64], T]) -> Iterator[T]:
         """`one` of every block's number and content, in order, by all threads."""
         return in_order(lambda number: one(number, *self._read(number)), range(len(self.lengths)), self.threads)
@@ -240,16 +205,3 @@ class ScanColumn:
             for path in self._paths(number):
                 path.unlink(missing_ok=True)
         self.lengths = []
-
-
-def _chains_again(chains: ChunkList, found_by: ChainFinder, finder: ChainFinder, links: Links) -> ChunkList:
-    """The chains of `finder` that stand in chains which `found_by` made of more links."""
-    column, weights = _chain_column(chains, found_by)
-    del chains  # of a word of millions of tokens they are large
-    return finder.count(column, weights, links.refused(column))
-
-
-def _chain_column(chains: ChunkList, finder: ChainFinder) -> tuple[Int32, Int64]:
-    """Distinct chains as words of a small column."""
-    flat, offsets = finder.tokens(chains)
-    return write_column(flat, offsets, chains.n)

@@ -35,16 +35,12 @@ class State:
         of options.ties."""
         self.options, self.rule = options, rule
         self.first_id = len(base_tokens) if first_id is None else first_id
-        if self.first_id < len(base_tokens):
-            raise ValueError(f"first_id {first_id} is below {len(base_tokens)}, the number of base tokens")
-        self.tokens: list[bytes | None] = [*base_tokens, *[None] * (self.first_id - len(base_tokens))]
+        self.tokens = [*base_tokens, *[b""] * (self.first_id - len(base_tokens))]
         self.known = {token: i for i, token in enumerate(base_tokens)}  # dead ones too
         self._lengths = array("q", [*base_lengths, *[1] * (self.first_id - len(base_lengths))])
         self.ties = ties or TieOrder(options.ties)
         self.banned: set[tuple[int, int]] = set()
         self.lives = LivingTokens(options.deletions, self.first_id) if options.deletions else None
-        if self.lives and options.batch == "paper":
-            raise ValueError("batch paper with deletions: a round of BatchBPE has no single merge to ask after")
 
     @property
     def next_id(self) -> int:
@@ -54,7 +50,7 @@ class State:
     @property
     def learned(self) -> int:
         """How many learned tokens are alive."""
-        return self.next_id - self.first_id - (self.lives.dead if self.lives else 0)
+        return self.next_id - self.first_id - (len(self.lives.dead) if self.lives else 0)
 
     @property
     def disjoint(self) -> bool:
@@ -85,10 +81,7 @@ class State:
 
     def spelled(self, left: int, right: int) -> bytes:
         """The bytes that two tokens make."""
-        a, b = self.tokens[left], self.tokens[right]
-        assert a is not None
-        assert b is not None
-        return a + b
+        return self.tokens[left] + self.tokens[right]
 
     def is_blocked(self, left: int, right: int) -> bool:
         """Whether the caller does not want what two tokens make."""
@@ -121,7 +114,7 @@ class State:
             if self.lives is not None:
                 self.lives.born(left, right)
         elif self.lives is not None:
-            self.lives.returns(number)
+            self.lives.dead.discard(number)
         if self.rule is not None:
             self.rule.born(left, right, number)
 
@@ -133,7 +126,7 @@ class State:
             if event.op is not Op.DELETE:
                 self._take_merge(*event.pair, event.id)
             elif self.lives is not None:
-                self.lives.dies(event.id)
+                self.lives.dead.add(event.id)
 
     # ------------------------------------------------------------------ the learner in memory
 
@@ -165,7 +158,7 @@ class State:
         if by_kind is not None:
             tables, kinds = (by_kind.tables.allowed, by_kind.tables.merged), by_kind.kinds(self.next_id)
         learner = Learner(rule, limit, tables, falling)
-        learned = None if lives is None else (lives.count, lives.first_pair, lives.alive)
+        learned = None if lives is None else (lives.count, lives.first_pair, lives.alive())
         learner.add_tokens(self.tokens, np.array(self._lengths), order, learned, kinds)
         if options.batch != "paper":  # a round of BatchBPE is judged as a whole
             learner.block(options.blocked)

@@ -19,7 +19,7 @@ from streambpe.arrays import Int32, Int64
 from streambpe.errors import RunError
 from streambpe.later import polars as pl
 from streambpe.store.checksums import add_checksum, refuse_damaged
-from streambpe.train.engine.column import SEPARATOR, leftmost
+from streambpe.train.engine.column import SEPARATOR, Rewrite, leftmost
 
 ROW_BYTES = 16  # word, token, n
 ID_BITS, _ID_MASK = 32, 0xFFFFFFFF
@@ -75,13 +75,10 @@ class Rows(NamedTuple):
         token = self.token[where]
         self.token[where] = token[np.argsort(2 * self.word[where] + (token < 0), kind="stable")]
 
-    def split(self, number: int, into: Sequence[int]) -> Rows:
+    def split(self, rewrite: Rewrite) -> Rows:
         """With the parts of a token in its place everywhere."""
-        hit = self.token == number
-        sizes = np.where(hit, len(into), 1)
-        token = np.repeat(self.token, sizes)
-        token[token == number] = np.tile(into, int(hit.sum()))
-        return Rows(np.repeat(self.word, sizes), token, np.repeat(self.n, sizes))
+        sizes = rewrite.sizes(self.token)
+        return Rows(np.repeat(self.word, sizes), rewrite.apply(self.token), np.repeat(self.n, sizes))
 
 
 @dataclass

@@ -16,16 +16,14 @@ class TieOrder:
     def __init__(self, rule: str) -> None:
         self.by_bytes = rule == "bytes"
         self._order: list[int] = []  # of the first tokens, by their bytes
-        self._known = 0  # how many tokens were looked at
 
-    def labels(self, tokens: Sequence[bytes | None]) -> Int64:
+    def labels(self, tokens: Sequence[bytes]) -> Int64:
         """A label for each token; labels from two moments cannot be compared."""
         label = np.arange(len(tokens))
         if self.by_bytes:
-            self._order += [number for number in range(self._known, len(tokens)) if tokens[number] is not None]
-            self._order.sort(key=tokens.__getitem__)  # type: ignore[arg-type]
-            self._known = len(tokens)
-            label[self._order] = np.arange(len(self._order))
+            self._order += range(len(self._order), len(tokens))
+            self._order.sort(key=tokens.__getitem__)
+            label[self._order] = np.arange(len(tokens))
         return label
 
     def placed(self, ids: Int64, count: Int64) -> None:

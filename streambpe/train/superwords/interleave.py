@@ -49,7 +49,7 @@ class InterleavedTies(TieOrder):
         # the first step that counts less than n is the first whose running minimum does
         self._falling = -np.minimum.accumulate(word_counts)
 
-    def labels(self, tokens: Sequence[bytes | None]) -> Int64:
+    def labels(self, tokens: Sequence[bytes]) -> Int64:
         """See TieOrder."""
         return np.array(self._label)
 

@@ -88,7 +88,7 @@ class SymbolReader(PartsReader):
         self._read = reader_of_stretches(folder, self._look_up)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For another process: what was looked up is looked up again there."""
+        """For Ray: what was looked up is looked up again there."""
         return SymbolReader, (self.folder, self.parts, self.eligible)
 
     def _look_up(self, chunks: pl.Series) -> Int32:

@@ -59,7 +59,7 @@ from streambpe.train.superwords.interleave import Interleaved, InterleavedTies, 
 from streambpe.train.superwords.neighbours import PartsReader, SymbolReader, find_eligible
 from streambpe.train.superwords.rules import Spellings, join_rule
 from streambpe.train.superwords.runs import Kept, OpenChunks, RunTable, write_run_words
-from streambpe.train.superwords.stage2 import StageTwo, stage_two_crew
+from streambpe.train.superwords.stage2 import StageTwo, stage_two_runner
 from streambpe.train.superwords.sums import Sums
 from streambpe.train.superwords.tasks import collect_runs, count_neighbours
 from streambpe.train.superwords.work import Work
@@ -184,7 +184,7 @@ class SuperwordPhase:
         floor = self.levels[0]
         # those of the engine, unless chunks were open
         words = self._run_words(floor, self.sums.keys(floor), OpenChunks())
-        return RunTable(words, self.sums.path, floor)
+        return RunTable(words, self.sums.path, floor, self.chunks)
 
     # ------------------------------------------------------------------ documents
 
@@ -210,21 +210,22 @@ class SuperwordPhase:
             stage(self.reader.places)
         else:
             files = count_neighbours(self.reader, self.work, stage)
-            self.sums.add_up_neighbours(files, self.chunks, self.made_of)
+            self.sums.add_up_neighbours(files, self.made_of)
         self.levels = self._levels()
         release_memory()
 
     @property
     def sums(self) -> Sums:
-        """The private database."""
-        path = self.folder / "learning.duckdb"
-        return Sums(path, self.spare // 2, self.resources.threads, self.resources.temp_dir)
+        """What is added up of the neighbours and runs."""
+        return Sums(
+            self.folder / "neighbours.parquet", self.spare // 2, self.resources.threads, self.resources.temp_dir
+        )
 
     @property
     def work(self) -> Work:
         """Where the answers about documents are left."""
         resources = replace(self.resources, memory_bytes=self.spare)
-        return Work(self.folder, resources, self.made_of, self.meter.tell_workers)
+        return Work(self.folder, resources, self.made_of)
 
     def _whole_chunks(self) -> PartsReader:
         """The documents as chunks that may join."""
@@ -242,7 +243,7 @@ class SuperwordPhase:
             documents.run.sequences, documents.parts, documents.pattern, self.alphabet, self.book.contents, events,
             self.config.overlaps == "disjoint", work.folder / "stage2", self.spare // _REST_SHARE, self.made_of,
         )  # fmt: skip
-        reader = stage.write(stage_two_crew(documents.parts, work), self._stage("stage 2", documents.places))
+        reader = stage.write(stage_two_runner(documents.parts, work), self._stage("stage 2", documents.places))
         n, stood = stage.counted()
         self.words = [
             merge_event(*events[i].pair, events[i].id, many)

@@ -159,8 +159,9 @@ class RunTable(msgspec.Struct, frozen=True):
     """What the tables get of a phase two: the runs, and where the neighbours are."""
 
     words: WordFiles
-    database: Path  # of all neighbours (sums.py)
+    neighbours: Path  # of all (sums.py)
     floor: int  # neighbours that stand in at least so many places belong in table superword_neighbours
+    chunks: pl.DataFrame  # rows (symbol, chunk)
 
     def rows(self, numbered: pl.DataFrame, places_at_once: int = 1 << 18) -> Iterator[pl.DataFrame]:
         """Rows (numbers, n), a slice at a time. numbered: rows (symbol, number) of all that stand in the runs."""

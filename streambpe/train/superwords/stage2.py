@@ -14,7 +14,7 @@ bytes side by side, because no merge can ever reach across, and each distinct pi
 
 Every part leaves two files that appear whole or not at all: the counts of the merges, and last the tokens. The
 unfinished end of its last document is left to the next part; what that is follows from the part's own text, and only
-where that has no certain border from the text before. So parts are done by tasks, in threads or in processes, each of
+where that has no certain border from the text before. So parts are done by tasks, in threads or on Ray, each of
 some parts that follow each other; it reads the part before its first one to know what that left. Places where tests
 let a process die: stage2-N-begun and stage2-N-written for attempt N at a task, tokens-written.
 
@@ -43,8 +43,7 @@ from streambpe.later import polars as pl
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.eventlog import Event
 from streambpe.runners.attempts import own_folder
-from streambpe.runners.runner import Attempt
-from streambpe.runners.worth import Cost
+from streambpe.runners.runner import Attempt, Runner
 from streambpe.sources.borders import find_border
 from streambpe.store.made_of import has_note, write_noted
 from streambpe.store.sequences import SequencePart, reader_of_stretches
@@ -54,13 +53,12 @@ from streambpe.text.marks import DOCUMENT_END
 from streambpe.text.patterns import Pattern
 from streambpe.text.split import alarm
 from streambpe.train.superwords.neighbours import BARRIER, PartsReader
-from streambpe.train.superwords.work import Advance, Crew, Question, Work
+from streambpe.train.superwords.work import Advance, Question, Work
 
 _MARK = bytes([DOCUMENT_END])
 _TASKS_A_WORKER = 8
 _MOST_PARTS = 16  # of a task
 _PLACE_BYTES = 200  # of a part's place, at the peak (226 was the most, with libraries loaded)
-_PLACE_SECONDS = 0.5e-6  # of a processor, for each place, as measured
 
 
 @dataclass
@@ -90,11 +88,11 @@ class StageTwo(Question):
         self.sticks[learned[:-1], learned[1:]] = True
         self.sticks[DOCUMENT_END, :] = self.sticks[:, DOCUMENT_END] = False
 
-    def write(self, crew: Crew, advance: Advance) -> TokenReader:
+    def write(self, runner: Runner, advance: Advance) -> TokenReader:
         """Write all parts by tasks; those that are there are kept. `advance` is told how many places were read, and may
         raise."""
-        size = min(max(1, len(self.parts) // (_TASKS_A_WORKER * crew.runner.workers)), _MOST_PARTS)
-        crew.do(shard_tokens, self, pairwise([*range(0, len(self.parts), size), len(self.parts)]), advance)
+        size = min(max(1, len(self.parts) // (_TASKS_A_WORKER * runner.workers)), _MOST_PARTS)
+        self.ask(runner, shard_tokens, pairwise([*range(0, len(self.parts), size), len(self.parts)]), advance)
         return TokenReader(self.folder, [part.name for part in self.parts])
 
     def describe(self, argument: tuple[int, int]) -> str:
@@ -232,12 +230,9 @@ class _Parts:
         write_noted(pl.DataFrame({"symbol": symbols}), self.place / target.name, made_of)
 
 
-def stage_two_crew(parts: Sequence[SequencePart], work: Work) -> Crew:
-    """Who does the second stage. Threads mostly wait for each other there: numpy on small arrays holds the
-    interpreter's lock."""
-    each = max((part.places for part in parts), default=0) * _PLACE_BYTES
-    seconds = sum(part.places for part in parts) * _PLACE_SECONDS
-    return work.crew(Cost(seconds, seconds), len(parts), each, __name__)
+def stage_two_runner(parts: Sequence[SequencePart], work: Work) -> Runner:
+    """Who does the second stage."""
+    return work.runner(max((part.places for part in parts), default=0) * _PLACE_BYTES, work.resources.threads)
 
 
 def shard_tokens(borders: tuple[int, int], attempt: Attempt) -> None:

@@ -1,12 +1,11 @@
-"""Neighbours and runs added up by SQL: the private database of phase two, `learning.duckdb` in its folder.
+"""Neighbours and runs added up by SQL: `neighbours.parquet` in the folder of phase two, and the engine's words.
 
-    neighbours-*.parquet   a stretch's pairs           -> table neighbours: every pair once, ordered by its ids
+    neighbours-*.parquet   a stretch's pairs           -> neighbours.parquet: every pair once, ordered by its key
     runs-*.parquet         a stretch's distinct runs   -> each run once, as the engine's words (never a table)
 
-The files are the log of counting: each appears whole or not at all, and they are removed when their sum is committed.
-A threshold T is a WHERE over the table, and table `superword_neighbours` of
-state.duckdb is filled from it: no pair goes through Python to get there. Nobody but the training opens this database,
-so nobody can hold it.
+The files are the log of counting: each appears whole or not at all, and they are removed when their sum is there.
+A threshold T is a WHERE over the sum, and table `superword_neighbours` of state.duckdb is filled from it: no pair goes
+through Python to get there.
 
 What is added up at once fits the memory: neighbours by ranges of their keys, runs by ranges of a number
 that spreads them evenly (column `by`). One GROUP BY over everything would spill, and it needs more memory the more
@@ -16,7 +15,6 @@ there is: in 48 MB it ended without a result on 6.3 million distinct runs. By ra
 from __future__ import annotations
 
 import contextlib
-import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
@@ -30,10 +28,11 @@ import pyarrow.parquet as pq
 
 from streambpe.arrays import Int32, Int64
 from streambpe.core.strings import arrow_buffers
-from streambpe.errors import RunError
 from streambpe.failpoints import failpoint
-from streambpe.later import polars as pl
-from streambpe.store.database import append, commit, open_store
+from streambpe.files import whole_file
+from streambpe.store.checksums import add_checksum
+from streambpe.store.database import open_store
+from streambpe.store.made_of import has_note, parquet_note
 from streambpe.store.sqlfiles import query_batches, query_frame, run_sql
 
 LEAST_BYTES = 32 << 20  # of DuckDB's buffers
@@ -41,89 +40,56 @@ _NEIGHBOUR_BYTES = 200  # of one pair of one file while pairs are grouped and or
 _RUN_BYTES = 300  # of one run of one file while runs are grouped, and twice its symbols
 _STEP = 512  # rows of a file, of which one is looked at to find ranges of keys
 _SPREAD = 1 << 63  # column `by` is below this
-_DAMAGED = re.compile(  # what DuckDB says of a file that is cut off, overwritten, or another one
-    "enough bytes|valid DuckDB database|orrupt database|computed checksum|ailed to load metadata|ailed to deserialize"
-    "|Table with name|INTERNAL Error"
-)
+NEIGHBOURS = pa.schema([("key", pa.int64()), ("n", pa.int64())])  # key: left << 32 | right
 
 
 class Sums(msgspec.Struct, frozen=True):
-    """The private database of one phase two."""
+    """What one phase two adds up."""
 
-    path: Path
+    path: Path  # of the neighbours
     memory_bytes: int
     threads: int
     temp_dir: Path | None
 
     @contextlib.contextmanager
-    def _open(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        memory_bytes = max(self.memory_bytes, LEAST_BYTES)
-        con = open_store(self.path, memory_bytes=memory_bytes, threads=self.threads, temp_dir=self.temp_dir)
+    def _open(self, least_bytes: int = LEAST_BYTES) -> Iterator[duckdb.DuckDBPyConnection]:
+        memory_bytes = max(self.memory_bytes, least_bytes)
+        con = open_store(":memory:", memory_bytes=memory_bytes, threads=self.threads, temp_dir=self.temp_dir)
         with contextlib.closing(con):
-            run_sql(con, "learning/tables")
             yield con
 
-    def forget(self) -> None:
-        """Remove the database, and what DuckDB keeps beside it."""
-        for path in (self.path, self.path.with_name(f"{self.path.name}.wal")):
-            path.unlink(missing_ok=True)
-
     def hold(self, made_of: str) -> bool:
-        """Whether the neighbours are there and were made of this; a database that cannot be read counts as absent."""
-        if not self.path.exists():
-            return False
-        try:
-            with self._open() as con:
-                return run_sql(con, "get_sum_note") == [(made_of,)]
-        except (RunError, duckdb.Error):
-            return False
+        """Whether the neighbours are there, whole, and were made of this."""
+        return has_note(self.path, made_of)
 
-    def add_up_neighbours(self, files: Sequence[Path], chunks: pl.DataFrame, made_of: str) -> None:
-        """Make table neighbours from part files (key, n) and remove them; chunks: the text of the symbols, as rows
-        (symbol, chunk)."""
-        self.forget()
-        listed = [str(path) for path in files]
-        with self._open() as con:
-            ranges = key_ranges(con, listed, max(self.memory_bytes, LEAST_BYTES) // _NEIGHBOUR_BYTES)
-            con.begin()
-            append(con, "symbols", chunks)
-            for low, high in ranges:
-                run_sql(con, "learning/sum_neighbours", files=listed, low=low, high=high)
-            run_sql(con, "put_sum_note", made_of=made_of)
+    def add_up_neighbours(self, files: Sequence[Path], made_of: str) -> None:
+        """Add up the neighbours of part files (key, n), and remove these."""
+        listed, at_once = [str(path) for path in files], max(self.memory_bytes, LEAST_BYTES) // _NEIGHBOUR_BYTES
+        noted = NEIGHBOURS.with_metadata(parquet_note(made_of, self.path.name))
+        with whole_file(self.path) as made:
+            with self._open() as con, pq.ParquetWriter(made, noted, compression="zstd", use_dictionary=False) as out:
+                for low, high in key_ranges(con, listed, at_once):
+                    for batch in query_batches(con, "learning/sum_neighbours", files=listed, low=low, high=high):
+                        out.write_batch(batch)
+            add_checksum(made)
             failpoint("adjacency-filled")
-            commit(con)
         failpoint("adjacency-written")
         for path in files:
             path.unlink()
 
     def keys(self, least: int) -> Int64:
         """left << 32 | right of the neighbours that stand in at least so many places, ascending."""
-        with self._reading() as con:
-            return query_frame(con, "list_neighbours", least=least)["key"].to_numpy()
+        with self._open() as con:
+            return query_frame(con, "list_neighbours", neighbours=str(self.path), least=least)["key"].to_numpy()
 
     def counts_at(self, ranks: Sequence[int], least: int) -> list[int]:
         """The counts at these places (from 0) of all neighbours that count `least` or more, in falling order; places
         behind the last are left out."""
-        with self._reading() as con:
-            rows = run_sql(con, "list_neighbour_counts", least=least)
+        with self._open() as con:
+            rows = run_sql(con, "list_neighbour_counts", neighbours=str(self.path), least=least)
         # count 9 by 2 pairs, 5 by 1, 3 by 4: behind 2 3 7; the pairs at ranks 0 1 2 6 count 9 9 5 3
         behind = list(accumulate(pairs for _, pairs in rows))
         return [rows[bisect_right(behind, rank)][0] for rank in ranks if behind and rank < behind[-1]]
-
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """To ask the database; a damaged one is removed, since all in it can be made again."""
-        try:
-            with self._open() as con:
-                yield con
-        except RunError as why:
-            if not _DAMAGED.search(str(why)):  # it is held elsewhere, or there are too many open files
-                raise
-            self.forget()
-            raise RunError(
-                f"{self.path} was damaged ({str(why).splitlines()[0]}). It was removed, and nothing else was lost: the "
-                f"neighbours in it are counted again. Give the same command again."
-            ) from None
 
     def runs(self, files: Sequence[Path]) -> Iterator[tuple[Int32, Int64, Int64]]:
         """(symbols, offsets, n): each distinct run of part files (run, by, n) once, by (by, run)."""
@@ -133,14 +99,12 @@ class Sums(msgspec.Struct, frozen=True):
         footers = [pq.read_metadata(path) for path in files]
         groups = [footer.row_group(number) for footer in footers for number in range(footer.num_row_groups)]
         sizes = [group.column(0).total_uncompressed_size for group in groups]  # bytes of the runs
-        memory_bytes = max(self.memory_bytes, LEAST_BYTES + 4 * max(sizes, default=0))  # a run is held whole
+        least_bytes = LEAST_BYTES + 4 * max(sizes, default=0)  # a run is held whole
         needed = _RUN_BYTES * sum(group.num_rows for group in groups) + 2 * sum(sizes)
-        pieces = max(1, -(-needed // memory_bytes))
+        pieces = max(1, -(-needed // max(self.memory_bytes, least_bytes)))
         borders = [_SPREAD * at // pieces for at in range(pieces + 1)]
         ranges = [(low, high - 1) for low, high in pairwise(borders)]
-        with contextlib.closing(
-            open_store(":memory:", memory_bytes=memory_bytes, threads=self.threads, temp_dir=self.temp_dir)
-        ) as con:
+        with self._open(least_bytes) as con:
             for low, high in ranges:
                 yield from map(_as_runs, query_batches(con, "learning/sum_runs", files=listed, low=low, high=high))
 

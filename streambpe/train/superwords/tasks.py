@@ -28,15 +28,14 @@ from streambpe.core.pairs import PairTable, count_from_here
 from streambpe.core.runs import RUNS
 from streambpe.failpoints import failpoint
 from streambpe.runners.attempts import commit_first, own_folder
-from streambpe.runners.here import Here
-from streambpe.runners.runner import Attempt
-from streambpe.runners.worth import Cost
+from streambpe.runners.runner import Attempt, Here, Runner
 from streambpe.store.checksums import add_checksum
 from streambpe.store.made_of import has_note, parquet_note
 from streambpe.store.shards import cuts_of, pieces_of
 from streambpe.train.superwords.neighbours import BARRIER, PART_BYTES, PartsReader
 from streambpe.train.superwords.runs import Kept, RunCounting
-from streambpe.train.superwords.work import Advance, Crew, Question, Work
+from streambpe.train.superwords.sums import NEIGHBOURS
+from streambpe.train.superwords.work import Advance, Question, Work
 
 # Places between two cuts: a 32nd of all within these bounds. A kill costs each worker a task; each task's file repeats
 # the frequent rows of the others.
@@ -45,10 +44,6 @@ _TASKS = 32
 MOST_PLACES = 128 << 20  # the same where this process works alone
 _LEAST_TABLE = 64 << 20
 _GROUP_ROWS = 1 << 13  # of neighbours in a row group: a range of keys is read from all files
-# Processor seconds for a place: all of them, and those during which no other thread can work. The first is what 70 MB
-# more of English took, the second is assumed to be half of it. They decide who works, never what comes out.
-NEIGHBOUR_SECONDS = (4e-8, 2e-8)
-RUN_SECONDS = (9e-8, 4.5e-8)
 _KEY_BYTES = 48  # of a neighbour that runs are not cut between, in a worker
 
 
@@ -89,20 +84,18 @@ class DocumentTasks(Question):
         largest = max((part.places for part in self.reader.parts), default=0)
         return self.threads * PART_BYTES * largest + (_KEY_BYTES * len(self.kept.keys) if self.kept else 0)
 
-    def answer(self, work: Work, seconds: tuple[float, float], advance: Advance) -> list[Path]:
+    def answer(self, work: Work, advance: Advance) -> list[Path]:
         """Have all files made; those that are there and were made of the same are kept."""
         places = self.reader.places
         if not places:
             return []
-        size = min(max(places // _TASKS, LEAST_TASK), MOST_TASK)
-        cost = Cost(places * seconds[0], places * seconds[1])
-        crew = work.crew(cost, places // size, self.held_bytes + _LEAST_TABLE, __name__)
-        if not isinstance(crew.runner, Here):
-            return self.answer_by(crew, size, advance)
-        return replace(self, threads=work.readers(self.reader.parts)).answer_by(crew, MOST_PLACES, advance)
+        runner = work.runner(self.held_bytes + _LEAST_TABLE)
+        if not isinstance(runner, Here):
+            return self.answer_by(runner, min(max(places // _TASKS, LEAST_TASK), MOST_TASK), advance)
+        return replace(self, threads=work.readers(self.reader.parts)).answer_by(runner, MOST_PLACES, advance)
 
-    def answer_by(self, crew: Crew, size: int, advance: Advance) -> list[Path]:
-        """The same by a crew, in tasks of about so many places."""
+    def answer_by(self, runner: Runner, size: int, advance: Advance) -> list[Path]:
+        """The same by a runner, in tasks of about so many places."""
         cuts = cuts_of(self.reader.parts, size, 0, self.reader.places)
         shards = {self.file(ends): ends for ends in pairwise(cuts)}
         for path in self.folder.glob(f"{self.prefix}-[0-9]*-[0-9]*.parquet"):
@@ -110,7 +103,7 @@ class DocumentTasks(Question):
                 path.unlink()
         left = [ends for path, ends in shards.items() if not path.exists()]
         advance(self.reader.places - sum(stop - start for start, stop in left))
-        crew.do(shard_neighbours if self.kept is None else shard_runs, self, left, advance)
+        self.ask(runner, shard_neighbours if self.kept is None else shard_runs, left, advance)
         return list(shards)
 
     def table_bytes(self, attempt: Attempt) -> int:
@@ -142,24 +135,21 @@ class DocumentTasks(Question):
             failpoint(f"{place}-committed")
 
 
-_NEIGHBOURS = pa.schema([("key", pa.int64()), ("n", pa.int64())])
-
-
 def count_neighbours(reader: PartsReader, work: Work, advance: Advance) -> list[Path]:
     """Files (key, n) that add up to the counts of all neighbours."""
     question = DocumentTasks("neighbours", work.folder.absolute(), work.made_of, reader)
-    return question.answer(work, NEIGHBOUR_SECONDS, advance)
+    return question.answer(work, advance)
 
 
 def shard_neighbours(ends: Ends, attempt: Attempt) -> None:
     """Count the neighbours of a shard."""
     shards: DocumentTasks = attempt.shared
-    with shards.writing(ends, attempt, _NEIGHBOURS, "zstd") as out:
+    with shards.writing(ends, attempt, NEIGHBOURS, "zstd") as out:
         table, last = PairTable(shards.table_bytes(attempt)), BARRIER
 
         def write_section() -> None:
             nonlocal table
-            out.write_table(pa.table([*table.take()], schema=_NEIGHBOURS), row_group_size=_GROUP_ROWS)
+            out.write_table(pa.table([*table.take()], schema=NEIGHBOURS), row_group_size=_GROUP_ROWS)
             table = PairTable(shards.table_bytes(attempt))
 
         for piece, follows in shards.pieces(ends, attempt):
@@ -175,7 +165,7 @@ def shard_neighbours(ends: Ends, attempt: Attempt) -> None:
 def collect_runs(reader: PartsReader, kept: Kept, name: str, work: Work, advance: Advance) -> list[Path]:
     """Files (run, by, n) of all runs that hold two symbols or more; `name`: of these files."""
     question = DocumentTasks(name, work.folder.absolute(), work.made_of, reader, kept)
-    return question.answer(work, RUN_SECONDS, advance)
+    return question.answer(work, advance)
 
 
 def shard_runs(ends: Ends, attempt: Attempt) -> None:

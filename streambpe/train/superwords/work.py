@@ -2,10 +2,9 @@
 
     Question   what all tasks have in common, and where they write
     Work       of one phase two: a folder, and resources
-    Crew       the workers for one question, and how much memory each of their tasks may take
 
-A question is cut into tasks only if workers save time by it (runners/worth.py) and --memory has room for them;
-`--engine` decides it itself. Who works never changes an answer.
+Threads of this process do the tasks, or Ray if that is asked for and --memory has room for it. Who works never changes
+an answer.
 """
 
 from __future__ import annotations
@@ -20,20 +19,18 @@ import msgspec
 
 from streambpe.errors import LimitError
 from streambpe.resources import Resources
-from streambpe.runners.here import Here
-from streambpe.runners.ray import Needs
-from streambpe.runners.runner import Busy, Calls, Runner, Task
-from streambpe.runners.worth import Cost, runner_for
+from streambpe.runners.ray import Needs, OnRay
+from streambpe.runners.runner import Calls, Here, Runner, Task
 from streambpe.store.sequences import SequencePart
 from streambpe.system import remove_folder
 from streambpe.train.superwords.neighbours import PART_BYTES
 
-_SHARED_BYTES = 24 << 20  # of what all tasks have in common (words, eligible chunks), while a process gets it
+_SHARED_BYTES = 24 << 20  # of what all tasks have in common (words, eligible chunks), while a worker gets it
 Advance = Callable[[int], None]  # told how many places were read; may raise to stop between two parts
 
 
 class Question(ABC):
-    """What all tasks of one question have in common; each worker gets it once."""
+    """What all tasks of one question have in common."""
 
     folder: Path  # of the answers
 
@@ -44,29 +41,18 @@ class Question(ABC):
 
     @abstractmethod
     def describe(self, argument: Any) -> str:
-        """A task in messages and in status.json."""
+        """A task in messages."""
 
-
-class Crew(msgspec.Struct, frozen=True):
-    """Who does the tasks of one question."""
-
-    runner: Runner
-    memory_bytes: int  # that each task may take
-    tell_workers: Callable[[Sequence[Busy]], None] = lambda busy: None
-
-    def do(self, task: Task[Any, Any], question: Question, arguments: Iterable[Any], advance: Advance) -> None:
-        """Call a task with all arguments, then end."""
-        calls = Calls(
-            task, arguments, self.memory_bytes, on_advance=advance, describe=question.describe, shared=question,
-            tell_workers=self.tell_workers,
-        )  # fmt: skip
-        question.folder.mkdir(parents=True, exist_ok=True)
-        remove_folder(question.attempts)  # first, so that what a dead command left cannot commit any more
+    def ask(self, runner: Runner, task: Task[Any, Any], arguments: Iterable[Any], advance: Advance) -> None:
+        """Call a task with all arguments, then end the runner."""
+        calls = Calls(task, arguments, on_advance=advance, describe=self.describe, shared=self)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        remove_folder(self.attempts)  # first, so that what a dead command left cannot commit any more
         try:
-            self.runner.map(calls)
+            runner.map(calls)
         finally:
-            self.runner.close()
-            remove_folder(question.attempts)
+            runner.close()
+            remove_folder(self.attempts)
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -75,16 +61,15 @@ class Work(msgspec.Struct, frozen=True):
     folder: Path  # files in it that were made of the same are used again
     resources: Resources  # memory: what the questions may take, beside all that the training holds
     made_of: str  # what all answers follow from
-    tell_workers: Callable[[Sequence[Busy]], None] = lambda busy: None  # told what processes are at
 
-    def crew(self, cost: Cost, tasks: int, each_bytes: int, module: str) -> Crew:
-        """Processes for so many tasks of a module, each of which needs so much memory; where this process is quicker,
-        or it alone has the room, this thread with all of the memory."""
-        needs = Needs(self.resources, 0, each_bytes, self.folder.absolute() / "ray", extra_bytes=_SHARED_BYTES)
-        with contextlib.suppress(LimitError):  # of Ray
-            if (found := runner_for(needs, tasks, cost, module)) is not None:
-                return Crew(*found, self.tell_workers)
-        return Crew(Here(1), self.resources.memory_bytes)
+    def runner(self, each_bytes: int, at_once: int = 1) -> Runner:
+        """Who does tasks that need so much memory each: Ray, or this process, so many at once if they have room."""
+        if self.resources.engine == "ray":
+            folder = self.folder.absolute() / "ray"
+            with contextlib.suppress(LimitError):
+                return OnRay(Needs(self.resources, 0, each_bytes, folder, extra_bytes=_SHARED_BYTES))
+        workers = max(1, min(at_once, self.resources.memory_bytes // max(1, each_bytes)))
+        return Here(workers, self.resources.memory_bytes // workers)
 
     def readers(self, parts: Sequence[SequencePart]) -> int:
         """How many threads of this process may each hold a part."""

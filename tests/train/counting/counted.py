@@ -1,4 +1,4 @@
-"""What must not depend on who counted, for the tests of tasks in processes and on Ray."""
+"""What must not depend on who counted, for the tests of tasks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ def everything(run: Path) -> Tables:
     assert not attempts_folder(Run(run)).parent.exists()
     assert not [path for path in run.rglob("*") if ".new" in path.name]
     status = Run(run).read_status()
-    assert "workers" not in status
     if {Path(path).suffix for (path,) in rows(run, "SELECT path FROM sources")} <= {".jsonl", ".txt"}:
         assert status["done"] == status["total"], "progress is neither lost nor told twice"
     stretches = "SELECT path, min(start_at), max(stop_at), sum(documents), sum(text_bytes), sum(nulls) FROM sources"

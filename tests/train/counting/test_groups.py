@@ -10,7 +10,6 @@ from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,9 +24,10 @@ from streambpe.model.eventlog import Op
 from streambpe.resources import Resources
 from streambpe.store.chunks import fold
 from streambpe.store.database import open_store, use_private_training
-from streambpe.store.exchange import export_counts, merge_counts
+from streambpe.store.exchange import merge_counts
 from streambpe.store.groups import GroupRules, read_groups
-from streambpe.store.parts import PartWriter, list_parts
+from streambpe.store.merge import merge_ranges
+from streambpe.store.parts import PartWriter, list_parts, parts_by_group
 from streambpe.store.run import Run
 from streambpe.store.spans import Span
 from streambpe.store.weights import temper, weigh_groups
@@ -68,14 +68,12 @@ def groups_of(run: Path) -> dict[str, str]:
     return {span.path: span.group_name for part in list_parts(Run(run)) for span in part.spans}
 
 
-def group_tables(run: Path, tmp: Path) -> dict[str, dict[str, int]]:
-    """What export-counts says of each group."""
-    found = {}
-    for name in set(groups_of(run).values()):
-        export_counts(run, tmp / "group.parquet", name, force=True)
-        table = pq.read_table(tmp / "group.parquet")
-        found[name] = dict(zip(table["chunk"].to_pylist(), table["count"].to_pylist(), strict=True))
-    return found
+def group_tables(run: Path) -> dict[str, dict[str, int]]:
+    """What the parts of each group add up to."""
+    return {
+        name: {chunk: n for frame in merge_ranges(parts, 1 << 20) for chunk, n in frame.iter_rows()}
+        for name, parts in parts_by_group(list_parts(Run(run))).items()
+    }
 
 
 def total(run: Path) -> dict[str, int]:
@@ -180,7 +178,7 @@ def test_counts_of_groups(tmp_path, tiny_blocks):
         for path in sorted((tmp_path / "in" / group).iterdir(), reverse=True):
             count(later, [str(path)], group=[f"{group}={tmp_path}/in/{group}"], resources=Resources(256 << 20, 1))
     for counted in (run, later):
-        assert group_tables(counted, tmp_path) == expected
+        assert group_tables(counted) == expected
         assert total(counted) == sum(expected.values(), Counter())
         assert groups_of(counted) == {
             str(p.resolve()): p.parent.name for p in (tmp_path / "in").rglob("*.txt")
@@ -196,7 +194,7 @@ def test_counts_of_groups(tmp_path, tiny_blocks):
     (tmp_path / "more.txt").write_text("more text")
     count(run, [str(tmp_path / "more.txt")], resources=SMALL)
     assert groups_of(run)[str(tmp_path / "more.txt")] == ""
-    assert group_tables(run, tmp_path)[""] == {"more": 1, " text": 1}
+    assert group_tables(run)[""] == {"more": 1, " text": 1}
     assert check(run, resources=SMALL, sources=True) == []
 
 
@@ -207,11 +205,11 @@ def test_tables_iterators_and_sequences_have_groups(tmp_path):
     run = tmp_path / "run"
     count(run, [str(tmp_path / "t.tsv")], counts=True, group=["table=*.tsv"], resources=SMALL)
     count_from_iterator(run, ["ab cd"], source_name="mine", group=["made=mine"], resources=SMALL)
-    assert group_tables(run, tmp_path) == {"table": {"ab": 3}, "made": {"ab": 1, " cd": 1}}
+    assert group_tables(run) == {"table": {"ab": 3}, "made": {"ab": 1, " cd": 1}}
     expected = corpus(tmp_path / "in")
     sequences = tmp_path / "sequences"
     count(sequences, [str(tmp_path / "in")], group_by="folder", sequences=True, resources=SMALL)
-    assert group_tables(sequences, tmp_path) == expected
+    assert group_tables(sequences) == expected
     assert check(sequences, resources=SMALL) == []
 
 
@@ -224,8 +222,6 @@ def test_a_group_without_sources_and_too_many_groups(tmp_path, monkeypatch):
     monkeypatch.setattr(todo, "MOST_GROUPS", 2)
     with pytest.raises(UsageError, match="3 source groups"):
         count(tmp_path / "other", [str(tmp_path / "in")], group_by="folder", resources=SMALL)
-    with pytest.raises(UsageError, match="no source group 'es'; it has de"):
-        export_counts(tmp_path / "run", tmp_path / "x.csv", "es")
 
 
 @pytest.mark.long
@@ -260,11 +256,11 @@ def test_merged_runs_keep_their_groups(tmp_path):
     cli_killed("part-committed", "merge-counts", tmp_path / "all", tmp_path / "two")
     assert len(list_parts(Run(tmp_path / "all"))) == 1
     merge_counts(tmp_path / "all", [tmp_path / "two", tmp_path / "fr"], resources=SMALL)
-    assert group_tables(tmp_path / "all", tmp_path) == expected
+    assert group_tables(tmp_path / "all") == expected
     assert check(tmp_path / "all", resources=SMALL) == []
     with pytest.raises(UsageError, match="twice"):
         merge_counts(tmp_path / "all", [tmp_path / "two"], resources=SMALL)
-    assert group_tables(tmp_path / "all", tmp_path) == expected
+    assert group_tables(tmp_path / "all") == expected
 
 
 @pytest.mark.long
@@ -530,13 +526,11 @@ def test_weights_do_not_change_and_are_resumed(tmp_path):
 
 
 def test_the_command_line(tmp_path):
-    """count --group-by, train --weight, export-counts --group."""
-    expected = corpus(tmp_path / "in")
+    """count --group-by, train --weight."""
+    corpus(tmp_path / "in")
     run = tmp_path / "run"
     cli("count", run, tmp_path / "in", "--group", "german=in/de", "--group-by", "folder")
     cli("train", run, "--vocab-size", 300, "--weight", "german=2", "--weight", "en=0.5")
     told = cli("train", run, "--vocab-size", 300, "--weight", "no=2", "--name", "b", expect=2)
     assert "it has en, fr, german" in told.stderr
-    cli("export-counts", run, "-o", tmp_path / "de.csv", "--group", "german")
-    assert len((tmp_path / "de.csv").read_text().split("\n")) >= len(expected["de"])
     cli("check", run)

@@ -67,15 +67,9 @@ def test_killed_at_every_commit(tmp_path, corpus, unbroken, place):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("place", "engine", "lines"),
-    [
-        ("part-committed:3", "threads", False),
-        ("sequence-written:2", "threads", True),
-        ("fold-filled", "threads", True),
-        ("task-done:2", "processes", False),
-    ],
+    ("place", "lines"), [("part-committed:3", False), ("sequence-written:2", True), ("fold-filled", True)]
 )
-def test_a_sample_that_was_killed_is_resumed(tmp_path, corpus, lines, place, engine):
+def test_a_sample_that_was_killed_is_resumed(tmp_path, corpus, lines, place):
     """The same documents, also of a file that is one document and was counted in half: a run keeps its sample."""
     sequences = place.startswith("sequence")
     for i in range(8):  # about half of them are in the sample
@@ -83,8 +77,8 @@ def test_a_sample_that_was_killed_is_resumed(tmp_path, corpus, lines, place, eng
     sources = [corpus, *tmp_path.glob("*.txt")]
     counting = {"lines": lines, "options": {"sample": "1/2", "sequences": sequences}}
     killed, whole = tmp_path / "killed", tmp_path / "whole"
-    given = {"run": killed, "sources": sources, "counting": counting, "engine": engine}
-    driver = Driver({"STREAMBPE_FAILPOINT": place}, **given, block=5_000, task=20_000)
+    given = {"run": killed, "sources": sources, "counting": counting}
+    driver = Driver({"STREAMBPE_FAILPOINT": place}, **given, block=5_000)
     assert driver.end()[0] == -signal.SIGKILL, "the place was reached"
     resume_count(killed, resources=Resources(400 * 10**6, 2))
     count(

@@ -7,7 +7,6 @@ import itertools
 import json
 import random
 import threading
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,25 +18,22 @@ import pytest
 from msgspec import structs
 
 from streambpe.count_config import CountConfig
-from streambpe.errors import SourceError, Stopped, UsageError, WorkerLost
-from streambpe.resources import Resources
-from streambpe.runners import worth
-from streambpe.runners.here import Here
+from streambpe.errors import SourceError, Stopped, UsageError
 from streambpe.runners.runner import Attempt
 from streambpe.sources.source import Source
 from streambpe.sources.stretches import Stretch, cut
 from streambpe.store.documents import documents_digest
-from streambpe.store.job import find_work
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.sequences import order_parts
-from streambpe.text.patterns import Pattern, find_pattern
-from streambpe.train.counting import spread
+from streambpe.text.patterns import find_pattern
+from streambpe.train.counting import committer, spread, tasks
 from streambpe.train.counting.count import count, count_from_iterator
-from streambpe.train.counting.spread import count_runner
 from streambpe.train.counting.tasks import CountShared, CountTask, count_stretches
+from tests.driver import RESOURCES
 from tests.hostile import random_text
-from tests.runs import Driver, StopAfter, cli, small_blocks
+from tests.runners.tasks import Dying, InsteadOfRay, die_at, instead_of_ray
+from tests.runs import Driver, StopAfter, small_blocks
 from tests.samples import sample_text, written
 from tests.tiers import long
 from tests.train.counting.counted import THREADS, Tables, counted, write_lines
@@ -45,7 +41,7 @@ from tests.train.counting.counted import THREADS, Tables, counted, write_lines
 OWN = r"\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+"
 LEFT_TO_REGEX = OWN + r"|\b\W"
 GPT4O = find_pattern("gpt4o")
-BESIDE = replace(THREADS, engine="processes")
+ON_RAY = replace(THREADS, engine="ray")
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +62,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    instead_of_ray(monkeypatch)
     monkeypatch.setattr(spread, "_LEAST_TASK", 50_000)
 
 
@@ -75,17 +72,11 @@ def expected(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Tables:
     return counted(tmp_path_factory.mktemp("threads"), corpus, THREADS)
 
 
-@pytest.mark.parametrize("workers", [2, long(1), long(4)])
-def test_processes_count_what_threads_count(tmp_path: Path, corpus: Path, expected: Tables, workers: int) -> None:
-    assert counted(tmp_path, corpus, replace(BESIDE, threads=workers)) == expected
-    assert len(list_parts(Run(tmp_path))) > 6, "there were several tasks"
-
-
 @pytest.mark.long
 def test_with_documents_a_pattern_of_ones_own_and_groups(tmp_path: Path, corpus: Path) -> None:
     options = {"pattern": OWN, "sequences": True, "group": ["small=**/small-*", "rows=**/*.parquet"]}
     ones = counted(tmp_path / "threads", corpus, THREADS, **options)
-    assert counted(tmp_path / "tasks", corpus, BESIDE, **options) == ones
+    assert counted(tmp_path / "tasks", corpus, ON_RAY, **options) == ones
 
 
 @pytest.mark.parametrize("sequences", [long(False), True])
@@ -93,32 +84,18 @@ def test_tasks_in_threads_with_many_parts_each(
     tmp_path: Path, corpus: Path, expected: Tables, monkeypatch: pytest.MonkeyPatch, sequences: bool
 ) -> None:
     """Small blocks, and a commit after each."""
-    monkeypatch.setattr(worth.Processes, "here", lambda workers, memory, preload: Here(workers))
     small_blocks(monkeypatch, 20_000, committing=True)
-    assert counted(tmp_path, corpus, BESIDE, sequences=sequences) == expected
-
-
-@pytest.mark.parametrize(("place", "sequences"), [("written", False), long("begun", True), long("committed", True)])
-def test_a_worker_is_killed_in_every_task(
-    tmp_path: Path,
-    corpus: Path,
-    expected: Tables,
-    monkeypatch: pytest.MonkeyPatch,
-    place: str,
-    sequences: bool,
-) -> None:
-    monkeypatch.setattr(spread, "_LEAST_TASK", 400_000)
-    monkeypatch.setenv("STREAMBPE_FAILPOINT", f"attempt-0-{place}")
-    assert counted(tmp_path, corpus, BESIDE, sequences=sequences) == expected
+    assert counted(tmp_path, corpus, ON_RAY, sequences=sequences) == expected
 
 
 @pytest.mark.long
-def test_a_task_that_no_worker_survives(tmp_path: Path, corpus: Path, expected: Tables, monkeypatch: Any) -> None:
-    monkeypatch.setenv("STREAMBPE_FAILPOINT", "part-written")
-    with pytest.raises(WorkerLost, match=r"counting a\.jsonl from 0.* killed by SIGKILL"):
-        counted(tmp_path, corpus, replace(BESIDE, threads=1))
-    monkeypatch.delenv("STREAMBPE_FAILPOINT")
-    assert counted(tmp_path, corpus, BESIDE) == expected
+@pytest.mark.parametrize(("place", "sequences"), [("written", False), ("begun", True), ("committed", True)])
+def test_a_worker_is_lost_in_every_task(
+    tmp_path: Path, corpus: Path, expected: Tables, monkeypatch: pytest.MonkeyPatch, place: str, sequences: bool
+) -> None:
+    instead_of_ray(monkeypatch, Dying)
+    die_at(monkeypatch, f"attempt-0-{place}", tasks, committer)
+    assert counted(tmp_path, corpus, ON_RAY, sequences=sequences) == expected
 
 
 class Zombie(threading.Thread):
@@ -151,7 +128,7 @@ def test_a_dead_worker_that_still_writes_harms_nothing(
     options = {"sequences": sequences}
     ones = counted(tmp_path / "threads", source, THREADS, **options)
 
-    class Twice(Here):
+    class Twice(InsteadOfRay):
         """Runs every task twice: the first attempt wakes up when the second is done."""
 
         def map(self, calls: Any) -> None:
@@ -167,8 +144,8 @@ def test_a_dead_worker_that_still_writes_harms_nothing(
 
             super().map(replace(calls, task=task))
 
-    monkeypatch.setattr(worth.Processes, "here", lambda workers, memory, preload: Twice(workers))
-    assert counted(tmp_path / "tasks", source, BESIDE, **options) == ones
+    instead_of_ray(monkeypatch, Twice)
+    assert counted(tmp_path / "tasks", source, ON_RAY, **options) == ones
 
 
 @pytest.mark.long
@@ -202,10 +179,10 @@ def test_a_stop_is_kept_and_gone_on_from(
     with monkeypatch.context() as patched:
         patched.setattr(spread, "failpoint", lambda place: stop.set())
         with pytest.raises(Stopped, match="kept"):
-            counted(tmp_path, corpus, BESIDE, stop=stop)
+            counted(tmp_path, corpus, ON_RAY, stop=stop)
     assert not set(psutil.Process().children(recursive=True)) - others
     assert list_parts(Run(tmp_path))
-    assert counted(tmp_path, corpus, BESIDE) == expected
+    assert counted(tmp_path, corpus, ON_RAY) == expected
 
 
 @pytest.mark.long
@@ -214,7 +191,7 @@ def test_a_document_too_large_for_a_worker_is_counted_here(tmp_path: Path) -> No
     word = "abcdefgh " * 2_000_000
     source.write_text("".join(json.dumps({"text": t}) + "\n" for t in ("before", word, "behind")), encoding="utf-8")
     ones = counted(tmp_path / "threads", source, THREADS)
-    assert counted(tmp_path / "tasks", source, BESIDE) == ones
+    assert counted(tmp_path / "tasks", source, ON_RAY) == ones
 
 
 @pytest.mark.long
@@ -231,7 +208,7 @@ def test_an_error_is_the_one_that_threads_give(tmp_path: Path, name: str, data: 
     (tmp_path / "good.jsonl").write_text('{"text": "good"}\n', encoding="utf-8")
     (tmp_path / name).write_bytes(data)
     told, others = [], set(psutil.Process().children(recursive=True))  # of other tests' fixtures
-    for resources in (THREADS, BESIDE):
+    for resources in (THREADS, ON_RAY):
         run = tmp_path / resources.engine
         with pytest.raises(SourceError) as error:
             count(run, [str(tmp_path / "good.jsonl"), str(tmp_path / name)], resources=resources)
@@ -304,11 +281,10 @@ _PATTERNS = ["gpt4o", "none", "whitespace", "script", OWN]
 def test_whatever_a_file_holds_its_stretches_are_the_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, pattern: str
 ) -> None:
-    monkeypatch.setattr(worth.Processes, "here", lambda workers, memory, preload: Here(workers))
     source = written(tmp_path / name, HOSTILE[name])
     options = {"pattern": pattern, "sequences": True}
     ones = counted(tmp_path / "threads", source, THREADS, **options)
-    assert counted(tmp_path / "tasks", source, BESIDE, **options) == ones
+    assert counted(tmp_path / "tasks", source, ON_RAY, **options) == ones
     run = Run(tmp_path / "tasks")
     threads = Run(tmp_path / "threads")
     assert documents_digest(run, order_parts(run, list_parts(run))) == documents_digest(
@@ -325,88 +301,31 @@ def _starts(path: Path) -> list[int]:
     return found
 
 
-@pytest.mark.long
-def test_who_counts_is_said_on_the_command_line(tmp_path: Path, corpus: Path, monkeypatch: Any) -> None:
-    begun = []
-    monkeypatch.setattr(
-        worth.Processes, "here", lambda workers, memory, preload: begun.append(workers) or Here(workers)
-    )
-    for options in ((), ("--engine", "threads"), ("--engine", "processes", "--threads", 2)):
-        run = tmp_path / str(len(options))
-        cli("train", run, corpus / "a.jsonl", "--vocab-size", 300, *options)
-        assert begun == [2] * (len(options) == 4)
-    kept = find_work(Run(run), None)[1]
-    assert kept is not None
-    assert Resources.from_facts(kept).engine == "processes", "what `resume` goes on with"
-    cli("resume", run, "--engine", "threads")
-
-
 def test_an_engine_that_cannot_be_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--engine processes: iterator is a stream"):
-        count_from_iterator(tmp_path / "run", ["a text"], engine="processes")
-    with pytest.raises(UsageError, match="one of auto, threads, processes"):
+    with pytest.raises(UsageError, match="--engine ray: iterator is a stream"):
+        count_from_iterator(tmp_path / "run", ["a text"], engine="ray")
+    with pytest.raises(UsageError, match="one of threads, ray"):
         count_from_iterator(tmp_path / "run", ["a text"], engine="here")  # type: ignore[arg-type]
     assert not (tmp_path / "run").exists()
-    tight = Resources(256 * 10**6, 8, engine="processes")
-    assert 0 < workers_for(_files(("a.jsonl", 10**11)), find_pattern("gpt4o"), tight) < 8, "as many as have room"
 
 
 def test_progress_is_told_once_whatever_is_cut(tmp_path: Path, corpus: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(worth.Processes, "here", lambda workers, memory, preload: Here(workers))
     with pytest.raises(Stopped):
-        count(tmp_path, [str(corpus / "a.jsonl")], resources=BESIDE, stop=StopAfter(10))
+        count(tmp_path, [str(corpus / "a.jsonl")], resources=ON_RAY, stop=StopAfter(10))
     assert sum(part.total for part in list_parts(Run(tmp_path))) > 0
-    count(tmp_path, [str(corpus / name) for name in ("a.jsonl", "b.txt")], resources=BESIDE)
+    count(tmp_path, [str(corpus / name) for name in ("a.jsonl", "b.txt")], resources=ON_RAY)
     status = Run(tmp_path).read_status()
     assert status["done"] == status["total"] == sum((corpus / name).stat().st_size for name in ("a.jsonl", "b.txt"))
 
 
-def workers_for(files: Sequence[Source], pattern: Pattern, resources: Resources) -> int:
-    """How many processes count; 0: threads."""
-    found = count_runner(files, pattern, resources, None)
-    return found[0].workers if found else 0
-
-
-def _files(*named: tuple[str, int]) -> Sequence[Source]:
-    kinds = {"jsonl": "jsonl", "txt": "txt", "gz": "jsonl"}
-    return [
-        Source(f"/corpus/{i}-{name}", kinds[name.split(".")[-1]], bytes=size) for i, (name, size) in enumerate(named)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("named", "threads", "memory", "own", "wanted"),
-    [
-        ([("a.jsonl", 5 * 10**6)], 16, 8 * 10**9, False, 0),  # starting them would take longer
-        ([("a.jsonl", 10**11)], 1, 8 * 10**9, False, 0),
-        ([("a.jsonl", 10**11)], 2, 8 * 10**9, False, 0),  # the lock is free enough for two
-        ([("a.jsonl", 10**11)], 16, 8 * 10**9, False, 16),
-        ([("a.jsonl", 10**11)], 16, 512 * 10**6, False, 0),  # no room
-        ([("a.txt", 10**11)], 16, 8 * 10**9, False, 0),  # a file that cannot be cut, and hardly takes the lock
-        ([("a.jsonl.gz", 10**9)] * 100, 8, 8 * 10**9, False, 8),
-        ([("a.jsonl.gz", 10**11)], 8, 8 * 10**9, False, 0),
-        ([("a.jsonl", 10**10)], 8, 8 * 10**9, True, 8),
-        ([], 8, 8 * 10**9, True, 0),
-    ],
-)
-def test_processes_are_taken_where_they_pay(named: Any, threads: int, memory: int, own: bool, wanted: int) -> None:
-    pattern = find_pattern(LEFT_TO_REGEX if own else "gpt4o")
-    assert workers_for(_files(*named), pattern, Resources(memory, threads)) == wanted
-    assert workers_for(_files(*named), pattern, Resources(memory, threads, engine="threads")) == 0
-    assert workers_for([Source("-", "jsonl", is_stdin=True)], pattern, Resources(memory, threads)) == 0
-
-
 @pytest.mark.long
-@pytest.mark.parametrize(("workers", "sequences"), [(2, False), (4, True)])
-def test_the_memory_of_all_processes_stays_within_the_limit(tmp_path: Path, workers: int, sequences: bool) -> None:
-    """By a pattern of one's own, which takes most. In a process of its own: this one holds what tests left."""
+@pytest.mark.parametrize("sequences", [False, True])
+def test_memory_stays_within_the_limit(tmp_path: Path, sequences: bool) -> None:
+    """By a pattern left to `regex`, which takes most. In a process of its own: this one holds what tests left."""
     text = sample_text(3, words=200_000)
-    lines = [json.dumps({"text": f"{i} {t}"}) + "\n" for i in range(15) for t in text.split("\n")]
+    lines = [json.dumps({"text": f"{i} {t}"}) + "\n" for i in range(6) for t in text.split("\n")]
     (tmp_path / "large.jsonl").write_text("".join(lines), encoding="utf-8")
-    driver = Driver(
-        run=tmp_path / "run", sources=[tmp_path / "large.jsonl"], engine="processes", threads=workers,
-        memory=512 * 10**6, counting={"options": {"pattern": LEFT_TO_REGEX, "sequences": sequences}},
-    )  # fmt: skip
+    counting = {"options": {"pattern": LEFT_TO_REGEX, "sequences": sequences}}
+    driver = Driver(run=tmp_path / "run", sources=[tmp_path / "large.jsonl"], counting=counting)
     assert driver.end()[0] == 0
-    status = Run(tmp_path / "run").read_status()
-    assert status["peak_memory_bytes"] < 1.05 * 512 * 10**6
+    assert Run(tmp_path / "run").read_status()["peak_memory_bytes"] < 1.05 * RESOURCES.memory_bytes
