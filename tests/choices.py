@@ -44,6 +44,7 @@ from tests import oracles
 from tests.hostile import random_text
 from tests.oracles.must_haves import train_must_haves
 from tests.oracles.splits import split_text
+from tests.oracles.symbols import symbols_of
 from tests.runs import SMALL, cli, log_of, rows
 from tests.samples import natural_text
 from tests.sources.test_document_cap import beginning
@@ -254,7 +255,8 @@ def learn_slowly(
         stop_words = [word.content for word in base.header.stop_words]
         alphabet = Alphabet.from_header(base.header.alphabet)
         size = Model(base).n_vocab + more
-        if any(UNKNOWN in alphabet.split(chunk) for chunk in kept.keys() - set(stop_words)) and alphabet.kind == "seen":
+        words = kept.keys() - set(stop_words)
+        if alphabet.kind == "seen" and any(UNKNOWN in symbols_of(alphabet, chunk) for chunk in words):
             raise Refused("is not in the 'seen' alphabet")
     may_merge = oracles.whole_characters_bytes
     if config.encoding == "script":
@@ -280,7 +282,7 @@ def must_chunk(text: str, config: TrainConfig, pattern: Pattern, alphabet: Alpha
     chunks = split_text(pattern, text)
     if len(chunks) != 1 or (chunks[0] != text and not pattern.word_mark):
         raise ValueError("several")
-    symbols = alphabet.split(chunks[0].encode())
+    symbols = symbols_of(alphabet, chunks[0].encode())
     too_long = len(symbols) > (config.max_token_length or len(symbols))
     if text in config.specials or any(one in text for one in config.block_tokens) or UNKNOWN in symbols or too_long:
         raise ValueError("never a token")

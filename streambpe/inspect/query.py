@@ -21,8 +21,9 @@ from streambpe.inspect.columns import file_form, refuse_equal_names, write_rows
 from streambpe.outputs import whole_output
 from streambpe.progress import present_meter, reported
 from streambpe.resources import BASE_BYTES, SMALLEST_MEMORY_BYTES, Resources, ended_above, format_size
-from streambpe.store.database import SCHEMA, VIEWS, list_trainings, open_store, seal, use_training
+from streambpe.store.database import SCHEMA, VIEWS, list_trainings, open_store, seal, use_committed, use_training
 from streambpe.store.identity import refuse_earlier_tables
+from streambpe.store.parts import Parts, list_parts
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import ROWS_AT_ONCE, described, draw_query, file_damaged, run_query, run_sql, says_damaged
 from streambpe.store.unfinished import left_to_count, read_record
@@ -146,7 +147,8 @@ class Query(msgspec.Struct):
 
             try:
                 # before the tables are open here in another way
-                left = left_to_count(folder) if self.tell and read_record(folder) else None
+                parts = list_parts(folder) if read_record(folder) else Parts([])
+                left = left_to_count(folder, parts) if self.tell and read_record(folder) else None
                 memory_bytes = bounds.memory_bytes - BASE_BYTES - _UNCOUNTED_BYTES
                 con = open_store(
                     folder.state, read_only=True, memory_bytes=memory_bytes, threads=bounds.threads, temp_dir=spill
@@ -161,13 +163,17 @@ class Query(msgspec.Struct):
                         f"{self.run} has no training {self.name} in its tables; it has {', '.join(trainings)}."
                     )
                 use_training(con, self.name)
+                files = [str(part.path.resolve()) for part in parts]
+                if files:
+                    use_committed(con, parts.spans.table(), files)
                 if self.tell and left:
-                    self.tell(left.told("The tables hold what was counted when they were filled last. "))
-                seal(con, files=self.files)
+                    size = format_size(parts.spans.total("text_bytes"))
+                    self.tell(left.told(f"chunk_counts and sources show what is committed so far, {size} of text. "))
+                seal(con, files=self.files, parts=files)
                 with ended_above(bounds.memory_bytes, last_words) if ends else contextlib.nullcontext():
                     yield con
             except duckdb.Error as why:
-                raise _explained(why, self.files, too_large) from None
+                raise _explained(why, self.run, self.files, too_large) from None
 
 
 @reported("asking", "rows")
@@ -196,7 +202,7 @@ def _last_query(con: duckdb.DuckDBPyConnection, statements: Sequence[duckdb.Stat
     return str(statements[-1].query)
 
 
-def _explained(why: duckdb.Error, files: bool, too_large: str) -> StreambpeError:
+def _explained(why: duckdb.Error, run: Path | str, files: bool, too_large: str) -> StreambpeError:
     """What a user is told of an error of DuckDB, and what to do."""
     first = _first_line(why)
     if isinstance(why, duckdb.PermissionException) and not files:
@@ -207,6 +213,11 @@ def _explained(why: duckdb.Error, files: bool, too_large: str) -> StreambpeError
         return LimitError(
             f"{too_large}, or more room to spill ({first}). Nothing was changed. Give it a larger --memory, or a "
             "--temp-dir with more room."
+        )
+    if isinstance(why, duckdb.IOException) and re.search(r"[/\\]counts[/\\][\w-]+\.parquet", str(why)):
+        return RunError(
+            f"{run}: counts were merged while the query read them ({first}). Nothing was changed. Give the same "
+            "command again."
         )
     if says_damaged(why):
         return file_damaged(why)

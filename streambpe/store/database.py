@@ -11,7 +11,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal
@@ -131,9 +131,9 @@ def _refill(path: Path | str) -> str:
     )
 
 
-def seal(con: duckdb.DuckDBPyConnection, *, files: bool = False) -> None:
-    """Restrict a connection for the user's own statements: they reach no file but the database (unless `files`), no
-    extension, and no variable of the Python program; and no statement can change that.
+def seal(con: duckdb.DuckDBPyConnection, *, files: bool = False, parts: Sequence[str] = ()) -> None:
+    """Restrict a connection for the user's own statements: they reach no file but the database and `parts` (unless
+    `files`), no extension, and no variable of the Python program; and no statement can change that.
 
     DuckDB still lets statements, even COPY, use its log's name beside the database, and its temporary folder. So the
     caller judges which statements may run at all (inspect/asked.py), and gives a temporary folder of its own.
@@ -141,6 +141,8 @@ def seal(con: duckdb.DuckDBPyConnection, *, files: bool = False) -> None:
     settings = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
     settings |= {"python_enable_replacements": False, "allow_persistent_secrets": False}
     if not files:
+        if parts:
+            con.execute("SET allowed_paths = ?", [list(parts)])
         settings["enable_external_access"] = False
     settings["lock_configuration"] = True  # must be set last
     for name, value in settings.items():
@@ -247,6 +249,20 @@ def use_private_training(con: duckdb.DuckDBPyConnection) -> None:
     run_sql(con, "schema/training")
     con.execute("SET search_path = ?", [f"private,{_file_name(con)}.main"])
     con.execute("SET VARIABLE training = 'private'")
+
+
+def use_committed(con: duckdb.DuckDBPyConnection, sources: pa.Table, parts: Sequence[str]) -> None:
+    """Make chunk_counts and sources mean all that is committed, for this connection alone: `sources`, the counted
+    stretches, and `parts`, the files of counts."""
+    (path,) = con.execute("SELECT current_setting('search_path')").fetchone() or ("",)
+    con.execute("ATTACH IF NOT EXISTS ':memory:' AS private (READ_WRITE)")
+    con.execute("SET search_path = 'private'")
+    run_sql(con, "schema/sources")
+    run_sql(con, "steps/show_committed", part_files=list(parts))
+    append(con, "sources", sources)
+    for view in ("source_files", "chunk_frequencies", "rare_chunks"):
+        run_sql(con, f"views/{view}")
+    con.execute("SET search_path = ?", [f"private,{path}"])
 
 
 def _file_name(con: duckdb.DuckDBPyConnection) -> str:

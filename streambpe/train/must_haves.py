@@ -73,14 +73,15 @@ def _refused(text: str, why: str, where: str = "") -> UsageError:
 class MustHaves:
     """The must-haves of a training as they are encoded now: as tokens learned so far."""
 
-    def __init__(self, tokens: Sequence[list[int]]) -> None:
+    def __init__(self, texts: Sequence[str], tokens: Sequence[list[int]]) -> None:
+        self.texts = texts
         self.tokens = np.fromiter(chain.from_iterable(tokens), np.int32)  # of all, one behind the other
         self.sizes = np.fromiter(map(len, tokens), np.int64)  # of each
 
     @classmethod
     def of(cls, start: Start, events: Events) -> MustHaves:
         """Those of a training that has learned these events; UsageError if one cannot be a token."""
-        config, found = start.training.config, []
+        config, texts, found = start.training.config, [], []
         codec, brought = codec_of(start.alphabet, "unk"), start.inherited
         encode = codec.split if brought is None or not config.must else Encoder(brought.log).encode_chunk
         for text in config.must:
@@ -91,8 +92,9 @@ class MustHaves:
             if len(symbols) > (config.max_token_length or len(symbols)):
                 raise _refused(text, f"it has {len(symbols)} base symbols, more than --max-token-length")
             if chunk not in start.stop_words:
+                texts.append(text)
                 found.append(encode(chunk))
-        must = cls(found)
+        must = cls(texts, found)
         must.take(events[start.brought :])
         return must
 
@@ -107,9 +109,9 @@ class MustHaves:
             ids = np.concatenate([self.tokens, *(events.column(name) for name in ("left", "right", "id"))])
             self.tokens, self.sizes = BulkReplay(events, int(ids.max()) + 1).replay(self.tokens, self.sizes)
 
-    def refuse_too_many(self, state: State, room: int) -> None:
-        """UsageError if they need more ids than there is room for."""
-        needed = len({event.id for event in self._merges(state)} - {*state.known.values()}) if self.lack > room else 0
+    def refuse_what_cannot_be(self, state: State, room: int) -> None:
+        """UsageError if they need more ids than there is room for, or if no merges make one of them a token."""
+        needed = len({event.id for event in self._merges(state)} - {*state.known.values()}) if self.lack else 0
         if needed > room:
             raise UsageError(
                 f"--must needs {counted(needed, 'id')}, and --vocab-size leaves {room}. Nothing was changed. Give a "
@@ -127,6 +129,9 @@ class MustHaves:
         for batch in engine.batches(MAX_COUNT - engine.learned):
             made.extend(batch.events)
         engine.close()
+        _, sizes = BulkReplay(made, state.next_id).replay(self.tokens, self.sizes)
+        if len(open_ones := np.flatnonzero(sizes > 1)):
+            raise _refused(self.texts[open_ones[0]], "no merges that are allowed make it a token of this vocabulary")
         return made
 
     def put_together(self, engine: Engine, folder: Path) -> Batch:

@@ -166,7 +166,7 @@ class Trainer:
                 journal = journal.without_superwords()  # those that there are follow from other words or documents
                 engine = open_engine(start, journal, self.tuning, self.meter)
                 with contextlib.closing(engine):
-                    must.refuse_too_many(engine.state, goal.words - book.learned)
+                    must.refuse_what_cannot_be(engine.state, goal.words - book.learned)
                     journal.save()  # not sooner: words that are refused leave none
                     self._learn_words(engine, journal, book, tables, goal, must)
                     if must.lack and not self.stop.is_set():

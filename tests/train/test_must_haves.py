@@ -180,6 +180,18 @@ def test_a_file_is_refused_by_its_line(tmp_path, monkeypatch, content, told):
     assert "What ends in .txt" not in str(refused.value)
 
 
+def test_a_must_have_of_a_token_that_may_not_grow_is_refused(tmp_path):
+    """The model that is extended has half of é and half of ã as one token: --whole-characters keeps é from using it."""
+    old = text_run(tmp_path / "old", "éã ĩä ũà ǩå " * 5, r"\S+|\s+")
+    train(old, vocab_size=257, alphabet="bytes")
+    assert log_of(old).events[0].pair == (0xA9, 0xC3)
+    new, given = text_run(tmp_path / "new", "ééé", r"\S+|\s+"), {"extend": str(old), "whole_characters": True}
+    with pytest.raises(UsageError, match="ééé: no merges that are allowed make it a token"):
+        train(new, vocab_size=270, must=("ééé",), **given)
+    train(new, vocab_size=270, must=("é",), **given)
+    assert log_of(new).events[-1].pair == (0xC3, 0xA9)
+
+
 def test_what_is_shown_is_read_again():
     rng = random.Random(4)
     for _ in range(300):
