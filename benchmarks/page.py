@@ -30,7 +30,10 @@ TOPICS = {  # page -> (title, the scripts whose results it shows)
     "counting": ("Counting", ("count", "many_chunks", "scaling")),
     "encoding": ("Encoding", ("encode",)),
     "vocabularies": ("Kinds of vocabularies", ("superwords", "picky", "script", "balance", "choosing", "graphemes")),
-    "memory": ("Memory, disk and large corpora", ("memory", "held", "scale", "plan", "soak", "learners", "queried")),
+    "memory": (
+        "Memory, disk and large corpora",
+        ("memory", "held", "scale", "segments", "heaps", "plan", "soak", "queried"),
+    ),
     "papers": ("Figures of papers, and other results", ("papers", "others")),
 }
 MOST_ROWS, FIRST_ROWS = 8, 4  # a longer table shows so many, beside those that are quoted

@@ -33,7 +33,7 @@ from streambpe.disk import folder_bytes
 from streambpe.model.eventlog import events_digest, read_event_log
 
 COUNTED = ("documents", "chunks", "distinct")
-COLUMNS = ("stage", "MB", "wall_s", "making_s", "cpu_s", "peak_MB", "disk_MB", "kills", *COUNTED)
+COLUMNS = ("stage", "counted_MB", "wall_s", "making_s", "cpu_s", "peak_MB", "disk_MB", "kills", *COUNTED)
 PART = 10  # of the segments for a row
 PIPE = 1 << 20
 
