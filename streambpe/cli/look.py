@@ -219,7 +219,7 @@ def report(model: str, output: str, as_json: bool, **given: Any) -> None:
     \b
     example:
         streambpe report runs/en -o report.html
-        streambpe report runs/en:boundless --text de=dev/de.txt --text en=dev/en.txt
+        streambpe report runs/en:sw --text de=dev/de.txt --text en=dev/en.txt
         streambpe report runs/en --beside runs/en:small --text held-out.txt
     """
     from streambpe.inspect.page import report as write_report

@@ -77,7 +77,7 @@ def test_counting_and_learning(disk, tmp_path):
     assert Run(run).facts()
 
 
-@pytest.mark.parametrize("to", ["gpt2", "hf", "tiktoken", "events"])
+@pytest.mark.parametrize("to", ["hf", "tiktoken", "events"])
 def test_exports(disk, run, tmp_path, to):
     """A folder that an export makes is synced, and so is the one that it stands in."""
     export(run, to, tmp_path / "out")

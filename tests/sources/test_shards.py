@@ -64,4 +64,4 @@ def test_shares_that_cannot_be_dealt(tmp_path):
     with pytest.raises(UsageError, match="standard input"):
         find_sources(["-", str(tmp_path)], SourceOptions(shard="1/2"))
     count(tmp_path / "run", [str(tmp_path / "00.txt")], resources=SMALL)
-    assert "there are no new ones" in cli("count", tmp_path / "run", "--shard", "1/2", expect=2).stderr
+    assert "it is about none of its sources" in cli("count", tmp_path / "run", "--shard", "1/2", expect=2).stderr
