@@ -100,7 +100,8 @@ def whole(table: Table, text: synthetic.Text, given: argparse.Namespace, name: s
         arguments = ["count", str(run), "-", "--stdin-name", f"seg-{number}", "--format", "jsonl", "--json", *quiet]
         counted = measured.count(arguments, text, given.segment, number, kills.get(number, float("inf")))
         if number % -(-segments // PART) == 0 or number == segments:
-            table.add(*measured.row(f"{name}: counting", number * given.segment, counted))
+            stage = f"{name}: counting to {number * given.segment / 1000:g} GB"
+            table.add(*measured.row(stage, number * given.segment, counted))
             measured = Measured(run)
     learning = ["train", str(run), "--vocab-size", str(given.vocab_size), *quiet]
     for stage, arguments in (("learning", learning), ("check", ["check", str(run)])):
