@@ -26,7 +26,7 @@ ON_WINDOWS = pytest.mark.skipif(os.name != "nt", reason="on Windows itself they 
 HERE = pytest.param("", id="here", marks=ON_WINDOWS)
 SAMPLE = ROOT / "tests/data/sample"
 SUPERWORDS = ("--pattern", "boundless", "--superwords", "boundless", "--vocab-size", 600, "--memory", "400MB")
-EXPORTS = ("hf", "tiktoken", "gpt2", "events")
+EXPORTS = ("hf", "tiktoken", "events")
 
 
 def on(system: str) -> dict[str, str]:
