@@ -122,8 +122,8 @@ def render(facts: Facts, playground: str = "") -> str:
     """The page as HTML; `playground`: its box to type into, as playground_html has made it."""
     title = facts.model
     vocabulary = fill("vocabulary.html", where=escape(facts.measured_on), kinds=json.dumps(KINDS))
-    cards = f"{playground}{vocabulary}<main>{_sizes(facts)}{_groups(facts.sizes)}"
-    cards += f"{fill('origin.html', rows=_terms(facts.head))}</main>"
+    origin = fill("origin.html", rows=_terms(facts.head))
+    cards = f"{playground}{vocabulary}<main>{_sizes(facts)}{origin}{_groups(facts.sizes)}</main>"
     return fill(
         "report.html",
         head=fill("head.html", title=escape(f"{title}: a vocabulary"), style=read_assets("page.css")),
