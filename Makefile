@@ -71,7 +71,7 @@ demo: $(VENV)/package
 	echo "The vocabulary is yours." | $(BIN)/streambpe encode demo-run | $(BIN)/streambpe decode demo-run
 	@echo; echo "6. Every table is recounted, and the vocabulary is learned again and compared."
 	$(BIN)/streambpe check demo-run --replay
-	@echo; echo "7. One page with pictures: open demo-run/report.html in a browser."
+	@echo; echo "7. A page about the vocabulary: open demo-run/report.html in a browser."
 	$(BIN)/streambpe report demo-run -o demo-run/report.html
 	@echo; echo "What next: docs/tutorial.md goes from text to a tokenizer in transformers; docs/index.md lists all pages."
 

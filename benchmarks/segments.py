@@ -38,7 +38,7 @@ PART = 10  # of the segments for a row
 PIPE = 1 << 20
 
 
-class Measured:
+class Watched:
     """What a stage takes."""
 
     def __init__(self, run: Path) -> None:
@@ -95,17 +95,17 @@ def whole(table: Table, text: synthetic.Text, given: argparse.Namespace, name: s
     run = scratch(given.work) / f"{name}.run"
     shutil.rmtree(run, ignore_errors=True)
     quiet, segments = ["--memory", given.memory, "--progress", "none"], round(given.mb / given.segment)
-    measured = Measured(run)
+    measured = Watched(run)
     for number in range(1, segments + 1):
         arguments = ["count", str(run), "-", "--stdin-name", f"seg-{number}", "--format", "jsonl", "--json", *quiet]
         counted = measured.count(arguments, text, given.segment, number, kills.get(number, float("inf")))
         if number % -(-segments // PART) == 0 or number == segments:
             stage = f"{name}: counting to {number * given.segment / 1000:g} GB"
             table.add(*measured.row(stage, number * given.segment, counted))
-            measured = Measured(run)
+            measured = Watched(run)
     learning = ["train", str(run), "--vocab-size", str(given.vocab_size), *quiet]
     for stage, arguments in (("learning", learning), ("check", ["check", str(run)])):
-        measured = Measured(run)
+        measured = Watched(run)
         process = measured.start(*arguments)
         said, _ = process.communicate()
         if process.returncode:
