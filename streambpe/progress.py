@@ -112,11 +112,13 @@ class Meter:
     memory_limit: int = 0  # what --memory says, for people to compare with; 0: not known
     _seen: deque[tuple[str, float, int]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     _stages: list[tuple[str, float]] = field(default_factory=list)  # (stage, when it began)
+    begun: threading.Event = field(default_factory=threading.Event)  # a stage that has not been reported yet
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
-        if name == "stage" and "_stages" in self.__dict__:
+        if name == "stage" and "begun" in self.__dict__:
             self._stages.append((value, time.monotonic()))
+            self.begun.set()
 
     def __post_init__(self) -> None:
         self._stages.append((self.stage, self.started))
@@ -235,6 +237,7 @@ class Reporter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.set()
+        self.meter.begun.set()  # wakes the thread
         self._thread.join()
         if error is not None:
             self.meter.facts["message"] = str(error)
@@ -243,7 +246,11 @@ class Reporter:
             self._open.close()
 
     def _loop(self) -> None:
-        while not self._stop.wait(_STATUS_SECONDS):
+        while True:
+            self.meter.begun.wait(_STATUS_SECONDS)
+            if self._stop.is_set():
+                return
+            self.meter.begun.clear()
             self.report("running")
 
     def report(self, state: str) -> None:

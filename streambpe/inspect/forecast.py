@@ -7,7 +7,7 @@ import math
 import msgspec
 import numpy as np
 
-from streambpe.inspect.rehearsal import Rehearsal
+from streambpe.inspect.rehearsal import COUNTING, Rehearsal
 from streambpe.inspect.sample import SUBSETS
 from streambpe.resources import LEFT_BEHIND_BYTES, SMALLEST_MEMORY_BYTES, Resources
 from streambpe.train.counting.sizes import Sizes
@@ -15,7 +15,7 @@ from streambpe.train.counting.worker import CHECKPOINT_SECONDS
 from streambpe.train.engine.in_memory import BYTES_PER_PLACE
 from streambpe.train.opening import engine_room, fits_in_memory, memory_for
 
-_EMPTY_STORE_BYTES = 1 << 20  # of state.duckdb without rows
+_EMPTY_STORE_BYTES = 3 << 19  # of state.duckdb without rows
 _ROUND_MEMORY = 100 * 10**6
 _BY_TEXT = ("counting", "documents", "stage 2", "neighbours", "runs", "superwords")
 
@@ -97,24 +97,34 @@ class Forecast:
         """The peak. It is never foretold above --memory, unless the rehearsal went there."""
         rehearsed, learner = self._rehearsed, self.learner
         more_chunks = self._parts(self.text)[1] - self._parts(1.0)[1]
-        counting = rehearsed.count_peak_bytes + self._resources.threads * self._grown.bytes_a_chunk * more_chunks
-        engine = max((batch.memory_bytes for batch in learner.batches), default=0)
-        learning = learner.learn_peak_bytes + engine * (self.places - 1)
+        counting = rehearsed.peak(*COUNTING) + self._resources.threads * self._grown.bytes_a_chunk * more_chunks
+        learning = learner.peak("learning") + self._engine_growth()
         peak = min(self._resources.memory_bytes, max(counting, learning))
-        return round(max(rehearsed.count_peak_bytes, rehearsed.learn_peak_bytes, peak))
+        return round(max(*rehearsed.peaks.values(), *learner.peaks.values(), peak))
+
+    def _engine_growth(self) -> float:
+        """How much more memory the learner takes than in the rehearsal. Its words are the most when it begins; the
+        tables of pairs, which come later, grow with the vocabulary and hardly with the text."""
+        batches = self.learner.batches
+        if not batches:
+            return 0.0
+        begins, most = batches[0].memory_bytes, max(batch.memory_bytes for batch in batches)
+        return max(begins * self.places, most) - most
 
     def disk_bytes(self) -> tuple[int, int]:
-        """(the peak, what is remain at the end)."""
-        rehearsed, learner, distinct = self._rehearsed, self.learner, self._grown.distinct
-        tables = max(0, rehearsed.counted_disk_bytes - rehearsed.sequence_bytes - _EMPTY_STORE_BYTES)
-        more_tables = tables * (self.distinct - 1)
-        left = rehearsed.end_disk_bytes + more_tables + rehearsed.sequence_bytes * (self.text - 1)
-        scratch = learner.peak_disk_bytes - learner.end_disk_bytes
-        of_documents = min(scratch, learner.superword_bytes)  # the rest is words, events and tables
-        learning = left + of_documents * self.text + (scratch - of_documents) * self.places
+        """(the peak, what remains at the end)."""
+        rehearsed, learner = self._rehearsed, self.learner
+        tables = rehearsed.counted_disk_bytes - rehearsed.sequence_bytes - rehearsed.parts_bytes - _EMPTY_STORE_BYTES
         number, chunks = self._parts(self.text)
-        parts = number * chunks * rehearsed.parts_bytes / distinct.at(1)
-        return round(max(learning, rehearsed.counted_disk_bytes + more_tables + parts)), round(left)
+        had, of_each = self._parts(1.0)
+        more_counts = rehearsed.parts_bytes * (number * chunks / (had * of_each) - 1)
+        more_counts += max(0, tables) * (self.distinct - 1)
+        left = rehearsed.end_disk_bytes + more_counts + rehearsed.sequence_bytes * (self.text - 1)
+        scratch = learner.peak_disk_bytes - learner.end_disk_bytes  # of documents, of words, and of the vocabulary
+        learning = left + scratch + learner.superword_bytes * (self.text - 1) + learner.word_bytes * (self.places - 1)
+        if not self.in_memory and all(batch.mode == "index" for batch in learner.batches):
+            learning += learner.word_bytes * self.places  # rewritten beside those that a resume begins with
+        return round(max(learning, rehearsed.counted_disk_bytes + more_counts)), round(left)
 
     def _parts(self, samples: float) -> tuple[float, float]:
         """(the parts that counting commits for so many times the sample, distinct chunks in each)."""

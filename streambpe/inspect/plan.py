@@ -281,6 +281,7 @@ class Subsets:
         """Add the chunks of the next window."""
         self.counted_bytes += counts.held
         chunks = counts.take()
+        self.counted_bytes += chunks.offsets.nbytes + chunks.data.nbytes + chunks.n.nbytes  # the part that is written
         self.rows += len(chunks)
         hashes = chunks.frame()["chunk"].hash()
         columns = {"subset": len(self._windows) % SUBSETS, "hash": hashes, "n": chunks.n, "length": chunks.lengths}

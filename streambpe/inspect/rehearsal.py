@@ -25,6 +25,7 @@ from streambpe.store.trainings import list_batches
 from streambpe.system import tree_memory
 from streambpe.threads import stopped_by
 
+COUNTING = ("counting", "folding", "counted")  # the stages before learning
 _LOOK_SECONDS = 0.02
 
 
@@ -33,14 +34,19 @@ class Rehearsal(msgspec.Struct):
 
     seconds: float = 0.0
     stages: dict[str, float] = msgspec.field(default_factory=dict)
-    count_peak_bytes: int = 0  # resident, of the process tree
-    learn_peak_bytes: int = 0
+    peaks: dict[str, int] = msgspec.field(default_factory=dict)  # memory of the process tree, by stage
     counted_disk_bytes: int = 0  # of the run after counting
     peak_disk_bytes: int = 0
     end_disk_bytes: int = 0
     parts_bytes: int = 0  # of end_disk_bytes, the counts
     sequence_bytes: int = 0  # of end_disk_bytes, the documents
+    word_bytes: int = 0  # of peak_disk_bytes, the words and the counts that they are made of
     superword_bytes: int = 0  # of peak_disk_bytes, what was made of the documents
+
+    def peak(self, *stages: str) -> int:
+        """The most memory in any of these stages."""
+        return max((self.peaks.get(stage, 0) for stage in stages), default=0)
+
     corpus: CorpusFacts | None = None
     batches: list[PassRow] = msgspec.field(default_factory=list)
 
@@ -51,7 +57,7 @@ def rehearse(run: Path, job: Job, stop: threading.Event, name: str = "main") -> 
     with folder.lock():
         put_job(folder, name, job)
     found = Rehearsal()
-    told: list[str] = []
+    told, stage = list[str](), ["counting"]
     meter = present_meter()
     began = time.monotonic()
     command = [sys.executable, "-m", "streambpe", "resume", str(run), "--name", name, "--progress", "jsonl"]
@@ -67,6 +73,7 @@ def rehearse(run: Path, job: Job, stop: threading.Event, name: str = "main") -> 
             meter.begin(f"rehearsal: {status['stage']}", status["total"] or 0, status["unit"], status["done"])
             found.stages.update(status["stage_seconds"])
             found.corpus = status.get("corpus", found.corpus)
+            stage[:] = [status["stage"]]
 
     listener = threading.Thread(target=listen, daemon=True)
     with child:
@@ -75,7 +82,7 @@ def rehearse(run: Path, job: Job, stop: threading.Event, name: str = "main") -> 
             while child.poll() is None:
                 if stop.is_set():
                     raise Stopped("Stopped. A plan keeps nothing.", stopped_by(stop))
-                _look(found, run, child.pid, name, counting=not job.counted)
+                _look(found, run, child.pid, name, stage[0])
                 time.sleep(_LOOK_SECONDS)
         finally:
             child.kill()  # unless it has ended
@@ -92,17 +99,16 @@ def rehearse(run: Path, job: Job, stop: threading.Event, name: str = "main") -> 
     return found
 
 
-def _look(found: Rehearsal, run: Path, pid: int, name: str, *, counting: bool) -> None:
+def _look(found: Rehearsal, run: Path, pid: int, name: str, stage: str) -> None:
     """Measure the process and its run now."""
-    memory, disk = tree_memory(pid), folder_bytes(run)
+    memory, disk, training = tree_memory(pid), folder_bytes(run), run / "training"
+    found.peaks[stage] = max(memory, found.peaks.get(stage, 0))
     if disk > found.peak_disk_bytes:
-        work = (run / "training" / name).glob("superwords-*")
-        found.peak_disk_bytes, found.superword_bytes = disk, sum(map(folder_bytes, work))
-    if counting and not {"learning", "preparing"} & found.stages.keys():
-        found.count_peak_bytes = max(found.count_peak_bytes, memory)
+        found.peak_disk_bytes = disk
+        found.word_bytes = folder_bytes(training / name / "words") + folder_bytes(training / f"{name}.counts")
+        found.superword_bytes = sum(map(folder_bytes, (training / name).glob("superwords-*")))
+    if stage in COUNTING:
         found.counted_disk_bytes = disk
-    else:
-        found.learn_peak_bytes = max(found.learn_peak_bytes, memory)
 
 
 def _refused(told: Sequence[str], code: int) -> StreambpeError:
