@@ -10,6 +10,7 @@ import numpy as np
 from streambpe.inspect.rehearsal import COUNTING, Rehearsal
 from streambpe.inspect.sample import SUBSETS
 from streambpe.resources import LEFT_BEHIND_BYTES, SMALLEST_MEMORY_BYTES, Resources
+from streambpe.store.merge import MERGE_FILES
 from streambpe.train.counting.sizes import Sizes
 from streambpe.train.counting.worker import CHECKPOINT_SECONDS
 from streambpe.train.engine.in_memory import BYTES_PER_PLACE
@@ -115,9 +116,7 @@ class Forecast:
         """(the peak, what remains at the end)."""
         rehearsed, learner = self._rehearsed, self.learner
         tables = rehearsed.counted_disk_bytes - rehearsed.sequence_bytes - rehearsed.parts_bytes - _EMPTY_STORE_BYTES
-        number, chunks = self._parts(self.text)
-        had, of_each = self._parts(1.0)
-        more_counts = rehearsed.parts_bytes * (number * chunks / (had * of_each) - 1)
+        more_counts = rehearsed.parts_bytes * (self._part_rows(self.text) / self._part_rows(1.0) - 1)
         more_counts += max(0, tables) * (self.distinct - 1)
         left = rehearsed.end_disk_bytes + more_counts + rehearsed.sequence_bytes * (self.text - 1)
         scratch = learner.peak_disk_bytes - learner.end_disk_bytes  # of documents, of words, and of the vocabulary
@@ -134,6 +133,12 @@ class Forecast:
         while size > 1 / SUBSETS and self._grown.distinct.at(size) > most_chunks:
             size *= 0.9
         return samples / size, self._grown.distinct.at(size)
+
+    def _part_rows(self, samples: float) -> float:
+        """Distinct chunks of all parts together, after MERGE_FILES of them at a time were merged."""
+        number, chunks = self._parts(samples)
+        merged, single = divmod(number, MERGE_FILES)
+        return single * chunks + merged * self._grown.distinct.at(samples / number * MERGE_FILES)
 
     def less_memory(self) -> int:
         """The --memory with which learning from the sample goes from disk as learning from the whole corpus will."""
