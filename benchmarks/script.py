@@ -20,16 +20,21 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from math import inf
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from corpora import hold_out, prepare
 from harness import COMPARING, Contender, Counted, ask, compare, parser, scratch, streambpe, write_table
+
+if TYPE_CHECKING:
+    from streambpe.encode.tokenizer import Tokenizer
 
 PATTERNS = ("gpt4", "gpt4o", "script")
 BASE = {"bytes": 256, "script": 2172}
 HELD_OUT = 20  # every so many-th document
 MOST_SCRIPTS = 24  # in the tables; the others are one row
+LEAST = 20_000  # bytes of a group of lines
 
 
 def name_of(encoding: str, pattern: str, whole: bool) -> str:
@@ -48,6 +53,24 @@ def script_of(line: str) -> str:
         if supercategory == "LM" and script not in ("Common", "Inherited"):
             counts[script] = counts.get(script, 0) + 1
     return max(counts, key=lambda script: (counts[script], script)) if counts else "none"
+
+
+def grouped(path: Path, size: float = inf) -> dict[str, list[str]]:
+    """The lines of so many bytes of a text by script, where a script has LEAST bytes of them."""
+    found: dict[str, list[str]] = {}
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if size <= 0:
+                break
+            size -= len(line.encode())
+            if (name := script_of(line)) != "none":
+                found.setdefault(name, []).append(line)
+    return {name: some for name, some in sorted(found.items()) if sum(len(line.encode()) for line in some) >= LEAST}
+
+
+def bytes_per_token(tokenizer: Tokenizer, lines: list[str]) -> float:
+    """Of these lines together."""
+    return sum(len(line.encode()) for line in lines) / sum(map(len, tokenizer.encode_ordinary_batch(lines)))
 
 
 def lines_by_script(kept: str, out: str) -> dict[str, int]:
