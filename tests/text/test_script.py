@@ -30,6 +30,7 @@ from streambpe.resources import Resources
 from streambpe.sources.borders import find_border
 from streambpe.store.database import open_store
 from streambpe.store.run import Run
+from streambpe.text.characters import every_character
 from streambpe.text.patterns import CERTAIN_BORDER, find_pattern
 from streambpe.text.prepare import is_stable, nfc, prepare
 from streambpe.text.prepare import unicodedata as tables_of_nfc
@@ -43,7 +44,6 @@ from tests.runs import cli, small_blocks, stored_ids
 from tests.samples import written
 from tests.script_samples import LINES, hostile_texts, long_text
 
-SCALARS = [chr(point) for point in range(0x110000) if not 0xD800 <= point < 0xE000]
 any_text = st.text(
     st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from(" \n\u0301東へ한1.")), max_size=20
 )
@@ -70,7 +70,7 @@ def test_the_table_is_that_of_unicode_16():
 @pytest.mark.parametrize("per_text", [1, 7, 70_000])
 def test_every_character_of_unicode_comes_back(per_text):
     """decode(encode(x)) == x for every Unicode scalar value, alone and among others, under `bytes`."""
-    texts = ["".join(SCALARS[i : i + per_text]) for i in range(0, len(SCALARS), per_text)]
+    texts = ["".join(every_character()[i : i + per_text]) for i in range(0, len(every_character()), per_text)]
     symbols, sizes = codec_of(script_alphabet(), "error").split_many(*as_buffers(pl.Series(texts)))
     offsets = np.cumsum([0, *sizes])
     assert symbols.min() == 1
@@ -164,22 +164,6 @@ def test_rules_of_the_core_on_all_groups_and_scripts():
     assert split_by_the_core(texts) == [split_by_rules(text) for text in texts]
 
 
-@given(st.lists(any_text, max_size=5))
-def test_rules_of_the_core_on_any_text(texts):
-    """Documents side by side in one buffer split as each by itself; chunks spell the text."""
-    assert split_by_the_core(texts) == [split_by_rules(text) for text in texts]
-    assert ["".join(split_by_rules(text)) for text in texts] == texts
-
-
-def test_every_border_is_a_safe_cut():
-    """Cut a text at any of its borders: both parts split as they did together. All borders of 4 000 texts."""
-    for text in hostile_texts(3, 4000):
-        chunks = split_by_rules(text)
-        for i in range(1, len(chunks)):
-            assert split_by_rules("".join(chunks[:i])) == chunks[:i]
-            assert split_by_rules("".join(chunks[i:])) == chunks[i:]
-
-
 def repaired(data: bytes, policy: str) -> str:
     """As a count repairs invalid UTF-8."""
     return data.decode("utf-8", policy)
@@ -244,7 +228,7 @@ def test_a_text_of_nothing_but_misordered_marks_is_normalised():
 def test_marks_by_the_thousand_are_normalised_as_fewer_are():
     """Runs of more than 1024 are sorted before."""
     _, group_of = character_groups()
-    marks = [c for c in SCALARS if unicodedata.combining(c) and group_of[ord(c)] and ord(c) < 0x10000]
+    marks = [c for c in every_character() if unicodedata.combining(c) and group_of[ord(c)] and ord(c) < 0x10000]
     rng = random.Random(8)
     for starter in "aq\xe9\u212b\u0f73":
         text = starter + "".join(rng.choices(marks, k=1200))
@@ -261,14 +245,14 @@ def test_characters_outside_the_table_part_what_normalises(left, right):
 @pytest.mark.long
 def test_stable_letters_part_what_normalises():
     """NFC in front of white space or punctuation that may begin a block, and behind it, is NFC of the whole."""
-    beside = [character for character in SCALARS if regex.match(CERTAIN_BORDER, "a" + character)]
+    beside = [character for character in every_character() if regex.match(CERTAIN_BORDER, "a" + character)]
     assert {" ", "\n", "=", "<", "。", "，"} <= set(beside)
     assert all(map(is_stable, "a1東へ한กй"))
     assert not any(map(is_stable, "\u0958\ue000\u0378\U0001f7da"))
     rng = random.Random(5)
     sides = hostile_texts(6, 500)
     for _ in range(20_000):
-        left, right = rng.choice(sides) + rng.choice(SCALARS), rng.choice(beside) + rng.choice(sides)
+        left, right = rng.choice(sides) + rng.choice(every_character()), rng.choice(beside) + rng.choice(sides)
         assert nfc(left) + nfc(right) == nfc(left + right)
 
 
