@@ -90,14 +90,6 @@ def test_a_wheel_of_one_architecture_was_tagged_for_two(monkeypatch):
     assert hook.compiler() == ["cc", "-m64", *hook.FLAGS, "-g", "-fstack-protector", "-Wl,-z,now"]
 
 
-@pytest.mark.long
-def test_the_same_sources_have_the_same_digest_wherever_they_are_built(tmp_path):
-    """The library knows what it was made of; the package asks for that."""
-    hook = load_hook()
-    library = hook.build(hook.compiler(), tmp_path / "_core.so")
-    assert digest_in(library) == hook.digest() == binding.sources_digest()
-
-
 @pytest.fixture(scope="module")
 def sanitized(tmp_path_factory) -> tuple[Path, dict[str, str]]:
     """(a checkout whose core is built with the sanitizers, the environment in which it is used)."""

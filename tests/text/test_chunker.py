@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from streambpe.core import binding
 from streambpe.core.binding import ChunkTable, lines_as_documents
 from streambpe.errors import CoreError
-from streambpe.sources.borders import find_border
 from streambpe.text.characters import every_character
 from streambpe.text.chunker import ChunkCounts, Chunker, core_split
 from streambpe.text.patterns import PRESETS, find_pattern
@@ -32,8 +31,6 @@ from tests.tiers import examples
 
 PATTERNS = preset_patterns()
 NAMES = [name for name, _ in PATTERNS]
-# superbpe2 cuts at numbers only, script mode between a word and a space only: together nowhere
-STREAMED = [(name, p) for name, p in PATTERNS if p.has_cuts and name != "superbpe2-scripts"]
 WITH_SCRIPTS = ("gpt2-scripts", "gpt4o-scripts", "boundless-scripts", "word-level-scripts")  # where all is too long
 OWN = r"(?s)\b\w+| +|."  # a pattern of the user's own that is left to `regex`
 
@@ -97,43 +94,13 @@ def test_every_code_point(name, pattern):
         assert fast_documents(buffer_of(*some), pattern) == [split_text(pattern, text) for text in some]
 
 
-@pytest.mark.every(3)
-@pytest.mark.parametrize(("name", "pattern"), STREAMED, ids=[n for n, _ in STREAMED])
-def test_blocks_give_the_chunks_of_the_whole(name, pattern):
-    """A document read in blocks, each ended where a border is certain, has the chunks of the whole document."""
-    rng = random.Random(f"blocks {name}")
-    split = 0
-    for _ in range(6):
-        text = random_text(rng, 100)
-        if rng.random() < 0.6:
-            text = " ".join(
-                ["plain words", text, "and more of them,", text[:20], "Here and now 12 more words come"] * 3
-            )
-        data, held, chunks = text.encode(), b"", []
-        size = rng.choice([40, 64, 100, 200])
-        blocks = 0
-        for start in range(0, len(data), size):
-            held += data[start : start + size]
-            border = find_border(held, pattern)
-            held[:border].decode()  # never inside a character
-            if border:
-                chunks += [c for document in fast_documents(held[:border], pattern) for c in document]
-                held = held[border:]
-                blocks += 1
-        chunks += [c for document in fast_documents(held + b"\xff", pattern) for c in document]
-        assert chunks == split_text(pattern, text), repr(text)
-        split += blocks
-    assert split > 5, "texts that are never cut show nothing"
-
-
-@pytest.mark.parametrize("limit", [1, 1 << 30])
 @pytest.mark.parametrize("name", ["gpt4o", "whitespace", "none", OWN])
 @examples(25)
 @given(texts=st.lists(hostile_text, max_size=6))
-def test_counts_are_a_counter_of_find_all(name, limit, texts):
-    """Counted in several buffers, in one table or several, a chunk has the count that Python's Counter gives."""
+def test_counts_are_a_counter_of_find_all(name, texts):
+    """Counted in several buffers, a chunk has the count that Python's Counter gives."""
     pattern = find_pattern(name)
-    counts = ChunkCounts(Chunker(pattern), limit)
+    counts = ChunkCounts(Chunker(pattern), 1 << 30)
     for text in texts:
         counts.add(buffer_of(text))
     frame = counts.take().frame()
@@ -276,43 +243,40 @@ def test_lines_are_documents_and_empty_ones_are_none(inside):
             assert lines_as_documents(data, inside) == b"".join(kept) + rest
 
 
-def test_a_core_that_is_missing_damaged_or_of_other_sources_is_one_sentence(tmp_path, monkeypatch):
-    """A command says what is wrong with the compiled part and how to have it again."""
+@pytest.fixture
+def core(tmp_path, monkeypatch):
+    """A copy of the compiled core, which is looked for there."""
     for file in binding.FOLDER.iterdir():
         if file.is_file():
             shutil.copy(file, tmp_path)
-    library = tmp_path / binding.LIBRARY
     monkeypatch.setattr(binding, "FOLDER", tmp_path)
+    binding.library.cache_clear()
+    yield tmp_path / binding.LIBRARY
+    binding.library.cache_clear()
 
-    def put(data: bytes):
-        """Another file: the one that is loaded is mapped into this process."""
-        (tmp_path / "other").write_bytes(data)
-        (tmp_path / "other").replace(library)
 
-    def older():
-        """Once, the record was one digest."""
-        put(whole)
-        (tmp_path / f"{binding.LIBRARY}.sha256").write_text(hashlib.sha256(whole).hexdigest())
+def refusal(library: Path, data: bytes | None = None) -> str:
+    """What is said of the core, with this library if it is given. The one that is loaded is mapped into this process,
+    so another file takes its place."""
+    if data is not None:
+        library.rename(library.with_name("loaded"))
+        library.write_bytes(data)
+    binding.library.cache_clear()
+    with pytest.raises(CoreError, match="Install streambpe again") as error:
+        binding.library()
+    return str(error.value)
 
-    whole = library.read_bytes()
-    flipped = whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:]
-    try:
-        for damage, told in (
-            (lambda: (tmp_path / "count.c").write_text("int other;"), "was not built from the sources beside it"),
-            (lambda: put(flipped), "cannot be loaded"),
-            (lambda: put(whole[: len(whole) // 2]), "cannot be loaded"),
-            (lambda: put(whole[:40]), "cannot be loaded"),
-            (older, "it was built by another version"),
-            (library.unlink, "is missing"),
-        ):
-            damage()
-            binding.library.cache_clear()
-            with pytest.raises(CoreError, match=told) as error:
-                binding.library()
-            assert "Install streambpe again" in str(error.value)
-    finally:
-        monkeypatch.undo()
-        binding.library.cache_clear()
+
+def test_a_core_that_is_missing_damaged_or_of_other_sources_is_one_sentence(core):
+    """A command says what is wrong with the compiled part and how to have it again."""
+    whole, record = core.read_bytes(), core.with_name(f"{core.name}.sha256")
+    core.with_name("count.c").write_text("int other;")
+    assert "was not built from the sources beside it" in refusal(core)
+    assert "cannot be loaded" in refusal(core, whole[:40])
+    record.write_text(hashlib.sha256(whole).hexdigest())  # once, it was one digest
+    assert "it was built by another version" in refusal(core, whole)
+    core.unlink()
+    assert "is missing" in refusal(core)
 
 
 @pytest.mark.parametrize("begins", [b"\x7fELF\1\1", b"\x7fELF\2\2"], ids=["32 bits", "big-endian"])
@@ -350,37 +314,24 @@ CHANGES = {
 
 @pytest.mark.parametrize("without", ["", "*.sha256", "*.[ch]"])
 @pytest.mark.parametrize("changes", ["strip", "patchelf", "patchelf strip", "strip patchelf", "signtool", "codesign"])
-def test_a_core_that_a_packager_changed_was_damaged(tmp_path, monkeypatch, changes, without):
+def test_a_core_that_a_packager_changed_was_damaged(core, changes, without):
     """It is loaded, as it is without its record or the sources; with other code, or cut short, it is damaged."""
     if changes == "signtool" and sys.platform == "darwin":
         pytest.skip("macOS loads no library with bytes behind its signature")
-    for file in binding.FOLDER.iterdir():
-        if file.is_file() and not (without and file.match(without)):
-            shutil.copy(file, tmp_path)
-    library = tmp_path / binding.LIBRARY
-    before = library.read_bytes()
+    record = core.with_name(f"{core.name}.sha256").read_text(encoding="utf-8")
+    for file in core.parent.glob(without) if without else ():
+        file.unlink()
+    before = core.read_bytes()
     for change in changes.split():
-        CHANGES[change](library)
-    changed = library.read_bytes()
+        CHANGES[change](core)
+    changed = core.read_bytes()
     assert changed != before
-    record = (binding.FOLDER / f"{binding.LIBRARY}.sha256").read_text(encoding="utf-8")
     parts = [tuple(map(int, part.split("-"))) for part in record.splitlines()[2].split()[1:]]
     start, end = max(parts, key=lambda part: part[1] - part[0])  # the code is the largest
     places = changed.index(b"core_digest:t:v"), (start + end) // 2  # constants, and code
-    damages = [changed[:20_000], *(changed[:at] + bytes([changed[at] ^ 1]) + changed[at + 1 :] for at in places)]
-    monkeypatch.setattr(binding, "FOLDER", tmp_path)
-    try:
-        binding.library.cache_clear()
-        assert binding.library().core_digest
-        for damaged in damages if without != "*.sha256" else ():
-            library.rename(tmp_path / "loaded")
-            library.write_bytes(damaged)
-            binding.library.cache_clear()
-            with pytest.raises(CoreError, match="it is damaged"):
-                binding.library()
-    finally:
-        monkeypatch.undo()
-        binding.library.cache_clear()
+    assert binding.library().core_digest
+    for damaged in (changed[:20_000], *(changed[:at] + bytes([changed[at] ^ 1]) + changed[at + 1 :] for at in places)):
+        assert without == "*.sha256" or "it is damaged" in refusal(core, damaged)
 
 
 @pytest.mark.parametrize("name", ["boundless", "ultimate1", "gpt4o", "word-level", "spaceless"])

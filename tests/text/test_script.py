@@ -66,20 +66,6 @@ def test_the_table_is_that_of_unicode_16():
     assert encode_text("hi中") == [1550, 34, 1550, 35, 1454, 848]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("per_text", [1, 7, 70_000])
-def test_every_character_of_unicode_comes_back(per_text):
-    """decode(encode(x)) == x for every Unicode scalar value, alone and among others, under `bytes`."""
-    texts = ["".join(every_character()[i : i + per_text]) for i in range(0, len(every_character()), per_text)]
-    symbols, sizes = codec_of(script_alphabet(), "error").split_many(*as_buffers(pl.Series(texts)))
-    offsets = np.cumsum([0, *sizes])
-    assert symbols.min() == 1
-    assert symbols.max() < FIRST_ESCAPE + 256
-    assert decode_symbols(symbols.tolist(), "strict") == "".join(texts)
-    for i in range(0, len(texts), max(1, len(texts) // 300)):
-        assert decode_symbols(symbols[offsets[i] : offsets[i + 1]].tolist(), "strict") == texts[i]
-
-
 @given(st.lists(any_text, max_size=6))
 def test_texts_are_encoded_one_by_one(texts):
     """Symbols of many texts together are those of each, also of a slice of a larger column."""
