@@ -453,13 +453,13 @@ def logs(seed: int, folder: Path) -> str:
         header["config"]["pattern"] = "gpt2"
     for _ in range(rng.choice((1, 1, 2))):
         header, events = _said_anew(header, events, rng)
-    if rng.random() < 0.1:
+    if rng.random() < 0.05:
         header = damage.changed_value(header, rng)
     body = b"".join(json.dumps(event, separators=(",", ":")).encode() + b"\n" for event in events)
-    if isinstance(header, dict) and isinstance(header.get("events"), dict) and rng.random() < 0.9:
+    if isinstance(header, dict) and isinstance(header.get("events"), dict) and rng.random() < 0.95:
         header["events"] |= {"count": len(events), "sha256": hashlib.sha256(body).hexdigest()}
     data = json.dumps(header, separators=(",", ":")).encode() + b"\n" + body
-    path.write_bytes(data if rng.random() < 0.9 else damage.damaged(data, [body], rng))
+    path.write_bytes(data if rng.random() < 0.95 else damage.damaged(data, [body], rng))
     if rng.random() < 0.2:
         written(folder / "a.txt", "the end of the day\n")
         _told(cli("export", path, "--to", "boundless", "-o", folder / "a.model", expect=None))

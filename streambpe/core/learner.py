@@ -239,13 +239,9 @@ class Learner(CoreObject):
 
     def hot(self) -> tuple[Int64, Int64, Int64]:
         """(left, right, count) of every pair that counts at least figures.floor, but for forbidden and refused ones."""
-        room = 0
-        while True:
-            out = np.empty((room, 3), np.int64)
-            found = completed(library().learner_hot(self.handle, room, out))
-            if found <= room:
-                return out[:found, 0], out[:found, 1], out[:found, 2]
-            room = found
+        out = np.empty((completed(library().learner_hot(self.handle, 0, None)), 3), np.int64)
+        completed(library().learner_hot(self.handle, len(out), out))
+        return out[:, 0], out[:, 1], out[:, 2]
 
     def token_counts(self) -> list[int]:
         """How often each learned token stands, with deletions."""
