@@ -37,11 +37,6 @@ MOST_SCRIPTS = 24  # in the tables; the others are one row
 LEAST = 20_000  # bytes of a group of lines
 
 
-def name_of(encoding: str, pattern: str, whole: bool) -> str:
-    """What a model is called in the results."""
-    return f"{encoding}-{pattern}" + ("-whole" if whole else "")
-
-
 def script_of(line: str) -> str:
     """The script that most of a line's letters have; "none" without letters."""
     from streambpe.text.script_blocks import character_groups
@@ -128,7 +123,7 @@ def contenders(
             for whole in (False, True):
                 options = ["--encoding", encoding, "--vocab-size", str(BASE[encoding] + arguments.merges)]
                 options += ["--memory", arguments.memory, *(["--whole-characters"] if whole else [])]
-                name = name_of(encoding, pattern, whole)
+                name = f"{encoding}-{pattern}{'-whole' * whole}"
                 made.append(
                     Contender(
                         name,
