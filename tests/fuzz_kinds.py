@@ -324,10 +324,6 @@ def _said_otherwise(document: dict[str, Any], rng: random.Random) -> None:
     elif what == "around":
         processor = rng.choice(_PROCESSORS)
         document["post_processor"] = rng.choice((processor, {"type": "Sequence", "processors": [processor] * 2}))
-        cut = {"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0}
-        fill = {"strategy": {"Fixed": 9}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0,
-                "pad_type_id": 0, "pad_token": "<s>"}  # fmt: skip
-        document["truncation"], document["padding"] = rng.choice(((None, None), (cut, None), (None, fill)))
     elif what == "flag" and added:
         name = rng.choice(("single_word", "lstrip", "rstrip", "normalized", "special"))
         token = rng.choice(added)
@@ -374,8 +370,6 @@ def tokenizer_files(seed: int, folder: Path) -> str:
         return "refused"
     write_event_log(folder / "log.events.jsonl", log)
     ours = Tokenizer(read_event_log(folder / "log.events.jsonl"))
-    there.no_truncation()
-    there.no_padding()
     spelled = [token["content"] for token in document["added_tokens"]]
     texts = [_assigned(text) for text in (*_texts(rng, 2), *_SOME, *_OF_SPACES)]
     for text in texts:

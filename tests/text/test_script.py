@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import random
 import subprocess
@@ -10,7 +9,6 @@ import sys
 import unicodedata
 from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -26,32 +24,23 @@ from streambpe.model.alphabet import UNKNOWN, Alphabet, script_alphabet
 from streambpe.model.codecs import codec_of
 from streambpe.model.eventlog import EventLog, Header
 from streambpe.model.script import FIRST_ESCAPE, decode_symbols, encode_text, symbol_name, symbol_table
-from streambpe.resources import Resources
 from streambpe.sources.borders import find_border
-from streambpe.store.database import open_store
-from streambpe.store.run import Run
 from streambpe.text.characters import every_character
 from streambpe.text.patterns import CERTAIN_BORDER, find_pattern
 from streambpe.text.prepare import is_stable, nfc, prepare
 from streambpe.text.prepare import unicodedata as tables_of_nfc
 from streambpe.text.script_blocks import character_groups
 from streambpe.train.counting.count import count
-from streambpe.train.counting.job import CountResult
 from tests.hostile import buffer_of, fast_documents
 from tests.oracles.splits import split_by_rules, split_text
 from tests.oracles.symbols import symbols_of
-from tests.runs import cli, small_blocks, stored_ids
+from tests.runs import SMALL, cli, rows, small_blocks, stored_ids
 from tests.samples import written
 from tests.script_samples import LINES, hostile_texts, long_text
 
 any_text = st.text(
     st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from(" \n\u0301東へ한1.")), max_size=20
 )
-
-
-def split_by_the_core(texts: list[str]) -> list[list[str]]:
-    """The chunks of documents, from one counting buffer that holds them all."""
-    return fast_documents(buffer_of(*texts), find_pattern("script"))
 
 
 # Symbols
@@ -147,12 +136,7 @@ def test_examples_of_the_rules():
 def test_rules_of_the_core_on_all_groups_and_scripts():
     """15 thousand hostile texts over all groups of characters, and lines of 27 kinds: as the slow rules split them."""
     texts = [*hostile_texts(1, 15_000), *LINES, *(a + b for a in LINES for b in LINES), long_text(2, 3000)]
-    assert split_by_the_core(texts) == [split_by_rules(text) for text in texts]
-
-
-def repaired(data: bytes, policy: str) -> str:
-    """As a count repairs invalid UTF-8."""
-    return data.decode("utf-8", policy)
+    assert fast_documents(buffer_of(*texts), find_pattern("script")) == [split_by_rules(text) for text in texts]
 
 
 @pytest.mark.parametrize("name", ["script", "whitespace", "gpt4o"])
@@ -177,7 +161,7 @@ def test_blocks_end_at_borders_of_the_prepared_text(name, policy):
         found += 1
 
         def split(part: bytes) -> list[str]:
-            ready = prepare(repaired(part, policy).encode(), "nfc", "drop")[0]
+            ready = prepare(part.decode("utf-8", policy).encode(), "nfc", "drop")[0]
             return split_text(pattern, ready.decode())
 
         left, right = bytes(data[: len(data) - len(held)]) + held[:border], held[border:]
@@ -257,17 +241,6 @@ def test_preparing_a_buffer_prepares_its_documents(texts):
 # Counting
 
 
-def counts_of(run: Path) -> dict[str, int]:
-    with contextlib.closing(open_store(Run(run).state, read_only=True)) as con:
-        return dict(con.execute("SELECT chunk, n FROM chunk_counts").fetchall())
-
-
-def small_count(run: Path, source: Path, monkeypatch: pytest.MonkeyPatch, **options: object) -> CountResult:
-    """Count in blocks of 4 KB, so that documents are cut many times."""
-    small_blocks(monkeypatch, 4096)
-    return count(run, [str(source)], **options, resources=Resources.from_options(threads=2))
-
-
 @pytest.mark.every(6)
 @pytest.mark.parametrize("spaces", [True, False])
 @pytest.mark.parametrize(("normalize", "unencodable"), [("none", "bytes"), ("nfc", "drop"), ("nfc", "bytes")])
@@ -279,16 +252,16 @@ def test_counts_of_a_document_read_in_blocks(tmp_path, monkeypatch, normalize, u
     (tmp_path / "a.txt").write_bytes(text.encode())
     run = tmp_path / "run"
     options = {"pattern": "script", "normalize": normalize, "unencodable": unencodable}
-    result = small_count(run, tmp_path / "a.txt", monkeypatch, sequences=True, **options)
+    small_blocks(monkeypatch, 4096)
+    result = count(run, [str(tmp_path / "a.txt")], sequences=True, **options, resources=SMALL)
     ready, dropped = prepare(text.encode(), normalize, unencodable)
     chunks = split_by_rules(ready.decode())
-    assert counts_of(run) == Counter(chunks)
+    assert dict(rows(run, "FROM chunk_counts")) == Counter(chunks)
     assert result.corpus["bytes"] == len(ready)
-    with contextlib.closing(open_store(Run(run).state, read_only=True)) as con:
-        rows = con.execute("SELECT part, dropped, text_bytes FROM sources ORDER BY start_at").fetchall()
-        assert con.execute("SELECT dropped FROM source_files").fetchone() == (dropped,)
-    assert len(rows) > 20
-    assert sum(row[2] for row in rows) == len(ready)
+    assert rows(run, "SELECT dropped FROM source_files") == [(dropped,)]
+    sizes = [size for (size,) in rows(run, "SELECT text_bytes FROM sources")]
+    assert len(sizes) > 20
+    assert sum(sizes) == len(ready)
     in_order = [text[i] for ids, text in stored_ids(run) for i in ids if i >= 0]
     assert in_order == chunks
     assert check(run, sources=True) == []
@@ -302,7 +275,7 @@ def test_an_unencodable_character_can_be_an_error(tmp_path):
     with pytest.raises(SourceError, match=r"b\.txt: U\+E000 is not in the SCRIPT table.*--unencodable bytes or drop"):
         count(tmp_path / "run", [str(tmp_path / "b.txt")], pattern="script", unencodable="error")
     count(tmp_path / "run", [str(tmp_path / "a.txt")], pattern="script")
-    assert counts_of(tmp_path / "run") == {"fine": 1}
+    assert rows(tmp_path / "run", "FROM chunk_counts") == [("fine", 1)]
     with pytest.raises(RunMismatch, match="--unencodable error, not drop"):
         count(tmp_path / "run", [str(tmp_path / "a.txt")], unencodable="drop")
 
