@@ -12,41 +12,17 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 
 from harness import parser, scratch, write_table
-from script import script_of
+from script import bytes_per_token, grouped
 
 import streambpe
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.inspect.measures import gini
 from streambpe.model.eventlog import read_event_log
 
-_LEAST = 20_000  # bytes of a group
 _HELD_OUT = 10
-
-
-def grouped(path: Path, size: int) -> dict[str, list[str]]:
-    """The lines of so much of a text, by group."""
-    found: dict[str, list[str]] = {}
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            if size <= 0:
-                break
-            size -= len(line.encode())
-            if (name := script_of(line)) != "none":
-                found.setdefault(name, []).append(line)
-    return {name: some for name, some in sorted(found.items()) if sum(len(line.encode()) for line in some) >= _LEAST}
-
-
-def measure(log: Path, held_out: Mapping[str, list[str]]) -> dict[str, float]:
-    """Bytes per token of each group."""
-    tokenizer = Tokenizer(read_event_log(log))
-    return {
-        name: sum(len(line.encode()) for line in lines) / sum(map(len, tokenizer.encode_batch(lines)))
-        for name, lines in held_out.items()
-    }
 
 
 def main() -> None:
@@ -92,7 +68,8 @@ def compared(arguments: argparse.Namespace, folder: Path) -> list[list[str]]:
     found = {}
     for number, (way, options) in enumerate(ways.items()):
         log = streambpe.train(run, name=f"way_{number}", vocab_size=most, memory=arguments.memory, **options).log
-        found[way] = measure(log, held_out)
+        tokenizer = Tokenizer(read_event_log(log))
+        found[way] = {name: bytes_per_token(tokenizer, lines) for name, lines in held_out.items()}
     lines = [["group", "MB counted", *found]]
     for name in groups:
         lines.append([name, f"{size[name] / 1e6:.2f}", *(f"{rate[name]:.3f}" for rate in found.values())])

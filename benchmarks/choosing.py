@@ -16,8 +16,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from balance import grouped
 from harness import parser, scratch, streambpe, write_table
+from script import grouped
 
 WAYS = {
     "plain": [],
@@ -41,7 +41,7 @@ def seconds(*command: str) -> float:
 def candidates(texts: list[Path], size: int, folder: Path) -> Iterator[list[object]]:
     """A row for each step: what it took, and for a candidate what it is worth."""
     for text in texts:
-        for name, lines in grouped(text, 10**12).items():
+        for name, lines in grouped(text).items():
             for part in ("corpus", "dev"):
                 (folder / part / name).mkdir(parents=True, exist_ok=True)
                 kept = (line for i, line in enumerate(lines) if (i % _HELD_OUT == 0) == (part == "dev"))

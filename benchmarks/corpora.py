@@ -98,8 +98,8 @@ def _blocks(lines: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def hold_out(documents: Path, work: Path, every: int) -> tuple[Path, Path]:
-    """(documents to learn from, each so many-th one, which is held out), as JSON lines."""
-    kept, held = (work / f"{documents.stem}.{part}-{every}.jsonl" for part in ("kept", "held"))
+    """(documents to learn from, each so many-th one, which is held out), as lines of the same kind."""
+    kept, held = (work / f"{documents.stem}.{part}-{every}{documents.suffix}" for part in ("kept", "held"))
     if not held.exists() or held.stat().st_mtime < documents.stat().st_mtime:
         unfinished = held.with_suffix(".unfinished")
         with documents.open("rb") as source, kept.open("wb") as learn, unfinished.open("wb") as test:

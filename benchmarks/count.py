@@ -34,6 +34,9 @@ from typing import Any
 from corpora import prepare
 from harness import COMPARING, Contender, ask, call, compare, parser, scratch, streambpe, untimed
 
+from streambpe.model.eventlog import read_event_log
+from streambpe.text.patterns import find_pattern
+
 DISTINCT_RUSTBPE = r"Processed \d+ sequences total, (\d+) unique"
 DISTINCT_TOKENIZERS = r'"Tokenize words","current":0,"total":(\d+)'
 TIES = 3  # of the first 100 tokens: the last of them may count as much as those behind, which peers order otherwise
@@ -43,12 +46,6 @@ TOLERANCE = 0.001
 def peers(threads: int) -> dict[str, str]:
     """Environment that gives the peers their threads."""
     return {"RAYON_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "true"}
-
-
-def expression_of(preset: str) -> str:
-    """The regular expression of a preset, as the installed streambpe has it."""
-    code = f"from streambpe.text.patterns import find_pattern; print(find_pattern({preset!r}).expression)"
-    return subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True).stdout[:-1]
 
 
 def contenders(corpus: dict[str, str], arguments: argparse.Namespace, pattern: str) -> list[Contender]:
@@ -96,8 +93,10 @@ def same_job(corpus: dict[str, str], arguments: argparse.Namespace, pattern: str
     source = {"path": corpus["path"], "kind": corpus["kind"], "pattern": pattern}
     with tempfile.TemporaryDirectory(dir=work, prefix="same-") as folder:
         lines = ["--lines"] if corpus["kind"] == "lines" else []
-        untimed("count", f"{folder}/run", corpus["path"], "--pattern", arguments.pattern, *lines)
-        ours = ask("count:commonest_pair", run=f"{folder}/run")
+        options = ("--pattern", arguments.pattern, "--like", "rustbpe", "--vocab-size", "257")
+        untimed("train", f"{folder}/run", corpus["path"], *options, *lines)
+        (first,) = read_event_log(Path(folder) / "run" / "model.events.jsonl").events
+        ours = {"pair": [first.left, first.right], "n": first.n}
         theirs = ask("count:commonest_pair_of_rustbpe", **source)
         learned = []
         for peer in ("rustbpe", "tokenizers"):
@@ -113,23 +112,6 @@ def same_job(corpus: dict[str, str], arguments: argparse.Namespace, pattern: str
         f"first 100 tokens of rustbpe and tokenizers: {common} in common",
     ]
     return said, near and common >= 100 - TIES
-
-
-def commonest_pair(run: str) -> dict[str, Any]:
-    """Of two neighbouring bytes inside chunks, by our table."""
-    import duckdb
-    import numpy as np
-
-    with duckdb.connect(f"{run}/state.duckdb", read_only=True) as con:
-        table = con.execute("SELECT CAST(encode(chunk) AS BLOB) AS chunk, n FROM chunk_counts").fetchnumpy()
-    chunks = [bytes(chunk) for chunk in table["chunk"]]
-    lengths = np.fromiter(map(len, chunks), np.int64, len(chunks))
-    text = np.frombuffer(b"".join(chunks), np.uint8).astype(np.int64)
-    weights = np.repeat(table["n"], lengths)
-    weights[np.cumsum(lengths) - 1] = 0  # a chunk's last byte has no right neighbour
-    totals = np.bincount(text[:-1] * 256 + text[1:], weights[:-1], 1 << 16)
-    best = int(totals.argmax())
-    return {"pair": [best >> 8, best & 255], "n": int(totals[best])}
 
 
 def commonest_pair_of_rustbpe(path: str, kind: str, pattern: str) -> dict[str, Any]:
@@ -171,7 +153,7 @@ def main() -> None:
     given = options.parse_args()
     work = scratch(given.work)
     corpus = prepare(given.corpus, str(work), given.documents, given.mb)
-    pattern = expression_of(given.pattern)
+    pattern = find_pattern(given.pattern).expression
     about = {"corpus": described(corpus), "pattern": f"{given.pattern}, threads: {given.threads} each"}
     agrees = True
     if not given.no_same_job:

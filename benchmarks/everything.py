@@ -9,8 +9,7 @@ The jobs are those of jobs.txt, in its order: after an hour or so there is what 
 copied to results/ when it has ended well, and docs/benchmarks.md is made anew, so a run may be stopped at any time; a
 job that fails or finds that contenders did not do the same job is told at the end (exit code 1), its results stay in
 --work. Peers that are not installed are left out by the scripts, which say so: make bench installs them all. Texts that
-a job reads are made when it begins; a job that reads the table of BatchBPE is left out without it. Not among them:
-versions.py, which wants an older version.
+a job reads are made when it begins; a job that reads the table of BatchBPE is left out without it.
 """
 
 from __future__ import annotations
@@ -38,7 +37,6 @@ SAMPLE = HERE.parent / "tests/data/sample"
 SAMPLE_MB = 40
 TRY_MB = 2
 WHOLE = {"en": "en_100", "multi": "multi_60"}  # en_5 is the first 5 MB of en_100
-INSTEAD = "instead:"
 TABLE = "fineweb_edu_1gb_counts.csv"
 
 
@@ -47,7 +45,7 @@ class Job(NamedTuple):
 
     minutes: float
     line: str
-    trial: str  # more options of --try; after INSTEAD: no others than these
+    trial: str  # more options of --try
 
 
 def jobs_of(section: str) -> list[Job]:
@@ -138,10 +136,7 @@ class Runner:
 
     def one(self, job: Job) -> int:
         """Its exit code."""
-        line = job.line
-        if self.trial:
-            script, _, _ = line.partition(" ")
-            line = f"{script} {job.trial.removeprefix(INSTEAD)}" if INSTEAD in job.trial else f"{line} {job.trial}"
+        line = f"{job.line} {job.trial}" if self.trial else job.line
         script, *arguments = shlex.split(re.sub(r"{(\w+)}", lambda text: str(self.texts.ready(text[1])), line))
         env = {**os.environ, "BENCH_RESULTS": str(self.results), "TMPDIR": str(self.work)}
         command = [sys.executable, str(HERE / script), *arguments]

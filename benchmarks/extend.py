@@ -26,17 +26,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from corpora import open_corpus, prepare
+from corpora import hold_out, prepare
 from harness import COMPARING, Contender, ask, call, compare, parser, scratch, streambpe, there, write_table
 from peers import read_documents
-from script import script_of
+from script import bytes_per_token, grouped
 
 from streambpe.encode.formats.export import export
 from streambpe.encode.formats.hf import import_hf
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.model.eventlog import read_event_log
 
-_LEAST = 20_000  # held-out bytes of a language
 _HELD_OUT = 10
 END = "<|endoftext|>"
 
@@ -70,20 +69,6 @@ def continue_theirs(old: str, path: str, kind: str, vocab_size: int, out: str, f
     bpe_continue.continue_training(old, vocab_size=vocab_size, show_progress=False, **how).save(out)
 
 
-def split_lines(corpus: str, mb: float | None, folder: Path) -> tuple[Path, Path]:
-    """(the lines to learn from, those held out)."""
-    kept, held = folder / "new.txt", folder / "held-out.txt"
-    left = mb * 1e6 if mb else float("inf")
-    with open_corpus(Path(corpus)) as lines, kept.open("wb") as out, held.open("wb") as aside:
-        for number, line in enumerate(lines):
-            if left <= 0:
-                break
-            left -= len(line)
-            if line.strip():
-                (aside if number % _HELD_OUT == 0 else out).write(line)
-    return kept, held
-
-
 def digest_of(merges: list[list[str]], known: int) -> str:
     """Of all merges behind the first ones."""
     return hashlib.sha256(json.dumps(merges[known:]).encode()).hexdigest()[:16]
@@ -106,11 +91,6 @@ def facts_of(new: Path, old: Path) -> Mapping[str, Any]:
     }
 
 
-def bytes_per_token(tokenizer: Tokenizer, lines: list[str]) -> float:
-    """Of these lines together."""
-    return sum(len(line.encode()) for line in lines) / sum(map(len, tokenizer.encode_ordinary_batch(lines)))
-
-
 def in_transformers(path: Path, tokenizer: Tokenizer, lines: list[str]) -> str:
     """Whether transformers loads the file and encodes these lines as streambpe does."""
     if not there("transformers"):
@@ -120,15 +100,6 @@ def in_transformers(path: Path, tokenizer: Tokenizer, lines: list[str]) -> str:
     loaded = transformers.PreTrainedTokenizerFast(tokenizer_file=str(path))
     same = sum(loaded.encode(line) == tokenizer.encode_ordinary(line) for line in lines)
     return f"transformers {transformers.__version__} loads it; {same:,} of {len(lines):,} held-out lines have equal ids"
-
-
-def languages(work: Path, held: Path, english: list[str]) -> dict[str, list[str]]:
-    """Held-out lines by language."""
-    found: dict[str, list[str]] = {"english, of the old text": english}
-    for line in held.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True):
-        if (name := script_of(line)) != "none":
-            found.setdefault(name, []).append(line)
-    return {name: some for name, some in found.items() if sum(len(line.encode()) for line in some) >= _LEAST}
 
 
 def main() -> None:
@@ -146,7 +117,7 @@ def main() -> None:
     old = work / f"old-{corpus['name']}-{given.old_size}.json"
     if not old.exists():
         ask("extend:train_old", path=corpus["path"], kind="lines", vocab_size=given.old_size, out=str(old))
-    new, held = split_lines(given.new, given.mb, work)
+    new, held = hold_out(Path(prepare(given.new, str(work), "lines", given.mb)["path"]), work, _HELD_OUT)
     name = given.name or f"extend-{Path(given.new).name.split('.')[0]}-{given.old_size + given.more}"
     size = given.old_size + given.more
     job = {"old": str(old), "path": str(new), "kind": "lines", "vocab_size": size, "out": "{out}"}
@@ -187,8 +158,7 @@ def main() -> None:
     }
     same = compare(name, contenders, given, about, {"learned": 0, "old_ids": 0})
     with open(corpus["path"], encoding="utf-8", errors="replace") as lines:
-        english = list(lines)[-4000:]
-    by_language = languages(work, held, english)
+        by_language = {"english, of the old text": list(lines)[-4000:], **grouped(held)}
     logs = {"before": import_hf(old), "after": import_hf(work / "extended.json")}
     if (work / "anew.events.jsonl").exists():
         logs["anew"] = read_event_log(work / "anew.events.jsonl")

@@ -17,8 +17,8 @@ from itertools import accumulate, chain, pairwise
 from pathlib import Path
 
 import regex
-from balance import grouped
 from harness import parser, write_table
+from script import grouped
 
 from streambpe.text.patterns import find_pattern
 

@@ -50,34 +50,13 @@ import page
 import psutil
 from measured import RESULTS, WARM_UP, read
 
+from streambpe import disk
 from streambpe.disk import folder_bytes
 
 HERE = Path(__file__).resolve().parent
 SAMPLE_SECONDS = 0.02
 PSS_SHARE = 0.05  # of one core, at most, spent on reading PSS
 DISK_SECONDS = 0.25
-PACKAGES = (
-    "streambpe",
-    "tokenizers",
-    "rustbpe",
-    "bpeasy",
-    "gigabpe",
-    "bpe-continue",
-    "transformers",
-    "tiktoken",
-    "ffbpe",
-    "sentencepiece",
-    "tuetoken",
-    "tokie",
-    "wordchipper",
-    "gigatoken",
-    "rs-bpe",
-    "polars",
-    "duckdb",
-    "numpy",
-    "regex",
-    "msgspec",
-)
 FIGURES = {"wall": "s", "cpu": "s", "peak": "MB", "maxrss": "MB", "disk": "MB"}
 COLUMNS = ("contender", "run", *(f"{figure}_{unit}" for figure, unit in FIGURES.items()), "load", "marks", "facts")
 
@@ -183,8 +162,7 @@ def _run_once(contender: Contender, out: Path, temporary: Path, timeout_seconds:
     for watcher in (sampler, disk):
         watcher.ended.set()
         watcher.join()
-    left = [p.pid for p in psutil.process_iter() if _session(p.pid) == process.pid]
-    if left:  # they would disturb the next run and their time would be nobody's
+    if left := members(process.pid):  # they would disturb the next run and their time would be nobody's
         os.killpg(process.pid, 9)
     listener.join()
     listener.pipe.close()
@@ -220,11 +198,14 @@ def _environment(contender: Contender) -> dict[str, str]:
     return inherited | dict(contender.env)
 
 
-def _session(pid: int) -> int:
-    try:
-        return os.getsid(pid)
-    except OSError:
-        return -1
+def members(session: int) -> list[int]:
+    """Processes of a session that still run."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(OSError, psutil.Error):
+            if os.getsid(process.pid) == session and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+    return found
 
 
 class _Listener(threading.Thread):
@@ -504,17 +485,14 @@ def machine() -> str:
 
 
 def versions() -> str:
-    """Of Python, of every contender, of what we stand on, and the commit of the package measured."""
+    """Of Python, of every package that pyproject.toml names, and the commit of the package measured."""
     found = [f"Python {platform.python_version()}"]
-    for package in PACKAGES:
+    named = {re.split(r"[^\w.-]", requirement)[0] for requirement in metadata.requires("streambpe") or ()}
+    for package in ("streambpe", *sorted(named)):
         with contextlib.suppress(metadata.PackageNotFoundError):
             found.append(f"{package} {metadata.version(package)}")
-    where = subprocess.run(
-        [sys.executable, "-P", "-c", "import streambpe; print(streambpe.__path__[0])"], capture_output=True, text=True
-    ).stdout.strip()
-    commit = subprocess.run(
-        ["git", "-C", where or ".", "describe", "--always", "--dirty"], capture_output=True, text=True
-    ).stdout.strip()
+    describe = ["git", "-C", str(Path(disk.__file__).parent), "describe", "--always", "--dirty"]
+    commit = subprocess.run(describe, capture_output=True, text=True).stdout.strip()
     return ", ".join(found) + (f"; streambpe at {commit}" if commit else "")
 
 

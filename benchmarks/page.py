@@ -26,7 +26,7 @@ that other pages quote. [How to repeat the benchmarks](../benchmarks/README.md).
 
 """
 TOPICS = {  # page -> (title, the scripts whose results it shows)
-    "training": ("Training compared with other programs", ("train", "extend", "fixed_share", "versions", "neighbours")),
+    "training": ("Training compared with other programs", ("train", "extend", "fixed_share", "neighbours")),
     "counting": ("Counting", ("count", "many_chunks", "scaling")),
     "encoding": ("Encoding", ("encode",)),
     "vocabularies": ("Kinds of vocabularies", ("superwords", "picky", "script", "balance", "choosing", "graphemes")),

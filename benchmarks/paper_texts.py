@@ -15,6 +15,7 @@ from peers import read_documents
 
 from streambpe import Tokenizer
 from streambpe.count_config import SourceOptions
+from streambpe.encode.formats.flat import unshown
 from streambpe.inspect.evaluate import count_uses, ids_of, no_uses
 from streambpe.inspect.measures import measure, renyi_efficiency
 from streambpe.model.eventlog import EventLog
@@ -24,6 +25,7 @@ from streambpe.store.models import read_model
 from streambpe.text.patterns import find_pattern
 
 Row = tuple[str, str, str]  # what, the paper's figure, ours
+UNKNOWN = "[UNK]"  # of the models of tokenizers
 
 
 class Texts(NamedTuple):
@@ -156,40 +158,27 @@ def rival(kind: str, texts: Texts, size: int) -> tuple[list[bytes], Measured]:
         "vocab_used_share": kinds / len(n),
         "single_token_chunks": single / max(1, chunks),
     }
-    spelled = {piece: number for number, piece in enumerate(_byte_letters())}
-    tokens = [
-        bytes(spelled[letter] for letter in token)
-        for token in tokenizer.get_vocab()
-        if all(c in spelled for c in token)
-    ]
+    tokens = [unshown(token) for token in tokenizer.get_vocab() if token != UNKNOWN]
     return tokens, Measured(values, n)
 
 
 def _rival_trained(kind: str, texts: Texts, size: int) -> Any:
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
-    unknown = "[UNK]"
     same: dict[str, Any] = {"vocab_size": size, "initial_alphabet": pre_tokenizers.ByteLevel.alphabet()}
-    same |= {"special_tokens": [unknown], "show_progress": False}
+    same |= {"special_tokens": [UNKNOWN], "show_progress": False}
     trainer: Any
     if kind == "WordPiece":
-        tokenizer = Tokenizer(models.WordPiece(unk_token=unknown, max_input_chars_per_word=10_000))
+        tokenizer = Tokenizer(models.WordPiece(unk_token=UNKNOWN, max_input_chars_per_word=10_000))
         trainer = trainers.WordPieceTrainer(**same)
     else:
         tokenizer = Tokenizer(models.Unigram())
-        trainer = trainers.UnigramTrainer(**same, unk_token=unknown)
+        trainer = trainers.UnigramTrainer(**same, unk_token=UNKNOWN)
     split = pre_tokenizers.Split(Regex(find_pattern("gpt4").expression), "isolated")
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, byte_level])
     tokenizer.train_from_iterator(_batches(texts.learn), trainer)
     return tokenizer
-
-
-def _byte_letters() -> list[str]:
-    """What byte level writes for each byte."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = iter(range(256, 512))
-    return [chr(byte if byte in printable else next(others)) for byte in range(256)]
 
 
 def _batches(path: Path) -> Iterator[list[str]]:

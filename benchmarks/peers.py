@@ -248,29 +248,17 @@ def learned_from(path: str) -> tuple[list[bytes], list[tuple[bytes, bytes]]]:
 
 
 def _merges_of_events(source: Path) -> list[tuple[bytes, bytes]]:
-    with source.open() as lines:
-        header = json.loads(next(lines))
-        first_id = header["alphabet"]["first_id"]
-        tokens = {first_id + i: bytes.fromhex(symbol) for i, symbol in enumerate(header["alphabet"]["symbols"])}
-        merges = []
-        for line in lines:
-            event = json.loads(line)
-            if event["op"] != "merge":
-                raise ValueError(f"{source}: only plain merges are compared, not {event['op']}")
-            merges.append((tokens[event["left"]], tokens[event["right"]]))
-            tokens[event["id"]] = b"".join(merges[-1])
-    return merges
+    from streambpe.model.eventlog import read_event_log
+    from streambpe.model.replay import Model
+
+    model = Model(read_event_log(source))
+    return [(model.content(event.left), model.content(event.right)) for event in model.events]
 
 
 def _merges_of_tokenizers(saved: dict[str, Any]) -> list[tuple[bytes, bytes]]:
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]  # these stand for themselves
-    others = [byte for byte in range(256) if byte not in printable]
-    byte_of = {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
+    from streambpe.encode.formats.flat import unshown
 
-    def spelled(token: str) -> bytes:
-        return bytes(byte_of[character] for character in token)
-
-    return [(spelled(left), spelled(right)) for left, right in saved["model"]["merges"]]
+    return [(unshown(left), unshown(right)) for left, right in saved["model"]["merges"]]
 
 
 def summary(path: str, like: str | None = None) -> dict[str, Any]:

@@ -25,15 +25,18 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 import encode
 from corpora import prepare
-from count import DISTINCT_RUSTBPE, DISTINCT_TOKENIZERS, expression_of, peers
-from harness import Contender, Table, ask, call, parser, run_once, scratch, streambpe
+from count import contenders
+from harness import Contender, Table, ask, parser, run_once, scratch
 from measured import RESULTS, WARM_UP, Result, Row, read
+
+from streambpe.text.patterns import find_pattern
 
 SMALL_MB = 5
 LISTS = ("streambpe-batch", "tuetoken-batch", "tiktoken")
@@ -60,27 +63,17 @@ class Job(NamedTuple):
 
 def counting(arguments: argparse.Namespace, corpus: dict[str, str], what: str, work: Path) -> Iterator[Job]:
     """`count` for each trainer; what a peer takes is up to the end of its counting."""
-    job = {"path": corpus["path"], "kind": corpus["kind"], "vocab_size": 256}
-    job["pattern"] = expression_of(arguments.pattern)
+    pattern = find_pattern(arguments.pattern).expression
+    everyone = ("streambpe", "rustbpe", "tokenizers") if what == "count" else ("streambpe",)
 
-    def ours(threads: int) -> Contender:
-        lines = ["--lines"] if corpus["kind"] == "lines" else []
-        options = [corpus["path"], "--pattern", arguments.pattern, "--threads", str(threads), *lines]
-        return Contender("streambpe", streambpe("count", "{out}", *options))
+    def run(name: str, threads: int) -> Took:
+        given = argparse.Namespace(pattern=arguments.pattern, threads=threads, memory=[])
+        (contender,) = (found for found in contenders(corpus, given, pattern) if found.name == name)
+        return counted(contender, work)
 
-    def rustbpe(threads: int) -> Contender:
-        marks = {"counted": DISTINCT_RUSTBPE}
-        return Contender("rustbpe", call("peers:train_rustbpe", **job), peers(threads), marks=marks)
-
-    def tokenizers(threads: int) -> Contender:
-        marks = {"counted": DISTINCT_TOKENIZERS}
-        return Contender("tokenizers", call("peers:train_tokenizers", **job, log=True), peers(threads), marks=marks)
-
-    for make in (ours, rustbpe, tokenizers) if what == "count" else (ours,):
-        name = make(1).name
-        if arguments.only and name not in arguments.only:
-            continue
-        yield Job(what, corpus["name"], name, lambda threads, make=make: counted(make(threads), work))
+    for name in everyone:
+        if not arguments.only or name in arguments.only:
+            yield Job(what, corpus["name"], name, partial(run, name))
 
 
 def counted(contender: Contender, work: Path) -> Took:
@@ -110,7 +103,7 @@ def encoding(arguments: argparse.Namespace, text: str, mb: int, folder: Path) ->
             library = name.partition("-")[0]
             if arguments.only and library not in arguments.only:
                 continue
-            yield Job(what, Path(text).stem, library, lambda threads, name=name: run(name, threads))
+            yield Job(what, Path(text).stem, library, partial(run, name))
 
 
 def jobs(arguments: argparse.Namespace, work: Path) -> Iterator[Job]:

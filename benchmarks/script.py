@@ -20,21 +20,21 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from math import inf
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from corpora import hold_out, prepare
 from harness import COMPARING, Contender, Counted, ask, compare, parser, scratch, streambpe, write_table
+
+if TYPE_CHECKING:
+    from streambpe.encode.tokenizer import Tokenizer
 
 PATTERNS = ("gpt4", "gpt4o", "script")
 BASE = {"bytes": 256, "script": 2172}
 HELD_OUT = 20  # every so many-th document
 MOST_SCRIPTS = 24  # in the tables; the others are one row
-
-
-def name_of(encoding: str, pattern: str, whole: bool) -> str:
-    """What a model is called in the results."""
-    return f"{encoding}-{pattern}" + ("-whole" if whole else "")
+LEAST = 20_000  # bytes of a group of lines
 
 
 def script_of(line: str) -> str:
@@ -48,6 +48,24 @@ def script_of(line: str) -> str:
         if supercategory == "LM" and script not in ("Common", "Inherited"):
             counts[script] = counts.get(script, 0) + 1
     return max(counts, key=lambda script: (counts[script], script)) if counts else "none"
+
+
+def grouped(path: Path, size: float = inf) -> dict[str, list[str]]:
+    """The lines of so many bytes of a text by script, where a script has LEAST bytes of them."""
+    found: dict[str, list[str]] = {}
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if size <= 0:
+                break
+            size -= len(line.encode())
+            if (name := script_of(line)) != "none":
+                found.setdefault(name, []).append(line)
+    return {name: some for name, some in sorted(found.items()) if sum(len(line.encode()) for line in some) >= LEAST}
+
+
+def bytes_per_token(tokenizer: Tokenizer, lines: list[str]) -> float:
+    """Of these lines together."""
+    return sum(len(line.encode()) for line in lines) / sum(map(len, tokenizer.encode_ordinary_batch(lines)))
 
 
 def lines_by_script(kept: str, out: str) -> dict[str, int]:
@@ -105,7 +123,7 @@ def contenders(
             for whole in (False, True):
                 options = ["--encoding", encoding, "--vocab-size", str(BASE[encoding] + arguments.merges)]
                 options += ["--memory", arguments.memory, *(["--whole-characters"] if whole else [])]
-                name = name_of(encoding, pattern, whole)
+                name = f"{encoding}-{pattern}{'-whole' * whole}"
                 made.append(
                     Contender(
                         name,

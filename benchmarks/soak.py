@@ -28,9 +28,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
 import synthetic
-from harness import Table, parser, process_tree, scratch, streambpe, summed_pss
+from harness import Table, members, parser, process_tree, scratch, streambpe, summed_pss
 
 from streambpe.model.eventlog import events_digest, read_event_log
 from streambpe.resources import parse_size
@@ -128,16 +127,6 @@ class Soak:
         with contextlib.suppress(OSError, ValueError, KeyError):
             return str(json.loads((self.run / "status.json").read_text())["stage"])
         return "starting"
-
-
-def members(session: int) -> list[int]:
-    """Processes of a session that still run."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(OSError, psutil.Error):
-            if os.getsid(process.pid) == session and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process.pid)
-    return found
 
 
 def outcome(soak: Soak, minutes: float) -> str:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +59,6 @@ def learned(run: str, held: str) -> dict[str, Any]:
     return facts
 
 
-def outcome(held: Path) -> Callable[[Path], Mapping[str, Any]]:
-    """Facts of a finished run."""
-    return lambda out: ask("superwords:learned", run=str(out), held=str(held))
-
-
 def main() -> None:
     """Prepare, measure."""
     given_too = ("corpus", "vocab-size", "documents", "mb", "pattern", "memory", *COMPARING)
@@ -87,7 +81,7 @@ def main() -> None:
             f"streambpe-{name}{f' {memory}' * (len(given.memory) > 1)}",
             streambpe(*command, "--memory", memory, *extra),
             marks={stage: f'"stage": ?"{stage}"' for stage in STAGES},
-            outcome=outcome(held),
+            outcome=lambda out: ask("superwords:learned", run=str(out), held=str(held)),
         )
         for memory in given.memory or ["1GB"]
         for name, extra in kinds.items()

@@ -49,10 +49,11 @@ from pathlib import Path
 from typing import Any
 
 from corpora import prepare
-from count import DISTINCT_RUSTBPE, DISTINCT_TOKENIZERS, TOLERANCE, described, expression_of, peers
+from count import DISTINCT_RUSTBPE, DISTINCT_TOKENIZERS, TOLERANCE, described, peers
 from harness import COMPARING, Contender, Counted, ask, call, chosen, compare, parser, scratch, streambpe
 
 from streambpe.system import usable_cores
+from streambpe.text.patterns import find_pattern
 
 MERGES = {"merge loop": ("pairs indexed", "merged")}
 RUSTBPE = {"counted": DISTINCT_RUSTBPE, "pairs indexed": "Starting merge loop", "merged": "Finished training"}
@@ -90,7 +91,7 @@ def of_corpus(corpus: dict[str, str], given: argparse.Namespace, work: Path, jud
     counted = Counted(work, [*source, "--pattern", given.pattern])
     by_bytes, by_characters = ("", "_other_ties") if given.like == "rustbpe" else ("_other_ties", "")
     job = {"vocab_size": given.vocab_size, "out": "{out}"}
-    read = {"path": corpus["path"], "kind": corpus["kind"], "pattern": expression_of(given.pattern), **job}
+    read = {"path": corpus["path"], "kind": corpus["kind"], "pattern": find_pattern(given.pattern).expression, **job}
     text = {"path": corpus.get("text", ""), "threads": given.threads, **job}
 
     def peer(name: str, options: dict[str, Any], ties: str | None, ending: str = "", **more: Any) -> Contender:

@@ -11,18 +11,16 @@ What cannot be is refused, in one sentence that names one of the options that ar
 
 from __future__ import annotations
 
-import contextlib
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import duckdb
 import mmh3
 import regex
 
@@ -320,24 +318,6 @@ def refusal(*command: Any) -> str:
     return told[0].removeprefix("streambpe: ")
 
 
-@contextlib.contextmanager
-def kept_open(file: Path) -> Iterator[None]:
-    """A database, which every training opens five times: that is half of the time of a small one."""
-    connect, held = duckdb.connect, list[duckdb.DuckDBPyConnection]()
-
-    def connection(path: str, **how: Any) -> duckdb.DuckDBPyConnection:
-        if path != str(file):
-            return connect(path, **how)
-        if not held:
-            held.append(connect(path, config=how.get("config", {})))
-        return held[0].cursor()
-
-    with mock.patch.object(duckdb, "connect", connection):
-        yield
-    for con in held:
-        con.close()
-
-
 def choices(seed: int, folder: Path) -> str:
     """One count with options at random, and some trainings; "refused" if counting is."""
     rng = random.Random(f"choices {seed}")
@@ -356,12 +336,11 @@ def choices(seed: int, folder: Path) -> str:
     together = sum(map(Counter, groups.values()), Counter[str]())
     assert dict(rows(run, "FROM chunk_counts")) == dict(together), options
     before: dict[str, Options] = {}
-    with kept_open(run / "state.duckdb") if seed % 8 else contextlib.nullcontext():
-        for name in map("t{}".format, range(TRAININGS)):
-            given = choose_learning(rng, together, [name for name in groups if name], before)
-            limits = (*how, "--learner", rng.choice(("core", "core", "tables")))
-            if learned := learned_alike(run, name, given, groups, pattern_of(options), before, limits, rng):
-                before[name] = learned
+    for name in map("t{}".format, range(TRAININGS)):
+        given = choose_learning(rng, together, [name for name in groups if name], before)
+        limits = (*how, "--learner", rng.choice(("core", "core", "tables")))
+        if learned := learned_alike(run, name, given, groups, pattern_of(options), before, limits, rng):
+            before[name] = learned
     assert seed % 8 or check(run, resources=SMALL) == []
     return "equal"
 

@@ -21,10 +21,10 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import count as count_up
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from tests import full_disks, fuzz, kills, rot
 from tests.outcomes import Found, bad, table
@@ -32,10 +32,8 @@ from tests.outcomes import Found, bad, table
 SEEDS = 100_000  # from round to round: cases of fuzz have one each
 
 
-class Matrix(Protocol):
-    """Makes attempts, tells what went wrong, and says how often each thing became of each case."""
-
-    def __call__(self, number: int, seed: int, names: Sequence[str], folder: Path, /) -> Found: ...
+# Makes so many attempts from a seed on, tells what went wrong, and says how often each thing became of each case.
+Matrix = Callable[[int, int, Sequence[str], Path], Found]
 
 
 class Check(NamedTuple):

@@ -108,10 +108,15 @@ def succeeded(code: int) -> bool:
     return code != _FULL
 
 
-def completed(code: int) -> None:
-    """For a table whose limit no input should reach: if it is full all the same, it must not pass for all."""
+class NoRoom(MemoryError):
+    """The memory limit is too low."""
+
+
+def completed(code: int) -> int:
+    """For what has to be done within its limit: its result, where that is no error."""
     if not succeeded(code):
-        raise MemoryError("a table of the compiled core of streambpe")
+        raise NoRoom("a table of the compiled core of streambpe")
+    return code
 
 
 class CoreObject:

@@ -38,7 +38,6 @@ _BESIDES = (
     ("\u200d", _JOINER),
     *((f"(?i:{letter})", place << 12) for place, letter in enumerate("sdmtlvre", 1)),
 )
-_SURROGATES = range(0xD800 // PAGE, 0xE000 // PAGE)
 
 
 class Classes:
@@ -52,15 +51,13 @@ class Classes:
         """Fill pages. Others may read the table meanwhile, but never a page that is not marked as learned."""
 
 
-class Categories(Classes):
-    """Categories from the `regex` module, in one table for all threads."""
+class LearnedClasses(Classes):
+    """A table for all threads, of which a page is filled when a text first needs it."""
 
     def __init__(self) -> None:
         super().__init__(np.zeros(0x110000, np.uint16))
         self.learned[:] = 0
         self._lock = threading.Lock()
-        self._categories = [(regex.compile(members), bit) for members, bit in _CATEGORIES]
-        self._besides = [(regex.compile(members), bits) for members, bits in _BESIDES]
         self.learn([0])
 
     def learn(self, pages: list[int]) -> None:
@@ -68,18 +65,28 @@ class Categories(Classes):
         with self._lock:
             for page in pages:
                 if not self.learned[page]:
-                    self.table[page * PAGE : (page + 1) * PAGE] = self._entries(page)
+                    places = range(page * PAGE, (page + 1) * PAGE)
+                    self.table[places.start : places.stop] = self.entries("".join(map(chr, places)))
                     self.learned[page] = 1
 
-    def _entries(self, page: int) -> Entries:
+    def entries(self, text: str) -> Entries:
+        """Those of all characters of a page."""
+        raise NotImplementedError
+
+
+class Categories(LearnedClasses):
+    """Categories from the `regex` module."""
+
+    def __init__(self) -> None:
+        self._categories = [(regex.compile(members), bit) for members, bit in _CATEGORIES]
+        self._besides = [(regex.compile(members), bits) for members, bits in _BESIDES]
+        super().__init__()
+
+    def entries(self, text: str) -> Entries:
+        """As in LearnedClasses."""
         entries = np.full(PAGE, OTHER, np.uint16)
-        if page in _SURROGATES:
-            return entries
-        first = page * PAGE
-        text = "".join(map(chr, range(first, first + PAGE)))
         for members, bit in self._categories:
             entries[[match.start() for match in members.finditer(text)]] = bit
         for members, bits in self._besides:
-            for match in members.finditer(text):
-                entries[match.start()] |= bits
+            entries[[match.start() for match in members.finditer(text)]] |= np.uint16(bits)
         return entries

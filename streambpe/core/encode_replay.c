@@ -22,23 +22,18 @@
 
    Judge: streambpe/model/replay.py. */
 
-/* Fill an empty table with pairs and the first event of each, and the bits of `present`, which are 0. CORE_DAMAGED: too
-   many pairs, or one is there twice. */
-EXPORT int rules_fill(rule_slot *slots, uint8_t *present, int64_t size, const int32_t *left, const int32_t *right,
-                      const int32_t *event, int64_t n) {
+/* Fill an empty table with pairs, all different and half of `size` at most, and the first event of each; and the bits of
+   `present`, which are 0. */
+EXPORT void rules_fill(rule_slot *slots, uint8_t *present, int64_t size, const int32_t *left, const int32_t *right,
+                       const int32_t *event, int64_t n) {
     rule_slots pairs = {slots, (uint64_t)size - 1, 0};
     for (int64_t i = 0; i < size; i++)
         slots[i] = (rule_slot){0, NEVER};
-    if (n * 2 > size)
-        return CORE_DAMAGED;
     for (int64_t i = 0; i < n; i++) {
         rule_slot *slot = rule_slots_at(&pairs, pair_key(left[i], right[i]));
-        if (slot->key)
-            return CORE_DAMAGED;
         *slot = (rule_slot){pair_key(left[i], right[i]), event[i]};
         present[UPPER_BITS(slot->key) & pairs.mask] |= (uint8_t)(1 << (MIDDLE_BITS(slot->key) & 7));
     }
-    return CORE_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------------------- short */

@@ -201,8 +201,7 @@ class ModelTables:
         slots, present = np.empty(size * 16, np.uint8), np.zeros(size, np.uint8)
         both = np.array(pairs, np.int32).reshape(-1, 2)
         columns = [np.ascontiguousarray(column, np.int32) for column in (both[:, 0], both[:, 1], events)]
-        if library().rules_fill(slots, present, size, *columns, len(pairs)):
-            raise CoreError("A pair occurs twice among the events' pairs.")
+        library().rules_fill(slots, present, size, *columns, len(pairs))
         self._fields |= {f"{part}.slots": slots, f"{part}.present": present, f"{part}.mask": size - 1}
 
     def _fill_spanned(self, offsets: Longs, data: Bytes) -> None:

@@ -17,7 +17,8 @@ import numpy.typing as npt
 from msgspec import structs
 
 from streambpe.arrays import Int32, Int64
-from streambpe.core.binding import CoreObject, library, succeeded
+from streambpe.core.binding import CoreObject, completed, library, succeeded
+from streambpe.core.binding import NoRoom as NoRoom
 
 DONE, NONE_LEFT, ASK, OUT, LIVING, UNFIT = range(6)
 FULL = -1
@@ -94,16 +95,6 @@ class Figures(NamedTuple):
     made: int  # tokens by weight, two of which each merge made one
 
 
-class NoRoom(MemoryError):
-    """The memory limit is too low."""
-
-
-def _checked(code: int) -> int:
-    if not succeeded(code):
-        raise NoRoom
-    return code
-
-
 def _longs(values: Any) -> Int64:
     return np.ascontiguousarray(values, dtype=np.int64)
 
@@ -149,23 +140,23 @@ class Learner(CoreObject):
             np.array(alive, np.uint8),
             None if kinds is None else np.ascontiguousarray(kinds[: len(contents)]),
         )
-        _checked(library().learner_tokens(self.handle, len(contents), text, ends, *arrays))
+        completed(library().learner_tokens(self.handle, len(contents), text, ends, *arrays))
 
     def block(self, contents: Iterable[bytes]) -> None:
         """Never learn these tokens: when a pair that would make one is the best, it is told as vetoed."""
         for content in sorted(contents):
             if content:
-                _checked(library().learner_block(self.handle, content, len(content)))
+                completed(library().learner_block(self.handle, content, len(content)))
 
     def make_room(self, places: int, words: int) -> None:
         """Make room for so many words with so many places: one for each symbol, or for each of its base symbols."""
-        _checked(library().learner_room(self.handle, places, words))
+        completed(library().learner_room(self.handle, places, words))
 
     def add_words(self, symbols: Int32, offsets: Int64, weights: Int64, shortest: int) -> None:
         """Add words symbols[offsets[i]:offsets[i + 1]] (offsets[0] need not be 0) of at least `shortest` symbols."""
         symbols = np.ascontiguousarray(symbols[int(offsets[0]) : int(offsets[-1])], np.int32)
         offsets, weights = _longs(offsets), _longs(weights)
-        _checked(library().learner_words(self.handle, len(weights), symbols, offsets, weights, shortest))
+        completed(library().learner_words(self.handle, len(weights), symbols, offsets, weights, shortest))
 
     # ------------------------------------------------------------------ learning
 
@@ -189,7 +180,7 @@ class Learner(CoreObject):
 
     def name(self, left: int, right: int) -> None:
         """Make the token of a pair that is nowhere in the words."""
-        _checked(library().learner_name(self.handle, left, right))
+        completed(library().learner_name(self.handle, left, right))
 
     def round(self, pairs: Int64, at_most: int) -> Learned:
         """Merge known pairs that are all found before the first is merged, and told with their counts from before it;
@@ -230,12 +221,12 @@ class Learner(CoreObject):
         """(left, right, count, known to be allowed) of the best pairs, best first. `force`: fewer than `most` only if
         there are no more; without it, only pairs in the index."""
         out = np.empty((most, 4), np.int64)
-        found = _checked(library().learner_best(self.handle, most, force, out))
+        found = completed(library().learner_best(self.handle, most, force, out))
         return out[:found, 0], out[:found, 1], out[:found, 2], (out[:found, 3] & _ALLOWED) != 0
 
     def answer(self, left: int, right: int, allowed: bool) -> None:
         """Tell whether a pair may merge, once and for all."""
-        _checked(library().learner_answer(self.handle, left, right, allowed))
+        completed(library().learner_answer(self.handle, left, right, allowed))
 
     # ------------------------------------------------------------------ what there is
 
@@ -248,13 +239,9 @@ class Learner(CoreObject):
 
     def hot(self) -> tuple[Int64, Int64, Int64]:
         """(left, right, count) of every pair that counts at least figures.floor, but for forbidden and refused ones."""
-        room = 0
-        while True:
-            out = np.empty((room, 3), np.int64)
-            found = _checked(library().learner_hot(self.handle, room, out))
-            if found <= room:
-                return out[:found, 0], out[:found, 1], out[:found, 2]
-            room = found
+        out = np.empty((completed(library().learner_hot(self.handle, 0, None)), 3), np.int64)
+        completed(library().learner_hot(self.handle, len(out), out))
+        return out[:, 0], out[:, 1], out[:, 2]
 
     def token_counts(self) -> list[int]:
         """How often each learned token stands, with deletions."""

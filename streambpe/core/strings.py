@@ -42,11 +42,6 @@ class ChunkList:
         self.offsets, self.data, self.n = offsets, data, np.ascontiguousarray(n)
 
     @classmethod
-    def of(cls, frame: pl.DataFrame) -> ChunkList:
-        """The list of rows (chunk, n), which are in byte order."""
-        return cls(*as_buffers(frame["chunk"]), frame["n"].to_numpy())
-
-    @classmethod
     def of_table(cls, table: pa.Table) -> ChunkList:
         """The list of rows (chunk, n) in byte order, chunks as large strings; not copied if they lie in one piece."""
         table = table.combine_chunks()

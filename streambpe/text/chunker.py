@@ -1,4 +1,4 @@
-"""Text -> chunks, counted or numbered: in the compiled core for presets, by `regex` for a pattern of the user's own.
+"""Text -> chunks, counted or numbered in the compiled core; a pattern that it cannot split by is cut by `regex` before.
 
 A counting buffer holds documents, each ended by a mark (`marks`), or one stretch of a document:
 
@@ -14,8 +14,6 @@ import contextlib
 import functools
 import itertools
 import re
-from array import array
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -24,7 +22,7 @@ import numpy.typing as npt
 
 from streambpe.core.binding import DIGITS, PRESETS, Bytes, ChunkTable, Split, categories
 from streambpe.core.classes import INHERITED, OTHER, SPACE, TAKES_SPACE, Classes
-from streambpe.core.strings import ChunkList, as_buffers, as_strings, merge
+from streambpe.core.strings import ChunkList, as_strings, merge
 from streambpe.later import polars as pl
 from streambpe.text.marks import DOCUMENT_END, SCRIPT_RUN_END
 from streambpe.text.patterns import WITH_DIGITS, Pattern
@@ -40,7 +38,7 @@ Lengths = npt.NDArray[np.int64]
 END_OF_DOCUMENT = -1
 _SAME = {"r50k": "gpt2"}  # other expressions that find the same chunks
 _NUMBERED_BYTES = 1 << 40  # limit of a table of numbered chunks, which is no larger than they make it
-_KNOWN_BYTES = 160  # of a chunk and its number in a dictionary, about
+_AT_ONCE = 10_000  # chunks that `regex` finds, in a list
 _MARKS = re.compile(b"[\xfd-\xff]")
 _END = bytes([DOCUMENT_END])
 _STEPS_A_SECOND = 100_000_000  # of a program: what a slow processor does
@@ -102,17 +100,26 @@ def own_split(pattern: Pattern) -> Split | None:
     return Split(PRESETS.index("own"), own, program=own.steps, sets=own.sets, steps=steps, gaps=pattern.keep_gaps)
 
 
+@functools.cache
+def _whole_documents() -> Split:
+    """For what is cut already: a document for each chunk."""
+    return Split(PRESETS.index("none"), categories())
+
+
 class Chunker:
     """Splits buffers by one pattern; used by one thread at a time."""
 
     def __init__(self, pattern: Pattern) -> None:
         self.pattern = pattern
         self.preset = core_split(pattern)
-        self.split = self.preset or own_split(pattern)
+        self.own = None if self.preset else own_split(pattern)
+        self.by_regex = self.preset is None and self.own is None
+        self.split = self.preset or self.own or _whole_documents()
 
     def ready(self, text: bytes) -> bytes:
-        """The buffer with its script runs marked, if the pattern asks for them."""
-        return mark_script_runs(text) if self.pattern.script_expression and not text.isascii() else text
+        """The buffer as the core is to split it: with its script runs marked, if the pattern asks for them; or cut."""
+        marked = mark_script_runs(text) if self.pattern.script_expression and not text.isascii() else text
+        return self._cut(marked) if self.by_regex else marked
 
     def number(self, text: bytes) -> Numbered:
         """The distinct chunks of a buffer, and all of them in order."""
@@ -122,22 +129,22 @@ class Chunker:
     def rows(self, text: bytes) -> tuple[Lengths, Bytes, Ids]:
         """The distinct chunks of a buffer in the order of their bytes (offsets, bytes), and the row there of each in
         order; END_OF_DOCUMENT where a document ends."""
-        if self.split is None:
-            return self._matched(text)
         table = ChunkTable(_NUMBERED_BYTES)
-        with self._timed(text):
-            ids = table.number(self.ready(text), self.split)
+        ids = self.numbers(text, table)
         offsets, data, first = table.take()
         return offsets, data, _row_of(first)[ids]
 
+    def numbers(self, text: bytes, table: ChunkTable) -> Ids:
+        """The number in a table of each chunk of a buffer, in order; END_OF_DOCUMENT where a document ends."""
+        with self._timed(text):
+            ids = table.number(self.ready(text), self.split)
+        return ids[np.roll(ids, 1) < 0] if self.by_regex else ids  # without the ends of chunks
+
     def counted(self, text: bytes) -> tuple[Lengths, Bytes, Lengths]:
         """The distinct chunks of a buffer, and how often each occurs."""
-        if self.split is None:
-            offsets, data, ids = self._matched(text)
-            return offsets, data, np.bincount(ids[ids >= 0], minlength=len(offsets) - 1).astype(np.int64)
         table = ChunkTable(_NUMBERED_BYTES)
         with self._timed(text):
-            table.count(text, self.split)
+            table.count(self.ready(text), self.split)
         return table.take()
 
     @contextlib.contextmanager
@@ -152,23 +159,22 @@ class Chunker:
             with explained(self.pattern.compiled, document, text.count(_END, 0, at)):
                 raise
 
-    def _matched(self, text: bytes) -> tuple[Lengths, Bytes, Ids]:
-        """As `rows`, by `regex`."""
-        pattern, text = self.pattern, self.ready(text)
-        known: defaultdict[str, int] = defaultdict(itertools.count().__next__)
-        ids, start, document = array("i"), 0, 0
+    def _cut(self, text: bytes) -> bytes:
+        """A buffer with the mark of a document's end behind every chunk that `regex` finds: two, where one ends."""
+        cut, start, document = bytearray(), 0, 0
         for end, mark in [*((match.start(), match[0][0]) for match in _MARKS.finditer(text)), (len(text), 0)]:
             part = text[start:end].decode()
-            by = (mark == SCRIPT_RUN_END and pattern.script_compiled) or pattern.compiled
-            with explained(by, part, document), alarm.limiting(pattern.document_seconds) as seconds:
-                ids.extend(map(known.__getitem__, find_chunks(by, part, pattern.keep_gaps, seconds)))
+            by = (mark == SCRIPT_RUN_END and self.pattern.script_compiled) or self.pattern.compiled
+            with explained(by, part, document), alarm.limiting(self.pattern.document_seconds) as seconds:
+                chunks = iter(find_chunks(by, part, self.pattern.keep_gaps, seconds))
+                while some := list(itertools.islice(chunks, _AT_ONCE)):
+                    # a lone surrogate becomes the byte of the mark
+                    cut += "\udcff".join([*some, ""]).encode("utf-8", "surrogateescape")
             if mark == DOCUMENT_END:
-                ids.append(END_OF_DOCUMENT)
+                cut += _END
                 document += 1
             start = end + 1
-        chunks = sorted(known)
-        first = np.array([known[chunk] for chunk in chunks], np.int64)
-        return *as_buffers(pl.Series("chunk", chunks, dtype=pl.String)), _row_of(first)[np.asarray(ids, np.int32)]
+        return bytes(cut)
 
 
 def _row_of(first: Lengths) -> Ids:
@@ -208,11 +214,11 @@ class ChunkCounts:
     def add(self, text: bytes) -> None:
         """Count one buffer's chunks; nothing stays of one that is given up."""
         assert self.chunker is not None
-        if (preset := self.chunker.preset) is not None:
-            text = self.chunker.ready(text)
-            self._fill(len(text), len(text), lambda at: self._table.count(text, preset, at)[0])
-        else:
+        if self.chunker.own:
             self.add_counted(*self.chunker.counted(text))
+        else:
+            ready, split = self.chunker.ready(text), self.chunker.split
+            self._fill(len(ready), len(ready), lambda at: self._table.count(ready, split, at)[0])
 
     def add_counted(self, offsets: Lengths, data: Bytes, n: Lengths) -> None:
         """Add chunks that are counted."""
@@ -246,39 +252,28 @@ class NumberedTexts:
 
     def __init__(self, chunker: Chunker) -> None:
         self.chunker = chunker
-        self._forget()
-
-    def _forget(self) -> None:
         self._table = ChunkTable(_NUMBERED_BYTES)
-        # in place of the table, for a pattern of the user's own; its own length as the next number would be a circle,
-        # which keeps all chunks until the garbage collector comes by
-        self._known: defaultdict[str, int] = defaultdict(itertools.count().__next__)
         self._ids: list[Ids] = []  # of each buffer, by first occurrence in any
 
     @property
     def held(self) -> int:
         """Bytes of memory, now."""
-        return self._table.taken + _KNOWN_BYTES * len(self._known) + sum(ids.nbytes for ids in self._ids)
+        return self._table.taken + sum(ids.nbytes for ids in self._ids)
 
     def add(self, text: bytes) -> None:
         """Number one buffer's chunks; nothing stays of one that is given up."""
-        if self.chunker.preset is not None:
-            self._ids.append(self._table.number(self.chunker.ready(text), self.chunker.preset).copy())
-            return
-        found = self.chunker.number(text)
-        number = np.array([*map(self._known.__getitem__, found.chunks.to_list()), END_OF_DOCUMENT], np.int32)
-        self._ids.append(number[found.ids])
+        if self.chunker.own:
+            offsets, data, rows = self.chunker.rows(text)
+            each = np.insert(data, offsets[1:], DOCUMENT_END).tobytes()
+            known = self._table.number(each, _whole_documents())[::2]
+            self._ids.append(np.append(known, np.int32(END_OF_DOCUMENT))[rows])
+        else:
+            self._ids.append(self.chunker.numbers(text, self._table).copy())
 
     def take(self) -> tuple[pl.Series, list[Ids]]:
         """(the distinct chunks in the order of their bytes, the rows of each buffer's); nothing is left afterwards."""
-        if self.chunker.preset is not None:
-            offsets, data, first = self._table.take()
-            chunks = as_strings(offsets, data)
-        else:
-            chunks = pl.Series("chunk", sorted(self._known), dtype=pl.String)
-            first = np.array([self._known[chunk] for chunk in chunks.to_list()], np.int64)
-        row, ids = _row_of(first), self._ids
-        self._forget()
+        offsets, data, first = self._table.take()
+        row, ids, self._ids = _row_of(first), self._ids, []
         for at in range(len(ids)):  # one after another, so that none is held twice for long
             ids[at] = row[ids[at]]
-        return chunks, ids
+        return as_strings(offsets, data), ids

@@ -21,7 +21,6 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-import threading
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -30,7 +29,7 @@ import numpy.typing as npt
 import regex
 from msgspec import structs
 
-from streambpe.core.classes import PAGE, Classes
+from streambpe.core.classes import PAGE, LearnedClasses
 from streambpe.errors import PatternError
 from streambpe.text import dialects
 from streambpe.text.dialects import Alternatives, Atomic, Both, Edge, Node, Repeat, Set, Unsayable
@@ -45,12 +44,11 @@ _NO_END = (1 << 63) - 1
 _LINE_FEED = Set(((10, 10),))
 
 
-class Program(Classes):
+class Program(LearnedClasses):
     """Steps for the core, and a table of the kinds of characters, made one page at a time. Raises Unsayable."""
 
     def __init__(self, expression: str) -> None:
-        super().__init__(np.zeros(0x110000, np.uint16))
-        self._expression, self._lock = expression, threading.Lock()
+        self._expression = expression
         self._bits: dict[Set | Both, int] = {}
         self._steps: list[list[int]] = []
         self._behind: dict[int, int] = defaultdict(int)  # the sets that may come behind each
@@ -65,21 +63,16 @@ class Program(Classes):
         self._kinds: dict[int, int] = {}
         self.sets = np.zeros(1 << 16, np.uint64)  # of each kind
         self.behind = np.zeros(1 << 16, np.uint64)  # the sets that may come behind it
-        self.learned[:] = 0
-        self.learn([0])
+        super().__init__()
 
-    def learn(self, pages: list[int]) -> None:
-        """As in Classes."""
-        with self._lock:
-            for page in pages:
-                text = "".join(map(chr, range(page * PAGE, (page + 1) * PAGE)))
-                found = np.full(PAGE, _ALWAYS, np.uint64)
-                for bit, member in enumerate(self._members):
-                    found[[match.start() for match in member.finditer(text)]] |= np.uint64(1 << bit)
-                sets, place = np.unique(found, return_inverse=True)
-                kinds = np.array([self._kind(one) for one in sets.tolist()], np.uint16)
-                self.table[page * PAGE : (page + 1) * PAGE] = kinds[place]
-                self.learned[page] = 1
+    def entries(self, text: str) -> Kinds:
+        """As in LearnedClasses."""
+        found = np.full(PAGE, _ALWAYS, np.uint64)
+        for bit, member in enumerate(self._members):
+            found[[match.start() for match in member.finditer(text)]] |= np.uint64(1 << bit)
+        sets, place = np.unique(found, return_inverse=True)
+        kinds: Kinds = np.array([self._kind(one) for one in sets.tolist()], np.uint16)[place]
+        return kinds
 
     def _kind(self, sets: int) -> int:
         kind = self._kinds.setdefault(sets, len(self._kinds))
@@ -104,8 +97,7 @@ class Program(Classes):
     def last_cut(self, text: str, gaps: bool = False) -> int:
         """The last place in a text where it surely cuts, or 0; never beside a NUL."""
         points = np.frombuffer(text.encode("utf-32-le"), np.uint32)
-        pages = np.unique(points // PAGE)
-        self.learn(pages[self.learned[pages] == 0].tolist())
+        self.learn(np.unique(points // PAGE).tolist())
         kinds = self.table[points]
         cuts = self._cuts(kinds[:-1], kinds[1:], gaps)
         places = np.flatnonzero(cuts & (points[:-1] != 0) & (points[1:] != 0))

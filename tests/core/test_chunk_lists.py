@@ -33,7 +33,8 @@ tables = st.dictionaries(chunk, st.integers(1, 2**40), max_size=30)
 
 def as_list(table: dict[str, int]) -> ChunkList:
     rows = sorted(table.items(), key=lambda row: row[0].encode())
-    return ChunkList.of(pl.DataFrame(rows, schema={"chunk": pl.String, "n": pl.Int64}, orient="row"))
+    frame = pl.DataFrame(rows, schema={"chunk": pl.String, "n": pl.Int64}, orient="row")
+    return ChunkList.of_table(frame.to_arrow(compat_level=pl.CompatLevel.oldest()))
 
 
 def as_rows(chunks: ChunkList) -> list[tuple[str, int]]:

@@ -90,14 +90,6 @@ def test_a_wheel_of_one_architecture_was_tagged_for_two(monkeypatch):
     assert hook.compiler() == ["cc", "-m64", *hook.FLAGS, "-g", "-fstack-protector", "-Wl,-z,now"]
 
 
-@pytest.mark.long
-def test_the_same_sources_have_the_same_digest_wherever_they_are_built(tmp_path):
-    """The library knows what it was made of; the package asks for that."""
-    hook = load_hook()
-    library = hook.build(hook.compiler(), tmp_path / "_core.so")
-    assert digest_in(library) == hook.digest() == binding.sources_digest()
-
-
 @pytest.fixture(scope="module")
 def sanitized(tmp_path_factory) -> tuple[Path, dict[str, str]]:
     """(a checkout whose core is built with the sanitizers, the environment in which it is used)."""
@@ -110,7 +102,7 @@ def test_files_of_strangers_under_the_sanitizers(sanitized):
     """Refused, or used as the slow replay uses them, and nothing is read or written out of bounds: about a minute.
     `make soak SOAK="--only fuzz"` tries as many as one likes."""
     place, env = sanitized
-    cases = {"headers": 100, "logs": 20, "importers": 20, "tokenizer_files": 10, "ranks": 10, "progress": 8, "ids": 10,
+    cases = {"logs": 100, "importers": 20, "tokenizer_files": 10, "ranks": 10, "progress": 8, "ids": 10,
              "readers": 4, "runs": 6}  # fmt: skip
     for kind, number in cases.items():
         given = ("--only=fuzz", f"--case={kind}", f"--attempts={number}", "--seed=8000000")

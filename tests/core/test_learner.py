@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from streambpe.arrays import MAX_COUNT
 from streambpe.core.learner import DONE, NONE_LEFT, TIES_BYTES, Learner, NoRoom, Rule
 from streambpe.errors import CoreError
 from tests.sequential import (
@@ -256,12 +255,6 @@ def test_a_number_that_does_not_fit_is_all_that_is_told():
     with pytest.raises(OverflowError):
         Learner(Rule(first_id=256, longest=10**20), 1 << 20)
     gc.collect()
-
-
-def test_counts_up_to_the_largest():
-    """Counts that add up to 2^63 - 1, pairs that rise to it among them."""
-    words = [(b"ab", MAX_COUNT // 2), (b"abab", 3)]
-    assert events(made(words).learn(9, 99)) == [(97, 98, 256, MAX_COUNT // 2 + 6), (256, 256, 257, 3)]
 
 
 def test_what_was_promised_is_looked_at():

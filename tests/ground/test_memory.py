@@ -44,7 +44,9 @@ def looks_of_commands(monkeypatch):
 def _part(run: Run, number: int, rows: int, step: int, group_rows: int | None = None) -> None:
     writer = PartWriter(run.counts / f"part-{number:05d}.parquet", group_rows, run=run.number)
     chunks = [f"{i:08d}" for i in range(number, number + rows * step, step)]
-    writer.write(ChunkList.of(pl.DataFrame({"chunk": chunks, "n": np.ones(rows, np.int64)})))
+    writer.write(
+        ChunkList.of_table(pa.table({"chunk": pa.array(chunks, pa.large_string()), "n": np.ones(rows, np.int64)}))
+    )
     writer.commit([])
 
 

@@ -14,18 +14,15 @@ from pathlib import Path
 from unicodedata import category
 from unicodedata import name as name_of
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streambpe.core import binding
-from streambpe.core.binding import ChunkTable, categories, lines_as_documents
-from streambpe.core.classes import PAGES
+from streambpe.core.binding import ChunkTable, lines_as_documents
 from streambpe.errors import CoreError
-from streambpe.sources.borders import find_border
-from streambpe.text.characters import code_point_class
-from streambpe.text.chunker import ChunkCounts, Chunker, NumberedTexts, core_split
+from streambpe.text.characters import every_character
+from streambpe.text.chunker import ChunkCounts, Chunker, core_split
 from streambpe.text.patterns import PRESETS, find_pattern
 from tests.hostile import ATOMS, buffer_of, fast_documents, hostile_text, preset_patterns, random_text
 from tests.oracles.splits import split_text
@@ -34,37 +31,26 @@ from tests.tiers import examples
 
 PATTERNS = preset_patterns()
 NAMES = [name for name, _ in PATTERNS]
-# superbpe2 cuts at numbers only, script mode between a word and a space only: together nowhere
-STREAMED = [(name, p) for name, p in PATTERNS if p.has_cuts and name != "superbpe2-scripts"]
 WITH_SCRIPTS = ("gpt2-scripts", "gpt4o-scripts", "boundless-scripts", "word-level-scripts")  # where all is too long
 OWN = r"(?s)\b\w+| +|."  # a pattern of the user's own that is left to `regex`
 
 
 @pytest.mark.parametrize(("name", "pattern"), PATTERNS, ids=NAMES)
-def test_fast_route_equals_find_all_on_seeded_text(name, pattern):
-    """The same on longer texts whose few atoms meet in every order."""
+def test_fast_route_equals_find_all(name, pattern):
+    """On pairs of atoms, bare and between letters, spaces and ends of documents; and on longer texts, whose few atoms
+    meet in every order."""
     rng = random.Random(f"route {name}")
-    for _ in range(5):
-        texts = [random_text(rng, rng.choice([5, 50, 300])) for _ in range(4)]
-        assert fast_documents(buffer_of(*texts), pattern) == [split_text(pattern, text) for text in texts]
-
-
-@pytest.mark.parametrize(("name", "pattern"), PATTERNS, ids=NAMES)
-def test_all_short_neighbourhoods(name, pattern):
-    """Every pair of atoms, bare and between letters, spaces and ends of documents."""
-    some = sorted(set(ATOMS))
-    rng = random.Random(f"pairs {name}")
     frames = [("", ""), ("a", "b"), (" ", " "), ("\n", "\n"), ("A", "'s"), ("!", "!"), ("1", "2")]
-    texts = []
-    for a in some:
-        for b in rng.sample(some, 8):
+    texts = [random_text(rng, rng.choice([5, 50, 300])) for _ in range(20)]
+    for a in sorted(set(ATOMS)):
+        for b in rng.sample(ATOMS, 8):
             before, after = rng.choice(frames)
             texts.append(before + a + b + after)
-    for start in range(0, len(texts), 2000):
-        mine = texts[start : start + 2000]
-        found = fast_documents(buffer_of(*mine), pattern)
-        for text, chunks in zip(mine, found, strict=True):
-            assert chunks == split_text(pattern, text), repr(text)
+    for odd in ("\ua7ce", "\U00016ea0", "\u0378"):  # `$` matches at the end of a document only
+        texts += [f"{odd}\n\x85の", f"a{odd} \n x", f"{odd}\n \t{odd}\n "]
+    for text, chunks in zip(texts, fast_documents(buffer_of(*texts), pattern), strict=True):
+        assert chunks == split_text(pattern, text), repr(text)
+    assert name.endswith("-scripts") or not Chunker(pattern).by_regex, "left to the slow way"
 
 
 @pytest.mark.parametrize("digits", ["single", "two", "left3", "right3"])
@@ -91,29 +77,6 @@ def _cuts(number: str, digits: str) -> range:
     return range(-(-len(number) % 3) if digits == "right3" else 0, len(number), size)
 
 
-def all_characters() -> list[str]:
-    return [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
-
-
-def test_white_space_before_the_end_and_elsewhere():
-    """`$` matches at the end of a document only."""
-    pattern = find_pattern("cl100k")
-    for odd in ("\ua7ce", "\U00016ea0", "\u0378"):
-        for text in (f"{odd}\n\x85の", f"a{odd} \n x", f"{odd}\n \t{odd}\n "):
-            assert fast_documents(buffer_of(text), pattern) == [split_text(pattern, text)]
-
-
-def test_chunks_that_are_taken_are_gone():
-    """Nothing keeps the table of a pattern of one's own: a circle would, until the garbage collector comes by."""
-    texts = NumberedTexts(Chunker(find_pattern(OWN)))
-    for _ in range(2):
-        texts.add(b"some words and others")
-        known = texts._known
-        chunks, (ids,) = texts.take()
-        assert sys.getrefcount(known) == 2, "this name and the argument"
-        assert b"".join(chunks[int(row)].encode() for row in ids if row >= 0) == b"some words and others"
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "pattern"), [(n, p) for n, p in PATTERNS if n in WITH_SCRIPTS or not n.endswith("-scripts")]
@@ -122,7 +85,7 @@ def test_every_code_point(name, pattern):
     """Every character there is, between letters: the fast route equals find-all. Those without a meaning (unassigned,
     private), ideographs and syllables of Hangul, alike by the hundred thousand, stand together in longer texts."""
     alone, together = [], []
-    for character in all_characters():
+    for character in every_character():
         alike = category(character) in ("Cn", "Co") or name_of(character, "").startswith(("CJK UNI", "HANGUL SYL"))
         (together if alike else alone).append(f"a{character}b" if alike else f"a{character}b {character}'s")
     texts = alone + [" ".join(together[start : start + 100]) for start in range(0, len(together), 100)]
@@ -131,43 +94,13 @@ def test_every_code_point(name, pattern):
         assert fast_documents(buffer_of(*some), pattern) == [split_text(pattern, text) for text in some]
 
 
-@pytest.mark.every(3)
-@pytest.mark.parametrize(("name", "pattern"), STREAMED, ids=[n for n, _ in STREAMED])
-def test_blocks_give_the_chunks_of_the_whole(name, pattern):
-    """A document read in blocks, each ended where a border is certain, has the chunks of the whole document."""
-    rng = random.Random(f"blocks {name}")
-    split = 0
-    for _ in range(6):
-        text = random_text(rng, 100)
-        if rng.random() < 0.6:
-            text = " ".join(
-                ["plain words", text, "and more of them,", text[:20], "Here and now 12 more words come"] * 3
-            )
-        data, held, chunks = text.encode(), b"", []
-        size = rng.choice([40, 64, 100, 200])
-        blocks = 0
-        for start in range(0, len(data), size):
-            held += data[start : start + size]
-            border = find_border(held, pattern)
-            held[:border].decode()  # never inside a character
-            if border:
-                chunks += [c for document in fast_documents(held[:border], pattern) for c in document]
-                held = held[border:]
-                blocks += 1
-        chunks += [c for document in fast_documents(held + b"\xff", pattern) for c in document]
-        assert chunks == split_text(pattern, text), repr(text)
-        split += blocks
-    assert split > 5, "texts that are never cut show nothing"
-
-
-@pytest.mark.parametrize("limit", [1, 1 << 30])
 @pytest.mark.parametrize("name", ["gpt4o", "whitespace", "none", OWN])
 @examples(25)
 @given(texts=st.lists(hostile_text, max_size=6))
-def test_counts_are_a_counter_of_find_all(name, limit, texts):
-    """Counted in several buffers, in one table or several, a chunk has the count that Python's Counter gives."""
+def test_counts_are_a_counter_of_find_all(name, texts):
+    """Counted in several buffers, a chunk has the count that Python's Counter gives."""
     pattern = find_pattern(name)
-    counts = ChunkCounts(Chunker(pattern), limit)
+    counts = ChunkCounts(Chunker(pattern), 1 << 30)
     for text in texts:
         counts.add(buffer_of(text))
     frame = counts.take().frame()
@@ -259,36 +192,13 @@ def test_a_table_is_full_while_chunks_wait(name, lengths):
         assert stops, "a table that was never full shows nothing"
 
 
-@pytest.mark.parametrize(("name", "pattern"), PATTERNS, ids=NAMES)
-def test_numbers_stand_for_chunks_in_the_order_of_their_bytes(name, pattern):
-    """The distinct chunks of a buffer are sorted, each is there once, and `n` counts its numbers."""
-    rng = random.Random(f"numbered {name}")
-    texts = [random_text(rng, 200) for _ in range(3)]
-    numbered = Chunker(pattern).number(buffer_of(*texts))
-    chunks = [chunk.encode() for chunk in numbered.chunks.to_list()]
-    assert chunks == sorted(set(chunks))
-    expected = Counter(chunk.encode() for text in texts for chunk in split_text(pattern, text))
-    assert dict(zip(chunks, numbered.n.tolist(), strict=True)) == expected
-
-
 @pytest.mark.parametrize("split_scripts", [False, True])
 def test_a_pattern_that_is_left_to_regex(split_scripts):
     """With script runs, too."""
     pattern = find_pattern(OWN, split_scripts=split_scripts)
-    assert Chunker(pattern).split is None
+    assert Chunker(pattern).by_regex
     texts = [random_text(random.Random(i), 60) for i in range(8)] + ["", "\0", "日本 語"]
     assert fast_documents(buffer_of(*texts), pattern) == [split_text(pattern, text) for text in texts]
-
-
-def test_chunks_of_equal_hash_slots_and_odd_bytes_are_told_apart():
-    """All texts of up to two letters of a small alphabet with NUL, and longer ones that differ in their last byte."""
-    alphabet = ["a", "b", "\0", "é"]
-    texts = ["".join(t) for k in range(1, 6) for t in itertools.product(alphabet, repeat=k)]
-    texts += ["x" * k + end for k in (6, 7, 8, 9, 15, 16, 17, 40) for end in alphabet]
-    pattern = find_pattern("none")
-    counts = ChunkCounts(Chunker(pattern), 1 << 30)
-    counts.add(buffer_of(*texts, *texts[::3]))
-    assert dict(counts.take().frame().iter_rows()) == Counter([*texts, *texts[::3]])
 
 
 def test_sorted_and_falling_and_equal_chunks_are_sorted():
@@ -322,39 +232,6 @@ def test_a_megabyte_of_digits_with_one_mark_is_split_at_once(name):
     assert len(ChunkTable(1 << 30).number(text, core_split(PRESETS[name]))) == 333_335
 
 
-def test_character_classes_are_those_of_regex():
-    """Every code point has the bit of its category, and what it has besides."""
-    classes = categories()
-    classes.learn(list(range(PAGES)))
-    members = {
-        r"\p{Lu}": 1,
-        r"\p{Lt}": 2,
-        r"\p{Ll}": 4,
-        r"[\p{Lm}\p{Lo}]": 8,
-        r"\p{M}": 16,
-        r"\p{N}": 32,
-        r"[\p{P}\p{S}]": 64,
-        r"[\s--\r\n]": 128,
-        r"[\r\n]": 256,
-    }
-    expected = np.full(0x110000, 512, np.uint16)
-    for expression, bit in members.items():
-        expected[code_point_class(f"(?V1){expression}" if "--" in expression else expression)] = bit
-    expected[code_point_class(r"\p{Extended_Pictographic}")] |= 1024
-    expected[0x200D] |= 2048
-    for place, letter in enumerate("sdmtlvre", 1):
-        for folded in (letter, letter.upper(), *("\u017f" if letter == "s" else "")):
-            expected[ord(folded)] |= place << 12
-    expected[0xD800:0xE000] = 512
-    assert (classes.table == expected).all()
-
-
-def test_every_preset_is_split_by_the_core():
-    """None of them is left to the slow way by a slip of a name."""
-    assert all(Chunker(pattern).split for pattern in PRESETS.values())
-    assert core_split(find_pattern(OWN)) is None
-
-
 @pytest.mark.parametrize("inside", [False, True])
 def test_lines_are_documents_and_empty_ones_are_none(inside):
     """Every text of up to seven letters and line breaks, as the slow definition has it."""
@@ -366,43 +243,40 @@ def test_lines_are_documents_and_empty_ones_are_none(inside):
             assert lines_as_documents(data, inside) == b"".join(kept) + rest
 
 
-def test_a_core_that_is_missing_damaged_or_of_other_sources_is_one_sentence(tmp_path, monkeypatch):
-    """A command says what is wrong with the compiled part and how to have it again."""
+@pytest.fixture
+def core(tmp_path, monkeypatch):
+    """A copy of the compiled core, which is looked for there."""
     for file in binding.FOLDER.iterdir():
         if file.is_file():
             shutil.copy(file, tmp_path)
-    library = tmp_path / binding.LIBRARY
     monkeypatch.setattr(binding, "FOLDER", tmp_path)
+    binding.library.cache_clear()
+    yield tmp_path / binding.LIBRARY
+    binding.library.cache_clear()
 
-    def put(data: bytes):
-        """Another file: the one that is loaded is mapped into this process."""
-        (tmp_path / "other").write_bytes(data)
-        (tmp_path / "other").replace(library)
 
-    def older():
-        """Once, the record was one digest."""
-        put(whole)
-        (tmp_path / f"{binding.LIBRARY}.sha256").write_text(hashlib.sha256(whole).hexdigest())
+def refusal(library: Path, data: bytes | None = None) -> str:
+    """What is said of the core, with this library if it is given. The one that is loaded is mapped into this process,
+    so another file takes its place."""
+    if data is not None:
+        library.rename(library.with_name("loaded"))
+        library.write_bytes(data)
+    binding.library.cache_clear()
+    with pytest.raises(CoreError, match="Install streambpe again") as error:
+        binding.library()
+    return str(error.value)
 
-    whole = library.read_bytes()
-    flipped = whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:]
-    try:
-        for damage, told in (
-            (lambda: (tmp_path / "count.c").write_text("int other;"), "was not built from the sources beside it"),
-            (lambda: put(flipped), "cannot be loaded"),
-            (lambda: put(whole[: len(whole) // 2]), "cannot be loaded"),
-            (lambda: put(whole[:40]), "cannot be loaded"),
-            (older, "it was built by another version"),
-            (library.unlink, "is missing"),
-        ):
-            damage()
-            binding.library.cache_clear()
-            with pytest.raises(CoreError, match=told) as error:
-                binding.library()
-            assert "Install streambpe again" in str(error.value)
-    finally:
-        monkeypatch.undo()
-        binding.library.cache_clear()
+
+def test_a_core_that_is_missing_damaged_or_of_other_sources_is_one_sentence(core):
+    """A command says what is wrong with the compiled part and how to have it again."""
+    whole, record = core.read_bytes(), core.with_name(f"{core.name}.sha256")
+    core.with_name("count.c").write_text("int other;")
+    assert "was not built from the sources beside it" in refusal(core)
+    assert "cannot be loaded" in refusal(core, whole[:40])
+    record.write_text(hashlib.sha256(whole).hexdigest())  # once, it was one digest
+    assert "it was built by another version" in refusal(core, whole)
+    core.unlink()
+    assert "is missing" in refusal(core)
 
 
 @pytest.mark.parametrize("begins", [b"\x7fELF\1\1", b"\x7fELF\2\2"], ids=["32 bits", "big-endian"])
@@ -440,37 +314,24 @@ CHANGES = {
 
 @pytest.mark.parametrize("without", ["", "*.sha256", "*.[ch]"])
 @pytest.mark.parametrize("changes", ["strip", "patchelf", "patchelf strip", "strip patchelf", "signtool", "codesign"])
-def test_a_core_that_a_packager_changed_was_damaged(tmp_path, monkeypatch, changes, without):
+def test_a_core_that_a_packager_changed_was_damaged(core, changes, without):
     """It is loaded, as it is without its record or the sources; with other code, or cut short, it is damaged."""
     if changes == "signtool" and sys.platform == "darwin":
         pytest.skip("macOS loads no library with bytes behind its signature")
-    for file in binding.FOLDER.iterdir():
-        if file.is_file() and not (without and file.match(without)):
-            shutil.copy(file, tmp_path)
-    library = tmp_path / binding.LIBRARY
-    before = library.read_bytes()
+    record = core.with_name(f"{core.name}.sha256").read_text(encoding="utf-8")
+    for file in core.parent.glob(without) if without else ():
+        file.unlink()
+    before = core.read_bytes()
     for change in changes.split():
-        CHANGES[change](library)
-    changed = library.read_bytes()
+        CHANGES[change](core)
+    changed = core.read_bytes()
     assert changed != before
-    record = (binding.FOLDER / f"{binding.LIBRARY}.sha256").read_text(encoding="utf-8")
     parts = [tuple(map(int, part.split("-"))) for part in record.splitlines()[2].split()[1:]]
     start, end = max(parts, key=lambda part: part[1] - part[0])  # the code is the largest
     places = changed.index(b"core_digest:t:v"), (start + end) // 2  # constants, and code
-    damages = [changed[:20_000], *(changed[:at] + bytes([changed[at] ^ 1]) + changed[at + 1 :] for at in places)]
-    monkeypatch.setattr(binding, "FOLDER", tmp_path)
-    try:
-        binding.library.cache_clear()
-        assert binding.library().core_digest
-        for damaged in damages if without != "*.sha256" else ():
-            library.rename(tmp_path / "loaded")
-            library.write_bytes(damaged)
-            binding.library.cache_clear()
-            with pytest.raises(CoreError, match="it is damaged"):
-                binding.library()
-    finally:
-        monkeypatch.undo()
-        binding.library.cache_clear()
+    assert binding.library().core_digest
+    for damaged in (changed[:20_000], *(changed[:at] + bytes([changed[at] ^ 1]) + changed[at + 1 :] for at in places)):
+        assert without == "*.sha256" or "it is damaged" in refusal(core, damaged)
 
 
 @pytest.mark.parametrize("name", ["boundless", "ultimate1", "gpt4o", "word-level", "spaceless"])

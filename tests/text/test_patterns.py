@@ -12,6 +12,7 @@ from hypothesis import given
 from streambpe.errors import PatternError
 from streambpe.text.characters import code_point_class
 from streambpe.text.patterns import PRESETS, find_pattern
+from streambpe.text.whitespace import SPACES
 from tests.hostile import hostile_text, preset_patterns, random_text
 from tests.oracles.splits import split_text
 from tests.tiers import examples
@@ -140,6 +141,12 @@ def test_what_is_no_expression_has_no_script_mode(name):
     """There is no pattern that script runs could be given to."""
     with pytest.raises(PatternError, match=f"--pattern {name} has none"):
         find_pattern(name, split_scripts=True)
+
+
+def test_white_space_is_what_python_takes_for_it():
+    """29 characters, found by asking str.isspace of all of Unicode."""
+    assert set(SPACES) == {chr(point) for point in range(0x110000) if chr(point).isspace()}
+    assert len(SPACES) == 29
 
 
 def test_a_contraction_folds_case_as_unicode_does():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import random
 import subprocess
@@ -10,7 +9,6 @@ import sys
 import unicodedata
 from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -26,32 +24,23 @@ from streambpe.model.alphabet import UNKNOWN, Alphabet, script_alphabet
 from streambpe.model.codecs import codec_of
 from streambpe.model.eventlog import EventLog, Header
 from streambpe.model.script import FIRST_ESCAPE, decode_symbols, encode_text, symbol_name, symbol_table
-from streambpe.resources import Resources
 from streambpe.sources.borders import find_border
-from streambpe.store.database import open_store
-from streambpe.store.run import Run
+from streambpe.text.characters import every_character
 from streambpe.text.patterns import CERTAIN_BORDER, find_pattern
 from streambpe.text.prepare import is_stable, nfc, prepare
 from streambpe.text.prepare import unicodedata as tables_of_nfc
 from streambpe.text.script_blocks import character_groups
 from streambpe.train.counting.count import count
-from streambpe.train.counting.job import CountResult
 from tests.hostile import buffer_of, fast_documents
 from tests.oracles.splits import split_by_rules, split_text
 from tests.oracles.symbols import symbols_of
-from tests.runs import cli, small_blocks, stored_ids
+from tests.runs import SMALL, cli, rows, small_blocks, stored_ids
 from tests.samples import written
 from tests.script_samples import LINES, hostile_texts, long_text
 
-SCALARS = [chr(point) for point in range(0x110000) if not 0xD800 <= point < 0xE000]
 any_text = st.text(
     st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from(" \n\u0301東へ한1.")), max_size=20
 )
-
-
-def split_by_the_core(texts: list[str]) -> list[list[str]]:
-    """The chunks of documents, from one counting buffer that holds them all."""
-    return fast_documents(buffer_of(*texts), find_pattern("script"))
 
 
 # Symbols
@@ -64,20 +53,6 @@ def test_the_table_is_that_of_unicode_16():
     assert sum(len(block.characters) for block in table.blocks) == 155_063
     assert table.sha256 == "96ea6a0645d14ed4308f4e33f1b47c45c725a50b972ec611f3e9cc6e62e64727"
     assert encode_text("hi中") == [1550, 34, 1550, 35, 1454, 848]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("per_text", [1, 7, 70_000])
-def test_every_character_of_unicode_comes_back(per_text):
-    """decode(encode(x)) == x for every Unicode scalar value, alone and among others, under `bytes`."""
-    texts = ["".join(SCALARS[i : i + per_text]) for i in range(0, len(SCALARS), per_text)]
-    symbols, sizes = codec_of(script_alphabet(), "error").split_many(*as_buffers(pl.Series(texts)))
-    offsets = np.cumsum([0, *sizes])
-    assert symbols.min() == 1
-    assert symbols.max() < FIRST_ESCAPE + 256
-    assert decode_symbols(symbols.tolist(), "strict") == "".join(texts)
-    for i in range(0, len(texts), max(1, len(texts) // 300)):
-        assert decode_symbols(symbols[offsets[i] : offsets[i + 1]].tolist(), "strict") == texts[i]
 
 
 @given(st.lists(any_text, max_size=6))
@@ -161,28 +136,7 @@ def test_examples_of_the_rules():
 def test_rules_of_the_core_on_all_groups_and_scripts():
     """15 thousand hostile texts over all groups of characters, and lines of 27 kinds: as the slow rules split them."""
     texts = [*hostile_texts(1, 15_000), *LINES, *(a + b for a in LINES for b in LINES), long_text(2, 3000)]
-    assert split_by_the_core(texts) == [split_by_rules(text) for text in texts]
-
-
-@given(st.lists(any_text, max_size=5))
-def test_rules_of_the_core_on_any_text(texts):
-    """Documents side by side in one buffer split as each by itself; chunks spell the text."""
-    assert split_by_the_core(texts) == [split_by_rules(text) for text in texts]
-    assert ["".join(split_by_rules(text)) for text in texts] == texts
-
-
-def test_every_border_is_a_safe_cut():
-    """Cut a text at any of its borders: both parts split as they did together. All borders of 4 000 texts."""
-    for text in hostile_texts(3, 4000):
-        chunks = split_by_rules(text)
-        for i in range(1, len(chunks)):
-            assert split_by_rules("".join(chunks[:i])) == chunks[:i]
-            assert split_by_rules("".join(chunks[i:])) == chunks[i:]
-
-
-def repaired(data: bytes, policy: str) -> str:
-    """As a count repairs invalid UTF-8."""
-    return data.decode("utf-8", policy)
+    assert fast_documents(buffer_of(*texts), find_pattern("script")) == [split_by_rules(text) for text in texts]
 
 
 @pytest.mark.parametrize("name", ["script", "whitespace", "gpt4o"])
@@ -207,7 +161,7 @@ def test_blocks_end_at_borders_of_the_prepared_text(name, policy):
         found += 1
 
         def split(part: bytes) -> list[str]:
-            ready = prepare(repaired(part, policy).encode(), "nfc", "drop")[0]
+            ready = prepare(part.decode("utf-8", policy).encode(), "nfc", "drop")[0]
             return split_text(pattern, ready.decode())
 
         left, right = bytes(data[: len(data) - len(held)]) + held[:border], held[border:]
@@ -244,7 +198,7 @@ def test_a_text_of_nothing_but_misordered_marks_is_normalised():
 def test_marks_by_the_thousand_are_normalised_as_fewer_are():
     """Runs of more than 1024 are sorted before."""
     _, group_of = character_groups()
-    marks = [c for c in SCALARS if unicodedata.combining(c) and group_of[ord(c)] and ord(c) < 0x10000]
+    marks = [c for c in every_character() if unicodedata.combining(c) and group_of[ord(c)] and ord(c) < 0x10000]
     rng = random.Random(8)
     for starter in "aq\xe9\u212b\u0f73":
         text = starter + "".join(rng.choices(marks, k=1200))
@@ -261,14 +215,14 @@ def test_characters_outside_the_table_part_what_normalises(left, right):
 @pytest.mark.long
 def test_stable_letters_part_what_normalises():
     """NFC in front of white space or punctuation that may begin a block, and behind it, is NFC of the whole."""
-    beside = [character for character in SCALARS if regex.match(CERTAIN_BORDER, "a" + character)]
+    beside = [character for character in every_character() if regex.match(CERTAIN_BORDER, "a" + character)]
     assert {" ", "\n", "=", "<", "。", "，"} <= set(beside)
     assert all(map(is_stable, "a1東へ한กй"))
     assert not any(map(is_stable, "\u0958\ue000\u0378\U0001f7da"))
     rng = random.Random(5)
     sides = hostile_texts(6, 500)
     for _ in range(20_000):
-        left, right = rng.choice(sides) + rng.choice(SCALARS), rng.choice(beside) + rng.choice(sides)
+        left, right = rng.choice(sides) + rng.choice(every_character()), rng.choice(beside) + rng.choice(sides)
         assert nfc(left) + nfc(right) == nfc(left + right)
 
 
@@ -287,17 +241,6 @@ def test_preparing_a_buffer_prepares_its_documents(texts):
 # Counting
 
 
-def counts_of(run: Path) -> dict[str, int]:
-    with contextlib.closing(open_store(Run(run).state, read_only=True)) as con:
-        return dict(con.execute("SELECT chunk, n FROM chunk_counts").fetchall())
-
-
-def small_count(run: Path, source: Path, monkeypatch: pytest.MonkeyPatch, **options: object) -> CountResult:
-    """Count in blocks of 4 KB, so that documents are cut many times."""
-    small_blocks(monkeypatch, 4096)
-    return count(run, [str(source)], **options, resources=Resources.from_options(threads=2))
-
-
 @pytest.mark.every(6)
 @pytest.mark.parametrize("spaces", [True, False])
 @pytest.mark.parametrize(("normalize", "unencodable"), [("none", "bytes"), ("nfc", "drop"), ("nfc", "bytes")])
@@ -309,16 +252,16 @@ def test_counts_of_a_document_read_in_blocks(tmp_path, monkeypatch, normalize, u
     (tmp_path / "a.txt").write_bytes(text.encode())
     run = tmp_path / "run"
     options = {"pattern": "script", "normalize": normalize, "unencodable": unencodable}
-    result = small_count(run, tmp_path / "a.txt", monkeypatch, sequences=True, **options)
+    small_blocks(monkeypatch, 4096)
+    result = count(run, [str(tmp_path / "a.txt")], sequences=True, **options, resources=SMALL)
     ready, dropped = prepare(text.encode(), normalize, unencodable)
     chunks = split_by_rules(ready.decode())
-    assert counts_of(run) == Counter(chunks)
+    assert dict(rows(run, "FROM chunk_counts")) == Counter(chunks)
     assert result.corpus["bytes"] == len(ready)
-    with contextlib.closing(open_store(Run(run).state, read_only=True)) as con:
-        rows = con.execute("SELECT part, dropped, text_bytes FROM sources ORDER BY start_at").fetchall()
-        assert con.execute("SELECT dropped FROM source_files").fetchone() == (dropped,)
-    assert len(rows) > 20
-    assert sum(row[2] for row in rows) == len(ready)
+    assert rows(run, "SELECT dropped FROM source_files") == [(dropped,)]
+    sizes = [size for (size,) in rows(run, "SELECT text_bytes FROM sources")]
+    assert len(sizes) > 20
+    assert sum(sizes) == len(ready)
     in_order = [text[i] for ids, text in stored_ids(run) for i in ids if i >= 0]
     assert in_order == chunks
     assert check(run, sources=True) == []
@@ -332,7 +275,7 @@ def test_an_unencodable_character_can_be_an_error(tmp_path):
     with pytest.raises(SourceError, match=r"b\.txt: U\+E000 is not in the SCRIPT table.*--unencodable bytes or drop"):
         count(tmp_path / "run", [str(tmp_path / "b.txt")], pattern="script", unencodable="error")
     count(tmp_path / "run", [str(tmp_path / "a.txt")], pattern="script")
-    assert counts_of(tmp_path / "run") == {"fine": 1}
+    assert rows(tmp_path / "run", "FROM chunk_counts") == [("fine", 1)]
     with pytest.raises(RunMismatch, match="--unencodable error, not drop"):
         count(tmp_path / "run", [str(tmp_path / "a.txt")], unencodable="drop")
 

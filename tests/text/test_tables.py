@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 import regex
 
-from streambpe.cli.main import main
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import RunMismatch, TablesDiffer
 from streambpe.model.eventlog import EventLog, read_event_log, write_event_log
@@ -21,7 +20,7 @@ from streambpe.text.characters import unicode_version
 from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
-from tests.runs import SMALL, log_of, rows
+from tests.runs import SMALL, cli, log_of, rows
 from tests.samples import natural_text
 
 
@@ -165,18 +164,18 @@ def test_superwords_ask_the_tables_again(texts, tmp_path, other_regex):
 
 
 @pytest.mark.long
-def test_encoding_with_other_tables_is_told(texts, tmp_path, other_regex, runner):
+def test_encoding_with_other_tables_is_told(texts, tmp_path, other_regex):
     """Once, on stderr; decoding splits nothing and says nothing; the API warns."""
     run = tmp_path / "run"
     train(run, texts, vocab_size=300, resources=SMALL)
-    assert runner.invoke(main, ["encode", str(run), texts[0]]).stderr == ""
+    assert cli("encode", run, texts[0]).stderr == ""
     ids = Tokenizer(run).encode("some words")
     other_regex()
-    told = runner.invoke(main, ["encode", str(run), texts[0]]).stderr
+    told = cli("encode", run, texts[0]).stderr
     assert told.count("warning:") == 1
     assert f"was learned with the character tables of Unicode {unicode_version()}; here are those of 19.0.0" in told
-    assert "character tables" in runner.invoke(main, ["evaluate", str(run), "--text", texts[0]]).stderr
-    decoded = runner.invoke(main, ["decode", str(run)], input=" ".join(map(str, ids)))
+    assert "character tables" in cli("evaluate", run, "--text", texts[0]).stderr
+    decoded = cli("decode", run, input=" ".join(map(str, ids)))
     assert (decoded.stdout, decoded.stderr) == ("some words\n", "")
     with pytest.warns(TablesDiffer, match="split otherwise than in training"):
         Tokenizer(run)
@@ -190,11 +189,3 @@ def test_models_that_say_nothing_are_not_judged(texts, tmp_path, other_regex):
     write_event_log(tmp_path / "m.jsonl", EventLog(replace(log.header, unicode=None), log.events))
     other_regex()
     assert Tokenizer(tmp_path / "m.jsonl").n_vocab == 300
-
-
-@pytest.fixture
-def runner():
-    """The command line in this process."""
-    from click.testing import CliRunner
-
-    return CliRunner()

@@ -118,7 +118,7 @@ class BlockSums:
         counts = self._counts
         rows = counts.take() if isinstance(counts, ChunkCounts) else self._write_sequence(counts, spans)
         self._parts.commit(name, rows, spans)
-        if self._chunker.split is None:  # its many small objects leave pages behind that nothing else would fill
+        if self._chunker.by_regex:  # its many small objects leave pages behind that nothing else would fill
             del rows
             release_memory()
 

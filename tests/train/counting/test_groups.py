@@ -10,6 +10,7 @@ from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -95,12 +96,10 @@ def weighted(groups: dict[str, dict[str, int]], weights: dict[str, Fraction]) ->
 
 def group_part(run: Run, name: str, table: dict[str, int]) -> None:
     """Commit counts as a part of a group."""
-    import polars as pl
-
     span = Span(f"/{name}", "counts", "", 0, 1, 1, 1, 0, 0, 0, "", f"part-{name}", 1, 1, "last", 0, name)
     writer = PartWriter(run.counts / f"part-{name}-00001.parquet", run=run.number)
-    rows = pl.DataFrame(sorted(table.items()), schema={"chunk": pl.String, "n": pl.Int64}, orient="row")
-    writer.write(ChunkList.of(rows))
+    chunks, n = zip(*sorted(table.items()), strict=True)
+    writer.write(ChunkList.of_table(pa.table({"chunk": pa.array(chunks, pa.large_string()), "n": n})))
     writer.commit([span])
 
 
