@@ -22,7 +22,7 @@ import hashlib
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -35,7 +35,7 @@ from streambpe.arrays import Bool, Int64
 from streambpe.errors import EventLogError, quoted, shortened
 from streambpe.files import whole_file
 from streambpe.model.alphabet import Alphabet
-from streambpe.model.events import DELETE, Events, lines_of, read_event
+from streambpe.model.events import DELETE, Events, read_event
 from streambpe.model.events import Event as Event
 from streambpe.model.events import Op as Op
 from streambpe.model.events import delete_event as delete_event
@@ -136,17 +136,15 @@ def _compact(value: Any) -> str:
 def events_digest(events: Iterable[Event]) -> str:
     """sha256 over the event lines: equal exactly when two trainings learned the same."""
     digest = hashlib.sha256()
-    for lines in lines_of(events):
+    for lines in Events.of(events).lines():
         digest.update(lines)
     return digest.hexdigest()
 
 
-def _sorted_deep(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _sorted_deep(value[key]) for key in sorted(value)}
-    if isinstance(value, list | tuple):
-        return [_sorted_deep(item) for item in value]
-    return value
+def _by_name(value: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with all fields sorted by name."""
+    ordered: dict[str, Any] = json.loads(json.dumps(value, sort_keys=True))
+    return ordered
 
 
 def header_line(header: Header, count: int, sha256: str) -> bytes:
@@ -154,9 +152,9 @@ def header_line(header: Header, count: int, sha256: str) -> bytes:
     record: dict[str, Any] = {
         "format": FORMAT,
         "version": 1 if header.fixed is None else 2,
-        "config": _sorted_deep(header.config),
+        "config": _by_name(header.config),
         "unicode": header.unicode,
-        "corpus": _sorted_deep(header.corpus),
+        "corpus": _by_name(header.corpus),
         "alphabet": header.alphabet,
         "unk": header.unk,
         "stop_words": [{"id": word.id, "bytes": word.content.hex()} for word in header.stop_words],
@@ -171,7 +169,7 @@ def header_line(header: Header, count: int, sha256: str) -> bytes:
 
 def log_lines(log: EventLog) -> tuple[list[bytes], str]:
     """(the file in pieces, first the header line, then one or many event lines each; sha256 of the event lines)."""
-    lines = list(lines_of(log.events))
+    lines = list(Events.of(log.events).lines())
     sha256 = hashlib.sha256(b"".join(lines)).hexdigest()
     return [header_line(log.header, len(log.events), sha256), *lines], sha256
 

@@ -145,7 +145,7 @@ def write_identity(folder: Path, identity: Identity, *, late: bool = False) -> N
         _locked[folder] = identity
 
 
-def refuse_other_run(folder: Path, number: str, what: Path, then: str = "") -> None:
+def refuse_other_run(folder: Path, number: str, what: Path, then: str) -> None:
     """An error if a file's number is not the run's. `then`: what the user can do, as sentences."""
     identity = read_identity(folder)
     mine = identity.run if identity else ""
@@ -158,7 +158,7 @@ def refuse_other_run(folder: Path, number: str, what: Path, then: str = "") -> N
         )
     raise RunError(
         f"{what} and {identity_path(folder)} belong to different RUNs: one of them was copied there. Nothing was "
-        f"changed. Put the right one back{'.' if not then else f', or: {then}'}"
+        f"changed. Put the right one back, or: {then}"
     )
 
 

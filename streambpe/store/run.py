@@ -20,9 +20,9 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import duckdb
 import msgspec
@@ -55,7 +55,6 @@ _OURS = re.compile(
 )
 
 
-_Value = TypeVar("_Value")
 _TABLES = "tables"  # the name of TablesRead in the cache
 
 
@@ -117,20 +116,13 @@ class Run:
         """What was read of the run, by name. It is kept while the lock is held; without it nothing is kept."""
         return {} if self._seen is None else self._seen
 
-    def once(self, what: str, read: Callable[[], _Value]) -> _Value:
-        """What `read` gives; from the cache, if it is there."""
-        cache = self.cache
-        if what not in cache:
-            cache[what] = read()
-        return cast(_Value, cache[what])
-
     def tables(self) -> TablesRead:
         """What the tables say of the run. While the lock is held it is read once, and again after each write."""
-        return self.once(_TABLES, self._read_tables)
-
-    def _read_tables(self) -> TablesRead:
-        with contextlib.closing(open_store(self.state, read_only=True)) as con:
-            return TablesRead.by(con)
+        known: TablesRead | None = self.cache.get(_TABLES)
+        if known is None:
+            with contextlib.closing(open_store(self.state, read_only=True)) as con:
+                known = self.cache[_TABLES] = TablesRead.by(con)
+        return known
 
     @contextlib.contextmanager
     def writing(self, **options: Any) -> Iterator[duckdb.DuckDBPyConnection]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streambpe.model.eventlog import events_digest
-from streambpe.model.events import Events, delete_event, event_line, lines_of, merge_event, supermerge_event
+from streambpe.model.events import Events, delete_event, event_line, merge_event, supermerge_event
 
 IDS = st.integers(0, 2**62)
 ANY = st.one_of(
@@ -29,7 +29,6 @@ def test_columns_are_the_same_events(events, data):
     assert columns == events
     assert columns == Events.of(events)
     assert b"".join(columns.lines(2)) == b"".join(map(event_line, events[2:]))
-    assert b"".join(lines_of(columns)) == b"".join(lines_of(events))
     assert events_digest(columns) == events_digest(events)
     keep = data.draw(st.integers(0, 45))
     part = columns[:keep]
