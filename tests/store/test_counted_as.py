@@ -99,32 +99,22 @@ def test_superwords_on_a_run_without_documents_keep_their_message(runs):
         ("count NEW IN --counts --lines", "--counts"),
         ("count NEW IN --lines --format csv", "--lines"),
         ("count NEW IN --text-column body", "a.txt is read as plain text"),
-        ("count NEW FIELDS --lines", "a.jsonl is read as jsonl"),
         ("count NEW FIELDS:body --text-column text", "as FILE:FIELD"),
-        ("train NEW IN -s 300 --text-column body", "--text-column body"),
         ("train NEW IN -s 300 --max-batch 9", "--batch paper"),
-        ("train NEW IN -s 300 --cap-divisor 9", "--batch paper"),
         ("train NEW IN -s 300 --token-order first-birth", "belongs to --tau"),
         ("train NEW IN -s 300 --specials-first", "belongs to --special"),
-        ("plan IN --max-batch 9", "--batch paper"),
         ("plan IN --text-column body", "--text-column body"),
-        ("converge whole --specials-first", "belongs to --special"),
         ("plan IN --group-by folder", "--group-by"),
-        ("plan IN --stdin-name web", "--stdin-name"),
         ("converge whole --steps 7", "--steps"),
-        ("report whole --lines", "--lines"),
         ("report whole --text-column text", "--text-column"),
         ("encode whole IN/a.txt --threads 1", "--threads"),
         ("encode whole IN/a.txt --text-column body", "--text-column body"),
-        ("encode whole IN/a.txt --text-column body -o NEW.npy", "--text-column body"),
         ("evaluate whole --text IN --pattern gpt2", "--pattern"),
-        ("evaluate whole --text IN --pattern gpt2 --tokenizer LOG.json", "--pattern"),
         ("evaluate whole --text IN --text-column body", "--text-column body"),
         ("evaluate whole --text IN --csv --json", "--json and --csv"),
         ("diff whole whole --csv --json", "--csv and --json"),
         ("sql whole chunk_frequencies --csv --jsonl", "--jsonl and --csv"),
         ("sql whole chunk_frequencies --list", "--list"),
-        ("import LOG.json -o NEW.jsonl --pattern gpt2", "--pattern"),
         ("import LOG.json -o NEW.jsonl --special <s>", "--special"),
     ],
 )
@@ -134,7 +124,7 @@ def test_options_that_have_nothing_to_act_on(runs, tmp_path, arguments: str, mes
         train(runs["whole"], vocab_size=260, resources=SMALL)
     cli("export", runs["whole"], "--to", "hf", "-o", tmp_path / "LOG.json")
     fields = runs["in"].parent / "a.jsonl"
-    places = {word: tmp_path / word for word in ("NEW", "NEW.npy", "NEW.jsonl", "LOG.json")}
+    places = {word: tmp_path / word for word in ("NEW", "NEW.jsonl", "LOG.json")}
     places |= {"FIELDS": fields, "FIELDS:body": f"{fields}:body", "IN": runs["in"], "IN/a.txt": runs["in"] / "a.txt"}
     done = cli(*(places.get(word, runs.get(word, word)) for word in arguments.split()), expect=2)
     assert message in done.stderr
