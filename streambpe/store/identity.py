@@ -36,6 +36,7 @@ _LOOKS = 20
 class _Version(msgspec.Struct):
     """What is read of run.json before the rest is believed."""
 
+    format: Literal["streambpe-run"]
     version: int = 0
 
 

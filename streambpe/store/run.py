@@ -128,9 +128,9 @@ class Run:
     def writing(self, **options: Any) -> Iterator[duckdb.DuckDBPyConnection]:
         """The tables, open to be written. Locked by the caller. `options`: of `open_store`."""
         with contextlib.closing(open_store(self.state, **options)) as con:
-            self._tables_change()
+            self.cache.pop(_TABLES, None)
             yield con
-            self._tables_change(con)
+            self.cache[_TABLES] = TablesRead.by(con)
 
     def commit(self, con: duckdb.DuckDBPyConnection, facts: Mapping[str, str]) -> None:
         """Set facts in table run, and commit what was written to the tables. Locked by the caller."""
@@ -148,13 +148,6 @@ class Run:
         if self.state.exists() and self.state.with_name(f"{self.state.name}.wal").exists():
             with self.writing():
                 pass
-
-    def _tables_change(self, con: duckdb.DuckDBPyConnection | None = None) -> None:
-        """Forget what was read of the tables; with `con`, read it again."""
-        if self._seen is not None:
-            self._seen.pop(_TABLES, None)
-            if con is not None:
-                self._seen[_TABLES] = TablesRead.by(con)
 
     def written_at(self) -> tuple[int, int, bool]:
         """Changes whenever somebody writes into the tables."""
@@ -239,7 +232,7 @@ class Run:
             create_schema(con)
             put_facts(con, "run", facts)
             con.execute("CHECKPOINT")  # closing would do that too, but would hide a full disk
-            self._tables_change(con)
+            self.cache[_TABLES] = TablesRead.by(con)
         failpoint("run-made")
         put_in_place(temporary, self.state)
 

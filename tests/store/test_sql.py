@@ -49,7 +49,6 @@ def test_header_says_what_the_file_is(name):
     [
         ("put_facts", {}, "asks for"),  # a variable left out would read as NULL and quietly give nothing
         ("put_facts", {"fact_table": "run", "keys": [], "texts": [], "nobody": 1}, "asks for"),
-        ("append", {"table": "events; DROP TABLE events"}, "no name of a table"),
         ("steps/nothing", {}, r"no sql/steps/nothing\.sql"),
     ],
 )
