@@ -6,8 +6,8 @@
 An attempt copies a RUN, damages one of its files, gives the command that comes next and looks at what came out:
 
     harmless   exit code 0 and the same output as from the whole RUN
-    named      an error whose message names a file of the RUN, the folder it is missing from, or the source to be
-               counted again
+    named      an error whose message names a file of the RUN, the folder it is missing from, the training that it
+               is of, or the source to be counted again
     told       an error that names no file
     wrong      exit code 0 and another output
     traceback  anything but an exit code and a message
@@ -25,13 +25,12 @@ import sys
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from streambpe.cli.unforeseen import UNFORESEEN
-from tests.damage import cut, flip
+from tests.damage import cut, flip, lose, repeat
 from tests.outcomes import Ended, Served, serve, table
 from tests.runs import cli, ended, log_of
 from tests.samples import natural_text, written
@@ -153,24 +152,8 @@ STATES: dict[str, State] = {
 # ---------------------------------------------------------------- damage
 
 
-def _zero(data: bytes, chance: random.Random) -> bytes:
-    at = chance.randrange(len(data))
-    stop = min(len(data), at + chance.choice((1, 16, 512, 4096)))
-    return data[:at] + bytes(stop - at) + data[stop:]
-
-
-def _more(data: bytes, chance: random.Random) -> bytes:
-    return data + chance.randbytes(chance.choice((1, 100)))
-
-
-def _empty(data: bytes, chance: random.Random) -> bytes:
-    return b""
-
-
-DAMAGE: dict[str, Callable[[bytes, random.Random], bytes]] = {
-    "flip": flip, "zero": _zero, "cut": cut, "more": _more, "empty": _empty,
-}  # fmt: skip
-WAYS = (*DAMAGE, "flip", "flip", "swap", "delete")  # one bit is the likeliest: it is drawn three times
+DAMAGE = {"flip": flip, "cut": cut, "lose": lose, "repeat": repeat}
+WAYS = (*DAMAGE, "flip", "flip", "swap", "other", "delete")  # one bit is the likeliest: it is drawn three times
 
 
 def files_of(run: Path) -> list[Path]:
@@ -178,26 +161,27 @@ def files_of(run: Path) -> list[Path]:
     return [path for path in sorted(run.rglob("*")) if path.is_file() and path.name != "lock" and path.stat().st_size]
 
 
-def damage(run: Path, file: str, way: str, chance: random.Random) -> bool:
-    """Damage one file of a RUN; False if it cannot be done so."""
+def damage(run: Path, other: Path, file: str, way: str, chance: random.Random) -> bool:
+    """Damage one file of a RUN; False if it cannot be done so. `other`: a RUN in the same state, of another text."""
     path = run / file
+    before = path.read_bytes()
     if way == "delete":
         path.unlink()
-    elif way == "swap":
+        return True
+    if way == "swap":
         others = [p for p in files_of(run) if p != path and p.suffix == path.suffix]
-        if not others:
-            return False
-        other = chance.choice(others)
-        mine, theirs = path.read_bytes(), other.read_bytes()
-        if mine == theirs:
-            return False
-        path.write_bytes(theirs)
-        other.write_bytes(mine)
+    elif way == "other":
+        others = [p for p in files_of(other) if kind_of(p.name) == kind_of(path.name)]
     else:
-        before = path.read_bytes()
         path.write_bytes(DAMAGE[way](before, chance))
         return path.read_bytes() != before
-    return True
+    if not others:
+        return False
+    taken = chance.choice(others)
+    path.write_bytes(taken.read_bytes())
+    if way == "swap":
+        taken.write_bytes(before)
+    return path.read_bytes() != before
 
 
 # ---------------------------------------------------------------- attempts
@@ -214,45 +198,49 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What became of an attempt; `said` is the message or the end of the traceback."""
+class Prepared:
+    """What attempts of one state begin with."""
 
-    kind: str
-    said: str = ""
+    run: str
+    other: str  # a RUN of another text
+    text: str
+    expected: str  # what comes out of the whole RUN
 
 
-def _outcome(attempt: Attempt, whole: Path, text: Path, expected: str) -> Outcome | None:
+def _outcome(attempt: Attempt, prepared: Prepared) -> tuple[str, str] | None:
+    """(what became of an attempt, the message or the end of the traceback); None if the damage changed nothing."""
+    text = Path(prepared.text)
     with tempfile.TemporaryDirectory(prefix="streambpe-rot-") as folder:
         run, out = Path(folder) / "run", Path(folder)
-        shutil.copytree(whole, run)
-        if not damage(run, attempt.file, attempt.way, random.Random(attempt.seed)):
+        shutil.copytree(prepared.run, run)
+        if not damage(run, Path(prepared.other), attempt.file, attempt.way, random.Random(attempt.seed)):
             return None
         try:
             came = STATES[attempt.state].next(run, text, out)
         except AssertionError as error:  # tests.runs.cli: another exit code than 0
             command, code, stdout, stderr = error.args[0]
             if code == UNFORESEEN:
-                return Outcome("traceback", stderr)
+                return "traceback", stderr
             said = f"{code} {stderr}{stdout if command[0] == 'check' else ''}"
-            names = [path.name for path in files_of(whole)] + [attempt.file.rpartition("/")[2], text.name]
+            names = [path.name for path in files_of(Path(prepared.run))] + [text.name, "training main"]
             if "/" in attempt.file:  # when the only file of a folder is lost, nobody knows its name
                 names.append(str((run / attempt.file).parent))
-            return Outcome("named" if any(name in said for name in names) else "told", said)
+            return "named" if any(name in said for name in names) else "told", said
         except BaseException:
-            return Outcome("traceback", traceback.format_exc()[-1500:])
-        return Outcome("harmless" if came == expected else "wrong")
+            return "traceback", traceback.format_exc()[-1500:]
+        return "harmless" if came == prepared.expected else "wrong", ""
 
 
-def prepare(states: list[str], folder: Path) -> Iterator[tuple[str, Path, Path, str]]:
-    """(state, RUN, text, what comes out of the whole RUN)."""
-    for number, name in enumerate(states):
-        text = written(folder / f"text-{number}.txt", natural_text(5, 40_000))
-        run = folder / f"run-{number}"
-        STATES[name].make(run, text)
-        (folder / f"whole-{number}").mkdir()
-        shutil.copytree(run, folder / f"copy-{number}")
-        expected = STATES[name].next(folder / f"copy-{number}", text, folder / f"whole-{number}")
-        yield name, run, text, expected
+def prepare(state: str, folder: Path) -> Prepared:
+    """Make the RUNs of a state, and see what comes out of a whole one."""
+    folder.mkdir()
+    for name, seed in (("run", 5), ("other", 6)):
+        text = written(folder / f"{name}.txt", natural_text(seed, 40_000))
+        STATES[state].make(folder / name, text)
+    text = folder / "run.txt"
+    shutil.copytree(folder / "run", folder / "whole" / "run")
+    expected = STATES[state].next(folder / "whole" / "run", text, folder / "whole")
+    return Prepared(str(folder / "run"), str(folder / "other"), str(text), expected)
 
 
 def kind_of(file: str) -> str:
@@ -260,7 +248,7 @@ def kind_of(file: str) -> str:
     return re.sub(r"-([0-9a-f]{12,}|\d+)(?![0-9a-z])", "-*", file)
 
 
-def attempts(states: list[tuple[str, Path]], number: int, seed: int) -> list[Attempt]:
+def attempts(states: list[tuple[str, str]], number: int, seed: int) -> list[Attempt]:
     """So many attempts, spread over states, over the kinds of files in each, and over ways."""
     chance = random.Random(seed)
     made = []
@@ -274,73 +262,63 @@ def attempts(states: list[tuple[str, Path]], number: int, seed: int) -> list[Att
     return made
 
 
-def every_file(states: list[tuple[str, Path]], seed: int, most_states: int) -> list[Attempt]:
-    """One flipped bit in each file of each state; in so many states at most where they have files of the same kind."""
+def every_file(states: list[tuple[str, str]], seed: int, most_states: int) -> list[Attempt]:
+    """One flipped bit in each file of each state, and the file of another RUN in its place; in so many states at most
+    where they have files of the same kind."""
     chance, made = random.Random(seed), []
     seen: Counter[str] = Counter()
     for state, run in states:
         names = [name for name in _names(run) if seen[kind_of(name)] < most_states]
-        made += [Attempt(state, name, "flip", chance.randrange(1 << 30)) for name in names]
+        made += [Attempt(state, name, way, chance.randrange(1 << 30)) for name in names for way in ("flip", "other")]
         seen.update({kind_of(name) for name in names})
     return made
 
 
-def _names(run: Path) -> list[str]:
-    return [path.relative_to(run).as_posix() for path in files_of(run)]
+def _names(run: str) -> list[str]:
+    return [path.relative_to(run).as_posix() for path in files_of(Path(run))]
 
 
-def _answer(given: dict[str, Any]) -> dict[str, str] | None:
-    """What became of an attempt that another process asks for."""
-    attempt = Attempt(**given["attempt"])
-    found = _outcome(attempt, Path(given["whole"]), Path(given["text"]), given["expected"])
-    return found and asdict(found)
-
-
-Found = list[tuple[Attempt, Outcome]]
+Found = list[tuple[Attempt, str]]  # with what became of each
 
 
 def matrix(number: int, seed: int, states: list[str], folder: Path, most_states: int = 0) -> Found:
     """So many attempts, one for every file besides, in so many states of each kind, and what became of each."""
-    prepared = {name: (run, text, expected) for name, run, text, expected in prepare(states, folder)}
-    runs = [(name, prepared[name][0]) for name in states]
+    prepared = {state: prepare(state, folder / str(number)) for number, state in enumerate(states)}
+    runs = [(state, prepared[state].run) for state in states]
     found = []
     with Served("tests.rot") as maker:
         for attempt in attempts(runs, number, seed) + every_file(runs, seed, most_states):
-            whole, text, expected = prepared[attempt.state]
-            question = {"attempt": asdict(attempt), "whole": str(whole), "text": str(text), "expected": expected}
+            question = {"attempt": asdict(attempt), "prepared": asdict(prepared[attempt.state])}
             try:
-                outcome = (answer := maker.ask(question)) and Outcome(**answer)
+                answer = maker.ask(question)
             except Ended as why:
-                outcome = Outcome("traceback", str(why))
-            if outcome is not None:  # the damage changed something
+                answer = "traceback", str(why)
+            if answer is not None:
+                outcome, said = answer
                 found.append((attempt, outcome))
-                if outcome.kind not in ("harmless", "named"):
-                    print(outcome.kind, attempt, outcome.said, sep="\n  ", flush=True)
+                if outcome in BAD:
+                    print(outcome, attempt, said, sep="\n  ", flush=True)
     return found
 
 
 def bad(found: Found) -> Found:
     """The attempts that were neither harmless nor named."""
-    return [(attempt, outcome) for attempt, outcome in found if outcome.kind not in ("harmless", "named")]
+    return [(attempt, outcome) for attempt, outcome in found if outcome in BAD]
 
 
 def counted(found: Found, of: Callable[[Attempt], str]) -> dict[str, Counter[str]]:
     """Outcomes by state, by kind of file or by way."""
     counts: dict[str, Counter[str]] = {}
     for attempt, outcome in found:
-        counts.setdefault(of(attempt), Counter())[outcome.kind] += 1
+        counts.setdefault(of(attempt), Counter())[outcome] += 1
     return counts
 
 
 def tables(found: Found) -> str:
     """State by outcome, kind of file by outcome, way by outcome, as Markdown."""
-    by: dict[str, Callable[[Attempt], str]] = {
-        "state": lambda attempt: attempt.state,
-        "file": lambda attempt: f"`{kind_of(attempt.file)}`",
-        "way": lambda attempt: attempt.way,
-    }
+    by = {"state": lambda one: one.state, "file": lambda one: f"`{kind_of(one.file)}`", "way": lambda one: one.way}
     return "\n\n".join(table(title, counted(found, of), OUTCOMES) for title, of in by.items())
 
 
 if __name__ == "__main__" and "--serve" in sys.argv:
-    serve(_answer)
+    serve(lambda given: _outcome(Attempt(**given["attempt"]), Prepared(**given["prepared"])))
