@@ -17,7 +17,6 @@ Attempts run in a process of their own, which a crash of a library may end: that
 
 from __future__ import annotations
 
-import hashlib
 import random
 import re
 import shutil
@@ -31,8 +30,9 @@ from pathlib import Path
 
 from streambpe.cli.unforeseen import UNFORESEEN
 from tests.damage import cut, flip, lose, repeat
+from tests.kills import Case, Place
 from tests.outcomes import Ended, Served, serve, table
-from tests.runs import cli, ended, log_of
+from tests.runs import cli, ended
 from tests.samples import natural_text, written
 
 OUTCOMES = ("harmless", "named", "told", "wrong", "traceback")
@@ -40,8 +40,6 @@ BAD = OUTCOMES[2:]
 _SIZE = "900"
 _MEMORY = ("--memory", "400MB", "--threads", "2")
 _TRAIN = ("--vocab-size", _SIZE, *_MEMORY)
-_SUPERBPE = ("--superwords", "superbpe", "--transition", "700", *_TRAIN)
-_UW = ("--superwords", "uw", "--transition", "700", *_TRAIN)
 
 
 # ---------------------------------------------------------------- states of a RUN, and what comes next
@@ -52,48 +50,7 @@ class State:
     """How a RUN is made, and the command that is given next."""
 
     make: Callable[[Path, Path], object]  # (RUN, text)
-    next: Callable[[Path, Path, Path], str]  # (RUN, text, a folder for output) -> what came out
-
-
-def _log(run: Path) -> str:
-    """The merges, without the header, which may tell of versions and dates."""
-    events = [(e.op, e.pair, e.id, e.n) if e.op != "delete" else (e.op, e.id, e.n) for e in log_of(run).events]
-    return hashlib.sha256(repr(events).encode()).hexdigest()
-
-
-def _train(*options: str) -> Callable[[Path, Path, Path], str]:
-    def next_command(run: Path, text: Path, out: Path) -> str:
-        cli("train", run, *options)
-        return _log(run)
-
-    return next_command
-
-
-def _count_on(run: Path, text: Path, out: Path) -> str:
-    cli("count", run, text, "--lines", "--pattern", "gpt4", *_MEMORY)
-    cli("export-counts", run, "-o", out / "counts.csv")
-    return hashlib.sha256((out / "counts.csv").read_bytes()).hexdigest()
-
-
-def _encode(run: Path, text: Path, out: Path) -> str:
-    cli("encode", run, text, "-o", out / "ids.bin", *_MEMORY)
-    return hashlib.sha256((out / "ids.bin").read_bytes()).hexdigest()
-
-
-def _export(run: Path, text: Path, out: Path) -> str:
-    cli("export", run, "--to", "hf", "-o", out / "tokenizer.json")
-    return hashlib.sha256((out / "tokenizer.json").read_bytes()).hexdigest()
-
-
-def _tables(run: Path, text: Path, out: Path) -> str:
-    """What SQL tells; a database that is damaged elsewhere may answer."""
-    told = cli("sql", run, "SELECT sum(n), count(*) FROM chunk_counts").stdout
-    return told + cli("sql", run, "SELECT id, text, n FROM vocabulary ORDER BY id").stdout
-
-
-def _check(run: Path, text: Path, out: Path) -> str:
-    cli("check", run, *_MEMORY)
-    return "clean"
+    next: tuple[str, ...]  # as Case.command
 
 
 def _counted(*more: str) -> Callable[[Path, Path], object]:
@@ -110,16 +67,10 @@ def _killed(failpoint: str, **options: object) -> Callable[[Path, Path], object]
 
     def make(run: Path, text: Path) -> None:
         _counted(*(["--sequences"] if "superwords" in options else []))(run, text)
-        options_of_all = {"vocab_size": int(_SIZE), **options}
-        assert ended(failpoint, run=run, file_places=2000, options=options_of_all), failpoint
+        how = {"vocab_size": int(_SIZE), **options}
+        assert ended(failpoint, run=run, file_places=2000, options=how, always_due="snapshot" in failpoint), failpoint
 
     return make
-
-
-def _with_snapshot(run: Path, text: Path) -> None:
-    """A training that died and left snapshots."""
-    _counted()(run, text)
-    assert ended("snapshot-made:2", run=run, options={"vocab_size": int(_SIZE)}, always_due=True)
 
 
 def _half_counted(run: Path, text: Path) -> None:
@@ -127,26 +78,34 @@ def _half_counted(run: Path, text: Path) -> None:
     assert ended("part-committed:4", run=run, sources=[text], counting=counting, block=1 << 13)
 
 
+_TRAIN_ON = ("train", "RUN", *_TRAIN)
+_BOUNDLESS = (*_TRAIN_ON, "--superwords", "boundless")
+_SUPERBPE = (*_TRAIN_ON, "--superwords", "superbpe", "--transition", "700")
+_UW = (*_TRAIN_ON, "--superwords", "uw", "--transition", "700")
+_QUERY = "SELECT id, text, n, (SELECT sum(n) FROM chunk_counts) FROM vocabulary ORDER BY id"
 STATES: dict[str, State] = {
-    "half counted": State(_half_counted, _count_on),
-    "counted": State(_counted(), _train(*_TRAIN)),
-    "half learned": State(_killed("events-committed:4"), _train(*_TRAIN)),
-    "snapshots": State(_with_snapshot, _train(*_TRAIN)),
-    "sequences": State(_counted("--sequences"), _train("--superwords", "boundless", *_TRAIN)),
-    "half the neighbours": State(
-        _killed("neighbours-0-committed", superwords="boundless"), _train("--superwords", "boundless", *_TRAIN)
-    ),
-    "half the superwords": State(
-        _killed("events-committed:18", superwords="superbpe", transition=700), _train(*_SUPERBPE)
-    ),
-    "half of stage 2": State(_killed("tokens-written", superwords="uw", transition=700), _train(*_UW)),
-    "half of uw": State(_killed("words-written", superwords="uw", transition=700), _train(*_UW)),
-    "trained, encode": State(_trained(), _encode),
-    "trained, export": State(_trained(), _export),
-    "trained, sql": State(_trained(), _tables),
-    "trained, check": State(_trained("--superwords", "boundless"), _check),
-    "trained, grow": State(_trained(), _train("--vocab-size", "1000", *_MEMORY)),
+    "half counted": State(_half_counted, ("count", "RUN", "TEXT", "--lines", "--pattern", "gpt4", *_MEMORY)),
+    "counted": State(_counted(), _TRAIN_ON),
+    "half learned": State(_killed("events-committed:4"), _TRAIN_ON),
+    "snapshots": State(_killed("snapshot-made:2"), _TRAIN_ON),
+    "sequences": State(_counted("--sequences"), _BOUNDLESS),
+    "half the neighbours": State(_killed("neighbours-0-committed", superwords="boundless"), _BOUNDLESS),
+    "half the superwords": State(_killed("events-committed:18", superwords="superbpe", transition=700), _SUPERBPE),
+    "half of stage 2": State(_killed("tokens-written", superwords="uw", transition=700), _UW),
+    "half of uw": State(_killed("words-written", superwords="uw", transition=700), _UW),
+    "trained, encode": State(_trained(), ("encode", "RUN", "TEXT", "-o", "OUT.bin", *_MEMORY)),
+    "trained, export": State(_trained(), ("export", "RUN", "--to", "hf", "-o", "OUT.json")),
+    "trained, sql": State(_trained(), ("sql", "RUN", _QUERY, "-o", "OUT.csv")),
+    "trained, check": State(_trained("--superwords", "boundless"), ("check", "RUN", *_MEMORY)),
+    "trained, grow": State(_trained(), ("train", "RUN", "--vocab-size", "1000", *_MEMORY)),
 }
+
+
+def came_out(state: str, folder: Path, text: str) -> str:
+    """Give the command that comes next to the RUN in a folder; a digest of what it made."""
+    place, case = Place(folder), Case(tuple(text if word == "TEXT" else word for word in STATES[state].next))
+    cli(*place.words(case.command))
+    return place.output(case)
 
 
 # ---------------------------------------------------------------- damage
@@ -209,20 +168,19 @@ class Prepared:
 
 def _outcome(attempt: Attempt, prepared: Prepared) -> tuple[str, str] | None:
     """(what became of an attempt, the message or the end of the traceback); None if the damage changed nothing."""
-    text = Path(prepared.text)
     with tempfile.TemporaryDirectory(prefix="streambpe-rot-") as folder:
-        run, out = Path(folder) / "run", Path(folder)
+        run = Path(folder) / "run"
         shutil.copytree(prepared.run, run)
         if not damage(run, Path(prepared.other), attempt.file, attempt.way, random.Random(attempt.seed)):
             return None
         try:
-            came = STATES[attempt.state].next(run, text, out)
+            came = came_out(attempt.state, Path(folder), prepared.text)
         except AssertionError as error:  # tests.runs.cli: another exit code than 0
             command, code, stdout, stderr = error.args[0]
             if code == UNFORESEEN:
                 return "traceback", stderr
             said = f"{code} {stderr}{stdout if command[0] == 'check' else ''}"
-            names = [path.name for path in files_of(Path(prepared.run))] + [text.name, "training main"]
+            names = [path.name for path in files_of(Path(prepared.run))] + ["run.txt", "training main"]
             if "/" in attempt.file:  # when the only file of a folder is lost, nobody knows its name
                 names.append(str((run / attempt.file).parent))
             return "named" if any(name in said for name in names) else "told", said
@@ -237,10 +195,9 @@ def prepare(state: str, folder: Path) -> Prepared:
     for name, seed in (("run", 5), ("other", 6)):
         text = written(folder / f"{name}.txt", natural_text(seed, 40_000))
         STATES[state].make(folder / name, text)
-    text = folder / "run.txt"
+    text = str(folder / "run.txt")
     shutil.copytree(folder / "run", folder / "whole" / "run")
-    expected = STATES[state].next(folder / "whole" / "run", text, folder / "whole")
-    return Prepared(str(folder / "run"), str(folder / "other"), str(text), expected)
+    return Prepared(str(folder / "run"), str(folder / "other"), text, came_out(state, folder / "whole", text))
 
 
 def kind_of(file: str) -> str:

@@ -8,7 +8,6 @@ import pytest
 
 from streambpe.errors import RunMismatch, UsageError
 from streambpe.inspect.converge import converge
-from streambpe.resources import Resources
 from streambpe.train.commands import train, train_from_iterator
 from streambpe.train.counting.count import count, count_from_iterator
 from tests.runs import SMALL, cli, counted_run, log_of
@@ -88,7 +87,7 @@ def test_like_says_how_to_count_too(runs):
 def test_superwords_on_a_run_without_documents_keep_their_message(runs):
     """The reason is the documents, not an option that nobody gave."""
     with pytest.raises(RunMismatch, match="without --sequences, but superwords are learned from"):
-        train(runs["whole"], superwords="boundless", name="x", vocab_size=300, resources=Resources(10**9, 2))
+        train(runs["whole"], superwords="boundless", name="x", vocab_size=300, resources=SMALL)
 
 
 @pytest.mark.every(2)

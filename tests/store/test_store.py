@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -16,7 +15,6 @@ import pytest
 from msgspec import structs
 
 from streambpe.errors import RunError
-from streambpe.files import replace_file
 from streambpe.resources import format_size, parse_size
 from streambpe.store.checksums import add_checksum
 from streambpe.store.identity import read_identity, write_identity
@@ -103,17 +101,6 @@ def test_not_a_run(tmp_path):
     (tmp_path / "status.json").write_text("{")
     with pytest.raises(RunError, match="damaged"):
         Run(tmp_path).read_status()
-
-
-def test_replace_file_is_all_or_nothing(tmp_path, monkeypatch):
-    """If writing fails the old bytes stay."""
-    replace_file(tmp_path / "f", b"old")
-    replace_file(tmp_path / "f", b"new")
-    assert (tmp_path / "f").read_bytes() == b"new"
-    monkeypatch.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "full")))
-    with pytest.raises(OSError, match="full"):
-        replace_file(tmp_path / "f", b"lost")
-    assert (tmp_path / "f").read_bytes() == b"new"
 
 
 def test_sizes():
