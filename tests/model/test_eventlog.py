@@ -22,6 +22,7 @@ from streambpe.model.eventlog import (
     Special,
     StopWord,
     delete_event,
+    event_line,
     events_digest,
     log_lines,
     merge_event,
@@ -81,6 +82,13 @@ def test_the_bytes_are_ascii_and_do_not_depend_on_the_order_options_were_given(l
     assert b"".join(lines).isascii()
     assert b" " not in lines[1]
     assert list(json.loads(lines[0]))[:2] == ["format", "version"]
+
+
+def test_event_lines_are_what_the_document_says():
+    """One literal example per operation."""
+    assert event_line(merge_event(1, 2, 300, 7)) == b'{"op":"merge","left":1,"right":2,"id":300,"n":7}\n'
+    assert event_line(supermerge_event(1, 2, 3, 7)) == b'{"op":"supermerge","left":1,"right":2,"id":3,"n":7}\n'
+    assert event_line(delete_event(300, (1, 2), 0)) == b'{"op":"delete","id":300,"into":[1,2],"n":0}\n'
 
 
 def test_the_document_shows_a_real_log(tmp_path):

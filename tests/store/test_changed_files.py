@@ -83,13 +83,14 @@ def test_a_lost_run_json_is_made_again(run):
 
 
 def test_a_stretch_that_two_parts_hold_is_not_counted_twice(run):
-    """A part of before parts were merged, put back; or a copy of one under another name."""
+    """A part of before parts were merged, put back; one of another RUN; a copy of one under another name."""
     opened = Run(run)
     (part,) = list_parts(opened)
     twice = opened.counts / "part-00009.parquet"
-    write_part(twice, merged_lists([part], 1 << 20), part.spans, run=opened.number)
-    with pytest.raises(StreambpeError, match=r"part-00009\.parquet both hold .*run\.txt from 0"):
-        train(run, name="again", vocab_size=290, resources=SMALL)
+    for number, told in ((opened.number, r"both hold .*run\.txt from 0"), ("another", "different RUNs")):
+        write_part(twice, merged_lists([part], 1 << 20), part.spans, run=number)
+        with pytest.raises(StreambpeError, match=rf"part-00009\.parquet .*{told}"):
+            train(run, name="again", vocab_size=290, resources=SMALL)
     shutil.copy(part.path, twice)
     with pytest.raises(StreambpeError, match=r"part-00009\.parquet was written as part-00001\.parquet"):
         train(run, name="again", vocab_size=290, resources=SMALL)

@@ -18,7 +18,7 @@ from streambpe.store import database
 from streambpe.store.exchange import merge_counts
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
-from tests.runs import ROOT, SMALL, change, counted_run, held_open, log_of, rows
+from tests.runs import ROOT, SMALL, change, counted_run, held_open, killed_at, log_of, rows
 from tests.samples import written
 
 COUNTS = {"ab": 5, "cd": 4, "ef": 3, "x": 9}
@@ -102,6 +102,17 @@ def test_nothing_is_added_to_edited_counts(run, tmp_path):
     assert count(run, more, counts=True, resources=SMALL).warnings == ()
     assert dict(rows(run, "FROM chunk_counts")) == {**COUNTS, "cd": 6, "gh": 1}
     assert check(run, resources=SMALL) == []
+
+
+def test_an_edit_behind_a_kill_is_not_undone(run, tmp_path):
+    """A part is committed, and the tables are not filled with it yet."""
+    more = str(written(tmp_path / "more.csv", "chunk,count\ncd,2\n"))
+    with killed_at("part-committed"):
+        count(run, [more], counts=True, resources=SMALL)
+    change(run, "UPDATE chunk_counts SET n = 40 WHERE chunk = 'cd'")
+    with pytest.raises(RunError, match="was edited, and filling the tables"):
+        train(run, vocab_size=300, resources=SMALL)
+    assert dict(rows(run, "FROM chunk_counts")) == {**COUNTS, "cd": 40}
 
 
 @pytest.mark.long
