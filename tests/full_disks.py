@@ -14,16 +14,10 @@ room:
 
 from __future__ import annotations
 
-import random
-import shutil
-import subprocess
-import traceback
-from collections import Counter
-from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
 
 from tests import kills
-from tests.kills import Case, Place, Prepared
+from tests.kills import Attempt, Case, Place, Prepared
 from tests.runs import cli
 
 OUTCOMES = ("told", "done", "wrong", "error")
@@ -38,40 +32,19 @@ CASES = {
 }
 
 
-def _tried(prepared: Prepared, at: int, folder: Path) -> tuple[str, str]:
+def _told(prepared: Prepared, place: Place, attempt: Attempt) -> tuple[str, str]:
     """(outcome, what is said of it)."""
-    place, case = Place(folder / "attempt"), prepared.case
-    shutil.copytree(prepared.start, place.folder)
-    try:
-        process = kills.start("--fill", place, case, at)
-        _, err = process.communicate(timeout=300)
-        if process.returncode:
-            lines = [line for line in err.strip().splitlines() if not line.startswith("warning: ")]
-            told = [line for line in lines if "disk is full" in line]
-            if process.returncode != 1 or len(told) != 1 or lines[-1:] != told or "Make room" not in told[0]:
-                return "error", f"exit {process.returncode}: {err[-1500:]}"
-            cli(*place.words(case.command))
-        # not state.duckdb.wal: what found no room in the file is read with it
-        wrong = place.wrong(prepared, (".new", ".tmp"), ("run/training/*",))
-    except (AssertionError, OSError, subprocess.TimeoutExpired):
-        return "error", traceback.format_exc()[-1500:]
-    finally:
-        shutil.rmtree(place.folder)
+    process = kills.start("--fill", place, prepared.case, attempt.at)
+    _, err = process.communicate(timeout=300)
+    if process.returncode:
+        lines = [line for line in err.strip().splitlines() if not line.startswith("warning: ")]
+        told = [line for line in lines if "disk is full" in line]
+        if process.returncode != 1 or len(told) != 1 or lines[-1:] != told or "Make room" not in told[0]:
+            return "error", f"exit {process.returncode}: {err[-1500:]}"
+        cli(*place.words(prepared.case.command))
+    # not state.duckdb.wal: what found no room in the file is read with it
+    wrong = place.wrong(prepared, (".new", ".tmp"), ("run/training/*",))
     return ("wrong" if wrong else "told" if process.returncode else "done"), wrong
 
 
-def matrix(number: int, seed: int, names: Sequence[str], folder: Path) -> dict[str, Counter[str]]:
-    """So many attempts, in turn over the cases, spread evenly over the boundaries of each; a bad one is told."""
-    chance = random.Random(seed)
-    found: dict[str, Counter[str]] = {}
-    for turn, prepared in enumerate(kills.prepare("--fill", {name: CASES[name] for name in names}, folder)):
-        each = len(range(turn, number, len(names)))
-        outcomes = found[prepared.name] = Counter()
-        for step in range(each):
-            at = int((step + chance.random()) * (prepared.boundaries + 1) / each)
-            outcome, said = _tried(prepared, at, folder)
-            outcomes[outcome] += 1
-            if outcome in ("wrong", "error"):
-                where = f"boundary {at} of {prepared.boundaries}"
-                print(outcome, prepared.name, where, said, sep="\n  ", flush=True)
-    return found
+matrix = partial(kills.matrix, way="--fill", cases=CASES, tried=_told)

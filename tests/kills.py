@@ -25,7 +25,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -253,25 +253,18 @@ def _killed(prepared: Prepared, place: Place, attempt: Attempt, again: bool) -> 
     return process.returncode != 0
 
 
-def _tried(prepared: Prepared, attempt: Attempt, folder: Path) -> tuple[str, str]:
+def _killed_and_given_again(prepared: Prepared, place: Place, attempt: Attempt) -> tuple[str, str]:
     """(outcome, what is said of it)."""
-    place = Place(folder / "attempt")
-    shutil.copytree(prepared.start, place.folder)
-    try:
-        killed = _killed(prepared, place, attempt, again=False)
-        if attempt.twice:
-            killed = _killed(prepared, place, attempt, again=True) or killed
-        if place.is_done(prepared.case):
-            killed = False
-            if prepared.case.command[0] == "merge-counts":  # refused, but it removes what the kill left
-                cli(*place.words(prepared.case.command), expect=2)
-        else:
-            cli(*place.words(prepared.case.command))
-        wrong = place.wrong(prepared, (".new", ".tmp", ".wal"), ("run/*pending*", "run/training/*", "run/tmp/*"))
-    except (AssertionError, OSError, subprocess.TimeoutExpired):
-        return "error", traceback.format_exc()[-1500:]
-    finally:
-        shutil.rmtree(place.folder)
+    killed = _killed(prepared, place, attempt, again=False)
+    if attempt.twice:
+        killed = _killed(prepared, place, attempt, again=True) or killed
+    if place.is_done(prepared.case):
+        killed = False
+        if prepared.case.command[0] == "merge-counts":  # refused, but it removes what the kill left
+            cli(*place.words(prepared.case.command), expect=2)
+    else:
+        cli(*place.words(prepared.case.command))
+    wrong = place.wrong(prepared, (".new", ".tmp", ".wal"), ("run/*pending*", "run/training/*", "run/tmp/*"))
     return ("wrong" if wrong else "same" if killed else "missed"), wrong
 
 
@@ -287,12 +280,26 @@ def attempts(cases: Sequence[Prepared], number: int, seed: int) -> list[Attempt]
     return made
 
 
-def matrix(number: int, seed: int, names: Sequence[str], folder: Path) -> dict[str, Counter[str]]:
+def matrix(
+    number: int,
+    seed: int,
+    names: Sequence[str],
+    folder: Path,
+    way: str = "--kill",
+    cases: Mapping[str, Case] = CASES,
+    tried: Callable[[Prepared, Place, Attempt], tuple[str, str]] = _killed_and_given_again,
+) -> dict[str, Counter[str]]:
     """So many attempts; what became of each is told if it is bad, and counted."""
-    prepared = {each.name: each for each in prepare("--kill", {name: CASES[name] for name in names}, folder)}
+    prepared = {each.name: each for each in prepare(way, {name: cases[name] for name in names}, folder)}
     found: dict[str, Counter[str]] = {name: Counter() for name in names}
+    place = Place(folder / "attempt")
     for attempt in attempts(list(prepared.values()), number, seed):
-        outcome, said = _tried(prepared[attempt.case], attempt, folder)
+        shutil.copytree(prepared[attempt.case].start, place.folder)
+        try:
+            outcome, said = tried(prepared[attempt.case], place, attempt)
+        except (AssertionError, OSError, subprocess.TimeoutExpired):
+            outcome, said = "error", traceback.format_exc()[-1500:]
+        shutil.rmtree(place.folder)
         found[attempt.case][outcome] += 1
         if outcome in ("wrong", "error"):
             print(outcome, attempt, said, sep="\n  ", flush=True)

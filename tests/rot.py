@@ -6,8 +6,8 @@
 An attempt copies a RUN, damages one of its files, gives the command that comes next and looks at what came out:
 
     harmless   exit code 0 and the same output as from the whole RUN
-    named      an error whose message names a file of the RUN, the folder it is missing from, or the source to be
-               counted again
+    named      an error whose message names a file of the RUN, the folder it is missing from, the training that it
+               is of, or the source to be counted again
     told       an error that names no file
     wrong      exit code 0 and another output
     traceback  anything but an exit code and a message
@@ -17,7 +17,6 @@ Attempts run in a process of their own, which a crash of a library may end: that
 
 from __future__ import annotations
 
-import hashlib
 import random
 import re
 import shutil
@@ -25,15 +24,15 @@ import sys
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from streambpe.cli.unforeseen import UNFORESEEN
-from tests.damage import cut, flip
+from tests.damage import cut, flip, lose, repeat
+from tests.kills import Case, Place
 from tests.outcomes import Ended, Served, serve, table
-from tests.runs import cli, ended, log_of
+from tests.runs import cli, ended
 from tests.samples import natural_text, written
 
 OUTCOMES = ("harmless", "named", "told", "wrong", "traceback")
@@ -41,8 +40,6 @@ BAD = OUTCOMES[2:]
 _SIZE = "900"
 _MEMORY = ("--memory", "400MB", "--threads", "2")
 _TRAIN = ("--vocab-size", _SIZE, *_MEMORY)
-_SUPERBPE = ("--superwords", "superbpe", "--transition", "700", *_TRAIN)
-_UW = ("--superwords", "uw", "--transition", "700", *_TRAIN)
 
 
 # ---------------------------------------------------------------- states of a RUN, and what comes next
@@ -53,48 +50,7 @@ class State:
     """How a RUN is made, and the command that is given next."""
 
     make: Callable[[Path, Path], object]  # (RUN, text)
-    next: Callable[[Path, Path, Path], str]  # (RUN, text, a folder for output) -> what came out
-
-
-def _log(run: Path) -> str:
-    """The merges, without the header, which may tell of versions and dates."""
-    events = [(e.op, e.pair, e.id, e.n) if e.op != "delete" else (e.op, e.id, e.n) for e in log_of(run).events]
-    return hashlib.sha256(repr(events).encode()).hexdigest()
-
-
-def _train(*options: str) -> Callable[[Path, Path, Path], str]:
-    def next_command(run: Path, text: Path, out: Path) -> str:
-        cli("train", run, *options)
-        return _log(run)
-
-    return next_command
-
-
-def _count_on(run: Path, text: Path, out: Path) -> str:
-    cli("count", run, text, "--lines", "--pattern", "gpt4", *_MEMORY)
-    cli("export-counts", run, "-o", out / "counts.csv")
-    return hashlib.sha256((out / "counts.csv").read_bytes()).hexdigest()
-
-
-def _encode(run: Path, text: Path, out: Path) -> str:
-    cli("encode", run, text, "-o", out / "ids.bin", *_MEMORY)
-    return hashlib.sha256((out / "ids.bin").read_bytes()).hexdigest()
-
-
-def _export(run: Path, text: Path, out: Path) -> str:
-    cli("export", run, "--to", "hf", "-o", out / "tokenizer.json")
-    return hashlib.sha256((out / "tokenizer.json").read_bytes()).hexdigest()
-
-
-def _tables(run: Path, text: Path, out: Path) -> str:
-    """What SQL tells; a database that is damaged elsewhere may answer."""
-    told = cli("sql", run, "SELECT sum(n), count(*) FROM chunk_counts").stdout
-    return told + cli("sql", run, "SELECT id, text, n FROM vocabulary ORDER BY id").stdout
-
-
-def _check(run: Path, text: Path, out: Path) -> str:
-    cli("check", run, *_MEMORY)
-    return "clean"
+    next: tuple[str, ...]  # as Case.command
 
 
 def _counted(*more: str) -> Callable[[Path, Path], object]:
@@ -111,16 +67,10 @@ def _killed(failpoint: str, **options: object) -> Callable[[Path, Path], object]
 
     def make(run: Path, text: Path) -> None:
         _counted(*(["--sequences"] if "superwords" in options else []))(run, text)
-        options_of_all = {"vocab_size": int(_SIZE), **options}
-        assert ended(failpoint, run=run, file_places=2000, options=options_of_all), failpoint
+        how = {"vocab_size": int(_SIZE), **options}
+        assert ended(failpoint, run=run, file_places=2000, options=how, always_due="snapshot" in failpoint), failpoint
 
     return make
-
-
-def _with_snapshot(run: Path, text: Path) -> None:
-    """A training that died and left snapshots."""
-    _counted()(run, text)
-    assert ended("snapshot-made:2", run=run, options={"vocab_size": int(_SIZE)}, always_due=True)
 
 
 def _half_counted(run: Path, text: Path) -> None:
@@ -128,49 +78,41 @@ def _half_counted(run: Path, text: Path) -> None:
     assert ended("part-committed:4", run=run, sources=[text], counting=counting, block=1 << 13)
 
 
+_TRAIN_ON = ("train", "RUN", *_TRAIN)
+_BOUNDLESS = (*_TRAIN_ON, "--superwords", "boundless")
+_SUPERBPE = (*_TRAIN_ON, "--superwords", "superbpe", "--transition", "700")
+_UW = (*_TRAIN_ON, "--superwords", "uw", "--transition", "700")
+_QUERY = "SELECT id, text, n, (SELECT sum(n) FROM chunk_counts) FROM vocabulary ORDER BY id"
 STATES: dict[str, State] = {
-    "half counted": State(_half_counted, _count_on),
-    "counted": State(_counted(), _train(*_TRAIN)),
-    "half learned": State(_killed("events-committed:4"), _train(*_TRAIN)),
-    "snapshots": State(_with_snapshot, _train(*_TRAIN)),
-    "sequences": State(_counted("--sequences"), _train("--superwords", "boundless", *_TRAIN)),
-    "half the neighbours": State(
-        _killed("neighbours-0-committed", superwords="boundless"), _train("--superwords", "boundless", *_TRAIN)
-    ),
-    "half the superwords": State(
-        _killed("events-committed:18", superwords="superbpe", transition=700), _train(*_SUPERBPE)
-    ),
-    "half of stage 2": State(_killed("tokens-written", superwords="uw", transition=700), _train(*_UW)),
-    "half of uw": State(_killed("words-written", superwords="uw", transition=700), _train(*_UW)),
-    "trained, encode": State(_trained(), _encode),
-    "trained, export": State(_trained(), _export),
-    "trained, sql": State(_trained(), _tables),
-    "trained, check": State(_trained("--superwords", "boundless"), _check),
-    "trained, grow": State(_trained(), _train("--vocab-size", "1000", *_MEMORY)),
+    "half counted": State(_half_counted, ("count", "RUN", "TEXT", "--lines", "--pattern", "gpt4", *_MEMORY)),
+    "counted": State(_counted(), _TRAIN_ON),
+    "half learned": State(_killed("events-committed:4"), _TRAIN_ON),
+    "snapshots": State(_killed("snapshot-made:2"), _TRAIN_ON),
+    "sequences": State(_counted("--sequences"), _BOUNDLESS),
+    "half the neighbours": State(_killed("neighbours-0-committed", superwords="boundless"), _BOUNDLESS),
+    "half the superwords": State(_killed("events-committed:18", superwords="superbpe", transition=700), _SUPERBPE),
+    "half of stage 2": State(_killed("tokens-written", superwords="uw", transition=700), _UW),
+    "half of uw": State(_killed("words-written", superwords="uw", transition=700), _UW),
+    "trained, encode": State(_trained(), ("encode", "RUN", "TEXT", "-o", "OUT.bin", *_MEMORY)),
+    "trained, export": State(_trained(), ("export", "RUN", "--to", "hf", "-o", "OUT.json")),
+    "trained, sql": State(_trained(), ("sql", "RUN", _QUERY, "-o", "OUT.csv")),
+    "trained, check": State(_trained("--superwords", "boundless"), ("check", "RUN", *_MEMORY)),
+    "trained, grow": State(_trained(), ("train", "RUN", "--vocab-size", "1000", *_MEMORY)),
 }
+
+
+def came_out(state: str, folder: Path, text: str) -> str:
+    """Give the command that comes next to the RUN in a folder; a digest of what it made."""
+    place, case = Place(folder), Case(tuple(text if word == "TEXT" else word for word in STATES[state].next))
+    cli(*place.words(case.command))
+    return place.output(case)
 
 
 # ---------------------------------------------------------------- damage
 
 
-def _zero(data: bytes, chance: random.Random) -> bytes:
-    at = chance.randrange(len(data))
-    stop = min(len(data), at + chance.choice((1, 16, 512, 4096)))
-    return data[:at] + bytes(stop - at) + data[stop:]
-
-
-def _more(data: bytes, chance: random.Random) -> bytes:
-    return data + chance.randbytes(chance.choice((1, 100)))
-
-
-def _empty(data: bytes, chance: random.Random) -> bytes:
-    return b""
-
-
-DAMAGE: dict[str, Callable[[bytes, random.Random], bytes]] = {
-    "flip": flip, "zero": _zero, "cut": cut, "more": _more, "empty": _empty,
-}  # fmt: skip
-WAYS = (*DAMAGE, "flip", "flip", "swap", "delete")  # one bit is the likeliest: it is drawn three times
+DAMAGE = {"flip": flip, "cut": cut, "lose": lose, "repeat": repeat}
+WAYS = (*DAMAGE, "flip", "flip", "swap", "other", "delete")  # one bit is the likeliest: it is drawn three times
 
 
 def files_of(run: Path) -> list[Path]:
@@ -178,26 +120,27 @@ def files_of(run: Path) -> list[Path]:
     return [path for path in sorted(run.rglob("*")) if path.is_file() and path.name != "lock" and path.stat().st_size]
 
 
-def damage(run: Path, file: str, way: str, chance: random.Random) -> bool:
-    """Damage one file of a RUN; False if it cannot be done so."""
+def damage(run: Path, other: Path, file: str, way: str, chance: random.Random) -> bool:
+    """Damage one file of a RUN; False if it cannot be done so. `other`: a RUN in the same state, of another text."""
     path = run / file
+    before = path.read_bytes()
     if way == "delete":
         path.unlink()
-    elif way == "swap":
+        return True
+    if way == "swap":
         others = [p for p in files_of(run) if p != path and p.suffix == path.suffix]
-        if not others:
-            return False
-        other = chance.choice(others)
-        mine, theirs = path.read_bytes(), other.read_bytes()
-        if mine == theirs:
-            return False
-        path.write_bytes(theirs)
-        other.write_bytes(mine)
+    elif way == "other":
+        others = [p for p in files_of(other) if kind_of(p.name) == kind_of(path.name)]
     else:
-        before = path.read_bytes()
         path.write_bytes(DAMAGE[way](before, chance))
         return path.read_bytes() != before
-    return True
+    if not others:
+        return False
+    taken = chance.choice(others)
+    path.write_bytes(taken.read_bytes())
+    if way == "swap":
+        taken.write_bytes(before)
+    return path.read_bytes() != before
 
 
 # ---------------------------------------------------------------- attempts
@@ -214,45 +157,47 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What became of an attempt; `said` is the message or the end of the traceback."""
+class Prepared:
+    """What attempts of one state begin with."""
 
-    kind: str
-    said: str = ""
+    run: str
+    other: str  # a RUN of another text
+    text: str
+    expected: str  # what comes out of the whole RUN
 
 
-def _outcome(attempt: Attempt, whole: Path, text: Path, expected: str) -> Outcome | None:
+def _outcome(attempt: Attempt, prepared: Prepared) -> tuple[str, str] | None:
+    """(what became of an attempt, the message or the end of the traceback); None if the damage changed nothing."""
     with tempfile.TemporaryDirectory(prefix="streambpe-rot-") as folder:
-        run, out = Path(folder) / "run", Path(folder)
-        shutil.copytree(whole, run)
-        if not damage(run, attempt.file, attempt.way, random.Random(attempt.seed)):
+        run = Path(folder) / "run"
+        shutil.copytree(prepared.run, run)
+        if not damage(run, Path(prepared.other), attempt.file, attempt.way, random.Random(attempt.seed)):
             return None
         try:
-            came = STATES[attempt.state].next(run, text, out)
+            came = came_out(attempt.state, Path(folder), prepared.text)
         except AssertionError as error:  # tests.runs.cli: another exit code than 0
             command, code, stdout, stderr = error.args[0]
             if code == UNFORESEEN:
-                return Outcome("traceback", stderr)
+                return "traceback", stderr
             said = f"{code} {stderr}{stdout if command[0] == 'check' else ''}"
-            names = [path.name for path in files_of(whole)] + [attempt.file.rpartition("/")[2], text.name]
+            names = [path.name for path in files_of(Path(prepared.run))] + ["run.txt", "training main"]
             if "/" in attempt.file:  # when the only file of a folder is lost, nobody knows its name
                 names.append(str((run / attempt.file).parent))
-            return Outcome("named" if any(name in said for name in names) else "told", said)
+            return "named" if any(name in said for name in names) else "told", said
         except BaseException:
-            return Outcome("traceback", traceback.format_exc()[-1500:])
-        return Outcome("harmless" if came == expected else "wrong")
+            return "traceback", traceback.format_exc()[-1500:]
+        return "harmless" if came == prepared.expected else "wrong", ""
 
 
-def prepare(states: list[str], folder: Path) -> Iterator[tuple[str, Path, Path, str]]:
-    """(state, RUN, text, what comes out of the whole RUN)."""
-    for number, name in enumerate(states):
-        text = written(folder / f"text-{number}.txt", natural_text(5, 40_000))
-        run = folder / f"run-{number}"
-        STATES[name].make(run, text)
-        (folder / f"whole-{number}").mkdir()
-        shutil.copytree(run, folder / f"copy-{number}")
-        expected = STATES[name].next(folder / f"copy-{number}", text, folder / f"whole-{number}")
-        yield name, run, text, expected
+def prepare(state: str, folder: Path) -> Prepared:
+    """Make the RUNs of a state, and see what comes out of a whole one."""
+    folder.mkdir()
+    for name, seed in (("run", 5), ("other", 6)):
+        text = written(folder / f"{name}.txt", natural_text(seed, 40_000))
+        STATES[state].make(folder / name, text)
+    text = str(folder / "run.txt")
+    shutil.copytree(folder / "run", folder / "whole" / "run")
+    return Prepared(str(folder / "run"), str(folder / "other"), text, came_out(state, folder / "whole", text))
 
 
 def kind_of(file: str) -> str:
@@ -260,7 +205,7 @@ def kind_of(file: str) -> str:
     return re.sub(r"-([0-9a-f]{12,}|\d+)(?![0-9a-z])", "-*", file)
 
 
-def attempts(states: list[tuple[str, Path]], number: int, seed: int) -> list[Attempt]:
+def attempts(states: list[tuple[str, str]], number: int, seed: int) -> list[Attempt]:
     """So many attempts, spread over states, over the kinds of files in each, and over ways."""
     chance = random.Random(seed)
     made = []
@@ -274,73 +219,63 @@ def attempts(states: list[tuple[str, Path]], number: int, seed: int) -> list[Att
     return made
 
 
-def every_file(states: list[tuple[str, Path]], seed: int, most_states: int) -> list[Attempt]:
-    """One flipped bit in each file of each state; in so many states at most where they have files of the same kind."""
+def every_file(states: list[tuple[str, str]], seed: int, most_states: int) -> list[Attempt]:
+    """One flipped bit in each file of each state, and the file of another RUN in its place; in so many states at most
+    where they have files of the same kind."""
     chance, made = random.Random(seed), []
     seen: Counter[str] = Counter()
     for state, run in states:
         names = [name for name in _names(run) if seen[kind_of(name)] < most_states]
-        made += [Attempt(state, name, "flip", chance.randrange(1 << 30)) for name in names]
+        made += [Attempt(state, name, way, chance.randrange(1 << 30)) for name in names for way in ("flip", "other")]
         seen.update({kind_of(name) for name in names})
     return made
 
 
-def _names(run: Path) -> list[str]:
-    return [path.relative_to(run).as_posix() for path in files_of(run)]
+def _names(run: str) -> list[str]:
+    return [path.relative_to(run).as_posix() for path in files_of(Path(run))]
 
 
-def _answer(given: dict[str, Any]) -> dict[str, str] | None:
-    """What became of an attempt that another process asks for."""
-    attempt = Attempt(**given["attempt"])
-    found = _outcome(attempt, Path(given["whole"]), Path(given["text"]), given["expected"])
-    return found and asdict(found)
-
-
-Found = list[tuple[Attempt, Outcome]]
+Found = list[tuple[Attempt, str]]  # with what became of each
 
 
 def matrix(number: int, seed: int, states: list[str], folder: Path, most_states: int = 0) -> Found:
     """So many attempts, one for every file besides, in so many states of each kind, and what became of each."""
-    prepared = {name: (run, text, expected) for name, run, text, expected in prepare(states, folder)}
-    runs = [(name, prepared[name][0]) for name in states]
+    prepared = {state: prepare(state, folder / str(number)) for number, state in enumerate(states)}
+    runs = [(state, prepared[state].run) for state in states]
     found = []
     with Served("tests.rot") as maker:
         for attempt in attempts(runs, number, seed) + every_file(runs, seed, most_states):
-            whole, text, expected = prepared[attempt.state]
-            question = {"attempt": asdict(attempt), "whole": str(whole), "text": str(text), "expected": expected}
+            question = {"attempt": asdict(attempt), "prepared": asdict(prepared[attempt.state])}
             try:
-                outcome = (answer := maker.ask(question)) and Outcome(**answer)
+                answer = maker.ask(question)
             except Ended as why:
-                outcome = Outcome("traceback", str(why))
-            if outcome is not None:  # the damage changed something
+                answer = "traceback", str(why)
+            if answer is not None:
+                outcome, said = answer
                 found.append((attempt, outcome))
-                if outcome.kind not in ("harmless", "named"):
-                    print(outcome.kind, attempt, outcome.said, sep="\n  ", flush=True)
+                if outcome in BAD:
+                    print(outcome, attempt, said, sep="\n  ", flush=True)
     return found
 
 
 def bad(found: Found) -> Found:
     """The attempts that were neither harmless nor named."""
-    return [(attempt, outcome) for attempt, outcome in found if outcome.kind not in ("harmless", "named")]
+    return [(attempt, outcome) for attempt, outcome in found if outcome in BAD]
 
 
 def counted(found: Found, of: Callable[[Attempt], str]) -> dict[str, Counter[str]]:
     """Outcomes by state, by kind of file or by way."""
     counts: dict[str, Counter[str]] = {}
     for attempt, outcome in found:
-        counts.setdefault(of(attempt), Counter())[outcome.kind] += 1
+        counts.setdefault(of(attempt), Counter())[outcome] += 1
     return counts
 
 
 def tables(found: Found) -> str:
     """State by outcome, kind of file by outcome, way by outcome, as Markdown."""
-    by: dict[str, Callable[[Attempt], str]] = {
-        "state": lambda attempt: attempt.state,
-        "file": lambda attempt: f"`{kind_of(attempt.file)}`",
-        "way": lambda attempt: attempt.way,
-    }
+    by = {"state": lambda one: one.state, "file": lambda one: f"`{kind_of(one.file)}`", "way": lambda one: one.way}
     return "\n\n".join(table(title, counted(found, of), OUTCOMES) for title, of in by.items())
 
 
 if __name__ == "__main__" and "--serve" in sys.argv:
-    serve(_answer)
+    serve(lambda given: _outcome(Attempt(**given["attempt"]), Prepared(**given["prepared"])))

@@ -22,11 +22,11 @@ import hashlib
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -35,7 +35,7 @@ from streambpe.arrays import Bool, Int64
 from streambpe.errors import EventLogError, quoted, shortened
 from streambpe.files import whole_file
 from streambpe.model.alphabet import Alphabet
-from streambpe.model.events import DELETE, Events, lines_of, read_event
+from streambpe.model.events import DELETE, Events, read_event
 from streambpe.model.events import Event as Event
 from streambpe.model.events import Op as Op
 from streambpe.model.events import delete_event as delete_event
@@ -44,10 +44,13 @@ from streambpe.model.events import merge_event as merge_event
 from streambpe.model.events import supermerge_event as supermerge_event
 from streambpe.model.line_shapes import (
     FORMAT,
+    MOST_EMPTY_IDS,
     VERSIONS,
     ConfigShape,
     CorpusShape,
-    HeaderLine,
+    Count,
+    EmptyIds,
+    EventsShape,
     ListedAlphabet,
     NumberedAlphabet,
     StopWordShape,
@@ -77,8 +80,9 @@ class FixedIds(msgspec.Struct, frozen=True):
     free. So the ids of a model that was extended are those it had before.
     """
 
-    inherited: int  # the first events, whose counts are not of this corpus; no cut goes below them
-    free: tuple[tuple[int, int], ...] = ()  # (first, how many) ids of no token, as many as are reserved
+    inherited: Count  # the first events, whose counts are not of this corpus; no cut goes below them
+    # (first, how many) ids of no token, as many as are reserved
+    free: tuple[tuple[Count, Annotated[int, msgspec.Meta(ge=1, le=MOST_EMPTY_IDS)]], ...] = ()
 
     @classmethod
     def of(cls, inherited: int, free: Iterable[int]) -> FixedIds:
@@ -93,14 +97,14 @@ class Header:
     """Everything about a model except its events; see docs/event-log.md for each field."""
 
     # JSON of the outside: an import writes what it found, and another version's log may say more than this one knows.
-    alphabet: dict[str, Any]
-    config: dict[str, Any] = field(default_factory=dict)
+    alphabet: dict[str, Any]  # ListedAlphabet or NumberedAlphabet
+    config: dict[str, Any] = field(default_factory=dict)  # ConfigShape
     unicode: str | None = None
-    corpus: dict[str, Any] = field(default_factory=dict)
+    corpus: dict[str, Any] = field(default_factory=dict)  # CorpusShape
     unk: str | None = None
     stop_words: tuple[StopWord, ...] = ()
     specials: tuple[Special, ...] = ()
-    reserved: int = 0
+    reserved: EmptyIds = 0
     fixed: FixedIds | None = None  # of version 2
 
     @property
@@ -136,17 +140,15 @@ def _compact(value: Any) -> str:
 def events_digest(events: Iterable[Event]) -> str:
     """sha256 over the event lines: equal exactly when two trainings learned the same."""
     digest = hashlib.sha256()
-    for lines in lines_of(events):
+    for lines in Events.of(events).lines():
         digest.update(lines)
     return digest.hexdigest()
 
 
-def _sorted_deep(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _sorted_deep(value[key]) for key in sorted(value)}
-    if isinstance(value, list | tuple):
-        return [_sorted_deep(item) for item in value]
-    return value
+def _by_name(value: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with all fields sorted by name."""
+    ordered: dict[str, Any] = json.loads(json.dumps(value, sort_keys=True))
+    return ordered
 
 
 def header_line(header: Header, count: int, sha256: str) -> bytes:
@@ -154,9 +156,9 @@ def header_line(header: Header, count: int, sha256: str) -> bytes:
     record: dict[str, Any] = {
         "format": FORMAT,
         "version": 1 if header.fixed is None else 2,
-        "config": _sorted_deep(header.config),
+        "config": _by_name(header.config),
         "unicode": header.unicode,
-        "corpus": _sorted_deep(header.corpus),
+        "corpus": _by_name(header.corpus),
         "alphabet": header.alphabet,
         "unk": header.unk,
         "stop_words": [{"id": word.id, "bytes": word.content.hex()} for word in header.stop_words],
@@ -171,7 +173,7 @@ def header_line(header: Header, count: int, sha256: str) -> bytes:
 
 def log_lines(log: EventLog) -> tuple[list[bytes], str]:
     """(the file in pieces, first the header line, then one or many event lines each; sha256 of the event lines)."""
-    lines = list(lines_of(log.events))
+    lines = list(Events.of(log.events).lines())
     sha256 = hashlib.sha256(b"".join(lines)).hexdigest()
     return [header_line(log.header, len(log.events), sha256), *lines], sha256
 
@@ -223,22 +225,28 @@ def _parse_header(line: bytes, where: str) -> tuple[Header, int, str]:
             f"{where}: version {quoted(version)} of the format; this streambpe reads versions "
             f"{' and '.join(map(str, VERSIONS))} only. Use the streambpe that wrote it, or a newer one."
         )
-    read = _shaped(partial(msgspec.convert, type=HeaderLine), found, where)
-    alphabet = NumberedAlphabet if read.alphabet.get("kind") == "script" else ListedAlphabet
-    _shaped(partial(msgspec.convert, type=alphabet), read.alphabet, f"{where}: alphabet")
-    _shaped(Alphabet.from_header, read.alphabet, f"{where}: alphabet")
-    _shaped(partial(msgspec.convert, type=CorpusShape), read.corpus, f"{where}: corpus")
-    config = _shaped(partial(msgspec.convert, type=ConfigShape), read.config, f"{where}: config")
-    if unknown := sorted(read.config.keys() - {*ConfigShape.__struct_fields__, *config.optional}):
+    fixed = FixedIds.__struct_fields__ if version == 2 else ()
+    wanted = {"format", "version", "events", *Header.__dataclass_fields__, *fixed} - {"fixed"}
+    if wrong := sorted(found.keys() ^ wanted):
+        needs = "needs" if wrong[0] in wanted else "has no"
+        raise _damaged(where, ValueError(f"version {version} {needs} field `{wrong[0]}`"))
+    counted = _shaped(partial(msgspec.convert, type=EventsShape), found["events"], f"{where}: events")
+    words = _shaped(partial(msgspec.convert, type=list[StopWordShape]), found.pop("stop_words"), f"{where}: stop words")
+    if fixed:
+        found["fixed"] = {name: found[name] for name in fixed}
+    header = _shaped(partial(msgspec.convert, type=Header), found, where)
+    alphabet = NumberedAlphabet if header.alphabet.get("kind") == "script" else ListedAlphabet
+    _shaped(partial(msgspec.convert, type=alphabet), header.alphabet, f"{where}: alphabet")
+    _shaped(Alphabet.from_header, header.alphabet, f"{where}: alphabet")
+    _shaped(partial(msgspec.convert, type=CorpusShape), header.corpus, f"{where}: corpus")
+    config = _shaped(partial(msgspec.convert, type=ConfigShape), header.config, f"{where}: config")
+    if unknown := sorted(header.config.keys() - {*ConfigShape.__struct_fields__, *config.optional}):
         raise EventLogError(
             f"{where}: this streambpe does not know what {quoted(unknown[0])} in config means. Use the streambpe that "
             "wrote it, or a newer one."
         )
-    stop_words = tuple(_shaped(_stop_word, word, f"{where}: stop word {word.id}") for word in read.stop_words)
-    header = Header(
-        read.alphabet, read.config, read.unicode, read.corpus, read.unk, stop_words, read.specials, read.reserved,
-        _fixed_ids(where, read),
-    )  # fmt: skip
+    stop_words = tuple(_shaped(_stop_word, word, f"{where}: stop word {word.id}") for word in words)
+    header = replace(header, stop_words=stop_words)
     base = header.symbols.stop
     if [word.id for word in header.stop_words] != list(range(base, base + len(header.stop_words))):
         raise EventLogError(f"{where}: stop words must be numbered from {base}, right after the alphabet")
@@ -250,20 +258,7 @@ def _parse_header(line: bytes, where: str) -> tuple[Header, int, str]:
             raise EventLogError(f"{where}: two entries are the same {name}")
     if header.unk is not None and header.unk not in {special.text for special in header.specials}:
         raise EventLogError(f"{where}: unk is {quoted(header.unk)}, which is not one of the special tokens")
-    return header, read.events.count, read.events.sha256
-
-
-def _fixed_ids(where: str, read: HeaderLine) -> FixedIds | None:
-    """What version 2 says of ids; None in version 1."""
-    if isinstance(read.inherited, msgspec.UnsetType) or isinstance(read.free, msgspec.UnsetType):
-        return None
-    if sum(many for _, many in read.free) != read.reserved:
-        raise EventLogError(f"{where}: {read.reserved} ids are reserved, but another number of ids is free")
-    taken = [special.id for special in read.specials]
-    taken += [number for first, many in read.free for number in range(first, first + many)]
-    if len(set(taken)) != len(taken):
-        raise EventLogError(f"{where}: two special tokens or free ids have the same id")
-    return FixedIds(read.inherited, tuple(read.free))
+    return header, counted.count, counted.sha256
 
 
 def _check_fixed(where: str, header: Header, events: Sequence[Event]) -> None:
@@ -271,15 +266,19 @@ def _check_fixed(where: str, header: Header, events: Sequence[Event]) -> None:
     fixed, first = header.fixed, header.symbols.start
     if fixed is None:
         return
+    if sum(many for _, many in fixed.free) != header.reserved:
+        raise EventLogError(f"{where}: {header.reserved} ids are reserved, but another number of ids is free")
+    taken = [special.id for special in header.specials]
+    taken += [number for low, many in fixed.free for number in range(low, low + many)]
+    if len(set(taken)) != len(taken):
+        raise EventLogError(f"{where}: two special tokens or free ids have the same id")
     if fixed.inherited > len(events):
         raise EventLogError(f"{where}: {fixed.inherited} events are inherited, but the file has {len(events)}")
     if any(event.op is Op.DELETE for event in events):
         raise EventLogError(f"{where}: version 2 has fixed ids and cannot have deletions, but the file has some")
     tokens = max((event.id + 1 for event in events[: fixed.inherited]), default=header.first_learned) - first
     end = first + tokens + len(header.specials) + header.reserved
-    ids = [special.id for special in header.specials]
-    ids += [number for low, many in fixed.free for number in (low, low + many - 1)]
-    for number in ids:
+    for number in sorted(taken):
         if not first <= number < end:
             raise EventLogError(f"{where}: id {number} is fixed, but the inherited ids are {first} to {end - 1}")
 

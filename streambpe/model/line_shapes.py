@@ -1,8 +1,8 @@
-"""What the first line of an event log may hold: msgspec holds it against these shapes."""
+"""What the fields of an event log's first line may hold: msgspec holds them against these shapes, and Header."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -39,30 +39,6 @@ class EventsShape(msgspec.Struct, forbid_unknown_fields=True):
 
     count: Count
     sha256: str
-
-
-class HeaderLine(msgspec.Struct, forbid_unknown_fields=True):
-    """The first line."""
-
-    format: Literal["streambpe-events"]
-    version: Literal[1, 2]
-    config: dict[str, Any]  # ConfigShape
-    unicode: str | None
-    corpus: dict[str, Any]  # CorpusShape
-    alphabet: dict[str, Any]  # ListedAlphabet or NumberedAlphabet
-    unk: str | None
-    stop_words: list[StopWordShape]
-    specials: tuple[Special, ...]
-    reserved: EmptyIds
-    events: EventsShape
-    # of version 2 alone
-    inherited: Count | msgspec.UnsetType = msgspec.UNSET
-    free: list[tuple[Count, Annotated[int, msgspec.Meta(ge=1, le=MOST_EMPTY_IDS)]]] | msgspec.UnsetType = msgspec.UNSET
-
-    def __post_init__(self) -> None:
-        for name in ("inherited", "free"):
-            if (getattr(self, name) is msgspec.UNSET) is (self.version == 2):
-                raise ValueError(f"version {self.version} {'needs' if self.version == 2 else 'cannot have'} `{name}`")
 
 
 class ListedAlphabet(msgspec.Struct, forbid_unknown_fields=True):

@@ -20,9 +20,8 @@ import mmh3
 from streambpe.files import sum_of
 
 _MARK = b"SBPE"
-_SUM_BYTES = 16
-_END = b"PAR1"
-_LENGTH_BYTES = 4
+_END = struct.Struct("<i4s")  # of every Parquet file: the footer's length, PAR1
+_OUR_END = struct.Struct("<4s16si4s")  # the mark and the checksum before these, which count for the footer
 
 
 class Damaged(OSError):
@@ -31,15 +30,14 @@ class Damaged(OSError):
 
 def add_checksum(path: Path) -> None:
     """Put the checksum into a Parquet file that is written and closed, and has none."""
-    content = path.stat().st_size - _LENGTH_BYTES - len(_END)
+    content = path.stat().st_size - _END.size
     checksum = sum_of(path, content).digest()
     with path.open("r+b") as file:
         file.seek(content)
-        length, end = struct.unpack("<i4s", file.read())
-        assert end == _END, path
+        length, end = _END.unpack(file.read())
+        assert end == b"PAR1", path
         file.seek(content)
-        added = len(_MARK) + _SUM_BYTES
-        file.write(_MARK + checksum + struct.pack("<i4s", length + added, _END))
+        file.write(_OUR_END.pack(_MARK, checksum, length + _OUR_END.size - _END.size, end))
 
 
 def with_sum(lines: bytes) -> bytes:
@@ -64,13 +62,13 @@ def refuse_damaged(path: Path) -> None:
 
 @lru_cache(maxsize=4096)
 def _refuse_damaged(path: Path, size: int, *_: int) -> None:
-    content = size - len(_MARK) - _SUM_BYTES - _LENGTH_BYTES - len(_END)
+    content = size - _OUR_END.size
     if content < 0:
         raise Damaged(f"{path.name} is too small ({size})")
     with path.open("rb") as file:
         file.seek(content)
-        if file.read(len(_MARK)) != _MARK:
-            raise Damaged(f"{path.name} has lost its checksum")
-        wanted = file.read(_SUM_BYTES)
+        mark, wanted = _OUR_END.unpack(file.read(_OUR_END.size))[:2]
+    if mark != _MARK:
+        raise Damaged(f"{path.name} has lost its checksum")
     if sum_of(path, content).digest() != wanted:
         raise Damaged(f"the checksum of {path.name} is not that of its content")

@@ -23,20 +23,17 @@ from streambpe.disk import disk_full, says_disk_full
 from streambpe.errors import RunError, Stopped, StoreHeld, typed
 from streambpe.failpoints import failpoint
 from streambpe.later import polars as pl
-from streambpe.store.sqlfiles import run_sql
+from streambpe.store.sqlfiles import read_sql, run_sql
 from streambpe.text.shown import harmless
 from streambpe.threads import stopped_by
 
 # Files must open in the DuckDB 1.x shells that people have; these refuse the default format of DuckDB 2.0.
 _STORAGE_VERSION = "v1.4.0"
 _BYTES_A_THREAD = 16 << 20  # of DuckDB's buffers, at least: with less it runs out of memory (300 threads in 150 MB)
-SCHEMA = ("run", "sources", "chunk_counts", "source_groups", "group_counts", "training")
-MACROS = ("shown",)  # before the views, which use them
-VIEWS = (
-    "source_files", "chunk_frequencies", "rare_chunks", "vocabulary", "top_pairs", "merge_curve", "weighed_chunks",
-    "training_chunks", "deletions", "token_usage", "single_token_chunks", "superwords", "superword_adjacency",
-    "superword_candidates", "superword_runs", "progress", "left_out",
-)  # fmt: skip
+# by folder, in the order of sql/shell.sql: what a file uses stands before it
+SCHEMA, MACROS, VIEWS = (
+    re.findall(rf"^\.read sql/{folder}/(.+)\.sql$", read_sql("shell"), re.M) for folder in ("schema", "macros", "views")
+)
 
 
 _WAIT_SECONDS = 30.0  # at most, for a file that is held, outside of `waiting_for_tables`

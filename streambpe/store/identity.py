@@ -36,6 +36,7 @@ _LOOKS = 20
 class _Version(msgspec.Struct):
     """What is read of run.json before the rest is believed."""
 
+    format: Literal["streambpe-run"]
     version: int = 0
 
 
@@ -89,7 +90,6 @@ def identity_path(folder: Path) -> Path:
 
 
 _locked: dict[Path, Identity | None] = {}  # of each folder that this process has locked: run.json, once it is read
-_late: set[Path] = set()  # those of them whose file is behind
 
 
 @contextlib.contextmanager
@@ -99,11 +99,7 @@ def alone_in(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        identity = _locked.pop(folder)
-        if identity is not None and folder in _late:
-            _late.remove(folder)
-            with contextlib.suppress(OSError):
-                write_identity(folder, identity)
+        del _locked[folder]
 
 
 def read_identity(folder: Path) -> Identity | None:
@@ -133,19 +129,14 @@ def _read(path: Path) -> Identity | None:
         ) from None
 
 
-def write_identity(folder: Path, identity: Identity, *, late: bool = False) -> None:
-    """Replace run.json; `late`: with the next change or when the lock is given back, since a kill before that does no
-    harm. Locked by the caller."""
-    if late and folder in _locked:
-        _late.add(folder)
-    else:
-        replace_file(identity_path(folder), with_sum(msgspec.json.encode(identity) + b"\n"))
-        _late.discard(folder)
+def write_identity(folder: Path, identity: Identity) -> None:
+    """Replace run.json. Locked by the caller."""
+    replace_file(identity_path(folder), with_sum(msgspec.json.encode(identity) + b"\n"))
     if folder in _locked:
         _locked[folder] = identity
 
 
-def refuse_other_run(folder: Path, number: str, what: Path, then: str = "") -> None:
+def refuse_other_run(folder: Path, number: str, what: Path, then: str) -> None:
     """An error if a file's number is not the run's. `then`: what the user can do, as sentences."""
     identity = read_identity(folder)
     mine = identity.run if identity else ""
@@ -158,7 +149,7 @@ def refuse_other_run(folder: Path, number: str, what: Path, then: str = "") -> N
         )
     raise RunError(
         f"{what} and {identity_path(folder)} belong to different RUNs: one of them was copied there. Nothing was "
-        f"changed. Put the right one back{'.' if not then else f', or: {then}'}"
+        f"changed. Put the right one back, or: {then}"
     )
 
 
@@ -182,14 +173,14 @@ def replacing(path: Path, mark: str) -> Iterator[None]:
     before = identity.files.get(path.name, [""]) if identity else []
     _expect(path, [*(one for one in before if one != mark), mark])
     yield
-    _expect(path, [mark], late=True)
+    _expect(path, [mark])
 
 
-def _expect(path: Path, marks: Sequence[str], *, late: bool = False) -> None:
+def _expect(path: Path, marks: Sequence[str]) -> None:
     identity = read_identity(path.parent)
     if identity is not None and identity.files.get(path.name) != marks:
         files = {**identity.files, path.name: list(marks)}
-        write_identity(path.parent, structs.replace(identity, files=files), late=late)
+        write_identity(path.parent, structs.replace(identity, files=files))
 
 
 def refuse_earlier_tables(state: Path, written: str) -> None:

@@ -20,9 +20,9 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import duckdb
 import msgspec
@@ -55,7 +55,6 @@ _OURS = re.compile(
 )
 
 
-_Value = TypeVar("_Value")
 _TABLES = "tables"  # the name of TablesRead in the cache
 
 
@@ -117,28 +116,21 @@ class Run:
         """What was read of the run, by name. It is kept while the lock is held; without it nothing is kept."""
         return {} if self._seen is None else self._seen
 
-    def once(self, what: str, read: Callable[[], _Value]) -> _Value:
-        """What `read` gives; from the cache, if it is there."""
-        cache = self.cache
-        if what not in cache:
-            cache[what] = read()
-        return cast(_Value, cache[what])
-
     def tables(self) -> TablesRead:
         """What the tables say of the run. While the lock is held it is read once, and again after each write."""
-        return self.once(_TABLES, self._read_tables)
-
-    def _read_tables(self) -> TablesRead:
-        with contextlib.closing(open_store(self.state, read_only=True)) as con:
-            return TablesRead.by(con)
+        known: TablesRead | None = self.cache.get(_TABLES)
+        if known is None:
+            with contextlib.closing(open_store(self.state, read_only=True)) as con:
+                known = self.cache[_TABLES] = TablesRead.by(con)
+        return known
 
     @contextlib.contextmanager
     def writing(self, **options: Any) -> Iterator[duckdb.DuckDBPyConnection]:
         """The tables, open to be written. Locked by the caller. `options`: of `open_store`."""
         with contextlib.closing(open_store(self.state, **options)) as con:
-            self._tables_change()
+            self.cache.pop(_TABLES, None)
             yield con
-            self._tables_change(con)
+            self.cache[_TABLES] = TablesRead.by(con)
 
     def commit(self, con: duckdb.DuckDBPyConnection, facts: Mapping[str, str]) -> None:
         """Set facts in table run, and commit what was written to the tables. Locked by the caller."""
@@ -156,13 +148,6 @@ class Run:
         if self.state.exists() and self.state.with_name(f"{self.state.name}.wal").exists():
             with self.writing():
                 pass
-
-    def _tables_change(self, con: duckdb.DuckDBPyConnection | None = None) -> None:
-        """Forget what was read of the tables; with `con`, read it again."""
-        if self._seen is not None:
-            self._seen.pop(_TABLES, None)
-            if con is not None:
-                self._seen[_TABLES] = TablesRead.by(con)
 
     def written_at(self) -> tuple[int, int, bool]:
         """Changes whenever somebody writes into the tables."""
@@ -199,9 +184,9 @@ class Run:
         """Whether anything is committed."""
         return any(self.counts.glob("*.parquet"))
 
-    def change_identity(self, *, late: bool = False, **fields: Any) -> None:
-        """Replace fields of run.json, if they differ; a run that is made now gets its number here. `late`: see
-        write_identity. Locked by the caller."""
+    def change_identity(self, **fields: Any) -> None:
+        """Replace fields of run.json, if they differ; a run that is made now gets its number here. Locked by the
+        caller."""
         identity = read_identity(self.path)
         made_now = identity is None and not (self.state.exists() or self.has_counts())
         before = Identity(run=uuid.uuid4().hex) if made_now else identity
@@ -212,7 +197,7 @@ class Run:
             )
         changed = structs.replace(before, **fields)
         if changed != identity:
-            write_identity(self.path, changed, late=late and identity is not None)
+            write_identity(self.path, changed)
 
     def number_again(self) -> bool:
         """Make run.json again from the tables if it is lost; whether it was. Locked by the caller."""
@@ -236,7 +221,7 @@ class Run:
         if self.state.exists():
             return
         if not self.has_counts():
-            self.change_identity(late=True, facts=facts)
+            self.change_identity(facts=facts)
         if self.number:
             facts = {**facts, "run": self.number}
         # a kill between these steps leaves no half-made state.duckdb behind
@@ -247,7 +232,7 @@ class Run:
             create_schema(con)
             put_facts(con, "run", facts)
             con.execute("CHECKPOINT")  # closing would do that too, but would hide a full disk
-            self._tables_change(con)
+            self.cache[_TABLES] = TablesRead.by(con)
         failpoint("run-made")
         put_in_place(temporary, self.state)
 

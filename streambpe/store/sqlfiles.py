@@ -168,12 +168,10 @@ def _ready(con: duckdb.DuckDBPyConnection, name: str, inputs: dict[str, Any]) ->
         print(f"{where} {inputs}", file=sys.stderr)
     text = read_sql(name)
     for key in wanted:
-        if f"{{{key}}}" not in text:
-            con.execute(f"SET VARIABLE {key} = ?", [inputs[key]])
-        elif not re.fullmatch("[a-z_]+", inputs[key]):
-            raise SqlInputError(f"{name}: {inputs[key]!r} is no name of a table.")
-        else:
+        if f"{{{key}}}" in text:
             text = text.replace(f"{{{key}}}", inputs[key])
+        else:
+            con.execute(f"SET VARIABLE {key} = ?", [inputs[key]])
     return text
 
 

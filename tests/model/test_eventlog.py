@@ -15,7 +15,7 @@ from msgspec import structs
 from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig
 from streambpe.errors import EventLogError
-from streambpe.model.alphabet import bytes_alphabet, chars_alphabet
+from streambpe.model.alphabet import bytes_alphabet
 from streambpe.model.eventlog import (
     EventLog,
     Header,
@@ -56,7 +56,7 @@ LOG = EventLog(
 
 @pytest.fixture
 def lines() -> list[bytes]:
-    return log_lines(LOG)[0]
+    return b"".join(log_lines(LOG)[0]).splitlines(keepends=True)
 
 
 def damaged(tmp_path: Path, lines: list[bytes]) -> Path:
@@ -78,10 +78,17 @@ def test_the_bytes_are_ascii_and_do_not_depend_on_the_order_options_were_given(l
     """The same config built in another order gives the same file; text outside ASCII is escaped."""
     config = dict(reversed(LOG.header.config.items()))
     other = EventLog(Header(**{**vars(LOG.header), "config": config}), LOG.events)
-    assert log_lines(other)[0] == lines
+    assert b"".join(log_lines(other)[0]) == b"".join(lines)
     assert b"".join(lines).isascii()
     assert b" " not in lines[1]
     assert list(json.loads(lines[0]))[:2] == ["format", "version"]
+
+
+def test_event_lines_are_what_the_document_says():
+    """One literal example per operation."""
+    assert event_line(merge_event(1, 2, 300, 7)) == b'{"op":"merge","left":1,"right":2,"id":300,"n":7}\n'
+    assert event_line(supermerge_event(1, 2, 3, 7)) == b'{"op":"supermerge","left":1,"right":2,"id":3,"n":7}\n'
+    assert event_line(delete_event(300, (1, 2), 0)) == b'{"op":"delete","id":300,"into":[1,2],"n":0}\n'
 
 
 def test_the_document_shows_a_real_log(tmp_path):
@@ -90,23 +97,6 @@ def test_the_document_shows_a_real_log(tmp_path):
     log = read_event_log(damaged(tmp_path, [example]))
     assert b"".join(log_lines(log)[0]) == example
     assert len(log.events) == 3
-
-
-pairs = st.tuples(st.integers(0, 3), st.integers(0, 3))
-
-
-@given(st.lists(pairs, max_size=8), st.text(max_size=5), st.integers(0, 2**63 - 1))
-def test_any_log_survives_the_round_trip(tmp_path_factory, joined, text, n):
-    """Whatever the texts, options and counts, reading gives back what was written."""
-    specials = (Special(text, 4),) if text else ()
-    config = {"pattern": text}
-    header = Header(chars_alphabet("abñ☃").to_header(), config=config, unk=text or None, specials=specials)
-    events = [merge_event(left, right, 4 + i, n) for i, (left, right) in enumerate(joined)]
-    if events:
-        events.append(delete_event(4, [0, 1], n))
-    path = tmp_path_factory.mktemp("log") / "log.jsonl"
-    write_event_log(path, EventLog(header, tuple(events)))
-    assert read_event_log(path) == EventLog(header, tuple(events))
 
 
 IDS = st.sampled_from([0, 1, 2, 3, 4, 5, 6, 7, 8, 2**31, 2**63 - 1])
@@ -155,45 +145,35 @@ def test_the_first_line_that_names_what_is_not_there_is_named(tmp_path_factory, 
             read_event_log(path)
 
 
-@pytest.mark.parametrize("keep", [1, 40, -1, -10])
-def test_a_file_cut_off_inside_a_line_is_refused_with_that_line(tmp_path, lines, keep):
-    """Half a line at the end means a copy that stopped: the message names the file and the line."""
-    whole = b"".join(lines)
-    path = damaged(tmp_path, [whole[:keep]])
-    number = whole[:keep].count(b"\n") + 1
-    with pytest.raises(EventLogError, match=rf"model\.events\.jsonl: line {number}: .*cut off"):
-        read_event_log(path)
-
-
-def test_missing_and_added_lines_are_found(tmp_path, lines):
-    """Whole lines lost or gained contradict the header's count."""
-    with pytest.raises(EventLogError, match=r"line 4: the header promises 4 events, the file holds 3"):
-        read_event_log(damaged(tmp_path, lines[:-1]))
-    with pytest.raises(EventLogError, match=r"promises 4 events, the file holds 5"):
-        read_event_log(damaged(tmp_path, [*lines, lines[-1]]))
-
-
-def test_a_changed_count_is_found_by_the_digest(tmp_path, lines):
-    """A line that still makes sense but is not what was written does not pass."""
-    lines[1] = lines[1].replace(b'"n":12', b'"n":13')
-    with pytest.raises(EventLogError, match="sha256"):
-        read_event_log(damaged(tmp_path, lines))
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda whole: b"", "line 1: the file is empty"),
+        (lambda whole: whole[:40], r"model\.events\.jsonl: line 1: .*cut off"),
+        (lambda whole: whole[:-1], r"model\.events\.jsonl: line 5: .*cut off"),
+        (lambda whole: whole[: whole.rindex(b"{")], "line 4: the header promises 4 events, the file holds 3"),
+        (lambda whole: whole + whole[whole.rindex(b"{") :], "promises 4 events, the file holds 5"),
+        (lambda whole: whole.replace(b'"n":12', b'"n":13'), "sha256"),
+    ],
+    ids=["empty", "half a header", "half a line", "a line lost", "a line more", "another count"],
+)
+def test_a_file_that_is_not_whole_is_refused(tmp_path, lines, change, message):
+    """The message names the file and the line."""
+    with pytest.raises(EventLogError, match=message):
+        read_event_log(damaged(tmp_path, [change(b"".join(lines))]))
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         (b"{", "line 3: the file is damaged, .*truncated"),
-        (b"[1]", "line 3: .*Expected `object`, got `array`"),
         (b'{"op":"split","id":1,"into":[2,3],"n":4}', r"line 3: .*Invalid value 'split' - at `\$\.op`"),
         (b'{"op":"merge","left":257,"right":99,"id":258}', "line 3: .*missing required field `n`"),
         (b'{"op":"merge","left":257,"right":99,"id":258,"n":1.5}', r"line 3: .*got `float` - at `\$\.n`"),
-        (b'{"op":"merge","left":257,"right":99,"id":258,"n":true}', r"line 3: .*got `bool` - at `\$\.n`"),
         (
             b'{"op":"merge","left":257,"right":99,"id":258,"n":9223372036854775808}',
             r"line 3: .*<= 9223372036854775807 - at `\$\.n`",
         ),
-        (b'{"op":"merge","left":259,"right":99,"id":258,"n":11}', "line 3: uses id 259"),
         (b'{"op":"merge","left":256,"right":99,"id":258,"n":11}', "line 3: uses id 256"),  # a stop word
         (b'{"op":"merge","left":257,"right":99,"id":260,"n":11}', "line 3: makes id 260; the next new id is 258"),
         (b'{"op":"delete","id":97,"into":[1,2],"n":11}', "line 3: deletes id 97"),
@@ -211,42 +191,26 @@ def test_a_damaged_event_is_named(tmp_path, lines, line, message):
     ("old", "new", "message"),
     [
         (b'"version":1', b'"version":3', "line 1: version 3 of the format; this streambpe reads versions 1 and 2"),
+        (b'"version":1', b'"version":2', "line 1: .*version 2 needs field `free`"),
+        (b'"reserved":3', b'"reserved":3,"inherited":1', "line 1: .*version 1 has no field `inherited`"),
         (b'"format":"streambpe-events"', b'"format":"BoundlessBPE v2"', "line 1: not a streambpe event log"),
         (b'"reserved":3', b'"reserved":-3', r"line 1: .*Expected `int` >= 0 - at `\$\.reserved`"),
-        (b'"reserved":3,', b"", "line 1: .*missing required field `reserved`"),
+        (b'"reserved":3,', b"", "line 1: .*version 1 needs field `reserved`"),
         (b'"bytes":"206f66"', b'"bytes":"206f6"', "line 1: stop word 256: .*non-hexadecimal number"),
         (b'"bytes":"206f66"', b'"bytes":"20ff"', "line 1: stop word 256: .*'utf-8' codec can't decode byte 0xff"),
-        (b'"bytes":"206f66"', b'"bytes":""', r"line 1: .*length >= 1 - at `\$\.stop_words"),
+        (b'"bytes":"206f66"', b'"bytes":""', r"line 1: stop words: .*length >= 1 - at `\$\[0\]\.bytes"),
         (b'{"id":256,"bytes":"206f66"}', b'{"id":256,"bytes":"61"},{"id":257,"bytes":"61"}', "the same stop word"),
         (b'"id":260}', b'"id":260},{"text":"","id":261}', r"line 1: .*length >= 1 - at `\$\.specials"),
         (b'"id":260}', b'"id":260},{"text":"<s>","id":261},{"text":"<s>","id":262}', "the same special token"),
         (b'"id":256,', b'"id":255,', "line 1: stop words must be numbered from 256"),
         (b'"symbols":["00","01"', b'"symbols":["00","00"', "line 1: alphabet: .* lists a symbol twice"),
         (b'"symbols":["00","01"', b'"symbols":["00",""', "line 1: alphabet: .*b'', which is not one byte"),
-        (b'"symbols":["00","01"', b'"symbols":["00","0102"', "line 1: alphabet: .*which is not one byte"),
         (b'{"kind":"bytes"', b'{"kind":"chars"', "line 1: alphabet: .*'utf-8' codec can't decode byte 0x80"),
         (b'"unk":null', b'"unk":"<UNK>"', "line 1: unk is '<UNK>', which is not one of the special tokens"),
         (b'"pattern":"gpt4o"', b'"pattern":["gpt4o"]', r"line 1: .*Expected `str`, got `array` - at `\$\.pattern`"),
         *(
             (b'"pattern":"gpt4o"', b'"pattern":"gpt4o",' + line, r"line 1: config: .* - at `\$\.")
-            for line in (
-                b'"normalize":"nfkc"',
-                b'"unencodable":"keep"',
-                b'"gaps":"maybe"',
-                b'"token_order":"sideways"',
-                b'"unknown":"wat"',
-                b'"superwords":"sw"',
-                b'"specials_first":"no"',
-                b'"split_scripts":0',
-                b'"stage2_pattern":null',
-                b'"holes":-1',
-                b'"transition":"many"',
-                b'"tau":"x"',
-                b'"superword_pattern":[]',
-                b'"block_tokens":5',
-                b'"balance_ratios":{"a":1}',
-                b'"optional":["a",1]',
-            )
+            for line in (b'"normalize":"nfkc"', b'"split_scripts":0', b'"holes":-1', b'"tau":"x"', b'"optional":[1]')
         ),
     ],
 )
@@ -278,16 +242,3 @@ def test_the_options_that_a_header_may_hold_are_those_of_training_and_counting()
     for name, option in told.items():
         if option.choices:
             assert {*option.choices, *option.untold} - {"1"} == set(get_args(shape[name].type)), name
-
-
-def test_an_empty_file_is_not_a_log(tmp_path):
-    """An empty file says so instead of being a model without events."""
-    with pytest.raises(EventLogError, match="line 1: the file is empty"):
-        read_event_log(damaged(tmp_path, []))
-
-
-def test_event_lines_are_what_the_document_says():
-    """One literal example per operation."""
-    assert event_line(merge_event(1, 2, 300, 7)) == b'{"op":"merge","left":1,"right":2,"id":300,"n":7}\n'
-    assert event_line(supermerge_event(1, 2, 3, 7)).startswith(b'{"op":"supermerge","left":1,')
-    assert event_line(delete_event(300, (1, 2), 0)) == b'{"op":"delete","id":300,"into":[1,2],"n":0}\n'

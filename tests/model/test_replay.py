@@ -30,17 +30,31 @@ def spelled(of: Model, ids: list[int]) -> list[bytes]:
     return [of.content(number) for number in ids]
 
 
-def test_the_module_example_replays_as_told():
-    """abcab: ab, then abc, then the deletion of ab; the first merge is over by then."""
-    m = model(merge_event(A, B, 256, 3), merge_event(256, C, 257, 2), delete_event(256, (A, B), 1))
-    assert spelled(m, encode_chunk(m, b"abcab")) == [b"abc", b"a", b"b"]
+DELETED = (merge_event(A, B, 256, 3), merge_event(256, C, 257, 2), delete_event(256, (A, B), 1))
+JOINED = (merge_event(A, B, 256, 9), supermerge_event(256, 256, 257, 5), supermerge_event(257, C, 258, 4))
+LATER = (supermerge_event(A, B, 256, 9), supermerge_event(256, 256, 257, 5), supermerge_event(B, C, 258, 5))
+BESIDE = (merge_event(A, B, 257, 9), supermerge_event(257, 257, 258, 5))
 
 
-def test_a_token_learned_again_is_used_again():
-    """After a second merge event for the same pair the token is back, under its old id."""
-    events = [merge_event(A, B, 256, 9), delete_event(256, (A, B), 2), merge_event(A, B, 256, 2)]
-    assert encode_chunk(model(*events[:2]), b"ab") == [A, B]
-    assert encode_chunk(model(*events), b"ab") == [256]
+@pytest.mark.parametrize(
+    ("events", "chunks", "tokens"),
+    [
+        (DELETED, "abcab", "abc a b"),  # the first merge is over when the second one is
+        (DELETED[::2], "ab", "a b"),
+        ((*DELETED[::2], DELETED[0]), "ab", "ab"),  # learned again, it has its old id
+        (JOINED, "ab ab c", "ababc"),
+        (JOINED, "ab abc ab ab", "ab ab c abab"),  # a chunk of two tokens is a wall
+        (JOINED, "abab", "ab ab"),  # superwords never form inside a chunk
+        (LATER, "a b c a b", "ab c ab"),
+        (LATER, "c b c a b a b", "c bc abab"),  # a later supermerge may make room for an earlier one
+        (BESIDE, "ab stop ab", "ab stop ab"),
+        (BESIDE, "ab ab", "abab"),
+    ],
+)
+def test_events_are_replayed_as_the_document_says(events, chunks, tokens):
+    """By the slow judge, which all other tests believe."""
+    m = model(*events, stop_words=(StopWord(256, b"stop"),) if events is BESIDE else ())
+    assert spelled(m, encode_chunks(m, chunks.encode().split())) == tokens.encode().split()
 
 
 def test_no_token_and_no_merge_is_kept_for_the_garbage_collector():
@@ -50,28 +64,6 @@ def test_no_token_and_no_merge_is_kept_for_the_garbage_collector():
     assert len(m.vocabulary.tokens) == 512
     assert not any(map(gc.is_tracked, m.vocabulary.tokens))
     assert not any(map(gc.is_tracked, m.merges.values()))
-
-
-def test_superwords_join_only_whole_chunks():
-    """' of the' joins two chunks that are one token each; a chunk of two tokens is a wall."""
-    m = model(merge_event(A, B, 256, 9), supermerge_event(256, 256, 257, 5), supermerge_event(257, C, 258, 4))
-    assert spelled(m, encode_chunks(m, [b"ab", b"ab", b"c"])) == [b"ababc"]
-    assert spelled(m, encode_chunks(m, [b"ab", b"abc", b"ab", b"ab"])) == [b"ab", b"ab", b"c", b"abab"]
-    assert spelled(m, encode_chunk(m, b"abab")) == [b"ab", b"ab"]  # never inside a chunk
-
-
-def test_supermerges_have_no_growing_rule():
-    """A later supermerge may make room for an earlier one: smallest index first, again and again."""
-    m = model(supermerge_event(A, B, 256, 9), supermerge_event(256, 256, 257, 5), supermerge_event(B, C, 258, 5))
-    assert spelled(m, encode_chunks(m, [b"a", b"b", b"c", b"a", b"b"])) == [b"ab", b"c", b"ab"]
-    assert spelled(m, encode_chunks(m, [b"c", b"b", b"c", b"a", b"b", b"a", b"b"])) == [b"c", b"bc", b"abab"]
-
-
-def test_stop_words_are_their_id_and_a_wall():
-    """A stop word is neither merged nor joined, even where its bytes could be."""
-    m = model(merge_event(A, B, 257, 9), supermerge_event(257, 257, 258, 5), stop_words=(StopWord(256, b"abab"),))
-    assert encode_chunks(m, [b"ab", b"abab", b"ab"]) == [257, 256, 257]
-    assert encode_chunks(m, [b"ab", b"ab"]) == [258]
 
 
 words_and_rules = st.fixed_dictionaries(
@@ -167,9 +159,3 @@ def test_a_cut_superword_model_is_the_one_trained_at_that_size(documents, small,
     if stopped.target_reached:
         cut = events_for_size(longer.header, longer.events, size)
         assert list(longer.events[:cut]) == stopped.events
-
-
-def test_events_that_contradict_the_alphabet_are_refused():
-    """A log whose ids do not follow from its merges cannot be replayed."""
-    with pytest.raises(ValueError, match="which has id 256 here"):
-        model(merge_event(A, B, 257, 3))

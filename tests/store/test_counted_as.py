@@ -8,7 +8,6 @@ import pytest
 
 from streambpe.errors import RunMismatch, UsageError
 from streambpe.inspect.converge import converge
-from streambpe.resources import Resources
 from streambpe.train.commands import train, train_from_iterator
 from streambpe.train.counting.count import count, count_from_iterator
 from tests.runs import SMALL, cli, counted_run, log_of
@@ -88,7 +87,7 @@ def test_like_says_how_to_count_too(runs):
 def test_superwords_on_a_run_without_documents_keep_their_message(runs):
     """The reason is the documents, not an option that nobody gave."""
     with pytest.raises(RunMismatch, match="without --sequences, but superwords are learned from"):
-        train(runs["whole"], superwords="boundless", name="x", vocab_size=300, resources=Resources(10**9, 2))
+        train(runs["whole"], superwords="boundless", name="x", vocab_size=300, resources=SMALL)
 
 
 @pytest.mark.every(2)
@@ -99,32 +98,22 @@ def test_superwords_on_a_run_without_documents_keep_their_message(runs):
         ("count NEW IN --counts --lines", "--counts"),
         ("count NEW IN --lines --format csv", "--lines"),
         ("count NEW IN --text-column body", "a.txt is read as plain text"),
-        ("count NEW FIELDS --lines", "a.jsonl is read as jsonl"),
         ("count NEW FIELDS:body --text-column text", "as FILE:FIELD"),
-        ("train NEW IN -s 300 --text-column body", "--text-column body"),
         ("train NEW IN -s 300 --max-batch 9", "--batch paper"),
-        ("train NEW IN -s 300 --cap-divisor 9", "--batch paper"),
         ("train NEW IN -s 300 --token-order first-birth", "belongs to --tau"),
         ("train NEW IN -s 300 --specials-first", "belongs to --special"),
-        ("plan IN --max-batch 9", "--batch paper"),
         ("plan IN --text-column body", "--text-column body"),
-        ("converge whole --specials-first", "belongs to --special"),
         ("plan IN --group-by folder", "--group-by"),
-        ("plan IN --stdin-name web", "--stdin-name"),
         ("converge whole --steps 7", "--steps"),
-        ("report whole --lines", "--lines"),
         ("report whole --text-column text", "--text-column"),
         ("encode whole IN/a.txt --threads 1", "--threads"),
         ("encode whole IN/a.txt --text-column body", "--text-column body"),
-        ("encode whole IN/a.txt --text-column body -o NEW.npy", "--text-column body"),
         ("evaluate whole --text IN --pattern gpt2", "--pattern"),
-        ("evaluate whole --text IN --pattern gpt2 --tokenizer LOG.json", "--pattern"),
         ("evaluate whole --text IN --text-column body", "--text-column body"),
         ("evaluate whole --text IN --csv --json", "--json and --csv"),
         ("diff whole whole --csv --json", "--csv and --json"),
         ("sql whole chunk_frequencies --csv --jsonl", "--jsonl and --csv"),
         ("sql whole chunk_frequencies --list", "--list"),
-        ("import LOG.json -o NEW.jsonl --pattern gpt2", "--pattern"),
         ("import LOG.json -o NEW.jsonl --special <s>", "--special"),
     ],
 )
@@ -134,7 +123,7 @@ def test_options_that_have_nothing_to_act_on(runs, tmp_path, arguments: str, mes
         train(runs["whole"], vocab_size=260, resources=SMALL)
     cli("export", runs["whole"], "--to", "hf", "-o", tmp_path / "LOG.json")
     fields = runs["in"].parent / "a.jsonl"
-    places = {word: tmp_path / word for word in ("NEW", "NEW.npy", "NEW.jsonl", "LOG.json")}
+    places = {word: tmp_path / word for word in ("NEW", "NEW.jsonl", "LOG.json")}
     places |= {"FIELDS": fields, "FIELDS:body": f"{fields}:body", "IN": runs["in"], "IN/a.txt": runs["in"] / "a.txt"}
     done = cli(*(places.get(word, runs.get(word, word)) for word in arguments.split()), expect=2)
     assert message in done.stderr

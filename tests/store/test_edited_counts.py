@@ -7,11 +7,9 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 from streambpe.errors import ResumeMismatch, RunError, Stopped, StreambpeError
@@ -20,7 +18,7 @@ from streambpe.store import database
 from streambpe.store.exchange import merge_counts
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
-from tests.runs import ROOT, SMALL, cli_killed, cli_process, counted_run, held_open, log_of, plain_events, rows
+from tests.runs import ROOT, SMALL, change, counted_run, held_open, killed_at, log_of, rows
 from tests.samples import written
 
 COUNTS = {"ab": 5, "cd": 4, "ef": 3, "x": 9}
@@ -38,17 +36,6 @@ def run(counted: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(counted, tmp_path / "run"))
 
 
-def edit(run: Path, statement: str) -> None:
-    """As a user does in a shell."""
-    with duckdb.connect(str(run / "state.duckdb")) as con:
-        con.execute(statement)
-
-
-def merges(run: Path, name: str = "model") -> list[int]:
-    """The counts of a log's merges."""
-    return [n for _, _, _, n in plain_events(run, name)]
-
-
 @pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("statement", "learned", "row"),
@@ -61,9 +48,9 @@ def merges(run: Path, name: str = "model") -> list[int]:
 )
 def test_the_next_training_learns_from_an_edited_row(run, statement, learned, row):
     """With a warning, a mark in the log's header, and the row named by `check`; wherever the row lies in the table."""
-    edit(run, statement)
+    change(run, statement)
     result = train(run, vocab_size=300, resources=SMALL)
-    assert merges(run) == learned
+    assert [event.n for event in log_of(run).events] == learned
     assert "edited" in " ".join(result.warnings)
     assert log_of(run).header.corpus["edited"] is True
     problems = check(run, resources=SMALL)
@@ -78,25 +65,21 @@ def test_the_next_training_learns_from_an_edited_row(run, statement, learned, ro
 @pytest.mark.parametrize("table", ["chunk_counts", "group_counts"])
 def test_weights_do_not_follow_edits_and_say_so(tmp_path, table):
     """`check` names the row; counting again from counts/ takes it back."""
-    run = tmp_path / "run"
-    for name, text in (("de", "ja ja so\n"), ("en", "so so no\n")):
-        (tmp_path / f"{name}.txt").write_text(text)
-    sources = [str(tmp_path / f"{name}.txt") for name in ("de", "en")]
+    run, texts = tmp_path / "run", {"de": "ja ja so\n", "en": "so so no\n"}
+    sources = [str(written(tmp_path / f"{name}.txt", text)) for name, text in texts.items()]
     count(run, sources, group=["de=*de.txt", "en=*en.txt"], resources=SMALL)
-    assert check(run, resources=SMALL) == []
-    edit(run, f"UPDATE {table} SET n = 40 WHERE chunk = ' so'")
+    change(run, f"UPDATE {table} SET n = 40 WHERE chunk = ' so'")
     assert {problem.table for problem in check(run, resources=SMALL)} >= {table}
     with pytest.raises(RunError, match="--weight uses the counts of groups"):
         train(run, vocab_size=258, weight={"de": "2"}, resources=SMALL)
     count(run, [], resources=SMALL)
-    assert check(run, resources=SMALL) == []
     assert train(run, vocab_size=258, weight={"de": "2"}, resources=SMALL).reached
 
 
 def test_counts_that_nobody_edited_have_no_mark(run):
     """Neither in the log nor as a warning."""
     result = train(run, vocab_size=300, resources=SMALL)
-    assert merges(run) == [5, 4, 3]
+    assert [event.n for event in log_of(run).events] == [5, 4, 3]
     assert result.warnings == ()
     assert "edited" not in log_of(run).header.corpus
 
@@ -104,7 +87,7 @@ def test_counts_that_nobody_edited_have_no_mark(run):
 def test_nothing_is_added_to_edited_counts(run, tmp_path):
     """It is refused before anything is counted; filling the tables again from counts/ takes the edit back, and says
     so; then more can be counted."""
-    edit(run, "UPDATE chunk_counts SET n = 40 WHERE chunk = 'cd'")
+    change(run, "UPDATE chunk_counts SET n = 40 WHERE chunk = 'cd'")
     more = [str(written(tmp_path / "more.csv", "chunk,count\ncd,2\ngh,1\n"))]
     other = counted_run(tmp_path / "other", {"gh": 1})
     parts = sorted(run.glob("counts/*"))
@@ -121,54 +104,43 @@ def test_nothing_is_added_to_edited_counts(run, tmp_path):
     assert check(run, resources=SMALL) == []
 
 
+def test_an_edit_behind_a_kill_is_not_undone(run, tmp_path):
+    """A part is committed, and the tables are not filled with it yet."""
+    more = str(written(tmp_path / "more.csv", "chunk,count\ncd,2\n"))
+    with killed_at("part-committed"):
+        count(run, [more], counts=True, resources=SMALL)
+    change(run, "UPDATE chunk_counts SET n = 40 WHERE chunk = 'cd'")
+    with pytest.raises(RunError, match="was edited, and filling the tables"):
+        train(run, vocab_size=300, resources=SMALL)
+    assert dict(rows(run, "FROM chunk_counts")) == {**COUNTS, "cd": 40}
+
+
 @pytest.mark.long
 def test_a_training_does_not_go_on_with_other_counts(run):
     """An edit after it began is like a source that was added."""
     train(run, vocab_size=258, resources=SMALL)
-    edit(run, "UPDATE chunk_counts SET n = 40 WHERE chunk = 'cd'")
+    change(run, "UPDATE chunk_counts SET n = 40 WHERE chunk = 'cd'")
     with pytest.raises(ResumeMismatch, match="edited"):
         train(run, vocab_size=300, resources=SMALL)
     train(run, vocab_size=300, name="second", resources=SMALL)
-    assert merges(run, "second") == [40, 5, 3]
+    assert [event.n for event in log_of(run, "second").events] == [40, 5, 3]
 
 
 def test_edited_counts_that_pass_64_bits_are_refused(run):
     """In one message, before anything is learned."""
-    edit(run, "UPDATE chunk_counts SET n = 9223372036854775807 WHERE chunk IN ('ab', 'cd')")
+    change(run, "UPDATE chunk_counts SET n = 9223372036854775807 WHERE chunk IN ('ab', 'cd')")
     with pytest.raises(StreambpeError, match="64-bit"):
         train(run, vocab_size=300, resources=SMALL)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("place", ["part-committed", "fold-filled", "fold-committed"])
-def test_a_part_is_added_once_wherever_the_fold_is_killed(run, tmp_path, place):
-    """To counts that were there; the same command continues. An edit meanwhile is not undone unasked."""
-    more = written(tmp_path / "more.csv", "chunk,count\ncd,2\ngh,1\n")
-    command = ("count", run, more, "--counts", "--memory", "400MB")
-    cli_killed(place, *command)
-    if place != "fold-committed":
-        edit(run, "UPDATE chunk_counts SET n = 40 WHERE chunk = 'cd'")
-        with pytest.raises(RunError, match="was edited"):
-            train(run, vocab_size=300, resources=SMALL)
-        edit(run, "UPDATE chunk_counts SET n = 4 WHERE chunk = 'cd'")
-    cli_process(*command)
-    assert dict(rows(run, "FROM chunk_counts")) == {**COUNTS, "cd": 6, "gh": 1}
-    assert check(run, resources=SMALL) == []
-
-
-@pytest.fixture
-def held(run: Path, request: pytest.FixtureRequest):
-    """Another process that holds state.duckdb (as `writer` or `reader`)."""
-    with held_open(run, request.param) as shell:
-        yield shell
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("held", ["writer"], indirect=True)
-def test_a_training_waits_for_a_shell_and_says_so_once(run, held):
+def test_a_training_waits_for_a_shell_and_says_so_once(run):
     """As long as it takes; then it learns."""
     command = [sys.executable, "-m", "streambpe", "train", str(run), "--vocab-size", "300", "--memory", "400MB"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT) as training:
+    with (
+        held_open(run, "writer") as held,
+        subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT) as training,
+    ):
         assert training.stderr is not None
         line = training.stderr.readline()
         assert f"is open in process {held.pid}" in line
@@ -177,11 +149,9 @@ def test_a_training_waits_for_a_shell_and_says_so_once(run, held):
         rest = training.communicate(timeout=60)[1]
         assert training.returncode == 0, rest
         assert "is open in" not in rest
-    assert merges(run) == [5, 4, 3]
+    assert [event.n for event in log_of(run).events] == [5, 4, 3]
 
 
-@pytest.mark.parametrize("held", ["writer"], indirect=True)
-@pytest.mark.usefixtures("held")
 def test_waiting_for_a_shell_ends_by_a_stop(run, monkeypatch):
     """Nothing is changed by then."""
     stop, wait = threading.Event(), database._wait
@@ -191,24 +161,7 @@ def test_waiting_for_a_shell_ends_by_a_stop(run, monkeypatch):
         return wait(*given, **told)
 
     monkeypatch.setattr(database, "_wait", stop_and_wait)
-    with pytest.raises(Stopped, match="was open in") as why:
+    with held_open(run, "writer"), pytest.raises(Stopped, match="was open in") as why:
         train(run, vocab_size=300, resources=SMALL, stop=stop)
     assert why.value.signal_number == signal.SIGINT
     assert not (run / "model.events.jsonl").exists()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("held", ["reader"], indirect=True)
-def test_a_shell_that_only_reads_does_not_stop_the_beginning(run, held):
-    """Counts are read beside it, and learned from; the tables are filled when it is gone."""
-    results = []
-    training = threading.Thread(target=lambda: results.append(train(run, vocab_size=300, resources=SMALL)))
-    training.start()
-    until = time.monotonic() + 60
-    while not (run / "model.events.jsonl").exists() and time.monotonic() < until:
-        time.sleep(0.05)
-    assert merges(run) == [5, 4, 3]
-    held.stdin.close()
-    training.join(60)
-    assert results[0].folded
-    assert check(run, resources=SMALL) == []

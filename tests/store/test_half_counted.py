@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import signal
 import threading
@@ -10,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow.parquet as pq
 import pytest
 
-from streambpe.errors import CountUnfinished, SourceError, Stopped, UsageError
+from streambpe.errors import CountUnfinished, SourceError, Stopped
 from streambpe.inspect.check import check, what_is_open
 from streambpe.inspect.converge import converge
-from streambpe.store.checksums import add_checksum
 from streambpe.store.exchange import export_counts, merge_counts
 from streambpe.store.job import read_jobs
 from streambpe.store.parts import list_parts
@@ -28,7 +25,7 @@ from streambpe.train.counting.count import count, count_from_iterator
 from streambpe.train.counting.job import CountResult
 from streambpe.train.trainer import Trainer
 from streambpe.train.training import TrainResult
-from tests.runs import SMALL, change, cli, cli_killed, counted_run, log_of, rows
+from tests.runs import SMALL, cli, cli_killed, log_of, rows
 from tests.samples import natural_text, written
 
 
@@ -75,32 +72,16 @@ def count_killed(run: Path, names: str = "ab") -> list[str]:
 
 
 @pytest.mark.long
-def test_count_stopped_at_half_then_train(files, whole, tmp_path, tiny_blocks):
-    """Refused with the command that ends the count; that done, the log is the one of an unbroken run."""
-    run = tmp_path / "run"
-    count_half(run, files)
-    for learn in (lambda: train(run, vocab_size=300, resources=SMALL), lambda: Trainer(run, resources=SMALL).run()):
-        with pytest.raises(CountUnfinished, match=rf"c\.txt \(none of it.*`streambpe resume {run}`.*allow-partial"):
-            learn()
-    assert not read_jobs(Run(run)).trainings, "what was refused is nothing to resume"
-    ended = resume(run)
-    assert isinstance(ended, CountResult)
-    assert ended.counted == 2 or ended.counted == 3
-    assert not read_record(Run(run))
-    assert train(run, vocab_size=300, resources=SMALL).log.read_bytes() == whole
-    assert isinstance(resume(run), TrainResult)
-
-
-@pytest.mark.long
-def test_count_killed_between_two_files_then_train(tmp_path):
-    """No part tells of the second file; the RUN does. With --allow-partial RUN, log and tables say what is left out."""
+def test_a_training_begun_on_half_the_counts(tmp_path):
+    """With --allow-partial the RUN, the log and the tables say what is left out. Killed while it learns, `resume` goes
+    on with it; then `resume` ends the count."""
     run = tmp_path / "run"
     paths = count_killed(run)
-    refused = cli("train", run, "--vocab-size", 260, expect=2)
-    assert f"{paths[1]} (none of it is counted)" in refused.stderr
-    assert f"streambpe resume {run}" in refused.stderr
-    partial = cli("train", run, "--vocab-size", 260, "--allow-partial")
-    assert f"not counted, or only in part: {paths[1]}" in partial.stderr
+    assert f"{paths[1]} (none of it is counted)" in cli("train", run, "--vocab-size", 260, expect=2).stderr
+    cli_killed("journal-created", "train", run, "--vocab-size", 260, "--allow-partial")
+    result = resume(run)
+    assert isinstance(result, TrainResult)
+    assert result.left_out == (paths[1],)
     left_out = {"source": "b.csv", "counted": 0, "unit": "rows"}
     assert log_of(run).header.corpus["left_out"] == [left_out]
     facts = dict(rows(run, "FROM facts"))
@@ -108,27 +89,9 @@ def test_count_killed_between_two_files_then_train(tmp_path):
     assert json.loads(dict(rows(run, "FROM run"))["unfinished"]) == json.loads(facts["left_out"])
     assert check(run, resources=SMALL) == []
     assert "already learned" in cli("train", run, "--vocab-size", 260, "--allow-partial").stderr
-    assert "2 sources counted" not in cli("resume", run).stderr
-    assert json.loads(dict(rows(run, "FROM run"))["unfinished"]) == []
-    result = train(run, vocab_size=260, name="all", resources=SMALL)
-    count(tmp_path / "unbroken", paths, counts=True, pattern="gpt2", resources=SMALL)
-    unbroken = train(tmp_path / "unbroken", vocab_size=260, resources=SMALL)
-    assert result.log.read_bytes() == unbroken.log.read_bytes()
-    assert b"left_out" not in result.log.read_bytes()
-    assert check(run, resources=SMALL) == []
-
-
-@pytest.mark.long
-def test_a_training_begun_on_half_the_counts_is_resumed(tmp_path):
-    """Killed while it learns, `resume` goes on with it, and its log says the same; then `resume` ends the count."""
-    run = tmp_path / "run"
-    count_killed(run)
-    cli_killed("journal-created", "train", run, "--vocab-size", 260, "--allow-partial")
-    result = resume(run)
-    assert isinstance(result, TrainResult)
-    assert [Path(path).name for path in result.left_out] == ["b.csv"]
-    assert len(log_of(run).header.corpus["left_out"]) == 1
     assert isinstance(resume(run), CountResult)
+    assert json.loads(dict(rows(run, "FROM run"))["unfinished"]) == []
+    assert b"left_out" not in train(run, vocab_size=260, name="all", resources=SMALL).log.read_bytes()
 
 
 @pytest.mark.long
@@ -151,34 +114,37 @@ def test_sources_added_to_a_trained_run_and_stopped(files, whole, tmp_path, tiny
     before = first.log.read_bytes()
     count_half(run, files[1:])
     parts = sorted((run / "counts").iterdir())
-    written(tmp_path / "d.txt", "more words")
-    for more in ({"name": "all"}, {"vocab_size": 400}, {"name": "all", "sources": [str(tmp_path / "d.txt")]}):
-        with pytest.raises(CountUnfinished, match="resume"):
-            train(run, **{"vocab_size": 300, **more}, resources=SMALL)
+    more = [str(written(tmp_path / "d.txt", "more words"))]
+    for learn in (
+        lambda: train(run, name="all", vocab_size=300, resources=SMALL),
+        lambda: train(run, vocab_size=400, resources=SMALL),
+        lambda: train(run, more, name="all", vocab_size=300, resources=SMALL),
+        lambda: Trainer(run, resources=SMALL).run(),
+    ):
+        with pytest.raises(CountUnfinished, match=rf"c\.txt \(.*`streambpe resume {run}`.*allow-partial"):
+            learn()
     assert sorted((run / "counts").iterdir()) == parts
+    assert list(read_jobs(Run(run)).trainings) == ["main"], "what was refused is nothing to resume"
     assert isinstance(resume(run), CountResult)
+    assert not read_record(Run(run))
     assert train(run, vocab_size=300, name="all", resources=SMALL).log.read_bytes() == whole
     assert first.log.read_bytes() == before
+    assert isinstance(resume(run), TrainResult)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("call", ["converge", "export", "merge"])
-def test_other_readers_of_half_counts(tmp_path, call):
+def test_other_readers_of_half_counts(tmp_path):
     """converge, export-counts and merge-counts believe half counts no more than train does."""
     run = tmp_path / "run"
     count_killed(run)
-    calls = {
-        "converge": lambda **given: converge(run, steps=2, resources=SMALL, **given),
-        "export": lambda **given: export_counts(run, tmp_path / "out.parquet", force=True, **given),
-        "merge": lambda **given: merge_counts(tmp_path / "sum", [run], resources=SMALL, **given),
-    }
-    with pytest.raises(CountUnfinished, match=f"streambpe resume {run}"):
-        calls[call]()
-    if call == "export":
-        calls[call](allow_partial=True)
-    resume(run)
-    with pytest.raises(UsageError, match="is a table of counts") if call == "converge" else contextlib.nullcontext():
-        calls[call]()
+    for read in (
+        lambda: converge(run, steps=2, resources=SMALL),
+        lambda: export_counts(run, tmp_path / "out.parquet"),
+        lambda: merge_counts(tmp_path / "sum", [run], resources=SMALL),
+    ):
+        with pytest.raises(CountUnfinished, match=f"streambpe resume {run}"):
+            read()
+    export_counts(run, tmp_path / "out.parquet", allow_partial=True)
 
 
 @pytest.mark.long
@@ -211,16 +177,6 @@ def test_a_source_refused_by_name(files, tmp_path):
 
 
 @pytest.mark.long
-def test_wrong_options_leave_nothing_to_end(tmp_path):
-    """A table of another pattern is refused as wrong usage; the RUN is as whole as it was."""
-    run = counted_run(tmp_path / "run", {"abab": 3, "bab": 2})
-    table = written(tmp_path / "other.csv", 'chunk,count\nx,1\n" ?\\w+",0\n')
-    with pytest.raises(UsageError, match="was counted with the pattern"):
-        count(run, [str(table)], counts=True, resources=SMALL)
-    assert train(run, vocab_size=258, resources=SMALL).left_out == ()
-
-
-@pytest.mark.long
 def test_streams_are_named(tmp_path):
     """Nobody but the user can give standard input or an iterator again: the message says so."""
 
@@ -247,57 +203,17 @@ def test_check_of_a_run_stopped_while_counting(files, tmp_path, tiny_blocks):
     """Never filled or filled before: what is committed adds up, and that the count is not finished is said."""
     run = tmp_path / "run"
     count_half(run, files[:2])
-    assert check(run, resources=SMALL) == []
-    assert "counting is not finished" in what_is_open(run)[0]
     done = cli("check", run, "--sources")
+    assert "counting is not finished" in done.stderr
     assert f"Finish the count with `streambpe resume {run}`" in done.stderr
     assert "what is committed adds up" in done.stderr
     resume(run)
-    train(run, vocab_size=300, resources=SMALL)
-    assert what_is_open(run) == []
     count_half(run, files[2:], blocks=4)
-    counted = [span for part in list_parts(Run(run)) for span in part.spans]
-    assert rows(run, "SELECT count(*) FROM sources")[0][0] < len(counted)
+    assert rows(run, "SELECT count(*) FROM sources")[0][0] < len(list_parts(Run(run)).spans)
     assert check(run, sources=True, resources=SMALL) == []
     assert "c.txt" in what_is_open(run)[0]
     resume(run)
-    assert check(run, resources=SMALL) == []
     assert "everything adds up" in cli("check", run).stderr
-
-
-@pytest.mark.long
-def test_check_finds_what_differs_in_a_stopped_run(files, tmp_path, tiny_blocks):
-    """A changed table, and a part that holds something else than its record says."""
-    run = tmp_path / "run"
-    count(run, files[:1], resources=SMALL)
-    count_half(run, files[1:], blocks=4)
-    change(run, "UPDATE chunk_counts SET n = n + 1 WHERE chunk = (SELECT min(chunk) FROM chunk_counts)")
-    last = sorted((run / "counts").glob("part-*.parquet"))[-1]
-    table, record = pq.read_table(last), pq.read_metadata(last).metadata[b"streambpe"]
-    with pq.ParquetWriter(last, table.schema) as writer:
-        writer.write_table(table.slice(1))
-        writer.add_key_value_metadata({"streambpe": record.decode()})
-    add_checksum(last)
-    assert {problem.table for problem in check(run, resources=SMALL)} == {"chunk_counts", "corpus", "counts"}
-
-
-@pytest.mark.long
-def test_check_while_it_counts(files, tmp_path, tiny_blocks):
-    """From another thread, again and again: nothing differs."""
-    run, seen = tmp_path / "run", []
-    count(run, files[:1], resources=SMALL)
-    real = worker.BlockSums.take
-
-    def take(self, block):
-        real(self, block)
-        if block.start_at > 3000 and len(seen) < 4:
-            seen.append(check(run, resources=SMALL))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worker.BlockSums, "take", take)
-        count(run, files[1:], resources=SMALL)
-    assert seen == [[]] * len(seen)
-    assert seen
 
 
 @pytest.mark.long

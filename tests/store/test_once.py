@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import duckdb
 import pytest
@@ -44,8 +44,7 @@ def test_a_command_takes_the_lock_once_and_reads_parts_once(tmp_path, seen):
     counts add up to, the counts themselves, and the tables of the training."""
     folder = counted_run(tmp_path / "run", {"abcabc": 3, "abd": 2, "hello": 5})
     seen.clear()
-    result = train(folder, vocab_size=260, resources=SMALL)
-    assert result.events == 4
+    train(folder, vocab_size=260, resources=SMALL)
     assert seen == {"_take_lock": 1, "read_part": 1, "connect": 4}
     seen.clear()
     assert resume(folder).skipped
@@ -109,15 +108,6 @@ def test_what_was_written_is_read_anew(tmp_path):
         assert found.facts()["more"] == "1"
         (part,) = list_parts(found)
         assert list_parts(found)[0] is part
-        _replaced(part.path)
+        shutil.copy(part.path, tmp_path / "same").rename(part.path)  # the same content in another file
         assert list_parts(found)[0] == read_part(part.path)
     assert list_parts(found)[0] is not list_parts(found)[0]
-    assert found.once("anything", lambda: [1]) is not found.once("anything", lambda: [1])
-
-
-def _replaced(path: Path) -> None:
-    """The same content in another file."""
-    data = path.read_bytes()
-    beside = path.with_name("beside")
-    beside.write_bytes(data)
-    beside.rename(path)

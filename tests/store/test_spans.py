@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from streambpe.sources.read import gaps_between
 from streambpe.store.merge import merged_lists
-from streambpe.store.parts import PartWriter, list_parts, next_number, read_part
+from streambpe.store.parts import list_parts, read_part, write_part
 from streambpe.store.run import Run
 from streambpe.store.spans import Span, Spans, SpansByPath
 from tests.runs import ROOT, cli
@@ -81,7 +81,7 @@ def test_what_another_set_of_stretches_holds(some: list[int], more: list[int], c
 def run_of_many(place: Path, many: int) -> tuple[Path, list[Path]]:
     """A RUN with that many stretches of four sparse files, counted to their end, and those files."""
     run, small = place / "run", place / "small.txt"
-    small.write_text("the quick brown fox jumps over the lazy dog\n" * 2000)
+    small.write_text("the quick brown fox jumps over the lazy dog\n")
     cli("count", run, small)
     opened, files = Run(run), []
     with opened.lock():
@@ -99,10 +99,8 @@ def run_of_many(place: Path, many: int) -> tuple[Path, list[Path]]:
                 name, of = f"part-{10 + len(spans):05d}", digest(f"{file} {i}")
                 place_of = (str(path), "txt", "", start, stop, int(state == "last"), stop - start)
                 spans.append(Span(*place_of, 0, 0, 0, of, name, stat.st_size, stat.st_mtime_ns, state))
-        writer = PartWriter(opened.counts / f"merged-{next_number(opened):05d}.parquet", run=opened.number)
-        for rows in merged_lists(parts, 1 << 20):
-            writer.write(rows)
-        writer.commit(spans, 1, [part.path.name for part in parts])
+        target, names = opened.counts / "merged-00002.parquet", [part.path.name for part in parts]
+        write_part(target, merged_lists(parts, 1 << 20), spans, 1, names, run=opened.number)
     return run, files
 
 
