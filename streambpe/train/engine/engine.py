@@ -52,7 +52,7 @@ class Engine:
         self.state.take(known, vetoed)
         if self.state.lives is not None and known:
             total, _ = count_tokens(word_slices(words), self.state.next_id)
-            self.state.lives.count = total[self.state.first_id :].tolist()
+            self.state.lives.count = total.tolist()
         self._load(words)
 
     @property
