@@ -200,9 +200,8 @@ class SuperwordPhase:
             raise self.training.stopped(len(self.journal.events), self.stop)
 
     def _stage(self, name: str, places: int) -> Callable[[int], None]:
-        self.meter.stage, self.meter.unit = name, "chunks"
-        self.meter.total, self.meter.done = places, 0
-        self.meter.started, self.meter.resumed_from = time.monotonic(), 0
+        self.meter.begin(name, places, "chunks")
+        self.meter.started = time.monotonic()
         return self._advance
 
     def _look_at_documents(self) -> None:
