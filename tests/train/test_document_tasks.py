@@ -25,7 +25,7 @@ from streambpe.runners.ray import Needs
 from streambpe.runners.runner import Attempt, Here, Runner
 from streambpe.store.run import Run
 from streambpe.store.sequences import SequencePart
-from streambpe.store.shards import cuts_of, pieces_of
+from streambpe.store.shards import cuts_of
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
 from streambpe.train.superwords import tasks
@@ -136,28 +136,6 @@ def counted(kind: str, reader: Listed, folder: Path, runner: Runner) -> list[Pat
     assert sum(told) == reader.places
     assert not shards.attempts.exists()
     return files
-
-
-@pytest.mark.parametrize("seed", seeds(200))
-def test_shards_hold_every_place_once(seed: int) -> None:
-    """In order, and each begins behind a barrier or where nothing goes on."""
-    reader = random_reader(seed)
-    size = random.Random(seed).choice([1, 10, 50, 200])
-    cuts = cuts_of(reader.parts, size, 0, reader.places)
-    assert cuts[0] == 0
-    assert cuts[-1] == reader.places
-    assert all(stop - start >= size for start, stop in pairwise(cuts[:-1]))
-    places = [symbol for part in reader.parts for symbol in reader.symbols[part.name].tolist()]
-    begins = np.cumsum([0, *(part.places for part in reader.parts)]).tolist()
-    fresh = {at for at, part in zip(begins, reader.parts, strict=False) if not part.follows}
-    at, told = 0, []
-    for start, stop in pairwise(cuts):
-        for number, (symbols, _) in enumerate(pieces_of(reader.parts, start, stop, reader.read, 1, told.append)):
-            assert symbols.tolist() == places[at : at + len(symbols)] != []
-            if not number:
-                assert at == 0 or places[at - 1] < 0 or at in fresh
-            at += len(symbols)
-    assert at == reader.places == sum(told)
 
 
 @pytest.mark.parametrize("seed", seeds(100))

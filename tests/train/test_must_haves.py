@@ -16,12 +16,11 @@ from streambpe.encode.formats.verify import loaded
 from streambpe.errors import UsageError
 from streambpe.inspect.check import check
 from streambpe.resources import Resources
-from streambpe.text.shown import read_shown, readable, shown
+from streambpe.text.shown import shown
 from streambpe.train.commands import resume, train
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.trainer import Trainer
 from tests import oracles
-from tests.hostile import random_text
 from tests.oracles.must_haves import train_must_haves
 from tests.runs import SMALL, by_keyword, cli, counted_run, killed_at, log_of, text_run
 from tests.samples import natural_text
@@ -190,13 +189,3 @@ def test_a_must_have_of_a_token_that_may_not_grow_is_refused(tmp_path):
         train(new, vocab_size=270, must=("ééé",), **given)
     train(new, vocab_size=270, must=("é",), **given)
     assert log_of(new).events[-1].pair == (0xC3, 0xA9)
-
-
-def test_what_is_shown_is_read_again():
-    rng = random.Random(4)
-    for _ in range(300):
-        text = random_text(rng, 20) + rng.choice(("", ".txt", "␠", "<U+0041>", "<E2 82>", "\\n"))
-        assert read_shown(readable(text)) == text
-        assert not readable(text).endswith(".txt")
-        if not set(text) & set("<␠"):
-            assert read_shown(shown(text.encode())) == text

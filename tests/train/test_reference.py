@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streambpe.model.alphabet import bytes_alphabet
-from streambpe.model.eventlog import Op, merge_event
+from streambpe.model.eventlog import Op
 from tests import oracles
 from tests.oracles import Deletions, train_boundless, train_words
 from tests.oracles.primitives import Corpus
@@ -35,34 +34,6 @@ def assert_counts_are_true(corpus: Corpus) -> None:
 
 
 # Counting and plain BPE
-
-
-@pytest.mark.parametrize(
-    ("sequence", "overlapping", "disjoint"),
-    [
-        ("aaa", ["aa", "aa"], ["aa"]),
-        ("aaaa", ["aa"] * 3, ["aa"] * 2),
-        ("aaab", ["aa", "aa", "ab"], ["aa", "ab"]),
-        ("aabaa", ["aa", "ab", "ba", "aa"], ["aa", "ab", "ba", "aa"]),
-        ("a", [], []),
-    ],
-)
-def test_a_run_of_equal_symbols_is_counted_by_place_or_by_merge(sequence, overlapping, disjoint):
-    """`all` counts every place; `disjoint` counts the merges that can be made."""
-    ids = list(sequence.encode())
-    assert list(oracles.count_pairs(ids, "all")) == [tuple(pair.encode()) for pair in overlapping]
-    assert list(oracles.count_pairs(ids, "disjoint")) == [tuple(pair.encode()) for pair in disjoint]
-
-
-def test_the_page_on_plain_bpe_is_right():
-    """The worked example in plain.py: lo, low, then ew before ne by lower ids."""
-    words = {b"low": 5, b"lower": 2, b"new": 6}
-    training = train_words(words, BYTES, 259)
-    assert learned(training) == [b"lo", b"low", b"ew"]
-    assert [event.n for event in training.events] == [7, 7, 6]
-    assert training.events[1] == merge_event(256, ord("w"), 257, 7)
-    plain = oracles.learn_plain(list(words.items()), 256, 3)
-    assert plain == [(event.pair, event.n) for event in training.events]
 
 
 @given(word_counts, st.integers(0, 40))

@@ -28,11 +28,11 @@ from streambpe.train.commands import train
 from streambpe.train.counting.count import count
 from tests import oracles
 from tests.oracles.replay import decode_bytes, encode_chunks, to_model_ids
-from tests.oracles.splits import split_by_rules, split_text
+from tests.oracles.splits import split_text
 from tests.oracles.tables import check
 from tests.runs import SMALL, cli, log_of, rows
 from tests.samples import written
-from tests.script_samples import hostile_texts, long_text
+from tests.script_samples import long_text
 from tests.tiers import examples
 
 ENCODINGS = ["bytes", "script"]
@@ -246,9 +246,3 @@ def test_exports_say_what_they_cannot_hold(tmp_path):
     copy = tmp_path / "copy.events.jsonl"
     export(tmp_path / "script.events.jsonl", "events", copy)
     assert Tokenizer(copy).encode("naïve 東京") == model("script").encode("naïve 東京")
-
-
-def test_rules_split_texts_as_training_did():
-    """The encoder's chunks under --pattern script are those of the rules."""
-    for text in hostile_texts(9, 200):
-        assert model("script").encoder.split(text) == split_by_rules(text)

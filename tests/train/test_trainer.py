@@ -25,7 +25,6 @@ from streambpe.model.alphabet import (
     utf8_alphabet,
 )
 from streambpe.model.codecs import codec_of
-from streambpe.model.eventlog import Event
 from streambpe.model.replay import Model
 from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS
 from streambpe.resources import Resources
@@ -286,16 +285,6 @@ def test_blocked_tokens_are_vetoed_with_their_counts(tmp_path):
     assert result.vetoed == 2
     assert result.events == 3  # c b; b cb; bcb c: none of them spells a blocked token
     assert check(run, resources=SMALL) == []
-
-
-@pytest.mark.long
-def test_on_batch_sees_every_event_once(tmp_path):
-    """The callback is given the passes in order; together they are the event log."""
-    run = text_run(tmp_path / "run", natural_text(4, 20_000))
-    seen: list[Event] = []
-    Trainer(run, TrainConfig(vocab_size=600), resources=SMALL, on_batch=lambda batch: seen.extend(batch.events)).run()
-    assert seen == list(log_of(run).events)
-    assert len(seen) == 600 - 256
 
 
 @pytest.mark.long
