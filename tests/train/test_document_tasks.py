@@ -239,29 +239,6 @@ def test_a_stop_is_heard_between_two_parts(tmp_path: Path) -> None:
     assert not shards.attempts.exists()
 
 
-@pytest.mark.long
-def test_who_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One go, unless Ray is asked for; what is there is kept, and what is missing is counted."""
-    reader = large_reader()
-
-    def files(engine: str) -> list[Path]:
-        work = Work(tmp_path, Resources(MEMORY, 1, engine=engine), "these")
-        found = count_neighbours(reader, work, lambda n: None)
-        assert added_up(found) == neighbours_of(reader)
-        assert sorted(found) == sorted(tmp_path.glob("neighbours-*"))
-        return found
-
-    assert [file.name for file in files("threads")] == [f"neighbours-0-{reader.places}.parquet"]
-    by_tasks = files("ray")
-    assert len(by_tasks) > 10
-    for file in (by_tasks[0], *by_tasks[4:9], by_tasks[-1]):
-        file.unlink()
-    kept = {file: file.stat().st_mtime_ns for file in by_tasks if file.exists()}
-    assert files("ray") == by_tasks
-    assert {file: file.stat().st_mtime_ns for file in kept} == kept
-    assert len(files("threads")) == 1
-
-
 def test_nothing_to_count(tmp_path: Path) -> None:
     reader, work = Listed([], {}), Work(tmp_path, Resources(MEMORY, 2, engine="ray"), "these")
     assert count_neighbours(reader, work, lambda n: None) == []

@@ -124,16 +124,11 @@ def test_equal_bytes_however_it_is_run(run, unbroken, arguments, mode):
 @pytest.mark.parametrize("how", ["raise", "stop"])
 def test_stopped_after_any_pass(run, unbroken, how):
     """A callback that raises, or the stop event, after pass 1, 2, 5, ...: going on ends with the same bytes."""
-    finished, stops = None, 0
-    for stop_at in (1, 1, 2, 5, 9, 3, 1, None):
-        finished = learn(run, stop_at=stop_at, how=how)
-        if stop_at is None:
-            break
-        assert finished is None
+    for stop_at in (1, 1, 2, 5, 9):
+        assert learn(run, stop_at=stop_at, how=how) is None
         assert not (run / "model.events.jsonl").exists()
-        stops += 1
         assert check(run, resources=SMALL) == []
-    assert (finished, stops) == (unbroken, 7)
+    assert learn(run) == unbroken
     assert check(run, resources=SMALL) == []
     assert sorted(path.name for path in run.iterdir() if path.is_file()) == [
         "lock", "model.events.jsonl", "run.json", "state.duckdb", "status.json",

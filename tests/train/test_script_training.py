@@ -82,6 +82,10 @@ def test_a_training_equals_the_reference(tmp_path, encoding, pattern):
     training = oracles.train_words(chunks, alphabet, len(alphabet) + 250, may_merge=slow_rule(alphabet))
     log = log_of(tmp_path / "run")
     assert log.events == tuple(training.events)
+    for event in training.events if encoding == "bytes" else ():
+        content = training.vocabulary[event.id].content
+        assert content.decode(errors="ignore").encode() in (content, b""), "whole characters, or a part of one"
+        assert content[0] < 0x80 or content[0] >= 0xC2, "a part has the first bytes"
     assert log.header.config["whole_characters"] is True
     assert log.header.config["encoding"] == encoding
     assert check(tmp_path / "run", resources=SMALL) == []

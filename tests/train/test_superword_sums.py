@@ -51,6 +51,10 @@ def test_neighbours(tmp_path, monkeypatch, rows_at_once):
     counts = sorted(wanted.values(), reverse=True)
     ranks = [0, 1, 5, 100, len(counts) - 1]
     assert sums.counts_at([*ranks, len(counts)], 1) == [counts[rank] for rank in ranks]
+    nothing = Sums(tmp_path / "nothing.parquet", 0, 1, None)
+    nothing.add_up_neighbours([], "these")
+    assert nothing.hold("these")
+    assert (nothing.keys(1).tolist(), nothing.counts_at([0, 3], 1)) == ([], [])
     many = [n for n in counts if n >= 2]
     assert sums.counts_at([0, len(many) - 1, len(many)], 2) == [many[0], many[-1]]
 

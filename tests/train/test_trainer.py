@@ -39,6 +39,7 @@ from tests.oracles.tables import check
 from tests.peers import by_tokenizers, merges_of
 from tests.runs import SMALL, by_keyword, counted_run, log_of, plain_events, rows, text_run
 from tests.samples import natural_text
+from tests.tiers import long
 
 Counts = dict[str, int]
 
@@ -144,7 +145,9 @@ def learned_pairs(run: Path, name: str) -> list[tuple[bytes, bytes]]:
     return [(model.content(event.pair[0]), model.content(event.pair[1])) for event in model.events]
 
 
-def compare_with_published(tmp_path: Path, size: int, vocab_size: int) -> None:
+@pytest.mark.parametrize(("size", "vocab_size"), [(300_000, 3_000), long(10_000_000, 32_000)])
+def test_merges_equal_hugging_face_and_rustbpe(tmp_path, size, vocab_size):
+    """The whole merge list, ties included, from the same documents and pattern."""
     text = natural_text(1, size)
     documents = [line for line in text.split("\n") if line]
     run = text_run(tmp_path / "run", text, "gpt4o")
@@ -167,17 +170,6 @@ def compare_with_published(tmp_path: Path, size: int, vocab_size: int) -> None:
     counts = [event.n for event in log_of(run, "hf").events]
     assert len(set(counts)) < len(counts) // 2, "ties are tested"
     assert check(run, resources=SMALL) == []
-
-
-def test_merges_equal_hugging_face_and_rustbpe(tmp_path):
-    """The whole merge list, ties included, from the same documents and pattern: 300 KB to 3 000 ids."""
-    compare_with_published(tmp_path, 300_000, 3_000)
-
-
-@pytest.mark.long
-def test_merges_equal_hugging_face_and_rustbpe_at_32_000(tmp_path):
-    """The same from 10 MB to 32 000 ids."""
-    compare_with_published(tmp_path, 10_000_000, 32_000)
 
 
 # The ends of learning
@@ -210,7 +202,6 @@ def test_target_reached_and_no_pair_left(tmp_path):
 @pytest.mark.parametrize(
     ("options", "missing"),
     [
-        ({"vocab_size": 255}, "256"),
         ({"vocab_size": 242, "like": "kensho"}, "243"),
         ({"vocab_size": 258, "special": ("<s>",), "reserve": 2}, "259"),
         ({"vocab_size": 257, "stop_list": 2}, "258"),

@@ -20,7 +20,6 @@ from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
 from streambpe.store.sequences import order_parts
 from streambpe.text.patterns import find_pattern
-from streambpe.train.commands import train
 from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.trainer import Trainer
@@ -211,22 +210,6 @@ def test_stopped_among_superwords_of_whole_characters_it_adds_up(tmp_path, monke
         Trainer(run, config, resources=roomy, on_batch=on_batch, stop=stop, checkpoint_seconds=0).run()
     assert rows(run, "SELECT value FROM facts WHERE key = 'pair_counts_at'") == [("5",)]
     assert check(run, resources=SMALL) == []
-
-
-@pytest.mark.long
-def test_memory_threads_and_a_larger_size(prose, tmp_path):
-    """The same bytes from one thread and little memory; the same training goes on to a larger vocabulary."""
-    options = {"superwords": "uw", "transition": 400}
-    for name, resources in (("a", Resources(400 * 10**6, 1)), ("b", Resources(2 * 10**9, 2))):
-        documents = Source("documents", "iterator", texts=prose)
-        counted = {"options": {"pattern": "superbpe1"}}
-        train(tmp_path / name, [documents], resources=resources, counting=counted, vocab_size=500, **options)
-    a, b = ((tmp_path / name / "model.events.jsonl").read_bytes() for name in "ab")
-    assert a == b
-    small = list(log_of(tmp_path / "a").events)
-    assert learn(tmp_path / "a", {"vocab_size": 560, **options})[: len(small)] == small
-    assert log_of(tmp_path / "a").events == tuple(learn(tmp_path / "b", {"vocab_size": 560, **options}, "fresh"))
-    assert check(tmp_path / "a", resources=SMALL) == []
 
 
 @pytest.mark.long
