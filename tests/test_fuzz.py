@@ -9,7 +9,7 @@ from tests.tiers import long
 
 # Superwords have long tests of their own beside their code. Slow ones first.
 EACH = {"words": 2, "counting": 1, "readers": 1, "encoders": 1, "importers": 2, "tokenizer_files": 3, "ranks": 3,
-        "ids": 2, "progress": 4, "logs": 4, "headers": 20, "patterns": 4, "runs": 3, "choices": 1}  # fmt: skip
+        "ids": 2, "progress": 4, "logs": 4, "headers": 20, "patterns": 4, "runs": 3, "choices": 3}  # fmt: skip
 FIRST = 20_000_000
 
 

@@ -21,7 +21,6 @@ import pytest
 
 from streambpe.arrays import Int32
 from streambpe.resources import Resources
-from streambpe.runners.ray import Needs
 from streambpe.runners.runner import Attempt, Here, Runner
 from streambpe.store.run import Run
 from streambpe.store.sequences import SequencePart
@@ -31,9 +30,9 @@ from streambpe.train.counting.count import count
 from streambpe.train.superwords import tasks
 from streambpe.train.superwords.neighbours import PartsReader
 from streambpe.train.superwords.runs import Kept, OpenChunks
-from streambpe.train.superwords.tasks import DocumentTasks, collect_runs, count_neighbours, shard_neighbours, shard_runs
+from streambpe.train.superwords.tasks import DocumentTasks, ask_documents, shard_neighbours, shard_runs
 from streambpe.train.superwords.work import Question, Work
-from tests.runners.tasks import Dying, die_at, instead_of_ray
+from tests.runners.tasks import instead_of_ray
 from tests.runs import SMALL, small_blocks
 from tests.samples import natural_text
 from tests.tiers import seeds
@@ -146,8 +145,8 @@ def test_answers_are_those_of_a_loop(seed: int, tmp_path: Path) -> None:
         assert added_up(counted(kind, reader, tmp_path / "tasks", Here(2, 0))) == judge(reader)
     for threads in (1, 3):
         work = Work(tmp_path / f"{threads}", Resources(MEMORY, threads), "these")
-        assert added_up(count_neighbours(reader, work, lambda n: None)) == neighbours_of(reader)
-        assert added_up(collect_runs(reader, kept_in(reader), "runs", work, lambda n: None)) == runs_of(reader)
+        assert added_up(ask_documents("neighbours", reader, work, lambda n: None)) == neighbours_of(reader)
+        assert added_up(ask_documents("runs", reader, work, lambda n: None, kept_in(reader))) == runs_of(reader)
 
 
 def large_reader() -> Listed:
@@ -156,19 +155,6 @@ def large_reader() -> Listed:
 
 def contents(files: list[Path]) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in files}
-
-
-@pytest.mark.parametrize(("kind", "point"), [("neighbours", "begun"), ("neighbours", "committed"), ("runs", "written")])
-def test_a_lost_worker_is_replaced(kind: str, point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And whoever does the tasks leaves the same files."""
-    reader = large_reader()
-    ones = counted(kind, reader, tmp_path / "one", Here(1, MEMORY))
-    assert len(ones) > 8
-    die_at(monkeypatch, f"{kind}-0-{point}", tasks)
-    runner = Dying(Needs(Resources(MEMORY, 2), 0, 0, tmp_path))
-    runner.memory_bytes = MEMORY
-    assert contents(counted(kind, reader, tmp_path / "tasks", runner)) == contents(ones)
-    assert added_up(ones) == KINDS[kind](reader)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -241,8 +227,8 @@ def test_a_stop_is_heard_between_two_parts(tmp_path: Path) -> None:
 
 def test_nothing_to_count(tmp_path: Path) -> None:
     reader, work = Listed([], {}), Work(tmp_path, Resources(MEMORY, 2, engine="ray"), "these")
-    assert count_neighbours(reader, work, lambda n: None) == []
-    assert collect_runs(reader, Kept(np.empty(0, np.int64), OpenChunks(), 1), "runs", work, lambda n: None) == []
+    assert ask_documents("neighbours", reader, work, lambda n: None) == []
+    assert ask_documents("runs", reader, work, lambda n: None, Kept(np.empty(0, np.int64), OpenChunks(), 1)) == []
 
 
 @pytest.fixture(scope="module")

@@ -510,16 +510,3 @@ def test_a_header_that_contradicts_itself_is_refused(tmp_path, header, why):
     write_event_log(tmp_path / "log", EventLog(replace(SECOND.header, **header), EVENTS))
     with pytest.raises(EventLogError, match=why):
         read_event_log(tmp_path / "log")
-
-
-@pytest.mark.long
-def test_stop_words_stay_apart_from_tokens_of_the_same_bytes(tmp_path):
-    """A new token that spells a stop word is a token of its own."""
-    header = Header(
-        Alphabet("seen", (b"a", b"b")).to_header(), config={"pattern": "gpt4o"}, stop_words=(StopWord(2, b"ab"),)
-    )
-    run = counted_run(tmp_path / "run", {"ab": 9, "abab": 5})
-    train(run, resources=SMALL, extend=EventLog(header, ()), vocab_size=5)
-    assert [(event.pair, event.id, event.n) for event in log_of(run).events] == [((0, 1), 3, 10), ((3, 3), 4, 5)]
-    assert Tokenizer(log_of(run)).encode_ordinary("ab") == [2]
-    assert check(run) == []

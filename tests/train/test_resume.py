@@ -374,28 +374,6 @@ def test_sources_added_after_training(run, counted, unbroken, tmp_path):
 
 
 @pytest.mark.long
-def test_killed_in_counting_and_resumed(tmp_path):
-    """`train` killed while it counts: `resume` counts what is left, then learns; the bytes of an unbroken run."""
-    source = written(tmp_path / "text.txt", natural_text(12, 400_000))
-    options = {"vocab_size": 600}
-    arguments: dict[str, Any] = {"sources": [str(source)], "counting": {"lines": True}, "options": options}
-    whole = tmp_path / "whole"
-    train(whole, [str(source)], counting={"lines": True}, resources=SMALL, **options)
-    run = tmp_path / "run"
-    hits = 0
-    for wanted in (1, 4):
-        driver = Driver(run=run, block=4000, **arguments)
-        wait_until(lambda wanted=wanted: len(list((run / "counts").glob("*.parquet"))) >= wanted)
-        driver.kill()
-        hits += not (run / "pending.events").exists() and not (run / "model.events.jsonl").exists()
-    assert hits == 2, "both kills came while it counted"
-    result = resume(run, resources=SMALL)
-    assert not result.skipped
-    assert (run / "model.events.jsonl").read_bytes() == (whole / "model.events.jsonl").read_bytes()
-    assert check(run, resources=SMALL) == []
-
-
-@pytest.mark.long
 def test_standard_input_is_not_read_again(tmp_path):
     """A training from standard input, killed while it learns, is resumed without the input."""
     text = natural_text(14, 30_000)

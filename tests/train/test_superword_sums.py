@@ -16,7 +16,7 @@ from streambpe.train.superwords.sums import Sums
 
 
 def neighbour_files(folder: Path, seed: int, files: int, rows: int) -> tuple[list[Path], Counter[int]]:
-    """Part files as count_neighbours writes them, and their sum."""
+    """Part files as tasks write them, and their sum."""
     rng, total = random.Random(seed), Counter[int]()
     paths = []
     for number in range(files):

@@ -17,7 +17,7 @@ import pytest
 
 from streambpe import Tokenizer
 from streambpe.config import TrainConfig
-from streambpe.errors import ResumeMismatch, RunError, SourceError, Stopped, UsageError
+from streambpe.errors import RunError, SourceError, Stopped, UsageError
 from streambpe.model.alphabet import bytes_alphabet, gpt2_alphabet, utf8_alphabet
 from streambpe.model.eventlog import Op
 from streambpe.sources.source import Source
@@ -305,35 +305,6 @@ def test_superwords_are_journaled_behind_the_words(mode, prose, tmp_path, monkey
     assert learn(run, {**mode, "vocab_size": 1000}, "on") == learn(run, {**mode, "vocab_size": 1000}, "alone")
     if mode["superwords"] == "superbpe":  # as many words as before
         assert sum(event == whole.events[first] for event in learned) == 1, "its superwords are kept"
-    assert check(run, resources=SMALL) == []
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "mode", [{"superwords": "boundless", "tau": "0.6"}, {"superwords": "superbpe", "transition": 700}], ids=str
-)
-def test_stopped_among_the_superwords_a_larger_vocabulary_goes_on_with_the_words(mode, prose, tmp_path, monkeypatch):
-    """From 900, stopped in phase two, to 1200, stopped again before anything is learned, is what 1200 alone is; and
-    the size asked for last is the one that may not fall."""
-    run = documents_run(tmp_path / "run", prose, "boundless")
-    asked = threading.Event()
-    asked.set()
-
-    def stop(*_):
-        raise Stopped("Stopped.", signal.SIGINT)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(superwords.SuperwordPhase, "_look_at_documents", stop)
-        with pytest.raises(Stopped):
-            learn(run, {**mode, "vocab_size": 900}, "on")
-        with pytest.raises(Stopped):
-            learn(run, {**mode, "vocab_size": 1200}, "on", stop=asked)
-    with pytest.raises(ResumeMismatch, match="vocab-size"):
-        learn(run, {**mode, "vocab_size": 1100}, "on")
-    for name in ("on", "alone"):
-        learn(run, {**mode, "vocab_size": 1200}, name)
-    assert log_of(run, "on").events == log_of(run, "alone").events
-    assert stored_runs(run, "on") == stored_runs(run, "alone")
     assert check(run, resources=SMALL) == []
 
 
