@@ -82,7 +82,7 @@ def learned_column(learner) -> Int32:
 def test_merging_rewrites_the_words_as_merge_does(tmp_path):
     """Merged in memory, and on disk by way of a digest, three times over, the words are those MERGE gives. From disk
     those that have become one token are gone."""
-    for seed in seeds(40):
+    for seed in seeds(320):
         words = [(list(word), n) for word, n in hard_words(random.Random(seed))]
         memory, scan = columns(words, tmp_path / str(seed))
         want = [(word, n) for word, n in words if len(word) > 1]
