@@ -7,7 +7,6 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -53,14 +52,14 @@ def slow_rule(alphabet: Alphabet) -> oracles.words.TokenTest:
 
 
 @cache
-def model(encoding: str, constrained: bool = True, pattern: str = "script", **more: Any) -> Tokenizer:
+def model(encoding: str, constrained: bool = True) -> Tokenizer:
     """A small model of the sample text."""
     with TemporaryDirectory() as folder:
         source = written(Path(folder) / "text.txt", TEXT)
         result = train(
-            Path(folder) / "run", [str(source)], counting={"options": {"pattern": pattern}}, resources=SMALL,
+            Path(folder) / "run", [str(source)], counting={"options": {"pattern": "script"}}, resources=SMALL,
             encoding=encoding, whole_characters=constrained, vocab_size=3000 if encoding == "script" else 1100,
-            special=("<|end|>",), stop_list=3, **more,
+            special=("<|end|>",), stop_list=3,
         )  # fmt: skip
         assert check(Path(folder) / "run", resources=SMALL) == []
         assert result.reached
