@@ -38,11 +38,16 @@ def check_weights(run: object, groups: Collection[str], config: TrainConfig) -> 
     """Refuse weights for groups that the run does not have."""
     if config.alpha is not None:
         refuse_ungrouped(run, groups, "--alpha")
-    for name, weight in config.weights.items():
+    refuse_unknown_groups(run, groups, "--weight", config.weights)
+
+
+def refuse_unknown_groups(run: object, groups: Collection[str], flag: str, given: Mapping[str, str]) -> None:
+    """Refuse what an option says of groups that the run does not have."""
+    for name, value in given.items():
         if name not in map(compose_name, groups):
             raise UsageError(
-                f"--weight {name}={weight}: {run} has no source group {name!r}; it has "
-                f"{listed_groups(groups)}. Nothing was changed."
+                f"{flag} {name}={value}: {run} has no source group {name!r}; it has {listed_groups(groups)}. Nothing "
+                "was changed."
             )
 
 

@@ -7,10 +7,9 @@ from fractions import Fraction
 from pathlib import Path
 
 from streambpe.config import TrainConfig
-from streambpe.errors import UsageError
 from streambpe.store.chunks import range_bytes
 from streambpe.store.parts import parts_by_group
-from streambpe.store.weights import listed_groups, refuse_ungrouped
+from streambpe.store.weights import refuse_ungrouped, refuse_unknown_groups
 from streambpe.system import compose_name
 from streambpe.train.balance_texts import read_text, refuse_texts
 from streambpe.train.engine.balanced import Balance, BalancedEngine, Group
@@ -28,12 +27,7 @@ BY_BYTES = (
 def refuse_groups(run: Path, groups: Collection[str], config: TrainConfig) -> None:
     """An error if these groups cannot be balanced, or a ratio is of none of them."""
     refuse_ungrouped(run, groups, "--balance")
-    for name, ratio in config.balance_ratios.items():
-        if name not in map(compose_name, groups):
-            raise UsageError(
-                f"--balance-ratio {name}={ratio}: {run} has no source group {name!r}; it has "
-                f"{listed_groups(groups)}. Nothing was changed."
-            )
+    refuse_unknown_groups(run, groups, "--balance-ratio", config.balance_ratios)
     refuse_texts(run, groups, config.balanced_on)
 
 

@@ -8,9 +8,9 @@ new                    an empty one; with --extend, one that begins with the eve
 from __future__ import annotations
 
 from streambpe.store.journal import Journal
+from streambpe.store.passes import PassRow
 from streambpe.store.trainings import open_tables, read_passes
 from streambpe.system import remove_folder
-from streambpe.train.engine.rules import pass_carried_over
 from streambpe.train.identity import identity_of, read_journal, read_log, refuse_changes
 from streambpe.train.training import Corpus, Training
 
@@ -41,8 +41,10 @@ def open_journal(training: Training, corpus: Corpus) -> Journal:
                 passes = None if con is None else read_passes(con, len(log.events))
             if passes is None and training.config.must:  # nobody knows which events made must-haves
                 return Journal.start(path, identity)
-            return Journal.start(path, identity, log.events, *(passes or ([pass_carried_over(len(log.events))], [])))
+            if passes is None:
+                passes = [PassRow(events=len(log.events), mode="unknown")], []
+            return Journal.start(path, identity, log.events, *passes)
     if inherited is None:
         return Journal.start(path, identity)
     events = inherited.log.events
-    return Journal.start(path, identity, events, [pass_carried_over(len(events), "inherited")] if events else [])
+    return Journal.start(path, identity, events, [PassRow(events=len(events), mode="inherited")] if events else [])

@@ -29,6 +29,7 @@ from streambpe.store.chunks import range_bytes
 from streambpe.store.database import waiting_for_tables
 from streambpe.store.job import Job, find_job, find_work, put_job, write_jobs
 from streambpe.store.run import Run
+from streambpe.store.training_files import extended_path
 from streambpe.train.counting.count import CountRequest, count_decided, decide_count, list_sources, resume_count
 from streambpe.train.counting.job import CountResult
 from streambpe.train.engine.rules import Batch
@@ -105,7 +106,7 @@ def train(
                 decided = request.decide(trainer.training, allow_partial=allow_partial)
             status = content_of(folder.status_file)
             if request.extension is not None:
-                request.extension.keep(folder, name)
+                put_content(extended_path(folder, name), request.extension.lines)
             new = [] if texts is None else texts.keep(folder, range_bytes(request.resources))
             jobs_before = put_job(folder, name, job)
             failpoint("job-written")

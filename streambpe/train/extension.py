@@ -28,7 +28,6 @@ from streambpe.core.strings import as_strings
 from streambpe.count_config import Counting
 from streambpe.encode.encoder import Encoder
 from streambpe.errors import EventLogError, LimitError, ModelError, RunError, UsageError, typed
-from streambpe.files import put_content
 from streambpe.model.alphabet import BYTE_KINDS, Alphabet
 from streambpe.model.eventlog import EventLog, FixedIds, Op, Special, log_lines, read_event_lines
 from streambpe.model.events import Events
@@ -129,7 +128,8 @@ class Extension:
                 self._refuse(name, value, options[name])
         both, counting = with_options(options, {**learning, "extends": self.digest}, counting)
         wanted, size = both.get("vocab_size"), Model(self.log).n_vocab
-        if wanted is not None and wanted <= size - (0 if both.get("count_specials", True) else self.extra_ids):
+        uncounted = 0 if both.get("count_specials", True) else len(self.log.header.specials) + self.log.header.reserved
+        if wanted is not None and wanted <= size - uncounted:
             raise UsageError(
                 f"--vocab-size {wanted}: {self.name} has {size} ids already, all of which stay. Nothing was changed. "
                 "Give a larger number, which includes these."
@@ -148,25 +148,17 @@ class Extension:
                     "superwords. Nothing was changed. Leave it out. To learn words first, extend the model by words, "
                     "then extend the result with --superwords uw."
                 )
-        why = None
-        if self.log.header.alphabet["kind"] not in BYTE_KINDS:
-            why = "its symbols are not bytes"
-        elif self.log.header.stop_words:
-            why = "its stop words are chunks of its own pattern"
-        elif options.get("split_scripts") or pattern.by_rules:
-            why = "it does not split text by an expression alone"
-        elif options.get("gaps") == "drop":
-            why = "it leaves out text that its pattern does not match"
-        if why is not None:
-            raise ModelError(f"--superwords uw with --extend {self.name}: {why}. Nothing was changed.")
+        for refused, why in (
+            (self.log.header.alphabet["kind"] not in BYTE_KINDS, "its symbols are not bytes"),
+            (self.log.header.stop_words, "its stop words are chunks of its own pattern"),
+            (options.get("split_scripts") or pattern.by_rules, "it does not split text by an expression alone"),
+            (options.get("gaps") == "drop", "it leaves out text that its pattern does not match"),
+        ):
+            if refused:
+                raise ModelError(f"--superwords uw with --extend {self.name}: {why}. Nothing was changed.")
         second = learning.get("stage2_pattern") or TrainConfig.stage2_pattern
         left = {name: value for name, value in learning.items() if name not in ("superwords", "stage2_pattern")}
         return left | {"extends_pattern": options["pattern"]}, {"pattern": second, "gaps": "keep"}
-
-    @property
-    def extra_ids(self) -> int:
-        """Special and reserved ids."""
-        return len(self.log.header.specials) + self.log.header.reserved
 
     def _refuse(self, name: str, given: Any, held: Any) -> None:
         flag, shown = flag_of(name), " ".join(given) if isinstance(given, tuple | list) else given
@@ -184,10 +176,6 @@ class Extension:
                 f"{self.name} has characters as symbols and the unknown token {header.unk!r}; only models with <unk>, "
                 "in any case, can be extended. Nothing was changed."
             )
-
-    def keep(self, run: Run, name: str) -> None:
-        """Write the event log into a RUN."""
-        put_content(extended_path(run, name), self.lines)
 
 
 @dataclass(frozen=True)

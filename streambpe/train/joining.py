@@ -12,16 +12,16 @@ from streambpe.config import TrainConfig
 from streambpe.count_config import CountConfig
 from streambpe.errors import RunMismatch
 from streambpe.model.events import Events
+from streambpe.store.documents import documents_digest
 from streambpe.store.journal import Journal
 from streambpe.store.models import encoding_pattern
-from streambpe.store.passes import VetoRow
+from streambpe.store.passes import PassRow, VetoRow
 from streambpe.store.run import Run
 from streambpe.store.sequences import order_parts
 from streambpe.store.trainings import TokenTable
 from streambpe.text.patterns import find_pattern
 from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.train.engine.learning import HotPairs
-from streambpe.train.engine.rules import pass_carried_over
 from streambpe.train.superwords.documents import Documents
 from streambpe.train.superwords.interleave import Interleaved
 from streambpe.train.superwords.phase import SuperwordPhase
@@ -73,7 +73,8 @@ def join_superwords(phase: SuperwordPhase, tables: Tables) -> Joined:
     book = phase.start.book()
     book.add(made.events, 0)
     phase.meter.stage = "documents"
-    documents_sum = phase.documents.digest(phase.work)
+    documents = phase.documents
+    documents_sum = documents_digest(documents.run, documents.parts, phase.work.readers(documents.parts))
     return Joined(
         _joined_journal(phase, made), book, made.ahead, runs, Standing(_in_model(phase, book), None), documents_sum
     )
@@ -95,7 +96,7 @@ def _joined_journal(phase: SuperwordPhase, made: Interleaved) -> Journal:
     """The one order as a journal, which is never written, with the vetoes of those words that are in the model."""
     words = phase.journal
     journal = Journal(words.path, words.training, Events.of(made.events), saved=True)
-    journal.batches.append(pass_carried_over(len(made.events), "interleaved"))
+    journal.batches.append(PassRow(events=len(made.events), mode="interleaved"))
     places = [*made.places, len(made.events)]  # of the words, and of a veto behind the last that found one
     for veto in words.vetoes if len(phase.words) == len(phase.learned) else []:  # uw may pass words over
         if veto.seq < len(places):  # else the words never come that far in this model

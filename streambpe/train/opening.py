@@ -85,7 +85,7 @@ def _engine(start: Start, options: EngineOptions, files: WordFiles, known: Event
     first_id = max(len(tokens), start.first_learned)
     brought = () if start.inherited is None else start.inherited.log.events
     is_whole = start.training.config.whole_characters
-    rule = WholeCharacterRule.of_words(start.alphabet, first_id, brought) if is_whole else None
+    rule = WholeCharacterRule(start.alphabet, first_id, brought) if is_whole else None
     return Engine(files.open(), State(tokens, options, first_id, lengths, rule), known, vetoed)
 
 

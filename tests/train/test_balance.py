@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from streambpe.config import TrainConfig
-from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import LimitError, ResumeMismatch, RunError, SourceError, Stopped, UsageError
 from streambpe.inspect.converge import converge
 from streambpe.model.alphabet import gpt2_alphabet
@@ -27,7 +26,7 @@ from streambpe.train.balancing import BY_BYTES
 from streambpe.train.commands import resume, train
 from streambpe.train.counting.count import count
 from streambpe.train.engine import balanced
-from streambpe.train.engine.balanced import Balance, BalancedEngine, Choice, Group
+from streambpe.train.engine.balanced import Balance, BalancedEngine, Group
 from tests.oracles.balanced import learn_balanced
 from tests.oracles.tables import check
 from tests.runs import SMALL, log_of, plain_events
@@ -39,9 +38,7 @@ Grouped = Mapping[str, Sequence[tuple[bytes, int]]]
 BASE = [bytes([i]) for i in range(256)]
 
 
-def engine_of(
-    groups: Grouped, least: int = 1, memory: int = 64 << 20, tuning: Mapping[str, Any] = {}, **how: Any
-) -> BalancedEngine:
+def engine_of(groups: Grouped, more: Mapping[str, Any] = {}, **how: Any) -> BalancedEngine:
     """The engine for these words."""
     ratios, texts = how.pop("ratios", None) or {}, how.pop("texts", None)
     total: dict[bytes, int] = {}
@@ -57,7 +54,9 @@ def engine_of(
             text, size = engine_words(texts[name]), sum(len(word) * n for word, n in texts[name])
             group = Group(name, words, size, ratio, text)
         made.append(group)
-    options = engine_options(memory_bytes=memory, min_frequency=least, **tuning)
+    rule = {"min_frequency": how.pop("least", 1), "max_token_length": how.pop("longest", None)}
+    rule |= {"overlaps": how.pop("overlaps", "all"), "ties": "bytes" if how.pop("of_ties", None) else "ids"}
+    options = engine_options(**rule, **{"memory_bytes": 64 << 20, **more})
     return BalancedEngine(engine_words(total.items()), BASE, options, first_id=256, balance=Balance(made, **how))
 
 
@@ -76,6 +75,16 @@ def drawn(rng: random.Random) -> dict[str, list[tuple[bytes, int]]]:
     return groups
 
 
+def lowest(pairs: Iterable[tuple[int, int]], spelled: Mapping[int, bytes]) -> tuple[int, int]:
+    """What ties go to by bytes."""
+    return min(pairs, key=lambda pair: (spelled[pair[0]], spelled[pair[1]]))
+
+
+def highest(pairs: Iterable[tuple[int, int]], spelled: Mapping[int, bytes]) -> tuple[int, int]:
+    """What ties go to in tokenizers."""
+    return max(pairs, key=lambda pair: (spelled[pair[0]], spelled[pair[1]]))
+
+
 def test_equals_the_slow_loop_and_is_replayed():
     """Random words, ratios, texts, windows, starts; it goes on the same from any event, with other memory, threads and
     batches, from disk, and pair counts are exact."""
@@ -86,6 +95,8 @@ def test_equals_the_slow_loop_and_is_replayed():
             "start": rng.choice([0, 0, 3, 10]), "window": rng.choice([None, None, 2, 5]),
             "alpha": Fraction(rng.choice(["1", "2", "1.5", "0.5"])), "least": rng.choice([1, 1, 4]),
             "ratios": {name: Fraction(rng.randint(1, 5), 2) for name in groups} if rng.random() < 0.5 else None,
+            "overlaps": rng.choice(["all", "disjoint"]), "longest": rng.choice([None, None, 4]),
+            **rng.choice([{}, {"of_ties": lowest}]),
         }  # fmt: skip
         if rng.random() < 0.4:  # words that are in no group too
             how["texts"] = {name: [*rng.sample(groups[name], 1), (b"xyz"[: rng.randint(1, 3)], 2)] for name in groups}
@@ -95,8 +106,8 @@ def test_equals_the_slow_loop_and_is_replayed():
         assert [((a, b), i, n) for a, b, i, n in found] == learn_balanced(groups, tokens, **how), seed
         assert wrong_pairs(engine) == [], seed
         cut = rng.randint(0, len(found))
-        tuning = {"threads": rng.randint(1, 2), "force_scan": rng.random() < 0.5, "batch": rng.choice(["exact", "1"])}
-        again = engine_of(groups, memory=rng.choice([24, 90]) << 20, tuning=tuning, **how)
+        more = {"threads": rng.randint(1, 2), "force_scan": rng.random() < 0.5, "batch": rng.choice(["exact", "1"])}
+        again = engine_of(groups, {**more, "memory_bytes": rng.choice([24, 90]) << 20}, **how)
         again.relearn(as_events(found[:cut]))
         assert found[:cut] + learned(again, tokens - again.learned) == found, seed
 
@@ -107,18 +118,7 @@ def test_too_little_memory_is_told():
     groups = {name: [(bytes(random.Random(name + str(i)).choices(range(256), k=40)), 1) for i in range(9000)]
               for name in "ab"}  # fmt: skip
     with pytest.raises(LimitError, match="--balance keeps the words of all groups"):
-        learned(engine_of(groups, memory=6 << 20), 10)
-
-
-def test_who_chooses():
-    """Equal rates: the first by name. A window passes over who chose too often; who has no pair left never chooses."""
-    groups = [Group(name, engine_words([]), 100, Fraction(1, 100)) for name in "abc"]
-    choice = Choice(Balance(groups, window=4, alpha=Fraction(1)))
-    assert [choice.next_group() for _ in range(6)] == [0, 0, 1, 1, 2, 0]
-    choice.done.update((0, 2))
-    assert choice.next_group() == 1
-    choice.done.add(1)
-    assert choice.next_group() is None
+        learned(engine_of(groups, {"memory_bytes": 6 << 20}), 10)
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -184,29 +184,6 @@ def texts(tmp_path_factory) -> dict[str, str]:
     return {path.stem: str(path) for path in folder.iterdir()}
 
 
-def test_russian_took_more_tokens_with_balance_and_nothing_said_why(tmp_path):
-    """By bytes, a script with two for a letter gets fewer merges than without; texts are the cure, as train says."""
-    english = natural_text(7, 6_000)
-    said_by = {"en": english, "ru": english.translate({97 + i: 0x430 + i for i in range(26)})}
-    for name, text in said_by.items():
-        (tmp_path / f"{name}.txt").write_text(text)
-    files = {name: str(tmp_path / f"{name}.txt") for name in said_by}
-    count(tmp_path / "run", [*files.values()], group=[f"{n}={file}" for n, file in files.items()], resources=SMALL)
-    tokens, warnings = {}, {}
-    for name, how in {
-        "plain": {},
-        "bytes": {"balance": True},
-        "texts": {"balance": True, "balance_text": files},
-    }.items():
-        trained = train(tmp_path / "run", name=name, vocab_size=400, resources=SMALL, **how)
-        tokens[name] = len(Tokenizer(trained.log).encode(said_by["ru"]))
-        warnings[name] = trained.warnings
-    assert tokens["bytes"] > 1.1 * tokens["plain"]
-    assert tokens["texts"] <= tokens["plain"]
-    assert warnings == {"plain": (), "bytes": (BY_BYTES,), "texts": ()}
-
-
-@pytest.mark.long
 def test_texts_are_what_groups_are_measured_on(counted, texts, tmp_path):
     """Given texts, as the slow loop has it; they are kept, so that the training grows without them."""
     how = {"balance_text": texts, "balance_ratio": {"greek": "0.5"}}
@@ -265,7 +242,9 @@ def test_texts_that_are_refused(counted, texts, tmp_path, given, told):
 def test_stopped_grown_and_in_any_order(counted, tmp_path, sources, monkeypatch):
     """The same log, byte for byte."""
     options = {"balance": True, "balance_window": 10}
-    whole = train(counted, name="whole", vocab_size=600, resources=SMALL, **options).log.read_bytes()
+    trained = train(counted, name="whole", vocab_size=600, resources=SMALL, **options)
+    assert trained.warnings == (BY_BYTES,)
+    whole = trained.log.read_bytes()
     stop = threading.Event()
 
     def stop_soon(batch: Any) -> None:
@@ -284,37 +263,6 @@ def test_stopped_grown_and_in_any_order(counted, tmp_path, sources, monkeypatch)
         path = str(sources / f"{name}.txt")
         count(other, [path], group=[f"{name}={path}"], pattern="gpt4", lines=True, resources=Resources(400 * 10**6, 1))
     assert train(other, vocab_size=600, resources=SMALL, **options).log.read_bytes() == whole
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "how",
-    [
-        {"balance_window": 7, "balance_alpha": "0.5", "balance_from": 9, "ties": "bytes", "overlaps": "disjoint"},
-        {"balance_ratio": {"han": 3}, "min_frequency": 12, "max_token_length": 5},
-    ],
-)
-def test_every_choice_is_that_of_the_slow_loop(counted, how):
-    """Who chose, and the count, for every event, with options that meet; learned again they are the same."""
-    name = f"told_{len(how)}"
-    train(counted, name=name, balance=True, vocab_size=380, resources=SMALL, **how)
-    spelled = b"".join(gpt2_alphabet().symbols)
-
-    def lowest(pairs: Iterable[tuple[int, int]], tokens: Mapping[int, bytes]) -> tuple[int, int]:
-        return min(pairs, key=lambda pair: tuple(tokens[number].translate(spelled) for number in pair))
-
-    wanted = learn_balanced(
-        words_of(counted), 380 - 256, overlaps=how.get("overlaps", "all"), longest=how.get("max_token_length"),
-        ratios={group: Fraction(ratio) for group, ratio in how.get("balance_ratio", {}).items()},
-        start=how.get("balance_from", 0), window=how.get("balance_window"), least=how.get("min_frequency", 1),
-        alpha=Fraction(how.get("balance_alpha", 2)), **({"of_ties": lowest} if "ties" in how else {}),
-    )  # fmt: skip
-    assert plain_events(counted, name) == [(*pair, number, n) for pair, number, n in wanted]
-    assert check(counted, replay=True, resources=SMALL) == []
-
-
-def _highest(pairs: Iterable[tuple[int, int]], spelled: Mapping[int, bytes]) -> tuple[int, int]:
-    return max(pairs, key=lambda pair: (spelled[pair[0]], spelled[pair[1]]))
 
 
 def lines_of(groups: Grouped) -> list[Iterator[str]]:
@@ -357,7 +305,7 @@ def test_the_slow_loop_equals_tokenizers():
         spelled = {i: bytes([i]) for i in range(256)}
         mine = []
         how = {"ratios": ratios, "start": start, "window": window, "texts": given}
-        found = learn_balanced(groups, merges, of_ties=_highest, **how)
+        found = learn_balanced(groups, merges, of_ties=highest, **how)
         for (a, b), number, _ in found[:merges]:
             spelled[number] = spelled[a] + spelled[b]
             mine.append((spelled[a].decode(), spelled[b].decode()))

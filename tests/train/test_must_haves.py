@@ -2,88 +2,20 @@
 
 from __future__ import annotations
 
-import random
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from streambpe.config import TrainConfig
-from streambpe.encode.encoder import Encoder
 from streambpe.encode.formats.export import export
 from streambpe.encode.formats.verify import loaded
 from streambpe.errors import UsageError
 from streambpe.inspect.check import check
-from streambpe.resources import Resources
-from streambpe.text.shown import read_shown, readable, shown
+from streambpe.text.shown import shown
 from streambpe.train.commands import resume, train
-from streambpe.train.engine.rules import EngineTuning
-from streambpe.train.trainer import Trainer
-from tests import oracles
-from tests.hostile import random_text
-from tests.oracles.must_haves import train_must_haves
-from tests.runs import SMALL, by_keyword, cli, counted_run, killed_at, log_of, text_run
+from tests.runs import SMALL, cli, killed_at, log_of, text_run
 from tests.samples import natural_text
-from tests.tiers import seeds
-from tests.train.test_trainer import Counts, for_judge, hard_counts
-
-
-def some_must_haves(rng: random.Random, counts: Counts) -> list[str]:
-    """Chunks that share parts, some of them of the text, some with characters that it does not have."""
-    letters = [*sorted(set("".join(counts))), "é", "日"]
-    made = ["".join(rng.choices(letters, k=rng.randint(1, 7))) for _ in range(rng.randint(1, 5))]
-    made += [rng.choice(made) + rng.choice(list(counts)), rng.choice(list(counts)), rng.choice(letters) * 7]
-    return rng.sample(made, rng.randint(1, len(made)))
-
-
-def random_options(rng: random.Random) -> dict[str, Any]:
-    alphabet = rng.choice(("gpt2", "bytes", "bytes1", "utf8", "seen", "script", "chars"))
-    return {
-        "ties": rng.choice(("ids", "bytes")), "overlaps": rng.choice(("all", "disjoint")), "alphabet": alphabet,
-        "encoding": alphabet if alphabet in ("script", "chars") else "bytes", "stop_list": rng.choice((0, 0, 2)),
-        "whole_characters": alphabet != "chars" and rng.random() < 0.4, "min_frequency": rng.choice((0, 1, 3)),
-        "freq_cutoff": rng.choice((1, 1, 2)), "specials": rng.choice(((), ("<s>", "</s>"))), "reserve": 2,
-        "batch": rng.choice(("exact", "1")), "max_token_length": rng.choice((None, None, 60)),
-        "vocab_size": rng.choice((8, 25, 60)) + {"seen": 30, "chars": 8, "script": 2190}.get(alphabet, 270),
-    }  # fmt: skip
-
-
-def judged(config: TrainConfig, counts: Counts) -> oracles.Training:
-    """What the reference learns."""
-    kept, alphabet, how = for_judge(config, counts)
-    return train_must_haves(kept, alphabet, config.vocab_size, [text.encode() for text in config.must], **how)
-
-
-@pytest.mark.every(3)
-@pytest.mark.parametrize("seed", seeds(200))
-def test_equals_the_slow_reference(tmp_path, seed):
-    """Events and ids, in memory, from disk and in tables; each must-have is one id; and all tables add up."""
-    rng = random.Random(f"must {seed}")
-    counts, options = hard_counts(rng), random_options(rng)
-    options["must"] = some_must_haves(rng, counts)
-    run = counted_run(tmp_path / "run", counts)
-    config = TrainConfig.from_options(**options)
-    try:
-        expected = judged(config, counts)
-    except (ValueError, KeyError):  # too many, or a symbol that the alphabet has not
-        with pytest.raises(UsageError, match=r"--must|--vocab-size"):
-            train(run, resources=SMALL, **by_keyword(options))
-        assert not list(run.glob("*pending*"))
-        return
-    result = train(run, resources=SMALL, **by_keyword(options))
-    log = log_of(run)
-    assert log.events == tuple(expected.events)
-    assert (result.reached, log.header.config["must"]) == (expected.target_reached, list(config.must))
-    encoder = Encoder(log)
-    assert [len(encoder.encode_chunk(text)) for text in config.must] == [1] * len(config.must)
-    tuning = EngineTuning(force_scan=True, block_places=rng.choice((20, 50)), candidates=rng.choice((2048, 1)))
-    for learner in ("core", "tables"):
-        resources = Resources(SMALL.memory_bytes, 2, learner=learner)
-        Trainer(run, config, name=learner, resources=resources, tuning=tuning).run()
-        assert log_of(run, learner).events == log.events
-    assert check(run, resources=SMALL, replay=seed % 8 == 0) == []
-
 
 LISTED = ["hypertension", " hypertensive", "\t\t\t\t\t\t\t", "日本国", " zzz"]
 
@@ -190,13 +122,3 @@ def test_a_must_have_of_a_token_that_may_not_grow_is_refused(tmp_path):
         train(new, vocab_size=270, must=("ééé",), **given)
     train(new, vocab_size=270, must=("é",), **given)
     assert log_of(new).events[-1].pair == (0xC3, 0xA9)
-
-
-def test_what_is_shown_is_read_again():
-    rng = random.Random(4)
-    for _ in range(300):
-        text = random_text(rng, 20) + rng.choice(("", ".txt", "␠", "<U+0041>", "<E2 82>", "\\n"))
-        assert read_shown(readable(text)) == text
-        assert not readable(text).endswith(".txt")
-        if not set(text) & set("<␠"):
-            assert read_shown(shown(text.encode())) == text

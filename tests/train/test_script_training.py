@@ -7,7 +7,6 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -28,11 +27,11 @@ from streambpe.train.commands import train
 from streambpe.train.counting.count import count
 from tests import oracles
 from tests.oracles.replay import decode_bytes, encode_chunks, to_model_ids
-from tests.oracles.splits import split_by_rules, split_text
+from tests.oracles.splits import split_text
 from tests.oracles.tables import check
 from tests.runs import SMALL, cli, log_of, rows
 from tests.samples import written
-from tests.script_samples import hostile_texts, long_text
+from tests.script_samples import long_text
 from tests.tiers import examples
 
 ENCODINGS = ["bytes", "script"]
@@ -53,14 +52,14 @@ def slow_rule(alphabet: Alphabet) -> oracles.words.TokenTest:
 
 
 @cache
-def model(encoding: str, constrained: bool = True, pattern: str = "script", **more: Any) -> Tokenizer:
+def model(encoding: str, constrained: bool = True) -> Tokenizer:
     """A small model of the sample text."""
     with TemporaryDirectory() as folder:
         source = written(Path(folder) / "text.txt", TEXT)
         result = train(
-            Path(folder) / "run", [str(source)], counting={"options": {"pattern": pattern}}, resources=SMALL,
+            Path(folder) / "run", [str(source)], counting={"options": {"pattern": "script"}}, resources=SMALL,
             encoding=encoding, whole_characters=constrained, vocab_size=3000 if encoding == "script" else 1100,
-            special=("<|end|>",), stop_list=3, **more,
+            special=("<|end|>",), stop_list=3,
         )  # fmt: skip
         assert check(Path(folder) / "run", resources=SMALL) == []
         assert result.reached
@@ -82,6 +81,10 @@ def test_a_training_equals_the_reference(tmp_path, encoding, pattern):
     training = oracles.train_words(chunks, alphabet, len(alphabet) + 250, may_merge=slow_rule(alphabet))
     log = log_of(tmp_path / "run")
     assert log.events == tuple(training.events)
+    for event in training.events if encoding == "bytes" else ():
+        content = training.vocabulary[event.id].content
+        assert content.decode(errors="ignore").encode() in (content, b""), "whole characters, or a part of one"
+        assert content[0] < 0x80 or content[0] >= 0xC2, "a part has the first bytes"
     assert log.header.config["whole_characters"] is True
     assert log.header.config["encoding"] == encoding
     assert check(tmp_path / "run", resources=SMALL) == []
@@ -246,9 +249,3 @@ def test_exports_say_what_they_cannot_hold(tmp_path):
     copy = tmp_path / "copy.events.jsonl"
     export(tmp_path / "script.events.jsonl", "events", copy)
     assert Tokenizer(copy).encode("naïve 東京") == model("script").encode("naïve 東京")
-
-
-def test_rules_split_texts_as_training_did():
-    """The encoder's chunks under --pattern script are those of the rules."""
-    for text in hostile_texts(9, 200):
-        assert model("script").encoder.split(text) == split_by_rules(text)

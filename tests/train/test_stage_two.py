@@ -11,7 +11,6 @@ import pytest
 
 from streambpe.errors import LimitError
 from streambpe.model.alphabet import Alphabet
-from streambpe.runners.ray import Needs
 from streambpe.runners.runner import Attempt, Here, Runner
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
@@ -20,7 +19,6 @@ from streambpe.text.patterns import find_pattern
 from streambpe.train.commands import train
 from streambpe.train.superwords import stage2
 from streambpe.train.superwords.stage2 import StageTwo, shard_tokens
-from tests.runners.tasks import Dying, die_at
 from tests.runs import SMALL, log_of, small_blocks
 from tests.samples import natural_text
 
@@ -74,15 +72,6 @@ def test_tasks_make_what_one_thread_makes(
     ones = made(stage_of(run, tmp_path / "one", pattern))
     monkeypatch.setattr(stage2, "_MOST_PARTS", 2)
     assert made(stage_of(run, tmp_path / "tasks", pattern), Here(3, 1 << 28)) == ones
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("point", ["stage2-0-begun", "stage2-0-written"])
-def test_a_lost_worker_is_replaced(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
-    ones = made(stage_of(run, tmp_path / "one"))
-    monkeypatch.setattr(stage2, "_TASKS_A_WORKER", 2)
-    die_at(monkeypatch, point, stage2)
-    assert made(stage_of(run, tmp_path / "tasks"), Dying(Needs(SMALL, 0, 0, tmp_path))) == ones
 
 
 @pytest.mark.long

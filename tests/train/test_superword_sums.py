@@ -7,17 +7,16 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import polars as pl
 import pytest
 
 from streambpe.train.superwords import sums as module
-from streambpe.train.superwords.sums import Sums, key_ranges
+from streambpe.train.superwords.sums import Sums
 
 
 def neighbour_files(folder: Path, seed: int, files: int, rows: int) -> tuple[list[Path], Counter[int]]:
-    """Part files as count_neighbours writes them, and their sum."""
+    """Part files as tasks write them, and their sum."""
     rng, total = random.Random(seed), Counter[int]()
     paths = []
     for number in range(files):
@@ -52,34 +51,12 @@ def test_neighbours(tmp_path, monkeypatch, rows_at_once):
     counts = sorted(wanted.values(), reverse=True)
     ranks = [0, 1, 5, 100, len(counts) - 1]
     assert sums.counts_at([*ranks, len(counts)], 1) == [counts[rank] for rank in ranks]
+    nothing = Sums(tmp_path / "nothing.parquet", 0, 1, None)
+    nothing.add_up_neighbours([], "these")
+    assert nothing.hold("these")
+    assert (nothing.keys(1).tolist(), nothing.counts_at([0, 3], 1)) == ([], [])
     many = [n for n in counts if n >= 2]
     assert sums.counts_at([0, len(many) - 1, len(many)], 2) == [many[0], many[-1]]
-
-
-def test_ranges_hold_about_so_many_rows(tmp_path, monkeypatch):
-    """Whatever the keys; each key is in one range."""
-    monkeypatch.setattr(module, "_STEP", 16)
-    files, wanted = neighbour_files(tmp_path, 3, 4, 5000)
-    rows = pl.concat([pl.read_parquet(file) for file in files])["key"].to_numpy()
-    con = duckdb.connect()
-    for at_once in (1, 500, 3000):
-        found = key_ranges(con, list(map(str, files)), at_once)
-        held = [int(((rows >= low) & (rows <= high)).sum()) for low, high in found]
-        assert sum(held) == len(rows)
-        assert max(held) <= max(at_once, 16) + 16 * len(files)
-        assert len(found) >= len(wanted) // (at_once + 16 * len(files))
-        assert all(high + 1 == low for (_, high), (low, _) in pairwise(found))
-    assert key_ranges(con, [], 5) == []
-    con.close()
-
-
-def test_no_neighbours(tmp_path):
-    """Documents without two chunks side by side."""
-    sums = Sums(tmp_path / "neighbours.parquet", 0, 1, None)
-    sums.add_up_neighbours([], "these")
-    assert sums.hold("these")
-    assert sums.keys(1).tolist() == []
-    assert sums.counts_at([0, 3], 1) == []
 
 
 def test_damaged_neighbours_count_as_absent(tmp_path):

@@ -3,43 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
-
-import pytest
 
 from streambpe.model.alphabet import chars_alphabet
-from streambpe.train.commands import train
-from tests.oracles.tables import check
-from tests.runs import SMALL, counted_run
 from tests.sequential import (
     learn,
     run,
 )
 from tests.tiers import seeds
-from tests.train.test_trainer import assert_equal_to_reference
+
 
 # Thirty words, most of them the first letters of one row of letters: half the tokens are born beside each other.
-BEGIN_ALIKE = (
-    "abcdefghijklmnopqrstuvwxyzαβγδε abcdefghijklmnopqrstuv abcdef j abcdefghijklmnopqrstu "
-    "abcdefghijklmnopqrstuvwxyzαβγδεζηθικλμνξοπ ν abcdefghi ab νiχwy ςi wα uv abcdefghijklmnopq φiαθ cξlsu wg "
-    "abcdefghijklmnopqrstuvwxyz abcdefghijklmnopqr abcdefghijklmnopqrstuvwxy "
-    "abcdefghijklmnopqrstuvwxyzαβγδεζηθικλμν abcdefghij abc νbοοvy κwδσ abcdefghijk mgdωk abcdefghijklmno κvλa ee"
-)
-
-
-@pytest.mark.long
-def test_like_kensho_on_words_that_begin_alike(tmp_path):
-    """400 bytes of text whose tokens are born beside each other, until no pair is left: the reference's events."""
-    (tmp_path / "text.txt").write_text(BEGIN_ALIKE)
-    train(tmp_path / "run", [str(tmp_path / "text.txt")], like="kensho", resources=SMALL, vocab_size=2000)
-    assert check(tmp_path / "run", resources=SMALL) == []
-    counts = Counter(word if i == 0 else " " + word for i, word in enumerate(BEGIN_ALIKE.split(" ")))
-    again = counted_run(tmp_path / "counted", counts)
-    for name, options in (("plain", {}), ("pruned", {"tau": "0.8"})):
-        expected = assert_equal_to_reference(again, counts, name, like="kensho", vocab_size=2000, **options)
-        assert len(expected.events) > 90
-
-
 def test_large_alphabets_and_long_runs():
     """Hundreds of symbols of one to four bytes, words of dozens of ascending or equal letters, ties everywhere."""
     for seed in seeds(25):

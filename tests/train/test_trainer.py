@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ import pytest
 from streambpe.config import LIKE, TrainConfig
 from streambpe.core.strings import ChunkList
 from streambpe.errors import ResumeMismatch, StreambpeError, UsageError
-from streambpe.inspect.query import Query
 from streambpe.model.alphabet import (
     Alphabet,
     bytes_alphabet,
@@ -25,7 +22,6 @@ from streambpe.model.alphabet import (
     utf8_alphabet,
 )
 from streambpe.model.codecs import codec_of
-from streambpe.model.eventlog import Event
 from streambpe.model.replay import Model
 from streambpe.model.script import FIRST_ESCAPE, INDEX_SYMBOLS
 from streambpe.resources import Resources
@@ -40,6 +36,7 @@ from tests.oracles.tables import check
 from tests.peers import by_tokenizers, merges_of
 from tests.runs import SMALL, by_keyword, counted_run, log_of, plain_events, rows, text_run
 from tests.samples import natural_text
+from tests.tiers import long
 
 Counts = dict[str, int]
 
@@ -65,30 +62,26 @@ def base_alphabet(config: TrainConfig, counts: dict[bytes, int], stop_words: lis
     return made[config.alphabet]()
 
 
-def for_judge(config: TrainConfig, counts: Counts) -> tuple[dict[bytes, int], Alphabet, dict[str, Any]]:
-    """(the chunks that are learned from, the symbols, the other options), as the reference takes them."""
+def judge(config: TrainConfig, counts: Counts) -> oracles.Training:
+    """What the reference learns from these counts under these options."""
     chunks = {chunk.encode(): n for chunk, n in counts.items()}
     stop_words = oracles.choose_stop_words(chunks, config.stop_list)
     kept = oracles.cut_off(chunks, config.freq_cutoff)
-    may_merge = oracles.whole_characters_bytes
-    if config.encoding == "script":
-        may_merge = oracles.whole_characters_script(INDEX_SYMBOLS, FIRST_ESCAPE)
-    return kept, base_alphabet(config, kept, stop_words), {
-        "ties": config.ties, "overlaps": config.overlaps, "min_frequency": config.min_frequency,
-        "max_token_length": config.max_token_length, "may_merge": may_merge if config.whole_characters else None,
-        "stop_words": stop_words, "other_ids": config.extra_ids if config.count_specials else 0,
+    alphabet = base_alphabet(config, kept, stop_words)
+    how: dict[str, Any] = {
+        "ties": config.ties, "overlaps": config.overlaps, "stop_words": stop_words,
+        "other_ids": config.extra_ids if config.count_specials else 0,
     }  # fmt: skip
-
-
-def judge(config: TrainConfig, counts: Counts) -> oracles.Training:
-    """What the reference learns from these counts under these options."""
-    kept, alphabet, how = for_judge(config, counts)
     if config.batch == "paper":
-        how = {name: how[name] for name in ("ties", "overlaps", "stop_words", "other_ids")}
         how |= {"cap_divisor": config.cap_divisor, "max_batch_size": config.max_batch or 0}
         return oracles.train_batches(kept, alphabet, config.vocab_size, **how)
+    if config.whole_characters and config.encoding == "script":
+        how["may_merge"] = oracles.whole_characters_script(INDEX_SYMBOLS, FIRST_ESCAPE)
+    elif config.whole_characters:
+        how["may_merge"] = oracles.whole_characters_bytes
     if config.tau is not None:
         how["deletions"] = oracles.Deletions.at(config.tau, config.delete_to, picky=config.delete_test == "after")
+    how |= {"min_frequency": config.min_frequency, "max_token_length": config.max_token_length}
     how["blocked"] = [codec_of(alphabet, "error").content(token) for token in config.block_tokens]
     return oracles.train_words(kept, alphabet, config.vocab_size, **how)
 
@@ -145,7 +138,9 @@ def learned_pairs(run: Path, name: str) -> list[tuple[bytes, bytes]]:
     return [(model.content(event.pair[0]), model.content(event.pair[1])) for event in model.events]
 
 
-def compare_with_published(tmp_path: Path, size: int, vocab_size: int) -> None:
+@pytest.mark.parametrize(("size", "vocab_size"), [(300_000, 3_000), long(10_000_000, 32_000)])
+def test_merges_equal_hugging_face_and_rustbpe(tmp_path, size, vocab_size):
+    """The whole merge list, ties included, from the same documents and pattern."""
     text = natural_text(1, size)
     documents = [line for line in text.split("\n") if line]
     run = text_run(tmp_path / "run", text, "gpt4o")
@@ -168,17 +163,6 @@ def compare_with_published(tmp_path: Path, size: int, vocab_size: int) -> None:
     counts = [event.n for event in log_of(run, "hf").events]
     assert len(set(counts)) < len(counts) // 2, "ties are tested"
     assert check(run, resources=SMALL) == []
-
-
-def test_merges_equal_hugging_face_and_rustbpe(tmp_path):
-    """The whole merge list, ties included, from the same documents and pattern: 300 KB to 3 000 ids."""
-    compare_with_published(tmp_path, 300_000, 3_000)
-
-
-@pytest.mark.long
-def test_merges_equal_hugging_face_and_rustbpe_at_32_000(tmp_path):
-    """The same from 10 MB to 32 000 ids."""
-    compare_with_published(tmp_path, 10_000_000, 32_000)
 
 
 # The ends of learning
@@ -211,7 +195,6 @@ def test_target_reached_and_no_pair_left(tmp_path):
 @pytest.mark.parametrize(
     ("options", "missing"),
     [
-        ({"vocab_size": 255}, "256"),
         ({"vocab_size": 242, "like": "kensho"}, "243"),
         ({"vocab_size": 258, "special": ("<s>",), "reserve": 2}, "259"),
         ({"vocab_size": 257, "stop_list": 2}, "258"),
@@ -289,16 +272,6 @@ def test_blocked_tokens_are_vetoed_with_their_counts(tmp_path):
 
 
 @pytest.mark.long
-def test_on_batch_sees_every_event_once(tmp_path):
-    """The callback is given the passes in order; together they are the event log."""
-    run = text_run(tmp_path / "run", natural_text(4, 20_000))
-    seen: list[Event] = []
-    Trainer(run, TrainConfig(vocab_size=600), resources=SMALL, on_batch=lambda batch: seen.extend(batch.events)).run()
-    assert seen == list(log_of(run).events)
-    assert len(seen) == 600 - 256
-
-
-@pytest.mark.long
 def test_trainings_side_by_side(tmp_path):
     """Several names in one run: each has its own tables, views and log, and learns as if it were alone."""
     counts = hard_counts(random.Random(11))
@@ -339,26 +312,6 @@ def test_what_was_learned_is_not_learned_again(tmp_path):
     with pytest.raises(ResumeMismatch, match="257 is smaller"):
         train(run, vocab_size=257, resources=SMALL)
     assert resume(run, resources=SMALL).sha256 == first.sha256  # a refused call is not what resume goes on with
-
-
-@pytest.mark.long
-def test_what_is_left_out_is_told_with_its_reason(tmp_path):
-    """View left_out holds the stop words and the chunks under the cut-off of each training, and no other chunk."""
-    counts = {"the": 9, "cat": 5, "sat": 5, "a": 4, "mat": 2, "hat": 1}
-    run = counted_run(tmp_path / "run", counts)
-    train(run, vocab_size=260, stop_list=2, freq_cutoff=3, resources=SMALL)
-    train(run, name="rest", vocab_size=260, freq_cutoff=2, resources=SMALL)
-    train(run, name="all", vocab_size=260, resources=SMALL)
-    asked = {}
-    for name in ("main", "rest", "all"):
-        out = io.StringIO()
-        Query(run, "SELECT chunk, n, reason FROM left_out", name).print("json", out)
-        asked[name] = [tuple(row.values()) for row in json.loads(out.getvalue())]
-    assert asked["main"] == [
-        ("the", 9, "stop list"), ("cat", 5, "stop list"), ("mat", 2, "cut-off"), ("hat", 1, "cut-off"),
-    ]  # fmt: skip
-    assert asked["rest"] == [("hat", 1, "cut-off")]
-    assert asked["all"] == []
 
 
 @pytest.mark.long

@@ -6,12 +6,13 @@ words  hello x3 · he x9      column  -1 h e l l o -1 h e -1      weights 3 9
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from streambpe.arrays import Bool, Int32, Int64, slices
+from streambpe.core.learner import Deletion
+from streambpe.model.events import Event
 
 SEPARATOR = -1
 _PLACES = 1 << 18  # looked at together
@@ -88,23 +89,18 @@ def count_tokens(words: Iterable[tuple[Int32, Int64, Int64]], many: int, *, whol
     return total[:-1], alone[:-1]
 
 
-class Rewrite(NamedTuple):
-    """How the tokens of some words change: an id becomes its parts everywhere (one part: another name)."""
+def split_sizes(tokens: Int32, gone: Deletion | Event) -> Int64:
+    """How many tokens each of these becomes when a deleted token is split."""
+    return np.where(tokens == gone.id, len(gone.into), 1)
 
-    number: int
-    into: tuple[int, ...]
 
-    def sizes(self, tokens: Int32) -> Int64:
-        """How many tokens each of these becomes."""
-        return np.where(tokens == self.number, len(self.into), 1)
+def split_token(tokens: Int32, gone: Deletion | Event) -> Int32:
+    """The tokens, or a column, with a deleted token split into its parts everywhere. 8 into (1, 2, 3):
 
-    def apply(self, tokens: Int32) -> Int32:
-        """The tokens, or a column, with the id taken apart. Rewrite(8, (1, 2, 3)):
-
-        tokens   -1 7 8 -1 8 9 -1               sizes 1 1 3 1 3 1 1
-        changed  -1 7 1 2 3 -1 1 2 3 9 -1       at first -1 7 8 8 8 -1 8 8 8 9 -1
-        """
-        changed = np.repeat(tokens, self.sizes(tokens))
-        places = np.flatnonzero(changed == self.number)
-        changed[places] = np.resize(self.into, len(places))
-        return changed
+    tokens   -1 7 8 -1 8 9 -1               sizes 1 1 3 1 3 1 1
+    changed  -1 7 1 2 3 -1 1 2 3 9 -1       at first -1 7 8 8 8 -1 8 8 8 9 -1
+    """
+    changed = np.repeat(tokens, split_sizes(tokens, gone))
+    places = np.flatnonzero(changed == gone.id)
+    changed[places] = np.resize(gone.into, len(places))
+    return changed

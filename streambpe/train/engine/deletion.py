@@ -44,7 +44,7 @@ class LivingTokens:
     def __init__(self, rule: Deletions, first_id: int) -> None:
         self.rule = rule
         self.first_id = first_id
-        self.count: list[int] = []
+        self.count = [0] * first_id  # by id; what stands here of base symbols means nothing
         self.first_pair: list[tuple[int, int]] = []
         self.dead: set[int] = set()  # a token that is learned again, under its old id, leaves it
 
@@ -55,39 +55,36 @@ class LivingTokens:
 
     def alive(self) -> list[bool]:
         """Of each token, whether it is alive."""
-        return [number not in self.dead for number in range(self.first_id, self.first_id + len(self.count))]
+        return [number not in self.dead for number in range(self.first_id, len(self.count))]
 
     def merge(self, left: int, right: int, new: int, merged: int, after: int) -> list[Deletion]:
         """Count a merge that was made `merged` times; returns the deletions it causes, in their order."""
-        first, count, rule = self.first_id, self.count, self.rule
+        count, rule = self.count, self.rule
         operands = (left,) if left == right else (left, right)
-        before = [count[t - first] if t >= first else 0 for t in operands]
-        count[new - first] += merged
+        before = [count[t] for t in operands]
+        count[new] += merged
         for t in (left, right):
-            if t >= first:
-                count[t - first] -= merged
+            count[t] -= merged
         deleted = []
         numerator, denominator = rule.tau.numerator, rule.tau.denominator
         for t, counted in zip(operands, before, strict=True):
-            if t < first:
+            if t < self.first_id:
                 continue
             if rule.test == "before":
                 superfluous = merged * denominator >= numerator * counted
             else:
-                superfluous = merged * denominator > numerator * (count[t - first] + merged)
+                superfluous = merged * denominator > numerator * (count[t] + merged)
             if superfluous:
                 deleted.append(self._delete(t, after))
         return deleted
 
     def _delete(self, number: int, after: int) -> Deletion:
-        first = self.first_id
         self.dead.add(number)
         into = self.parts(number)
-        n = self.count[number - first]
-        self.count[number - first] = 0
+        n = self.count[number]
+        self.count[number] = 0
         for part in into:
-            if part >= first:
-                self.count[part - first] += n
+            self.count[part] += n
         return Deletion(after, number, into, n)
 
     def parts(self, number: int) -> tuple[int, ...]:

@@ -52,7 +52,7 @@ class Engine:
         self.state.take(known, vetoed)
         if self.state.lives is not None and known:
             total, _ = count_tokens(word_slices(words), self.state.next_id)
-            self.state.lives.count = total[self.state.first_id :].tolist()
+            self.state.lives.count = total.tolist()
         self._load(words)
 
     @property
@@ -82,7 +82,7 @@ class Engine:
             return False
         return True
 
-    def _move(self, record: PassRow) -> None:
+    def _move(self) -> None:
         """Go from disk to memory if the words fit now."""
         before = self.learning
         if not before.is_ready_to_move() or before.places > self._fitting:
@@ -121,7 +121,7 @@ class Engine:
         pair is left."""
         record = PassRow()
         while True:
-            self._move(record)
+            self._move()
             learning, began = self.learning, time.perf_counter()
             record.places = learning.places
             try:

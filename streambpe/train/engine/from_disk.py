@@ -16,7 +16,7 @@ import numpy as np
 from streambpe.arrays import MAX_COUNT, Int32, Int64
 from streambpe.core.learner import LIVING, NONE_LEFT, UNFIT, NoRoom
 from streambpe.store.passes import PassRow
-from streambpe.train.engine.column import Rewrite, columns, read_column, write_column
+from streambpe.train.engine.column import columns, read_column, write_column
 from streambpe.train.engine.in_memory import MemoryLearning
 from streambpe.train.engine.learning import HotPairs, Learning, Parts
 from streambpe.train.engine.rules import ANY, Batch, Bounds
@@ -147,9 +147,9 @@ class DiskLearning(Learning):
         stage.close()
         self.column.rewrite(digest, np.concatenate([part[:-1] for part in parts] + [parts[-1][-1:]]))
         self.hot = None
-        rewrites = [Rewrite(event.id, event.into) for event in (last.events if last else ()) if event.into and event.n]
-        if rewrites:
-            self.column.split(rewrites)
+        deleted = [event for event in (last.events if last else ()) if event.into and event.n]
+        if deleted:
+            self.column.split(deleted)
 
     # ------------------------------------------------------------------ what there is
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from streambpe.arrays import MAX_COUNT, Int32, Int64
-from streambpe.core.learner import ASK, DONE, FULL, LIVING, NONE_LEFT, UNFIT, Learned, NoRoom
+from streambpe.core.learner import ASK, DONE, FULL, LIVING, NONE_LEFT, UNFIT, Deletion, Learned, NoRoom
 from streambpe.store.passes import PassRow
-from streambpe.train.engine.column import Rewrite, read_column, write_column
+from streambpe.train.engine.column import read_column, split_token, write_column
 from streambpe.train.engine.learning import HotPairs, Learning, Parts
 from streambpe.train.engine.rules import ANY, Batch, Bounds, Veto, safe_pairs
 from streambpe.train.engine.state import State
@@ -47,9 +47,10 @@ class MemoryLearning(Learning):
         self.stage = chains_least is not None
         self.ended = DONE  # NONE_LEFT, LIVING or UNFIT: the stage ends behind the last batch
         self._merges = _FIRST_MERGES  # in the next batch
-        self._unsplit: list[Rewrite] = []  # of tokens that are deleted but still in the learner's words
+        self._unsplit: list[Deletion] = []  # whose tokens are still in the learner's words
         places = words = 0
-        sizes = None if self.stage else state.sizes()  # of each token in places; None: one each
+        # a token that may be split takes a place for each of its base symbols
+        sizes = None if self.stage or state.lives is None else np.array(state.lengths)
         for symbols, offsets, weights in parts():
             inside = symbols[int(offsets[0]) : int(offsets[-1])]
             places += len(inside) if sizes is None else int(sizes[inside].sum())
@@ -106,7 +107,7 @@ class MemoryLearning(Learning):
         if self.stage:
             self.ended = learned.why if learned.why in (NONE_LEFT, LIVING, UNFIT) else DONE
         elif learned.why == UNFIT:
-            self._unsplit = [Rewrite(gone.id, gone.into) for gone in learned.deleted if gone.n][-now.pending :]
+            self._unsplit = [gone for gone in learned.deleted if gone.n][-now.pending :]
         return batch
 
     def _answer(self, many: int) -> None:
@@ -158,13 +159,12 @@ class MemoryLearning(Learning):
     def words(self) -> Iterator[tuple[Int32, Int64, Int64]]:
         """The words as they are now: symbols, offsets, weights, some at a time."""
         for words in self.learner.words():
-            if not self._unsplit:
-                yield words
-                continue
-            column, weights = write_column(*words, 1)
-            for rewrite in self._unsplit:
-                column = rewrite.apply(column)
-            yield read_column(column, weights)
+            if self._unsplit:
+                column, weights = write_column(*words, 1)
+                for gone in self._unsplit:
+                    column = split_token(column, gone)
+                words = read_column(column, weights)
+            yield words
 
     def _refuse_unsplit(self) -> None:
         """Raise NoRoom if deleted tokens are left in the learner's own words: only `words` splits them."""

@@ -39,7 +39,7 @@ from streambpe.model.events import Events
 from streambpe.store.database import feed, incoming, open_store
 from streambpe.store.passes import PassRow
 from streambpe.store.sqlfiles import query_frame, run_sql
-from streambpe.train.engine.column import Rewrite, columns, leftmost
+from streambpe.train.engine.column import columns, leftmost
 from streambpe.train.engine.learning import HotPairs, Learning, Parts
 from streambpe.train.engine.rules import ANY, Batch, Bounds, Veto, safe_pairs
 from streambpe.train.engine.state import State
@@ -268,7 +268,7 @@ class TableLearning(Learning):
                 at = np.flatnonzero(rows.token == gone.id)
                 if len(at):
                     words = np.unique(rows.word[at])
-                    split = rows.tokens.split(Rewrite(gone.id, gone.into))
+                    split = rows.tokens.split(gone)
                     yield _less(pairs_of(rows.at(rows.words_at(at)), disjoint))
                     yield pairs_of(split.at(np.flatnonzero(np.isin(split.word, words))), disjoint)
                     self._put(block, split)

@@ -90,7 +90,9 @@ class PairCounter:
                 yield from self._sums(self._idle[0], part, PARTS)
         else:
             yield from self._idle
-        self.close()
+        for path, _ in self._files:
+            path.unlink()
+        self._files, self._idle = [], []
 
     def _sums(self, table: PairTable, part: int, parts: int) -> Iterator[PairTable]:
         """The pairs of one part of so many; if they do not fit, those of its two halves in turn."""
@@ -124,9 +126,3 @@ class PairCounter:
             left, right, n = (np.concatenate(both) for both in zip(found[:3], more[:3], strict=True))
             found = HotPairs(left, right, n, found.floor).at_least(more.floor).best(most)
         return found.only(np.argsort(found.left << 32 | found.right))  # not as threads and files happened to leave them
-
-    def close(self) -> None:
-        """Forget all, and remove the files."""
-        for path, _ in self._files:
-            path.unlink()
-        self._files, self._idle = [], []

@@ -96,11 +96,6 @@ def safe_pairs(pairs: Sequence[tuple[int, ...]]) -> list[int]:
     return safe
 
 
-def pass_carried_over(events: int, mode: str = "unknown") -> PassRow:
-    """A pass that stands for all events of a log whose own passes are not known."""
-    return PassRow(events=events, mode=mode)
-
-
 class Bounds(NamedTuple):
     """What the merges of one pass count at least: the first of them, and the others."""
 

@@ -20,8 +20,10 @@ from streambpe.arrays import Bool, Int32, Int64, write_array
 from streambpe.core.binding import ChunkTable
 from streambpe.core.scan import ChainFinder, numbered
 from streambpe.core.strings import ChunkList, merge
+from streambpe.model.events import Event
+from streambpe.system import remove_folder
 from streambpe.threads import in_order
-from streambpe.train.engine.column import SEPARATOR, Rewrite, read_column, write_column
+from streambpe.train.engine.column import SEPARATOR, read_column, split_token, write_column
 from streambpe.train.engine.pair_counter import PairCounter, PairFilter
 
 T = TypeVar("T")
@@ -82,9 +84,8 @@ class ScanColumn:
 
     def append(self, column: Int32, weights: Int64) -> None:
         """One more block."""
-        number = len(self.lengths)
         self.lengths.append(len(column))
-        self._write(number, column, weights)
+        self._write(len(self.lengths) - 1, column, weights)
 
     def _paths(self, number: int) -> tuple[Path, Path]:
         return self.folder / f"block_{number:05d}.tokens", self.folder / f"block_{number:05d}.weights"
@@ -113,13 +114,14 @@ class ScanColumn:
         """Bytes in memory while a pass runs."""
         return SCAN_BYTES_PER_PLACE * self.threads * max(self.lengths, default=0)
 
-    def split(self, rewrites: Sequence[Rewrite]) -> None:
-        """Tokens become their parts, in this order: one sweep that reads each block and writes those it changes."""
+    def split(self, deleted: Sequence[Event]) -> None:
+        """Deleted tokens become their parts, in this order: one sweep that reads each block and writes those it
+        changes."""
 
         def one(number: int, column: Int32, weights: Int64) -> None:
-            if np.isin(column, [rewrite.number for rewrite in rewrites]).any():
-                for rewrite in rewrites:
-                    column = rewrite.apply(column)
+            if np.isin(column, [gone.id for gone in deleted]).any():
+                for gone in deleted:
+                    column = split_token(column, gone)
                 self._write(number, column, weights)
 
         list(self._each(one))
@@ -201,7 +203,5 @@ class ScanColumn:
 
     def remove(self) -> None:
         """Delete the block files."""
-        for number in range(len(self.lengths)):
-            for path in self._paths(number):
-                path.unlink(missing_ok=True)
+        remove_folder(self.folder)
         self.lengths = []

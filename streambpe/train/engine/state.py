@@ -37,7 +37,7 @@ class State:
         self.first_id = len(base_tokens) if first_id is None else first_id
         self.tokens = [*base_tokens, *[b""] * (self.first_id - len(base_tokens))]
         self.known = {token: i for i, token in enumerate(base_tokens)}  # dead ones too
-        self._lengths = array("q", [*base_lengths, *[1] * (self.first_id - len(base_lengths))])
+        self.lengths = array("q", [*base_lengths, *[1] * (self.first_id - len(base_lengths))])
         self.ties = ties or TieOrder(options.ties)
         self.banned: set[tuple[int, int]] = set()
         self.lives = LivingTokens(options.deletions, self.first_id) if options.deletions else None
@@ -66,7 +66,7 @@ class State:
         """Which of these pairs may merge."""
         good = np.ones(len(left), bool)
         if self.options.max_token_length is not None:
-            lengths = np.array(self._lengths)
+            lengths = np.array(self.lengths)
             good &= lengths[left] + lengths[right] <= self.options.max_token_length
         if self.rule is not None:
             good &= self.rule.allows(left, right)
@@ -110,7 +110,7 @@ class State:
             token = self.spelled(left, right)
             self.tokens.append(token)
             self.known[token] = number
-            self._lengths.append(self._lengths[left] + self._lengths[right])
+            self.lengths.append(self.lengths[left] + self.lengths[right])
             if self.lives is not None:
                 self.lives.born(left, right)
         elif self.lives is not None:
@@ -158,25 +158,15 @@ class State:
         if by_kind is not None:
             tables, kinds = (by_kind.tables.allowed, by_kind.tables.merged), by_kind.kinds(self.next_id)
         learner = Learner(rule, limit, tables, falling)
-        learned = None if lives is None else (lives.count, lives.first_pair, lives.alive())
-        learner.add_tokens(self.tokens, np.array(self._lengths), order, learned, kinds)
+        learned = None if lives is None else (lives.count[self.first_id :], lives.first_pair, lives.alive())
+        learner.add_tokens(self.tokens, np.array(self.lengths), order, learned, kinds)
         if options.batch != "paper":  # a round of BatchBPE is judged as a whole
             learner.block(options.blocked)
         for left, right in sorted(self.banned):
             learner.answer(left, right, allowed=False)
         return learner
 
-    def sizes(self) -> Int64 | None:
-        """With deletions: how many base symbols each token has, and so how many places it takes in memory. None: one
-        place each."""
-        if self.lives is None or not self.lives.first_pair:
-            return None
-        sizes = [1] * self.first_id
-        for left, right in self.lives.first_pair:
-            sizes.append(sizes[left] + sizes[right])
-        return np.array(sizes, np.int64)
-
     def take_counts(self, learner: Learner) -> None:
         """Take over from the learner how often tokens stand now."""
         if self.lives is not None:
-            self.lives.count = learner.token_counts()
+            self.lives.count[self.first_id :] = learner.token_counts()

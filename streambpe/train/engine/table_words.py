@@ -11,26 +11,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
 from streambpe.arrays import Int32, Int64
+from streambpe.core.learner import Deletion
 from streambpe.errors import RunError
 from streambpe.later import polars as pl
 from streambpe.store.checksums import add_checksum, refuse_damaged
-from streambpe.train.engine.column import SEPARATOR, Rewrite, leftmost
+from streambpe.train.engine.column import SEPARATOR, leftmost, split_sizes, split_token
 
 ROW_BYTES = 16  # word, token, n
 ID_BITS, _ID_MASK = 32, 0xFFFFFFFF
 Pair = tuple[int, int, int]  # left, right, count
 
 
-Keys = TypeVar("Keys", int, Int64)
-
-
-def unpack(key: Keys) -> tuple[Keys, Keys]:
-    """(left, right) of one or more pairs."""
+def unpack(key: Int64) -> tuple[Int64, Int64]:
+    """(left, right) of pairs."""
     return key >> ID_BITS, key & _ID_MASK
 
 
@@ -75,10 +73,10 @@ class Rows(NamedTuple):
         token = self.token[where]
         self.token[where] = token[np.argsort(2 * self.word[where] + (token < 0), kind="stable")]
 
-    def split(self, rewrite: Rewrite) -> Rows:
-        """With the parts of a token in its place everywhere."""
-        sizes = rewrite.sizes(self.token)
-        return Rows(np.repeat(self.word, sizes), rewrite.apply(self.token), np.repeat(self.n, sizes))
+    def split(self, gone: Deletion) -> Rows:
+        """With the parts of a deleted token in its place everywhere."""
+        sizes = split_sizes(self.token, gone)
+        return Rows(np.repeat(self.word, sizes), split_token(self.token, gone), np.repeat(self.n, sizes))
 
 
 @dataclass

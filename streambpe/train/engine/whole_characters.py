@@ -17,25 +17,19 @@ from streambpe.model.whole_characters import States, whole_characters
 
 class WholeCharacterRule:
     """A PairRule (train/engine/rules.py). `first_id`: the id of the first learned token; ids before it that are no
-    symbol of the alphabet (stop words) stand in no pair."""
+    symbol of the alphabet (stop words) stand in no pair, or are tokens of `words`, from which learning goes on."""
 
-    def __init__(self, alphabet: Alphabet, first_id: int) -> None:
+    def __init__(self, alphabet: Alphabet, first_id: int, words: Sequence[Event] = ()) -> None:
         self.tables = whole_characters(alphabet)
         state = np.zeros(first_id, np.uint8)
         state[alphabet.first_id : alphabet.first_id + len(alphabet)] = self.tables.base_states
         self._state = bytearray(state)
+        for event in words:
+            self.born(*event.pair, event.id)
 
     def kinds(self, tokens: int) -> States:
         """The state of each of so many tokens."""
         return np.array(self._state.ljust(tokens, b"\0"))[:tokens]
-
-    @classmethod
-    def of_words(cls, alphabet: Alphabet, first_id: int, words: Sequence[Event]) -> WholeCharacterRule:
-        """The rule where learning goes on with the tokens of `words`, whose ids come before first_id."""
-        rule = cls(alphabet, first_id)
-        for event in words:
-            rule.born(*event.pair, event.id)
-        return rule
 
     def allows(self, left: Int64, right: Int64) -> Bool:
         """See PairRule."""

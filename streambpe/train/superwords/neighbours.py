@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 
 from streambpe.arrays import Int32
+from streambpe.core.strings import as_buffers
 from streambpe.encode.bulk import BulkReplay
 from streambpe.later import polars as pl
 from streambpe.model.alphabet import Alphabet
+from streambpe.model.codecs import codec_of
 from streambpe.model.eventlog import Event, Op
 from streambpe.store.sequences import SequencePart, reader_of_stretches
 
@@ -52,13 +54,9 @@ def find_eligible(
     chunks = pl.DataFrame(found, schema={"chunk": pl.String, "symbol": pl.Int32}, orient="row")
     if not any(event.op is Op.DELETE for event in events):
         return chunks
-    table = np.full(256, -1, np.int32)
-    for number, symbol in enumerate(alphabet.symbols, first):
-        table[symbol[0]] = number
-    lengths = chunks["chunk"].str.len_bytes().cast(pl.Int64).to_numpy()
-    text = np.frombuffer("".join(chunks["chunk"]).encode(), np.uint8)
+    symbols, lengths = codec_of(alphabet, "error").split_many(*as_buffers(chunks["chunk"]))
     sizes = [0] * first + [len(content) for content in contents]
-    ids, counts = BulkReplay(events, first + len(contents), sizes).replay(table[text], lengths)
+    ids, counts = BulkReplay(events, first + len(contents), sizes).replay(symbols, lengths)
     whole = counts == 1
     own = np.full(len(counts), -1)
     own[whole] = ids[(np.cumsum(counts) - counts)[whole]]

@@ -36,6 +36,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from msgspec import structs
 
 from streambpe.arrays import MAX_COUNT, Int64
 from streambpe.later import polars as pl
@@ -61,7 +62,7 @@ from streambpe.train.superwords.rules import Spellings, join_rule
 from streambpe.train.superwords.runs import Kept, OpenChunks, RunTable, write_run_words
 from streambpe.train.superwords.stage2 import StageTwo, stage_two_runner
 from streambpe.train.superwords.sums import Sums
-from streambpe.train.superwords.tasks import collect_runs, count_neighbours
+from streambpe.train.superwords.tasks import ask_documents
 from streambpe.train.superwords.work import Work
 from streambpe.train.training import Start
 from streambpe.train.words import WordFiles
@@ -81,7 +82,8 @@ def superwords_folder(start: Start, documents: Documents, words: Events) -> Path
     complete when it was made. Other words, options or documents have another folder, and so have these words if they
     were to be more and are not complete."""
     config = {key: value for key, value in start.training.config.as_facts().items() if key != "vocab_size"}
-    made_of = fingerprint(events_digest(words), start.goal.words, config, documents.facts)
+    parts = [structs.asdict(part) for part in documents.parts]
+    made_of = fingerprint(events_digest(words), start.goal.words, config, parts)
     return start.training.private / f"superwords-{made_of}"
 
 
@@ -198,9 +200,8 @@ class SuperwordPhase:
             raise self.training.stopped(len(self.journal.events), self.stop)
 
     def _stage(self, name: str, places: int) -> Callable[[int], None]:
-        self.meter.stage, self.meter.unit = name, "chunks"
-        self.meter.total, self.meter.done = places, 0
-        self.meter.started, self.meter.resumed_from = time.monotonic(), 0
+        self.meter.begin(name, places, "chunks")
+        self.meter.started = time.monotonic()
         return self._advance
 
     def _look_at_documents(self) -> None:
@@ -209,7 +210,7 @@ class SuperwordPhase:
         if self.sums.hold(self.made_of):
             stage(self.reader.places)
         else:
-            files = count_neighbours(self.reader, self.work, stage)
+            files = ask_documents("neighbours", self.reader, self.work, stage)
             self.sums.add_up_neighbours(files, self.made_of)
         self.levels = self._levels()
         release_memory()
@@ -238,12 +239,13 @@ class SuperwordPhase:
     def _second_stage(self) -> PartsReader:
         """The documents as tokens in stage-2 chunks, and the words as they count there."""
         documents, work, events = self.documents, self.work, self.learned
+        places = sum(part.places for part in documents.parts)
         assert documents.pattern is not None
         stage = StageTwo(
             documents.run.sequences, documents.parts, documents.pattern, self.alphabet, self.book.contents, events,
             self.config.overlaps == "disjoint", work.folder / "stage2", self.spare // _REST_SHARE, self.made_of,
         )  # fmt: skip
-        reader = stage.write(stage_two_runner(documents.parts, work), self._stage("stage 2", documents.places))
+        reader = stage.write(stage_two_runner(documents.parts, work), self._stage("stage 2", places))
         n, stood = stage.counted()
         self.words = [
             merge_event(*events[i].pair, events[i].id, many)
@@ -366,7 +368,7 @@ class SuperwordPhase:
         if not is_sealed(folder, fingerprint(self.made_of, folder.name)):
             kept = Kept(keys, open_chunks, len(self.spellings.contents))
             stage, name = self._stage("runs", self.reader.places), folder.name.replace("words", "runs")
-            found = collect_runs(self.reader, kept, name, self.work, stage)
+            found = ask_documents(name, self.reader, self.work, stage, kept)
             write_run_words(found, folder, self.sums, self.made_of)
             release_memory()
         return WordFiles(folder)

@@ -89,7 +89,7 @@ def join_rule(
         most = None
     whole = None
     if config.superwords == "uw" and config.whole_characters:  # elsewhere chunks join, which are whole anyway
-        whole = WholeCharacterRule.of_words(alphabet, len(contents), words)
+        whole = WholeCharacterRule(alphabet, len(contents), words)
     if most is None and not tests:
         return whole
     return JoinRule(list(contents), eligible, most, tests, whole)

@@ -30,10 +30,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from streambpe.arrays import Bool, Int32, Int64
+from streambpe.arrays import Bool, Int32, Int64, expanded
 from streambpe.core.encoding import Tally
 from streambpe.core.strings import as_buffers
 from streambpe.encode.bulk import BulkReplay
@@ -41,6 +40,7 @@ from streambpe.errors import LimitError
 from streambpe.failpoints import failpoint
 from streambpe.later import polars as pl
 from streambpe.model.alphabet import Alphabet
+from streambpe.model.codecs import codec_of
 from streambpe.model.eventlog import Event
 from streambpe.runners.attempts import own_folder
 from streambpe.runners.runner import Attempt, Runner
@@ -79,9 +79,7 @@ class StageTwo(Question):
     def __post_init__(self, alphabet: Alphabet, contents: Sequence[bytes], words: Sequence[Event]) -> None:
         self.merges = len(words)
         self.replay = BulkReplay(words, alphabet.first_id + len(contents))
-        self.symbol_of = np.full(256, BARRIER, np.int32)
-        for number, symbol in enumerate(alphabet.symbols, alphabet.first_id):
-            self.symbol_of[symbol[0]] = number
+        self.symbol_of = codec_of(alphabet, "error").symbols.symbols
         spelled = [contents[event.id - alphabet.first_id] for event in words]
         learned = np.frombuffer(_MARK.join([*spelled, b"", b""]), np.uint8)
         self.sticks = np.zeros((256, 256), bool)  # two bytes that some token of phase one holds side by side
@@ -136,7 +134,7 @@ class StageTwo(Question):
         tally = Tally(weights, np.zeros(self.merges, np.int64), self.disjoint, np.zeros(self.merges, bool))
         sizes = atoms.bin.size().to_numpy().astype(np.int64)
         ids, many = self.replay.replay(self.symbol_of[text], sizes, tally)
-        tokens = gather(ids, np.cumsum(many) - many, many, codes)
+        tokens = expanded(ids, many, codes)
         before = np.append(0, np.cumsum(many[codes]))
         return tokens, np.diff(before[atoms_before]), tally
 
@@ -224,7 +222,7 @@ class _Parts:
         # every chunk ends with a barrier
         padded = np.insert(tokens, np.cumsum(lengths), BARRIER)
         lengths = lengths + 1
-        symbols = gather(padded, np.cumsum(lengths) - lengths, lengths, sequence)
+        symbols = expanded(padded, lengths, sequence)
         made_of = self.stage.made_of
         write_noted(pl.DataFrame({"n": tally.n, "stood": tally.stood}), self.place / counts.name, made_of)
         write_noted(pl.DataFrame({"symbol": symbols}), self.place / target.name, made_of)
@@ -244,21 +242,6 @@ def shard_tokens(borders: tuple[int, int], attempt: Attempt) -> None:
         failpoint(f"stage2-{attempt.number}-begun")
         _Parts(stage, place).write(*borders, attempt.advance)
         failpoint(f"stage2-{attempt.number}-written")
-
-
-def gather(flat: Int32, starts: Int64, lengths: Int64, rows: npt.NDArray[np.integer]) -> Int32:
-    """The stretches flat[starts[i] : starts[i] + lengths[i]] of these rows, one after another.
-
-    flat   10 11 12 | 20 | 30 31   starts 0 3 4   lengths 3 1 2   rows 2 0 2
-    many   2 3 2                   they begin at 0 2 5 of the result
-    index  4-0 4-0 0-2 0-2 0-2 4-5 4-5, and its own place to each:  4 5 0 1 2 4 5
-    found  30 31 10 11 12 30 31
-    """
-    many = lengths[rows]
-    index = np.repeat(starts[rows] - (np.cumsum(many) - many), many)
-    index += np.arange(len(index))
-    found: Int32 = flat[index]
-    return found
 
 
 class TokenReader(PartsReader):

@@ -135,10 +135,12 @@ class DocumentTasks(Question):
             failpoint(f"{place}-committed")
 
 
-def count_neighbours(reader: PartsReader, work: Work, advance: Advance) -> list[Path]:
-    """Files (key, n) that add up to the counts of all neighbours."""
-    question = DocumentTasks("neighbours", work.folder.absolute(), work.made_of, reader)
-    return question.answer(work, advance)
+def ask_documents(
+    prefix: str, reader: PartsReader, work: Work, advance: Advance, kept: Kept | None = None
+) -> list[Path]:
+    """Files (key, n) that add up to the counts of all neighbours; or (run, by, n), of all runs that hold two symbols or
+    more and are not cut between what is kept. `prefix`: of these files."""
+    return DocumentTasks(prefix, work.folder.absolute(), work.made_of, reader, kept).answer(work, advance)
 
 
 def shard_neighbours(ends: Ends, attempt: Attempt) -> None:
@@ -160,12 +162,6 @@ def shard_neighbours(ends: Ends, attempt: Attempt) -> None:
                     write_section()
             last = int(piece[-1])
         write_section()
-
-
-def collect_runs(reader: PartsReader, kept: Kept, name: str, work: Work, advance: Advance) -> list[Path]:
-    """Files (run, by, n) of all runs that hold two symbols or more; `name`: of these files."""
-    question = DocumentTasks(name, work.folder.absolute(), work.made_of, reader, kept)
-    return question.answer(work, advance)
 
 
 def shard_runs(ends: Ends, attempt: Attempt) -> None:
