@@ -251,6 +251,7 @@ def test_groups_are_their_files_put_together(kind, tmp_path):
     assert by_folder == found
     n = [row["tokens"] for row in found[1:-1]]  # files of no group are none
     assert found[-1]["gini_tokens"] == pytest.approx(abs(n[0] - n[1]) / (2 * sum(n)))
+    assert cli("evaluate", model, *texts, "--by", "group", *rules).stdout.split()[:2] == ["model", "group"]
     assert "say which texts" in cli("evaluate", model, *texts, "--by", "group", expect=2).stderr
     assert "are for --by group" in cli("evaluate", model, *texts, *rules, expect=2).stderr
 

@@ -153,7 +153,6 @@ def test_the_command(tmp_path):
     [
         (["--vocab-size", 900], "does not reach 900 ids"),
         (["--vocab-size", "x"], "give one number, or several"),
-        (["--vocab-size", ""], "give one number, or several"),
         (["--text", "all=t.txt"], "the last rows have this name"),
         (["--vocab-size", 100], "260 ids before any event"),
         (["-o", "t.xls"], "give such a name"),
