@@ -96,17 +96,13 @@ def report(
         try:
             box = playground_html(log, facts.beside.model if facts.beside else "", rival)
             if len(render(facts, box)) > _MOST_BYTES:
-                box = _left_out(f"with it the page has more than {format_size(_MOST_BYTES)}.")
+                raise PlaygroundLeftOut(f"with it the page has more than {format_size(_MOST_BYTES)}.")
         except PlaygroundLeftOut as why:
-            box = _left_out(str(why))
+            box = f'<p class="wide left-out">There is no playground here: {escape(str(why))}</p>'
     page = render(facts, box)
     with whole_output(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
     return Report(str(model), path, len(log.events), tuple(verdict(facts)), facts.growth[-1])
-
-
-def _left_out(why: str) -> str:
-    return f'<p class="wide left-out">There is no playground here: {escape(why)}</p>'
 
 
 def _is_page(path: Path) -> bool:

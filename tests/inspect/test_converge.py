@@ -6,7 +6,6 @@ import functools
 import io
 import json
 import math
-import threading
 from collections import Counter
 from itertools import chain
 from pathlib import Path
@@ -27,7 +26,7 @@ from streambpe.train.commands import train
 from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from tests.oracles.splits import split_text
-from tests.runs import cli
+from tests.runs import StopAfter, cli
 from tests.samples import written
 
 SMALL = Resources(256 * 10**6, 1)
@@ -155,11 +154,11 @@ def test_what_cannot_be_compared_is_said(documents, tmp_path):
         with pytest.raises(RunLocked):
             converge(documents, vocab_size=SIZE, resources=SMALL)
         assert (other.path / "kept").exists()
-    stop = threading.Event()
-    stop.set()
-    with pytest.raises(Stopped, match="keeps nothing"):
-        converge(documents, vocab_size=SIZE, resources=SMALL, stop=stop)
-    assert not other.path.exists()
+    text = str(written(tmp_path / "other.txt", "that bat is on the mat"))
+    for looks in (0, 5):  # while the sources are read, and while the text is
+        with pytest.raises(Stopped, match="keeps nothing"):
+            converge(documents, vocab_size=SIZE, resources=SMALL, text=text, stop=StopAfter(looks))
+        assert not other.path.exists()
     with pytest.raises(UsageError, match="--draws 17: give a number from 1 to 16"):
         converge(documents, vocab_size=275, draws=17, resources=SMALL)
     with pytest.raises(UsageError, match="--steps 7: give a number from 2 to 6"):

@@ -7,6 +7,7 @@ import gzip
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable
 from functools import partial
 from html import escape
 from html.parser import HTMLParser
@@ -72,6 +73,15 @@ def made(run, tmp_path_factory) -> tuple[Facts, str]:
     return reported(run, path), path.read_text(encoding="utf-8")
 
 
+def uses_in(tokenizer: Tokenizer, chunks: Iterable[tuple[str, int]]) -> Counter[int]:
+    """How often each id is used in chunks with their counts, one after the other."""
+    encoder, uses = tokenizer.encoder, Counter[int]()
+    for chunk, n in chunks:
+        for number in encoder.to_model_ids(np.array(encoder.encode_chunk(chunk), np.int32)).tolist():
+            uses[number] += n
+    return uses
+
+
 @pytest.mark.every(2)
 @pytest.mark.parametrize("kind", ["plain", "picky", "stops", "whitespace"])
 def test_growth_on_chunks(kind, tmp_path, monkeypatch):
@@ -88,10 +98,7 @@ def test_growth_on_chunks(kind, tmp_path, monkeypatch):
     chunks = rows(run, "SELECT chunk, n FROM chunk_counts")
     for stop, (events, size) in zip(found, stops, strict=True):
         tokenizer = Tokenizer(EventLog(log.header, log.events[:events]))
-        encoder, uses = tokenizer.encoder, Counter()
-        for chunk, n in chunks:
-            for number in encoder.to_model_ids(np.array(encoder.encode_chunk(chunk), np.int32)).tolist():
-                uses[number] += n
+        uses = uses_in(tokenizer, chunks)
         assert tuple(map(stop.get, ("vocab_size", "tokens", "vocab_used"))) == (size, uses.total(), len(uses))
         assert stop["bytes_per_token"] == sum(len(chunk.encode()) * n for chunk, n in chunks) / uses.total()
         assert size == tokenizer.n_vocab
@@ -299,11 +306,7 @@ def test_the_vocabulary_is_that_of_the_tokenizer(run, made):
     vocabulary, tokenizer = facts.vocabulary, Tokenizer(run)
     size = tokenizer.n_vocab
     assert vocabulary.shown == [shown(tokenizer.id_to_token(number)) for number in range(size)]
-    chunks = dict(rows(run, "SELECT chunk, n FROM chunk_counts"))
-    uses: Counter[int] = Counter()
-    for chunk, n in chunks.items():
-        for number in tokenizer.encode_ordinary(chunk):
-            uses[number] += n
+    uses = uses_in(tokenizer, rows(run, "SELECT chunk, n FROM chunk_counts"))
     assert vocabulary.uses == [uses[number] for number in range(size)]
 
 
