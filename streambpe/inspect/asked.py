@@ -59,14 +59,12 @@ def judge(statements: Sequence[duckdb.Statement], *, files: bool = False) -> Non
     """An error, before anything runs, unless every statement only reads. `files`: all but LOAD and INSTALL may run."""
     for statement in statements:
         kind = kind_of(statement)
-        if files and kind != "LOAD":
-            continue
-        if files:
+        if files and kind == "LOAD":
             raise QueryRefused(
                 "LOAD and INSTALL fetch extensions for DuckDB; --files allows only files. Nothing was run. The "
                 "duckdb shell can do it: duckdb -readonly RUN/state.duckdb."
             )
-        if kind != "SELECT":
+        if not files and kind != "SELECT":
             what = "several in one (a PIVOT must name its values: ON column IN (...))" if kind == "MULTI" else kind
             shown = textwrap.shorten(statement.query, 60, placeholder="...") + ";"
             raise QueryRefused(
@@ -83,7 +81,5 @@ def spill_folder(run: Run, temp_dir: Path | None = None) -> contextlib.AbstractC
     """
     if temp_dir is not None and not temp_dir.is_dir():
         raise UsageError(f"--temp-dir {temp_dir} is not a folder; create it first.")
-    place = temp_dir if temp_dir is not None else run.path
-    if temp_dir is None and not os.access(place, os.W_OK):
-        place = Path(tempfile.gettempdir())
-    return scratch_folder(place, "sql")
+    writable = run.path if os.access(run.path, os.W_OK) else Path(tempfile.gettempdir())
+    return scratch_folder(temp_dir or writable, "sql")

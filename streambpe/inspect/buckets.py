@@ -63,7 +63,7 @@ def count_buckets(
         if sum(table.held for table in tables) > sizes.table:
             _write(tables, parts, place)
         if stop is not None and stop.is_set():
-            raise Stopped("Stopped. A comparison keeps nothing; give the same command again.", stopped_by(stop))
+            raise Stopped("Stopped.", stopped_by(stop))
     _write(tables, parts, place)
     found = sum(part.total for mine in parts for part in mine)
     counted = sum(part.total for part in list_parts(run))

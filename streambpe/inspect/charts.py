@@ -24,9 +24,9 @@ def short(value: float) -> str:
     return f"{value:.3g}"
 
 
-def linear_ticks(high: float, wanted: int = 5) -> list[float]:
-    """Round numbers from 0 to high: [0, 50, 100]."""
-    rough = high / wanted
+def linear_ticks(high: float) -> list[float]:
+    """About five round numbers from 0 to high: [0, 20, 40, 60, 80, 100]."""
+    rough = high / 5
     magnitude = 10.0 ** math.floor(math.log10(rough))
     step = next(m * magnitude for m in (1, 2, 2.5, 5, 10) if m * magnitude >= rough)
     return [round(i * step, 12) for i in range(math.floor(high / step + 1e-9) + 1)]

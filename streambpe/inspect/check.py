@@ -43,7 +43,7 @@ from streambpe.store.unfinished import left_to_count
 if TYPE_CHECKING:
     from streambpe.keywords import LimitKeywords
 
-FOLDED = ("chunk_counts", "sources", "corpus", "source_groups", "group_counts")  # tables that `count RUN` fills again
+FOLDED = ("sources", "chunk_counts", "corpus", "source_groups", "group_counts")  # tables that `count RUN` fills again
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -182,7 +182,7 @@ def _check_counts(
     sha256 = str(digest.facts(0)["sha256"])
     con.register("recounted_sources", Parts(parts).spans.table())
     con.register("recounted_groups", _recount_groups(con, parts, at_once).to_arrow())
-    for table in ("sources", "chunk_counts", "corpus", "source_groups", "group_counts"):
+    for table in FOLDED:
         if table != "corpus" or "corpus" in facts or parts:
             inputs = {"sha256": sha256} if table == "corpus" else {}
             yield from ((table, row) for row in run_sql(con, f"checks/{table}", **inputs))

@@ -137,7 +137,7 @@ def converge(
     took = _took(folder, 2 * draws)
     on_step(f"this reads the sources once and learns {draws * steps} vocabularies, which takes about {took}")
     scratch = Run(folder.path / "converge")
-    with contextlib.ExitStack() as behind, scratch.lock():
+    with contextlib.ExitStack() as behind, scratch.lock(), _keeping_nothing():
         behind.callback(shutil.rmtree, scratch.path, ignore_errors=True)  # once the lock is given back
         place = scratch.path / "files"
         remove_folder(place)  # a killed comparison may have left it
@@ -175,6 +175,16 @@ def converge(
                 meter.advance(sum(part.rows for part in parts))
             compared.append(tuple(_compare(learned, held)))
     return Convergence(held_out, tuple(map(_mean, zip(*compared, strict=True))), tuple(compared))
+
+
+@contextlib.contextmanager
+def _keeping_nothing() -> Iterator[None]:
+    """Whatever was stopped inside, counting or learning, what it made is gone."""
+    try:
+        yield
+    except Stopped as stopped:
+        why = "Stopped. A comparison keeps nothing; give the same command again."
+        raise Stopped(why, stopped.signal_number) from None
 
 
 def _refuse_options(config: TrainConfig) -> None:
@@ -225,12 +235,7 @@ def _learn(
             part = writer.commit(
                 [Span("prefix", "counts", "", 0, writer.rows, 0, size, 0, 0, 0, "", "part-00001", 0, 0, "last")]
             )
-    try:
-        Trainer(run, config, resources=resources, stop=stop).run()
-    except Stopped as stopped:
-        raise Stopped(
-            "Stopped. A comparison keeps nothing; give the same command again.", stopped.signal_number
-        ) from None
+    Trainer(run, config, resources=resources, stop=stop).run()
     log = read_event_log(log_path(run, "main"))
     remove_folder(place)
     return log, part

@@ -262,26 +262,21 @@ def add_chunks(uses: Uses, encoder: Encoder, counted: pl.DataFrame) -> None:
 
 def print_evaluations(found: Sequence[Evaluation], form: str, out: TextIO, by: str = "source") -> None:
     """A table for people, or all values as json or csv; `by`: what a row is about."""
-    rows_apart = any(one.source != ALL for one in found)
-    asked = [name for name in ASKED if name in found[0].values]
-    untold = {*APART, *ASKED} - {*asked, *(APART if rows_apart else ())}
+    known = set[str]().union(*(one.values for one in found))
+    names = [name for name in MEASURES if name in known]
     if form != "table":
-        names = [name for name in MEASURES if name not in untold]
         rows = [(one.model, one.source, *map(one.values.get, names)) for one in found]
         write_rows(form, ["model", by, *names], [rows], out)
-        return
-    if rows_apart:
+    elif any(one.source != ALL for one in found):
         shown = ["bytes", "tokens", "bytes_per_token", "tokens_per_word", "single_token_chunks", "vocab_used", "renyi",
-                 "partial_share", *APART, *asked]  # fmt: skip
+                 "partial_share", *APART, *(name for name in ASKED if name in known)]  # fmt: skip
         heads = ["model", by, *(MEASURES[name][0] for name in shown)]
         cells = [[one.model, one.source, *(cell(one.values.get(name)) for name in shown)] for one in found]
         print_columns([heads, *cells], 2, out)
     else:  # few columns, so one measure per line
-        out_rows = [["", *(one.model for one in found)]]
-        for name in MEASURES:
-            if name not in untold:
-                out_rows.append([name, *(cell(one.values[name]) for one in found)])
-        print_columns(out_rows, 1, out)
+        heads = ["", *(one.model for one in found)]
+        cells = [[name, *(cell(one.values[name]) for one in found)] for name in names]
+        print_columns([heads, *cells], 1, out)
 
 
 def parity_told(found: Sequence[Evaluation], by: str) -> str:

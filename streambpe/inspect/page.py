@@ -25,7 +25,7 @@ from streambpe.errors import UsageError
 from streambpe.inspect.charts import size_chart
 from streambpe.inspect.curves import GrowthFacts, refuse_reading_nothing
 from streambpe.inspect.embedded import fill, packed, read_assets
-from streambpe.inspect.page_facts import Facts, gather
+from streambpe.inspect.page_facts import BesideFacts, Facts, gather
 from streambpe.inspect.page_vocabulary import KINDS
 from streambpe.inspect.playground import PlaygroundLeftOut, playground_html
 from streambpe.inspect.sizes import RARE, SizeFacts, grouped, size_cells, sizes
@@ -96,17 +96,13 @@ def report(
         try:
             box = playground_html(log, facts.beside.model if facts.beside else "", rival)
             if len(render(facts, box)) > _MOST_BYTES:
-                box = _left_out(f"with it the page has more than {format_size(_MOST_BYTES)}.")
+                raise PlaygroundLeftOut(f"with it the page has more than {format_size(_MOST_BYTES)}.")
         except PlaygroundLeftOut as why:
-            box = _left_out(str(why))
+            box = f'<p class="wide left-out">There is no playground here: {escape(str(why))}</p>'
     page = render(facts, box)
     with whole_output(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
     return Report(str(model), path, len(log.events), tuple(verdict(facts)), facts.growth[-1])
-
-
-def _left_out(why: str) -> str:
-    return f'<p class="wide left-out">There is no playground here: {escape(why)}</p>'
 
 
 def _is_page(path: Path) -> bool:
@@ -173,14 +169,8 @@ def _contents(cards: str) -> str:
 
 def _sizes(facts: Facts) -> str:
     """The card with the curve. page.js puts its numbers into a table below it."""
-    lines = [
-        (
-            one.model,
-            [(stop["vocab_size"] or 0, stop["bytes_per_token"]) for stop in one.growth if stop["bytes_per_token"]],
-        )
-        for one in (facts, facts.beside)
-        if one is not None
-    ]
+    shown: list[Facts | BesideFacts] = [facts, facts.beside] if facts.beside else [facts]
+    lines = [(one.model, _points(one.growth)) for one in shown]
     several = len(lines) > 1
     keys = "".join(f'<li class="s{i}">{escape(name)}</li>' for i, (name, _) in enumerate(lines))
     return fill(
@@ -191,6 +181,11 @@ def _sizes(facts: Facts) -> str:
         chart=size_chart(lines),
         named="<th></th>" * several,
     )
+
+
+def _points(growth: Iterable[GrowthFacts]) -> list[tuple[float, float]]:
+    """(ids, bytes per token) of every size, where there is text."""
+    return [(stop["vocab_size"] or 0, stop["bytes_per_token"]) for stop in growth if stop["bytes_per_token"]]
 
 
 def _terms(rows: Iterable[tuple[str, str]]) -> str:

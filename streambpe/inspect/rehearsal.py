@@ -113,12 +113,8 @@ def _look(found: Rehearsal, run: Path, pid: int, name: str, stage: str) -> None:
 
 def _refused(told: Sequence[str], code: int) -> StreambpeError:
     """The rehearsal's own message and exit code, as if the training itself had been started."""
-    if code < 0:
-        why = f"its process was ended by signal {-code}"
-    elif "Traceback (most recent call last):" in told:
-        why = told[-1]
-    else:
-        why = " ".join(told).removeprefix("streambpe: ")
+    said = " ".join(told).removeprefix("streambpe: ")
+    why = said if code > 0 else f"its process was ended by signal {-code}"
     error = StreambpeError(f"The part that was read cannot be trained on: {why}")
     error.exit_code = max(code, 1)
     return error

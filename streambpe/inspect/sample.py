@@ -23,7 +23,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import structs
 
-from streambpe.errors import UsageError
 from streambpe.sources.read import Reader, open_parquet
 from streambpe.sources.source import Block, Source
 from streambpe.sources.streams import SourceBytes, compression_of
@@ -46,8 +45,6 @@ Window = tuple[Block, float]  # a stretch of a source, and how many bytes of the
 def draw_windows(sources: Sequence[Source], wanted_bytes: int, pattern: Pattern) -> Iterator[Window]:
     """Windows of about `wanted_bytes` of the files' bytes, in order; all of the files if they have no more."""
     total = sum(source.bytes for source in sources)
-    if not total:
-        raise UsageError("The sources are empty: there is nothing to sample.")
     whole = total <= wanted_bytes
     step = WINDOW_BYTES if whole else max(total // max(SUBSETS, wanted_bytes // WINDOW_BYTES), WINDOW_BYTES)
     first = 0

@@ -85,13 +85,11 @@ def status_rows(found: RunStatus) -> dict[str, str]:
 def running_state(status: Status, run: Path) -> Status:
     """A status read from disk, corrected: if it says "running" but its process is gone, the process was killed. Whether
     one on another machine is still there is unknown here."""
-    if status.get("state") != "running":
+    alive = is_alive(status) if status.get("state") == "running" else True
+    if alive:
         return status
-    alive = is_alive(status)
+    state, message = "killed", f"The process is gone; `streambpe resume {typed(run)}` continues from here."
     if alive is None:
+        state = "unknown"
         message = f"Process {status['pid']} is on {status['host']}; only that machine knows whether it still runs."
-        return {**status, "state": "unknown", "message": message}
-    if not alive:
-        message = f"The process is gone; `streambpe resume {typed(run)}` continues from here."
-        return {**status, "state": "killed", "message": message}
-    return status
+    return {**status, "state": state, "message": message}

@@ -6,7 +6,6 @@ import functools
 import io
 import json
 import math
-import threading
 from collections import Counter
 from itertools import chain
 from pathlib import Path
@@ -27,7 +26,7 @@ from streambpe.train.commands import train
 from streambpe.train.counting import sizes
 from streambpe.train.counting.count import count
 from tests.oracles.splits import split_text
-from tests.runs import cli
+from tests.runs import StopAfter, cli
 from tests.samples import written
 
 SMALL = Resources(256 * 10**6, 1)
@@ -136,18 +135,12 @@ def test_draws_are_of_other_documents_and_their_spread_is_told(documents):
         assert step.spread["bytes_per_token"] == abs(one.bytes_per_token - other.bytes_per_token) / 2
     out = io.StringIO()
     print_convergence(found, out)
-    assert "±" in out.getvalue()
-    assert "Means of 2 draws" in out.getvalue()
-
-
-@pytest.mark.long
-def test_the_command_prints_a_table(documents):
-    """One line per part, and the answer in words."""
-    shown = cli("converge", documents, "-s", SIZE, "--draws", 1, "--steps", 3).stdout.splitlines()
-    assert shown[0].split()[:3] == ["prefix", "chunks", "distinct"]
-    assert [line.split()[0] for line in shown[1:4]] == ["1/4", "1/2", "all"]
-    assert "2 of 32 buckets of documents" in shown[5]
-    assert "bytes/token" in shown[6]
+    heads, *lines = out.getvalue().splitlines()
+    assert heads.split()[:3] == ["prefix", "chunks", "distinct"]
+    assert [line.split()[0] for line in lines[:3]] == ["1/4", "1/2", "all"]
+    assert "±" in lines[0]
+    assert lines[4] == "bytes/token on: 2 of 32 buckets of documents, others in each draw"
+    assert "Means of 2 draws" in lines[5]
 
 
 @pytest.mark.long
@@ -161,11 +154,11 @@ def test_what_cannot_be_compared_is_said(documents, tmp_path):
         with pytest.raises(RunLocked):
             converge(documents, vocab_size=SIZE, resources=SMALL)
         assert (other.path / "kept").exists()
-    stop = threading.Event()
-    stop.set()
-    with pytest.raises(Stopped, match="keeps nothing"):
-        converge(documents, vocab_size=SIZE, resources=SMALL, stop=stop)
-    assert not other.path.exists()
+    text = str(written(tmp_path / "other.txt", "that bat is on the mat"))
+    for looks in (0, 5):  # while the sources are read, and while the text is
+        with pytest.raises(Stopped, match="keeps nothing"):
+            converge(documents, vocab_size=SIZE, resources=SMALL, text=text, stop=StopAfter(looks))
+        assert not other.path.exists()
     with pytest.raises(UsageError, match="--draws 17: give a number from 1 to 16"):
         converge(documents, vocab_size=275, draws=17, resources=SMALL)
     with pytest.raises(UsageError, match="--steps 7: give a number from 2 to 6"):

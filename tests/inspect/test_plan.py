@@ -286,7 +286,7 @@ def test_what_cannot_be_planned_is_said(tmp_path):
     for source, options, why in (
         ("gone.txt", {}, "cannot be read"),
         ("nothing*.txt", {}, "No file matches"),
-        ("empty.txt", {}, "are empty"),
+        ("empty.txt", {}, "hold no text"),
         ("blank.jsonl", {}, "hold no text"),
         ("bad.jsonl", {}, "line 2 is not JSON"),
         ("x.txt", {"counting": {"counts": True}}, "--counts"),

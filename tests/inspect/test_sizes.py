@@ -70,14 +70,6 @@ def test_every_cut_of_odd_logs():
         assert_grown(log, counts, list(range(len(log.events) + 1)))
 
 
-@pytest.mark.parametrize("kind", ["plain", "stops", "whitespace", "uw"])
-def test_every_cut_of_models(kind):
-    """Hostile texts, unknown characters too."""
-    log = without_deletions(trained(kind))
-    counts = Counter(chunk for text in [*DOCUMENTS[:30], *HOSTILE] for chunk in Encoder(log).split(text))
-    assert_grown(log, dict(counts), list(range(0, len(log.events) + 1, 7)))
-
-
 @pytest.mark.every(3)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "pairs"])
 def test_the_table_is_that_of_the_models_cut_to_these_sizes(kind, tmp_path):
@@ -161,7 +153,6 @@ def test_the_command(tmp_path):
     [
         (["--vocab-size", 900], "does not reach 900 ids"),
         (["--vocab-size", "x"], "give one number, or several"),
-        (["--vocab-size", ""], "give one number, or several"),
         (["--text", "all=t.txt"], "the last rows have this name"),
         (["--vocab-size", 100], "260 ids before any event"),
         (["-o", "t.xls"], "give such a name"),

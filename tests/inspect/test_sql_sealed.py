@@ -19,7 +19,6 @@ import pytest
 from streambpe.errors import LimitError, QueryRefused
 from streambpe.files import own_name
 from streambpe.inspect.asked import judge, parse
-from streambpe.inspect.columns import FILE_FORMS
 from streambpe.inspect.query import Query
 from streambpe.resources import Resources
 from streambpe.train.commands import train
@@ -131,14 +130,6 @@ def test_queries_that_read_run(learned, query, form):
     """Whatever the statement is called."""
     result = sql(learned, query, *form)
     assert result.stdout.strip() not in ("", "[\n]")
-
-
-@pytest.mark.parametrize("form", FILE_FORMS)
-def test_how_many_rows_were_written(learned, tmp_path, form):
-    """Also without a meter that is shown."""
-    for many in (0, 3):
-        query = Query(learned, f"SELECT i FROM range({many}) AS r(i)")
-        assert query.write(tmp_path / f"{many}.{form}") == many
 
 
 def test_the_python_functions_are_sealed_too(learned, around):
