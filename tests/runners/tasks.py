@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -31,6 +33,39 @@ class InsteadOfRay(Runner):
 
     def map(self, calls: Calls[Any, Any]) -> None:
         Here(self.workers, self.memory_bytes).map(calls)
+
+
+def results(runner: Runner, task: Any, arguments: Iterable[Any], **more: Any) -> list[Any]:
+    """What the tasks give, in the order in which they end."""
+    found: list[Any] = []
+    runner.map(Calls(task, arguments, lambda argument, result: found.append(result), **more))
+    return found
+
+
+def results_of_a_stop(runner: Runner, folder: Path) -> list[Any]:
+    """Those of five tasks of which some are at work when the job is stopped."""
+    stop = threading.Event()
+
+    def wait_and_stop() -> None:
+        while not list(folder.iterdir()):
+            time.sleep(0.01)
+        stop.set()
+
+    threading.Thread(target=wait_and_stop, daemon=True).start()
+    return results(runner, waits, [str(folder)] * 5, stop=stop)
+
+
+def check_ordinary_tasks(runner: Runner) -> None:
+    """Every argument once, with what all have in common; the first error ends it."""
+    advanced: list[int] = []
+    assert sorted(results(runner, square, range(50), on_advance=advanced.append)) == [n * n for n in range(50)]
+    assert sum(advanced) == sum(range(50))
+    assert results(runner, square, []) == []
+    assert sorted(results(runner, multiplied, range(3), shared=7)) == [0, 7, 14]
+    with pytest.raises(SourceError, match="three is no source"):
+        results(runner, refuses, range(1000))
+    with pytest.raises(OSError, match="number 0 is damaged"):
+        results(runner, breaks, [0])
 
 
 class Died(BaseException):

@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,14 +24,13 @@ import pytest
 
 from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.errors import LimitError, RunError, SourceError, UsageError, WorkerLost
+from streambpe.errors import LimitError, RunError, UsageError, WorkerLost
 from streambpe.inspect.check import check
 from streambpe.resources import Resources
 from streambpe.runners import ray
 from streambpe.runners.ray import RAY_WORKER_BYTES, Needs, OnRay, room_on
 from streambpe.runners.ray_driver import told
 from streambpe.runners.ray_node import SharedFolder, look_around, versions
-from streambpe.runners.runner import Calls
 from streambpe.train.commands import train
 from streambpe.train.counting import spread
 from streambpe.train.counting.count import count
@@ -193,38 +191,18 @@ def test_tasks_on_a_ray_of_its_own(tmp_path: Path, short: Path) -> None:
     others = set(psutil.Process().children(recursive=True))  # of other tests' fixtures
     runner = OnRay(wanted)
     advanced: list[int] = []
-
-    def results(task: Any, arguments: Any, **more: Any) -> list[Any]:
-        found: list[Any] = []
-        runner.map(Calls(task, arguments, lambda argument, result: found.append(result), **more))
-        return found
-
     try:
-        assert sorted(results(tasks.square, range(20), on_advance=advanced.append)) == [n * n for n in range(20)]
-        assert sum(advanced) == sum(range(20))
-        assert sorted(results(tasks.multiplied, range(3), shared=7)) == [0, 7, 14]
-        with pytest.raises(SourceError, match="three is no source"):
-            results(tasks.refuses, range(1000))
-        with pytest.raises(OSError, match="number 0 is damaged"):
-            results(tasks.breaks, [0])
+        tasks.check_ordinary_tasks(runner)
         with pytest.raises(RuntimeError, match="1 and 2"):
-            results(tasks.odd, [1])
-        assert results(tasks.prints, [1]) == [1]
-        advanced.clear()
-        assert len(results(tasks.dies, [("a", 1), ("b", 3), ("c", 0)], on_advance=advanced.append)) == 3
+            tasks.results(runner, tasks.odd, [1])
+        assert tasks.results(runner, tasks.prints, [1]) == [1]
+        assert len(tasks.results(runner, tasks.dies, [("a", 1), ("b", 3), ("c", 0)], on_advance=advanced.append)) == 3
         assert sum(advanced) == 15  # nothing of the killed ones
         with pytest.raises(WorkerLost, match=r"ended 4 times while it worked on .*bad.*: WorkerCrashedError") as lost:
-            results(tasks.dies, [("bad", 4)])
+            tasks.results(runner, tasks.dies, [("bad", 4)])
         assert "\n" not in str(lost.value)
-        stop = threading.Event()
         (tmp_path / "seen").mkdir()
-
-        def wait_and_stop() -> None:
-            _wait_for(lambda: list((tmp_path / "seen").iterdir()))
-            stop.set()
-
-        threading.Thread(target=wait_and_stop).start()
-        found = results(tasks.waits, [str(tmp_path / "seen")] * 5, stop=stop)
+        found = tasks.results_of_a_stop(runner, tmp_path / "seen")
         assert set(found) == {"told"}
         assert len(found) <= 2, "the others were not begun"
     finally:

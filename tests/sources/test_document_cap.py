@@ -8,7 +8,6 @@ import random
 from collections import Counter
 from pathlib import Path
 
-import polars as pl
 import pytest
 import regex
 
@@ -30,6 +29,7 @@ from tests.oracles.tables import check
 from tests.runners.tasks import instead_of_ray
 from tests.runs import cli_killed, log_of, rows, small_blocks
 from tests.samples import natural_text
+from tests.sources.test_samples import as_jsonl, write_records
 from tests.tiers import share
 
 ONE = Resources(400 * 10**6, 1, engine="threads")
@@ -116,11 +116,8 @@ def write(folder: Path, texts: list[str]) -> list[str]:
     folder.mkdir()
     fifth = len(texts) // 5
     lines, jsonl, table, csv, whole = (texts[i * fifth : (i + 1) * fifth] for i in range(5))
-    (folder / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in lines))
-    packed = "".join(json.dumps({"text": text}) + "\n" for text in jsonl).encode()
-    (folder / "b.jsonl.gz").write_bytes(gzip.compress(packed))
-    pl.DataFrame({"text": table}).write_parquet(folder / "c.parquet")
-    (folder / "d.csv").write_text("id,text\n" + "".join(f'1,"{text}"\n' for text in csv), encoding="utf-8")
+    (folder / "a.jsonl").write_text(as_jsonl(lines))
+    write_records(folder, jsonl, table, csv)
     for number, text in enumerate(whole):
         raw = ("\ufeff" * (number % 2) + text).encode().replace(b" the ", b" th\xf0\x9f ")
         name, raw = (f"{number}.txt", raw) if number % 3 else (f"{number}.txt.gz", gzip.compress(raw))
@@ -200,9 +197,9 @@ def test_shards_tasks_kills_and_taking_back(tmp_path, monkeypatch):
 def test_superwords_of_capped_documents(tmp_path):
     """Are those of these documents; the header has the cap."""
     texts = documents(3, 120)
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    (tmp_path / "a.jsonl").write_text(as_jsonl(texts))
     first = [beginning(PATTERNS["gpt4o"], text, 300) for text in texts]
-    (tmp_path / "b.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in first))
+    (tmp_path / "b.jsonl").write_text(as_jsonl(first))
     options = {"superwords": "boundless", "vocab_size": 400, "resources": ONE, "pattern": "gpt4o"}
     train(tmp_path / "run", [str(tmp_path / "a.jsonl")], document_cap="300", **options)
     train(tmp_path / "want", [str(tmp_path / "b.jsonl")], **options)

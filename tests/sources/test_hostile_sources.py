@@ -152,12 +152,6 @@ def test_devices_and_sockets(tmp_path, monkeypatch):
         assert "is a device" in refused(tmp_path, device)
 
 
-def test_a_folder_that_is_named_like_a_file(tmp_path):
-    """It is looked into as any folder is."""
-    (tmp_path / "a.txt").mkdir()
-    assert "is a folder without sources" in refused(tmp_path, tmp_path / "a.txt")
-
-
 @pytest.mark.skipif(not LINUX, reason="links and pipes as here")
 def test_links_in_circles_and_to_nowhere(tmp_path):
     """Named, they are refused; in a folder, what cannot be read is told, and what can be is counted once."""

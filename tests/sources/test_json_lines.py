@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import regex
@@ -150,12 +149,3 @@ def test_documents_keep_their_order_around_lines_that_the_core_leaves() -> None:
         text_of(data, "error")()
     with pytest.raises(SourceError, match="line 8 is not JSON"):
         text_of(data + b"\nx", "replace")()
-
-
-@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\tb", "a\0b", "a b", "é", ""])
-def test_a_field_of_any_name(name: str, tmp_path: Path) -> None:
-    data = json.dumps({"other": 1, name: "the cat"}).encode() + b"\n" + json.dumps({name: "half \ud800"}).encode()
-    made = text_of(data, "skip", name)()
-    assert made.text == b"the cat\xffhalf \xff"
-    with pytest.raises(SourceError, match="has no field"):
-        text_of(b'{"other": "x"}', "skip", name)()

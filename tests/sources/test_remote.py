@@ -464,18 +464,6 @@ def test_what_a_store_says_is_told_without_what_may_be_a_secret(said, told):
     assert told in f"{stores._explained('gs://bucket/a.txt', GenericError(said))}; "
 
 
-@pytest.mark.long
-def test_a_store_that_is_down(tmp_path, server, store, monkeypatch):
-    """Told when its library has given up."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{taken.getsockname()[1]}")
-        stores._s3.cache_clear()
-        with pytest.raises(SourceUnreachable, match="no connection to its server: Connection refused"):
-            look_at("s3://bucket/a.txt")
-    stores._s3.cache_clear()
-
-
 def test_servers_that_are_not_there(tmp_path, server):
     """No such name, nobody listening, a certificate of nobody known."""
     with socket.socket() as taken:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+from collections.abc import Iterable
 from pathlib import Path
 
 import mmh3
@@ -52,16 +53,24 @@ def reference(place: Path, texts: list[str], of: int, **options: object) -> list
     return counted(place)
 
 
+def as_jsonl(texts: Iterable[str]) -> str:
+    return "".join(json.dumps({"text": text}) + "\n" for text in texts)
+
+
+def write_records(folder: Path, jsonl: list[str], table: list[str], csv: list[str]) -> None:
+    """Documents in the kinds of file that have fields."""
+    (folder / "b.jsonl.gz").write_bytes(gzip.compress(as_jsonl(jsonl).encode()))
+    pl.DataFrame({"text": table}).write_parquet(folder / "c.parquet")
+    (folder / "d.csv").write_text("id,text\n" + "".join(f'1,"{text}"\n' for text in csv), encoding="utf-8")
+
+
 def write(folder: Path, texts: list[str]) -> list[str]:
     """The same documents in every kind of file, as SOURCE arguments."""
     folder.mkdir()
     quarter = len(texts) // 4
     lines, jsonl, table, csv = (texts[i * quarter : (i + 1) * quarter if i < 3 else None] for i in range(4))
     (folder / "a.txt").write_bytes("\n".join(lines).encode())
-    packed = "".join(json.dumps({"text": text}) + "\n" for text in jsonl).encode()
-    (folder / "b.jsonl.gz").write_bytes(gzip.compress(packed))
-    pl.DataFrame({"text": table}).write_parquet(folder / "c.parquet")
-    (folder / "d.csv").write_text("id,text\n" + "".join(f'1,"{text}"\n' for text in csv), encoding="utf-8")
+    write_records(folder, jsonl, table, csv)
     return [str(path) for path in sorted(folder.iterdir())]
 
 
@@ -80,16 +89,6 @@ def test_a_sample_is_the_documents_that_the_hash_names(tmp_path, of, monkeypatch
     resume = count(tmp_path / "other", files, lines=True, resources=again)  # the sample is the run's
     assert resume.skipped == 2
     assert counted(tmp_path / "other") == want
-
-
-def test_samples_are_nested_and_about_as_large_as_they_say():
-    texts = [str(i) for i in range(100_000)]
-    parts = {of: set(chosen(texts, of)) for of in (2, 3, 10, 100)}
-    assert parts[100] < parts[10] < parts[3] < parts[2]
-    assert all(abs(len(part) * of / len(texts) - 1) < 0.1 for of, part in parts.items())
-    assert samples.documents_of(b"") == []
-    hashes = samples.hash_rows(samples.documents_of(b"\xffa\xff"))
-    assert [tuple(row) for row in hashes.tolist()] == [mmh3.hash64(text, signed=False) for text in ("", "a")]
 
 
 @pytest.mark.long
@@ -132,7 +131,7 @@ def test_a_file_that_is_one_document_is_in_or_out_whole(tmp_path, monkeypatch):
 def test_documents_and_prepared_text_of_a_sample(tmp_path):
     """Sequences hold the sample alone; the hash is of the text before it is normalised."""
     texts = [f"cafe\u0301 {i}" for i in range(60)]
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    (tmp_path / "a.jsonl").write_text(as_jsonl(texts))
     options = {"normalize": "nfc", "sequences": True}
     want = reference(tmp_path / "want", texts, 4, **options)
     count(tmp_path / "run", [str(tmp_path / "a.jsonl")], sample="1/4", resources=ONE, **options)

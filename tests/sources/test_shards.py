@@ -9,7 +9,6 @@ import pytest
 from streambpe.count_config import SourceOptions
 from streambpe.errors import UsageError
 from streambpe.sources.find import find_sources
-from streambpe.store.exchange import merge_counts
 from streambpe.train.counting.count import count
 from tests.runs import SMALL, cli
 
@@ -34,18 +33,6 @@ def test_every_source_is_in_one_share_and_shares_are_even(tmp_path, shares):
     assert all(share == sorted(share, key=lambda s: s.path) for share in dealt)
     totals = [sum(source.bytes for source in share) for share in dealt]
     assert max(totals) - min(totals) <= max(source.bytes for source in whole)
-
-
-@pytest.mark.long
-def test_shares_add_up_to_the_whole(tmp_path):
-    """Counted apart by the command line and merged."""
-    (tmp_path / "corpus").mkdir()
-    sizes_of(tmp_path / "corpus", 7)
-    for k in (1, 2, 3):
-        cli("count", tmp_path / f"run{k}", tmp_path / "corpus", "--shard", f"{k}/3", "--memory", "256MB")
-    whole = count(tmp_path / "whole", [str(tmp_path / "corpus")], resources=SMALL).corpus
-    runs = [tmp_path / f"run{k}" for k in (3, 1, 2)]
-    assert merge_counts(tmp_path / "sum", runs, resources=SMALL).corpus == whole
 
 
 @pytest.mark.parametrize("shard", ["0/3", "4/3", "1", "1/0", "a/b", "1/3/5", "-1/2", ""])
