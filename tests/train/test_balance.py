@@ -27,7 +27,7 @@ from streambpe.train.balancing import BY_BYTES
 from streambpe.train.commands import resume, train
 from streambpe.train.counting.count import count
 from streambpe.train.engine import balanced
-from streambpe.train.engine.balanced import Balance, BalancedEngine, Choice, Group
+from streambpe.train.engine.balanced import Balance, BalancedEngine, Group
 from tests.oracles.balanced import learn_balanced
 from tests.oracles.tables import check
 from tests.runs import SMALL, log_of, plain_events
@@ -108,17 +108,6 @@ def test_too_little_memory_is_told():
               for name in "ab"}  # fmt: skip
     with pytest.raises(LimitError, match="--balance keeps the words of all groups"):
         learned(engine_of(groups, memory=6 << 20), 10)
-
-
-def test_who_chooses():
-    """Equal rates: the first by name. A window passes over who chose too often; who has no pair left never chooses."""
-    groups = [Group(name, engine_words([]), 100, Fraction(1, 100)) for name in "abc"]
-    choice = Choice(Balance(groups, window=4, alpha=Fraction(1)))
-    assert [choice.next_group() for _ in range(6)] == [0, 0, 1, 1, 2, 0]
-    choice.done.update((0, 2))
-    assert choice.next_group() == 1
-    choice.done.add(1)
-    assert choice.next_group() is None
 
 
 # ---------------------------------------------------------------------------------------------------------

@@ -6,8 +6,6 @@ import random
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from streambpe.errors import ReplayMismatch
 from streambpe.model.eventlog import Op
@@ -24,7 +22,7 @@ from tests.sequential import (
     text_words,
     wrong_pairs,
 )
-from tests.tiers import examples, long, seeds, share
+from tests.tiers import long, seeds, share
 
 TAUS = ["0.34", "0.5", "0.6", "0.75", "0.9", "1"]
 RULES = [(to, test) for to in ("bytes", "walk") for test in ("before", "after")]
@@ -89,22 +87,6 @@ def test_deletions_equal_the_slow_trainer(way):
     assert deleted > 10
     assert back > 0
     assert together > 3 or way == "one"
-
-
-@examples(30)
-@given(
-    words=st.lists(st.tuples(st.text("abc", max_size=12).map(str.encode), st.integers(1, 5)), min_size=1, max_size=10),
-    tau=st.sampled_from(TAUS),
-    rule=st.sampled_from(RULES),
-    ties=st.sampled_from(["ids", "bytes"]),
-    overlaps=st.sampled_from(["all", "disjoint"]),
-    way=st.sampled_from(sorted(WAYS)),
-)
-def test_three_letters(words, tau, rule, ties, overlaps, way):
-    """Whatever hypothesis finds over three letters."""
-    want = slowly(words, 20, tau, *rule, ties=ties, overlaps=overlaps)
-    events, _ = learn(words, 20, tau, *rule, check=True, ties=ties, overlaps=overlaps, **WAYS[way])
-    assert events == want
 
 
 def test_snapshots_and_replays_go_on_the_same():

@@ -25,7 +25,7 @@ from streambpe.runners.ray import Needs
 from streambpe.runners.runner import Attempt, Here, Runner
 from streambpe.store.run import Run
 from streambpe.store.sequences import SequencePart
-from streambpe.store.shards import cuts_of, pieces_of
+from streambpe.store.shards import cuts_of
 from streambpe.train.commands import train
 from streambpe.train.counting.count import count
 from streambpe.train.superwords import tasks
@@ -138,28 +138,6 @@ def counted(kind: str, reader: Listed, folder: Path, runner: Runner) -> list[Pat
     return files
 
 
-@pytest.mark.parametrize("seed", seeds(200))
-def test_shards_hold_every_place_once(seed: int) -> None:
-    """In order, and each begins behind a barrier or where nothing goes on."""
-    reader = random_reader(seed)
-    size = random.Random(seed).choice([1, 10, 50, 200])
-    cuts = cuts_of(reader.parts, size, 0, reader.places)
-    assert cuts[0] == 0
-    assert cuts[-1] == reader.places
-    assert all(stop - start >= size for start, stop in pairwise(cuts[:-1]))
-    places = [symbol for part in reader.parts for symbol in reader.symbols[part.name].tolist()]
-    begins = np.cumsum([0, *(part.places for part in reader.parts)]).tolist()
-    fresh = {at for at, part in zip(begins, reader.parts, strict=False) if not part.follows}
-    at, told = 0, []
-    for start, stop in pairwise(cuts):
-        for number, (symbols, _) in enumerate(pieces_of(reader.parts, start, stop, reader.read, 1, told.append)):
-            assert symbols.tolist() == places[at : at + len(symbols)] != []
-            if not number:
-                assert at == 0 or places[at - 1] < 0 or at in fresh
-            at += len(symbols)
-    assert at == reader.places == sum(told)
-
-
 @pytest.mark.parametrize("seed", seeds(100))
 def test_answers_are_those_of_a_loop(seed: int, tmp_path: Path) -> None:
     """In shards, with tables that are full again and again, and as one go counts them."""
@@ -259,29 +237,6 @@ def test_a_stop_is_heard_between_two_parts(tmp_path: Path) -> None:
         shards.answer_by(Here(1, MEMORY), tasks.LEAST_TASK, stop)
     assert 0 < len(list(tmp_path.glob("neighbours-*"))) < reader.places // tasks.LEAST_TASK // 2
     assert not shards.attempts.exists()
-
-
-@pytest.mark.long
-def test_who_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One go, unless Ray is asked for; what is there is kept, and what is missing is counted."""
-    reader = large_reader()
-
-    def files(engine: str) -> list[Path]:
-        work = Work(tmp_path, Resources(MEMORY, 1, engine=engine), "these")
-        found = count_neighbours(reader, work, lambda n: None)
-        assert added_up(found) == neighbours_of(reader)
-        assert sorted(found) == sorted(tmp_path.glob("neighbours-*"))
-        return found
-
-    assert [file.name for file in files("threads")] == [f"neighbours-0-{reader.places}.parquet"]
-    by_tasks = files("ray")
-    assert len(by_tasks) > 10
-    for file in (by_tasks[0], *by_tasks[4:9], by_tasks[-1]):
-        file.unlink()
-    kept = {file: file.stat().st_mtime_ns for file in by_tasks if file.exists()}
-    assert files("ray") == by_tasks
-    assert {file: file.stat().st_mtime_ns for file in kept} == kept
-    assert len(files("threads")) == 1
 
 
 def test_nothing_to_count(tmp_path: Path) -> None:

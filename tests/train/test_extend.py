@@ -342,18 +342,6 @@ def test_a_cut_never_goes_below_what_was_extended(made, tmp_path):
 
 
 @pytest.mark.long
-def test_an_extended_model_is_extended_again(made, texts, tmp_path):
-    """All ids of the extended model stay in their turn."""
-    log = log_of(made)
-    train(tmp_path / "run", [str(texts[0])], resources=SMALL, extend=log, vocab_size=400)
-    again = log_of(tmp_path / "run")
-    assert again.header.inherited == len(log.events)
-    assert Model(again).special_ids == {"<s>": 310, "</s>": 311}
-    before, after = Model(log), Model(again)
-    assert all(after.content(after.log_id[n]) == before.content(one) for n, one in before.log_id.items())
-
-
-@pytest.mark.long
 def test_a_list_of_merges_of_uw_is_extended_by_its_second_pattern(texts, tmp_path):
     """uw's model is a list of merges used with its second pattern, and so is the extended one."""
     superwords = {"superwords": "uw", "transition": 330, "vocab_size": 360}
