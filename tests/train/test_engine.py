@@ -280,16 +280,6 @@ def test_events_of_other_words_or_of_another_rule_are_noticed(learner):
         engine.relearn(as_events([(97, 98, 256, 3), (256, 97, 257, 1)]))
 
 
-def test_sums_just_below_64_bits_are_exact():
-    """Counts that add up to 2^63 - 1 are learned exactly."""
-    big = 2**61
-    words = [(b"ab", big), (b"abc", big), (b"bc", big - 1)]  # pairs: 4 * 2^61 - 1 = 2^63 - 1
-    for overlaps in ("all", "disjoint"):
-        events, _ = run(words, 5, overlaps=overlaps)
-        assert events == learn(words, 5, overlaps=overlaps)
-        assert events[0] == (97, 98, 256, 2**62)
-
-
 def test_a_merge_onto_a_living_token_takes_its_id():
     """Two ways to the same bytes share one id, the batch ends there, and the counts it raises are counted
     again."""
@@ -305,12 +295,6 @@ def test_a_merge_onto_a_living_token_takes_its_id():
         # (a, b) 13 is the token ab already: id 2, no new token; then (ab, c) 14 and (ab, b) 5.
         assert events == [(0, 1, 2, 13), (2, 3, 4, 14), (2, 1, 5, 5)]
         assert engine.state.next_id == 6
-
-
-def test_stop_words_leave_a_gap_in_the_ids():
-    """Ids between the base tokens and first_id belong to others; merges start behind them."""
-    engine = new_engine(engine_words([(b"aab", 3), (b"ab", 2)]), BASE, first_id=300)
-    assert events_of(list(engine.batches(2))) == [(97, 98, 300, 5), (97, 300, 301, 3)]
 
 
 def test_nothing_to_learn_is_not_an_error():

@@ -229,11 +229,9 @@ class CountJob:
             yield f"{counted(len(bad) - _TOLD_SOURCES, 'more source')} with {more:,} of them; table sources lists all."
         most = sorted((source.path for source in found if lines.get(source.path)), key=lambda p: (-lines[p], p))
         if most:  # also by the counts before this one
-            named = ", ".join(f"{path} ({lines[path]:,})" for path in most[:3])
-            more_sources = f" and {counted(len(most) - 3, 'more source')}" if len(most) > 3 else ""
             many = sum(lines[path] for path in most)
-            them = "line that cannot be read is" if many == 1 else "lines that cannot be read are"
-            yield f"{many:,} {them} left out (--bad-lines skip): {named}{more_sources}."
+            them = counted(many, "line that cannot be read is", "lines that cannot be read are")
+            yield f"{them} left out (--bad-lines skip): {_named([f'{path} ({lines[path]:,})' for path in most])}."
 
 
 def told_left_out(paths: Sequence[str]) -> list[str]:

@@ -35,7 +35,7 @@ from streambpe.train.trainer import Trainer
 from tests.hostile import random_text
 from tests.oracles.splits import split_text
 from tests.oracles.tables import check
-from tests.runs import SMALL, by_keyword, change, cli, cli_killed, counted_run, log_of, plain_events, rows
+from tests.runs import SMALL, by_keyword, change, cli_killed, counted_run, log_of, plain_events, rows
 from tests.tiers import examples, share
 
 ROOT = Path(__file__).parents[3]
@@ -485,14 +485,3 @@ def test_weights_do_not_change_and_are_resumed(tmp_path):
     with pytest.raises(UsageError, match="no source group 'xx'; it has de, en, fr"):
         train(run, resources=SMALL, vocab_size=330, weight=["xx=3"], name="other")
     assert check(run, resources=SMALL) == []
-
-
-def test_the_command_line(tmp_path):
-    """count --group-by, train --weight."""
-    corpus(tmp_path / "in")
-    run = tmp_path / "run"
-    cli("count", run, tmp_path / "in", "--group", "german=in/de", "--group-by", "folder")
-    cli("train", run, "--vocab-size", 300, "--weight", "german=2", "--weight", "en=0.5")
-    told = cli("train", run, "--vocab-size", 300, "--weight", "no=2", "--name", "b", expect=2)
-    assert "it has en, fr, german" in told.stderr
-    cli("check", run)
