@@ -290,7 +290,8 @@ def test_every_choice_is_that_of_the_slow_loop(counted, how):
     ratios = {group: str(ratio) for group, ratio in how.get("balance_ratio", {}).items()}
     assert (header.config["balance"], header.config.get("balance_ratios", {})) == (True, ratios)
     assert set(header.corpus["groups"]) == {"en", "greek", "han"}
-    assert check(counted, resources=SMALL) == []
+    # the judge of the tables leaves out pairs that are too long to merge; groups are counted with them
+    assert check(counted, replay="max_token_length" in how, resources=SMALL) == []
 
 
 def _highest(pairs: Iterable[tuple[int, int]], spelled: Mapping[int, bytes]) -> tuple[int, int]:
