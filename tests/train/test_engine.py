@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from streambpe.errors import ReplayMismatch
 from streambpe.train.engine import column
@@ -35,7 +33,7 @@ from tests.sequential import (
     text_words,
     wrong_pairs,
 )
-from tests.tiers import examples, seeds, share
+from tests.tiers import seeds, share
 
 RULES = [(ties, overlaps) for ties in ("ids", "bytes") for overlaps in ("all", "disjoint")]
 LETTER_PAIRS = frozenset(bytes([a, b]) for a in range(97, 123) for b in range(97, 123, 5))
@@ -125,21 +123,6 @@ def test_a_scan_where_all_pairs_tie_is_one_stage():
     assert events == run(words, 900)[0]
     assert len(events) == 900
     assert len(batches) < 100
-
-
-@examples(150)
-@given(
-    words=st.lists(st.tuples(st.text("ab", max_size=9).map(str.encode), st.integers(0, 4)), min_size=1, max_size=12),
-    ties=st.sampled_from(["ids", "bytes"]),
-    overlaps=st.sampled_from(["all", "disjoint"]),
-    candidates=st.sampled_from([2, 5, 2048]),
-)
-def test_two_letters_are_the_hardest_alphabet(words, ties, overlaps, candidates):
-    """Whatever hypothesis finds over two letters, zero counts included, the events are the sequential
-    ones."""
-    words = [(word, n) for word, n in words if n]
-    events, _ = run(words, 25, ties=ties, overlaps=overlaps, candidates=candidates)
-    assert events == learn(words, 25, ties=ties, overlaps=overlaps)
 
 
 def test_every_way_of_working_gives_one_result_on_text():

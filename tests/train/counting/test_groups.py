@@ -58,6 +58,14 @@ def corpus(folder: Path, seed: int = 1) -> dict[str, Counter[str]]:
     return expected
 
 
+@pytest.fixture
+def grouped(tmp_path) -> tuple[Path, dict[str, Counter[str]]]:
+    """A run over these files with a group for each folder, and their counts."""
+    expected = corpus(tmp_path / "in")
+    count(tmp_path / "run", [str(tmp_path / "in")], group_by="folder", resources=SMALL)
+    return tmp_path / "run", expected
+
+
 def groups_of(run: Path) -> dict[str, str]:
     """The group of every counted source, by its path; "" for none."""
     return {span.path: span.group_name for part in list_parts(Run(run)) for span in part.spans}
@@ -204,11 +212,9 @@ def test_a_group_without_sources_and_too_many_groups(tmp_path, monkeypatch):
 
 
 @pytest.mark.long
-def test_check_finds_a_changed_group(tmp_path):
+def test_check_finds_a_changed_group(grouped):
     """A row changed, lost or made up in source_groups is named."""
-    corpus(tmp_path / "in")
-    run = tmp_path / "run"
-    count(run, [str(tmp_path / "in")], group_by="folder", resources=SMALL)
+    run, _ = grouped
     change(
         run,
         "UPDATE source_groups SET chunks = chunks + 1 WHERE group_name = 'de'",
@@ -331,11 +337,9 @@ def test_weights_near_the_limit(tmp_path):
 
 
 @pytest.mark.long
-def test_weighted_counts_are_those_that_were_learned_from(tmp_path):
+def test_weighted_counts_are_those_that_were_learned_from(grouped):
     """Somebody edits group_counts after they were read and before the tables of the training are filled."""
-    expected = corpus(tmp_path / "in")
-    run = tmp_path / "run"
-    count(run, [str(tmp_path / "in")], group_by="folder", resources=SMALL)
+    run, expected = grouped
 
     def edit(batch: Batch) -> None:
         change(run, "UPDATE group_counts SET n = n + 1")
@@ -348,11 +352,9 @@ def test_weighted_counts_are_those_that_were_learned_from(tmp_path):
 
 
 @pytest.mark.long
-def test_learning_with_weights(tmp_path):
+def test_learning_with_weights(tmp_path, grouped):
     """As from a table of the weighted counts; the log says which weights, which groups; check recounts it all."""
-    expected = corpus(tmp_path / "in")
-    run = tmp_path / "run"
-    count(run, [str(tmp_path / "in")], group_by="folder", resources=SMALL)
+    run, expected = grouped
     options = {"vocab_size": 340, "stop_list": 30, "freq_cutoff": 2, "block_tokens": [" t"]}
     train(run, resources=SMALL, weight=["de=2.5", "fr=0"], **by_keyword(options))
     by_hand = weighted(expected, {"de": Fraction(5, 2), "fr": Fraction(0)})
@@ -436,10 +438,9 @@ def test_alpha_is_the_power_of_shares(alpha):
 
 
 @pytest.mark.long
-def test_learning_with_alpha(tmp_path):
+def test_learning_with_alpha(grouped):
     """As with the weights that the header tells; 1 is the text as it is, with 0 all groups have as many characters."""
-    expected, run = corpus(tmp_path / "in"), tmp_path / "run"
-    count(run, [str(tmp_path / "in")], group_by="folder", resources=SMALL)
+    run, expected = grouped
     sizes = {name: sum(len(chunk) * n for chunk, n in table.items()) for name, table in expected.items()}
     for alpha, name in (("1", "one"), ("0.3", "some"), ("0", "none")):
         result = train(run, resources=SMALL, name=name, alpha=alpha, vocab_size=330, stop_list=3)
