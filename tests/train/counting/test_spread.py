@@ -7,6 +7,7 @@ import itertools
 import json
 import random
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -98,26 +99,6 @@ def test_a_worker_is_lost_in_every_task(
     assert counted(tmp_path, corpus, ON_RAY, sequences=sequences) == expected
 
 
-class Zombie(threading.Thread):
-    """The first attempt at a task: held where it has read something, as if it were dead, until it is released."""
-
-    def __init__(self, task: CountTask, shared: CountShared) -> None:
-        super().__init__()
-        self.task, self.shared = task, shared
-        self.reached, self.released = threading.Event(), threading.Event()
-        self.error: BaseException | None = None
-
-    def hold(self, done: int) -> None:
-        self.reached.set()
-        self.released.wait(60)
-
-    def run(self) -> None:
-        try:
-            count_stretches(self.task, Attempt(0, 100 << 20, self.shared, lambda: False, self.hold))
-        except BaseException as why:
-            self.error = why
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("sequences", [False, True])
 def test_a_dead_worker_that_still_writes_harms_nothing(
@@ -133,13 +114,19 @@ def test_a_dead_worker_that_still_writes_harms_nothing(
 
         def map(self, calls: Any) -> None:
             def task(argument: CountTask, attempt: Attempt) -> Any:
-                zombie = Zombie(argument, attempt.shared)
-                zombie.start()
-                zombie.reached.wait(60)
-                done = calls.task(argument, structs.replace(attempt, number=1))
-                zombie.released.set()
-                zombie.join()
-                assert isinstance(zombie.error, OSError), "its folder is gone"
+                reached, released = threading.Event(), threading.Event()
+
+                def hold(done: int) -> None:  # where it has read something, as if it were dead
+                    reached.set()
+                    released.wait(60)
+
+                first = Attempt(0, 100 << 20, attempt.shared, lambda: False, hold)
+                with ThreadPoolExecutor(1) as pool:
+                    zombie = pool.submit(count_stretches, argument, first)
+                    reached.wait(60)
+                    done = calls.task(argument, structs.replace(attempt, number=1))
+                    released.set()
+                    assert isinstance(zombie.exception(), OSError), "its folder is gone"
                 return done
 
             super().map(replace(calls, task=task))
