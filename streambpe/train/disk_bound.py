@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -17,13 +16,13 @@ from streambpe.errors import LimitError, Stopped, typed
 from streambpe.resources import Resources, format_size
 from streambpe.sources.source import Source
 from streambpe.system import bytes_on_disk, tree_pids
+from streambpe.train.pace import Pace
 
 # Bytes on disk for each byte of text, of ordinary English; docs/scale.md. Distinct chunks come on top. superbpe was not
 # measured: it makes the same files as boundless.
 _DOCUMENTS = 0.42
 _WORKING = {"none": 0.0, "boundless": 0.6, "superbpe": 0.6, "uw": 1.2}
 _LOOK_SECONDS = 0.5  # at least, between two looks at the disk
-_LOOK_SHARE = 20  # looking may take one part in so many of the time
 
 
 def source_bytes(sources: Sequence[Source]) -> int:
@@ -79,11 +78,11 @@ def within_disk(run: Path, blocks: Path | None, resources: Resources, stop: thre
 
     def watch() -> None:
         """Look now and then, so seldom that it takes hardly any time."""
-        pause = _LOOK_SECONDS
-        while not ended.wait(pause):
-            began = time.monotonic()
-            look()
-            pause = max(_LOOK_SECONDS, _LOOK_SHARE * (time.monotonic() - began))
+        pace = Pace(_LOOK_SECONDS)
+        while not ended.wait(_LOOK_SECONDS):
+            if pace.is_due():
+                with pace.timed():
+                    look()
 
     watching = threading.Thread(target=watch, name="streambpe-disk", daemon=True)
     try:

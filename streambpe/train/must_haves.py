@@ -82,7 +82,7 @@ class MustHaves:
     def of(cls, start: Start, events: Events) -> MustHaves:
         """Those of a training that has learned these events; UsageError if one cannot be a token."""
         config, texts, found = start.training.config, [], []
-        codec, brought = codec_of(start.alphabet, "unk"), start.inherited
+        codec, brought = codec_of(start.alphabet, "unk"), start.training.inherited
         encode = codec.split if brought is None or not config.must else Encoder(brought.log).encode_chunk
         for text in config.must:
             chunk = chunk_of(text, config, start.corpus.counting)
@@ -91,7 +91,7 @@ class MustHaves:
                 raise _refused(text, "it has symbols that are not in the alphabet")
             if len(symbols) > (config.max_token_length or len(symbols)):
                 raise _refused(text, f"it has {len(symbols)} base symbols, more than --max-token-length")
-            if chunk not in start.stop_words:
+            if chunk not in start.corpus.stop_words:
                 texts.append(text)
                 found.append(encode(chunk))
         must = cls(texts, found)

@@ -63,8 +63,8 @@ def _write_words(start: Start) -> WordFiles:
     """The words before the first event that is learned here."""
     release_memory()  # of reading the counts
     cut: ChunkCutter = training_codec(start.alphabet, start.corpus.counting.unencodable).split_many
-    if start.inherited is not None:
-        cut = encoded_chunks(start.inherited.log)
+    if start.training.inherited is not None:
+        cut = encoded_chunks(start.training.inherited.log)
     files = write_words(start.corpus.chunks, cut, start.training.private / "words")
     del cut
     release_memory()
@@ -76,14 +76,15 @@ def _engine(start: Start, options: EngineOptions, files: WordFiles, known: Event
     # the bytes of the ids before those of the stop words, and how many symbols each has; of a model that is extended,
     # those of all its ids
     tokens, lengths = [b""] * start.alphabet.first_id + list(start.alphabet.symbols), list[int]()
-    if start.inherited is not None:
-        tokens, lengths = start.inherited.base_tokens()
+    inherited = start.training.inherited
+    if inherited is not None:
+        tokens, lengths = inherited.base_tokens()
     if start.training.config.balance:
         from streambpe.train.balancing import balanced_engine  # not above: most trainings do without
 
         return balanced_engine(start, files, tokens, options)
     first_id = max(len(tokens), start.first_learned)
-    brought = () if start.inherited is None else start.inherited.log.events
+    brought = () if inherited is None else inherited.log.events
     is_whole = start.training.config.whole_characters
     rule = WholeCharacterRule(start.alphabet, first_id, brought) if is_whole else None
     return Engine(files.open(), State(tokens, options, first_id, lengths, rule), known, vetoed)

@@ -129,7 +129,7 @@ class Tables:
             else:
                 facts["pair_counts_at"] = read_facts(con).get("pair_counts_at", "")
             counts = standing.tokens if standing is not None else None
-            encoded = counts is not None and bool(self.training.config.unk or self.start.inherited)
+            encoded = counts is not None and bool(self.training.config.unk or self.training.inherited)
             if joined is not None:
                 facts |= _fill_superwords(con, joined)
                 encoded = joined.runs is not None

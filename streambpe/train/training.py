@@ -153,7 +153,7 @@ class Corpus:
     edited: bool = False  # somebody changed chunk_counts since it was counted
     written_at: object = None  # when these were the counts in state.duckdb (Run.written_at)
     chunks: Sequence[Part] = ()  # what view training_chunks shows, once it is read (train/counts.py)
-    stop_words: Sequence[str] = ()  # chosen when that is read
+    stop_words: Sequence[str] = ()  # chosen when that is read, or those of the model that is extended
     weighed: Sequence[Part] = ()  # what view weighed_chunks shows, if there are weights
     left_out: Sequence[Unfinished] = ()  # sources not counted to their end
     # With --weight, --alpha or --balance: what was counted in each source group.
@@ -175,10 +175,8 @@ class Start(msgspec.Struct, frozen=True):
 
     training: Training
     corpus: Corpus
-    stop_words: Sequence[str]
     alphabet: Alphabet
     uncovered: Uncovered  # characters outside the alphabet
-    inherited: Inherited | None = None  # the model that is extended, with its tokens
 
     @classmethod
     def of(cls, training: Training, corpus: Corpus) -> Start:
@@ -186,14 +184,13 @@ class Start(msgspec.Struct, frozen=True):
         inherited, unencodable = training.inherited, corpus.counting.unencodable
         if inherited is not None:
             alphabet = Alphabet.from_header(inherited.log.header.alphabet)
-            uncovered = uncovered_by(corpus.chunks, alphabet)
-            return cls(training, corpus, inherited.stop_words, alphabet, uncovered, inherited)
+            return cls(training, corpus, alphabet, uncovered_by(corpus.chunks, alphabet))
         memory_bytes = training.resources.memory_bytes
         chosen = choose_alphabet(corpus.chunks, training.config, unencodable, corpus.parts, memory_bytes)
-        return cls(training, corpus, corpus.stop_words, *chosen)
+        return cls(training, corpus, *chosen)
 
     def __len__(self) -> int:
-        return len(self.alphabet) + len(self.stop_words)
+        return len(self.alphabet) + len(self.corpus.stop_words)
 
     @property
     def first_learned(self) -> int:
@@ -203,20 +200,20 @@ class Start(msgspec.Struct, frozen=True):
     @property
     def brought(self) -> int:
         """How many of the first events are those of a model that is extended."""
-        return 0 if self.inherited is None else self.inherited.events
+        return 0 if self.training.inherited is None else self.training.inherited.events
 
     @property
     def goal(self) -> Goal:
         """How many tokens are to be learned."""
-        return Goal.of(self.training.config, len(self.alphabet), len(self.stop_words))
+        return Goal.of(self.training.config, len(self.alphabet), len(self.corpus.stop_words))
 
     def book(self) -> TokenTable:
         """All tokens that are there before the first event."""
-        return TokenTable.of(self.alphabet, [word.encode() for word in self.stop_words])
+        return TokenTable.of(self.alphabet, [word.encode() for word in self.corpus.stop_words])
 
     def header(self, totals: CorpusFacts | None, learned: int) -> Header:
         """The header of a log with so many learned tokens. totals: what to say of the corpus, if anything."""
-        config, corpus, inherited = self.training.config, self.corpus, self.inherited
+        config, corpus, inherited = self.training.config, self.corpus, self.training.inherited
         said: Mapping[str, object] = totals or {}
         first_stop_word = self.alphabet.first_id + len(self.alphabet)
         first_special = self.alphabet.first_id if config.specials_first else self.first_learned + learned
@@ -237,7 +234,7 @@ class Start(msgspec.Struct, frozen=True):
             corpus={key: said[key] for key in _CORPUS_FACTS if key in said}
             | ({"groups": corpus.groups} if config.by_groups else {}),
             unk=config.unk,
-            stop_words=tuple(StopWord(i, word.encode()) for i, word in enumerate(self.stop_words, first_stop_word)),
+            stop_words=tuple(StopWord(i, word.encode()) for i, word in enumerate(corpus.stop_words, first_stop_word)),
             specials=specials,
             reserved=config.reserve,
             fixed=fixed,

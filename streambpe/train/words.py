@@ -75,7 +75,7 @@ def count_characters(parts: Sequence[Part]) -> Int64:
     return counts
 
 
-def cover(counts: Int64, coverage: Fraction, memory_bytes: int | None = None) -> tuple[Alphabet, Uncovered]:
+def cover(counts: Int64, coverage: Fraction, memory_bytes: int) -> tuple[Alphabet, Uncovered]:
     """The characters by code point without the rarest, which together may be as much of the text as `coverage` leaves
     out.
 
@@ -89,7 +89,7 @@ def cover(counts: Int64, coverage: Fraction, memory_bytes: int | None = None) ->
     running = np.cumsum(counts[rarest])
     kinds = int(np.searchsorted(running, total - round(coverage * total)))
     needed = BASE_BYTES + CHARACTER_BYTES * (len(rarest) - kinds)
-    if memory_bytes is not None and needed > memory_bytes:
+    if needed > memory_bytes:
         least = -(-needed // 10**6)
         raise LimitError(
             f"The text has {len(rarest) - kinds:,} different characters, which take {least} MB to learn with; "
@@ -114,7 +114,7 @@ def choose_alphabet(
     config: TrainConfig,
     unencodable: Unencodable,
     counted: Sequence[Part],
-    memory_bytes: int | None = None,
+    memory_bytes: int,
 ) -> tuple[Alphabet, Uncovered]:
     """The alphabet for these counts, and the characters it leaves out; `unencodable`: how the text was counted.
 

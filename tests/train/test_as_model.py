@@ -9,6 +9,8 @@ import pytest
 
 import streambpe
 from streambpe.errors import ModelError, StreambpeError, UsageError
+from streambpe.model.alphabet import bytes_alphabet
+from streambpe.model.eventlog import EventLog, Header
 from streambpe.train.as_model import options_as
 from streambpe.train.commands import train
 from tests.peers import by_tokenizers
@@ -46,22 +48,20 @@ def test_as_a_model_learned_here_is_the_same_again(text, tmp_path, options):
 def test_as_a_tokenizer_json(text, tmp_path):
     """Size, pattern, normaliser and the places of special tokens are the file's; merges are those of the new text."""
     pytest.importorskip("tokenizers")
-    file, other = tmp_path / "tokenizer.json", tmp_path / "other.txt"
-    other.write_text(natural_text(6, 20_000), encoding="utf-8")
+    file = tmp_path / "tokenizer.json"
 
-    def trained_there(path: Path, to: Path) -> dict:
-        text = path.read_text(encoding="utf-8")
+    def trained_there(text: str, to: Path) -> dict:
         made = by_tokenizers([text], 500, normalizer="NFC", special_tokens=["<pad>", "<end of text>"])
         made.save(str(to))
         return json.loads(to.read_text(encoding="utf-8"))["model"]
 
-    trained_there(other, file)
-    wanted = trained_there(text, tmp_path / "wanted.json")
+    trained_there(natural_text(6, 20_000), file)
+    wanted = trained_there(natural_text(5, 20_000), tmp_path / "wanted.json")
     run = tmp_path / "run"
     cli("train", run, text, "--as", file, "--progress", "none")
     streambpe.export(run, "hf", tmp_path / "made.json")
-    assert json.loads((tmp_path / "made.json").read_text(encoding="utf-8"))["model"]["merges"] == wanted["merges"]
-    assert json.loads((tmp_path / "made.json").read_text(encoding="utf-8"))["model"]["vocab"] == wanted["vocab"]
+    made = json.loads((tmp_path / "made.json").read_text(encoding="utf-8"))["model"]
+    assert (made["merges"], made["vocab"]) == (wanted["merges"], wanted["vocab"])
     given = cli("train", tmp_path / "given", text, "--as", file, "-s", "400", "--special", "<x>", "--progress", "none")
     assert "400 ids" in given.stderr
     assert options_as(tmp_path / "given") == {
@@ -82,11 +82,7 @@ def test_what_cannot_be_taken_is_named(text, tmp_path):
         streambpe.train(tmp_path / "run", [str(text)], as_model=tmp_path, like="hf")
     with pytest.raises(ModelError):
         streambpe.train(tmp_path / "run", [str(text)], as_model=tmp_path / "none")
-    log = tmp_path / "bare.events.jsonl"
-    head = train(tmp_path / "one", [str(text)], resources=SMALL, vocab_size=260).log.read_text().splitlines()
-    header = json.loads(head[0])
-    header["config"] = {}
-    log.write_text("\n".join([json.dumps(header), *head[1:]]) + "\n")
+    log = EventLog(Header(bytes_alphabet().to_header(), config={}), ())
     with pytest.raises(StreambpeError, match="how text is split"):
         streambpe.train(tmp_path / "run", [str(text)], as_model=log)
     assert not (tmp_path / "run").exists()

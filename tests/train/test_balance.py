@@ -157,20 +157,6 @@ def words_of(run: Path) -> dict[str, list[tuple[bytes, int]]]:
     }
 
 
-def test_a_training_equals_the_slow_loop(counted):
-    """Its log says what was asked for and what each group held, and `check` finds nothing."""
-    how = {"balance_from": 5, "balance_window": 20, "balance_ratio": {"han": 2}}
-    train(counted, balance=True, vocab_size=300, resources=SMALL, **how)
-    wanted = learn_balanced(words_of(counted), 44, ratios={"han": Fraction(2)}, start=5, window=20)
-    assert plain_events(counted) == [(*pair, number, n) for pair, number, n in wanted]
-    header = log_of(counted).header
-    assert header.config["balance"] is True
-    assert header.config["balance_ratios"] == {"han": "2"}
-    assert set(header.corpus["groups"]) == {"en", "greek", "han"}
-    assert check(counted, resources=SMALL) == []
-    assert json.loads(Run(counted).facts()["config"])["pattern"] == "gpt4"
-
-
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory) -> dict[str, str]:
     """A text for each group."""

@@ -5,6 +5,7 @@ Deletions, superwords and SCRIPT are tried beside the other learners (test_delet
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 import threading
@@ -16,13 +17,11 @@ from typing import Any
 import duckdb
 import pytest
 
-from streambpe.config import TrainConfig
 from streambpe.errors import LimitError, RunError, Stopped, UsageError
 from streambpe.inspect.check import check
 from streambpe.model.replay import merge
 from streambpe.train import disk_bound
 from streambpe.train.commands import train
-from streambpe.train.trainer import Trainer
 from tests.runs import SMALL, cli, rows, text_run
 from tests.samples import natural_text
 from tests.sequential import (
@@ -110,26 +109,13 @@ def counted(tmp_path_factory) -> Path:
     return text_run(tmp_path_factory.mktemp("counted") / "run", natural_text(9, 30_000))
 
 
-def stopped(run: Path, passes: int, **options: Any) -> Path:
-    """Stop a training after so many passes; the folder of its tables."""
-    stop = threading.Event()
-    seen: list[int] = []
-
-    def on_batch(_: Any) -> None:
-        seen.append(1)
-        if len(seen) == passes:
-            stop.set()
-
-    job = Trainer(run, TrainConfig.from_options(**options), resources=TABLES, on_batch=on_batch, stop=stop)
-    with pytest.raises(Stopped):
-        job.run()
-    return job.training.blocks / "tables"
-
-
 def test_stopped_the_tables_can_be_looked_at_and_learning_goes_on(counted, tmp_path):
     """After three passes words and pairs are there, `sql` tells the events; in the end the log is the core's."""
     run, core = shutil.copytree(counted, tmp_path / "run"), shutil.copytree(counted, tmp_path / "core")
-    folder = stopped(run, 3, vocab_size=600)
+    stop, passes = threading.Event(), itertools.count(1)
+    with pytest.raises(Stopped):
+        train(run, resources=TABLES, vocab_size=600, stop=stop, on_batch=lambda _: next(passes) == 3 and stop.set())
+    folder = run / "training/main/blocks/tables"
     held, pairs = tables_of(folder)
     assert pairs == count_pairs([(list(word), n) for word, n in held.elements()], "all")
     ((events, modes),) = rows(run, "SELECT count(*), (SELECT any_value(mode) FROM batches) FROM events")
@@ -147,19 +133,17 @@ def test_a_damaged_block_is_named(counted, tmp_path, monkeypatch):
     """A bit flips in a block: the message names the file, and the same command continues."""
     run = shutil.copytree(counted, tmp_path / "run")
     monkeypatch.setattr("streambpe.train.engine.in_tables._CACHE_SHARE", 1 << 40)  # no block stays in memory
-    stop_at = 3
-    seen: list[int] = []
+    passes = itertools.count(1)
 
-    def on_batch(_: Any) -> None:
-        seen.append(1)
-        if len(seen) == stop_at:
+    def damage_at_the_third(_: Any) -> None:
+        if next(passes) == 3:
             block = next((run / "training").rglob("words-00000.parquet"))
             content = bytearray(block.read_bytes())
             content[len(content) // 2] ^= 4
             block.write_bytes(content)
 
     with pytest.raises(RunError, match=r"words-00000\.parquet is damaged .* Give the same command again") as told:
-        Trainer(run, TrainConfig.from_options(vocab_size=600), resources=TABLES, on_batch=on_batch).run()
+        train(run, resources=TABLES, vocab_size=600, on_batch=damage_at_the_third)
     assert "checksum" in str(told.value)
     train(run, resources=TABLES, vocab_size=600)
     assert check(run, resources=SMALL) == []

@@ -56,16 +56,6 @@ def test_a_training_goes_on_and_grows(run, tmp_path):
     assert check(run, resources=SMALL) == []
 
 
-@pytest.mark.long
-def test_extends(run, tmp_path):
-    """Must-haves of what another vocabulary encodes; those that it has need nothing."""
-    small = train(run, name="base", vocab_size=300, must=LISTED[:1], resources=SMALL)
-    result = train(run, name="more", extend=small.log, vocab_size=420, must=LISTED, resources=SMALL)
-    assert [len(result.tokenizer.encode(text)) for text in LISTED] == [1] * len(LISTED)
-    assert log_of(run, "more").events[: small.events] == log_of(run, "base").events
-    assert check(run, resources=SMALL, replay=True) == []
-
-
 @pytest.mark.parametrize(
     ("must", "options", "told"),
     [

@@ -192,7 +192,9 @@ def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult
     with folder.lock(), disk_full_explained(folder.path), Reporter(Meter("folding"), folder.write_status, progress):
         lost = folder.number_again()
         note_lost(folder, list_parts(folder))
-        edited = _is_edited(folder, resources)
+        edited = False
+        with contextlib.suppress(RunError):  # tables that cannot be read or say nothing are damaged, not edited
+            edited = is_edited(folder, resources)
         told = told_left_out(Watch(folder, (), None).end(list_parts(folder)))
         corpus = fold(folder, resources, again=True)
         left = left_to_count(folder)
@@ -206,13 +208,6 @@ def _fold_again(folder: Run, resources: Resources, progress: str) -> CountResult
     if left:
         told.append(left.told())
     return CountResult(corpus, 0, 0, tuple(told))
-
-
-def _is_edited(folder: Run, resources: Resources) -> bool:
-    """Whether somebody changed the counts; tables that cannot be read or say nothing are damaged, not edited."""
-    with contextlib.suppress(RunError):
-        return is_edited(folder, resources)
-    return False
 
 
 def resume_count(

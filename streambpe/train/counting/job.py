@@ -100,8 +100,8 @@ class CountJob:
                 f"The sources {none}: {_named([source.path for source in found])}. {run.path} was created "
                 "without any counts. Count other sources into it, or remove it."
             )
-        warnings += self._told(found, [left.source.path for left in todo], parts.by_path)
-        spans = list_parts(run).spans
+        warnings += self._told(found, [left.source.path for left in todo], parts.by_path, counted_parts.by_path)
+        spans = counted_parts.spans
         return CountResult(
             corpus, len(todo), len(found) - len(todo), tuple(warnings),
             cut_documents=spans.total("cut_documents"), cut_bytes=spans.total("cut_bytes"),
@@ -147,14 +147,13 @@ class CountJob:
     def count(self, todo: Sequence[Stretch]) -> None:
         """Count what is left of sources into parts, without tables. It ends before that when it is to stop. Then, and
         after an error, everything finished is committed."""
-        facts, before = self._meter.facts, list_parts(self._run).spans.total("bad_lines")
-        if before:
-            facts["bad_lines"] = before
+        facts = self._meter.facts
 
         def tell(bad_lines: int) -> None:
             if bad_lines:
                 facts["bad_lines"] = facts.get("bad_lines", 0) + bad_lines
 
+        tell(list_parts(self._run).spans.total("bad_lines"))
         committer, sizes = Committer(self._run, tell), Sizes.of(self._resources)
         try:
             with ending_waits(self._stop.is_set):
@@ -200,9 +199,10 @@ class CountJob:
 
     # ------------------------------------------------------------------ what there is to tell
 
-    def _told(self, found: Sequence[Source], paths: Sequence[str], before: SpansByPath) -> Iterator[str]:
+    def _told(
+        self, found: Sequence[Source], paths: Sequence[str], before: SpansByPath, now: SpansByPath
+    ) -> Iterator[str]:
         """Of the sources that were counted now: those without text, and what was left out or replaced."""
-        now = list_parts(self._run).by_path
         texts, lines = now.totals("text_bytes"), now.totals("bad_lines")
         empty = [path for path in paths if not texts.get(path)]
         if empty and not self._config.of_documents:  # of text files, a sample leaves out most
@@ -229,11 +229,9 @@ class CountJob:
             yield f"{counted(len(bad) - _TOLD_SOURCES, 'more source')} with {more:,} of them; table sources lists all."
         most = sorted((source.path for source in found if lines.get(source.path)), key=lambda p: (-lines[p], p))
         if most:  # also by the counts before this one
-            named = ", ".join(f"{path} ({lines[path]:,})" for path in most[:3])
-            more_sources = f" and {counted(len(most) - 3, 'more source')}" if len(most) > 3 else ""
             many = sum(lines[path] for path in most)
-            them = "line that cannot be read is" if many == 1 else "lines that cannot be read are"
-            yield f"{many:,} {them} left out (--bad-lines skip): {named}{more_sources}."
+            them = counted(many, "line that cannot be read is", "lines that cannot be read are")
+            yield f"{them} left out (--bad-lines skip): {_named([f'{path} ({lines[path]:,})' for path in most])}."
 
 
 def told_left_out(paths: Sequence[str]) -> list[str]:

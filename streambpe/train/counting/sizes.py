@@ -35,14 +35,15 @@ class Sizes(msgspec.Struct, frozen=True):
         """The sizes that the limits allow."""
         memory = resources.memory_bytes - BASE_BYTES
         share = memory // (resources.threads + 1)  # of the reader, and of each worker
-        block = int(min(MOST_BLOCK, max(LEAST_BLOCK, share // BYTES_A_BYTE)))
-        most = int(max(block, memory // GIANT_COST))
-        table = int(max(share // 8, LEAST_TABLE))
-        return cls(block, most, table, min(MOST_ORDERED, share // 6), memory // 8)
+        return cls._within(share, memory, sequences=share // 6, rows=memory // 8)
 
     @classmethod
     def of_task(cls, memory_bytes: int) -> Sizes:
         """The sizes of a task that has so much memory, besides what a process takes before any work."""
-        block = int(min(MOST_BLOCK, max(LEAST_BLOCK, memory_bytes // BYTES_A_BYTE)))
-        most = max(block, memory_bytes // GIANT_COST)
-        return cls(block, most, max(memory_bytes // 8, LEAST_TABLE), min(MOST_ORDERED, memory_bytes // 12), 0)
+        return cls._within(memory_bytes, memory_bytes, sequences=memory_bytes // 12, rows=0)
+
+    @classmethod
+    def _within(cls, share: int, memory: int, sequences: int, rows: int) -> Sizes:
+        block = min(MOST_BLOCK, max(LEAST_BLOCK, share // BYTES_A_BYTE))
+        most, table = max(block, memory // GIANT_COST), max(share // 8, LEAST_TABLE)
+        return cls(block, most, table, min(MOST_ORDERED, sequences), rows)

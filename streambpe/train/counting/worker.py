@@ -38,6 +38,8 @@ from streambpe.train.counting.committer import Committer
 from streambpe.train.counting.sizes import Sizes
 
 CHECKPOINT_SECONDS = 5.0  # of each worker's work that a kill can lose
+# What a span takes over from the text of its block.
+_OF_TEXT = ("documents", "digest", "bad_utf8", "boms", "nulls", "dropped", "bad_lines", "cut_documents", "cut_bytes")
 
 
 @contextlib.contextmanager
@@ -185,21 +187,13 @@ def span_of(block: Block, made: BlockText, text_bytes: int, part: str = "") -> S
         text_column=source.column if source.kind in WITH_FIELDS else "",
         start_at=block.start_at,
         stop_at=block.stop_at,
-        documents=made.documents,
         text_bytes=text_bytes,
-        bad_utf8=made.bad_utf8,
-        boms=made.boms,
-        nulls=made.nulls,
-        digest=made.digest,
         part=part,
         file_bytes=source.bytes,
         mtime_ns=source.mtime_ns,
         state="last" if block.ends_source else "part",
-        dropped=made.dropped,
         group_name=source.group or "",
-        bad_lines=made.bad_lines,
-        cut_documents=made.cut_documents,
-        cut_bytes=made.cut_bytes,
+        **{name: getattr(made, name) for name in _OF_TEXT},
     )
 
 

@@ -158,7 +158,7 @@ class SuperwordPhase:
         self.queue.extend(self.supermerges)
         try:
             made = interleave(
-                self.alphabet, len(self.start.stop_words), self.words, self.next_supermerge, self.goal.tokens,
+                self.alphabet, len(self.start.corpus.stop_words), self.words, self.next_supermerge, self.goal.tokens,
                 least=self.least, kind=self.config.superwords,
             )  # fmt: skip
             self.journal.commit()
@@ -231,7 +231,7 @@ class SuperwordPhase:
     def _whole_chunks(self) -> PartsReader:
         """The documents as chunks that may join."""
         matches = text_test(self.config.superword_pattern, "--superword-pattern")
-        eligible = find_eligible(self.alphabet, self.book.contents, self.learned, self.start.stop_words, matches)
+        eligible = find_eligible(self.alphabet, self.book.contents, self.learned, self.start.corpus.stop_words, matches)
         self.eligible = eligible["symbol"].to_list()
         self.chunks = eligible.select("symbol", "chunk")
         return SymbolReader(self.documents.run.sequences.absolute(), self.documents.parts, eligible)

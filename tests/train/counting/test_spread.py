@@ -7,6 +7,7 @@ import itertools
 import json
 import random
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from streambpe.count_config import CountConfig
 from streambpe.errors import SourceError, Stopped, UsageError
 from streambpe.runners.runner import Attempt
 from streambpe.sources.source import Source
-from streambpe.sources.stretches import Stretch, cut
+from streambpe.sources.stretches import Stretch
 from streambpe.store.documents import documents_digest
 from streambpe.store.parts import list_parts
 from streambpe.store.run import Run
@@ -98,26 +99,6 @@ def test_a_worker_is_lost_in_every_task(
     assert counted(tmp_path, corpus, ON_RAY, sequences=sequences) == expected
 
 
-class Zombie(threading.Thread):
-    """The first attempt at a task: held where it has read something, as if it were dead, until it is released."""
-
-    def __init__(self, task: CountTask, shared: CountShared) -> None:
-        super().__init__()
-        self.task, self.shared = task, shared
-        self.reached, self.released = threading.Event(), threading.Event()
-        self.error: BaseException | None = None
-
-    def hold(self, done: int) -> None:
-        self.reached.set()
-        self.released.wait(60)
-
-    def run(self) -> None:
-        try:
-            count_stretches(self.task, Attempt(0, 100 << 20, self.shared, lambda: False, self.hold))
-        except BaseException as why:
-            self.error = why
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("sequences", [False, True])
 def test_a_dead_worker_that_still_writes_harms_nothing(
@@ -133,13 +114,19 @@ def test_a_dead_worker_that_still_writes_harms_nothing(
 
         def map(self, calls: Any) -> None:
             def task(argument: CountTask, attempt: Attempt) -> Any:
-                zombie = Zombie(argument, attempt.shared)
-                zombie.start()
-                zombie.reached.wait(60)
-                done = calls.task(argument, structs.replace(attempt, number=1))
-                zombie.released.set()
-                zombie.join()
-                assert isinstance(zombie.error, OSError), "its folder is gone"
+                reached, released = threading.Event(), threading.Event()
+
+                def hold(done: int) -> None:  # where it has read something, as if it were dead
+                    reached.set()
+                    released.wait(60)
+
+                first = Attempt(0, 100 << 20, attempt.shared, lambda: False, hold)
+                with ThreadPoolExecutor(1) as pool:
+                    zombie = pool.submit(count_stretches, argument, first)
+                    reached.wait(60)
+                    done = calls.task(argument, structs.replace(attempt, number=1))
+                    released.set()
+                    assert isinstance(zombie.exception(), OSError), "its folder is gone"
                 return done
 
             super().map(replace(calls, task=task))
@@ -218,23 +205,6 @@ def test_an_error_is_the_one_that_threads_give(tmp_path: Path, name: str, data: 
     assert told[0] == told[1]
 
 
-def test_a_source_is_cut_where_lines_and_row_groups_end(corpus: Path) -> None:
-    data = (corpus / "a.jsonl").read_bytes()
-    source = Source(str(corpus / "a.jsonl"), "jsonl", bytes=len(data))
-    cuts = [stretch.stop for stretch in cut(source, (), 40_000, GPT4O)]
-    assert len(cuts) > 10
-    assert cuts[-1] is None
-    assert all(data[place - 1 : place] == b"\n" for place in cuts[:-1])
-    rest = list(cut(source, [(0, 100_000), (150_000, 200_000)], 40_000, GPT4O))
-    assert rest[0].at == 100_000
-    assert rest[0].stop is not None
-    rows_ = Source(str(corpus / "d.parquet"), "parquet", bytes=(corpus / "d.parquet").stat().st_size)
-    starts = _starts(corpus / "d.parquet")
-    assert [s.stop for s in cut(rows_, (), 1, GPT4O)] == [*starts[1:-1], None]
-    packed = Source(str(corpus / "c.jsonl.gz"), "jsonl", bytes=10**9)
-    assert list(cut(packed, ((0, 10),), 1000, GPT4O)) == [Stretch(packed, ((0, 10),))]
-
-
 def _hostile_csv(line_end: bytes) -> bytes:
     """Records with line breaks, commas and quotes inside quotes, a huge one, empty lines, invalid bytes."""
     odd = [
@@ -292,13 +262,6 @@ def test_whatever_a_file_holds_its_stretches_are_the_whole(
     )
     whole = name in ("blank.txt", "letters.txt") or (pattern == "none" and name.endswith(".txt"))
     assert (len(list_parts(run)) == 1) == whole, "one task"
-
-
-def _starts(path: Path) -> list[int]:
-    found = [0]
-    for group in range(pq.read_metadata(path).num_row_groups):
-        found.append(found[-1] + pq.read_metadata(path).row_group(group).num_rows)
-    return found
 
 
 def test_an_engine_that_cannot_be_is_refused(tmp_path: Path) -> None:
