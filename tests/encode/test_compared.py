@@ -22,14 +22,25 @@ from streambpe.encode.formats.verify import Comparison
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import ModelError, Stopped, StreambpeError, UsageError
 from streambpe.model.alphabet import gpt2_alphabet
-from streambpe.model.eventlog import EventLog, write_event_log
-from streambpe.model.replay import Model
+from streambpe.model.eventlog import EventLog
 from streambpe.text.patterns import PRESETS
 from tests import oracles
-from tests.runs import StopAfter, cli
+from tests.runs import StopAfter
 from tests.trained import chunks_of, log_of, trained
 
 DIGEST = "3b049628e5ffb7d6"
+
+
+def write_changed(monkeypatch, change):
+    """Have `export --to hf` write a document that was changed."""
+
+    def write(encoder, path):
+        made = hf_file(encoder, path)
+        document = json.loads(made.files[path])
+        change(document)
+        return Made({path: json.dumps(document).encode()}, made.lost)
+
+    monkeypatch.setitem(exporting._WRITERS, "hf", write)
 
 
 def test_the_texts_are_always_the_same():
@@ -66,14 +77,7 @@ def test_a_file_that_was_broken_is_not_exact(tmp_path, monkeypatch):
         document["pre_tokenizer"]["pretokenizers"][-1]["add_prefix_space"] = True
 
     for broken in (swapped, flagged):
-
-        def write(encoder, path, broken=broken):
-            made = hf_file(encoder, path)
-            document = json.loads(made.files[path])
-            broken(document)
-            return Made({path: json.dumps(document).encode()}, made.lost)
-
-        monkeypatch.setitem(exporting._WRITERS, "hf", write)
+        write_changed(monkeypatch, broken)
         [result] = export(trained("plain"), "hf", tmp_path / f"{broken.__name__}.json")
         assert not result.exact
         assert "exact: " not in "\n".join(result.lines()).replace("not exact: ", "")
@@ -94,30 +98,18 @@ def test_what_was_not_compared_is_not_exact(tmp_path, monkeypatch, how):
     assert not (tmp_path / "u.json").exists()
 
 
-def test_strict_needs_the_comparison(tmp_path):
-    """Together with --no-compare it could only fail."""
-    write_event_log(tmp_path / "m.jsonl", trained("plain"))
-    arguments = ["export", tmp_path / "m.jsonl", "--to", "hf", "-o", tmp_path / "t.json", "--strict"]
-    assert "--no-compare leaves out" in cli(*arguments, "--no-compare", expect=2).stderr
-    assert not (tmp_path / "t.json").exists()
-    cli(*arguments)
-
-
 @pytest.mark.parametrize("how", ["battery", "verify"])
 def test_two_symbols_that_change_places_are_not_a_matter_of_unicode(tmp_path, monkeypatch, how):
     """Their chunks are equal, their ids are not; one Unicode calls both pictographs, which the pattern does not ask."""
     log = _log_with("\u26451\u26461" * 30)
-    symbols = [next(n for n, c in _tokens(log).items() if c == sign.encode()) for sign in "\u2645\u2646"]
+    symbols = [Tokenizer(log).token_to_id(sign) for sign in "\u2645\u2646"]
 
-    def write(encoder, path):
-        made = hf_file(encoder, path)
-        document = json.loads(made.files[path])
+    def swapped(document):
         vocab = document["model"]["vocab"]
         a, b = (next(name for name, number in vocab.items() if number == one) for one in symbols)
         vocab[a], vocab[b] = vocab[b], vocab[a]
-        return Made({path: json.dumps(document).encode()}, made.lost)
 
-    monkeypatch.setitem(exporting._WRITERS, "hf", write)
+    write_changed(monkeypatch, swapped)
     if how == "verify":
         monkeypatch.setattr(verify, "battery", lambda encoder, specials: ["plain"])
         (tmp_path / "v.txt").write_text("a \u2645 b")
@@ -151,13 +143,6 @@ def test_a_slow_pattern_ends_in_one_sentence(tmp_path):
         export(log, "tiktoken", tmp_path / "t.tiktoken")
     assert not list(tmp_path.iterdir())
     export(log, "tiktoken", tmp_path / "t.tiktoken", compare=False)
-
-
-@pytest.mark.parametrize("name", ["e.parquet", "e.txt"])
-def test_the_name_of_the_file_does_not_say_how_it_is_read_back(tmp_path, name):
-    """Its format does."""
-    [result] = export(trained("plain"), "events", tmp_path / name)
-    assert result.exact
 
 
 def test_a_stop_ends_the_comparison_and_leaves_nothing(tmp_path, monkeypatch):
@@ -221,11 +206,6 @@ def test_words_that_begin_with_the_mark_are_a_loss(tmp_path):
 def _log_with(text):
     counts = oracles.count_chunks([chunks_of("gpt4o", text)])
     return log_of(oracles.train_words(counts, gpt2_alphabet(), 280), {"pattern": "gpt4o"})
-
-
-def _tokens(log):
-    model = Model(log)
-    return {number: model.content(log_id) for number, log_id in model.log_id.items()}
 
 
 def test_without_a_temporary_folder_it_is_not_compared(tmp_path, monkeypatch):

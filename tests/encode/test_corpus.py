@@ -20,9 +20,9 @@ from streambpe.encode.decode import decode_array
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.errors import SourceError, Stopped, StreambpeError, UsageError
 from streambpe.files import UNFINISHED, unfinished
-from streambpe.inspect.evaluate import evaluate
 from streambpe.model.eventlog import write_event_log
 from streambpe.resources import Resources
+from tests.damage import flip
 from tests.runs import StopAfter, cli
 from tests.tiers import seeds
 from tests.trained import DOCUMENTS, HOSTILE, KINDS, TEXT, trained
@@ -50,6 +50,13 @@ def lists_of(path):
     return [ids[a:b].tolist() for a, b in itertools.pairwise(np.load(f"{path}.offsets.npy"))]
 
 
+def folders(place, *names):
+    """New folders of these names."""
+    for name in names:
+        (place / name).mkdir()
+    return [place / name for name in names]
+
+
 def files_in(folder):
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
@@ -64,7 +71,8 @@ def test_documents_of_a_file_encode_as_one_by_one(tmp_path, small_blocks, kind, 
     source = write_jsonl(tmp_path / "a.jsonl", documents)
     result = encode_corpus(tokenizer, [source], tmp_path / "ids.npy", resources=Resources(1 << 30, threads))
     assert lists_of(tmp_path / "ids.npy") == [tokenizer.encode_ordinary(document) for document in documents]
-    assert (result.documents, result.dtype) == (len(documents), "uint16")
+    size = sum(len(document.encode()) for document in documents)
+    assert (result.documents, result.bytes, result.dtype) == (len(documents), size, "uint16")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.jsonl", "ids.npy", "ids.npy.json", "ids.npy.offsets.npy"]
 
 
@@ -127,9 +135,7 @@ def test_a_stopped_job_goes_on_to_the_same_bytes(tmp_path, small_blocks, monkeyp
     text = TEXT + " the end of the day" * 300
     (tmp_path / "a.txt").write_text(text)
     sources = [str(tmp_path / "a.txt"), write_jsonl(tmp_path / "b.jsonl", DOCUMENTS)]
-    unbroken, broken = (tmp_path / folder / name for folder in ("unbroken", "broken"))
-    for output in (unbroken, broken):
-        output.parent.mkdir()
+    unbroken, broken = (folder / name for folder in folders(tmp_path, "unbroken", "broken"))
     encode_corpus(tokenizer, sources, unbroken, resources=RESOURCES, **options)
     stops, messages = 0, []
     while not broken.exists():
@@ -159,24 +165,21 @@ def test_a_bit_that_flips_in_half_an_output_is_never_believed(tmp_path, small_bl
     tokenizer = Tokenizer(trained("boundless"))
     (tmp_path / "a.txt").write_text(TEXT)
     sources = [write_jsonl(tmp_path / "b.jsonl", DOCUMENTS), str(tmp_path / "a.txt")]
-    whole, half, tried = (tmp_path / folder for folder in ("whole", "half", "tried"))
-    whole.mkdir()
-    half.mkdir()
+    whole, half = folders(tmp_path, "whole", "half")
+    tried = tmp_path / "tried"
     encode_corpus(tokenizer, sources, whole / name, resources=RESOURCES, **more)
-    stop = StopAfter(20)
-    if seed % 2:  # when all is certain, and files take their names
+    stop = None if seed % 2 else StopAfter(20)
+    if stop is None:  # when all is certain, and files take their names
         monkeypatch.setattr(corpus._Job, "_finish", None)
     with pytest.raises((Stopped, TypeError)):
-        encode_corpus(tokenizer, sources, half / name, resources=RESOURCES, stop=None if seed % 2 else stop, **more)
+        encode_corpus(tokenizer, sources, half / name, resources=RESOURCES, stop=stop, **more)
     monkeypatch.undo()
     files = sorted(file.relative_to(half) for file in half.rglob("*") if file.is_file() and file.stat().st_size)
     assert len(files) >= 3
     refused = []
     for file in files:
         shutil.copytree(half, tried)
-        data = bytearray((tried / file).read_bytes())
-        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-        (tried / file).write_bytes(data)
+        (tried / file).write_bytes(flip((tried / file).read_bytes(), rng))
         try:
             encode_corpus(tokenizer, sources, tried / name, resources=RESOURCES, **more)
             assert not list(tried.glob(UNFINISHED))
@@ -199,11 +202,7 @@ def test_a_bit_that_flips_in_a_file_of_ids_is_told(tmp_path, name, seed):
     refused = 0
     for file in files:
         whole = file.read_bytes()
-        at = rng.randrange(len(whole))
-        for damaged in (
-            whole[:at] + bytes([whole[at] ^ 1 << rng.randrange(8)]) + whole[at + 1 :],
-            whole[:-16] + bytes(16),
-        ):
+        for damaged in (flip(whole, rng), whole[:-16] + bytes(16)):
             file.write_bytes(damaged)
             found = []
             try:
@@ -297,11 +296,6 @@ def test_shell_round_trip(tmp_path, json):
     assert "line 1 is not a list of ids" in cli("decode", tmp_path, input="1 2 x\n", expect=1).stderr
 
 
-def split_of(path):
-    """(documents' ids for training, for validation)."""
-    return lists_of(path), lists_of(path.with_name(f"{path.stem}.validation{path.suffix}"))
-
-
 MANY = [*(f"{document} {i}" for i in range(20) for document in DOCUMENTS), "", "x" * 5000, TEXT * 3, "last"]
 
 
@@ -352,19 +346,7 @@ def test_a_side_without_documents_is_told(tmp_path):
     asked = ["encode", str(tmp_path), str(tmp_path / "a.txt"), "-o", str(out), "--validation", "1e-9"]
     run = cli(*asked)
     assert "warning: No document went into 1 of 2 files (ids.validation.npy): the text has 1 document" in run.stderr
-    assert split_of(out)[1] == []
+    assert lists_of(tmp_path / "ids.validation.npy") == []
     assert "validation" not in json.loads(cli(*asked[:-3], tmp_path / "new.npy", "--json").stdout)
     out.unlink()
     assert "exists already" in cli(*asked, expect=2).stderr
-
-
-@pytest.mark.parametrize("kind", ["plain", "superbpe"])
-def test_evaluate_counts_what_would_be_written(tmp_path, small_blocks, kind):
-    """As many ids, documents and bytes."""
-    write_event_log(tmp_path / "model.events.jsonl", trained(kind))
-    source = write_jsonl(tmp_path / "a.jsonl", [*HOSTILE, *DOCUMENTS])
-    (counted,) = evaluate(str(tmp_path), source, resources=RESOURCES)
-    result = encode_corpus(Tokenizer(trained(kind)), [source], tmp_path / "ids.npy", resources=RESOURCES)
-    assert result.bytes == sum(len(document.encode()) for document in [*HOSTILE, *DOCUMENTS])
-    found = [counted.values[name] for name in ("tokens", "documents", "bytes")]
-    assert found == [result.ids, result.documents, result.bytes]

@@ -61,7 +61,7 @@ def test_tokens_around_a_text_and_a_batch(model, tmp_path):
 
 @pytest.mark.long
 def test_what_cannot_be_honoured_is_refused(model, tmp_path):
-    """A token that the model lacks, a role without a token, roles in a plain file, files in the way."""
+    """A token that the model lacks, a role without a token, roles in a plain file."""
     export = ["export", model, "--to", "hf", "-o"]
     for more, told in (
         (["--pad", "<nothing>"], "--pad <nothing>"),
@@ -76,14 +76,6 @@ def test_what_cannot_be_honoured_is_refused(model, tmp_path):
     bare = tmp_path / "bare"
     cli("train", bare, model.parent / "a.txt", "-s", 300, "--memory", "300MB")
     assert "--bos TOKEN" in cli("export", bare, "--to", "hf", "-o", f"{tmp_path}/new/", "--add-bos", expect=2).stderr
-    (tmp_path / "file").write_text("mine")
-    assert cli(*export, f"{tmp_path}/file/", expect=2).stderr
-    cli(*export, f"{tmp_path}/new/")
-    before = (tmp_path / "new/tokenizer.json").stat()
-    assert "--force" in cli(*export, f"{tmp_path}/new/", expect=2).stderr
-    assert (tmp_path / "new/tokenizer.json").stat() == before
-    cli(*export, tmp_path / "new", "--force")
-    assert sorted(file.name for file in (tmp_path / "new").iterdir()) == sorted(FILES)
 
 
 def test_several_sizes_are_several_folders(model, tmp_path):

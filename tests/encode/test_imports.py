@@ -130,24 +130,6 @@ def test_a_family_is_kept_there_and_back(tmp_path, family):
     assert ids_here(again, MORE) == expected
 
 
-@cache
-def _loaded(family: str) -> tuple[HfTokenizer, Tokenizer]:
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        document = document_of(family)
-        return HfTokenizer.from_str(json.dumps(document)), read(document, Path(folder))[0]
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-@given(text=st.text(max_size=60) | st.text("aB \n\r\t'.1\u0662\u00b2日ア・\u0301<s>", max_size=60))
-def test_any_text_is_encoded_alike(family, text):
-    """What `tokenizers` and `regex` know of a character may differ where it is younger than one of them."""
-    there, ours = _loaded(family)
-    if all(ord(c) < 0x250 or c in "\u0662日ア・\u0301" for c in text):
-        assert ours.encode(text, allowed_special="all") == there.encode(text, add_special_tokens=False).ids
-
-
 LLAMA_2 = in_a_row({"type": "Prepend", "prepend": "\u2581"}, SPACES, of="normalizers")
 GEMMA = split("", "MergedWithPrevious") | {"pattern": {"String": " "}}
 FALCON = {"type": "Punctuation", "behavior": "Contiguous"}, level(), DIGITS, split("[0-9][0-9][0-9]")

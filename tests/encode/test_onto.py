@@ -163,8 +163,9 @@ def test_what_is_not_the_old_one_is_refused(old, made, texts, tmp_path):
     for path, why in cases:
         with pytest.raises(ModelError, match=why):
             streambpe.export(made, "hf", tmp_path / "x.json", onto=path)
+    streambpe.export(made, "hf", tmp_path / "bigger.json")
     with pytest.raises(ModelError, match="the model has no such token"):
-        streambpe.export(made, "hf", tmp_path / "y.json", onto=_bigger(made, tmp_path), vocab_size=[340])
+        streambpe.export(made, "hf", tmp_path / "y.json", onto=tmp_path / "bigger.json", vocab_size=[340])
     for to, name, output, why in (
         ("tiktoken", old, "x", r"only a tokenizer\.json"),
         ("hf", old / "tokenizer.json", "x/", "is a folder, but onto.* is a file"),
@@ -176,11 +177,6 @@ def test_what_is_not_the_old_one_is_refused(old, made, texts, tmp_path):
         Tokenizer(log_of(made)).export("hf", f"{tmp_path}/x/", onto=old, bos="<s>")
     assert not list(tmp_path.glob("x*"))
     assert not list(tmp_path.glob(".export*"))
-
-
-def _bigger(made: Path, folder: Path) -> Path:
-    streambpe.export(made, "hf", folder / "bigger.json")
-    return folder / "bigger.json"
 
 
 # ---------------------------------------------------------------------------------------------------------

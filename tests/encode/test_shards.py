@@ -8,16 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from streambpe.encode.corpus import encode_corpus
 from streambpe.encode.decode import decode_array
-from streambpe.encode.shards import index_path, shard_borders
+from streambpe.encode.shards import index_path
 from streambpe.encode.tokenizer import Tokenizer
 from streambpe.files import UNFINISHED
 from streambpe.model.eventlog import write_event_log
-from tests.encode.test_corpus import RESOURCES, files_in, lists_of, write_jsonl
+from tests.encode.test_corpus import RESOURCES, files_in, folders, lists_of, write_jsonl
 from tests.runs import cli, cli_killed
 from tests.trained import DOCUMENTS, HOSTILE, trained
 
@@ -49,13 +47,14 @@ def test_joined_shards_are_the_single_output(tmp_path, name, shards, validation)
     assert [document for file in files for document in lists_of(file)] == wanted
     if one.suffix == ".bin":
         assert b"".join(file.read_bytes() for file in files) == one.read_bytes()
-    longest = max(map(len, wanted))
+    begins = [0, *np.cumsum([len(ids) for ids in wanted]).tolist()]  # where each document begins, and the end
     at = documents = 0
-    for file, shard in zip(files, index["shards"], strict=True):
+    for k, (file, shard) in enumerate(zip(files, index["shards"], strict=True)):
         held = lists_of(file)
         assert (shard["first_id"], shard["first_document"]) == (at, documents)
         assert (shard["ids"], shard["documents"]) == (sum(map(len, held)), len(held))
-        assert abs(shard["ids"] - index["ids"] / shards) <= longest + 1
+        border = index["ids"] * k // shards
+        assert abs(at - border) == min(abs(place - border) for place in begins), "no other border is nearer"
         assert len(list(decode_array(tokenizer, file))) == len(held)
         at, documents = at + shard["ids"], documents + shard["documents"]
     if validation:
@@ -63,19 +62,6 @@ def test_joined_shards_are_the_single_output(tmp_path, name, shards, validation)
         assert lists_of(result.validation.path) == lists_of(one.with_name(f"ids.validation{one.suffix}"))
     assert not list(tmp_path.glob(UNFINISHED))
     assert not (tmp_path / name).exists()
-
-
-@given(st.lists(st.integers(0, 9), max_size=30), st.integers(1, 12))
-def test_borders_are_the_nearest_to_equal_parts(sizes, shards):
-    """Growing, from the first document to the last; no other border is nearer to its part of all ids."""
-    ends = np.cumsum(np.array(sizes, np.int64))
-    borders = shard_borders(ends, shards)
-    assert (borders[0], borders[-1], len(borders)) == (0, len(sizes), shards + 1)
-    assert borders == sorted(borders)
-    places = [0, *ends.tolist()]
-    for k in range(1, shards):
-        wanted = places[-1] * k // shards
-        assert abs(places[borders[k]] - wanted) == min(abs(place - wanted) for place in places)
 
 
 @pytest.mark.every(3)
@@ -86,18 +72,17 @@ def test_killed_while_shards_were_made(tmp_path, suffix, point):
     """No index before all is whole, no shard under its name that is not; the same command then gives the same bytes."""
     write_event_log(tmp_path / "m.events.jsonl", trained("plain"))
     encode = ["encode", tmp_path / "m.events.jsonl", corpus(tmp_path), "--validation", "25%", "--shards", "3", "-o"]
-    for name in ("unbroken", "broken"):
-        (tmp_path / name).mkdir()
-    cli(*encode, tmp_path / "unbroken" / f"ids.{suffix}")
-    unbroken = files_in(tmp_path / "unbroken")
-    cli_killed(point, *encode, tmp_path / "broken" / f"ids.{suffix}")
-    found = files_in(tmp_path / "broken")
+    whole, broken = folders(tmp_path, "unbroken", "broken")
+    cli(*encode, whole / f"ids.{suffix}")
+    unbroken = files_in(whole)
+    cli_killed(point, *encode, broken / f"ids.{suffix}")
+    found = files_in(broken)
     assert ("ids.index.json" in found) == (point in ("encoded-training", "encoded"))
     for name, content in found.items():
         assert unbroken.get(name, content) == content
-    cli(*encode, tmp_path / "broken" / f"ids.{suffix}")
-    assert not list((tmp_path / "broken").glob(UNFINISHED))
-    assert files_in(tmp_path / "broken") == unbroken
+    cli(*encode, broken / f"ids.{suffix}")
+    assert not list(broken.glob(UNFINISHED))
+    assert files_in(broken) == unbroken
 
 
 @pytest.mark.long

@@ -31,7 +31,7 @@ from streambpe.errors import ModelError, PatternTooSlow, Stopped, StreambpeError
 from streambpe.later import need
 from streambpe.model.eventlog import EventLog, read_event_log
 from streambpe.plurals import counted
-from streambpe.progress import Meter, present_meter
+from streambpe.progress import present_meter
 from streambpe.results import Result
 from streambpe.sources.decode import block_text
 from streambpe.sources.find import find_sources
@@ -223,7 +223,7 @@ def compare_in_library(
             ) from None
     if verify is not None:
         yours = Comparison()
-        for some in _in_batches(documents(verify, present_meter()), _AT_ONCE, stop):
+        for some in _in_batches(documents(verify), _AT_ONCE, stop):
             _compare(there, tokenizer, some, yours, is_battery=False, split=False)
     unicode, find = "", there.find
     if find is not None and (fixed.without_newer or (yours and yours.without_newer)):
@@ -387,10 +387,10 @@ def _in_tiktoken(name: str, there: Any) -> Loaded:
     return Loaded(name, _refused_by(name)(there.encode_ordinary_batch), None, split, find, there._pat_str)
 
 
-def documents(source: str, meter: Meter | None = None, how: SourceOptions = SourceOptions()) -> Iterator[str]:
+def documents(source: str) -> Iterator[str]:
     """The documents of a source; a .txt file is cut into paragraphs, so that examples and counts say more."""
-    found, _ = find_sources([source], how, in_part=True)
-    meter = meter or Meter("verifying")
+    found, _ = find_sources([source], SourceOptions(), in_part=True)
+    meter = present_meter()
     meter.begin("verifying", sum(one.bytes for one in found))
     reader = Reader(PRESETS["none"], 1 << 20, 1 << 30, on_read=meter.advance)
     for one in found:
