@@ -64,7 +64,7 @@ def click_option(option: Option, **more: Any) -> Callable[[F], F]:
     elif option.choices:
         fixed["type"] = OneOf(option.choices)
     elif option.least is not None:
-        fixed["type"] = Amount(option.least, option.most)
+        fixed |= {"type": Amount(option.least, option.most), "metavar": option.metavar or "N"}
     if option.many:
         fixed |= {"multiple": True, "default": ()}
     if more.get("required"):
@@ -78,8 +78,6 @@ def own_option(flag: str, help: str, panel: str = "", *, default: Any = None, **
     Option says, and what click takes."""
     name = more.pop("name", flag.strip("-").replace("-", "_"))
     said = {field: more.pop(field) for field in Option.__struct_fields__ if field in more}
-    if said.get("least") is not None:
-        said.setdefault("metavar", "N")
     if default is not None:
         more["default"] = default
     return click_option(Option(name, flag, help, panel, default=default, **said), **more)

@@ -38,7 +38,7 @@ IMPOSSIBLE = [
     (["--memory", "-5GB"], 2, "is not a size"),
     (["--memory", ""], 2, "is not a size"),
     (["--memory", "1e30TB"], 2, "is not a size"),
-    (["--memory", "nanGB"], 2, "is not a size"),
+    (["--memory", "500iB"], 2, "is not a size"),
     (["--memory", "9" * 30 + "TB"], 2, "this machine has"),
     (["--memory", "9" * 400], 2, "this machine has"),
     (["--memory", "100000TB"], 2, "this machine has"),

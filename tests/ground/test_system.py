@@ -170,10 +170,10 @@ def test_a_file_that_another_has_open_is_replaced_when_it_is_closed(tmp_path, mo
 def test_a_folder_that_cannot_be_removed_is_told(tmp_path, monkeypatch):
     """What an earlier training left must not be taken for this one's."""
     (tmp_path / "left").mkdir()
+    system.remove_folder(tmp_path / "was never there")
     monkeypatch.setattr("shutil.rmtree", lambda folder: (_ for _ in ()).throw(PermissionError(errno.EACCES, "held")))
     with pytest.raises(PermissionError):
         system.remove_folder(tmp_path / "left")
-    system.remove_folder(tmp_path / "was never there")
 
 
 def test_space_on_disk_where_the_system_does_not_tell(tmp_path):
