@@ -18,6 +18,7 @@ from streambpe.config import LIKE_OPTION, TrainConfig
 from streambpe.count_config import CountConfig, SourceOptions
 from streambpe.errors import UsageError
 from streambpe.options import Option, options_of, parse_amount, refuse_no_text
+from streambpe.progress import MODES
 from streambpe.resources import (
     JOB_OPTIONS,
     LIMIT_OPTIONS,
@@ -245,7 +246,7 @@ line_option, progress_option = (
     own_option(
         "--progress",
         f"How to show progress on stderr; auto is a line on a terminal and nothing elsewhere.{more}",
-        choices=("auto", "bar", "jsonl", "none"),
+        choices=MODES,
         default="auto",
     )
     for more in ("", " RUN/status.json is always written.")

@@ -4,7 +4,6 @@ import ast
 import contextlib
 import errno
 import os
-import re
 import subprocess
 import sys
 import types
@@ -14,7 +13,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-import streambpe
 from streambpe import system
 from streambpe.errors import UsageError
 from streambpe.sources.find import find_sources
@@ -317,18 +315,3 @@ def test_a_lock_is_freed_though_a_forked_process_has_the_file(tmp_path):
     assert system.lock_handle(again)
     for one in (again, forked):
         os.close(one)
-
-
-@pytest.mark.long
-def test_no_file_is_read_in_the_encoding_of_the_locale(tmp_path: Path) -> None:
-    """What was asked for was: under another locale `resume` went on with other paths, or called it damaged."""
-    (tmp_path / "a.txt").write_text("the cat sat on the mat\n" * 200)
-    told = ""
-    for command in (["train", "run", "a.txt", "-s", "270"], ["resume", "run"], ["check", "run"], ["status", "run"]):
-        python = [sys.executable, "-X", "warn_default_encoding", "-W", "always::EncodingWarning"]
-        done = subprocess.run([*python, "-m", "streambpe", *command], cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        told += done.stderr
-    assert "EncodingWarning" in told  # of a package that we use
-    package = re.escape(str(Path(streambpe.__file__).parent))
-    assert re.findall(rf"^{package}.*EncodingWarning.*", told, re.M) == []
