@@ -62,6 +62,7 @@ def wrong_calls(run: Path, there: Path) -> list[tuple[Any, str]]:
         (lambda: s.train(run, extend=run), "extend"),
         (lambda: s.train_from_iterator(new, "one text"), "iterator must be several texts"),
         (lambda: s.count(new, text, sample="2"), "sample=2: 1/N"),
+        (lambda: s.count(run, text, pattern="gpt2"), ""),
         (lambda: s.plan(text, group="a=b"), "group"),
         (lambda: s.converge(run, steps=70), "steps=70: give a number from 2 to 6"),
         (lambda: s.export(run, "pdf", new), "to='pdf': choose one of hf"),
