@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,7 +22,6 @@ TOLD_IF_SET = ("sample", "document_cap", "sample_files", "seed", "digits")  # in
 _most_used, _splitting, _corpus, _superwords = (
     functools.partial(option, panel=panel) for panel in ("Most used", "Splitting", "Corpus", "Superwords")
 )
-SourceFormat = Literal["auto", "txt", "lines", "jsonl", "csv", "parquet"]
 
 
 @dataclass(frozen=True)
@@ -159,7 +158,7 @@ class SourceOptions:
     text_column: str | None = _most_used(
         None, "The text field of jsonl, csv and parquet.", metavar="NAME", told_default="text"
     )
-    kind: SourceFormat = _corpus(
+    kind: Literal["auto", "txt", "lines", "jsonl", "csv", "parquet"] = _corpus(
         "auto", "The format of all sources, instead of judging by each file's name.", flag="--format"
     )
     counts: bool = _corpus(False, "The sources are tables of chunks and their counts.")
@@ -214,15 +213,15 @@ class Counting(SourceOptions):
 def reconcile(saved: Mapping[str, Any], asked: Mapping[str, Any], run: Path) -> CountConfig:
     """The options of an existing run; an error if one asked for now (None: not asked) differs."""
     saved = {**asdict(CountConfig()), **saved}  # a run made before an option existed has its default
-    for f in fields(CountConfig):
-        wanted = asked.get(f.name)
-        if wanted is not None and wanted != saved[f.name]:
-            flag = "--" + f.name.replace("_", "-")
+    known = options_of(CountConfig)
+    for name, told in known.items():
+        wanted = asked.get(name)
+        if wanted is not None and wanted != saved[name]:
             raise RunMismatch(
-                f"{run} was counted with {flag} {_shown(saved[f.name])}, not {_shown(wanted)}; nothing was changed. "
+                f"{run} was counted with {told.flag} {_shown(saved[name])}, not {_shown(wanted)}; nothing was changed. "
                 "Leave the option out to add to this run, or count into another RUN."
             )
-    return CountConfig(**{f.name: saved[f.name] for f in fields(CountConfig)})
+    return CountConfig(**{name: saved[name] for name in known})
 
 
 def _shown(value: Any) -> str:

@@ -46,7 +46,7 @@ class Option(msgspec.Struct, frozen=True):
     flag: str  # --min-frequency
     help: str
     panel: str
-    metavar: str | None = None
+    metavar: str | None = None  # None: N, if it is a number
     choices: tuple[str, ...] = ()  # those of the field's Literal
     untold: tuple[str, ...] = ()  # values of it that no user gives, but another option or a model made elsewhere
     least: int | None = None  # the smallest number allowed
@@ -83,8 +83,6 @@ class Option(msgspec.Struct, frozen=True):
 def option(default: Any, help: str, *, panel: str, **more: Any) -> Any:
     """The field of a dataclass that is an option; its default may be MISSING, or `dict`. `more`: the other fields of
     Option."""
-    if "least" in more:
-        more.setdefault("metavar", "N")
     metadata = {"option": Option("", more.pop("flag", ""), help, panel, **more)}
     return (
         field(default_factory=dict, metadata=metadata) if default is dict else field(default=default, metadata=metadata)
@@ -157,7 +155,7 @@ def whole_number(value: object) -> int:
     raise TypeError("a whole number")
 
 
-_AMOUNTS = {"": 1, "K": 10**3, "M": 10**6, "KI": 2**10, "MI": 2**20}
+UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
 
 def parse_amount(text: str) -> int:
@@ -165,7 +163,7 @@ def parse_amount(text: str) -> int:
     match = re.fullmatch(r"\s*(-?[\d_]+(?:\.\d+)?)\s*([km]i?|)\s*", text, re.I | re.A)
     if not match:
         raise ValueError(f"{text!r} is not a number")
-    number = Fraction(match.group(1)) * _AMOUNTS[match.group(2).upper()]
+    number = Fraction(match.group(1)) * UNITS[match.group(2).upper()]
     if number.denominator != 1:
         raise ValueError(f"{text!r} is not a whole number")
     return int(number)

@@ -108,7 +108,6 @@ class Meter:
     facts: JobFacts = field(default_factory=JobFacts)
     started: float = field(default_factory=time.monotonic)
     resumed_from: int = 0  # done before this process began; not part of the rate
-    peak_memory: int = 0
     memory_limit: int = 0  # what --memory says, for people to compare with; 0: not known
     _seen: deque[tuple[str, float, int]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     _stages: list[tuple[str, float]] = field(default_factory=list)  # (stage, when it began)
@@ -160,7 +159,6 @@ class Meter:
             (first, before), (last, after) = window[0], window[-1]
             rates.append((after - before) / (last - first) if last - first > span / 4 else rates[-1])
         memory = keeper.look()
-        self.peak_memory = max(self.peak_memory, keeper.peak)
         knows = state == "running" and self._knows_its_speed() and self.done < self.total
         eta = eta_range(self.total - self.done, rates) if knows else None
         return {
@@ -177,7 +175,7 @@ class Meter:
             "eta_range_seconds": eta and (round(eta[0], 1), round(eta[1], 1)),
             "memory_bytes": memory,
             "memory_limit_bytes": self.memory_limit or None,
-            "peak_memory_bytes": self.peak_memory,
+            "peak_memory_bytes": keeper.peak,
             **self.facts,
             **this_process(),
             "updated": time.strftime("%Y-%m-%dT%H:%M:%S%z"),

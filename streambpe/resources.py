@@ -27,7 +27,7 @@ from msgspec import structs
 
 from streambpe.errors import LimitError, UsageError, shortened
 from streambpe.files import folder_for_tables
-from streambpe.options import option, options_of, refuse_values
+from streambpe.options import UNITS, option, options_of, refuse_values
 from streambpe.system import (
     anonymous_bytes,
     available_memory,
@@ -47,7 +47,6 @@ SMALLEST_MEMORY_BYTES = 256 * 10**6
 SMALLEST_SUPERWORDS_BYTES = 400 * 10**6
 BASE_BYTES = 96 << 20  # resident before any work: 45 MB of Python and data, 55 MB of library code in use
 DOCUMENT_SECONDS = 60  # of processor time that a pattern of the user's own may take on one document, unless given
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 LEFT_BEHIND_BYTES = 64 << 20  # what earlier stages leave in the allocators, at most
 TRANSIENT_SHARE = 16  # one part in so many of a limit is kept for what Polars takes for a moment
 _ROOMY_BYTES = 900 * 10**6  # from this limit on arrays of some megabytes reuse memory; below, they are mapped anew
@@ -56,10 +55,10 @@ _TIGHT_BYTES = 2 << 30  # above this limit the allocators' defaults do no harm
 
 def parse_size(text: str, flag: str = "--memory") -> int:
     """Bytes: "500MB", "2GB", "1.5GiB", "1000000". KB, MB, GB are powers of ten, as DuckDB has them."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?\s*", text.upper())
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*((?:[KMGT]I?)?)B?\s*", text.upper())
     if not match:
         raise UsageError(f"{flag} {text!a} is not a size. Write it like 500MB, 2GB or 1.5GiB.")
-    return int(Fraction(match.group(1)) * _UNITS[match.group(2)])
+    return int(Fraction(match.group(1)) * UNITS[match.group(2)])
 
 
 def format_size(n: float) -> str:
@@ -286,7 +285,7 @@ class Keeper:
     """
 
     def __init__(self) -> None:
-        self.now = self.resident = self.peak = 0
+        self.peak = 0
         self._limits: list[int] = []  # of the blocks that watch now
         self._lock = threading.Lock()
         self._looking = threading.Lock()
@@ -321,26 +320,23 @@ class Keeper:
     def look(self) -> int:
         """Bytes that the tree holds now."""
         with self._looking:  # what the tree held is compared with what it holds: another thread may not come between
-            return self._look()
-
-    def _look(self) -> int:
-        at = time.monotonic()
-        if at >= self._next_tree:
-            self._pids = tree_pids()
-            before = sum(map(anonymous_bytes, self._pids))
-            self._charged, self._anonymous = tree_memory(), sum(map(anonymous_bytes, self._pids))
-            if abs(self._anonymous - before) < _LEAP:  # else the two may not fit: the next look does it again
-                self._next_tree = time.monotonic() + max(_LOOK_SECONDS, _PSS_SHARE * (time.monotonic() - at))
-        self.resident = sum(map(resident_bytes, self._pids))
-        # pages of files that come in meanwhile are mostly those of libraries, which the processes share
-        self.now = max(self._charged + sum(map(anonymous_bytes, self._pids)) - self._anonymous, 0)
-        self.peak = max(self.peak, self.now)
-        return self.now
+            at = time.monotonic()
+            if at >= self._next_tree:
+                self._pids = tree_pids()
+                before = sum(map(anonymous_bytes, self._pids))
+                self._charged, self._anonymous = tree_memory(), sum(map(anonymous_bytes, self._pids))
+                if abs(self._anonymous - before) < _LEAP:  # else the two may not fit: the next look does it again
+                    self._next_tree = time.monotonic() + max(_LOOK_SECONDS, _PSS_SHARE * (time.monotonic() - at))
+            # pages of files that come in meanwhile are mostly those of libraries, which the processes share
+            now = max(self._charged + sum(map(anonymous_bytes, self._pids)) - self._anonymous, 0)
+            self.peak = max(self.peak, now)
+            return now
 
     def _loop(self, ended: threading.Event) -> None:
         while not ended.wait(_LOOK_SECONDS):
             self.look()
-            if self.resident > _FULL * self.limit > 0:  # shared pages count too: the other processes may end first
+            resident = sum(map(resident_bytes, self._pids))
+            if resident > _FULL * self.limit > 0:  # shared pages count too: the other processes may end first
                 self.unmap()
 
     def unmap(self) -> None:

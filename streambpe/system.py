@@ -25,6 +25,7 @@ import functools
 import gc
 import importlib
 import io
+import math
 import mmap
 import os
 import re
@@ -46,8 +47,7 @@ from streambpe.failpoints import failpoint
 T = TypeVar("T")
 
 _PROC, _CONTROL_GROUPS = Path("/proc"), Path("/sys/fs/cgroup")  # Linux; elsewhere there are no such folders
-# the first line of smaps for a mapping; it ends in the path if that is a package's library (these are never unloaded)
-_MAPPED = re.compile(rb"([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ (\d+) +(?:/.*-packages/.*\.so\b)?")
+_LIBRARY = re.compile(r"/.*-packages/.*\.so\b")  # of a package; these are never unloaded
 
 
 def _module(name: str) -> Any:
@@ -69,9 +69,12 @@ def usable_cores() -> int:
     """Cores that this process may use: those it is bound to, and no more than its control groups grant."""
     cores = _granted_cores()
     for folder in _control_groups("cpu"):
-        share = _cpu_share(folder)
-        if share:
-            cores = min(cores, -int(-share // 1))  # one and a half cores keep two threads busy
+        for files in (["cpu.max"], ["cpu.cfs_quota_us", "cpu.cfs_period_us"]):  # version 2, version 1
+            with contextlib.suppress(OSError, ValueError):  # "max 100000": no number, no bound
+                texts = [(folder / file).read_text(encoding="utf-8") for file in files]
+                quota, period = map(int, " ".join(texts).split())
+                if quota > 0:
+                    cores = min(cores, math.ceil(quota / period))  # one and a half cores keep two threads busy
     return max(cores, 1)
 
 
@@ -81,17 +84,6 @@ def _granted_cores() -> int:
     if hasattr(os, "sched_getaffinity"):  # Linux
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _cpu_share(group: Path) -> float | None:
-    """Cores that one control group grants, or None without a bound: v2 `cpu.max`, v1 `cpu.cfs_quota_us`."""
-    with contextlib.suppress(OSError, ValueError):
-        quota, period = (group / "cpu.max").read_text(encoding="utf-8").split()
-        return int(quota) / int(period)  # "max 100000": no number, no bound
-    with contextlib.suppress(OSError, ValueError):
-        quota, period = ((group / f"cpu.cfs_{name}_us").read_text(encoding="utf-8") for name in ("quota", "period"))
-        return int(quota) / int(period) if int(quota) > 0 else None
-    return None
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -118,10 +110,12 @@ def tree_memory(pid: int | None = None) -> int:
 
 
 def tree_pids(pid: int | None = None) -> list[int]:
-    """A process, by default this one, and its children."""
-    with contextlib.suppress(psutil.Error):
-        return [process.pid for process in _tree(psutil.Process(pid))]
-    return [pid or os.getpid()]
+    """A process, by default this one, and its children with theirs."""
+    tree = [pid or os.getpid()]
+    for parent in tree:
+        with contextlib.suppress(psutil.Error):
+            tree += [child.pid for child in psutil.Process(parent).children() if child.pid not in _apart]
+    return tree
 
 
 _apart: set[int] = set()
@@ -130,16 +124,6 @@ _apart: set[int] = set()
 def leave_apart(pid: int) -> None:
     """Do not reckon a child and its children with this process's tree: they are somebody else's programs."""
     _apart.add(pid)
-
-
-def _tree(top: psutil.Process) -> list[psutil.Process]:
-    if not _apart:
-        return [top, *top.children(recursive=True)]
-    tree = [top]
-    for process in tree:
-        with contextlib.suppress(psutil.Error):
-            tree += [child for child in process.children() if child.pid not in _apart]
-    return tree
 
 
 def _process_memory(pid: int) -> int:
@@ -222,16 +206,12 @@ def library_pages() -> list[tuple[int, int]]:
     """(address, bytes) of mapped file pages that this process never wrote to and cannot write to: the code and
     constants of its libraries. Empty where the system does not tell."""
     found: list[tuple[int, int]] = []
-    place = (0, 0)
-    with contextlib.suppress(OSError), open(_PROC / "self/smaps", "rb") as lines:
-        for line in lines:
-            if line.startswith(b"Anonymous:"):
-                if place[1] and int(line.split()[1]) == 0:  # else the loader wrote into these pages, and they must stay
-                    found.append(place)
-            elif mapped := _MAPPED.match(line):
-                start, stop = (int(number, 16) for number in mapped.groups()[:2])
-                ours = mapped[0].endswith(b".so") and b"w" not in mapped[3]
-                place = (start, stop - start if ours else 0)
+    with contextlib.suppress(psutil.Error, AttributeError):
+        for mapped in psutil.Process().memory_maps(grouped=False):
+            is_read_only = "w" not in mapped.perms and mapped.anonymous == 0  # else the loader wrote into these pages
+            if is_read_only and _LIBRARY.match(mapped.path):
+                start, stop = (int(number, 16) for number in mapped.addr.split("-"))
+                found.append((start, stop - start))
     return found
 
 
@@ -368,14 +348,8 @@ _PATIENCE_SECONDS = 5.0
 
 def remove_folder(folder: Path) -> None:
     """Remove a folder, if it is there, and all in it; an error if something stays, because a later run would use it."""
-    if not folder.exists():
-        return
-
-    def remove() -> None:
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(folder)
-
-    patiently(remove)
+    with contextlib.suppress(FileNotFoundError):
+        patiently(lambda: shutil.rmtree(folder))
 
 
 def bytes_on_disk(about: os.stat_result) -> int:

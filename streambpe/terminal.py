@@ -24,9 +24,8 @@ def wrapped(text: str, columns: int | None, hang: int = 0, unbroken: str = "`[^`
 def _line(line: str, columns: int, hang: int, unbroken: str) -> str:
     indent = " " * (len(line) - len(line.lstrip()) + hang)
     kept = re.sub(unbroken, lambda found: found[0].replace(" ", _STUCK), line)
-    broken = textwrap.wrap(
-        kept, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )  # fmt: skip
+    wrapper = textwrap.TextWrapper(columns, "", indent, break_long_words=False, break_on_hyphens=False)
+    broken = wrapper.wrap(kept)
     if any(len(part) > columns and _STUCK in part for part in broken):
-        broken = textwrap.wrap(line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        broken = wrapper.wrap(line)
     return "\n".join(broken).replace(_STUCK, " ")

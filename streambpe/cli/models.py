@@ -383,7 +383,7 @@ def extend_report(model: str, top: int, as_json: bool, **given: Any) -> None:
         tell_json(found)
         return
     new = f"{counted(found.ids, 'id')}, {len(found.new):,} of them new"
-    click.echo(f"{model}: {new}. {_bytes_per_token(found.bytes_per_token_before, found.bytes_per_token)}")
+    say(f"{model}: {new}. {_bytes_per_token(found.bytes_per_token_before, found.bytes_per_token)}", on_stdout=True)
     for one in found.best(top):
         parts = " ".join(map(str, one.parts))
         uses = counted(one.uses, "use")

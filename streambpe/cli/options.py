@@ -18,6 +18,7 @@ from streambpe.config import LIKE_OPTION, TrainConfig
 from streambpe.count_config import CountConfig, SourceOptions
 from streambpe.errors import UsageError
 from streambpe.options import Option, options_of, parse_amount, refuse_no_text
+from streambpe.progress import MODES
 from streambpe.resources import (
     JOB_OPTIONS,
     LIMIT_OPTIONS,
@@ -64,7 +65,7 @@ def click_option(option: Option, **more: Any) -> Callable[[F], F]:
     elif option.choices:
         fixed["type"] = OneOf(option.choices)
     elif option.least is not None:
-        fixed["type"] = Amount(option.least, option.most)
+        fixed |= {"type": Amount(option.least, option.most), "metavar": option.metavar or "N"}
     if option.many:
         fixed |= {"multiple": True, "default": ()}
     if more.get("required"):
@@ -78,8 +79,6 @@ def own_option(flag: str, help: str, panel: str = "", *, default: Any = None, **
     Option says, and what click takes."""
     name = more.pop("name", flag.strip("-").replace("-", "_"))
     said = {field: more.pop(field) for field in Option.__struct_fields__ if field in more}
-    if said.get("least") is not None:
-        said.setdefault("metavar", "N")
     if default is not None:
         more["default"] = default
     return click_option(Option(name, flag, help, panel, default=default, **said), **more)
@@ -247,7 +246,7 @@ line_option, progress_option = (
     own_option(
         "--progress",
         f"How to show progress on stderr; auto is a line on a terminal and nothing elsewhere.{more}",
-        choices=("auto", "bar", "jsonl", "none"),
+        choices=MODES,
         default="auto",
     )
     for more in ("", " RUN/status.json is always written.")

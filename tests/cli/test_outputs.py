@@ -23,6 +23,7 @@ from streambpe.train.commands import train
 from streambpe.train.counting.count import count
 from tests.runs import SMALL, cli, cli_killed, text_run
 from tests.samples import written
+from tests.uses import GOES_ON, MAKES_FILES, USES, words_of
 
 TEXT = "the cat and the dog, the end of the day and the cat\n" * 40
 MEMORY = ["--memory", "300MB"]
@@ -136,32 +137,13 @@ def test_arrays_that_are_no_ids_are_refused(learned, tmp_path):
 # ---------------------------------------------------------------------------------------------------------
 # nothing is overwritten unasked
 
-COMMANDS = {
-    "encode-npy": ["encode", "RUN", "TEXT", "-o", "OUT.npy", *MEMORY],
-    "encode-bin": ["encode", "RUN", "TEXT", "-o", "OUT.bin", *MEMORY],
-    "encode-parquet": ["encode", "RUN", "TEXT", "-o", "OUT.parquet", *MEMORY],
-    "encode-validation": ["encode", "RUN", "TEXT", "-o", "OUT.bin", "--validation", "50%", "--lines", *MEMORY],
-    "encode-shards": ["encode", "RUN", "TEXT", "-o", "OUT.bin", "--shards", "2", "--lines", *MEMORY],
-    "export-hf": ["export", "RUN", "--to", "hf", "-o", "OUT.json"],
-    "export-folder": ["export", "RUN", "--to", "hf", "-o", "OUT/"],
-    "export-tiktoken": ["export", "RUN", "--to", "tiktoken", "-o", "OUT.tiktoken"],
-    "export-boundless": ["export", "RUN", "--to", "boundless", "-o", "OUT.model"],
-    "export-events": ["export", "RUN", "--to", "events", "-o", "OUT.jsonl"],
-    "export-sizes": ["export", "RUN", "--to", "hf", "-o", "OUT.json", "--vocab-size", "260,265", "--no-compare"],
-    "export-counts-csv": ["export-counts", "RUN", "-o", "OUT.csv"],
-    "export-counts-parquet": ["export-counts", "RUN", "-o", "OUT.parquet"],
-    "import": ["import", "TOKENIZER", "-o", "OUT.jsonl"],
-    "sql": ["sql", "RUN", "FROM run", "-o", "OUT.csv"],
-    "prune": ["prune", "RUN", "--to", "262", "-o", "OUT.jsonl", "--map", "OUT.json", *MEMORY],
-}
-
 
 def arguments_of(name: str, learned: Path, folder: Path) -> list[str]:
-    names = {"RUN": learned / "run", "TEXT": learned / "a.txt", "TOKENIZER": learned / "tokenizer.json", "HERE": folder}
-    if name == "import" and not names["TOKENIZER"].exists():
-        cli("export", names["RUN"], "--to", "hf", "-o", names["TOKENIZER"])
-    words = {**COMMANDS, **OTHERS}[name]
-    return [str(names.get(word, word)).replace("OUT", str(folder / "out")) for word in words]
+    tokenizer = learned / "tokenizer.json"
+    if name == "import" and not tokenizer.exists():
+        cli("export", learned / "run", "--to", "hf", "-o", tokenizer)
+    places = {"RUN": learned / "run", "TEXT": learned / "a.txt", "TOKENIZER": tokenizer}
+    return words_of(name, **places, HERE=folder, OUT=folder / "out")
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
@@ -169,7 +151,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.every(4)
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", MAKES_FILES)
 def test_an_output_that_is_there_is_kept_without_force(learned, tmp_path, name):
     """Each file of each command by itself is enough to refuse, before any work; --force makes what it should be."""
     arguments = arguments_of(name, learned, tmp_path / "made")
@@ -200,14 +182,6 @@ def test_an_output_that_is_there_is_kept_without_force(learned, tmp_path, name):
         assert not files_in(folder)
 
 
-def test_rows_may_go_where_nothing_is_lost(learned):
-    """/dev/null is there already, and may be written."""
-    if os.path.exists("/dev/null"):
-        (link := learned / "null.csv").symlink_to("/dev/null")
-        cli("sql", learned / "run", "FROM run", "-o", link)
-        assert link.is_symlink()
-
-
 @pytest.mark.long
 def test_a_page_of_report_is_replaced_and_nothing_else(learned, tmp_path):
     """Its own pages; a page of somebody else's needs --force."""
@@ -225,26 +199,13 @@ def test_a_page_of_report_is_replaced_and_nothing_else(learned, tmp_path):
     assert page.read_text() == first
 
 
-# What else writes; a RUN that is there before is a copy of the one that was learned.
-OTHERS = {
-    "report": ["report", "RUN", "-o", "OUT.html", *MEMORY],
-    "sizes": ["sizes", "RUN", "--text", "TEXT", "-o", "OUT.parquet", *MEMORY],
-    "export-gguf": ["export", "RUN", "--to", "gguf", "-o", "OUT.gguf"],
-    "count": ["count", "OUT", "TEXT", *MEMORY],
-    "train": ["train", "OUT", "TEXT", "--vocab-size", "262", "--temp-dir", "HERE", *MEMORY],
-    "merge-counts": ["merge-counts", "OUT", "RUN", *MEMORY],
-    "resume": ["resume", "OUT"],
-    "grow": ["train", "OUT", "--vocab-size", "269", *MEMORY],
-    "converge": ["converge", "OUT", "-s", "260", "--steps", "2", *MEMORY],
-    "check": ["check", "OUT", "--replay", "--temp-dir", "HERE", *MEMORY],
-}
 LOOK = {"plan", "status", "watch", "explain", "evaluate", "diff", "docs", "decode", "extend-report"}
 READ = {"--config", "--must", "--balance-text", "--text", "--tokenizer", "--chat-template"}
 
 
 def test_each_way_to_write_has_a_case():
     """Every command, and every option that names a file and is not known to be read."""
-    ways = [*COMMANDS.values(), *OTHERS.values()]
+    ways = list(map(words_of, USES))
     listed = {name: main.get_command(click.Context(main), name) for name in main.list_commands(click.Context(main))}
     assert listed.keys() == {way[0] for way in ways} | LOOK
     for name, command in listed.items():
@@ -276,7 +237,7 @@ def decoys(folder: Path, names: set[str], precious: Path) -> None:
 
 
 @pytest.mark.every(4)
-@pytest.mark.parametrize("name", [*COMMANDS, *OTHERS])
+@pytest.mark.parametrize("name", USES)
 def test_nothing_that_was_there_is_touched(learned, tmp_path, name):
     """Whatever it is called: half a download, a folder of tasks, a .new, links to what is precious; in the folder of
     the output, and in the one of --temp-dir."""
@@ -285,13 +246,13 @@ def test_nothing_that_was_there_is_touched(learned, tmp_path, name):
     clean, folder, precious = tmp_path / "clean", tmp_path / "made", written(tmp_path / "precious", "precious")
     for place in (clean, folder):
         place.mkdir()
-        if name in ("resume", "grow", "converge", "check"):
+        if name in GOES_ON:
             shutil.copytree(learned / ("lines" if name == "converge" else "run"), place / "out")
     cli(*arguments_of(name, learned, clean))
     made = {path.name for path in clean.iterdir()}
     decoys(folder, {*made, "out", "out.bin"}, precious)
     if name.startswith("encode"):  # has to find a folder of this name again
-        kept = folder / f".out{Path(COMMANDS[name][4]).suffix}.streambpe.new"
+        kept = folder / f".out{Path(words_of(name)[4]).suffix}.streambpe.new"
         for what in ("link", "mine", "progress.json"):
             if what != "link":
                 shutil.rmtree(kept) if kept.is_dir() else kept.unlink()
@@ -343,13 +304,16 @@ def test_what_becomes_of_links(learned, tmp_path):
     one.write_text("mine")
     other.hardlink_to(one)
     link.symlink_to("new.csv")
+    (null := tmp_path / "null.csv").symlink_to("/dev/null")  # is there already, and loses nothing
     loop.symlink_to(loop)
     write = ["sql", learned / "run", "FROM run", "--force", "-o"]
+    cli(*write[:3], "-o", null)
     cli(*write, other)
     cli(*write, link)
     assert one.read_text() == "mine"
     assert other.read_bytes() == (tmp_path / "new.csv").read_bytes() != b"mine"
     assert link.is_symlink()
+    assert null.is_symlink()
     assert "loop.csv cannot be written" in cli(*write, loop, expect=2).stderr
     assert loop.is_symlink()
     for place in filter(os.path.isdir, ["/sys", "/proc"]):  # where nobody may write

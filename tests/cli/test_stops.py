@@ -7,33 +7,22 @@ import signal
 import subprocess
 import sys
 
-import click
 import pytest
-from click.testing import CliRunner
 
-from streambpe.cli.main import _Commands
+from streambpe.cli.main import main
+from tests.runs import cli
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="Windows has no signal masks, and other signals")
 
 
-def test_a_command_that_does_not_wait_for_ctrl_c_ends_with_130():
+def test_a_command_that_does_not_wait_for_ctrl_c_ends_with_130(monkeypatch):
     """It was click's `Aborted!` and 1, which means an error that a message explains."""
 
-    @click.group(cls=_Commands)
-    def group() -> None: ...
-
-    @group.command()
-    def rests() -> None:
+    def press(**_: object) -> None:
         raise KeyboardInterrupt
 
-    result = CliRunner().invoke(group, ["rests"])
-    assert result.exit_code == 130
-    assert result.stderr == "streambpe: stopped by Ctrl-C. What was committed is kept.\n"
-
-
-def _ends(script: str) -> tuple[int, str]:
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=100)
-    return done.returncode, done.stdout + done.stderr
+    monkeypatch.setattr(main.commands["status"], "callback", press)
+    assert cli("status", "run", expect=130).stderr == "streambpe: stopped by Ctrl-C. What was committed is kept.\n"
 
 
 @POSIX
@@ -52,6 +41,6 @@ sys.argv[1:] = ["--version"]
 from streambpe.__main__ import main
 main()
 """
-    found, said = _ends(script)
-    assert found == code
-    assert said == "" if code else "version" in said
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == code
+    assert (done.stdout + done.stderr == "") if code else ("version" in done.stdout)

@@ -50,21 +50,30 @@ def test_words_that_are_no_names_of_files(broken, monkeypatch, tmp_path):
         assert "ZeroDivisionError" in cli("count", tmp_path / "none", query, expect=70).stderr
 
 
-@pytest.mark.parametrize(
-    "error", [MemoryError(), RuntimeError("can't start new thread"), ImportError("a.so: failed to map segment from x")]
-)
-def test_memory_that_the_system_does_not_give_is_no_defect(monkeypatch, tmp_path, error):
-    """Of `ulimit -v`, whichever library is the first to meet it."""
+NO_MEMORY = "streambpe: no more memory or threads are available ("
 
+
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (MemoryError(), 3, NO_MEMORY),  # of `ulimit -v`, whichever library is the first to meet it
+        (RuntimeError("can't start new thread"), 3, NO_MEMORY),
+        (ImportError("a.so: failed to map segment from x"), 3, NO_MEMORY),
+        (PermissionError(13, "No", "/there"), 1, "streambpe: /there cannot be read or written: No."),
+        # any pipe or socket may break: only stdout and stderr without a reader mean that nobody is told
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), 70, "streambpe: this is a bug in streambpe, not in its input (B"),
+    ],
+)
+def test_what_the_system_refuses(monkeypatch, tmp_path, error, code, told):
     def fail(**_: object) -> None:
         raise error
 
     monkeypatch.setattr(main.commands["count"], "callback", fail)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    told = cli("count", tmp_path / "none", "a.txt", expect=3).stderr
-    assert told.startswith("streambpe: no more memory or threads are available (")
-    assert told.count("\n") == 1
-    assert not list(tmp_path.iterdir())
+    done = cli("count", tmp_path / "none", "a.txt", expect=code)
+    assert done.stderr.startswith(told)
+    assert done.stderr.count("\n") == 1
+    assert bool(list(tmp_path.iterdir())) == (code == 70)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems bound no address space")
@@ -87,14 +96,3 @@ def test_without_a_run_it_goes_into_the_temporary_folder(broken, monkeypatch, tm
     assert sorted(run.iterdir()) == before
     (file,) = tmp_path.glob("traceback-*.txt")
     assert str(file) in done.stderr
-
-
-def test_a_broken_pipe_that_is_not_stdout_is_told(monkeypatch, tmp_path):
-    """Any pipe or socket may break: only stdout and stderr without a reader mean that nobody is told."""
-
-    def fail(**_: object) -> None:
-        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
-
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(main.commands["sql"], "callback", fail)
-    assert "BrokenPipeError" in cli("sql", tmp_path / "none", "FROM run", expect=70).stderr

@@ -71,31 +71,24 @@ WRONG = [
     ("train new a.txt --vocab-size 0", 2, "--vocab-size: 0 is too small: at least 1"),
     ("train new a.txt --vocab-size 255", 2, "less than the 256 ids"),
     ("train new a.txt --ties first", 2, "--ties: first is none of ids, bytes"),
-    ("train new a.txt --batch 2", 2, "--batch"),
     ("train new a.txt --batch paper --ties bytes", 2, "--batch paper with --ties bytes: "),
-    ("train new a.txt --max-token-length 0", 2, "--max-token-length"),
     ("train new a.txt --name Big", 2, "--name Big"),
-    ("train new a.txt --name ../x", 2, "--name ../x"),
-    ("train new a.txt --progress loud", 2, "--progress"),
     ("train new", 1, "is not a RUN"),
     ("resume new", 1, "its first command again"),
-    ("count", 2, "RUN is missing"),
     ("count new", 2, "SOURCE"),
     ("count new missing.txt", 1, "missing.txt"),
     ("count new *.nothing", 1, "*.nothing"),
     ("count a.txt a.txt", 1, "a.txt"),
     ("count new a.txt --memory 1", 3, "--memory 1 is too small"),
+    ("train new a.txt --superwords boundless --pattern boundless --memory 399MB", 3, "400.0 MB is the least that"),
     ("count new a.txt --pattern gpt5", 2, "gpt5"),
     ("count new a.txt --pattern (", 2, "The pattern '(' does not compile"),
     (r"count new a.txt --pattern \\w+", 2, "--gaps"),
     ("count new a.txt --gaps drop", 2, "--gaps"),
-    ("count new a.txt --bad-utf8 maybe", 2, "--bad-utf8: maybe is none of"),
-    ("count new a.txt --format xml", 2, "--format: xml is none of"),
     ("count new a.txt --pattern none --split-scripts", 2, "--split-scripts"),
     ("count new a.txt --pattern none --digits two", 2, "none has none"),
     (r"count new a.txt --pattern \\w+|\\W+ --digits two", 2, "an expression of your own"),
     ("train new a.txt -s 300 --superwords uw --transition 280 --stage2-pattern (?s). --digits two", 2, "of your own"),
-    ("count new a.txt --digits three", 2, "--digits: three is none of"),
     ("count new a.txt --counts --sequences", 2, "--sequences"),
     ("count new a.txt --format parquet", 1, "a.txt"),
     ("count new a.txt --format jsonl", 1, "a.txt"),
@@ -107,7 +100,6 @@ WRONG = [
     ("count /proc/nothing a.txt", 1, "/proc/nothing"),
     ("status new", 1, "new"),
     ("status a.txt", 1, "`streambpe train RUN a.txt` counts it and learns"),
-    ("watch a.txt", 1, "`streambpe train RUN a.txt` counts it and learns"),
     ("check new", 1, "new"),
     ("check folder", 1, "folder"),
     ("converge run --steps 21", 2, "21 is too large: at most 6"),
@@ -122,15 +114,11 @@ WRONG = [
     ("explain run a b", 2, "Got unexpected extra argument (b). Nothing was done."),
     ("explain a.txt the", 1, "a.txt is not a model: neither an event log nor a RUN"),
     ("encode run:small a.txt --eot '<endd>' -o e.npy", 2, "it has <end>. Is <end> meant?"),
-    ("encode a.txt", 1, "a.txt is not a model: neither an event log nor a RUN"),
     ("encode a.txt run", 2, "Did you mean `streambpe encode run a.txt`?"),
-    ("decode a.txt", 1, "a.txt is not a model: neither an event log nor a RUN"),
     ("decode run none.npy", 1, "none.npy cannot be read: No such file or directory."),
     ("resume a.txt", 1, "RUN is a folder and comes first"),
     ("import cut.json -o new.events.jsonl", 1, "cut.json is not JSON: line 1, column 2"),
-    ("export-counts run", 2, "--output is missing"),
     ("export-counts new -o x.csv", 1, "new"),
-    ("merge-counts run", 2, "OTHER is missing"),
     ("merge-counts new folder", 1, "folder"),
     ("docs trainign", 2, "There is no page trainign. Is training meant?"),
 ]
@@ -151,7 +139,6 @@ COMMANDS = {
     "train-extend": "train new a.txt -s 300 --extend FILE",
     "train-as": "train new a.txt -s 300 --as FILE",
     "train-config": "train new a.txt -s 300 --config FILE",
-    "train-block": "train new a.txt -s 300 --block-list FILE",
     "train-temp": "train new a.txt -s 300 --temp-dir FILE",
     "train-balance": "train new a.txt -s 300 --balance --balance-text a=FILE",
     "resume": "resume FILE",
@@ -161,28 +148,22 @@ COMMANDS = {
     "encode": "encode FILE a.txt -o ids.npy",
     "encode-text": "encode run FILE -o ids.npy",
     "encode-to": "encode run a.txt -o FILE.npy",
-    "encode-bin-to": "encode run a.txt -o FILE.bin",
-    "encode-parquet-to": "encode run a.txt -o FILE.parquet",
     "decode": "decode run FILE",
     "decode-model": "decode FILE a.txt",
     "export": "export FILE --to hf -o x.json",
     "export-to": "export run --to hf -o FILE",
-    "export-tiktoken": "export run --to tiktoken -o FILE",
-    "export-events": "export run --to events -o FILE",
     "export-verify": "export run --to hf -o x.json --verify FILE",
     "import": "import FILE -o x.events.jsonl",
     "import-to": "import a.events.jsonl -o FILE",
     "prune": "prune FILE --to 258 -o x.events.jsonl",
     "prune-to": "prune run --to 258 -o FILE",
     "evaluate": "evaluate FILE --text a.txt",
-    "evaluate-text": "evaluate run --text FILE",
     "evaluate-tokenizer": "evaluate run --text a.txt --tokenizer FILE",
     "check": "check FILE",
     "status": "status FILE",
     "watch": "watch FILE",
     "report": "report FILE -o x.html",
     "report-to": "report run -o FILE",
-    "report-text": "report run -o x.html --text FILE",
     "explain": "explain FILE the",
     "diff": "diff run FILE",
     "sql": "sql FILE run",
@@ -202,27 +183,21 @@ def test_what_is_no_file(refused, kind, name):
 
 
 NUMBERS = {
-    "train": [
+    "train run --name other": [
         "-s", "--freq-cutoff", "--min-frequency", "--max-token-length", "--reserve", "--stop-list", "--max-batch",
         "--cap-divisor", "--transition", "--document-seconds",
     ],
-    "extend-report": ["--top"],
-    "prune": ["--to"],
-    "count": ["--document-seconds", "--sample"],
+    "extend-report run": ["--top"],
+    "prune run -o x.events.jsonl": ["--to"],
+    "count new a.txt": ["--document-seconds", "--sample"],
 }  # fmt: skip
-REST = {
-    "train": ["run", "--name", "other"],
-    "extend-report": ["run"],
-    "prune": ["run", "-o", "x.events.jsonl"],
-    "count": ["new", "a.txt"],
-}
 
 
 @pytest.mark.parametrize("number", TOO_LARGE)
 @pytest.mark.parametrize(("command", "option"), [(c, o) for c, options in NUMBERS.items() for o in options])
 def test_a_number_beyond_what_anything_holds(place, command, option, number):
     """-s of 20 digits learned for ever, --freq-cutoff was "a bug in streambpe"."""
-    result = cli(command, *REST[command], option, number, expect=None, folder=place)
+    result = cli(*command.split(), option, number, expect=None, folder=place)
     assert result.returncode == 2 or (number == TOO_LARGE[-1] and result.returncode in (0, 1)), result.stderr
     assert option in result.stderr or number == TOO_LARGE[-1]
 

@@ -27,6 +27,7 @@ from streambpe.train import snapshots
 from streambpe.train.trainer import Trainer
 from tests.runs import cli
 from tests.samples import natural_text
+from tests.uses import MAKES_FILES, MAKES_MORE, words_of
 
 ROOT = Path(__file__).parents[2]
 MEMORY = ("--memory", "400MB", "--threads", "1")
@@ -65,34 +66,23 @@ def made(tmp_path_factory) -> Path:
     return folder
 
 
-WRITING = {
-    "count": ["count", "{}/new", "{}/a.txt", *MEMORY],
-    "count more": ["count", "{}/counted", "{}/b.txt", *MEMORY],
-    "train": ["train", "{}/counted", "-s", "400", *MEMORY],
-    "train what is not counted": ["train", "{}/new", "{}/a.txt", "-s", "400", *MEMORY],
-    "train superwords": ["train", "{}/counted", "-s", "400", "--superwords", "boundless", *MEMORY],
-    "train beside": ["train", "{}/trained", "-s", "300", "--name", "beside", *MEMORY],
-    "merge-counts": ["merge-counts", "{}/merged", "{}/trained", *MEMORY],
-    "export-counts csv": ["export-counts", "{}/trained", "-o", "{}/counts.csv"],
-    "export-counts parquet": ["export-counts", "{}/trained", "-o", "{}/counts.parquet"],
-    "encode npy": ["encode", "{}/trained", "{}/b.txt", "-o", "{}/ids.npy", *MEMORY],
-    "encode bin": ["encode", "{}/trained", "{}/b.txt", "-o", "{}/ids.bin", *MEMORY],
-    "encode parquet": ["encode", "{}/trained", "{}/b.txt", "-o", "{}/ids.parquet", *MEMORY],
-    "import": ["import", "{}/theirs.json", "-o", "{}/theirs.events.jsonl"],
-    **{
-        f"export {to}": ["export", "{}/trained", "--to", to, "-o", f"{{}}/made.{to}", "--no-compare"]
-        for to in ("hf", "tiktoken", "boundless", "events")
-    },
-}
+MORE = (
+    "count COUNTED MORE --memory 400MB",
+    "train COUNTED -s 400 --superwords boundless --memory 400MB",
+    "train RUN -s 300 --name beside --memory 400MB",
+)  # fmt: skip
 
 
-@pytest.mark.every(len(WRITING))
-@pytest.mark.parametrize("command", WRITING.values(), ids=list(WRITING))
-def test_a_disk_that_is_full_from_the_start(command, made, tmp_path):
+@pytest.mark.every(len(MAKES_FILES))
+@pytest.mark.parametrize("use", [*MAKES_FILES, *sorted({*MAKES_MORE} - {"export-gguf"}), *MORE])
+def test_a_disk_that_is_full_from_the_start(use, made, tmp_path):
     """Not one byte can be written: one message and no half file; with room the same command succeeds."""
     here = shutil.copytree(made, tmp_path / "here")
     before = {path: path.read_bytes() for path in here.rglob("*") if path.is_file() and path.name != "lock"}
-    arguments = [argument.replace("{}", str(here)) for argument in command]
+    places = {"RUN": "trained", "TEXT": "a.txt", "MORE": "b.txt", "COUNTED": "counted", "TOKENIZER": "theirs.json"}
+    arguments = words_of(use, **{name: here / file for name, file in places.items()}, OUT=here / "out", HERE=here)
+    if arguments[0] == "export":
+        arguments.append("--no-compare")  # for a copy there is no room either
     is_one_message(limited(*arguments, limit=0))
     for path, data in before.items():
         assert path.name in ("status.json", "state.duckdb") or path.read_bytes() == data, path

@@ -224,18 +224,6 @@ def test_words_larger_than_the_limit_are_read_some_at_a_time(tmp_path):
 
 
 @pytest.mark.long
-def test_superwords_below_their_least_end_at_once(tmp_path):
-    """Exit 3 before anything is counted; the least is named, and with it the same command works."""
-    source = written(tmp_path / "a.txt", "the cat and the dog\n" * 50)
-    command = ("train", tmp_path / "run", source, "--superwords", "boundless", "--pattern", "boundless")
-    done = cli_process(*command, "--vocab-size", 280, "--memory", "399MB", expect=3)
-    assert "400.0 MB" in done.stderr
-    assert "Nothing was changed" in done.stderr
-    assert not (tmp_path / "run").exists()
-    cli_process(*command, "--vocab-size", 280, "--memory", "400MB")
-
-
-@pytest.mark.long
 def test_check_of_a_run_with_documents_keeps_to_the_limit(tmp_path):
     """Two million distinct chunks: check held them all as Python objects, whatever --memory said."""
     source = tmp_path / "many.txt"

@@ -16,6 +16,7 @@ from streambpe.progress import Meter, progress_line
 from streambpe.train import commands
 from tests.runs import EVERY_COMMAND, cli, on_a_terminal, text_run
 from tests.samples import natural_text, written
+from tests.uses import words_of
 
 ROOT = Path(__file__).parents[2]
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -102,25 +103,18 @@ progress.Reporter.__enter__ = slow
 from streambpe.cli.main import main
 main(sys.argv[1:], prog_name="streambpe")
 """
-COMMANDS = {
-    "train": ["train", "RUN", "TEXT", "-s", "300"],
-    "count": ["count", "RUN", "TEXT"],
-    "encode": ["encode", "MODEL", "TEXT", "-o", "OUT.npy"],
-    "evaluate": ["evaluate", "MODEL", "--text", "TEXT"],
-    "report": ["report", "MODEL", "-o", "OUT.html"],
-    "check": ["check", "MODEL"],
-    "plan": ["plan", "TEXT", "-s", "300", "--rehearse", "32MB"],
-    "export": ["export", "MODEL", "--to", "tiktoken", "-o", "OUT.tiktoken"],
-}
+
+
+LAST = ("train", "count", "encode-npy", "report", "export-tiktoken", "evaluate RUN --text TEXT", "check RUN")
 
 
 @pytest.mark.every(8)
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="no pseudo-terminals there")
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_line_on_a_terminal_of_80_columns(corpus, tmp_path, name):
+@pytest.mark.parametrize("use", [*LAST, "plan TEXT -s 300 --rehearse 32MB"])
+def test_the_line_on_a_terminal_of_80_columns(corpus, tmp_path, use):
     """Every command that may last draws one line, never wider than the terminal, never wrapped."""
-    places = {"RUN": tmp_path / "run", "TEXT": corpus / "texts/0.txt", "MODEL": corpus / "model"}
-    command = [str(places.get(word, word)).replace("OUT", str(tmp_path / "out")) for word in COMMANDS[name]]
+    places = {"RUN": corpus / "model", "TEXT": corpus / "texts/0.txt"}
+    command = words_of(use, **places, OUT=tmp_path / "out", HERE=tmp_path)
     code, text = on_a_terminal(SLOW, *command, stdout=subprocess.DEVNULL)
     assert code == 0, text
     drawn = [line for line in re.split(r"[\r\n]+", text) if re.search(r"\d:\d\d|[━─]{10}", line) and " MB" in line]
@@ -130,9 +124,8 @@ def test_the_line_on_a_terminal_of_80_columns(corpus, tmp_path, name):
 
 def test_every_command_that_may_last_has_the_option():
     """--progress, which also writes JSON lines."""
-    lasting = {*COMMANDS, "resume", "merge-counts", "export-counts", "converge", "prune", "extend-report"}
-    lasting |= {"sizes", "sql", "decode", "import"}
-    assert {name for name, c in EVERY_COMMAND.items() if any("--progress" in p.opts for p in c.params)} == lasting
+    short = {"status", "watch", "explain", "diff", "docs"}
+    assert {name for name, c in EVERY_COMMAND.items() if all("--progress" not in p.opts for p in c.params)} == short
 
 
 def test_watch_waits_for_a_run_that_has_not_begun(corpus, tmp_path):

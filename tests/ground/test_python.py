@@ -52,43 +52,27 @@ def wrong_calls(run: Path, there: Path) -> list[tuple[Any, str]]:
     return [
         (lambda: s.train(new, text, superwords="uww"), "superwords='uww': one of none, boundless"),
         (lambda: s.train(new, text, vocab_size="32k", tau=0.9, batch="paper"), "tau with batch='paper': a token"),
-        (lambda: s.train(new, text, batch="paper", ties="bytes"), "batch='paper' with ties='bytes': "),
         (lambda: s.train(new, text, like="gpt5"), "like='gpt5': one of hf, "),
         (lambda: s.train(new, text, transition=5), "transition belongs to superwords='superbpe' or uw"),
         (lambda: s.train(new, text, superwords="uw", sequences=False), "superwords='uw' needs the documents"),
-        (lambda: s.train(new, text, reserve=-1), "reserve=-1: at least 0"),
         (lambda: s.train(new, text, weight="en"), "weight='en': write NAME=NUMBER"),
         (lambda: s.train(new, text, memory="1"), "memory=1 is too small"),
-        (lambda: s.train(new, text, max_disk="lots"), "max_disk='lots' is not a size"),
         (lambda: s.train(new, text, engine="threads", address="a:1"), "address a:1 names a Ray cluster, but engine"),
         (lambda: s.train(new, text, balance_text="en"), "balance_text belongs to balance"),
-        (lambda: s.train(run, vocab_size=300), ""),
         (lambda: s.train(run, extend=run), "extend"),
         (lambda: s.train_from_iterator(new, "one text"), "iterator must be several texts"),
         (lambda: s.count(new, text, sample="2"), "sample=2: 1/N"),
-        (lambda: s.count(new, text, counts=True, lines=True), "counts"),
         (lambda: s.count(run, text, pattern="gpt2"), ""),
         (lambda: s.plan(text, group="a=b"), "group"),
-        (lambda: s.plan(text, rehearse="much"), "rehearse='much' is not a size"),
         (lambda: s.converge(run, steps=70), "steps=70: give a number from 2 to 6"),
-        (lambda: s.resume(run, name="other"), ""),
         (lambda: s.export(run, "pdf", new), "to='pdf': choose one of hf"),
         (lambda: s.export(run, "hf", there / "t.json", vocab_size="many"), "vocab_size='many': give one number"),
-        (lambda: s.export(run, "hf", text), ""),
-        (lambda: s.prune(run, text, 300), ""),
         (lambda: s.prune(run, new, 3), "to=3: the model has"),
-        (lambda: s.encode_corpus(run, text, there / "x.npy", dtype="int8"), "dtype='int8': choose one of"),
         (lambda: s.encode_corpus(run, text, there / "x.npy", eot="<e>"), "The model has no special token '<e>'"),
         (lambda: s.evaluate([], text), "Nothing to evaluate: name at least one MODEL, or a tokenizer=FILE"),
         (lambda: s.evaluate(run, text, by="group"), "by='group': say which texts"),
         (lambda: s.evaluate(run, text, progress="x"), "progress='x': choose one of"),
-        (lambda: s.explain(run, "<s>", token=True), ""),
-        (lambda: s.extend_report(run), ""),
-        (lambda: s.report(run, text), ""),
         (lambda: s.sql(run, "COPY corpus TO 'x.csv'"), "Only statements that read"),
-        (lambda: s.sql(run, ""), ""),
-        (lambda: s.check(there), ""),
-        (lambda: s.import_model(text, new, special="<s>"), ""),
     ]
 
 
@@ -151,6 +135,18 @@ def test_a_tokenizer_names_what_it_cannot_take(run, methods, given, told):
         for wrong in given:
             with pytest.raises(TypeError, match=told):
                 getattr(tokenizer, method)(wrong)
+
+
+def test_keywords_that_a_function_does_not_have_are_named():
+    """Before anything is read."""
+    s = streambpe
+    for call, told in (
+        (lambda: s.evaluate("m", "t", lins=True), r"evaluate\(\) has no argument 'lins'. Is 'lines' meant\?"),
+        (lambda: s.plan(["x"], max_disk="1GB"), r"plan\(\) has no argument 'max_disk'"),
+        (lambda: s.check("r", threads="two"), r"threads='two': a whole number is expected"),
+    ):
+        with pytest.raises(TypeError, match=told):
+            call()
 
 
 def test_what_is_no_model_is_named(run):

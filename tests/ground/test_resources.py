@@ -16,29 +16,20 @@ from streambpe.store.database import open_store
 from streambpe.train import trainer
 from streambpe.train.commands import resume, train
 from tests.runs import SMALL, cli, text_run
+from tests.uses import words_of
 
 TEXT = "the cat and the dog, the end of the day and the cat\n" * 40
-COMMANDS = {
-    "count": ["count", "NEW", "TEXT"],
-    "train": ["train", "NEW", "TEXT"],
-    "plan": ["plan", "TEXT", "--rehearse", "32MB"],
-    "resume": ["resume", "RUN"],
-    "merge-counts": ["merge-counts", "NEW", "RUN"],
-    "check": ["check", "RUN"],
-    "encode": ["encode", "RUN", "TEXT", "-o", "NEW.npy"],
-    "encode to stdout": ["encode", "RUN", "TEXT"],
-    "report": ["report", "RUN", "-o", "NEW.html"],
-    "evaluate": ["evaluate", "RUN", "--text", "TEXT"],
-    "converge": ["converge", "RUN"],
-    "sql": ["sql", "RUN", "SELECT 1"],
-}
+WITH_MEMORY = [
+    *("count", "train", "merge-counts", "encode-npy", "report", "sql", "resume RUN", "check RUN", "converge RUN"),
+    *("plan TEXT --rehearse 32MB", "encode RUN TEXT", "evaluate RUN --text TEXT"),
+]
 IMPOSSIBLE = [
     (["--memory", "0"], 3, "256.0 MB"),
     (["--memory", "0GB"], 3, "256.0 MB"),
     (["--memory", "-5GB"], 2, "is not a size"),
     (["--memory", ""], 2, "is not a size"),
     (["--memory", "1e30TB"], 2, "is not a size"),
-    (["--memory", "nanGB"], 2, "is not a size"),
+    (["--memory", "500iB"], 2, "is not a size"),
     (["--memory", "9" * 30 + "TB"], 2, "this machine has"),
     (["--memory", "9" * 400], 2, "this machine has"),
     (["--memory", "100000TB"], 2, "this machine has"),
@@ -59,11 +50,10 @@ def learned(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_impossible_resources_are_refused_before_any_work(learned, tmp_path, name):
+@pytest.mark.parametrize("use", WITH_MEMORY)
+def test_impossible_resources_are_refused_before_any_work(learned, tmp_path, use):
     """The documented exit code, one line, nothing made: a crash, or a limit that nobody could keep, before."""
-    names = {"RUN": learned / "run", "TEXT": learned / "a.txt"}
-    command = [str(names.get(word, word)).replace("NEW", str(tmp_path / "new")) for word in COMMANDS[name]]
+    command = words_of(use, RUN=learned / "run", TEXT=learned / "a.txt", OUT=tmp_path / "out", HERE=tmp_path)
     for options, code, why in IMPOSSIBLE:
         result = cli(*command, *options, expect=code)
         assert result.stdout == ""
@@ -162,12 +152,11 @@ def test_a_plan_whose_sample_cannot_be_trained_says_why(learned, tmp_path, monke
     cli("plan", learned / "a.txt", "--rehearse", "0", expect=2)
 
 
-@pytest.mark.parametrize("name", ["train", "check", "encode", "report", "evaluate", "sql"])
-def test_every_command_with_memory_prepares_the_allocators(learned, tmp_path, monkeypatch, name):
+@pytest.mark.parametrize("use", ["train", "check RUN", "encode-npy", "report", "evaluate RUN --text TEXT", "sql"])
+def test_every_command_with_memory_prepares_the_allocators(learned, tmp_path, monkeypatch, use):
     """`encode` set Polars' threads and nothing else, so what was freed was kept."""
     prepared: list[int] = []
     monkeypatch.setattr(cli_options, "prepare_allocators", prepared.append)
-    names = {"RUN": learned / "run", "TEXT": learned / "a.txt"}
-    command = [str(names.get(word, word)).replace("NEW", str(tmp_path / "new")) for word in COMMANDS[name]]
+    command = words_of(use, RUN=learned / "run", TEXT=learned / "a.txt", OUT=tmp_path / "out", HERE=tmp_path)
     cli(*command, "--memory", "300MB")
     assert prepared == [300 * 10**6]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -53,19 +52,3 @@ def test_the_site_loads_nothing_and_is_searched_in_order(tmp_path, monkeypatch):
     assert not any("memory" in item["text"].split() for item in last)
     found = [item["location"] for item in items if "out of memory" in item["title"].lower()]
     assert found == ["troubleshooting.html#out-of-memory-and-other-ways-to-stop"]
-
-
-def test_a_site_that_loads_something_is_not_made(tmp_path, monkeypatch, capsys):
-    """`make site` ends with the page and the address."""
-    monkeypatch.setattr(site, "OUT", tmp_path)
-    monkeypatch.setattr(site, "pages", dict)
-
-    def built(*_: object, **__: object) -> object:
-        (tmp_path / "html").mkdir(parents=True)
-        Path(tmp_path / "html/index.html").write_text('<script src="https://a.example/x.js">')
-        return type("Done", (), {"returncode": 0})
-
-    monkeypatch.setattr(site.subprocess, "run", built)
-    monkeypatch.setattr(site.shutil, "copyfile", lambda *_: None)
-    assert site.main() == 1
-    assert capsys.readouterr().err == "index.html loads https://a.example/x.js\n"
