@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import tokenize
@@ -88,6 +87,4 @@ def _decoded(tokenizer: Tokenizer, ids: list[int] | npt.NDArray[np.integer], pat
     try:
         return tokenizer.decode_document(ids)
     except KeyError as error:
-        with contextlib.suppress(IndexError):
-            raise SourceError(f"{path}: {error.args[0]}. Was it encoded with another model?") from None
-        raise
+        raise SourceError(f"{path}: {error.args[0]}. Was it encoded with another model?") from None

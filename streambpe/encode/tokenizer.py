@@ -52,7 +52,8 @@ _SAMPLE = "In the beginning 1 234 words were counted;\n\tnaïve tokens — 中�
 _FORMATS = "streambpe.encode.formats"  # which import this module
 _MANY = 64  # from so many ids on the core decodes
 
-Specials = Literal["all"] | AbstractSet[str]
+Specials = Literal["all"] | AbstractSet[str]  # special tokens that a text may hold
+Disallowed = Literal["all"] | Collection[str]  # special tokens that are an error in a text
 T = TypeVar("T")
 _DEEPEST = 12  # groups in groups of an expression: `re` refuses some hundreds
 
@@ -236,11 +237,7 @@ class Tokenizer:
     # Encoding.
 
     def encode(
-        self,
-        text: str,
-        *,
-        allowed_special: Specials = frozenset(),
-        disallowed_special: Literal["all"] | Collection[str] = "all",
+        self, text: str, *, allowed_special: Specials = frozenset(), disallowed_special: Disallowed = "all"
     ) -> list[int]:
         """Text -> ids. A special token in the text is its id if allowed, a ValueError if disallowed, else text."""
         allowed = self._allowed(text, allowed_special, disallowed_special)
@@ -267,7 +264,7 @@ class Tokenizer:
             raise ValueError("The model changes this text, so its tokens have no offsets in it.")
         return ids, offsets
 
-    def _allowed(self, text: str, allowed: Specials, disallowed: Literal["all"] | Collection[str]) -> frozenset[str]:
+    def _allowed(self, text: str, allowed: Specials, disallowed: Disallowed) -> frozenset[str]:
         """The special tokens that a text may hold as such; an error if it holds one that is disallowed."""
         if not isinstance(text, str):
             raise TypeError(f"text={text!r:.80}: a str is expected.")
@@ -287,9 +284,7 @@ class Tokenizer:
             )
         return wanted
 
-    def _may_hold_specials(
-        self, texts: list[str], allowed: Specials, disallowed: Literal["all"] | Collection[str]
-    ) -> bool:
+    def _may_hold_specials(self, texts: list[str], allowed: Specials, disallowed: Disallowed) -> bool:
         """Whether `_allowed` may find anything in these texts: many are searched at once."""
         if disallowed and disallowed != "all":
             return True
@@ -305,11 +300,7 @@ class Tokenizer:
         yield text[at:], -1
 
     def encode_to_numpy(
-        self,
-        text: str,
-        *,
-        allowed_special: Specials = frozenset(),
-        disallowed_special: Literal["all"] | Collection[str] = "all",
+        self, text: str, *, allowed_special: Specials = frozenset(), disallowed_special: Disallowed = "all"
     ) -> npt.NDArray[np.uint32]:
         """As `encode`, as an array of 32-bit numbers."""
         allowed = self._allowed(text, allowed_special, disallowed_special)
@@ -323,7 +314,7 @@ class Tokenizer:
         *,
         num_threads: int | None = None,
         allowed_special: Specials = frozenset(),
-        disallowed_special: Literal["all"] | Collection[str] = "all",
+        disallowed_special: Disallowed = "all",
     ) -> list[list[int]]:
         """`encode` over many texts; many and long ones are encoded in blocks, on `num_threads` (default: all cores)."""
         ids, offsets = self.encode_batch_to_numpy(
@@ -343,7 +334,7 @@ class Tokenizer:
         *,
         num_threads: int | None = None,
         allowed_special: Specials = frozenset(),
-        disallowed_special: Literal["all"] | Collection[str] = "all",
+        disallowed_special: Disallowed = "all",
     ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
         """As `encode_batch`, as two arrays: (ids of all texts, offsets). Text i has ids[offsets[i]:offsets[i + 1]]."""
         texts, behind = _texts(text), []  # behind each text, the special token that was cut off there; -1: none
