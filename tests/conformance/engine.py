@@ -1,22 +1,23 @@
 """The engine as second judge: the real trainer, from a run folder to its event log, on a vector's own input.
 
-What the engine does not log (token counts before a merge) it does not claim. Some published rules it does not have: the
-greedy split of superword runs, and ties by first appearance (minbpe, BatchBPE), which decide from the first few dozen
-merges on. tests/train compares it with the slow reference under its own rules. To vectors of the original BoundlessBPE
-it is held as far as the slow reference says the same with that system's rules and with the engine's own.
+What the engine does not log (token counts before a merge) it does not claim. Some published rules it does not have:
+ties by first appearance (minbpe, BatchBPE), the greedy split of superword runs, and what sets the original BoundlessBPE
+apart. There it is held to the vector as far as the slow reference says the same with that rule and with the engine's
+own; how far that is does not depend on what the vector says.
 """
 
 from __future__ import annotations
 
 import csv
 from collections import Counter
+from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 from streambpe.encode.tokenizer import Tokenizer
-from streambpe.model.alphabet import bytes_alphabet
-from streambpe.model.eventlog import EventLog, read_event_log
+from streambpe.model.alphabet import Alphabet, bytes_alphabet, utf8_alphabet
+from streambpe.model.eventlog import EventLog, Op, read_event_log
 from streambpe.model.replay import Model
 from streambpe.resources import Resources
 from streambpe.sources.source import Source
@@ -36,9 +37,11 @@ from tests.conformance.verdicts import (
     encoder,
     equal_until,
     greedy_split,
-    steps,
+    model_of,
+    named_events,
     superword_flags,
 )
+from tests.oracles.picky import SPECIALS
 
 RESOURCES = Resources(400 * 10**6, 2)
 
@@ -86,9 +89,121 @@ def judge_hf(vector: Vector) -> Verdict:
     return hf_verdict(vector, Model(log))
 
 
+def merges_before_a_tie(vector: Vector) -> int:
+    """How many merges of the vector come before the first place where two pairs have the best count."""
+    params = vector.params
+    counts = oracles.count_chunks([find_chunks(params["pattern"], document) for document in vector.documents])
+    trainer = oracles.WordTrainer(counts, bytes_alphabet())
+    for place, (_, _, _, _, left, right, _) in enumerate(vector.data["events"]):
+        found = trainer.training.corpus.pair_counts
+        n = max(found.values())
+        if sum(count == n for count in found.values()) > 1:
+            return place
+        trainer.step((left, right), n)
+    return len(vector.data["events"])
+
+
+def judge_minbpe(vector: Vector) -> Verdict:
+    """minbpe's merges as far as counts alone decide: its ties go to the pair first seen."""
+    params = vector.params
+    counting = {"pattern": preset(params["pattern"]), "gaps": "drop"}
+    log, _ = learn_from_text(vector.documents, counting, "rustbpe", vocab_size=params["vocab_size"])
+    clear = merges_before_a_tie(vector)
+    ours = [[*event.pair, event.id, event.n] for event in log.events[:clear]]
+    theirs = [[left, right, new, n] for _, _, _, n, left, right, new in vector.data["events"][:clear]]
+    return Verdict([Claim(f"events[:{clear}]", ours, theirs)], not_judged=only_until(clear, vector, "ties decide"))
+
+
+def only_until(place: int, vector: Vector, why: str) -> str | None:
+    """What to say when not all events are judged."""
+    whole = len(vector.data["events"])
+    return None if place >= whole else f"the engine is held to {place} of {whole} events; from there {why}"
+
+
+def judge_batchbpe(vector: Vector) -> Verdict:
+    """Batches as sets of merges with their counts, and stop words, until a tie decides what is in one."""
+    params = vector.params
+    counts = oracles.count_chunks([find_chunks(params["pattern"], document) for document in vector.documents])
+    published, ours = (oracles.choose_stop_words(counts, params["stop_list_size"], way) for way in STOP_TIES)
+    options = {"cap_divisor": params["cap_divisor"], "overlaps": "all" if "Quick" in vector.system else "disjoint"}
+    if set(published) != set(ours):
+        return Verdict(not_judged="a tie decides which chunks are stop words")
+    kept = oracles.cut_off(counts, params["freq_cutoff"])
+    trainings = [
+        oracles.train_batches(
+            kept, bytes_alphabet(), params["vocab_size"], ties=ties, max_batch_size=params["max_batch_size"],
+            stop_words=stop_words, **options,
+        )
+        for ties, stop_words in (("first-seen", published), ("ids", ours))
+    ]  # fmt: skip
+    batches = [in_batches(named_events(model_of(t)), t.batch_sizes) for t in trainings]
+    clear = equal_until(*batches)
+    log, _ = learn_from_text(
+        vector.documents, {"pattern": preset(params["pattern"]), "gaps": "drop"}, "batch",
+        vocab_size=params["vocab_size"], max_batch=params["max_batch_size"] or None,
+        stop_list=params["stop_list_size"], freq_cutoff=params["freq_cutoff"], **options,
+    )  # fmt: skip
+    theirs = in_batches([event[1:4] for event in vector.data["events"]], vector.data["batch_sizes"])
+    learned = in_batches(named_events(Model(log)), trainings[1].batch_sizes)
+    stop_words = sorted(word.content.hex() for word in log.header.stop_words)
+    events = sum(trainings[0].batch_sizes[:clear])
+    return Verdict(
+        [
+            Claim(f"batches[:{clear}]", learned[:clear], theirs[:clear]),
+            Claim("stop_words", stop_words, sorted(word for word, _ in vector.data["stop_words"])),
+        ],
+        not_judged=only_until(events, vector, "a tie decides which merges are in a batch"),
+    )
+
+
+STOP_TIES: tuple[Literal["first-seen", "bytes"], ...] = ("first-seen", "bytes")
+
+
+def in_batches(events: list[list[Any]], sizes: list[int]) -> list[list[list[Any]]]:
+    """The events of each batch, in an order that does not depend on ties."""
+    ends = list(accumulate(sizes))
+    return [sorted(events[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
+
+
 def deleting(tau: float) -> float | None:
     """As --tau has it: above 1 their code never deletes, and that is no --tau at all."""
     return tau if tau <= 1 else None
+
+
+def judge_kensho_words(vector: Vector) -> Verdict:
+    """The word phase of fastboundlessbpe before superwords, from a table of chunk counts: pairs and counts in order."""
+    params = vector.params
+    words = params["word_phase"]
+    documents = [pretokenizer_chunks(params["pretokenizer"], document) for document in vector.documents]
+    log = learn_from_counts(
+        dict(oracles.count_chunks(documents)),
+        like="kensho",
+        vocab_size=words["vocab_size"],
+        tau=deleting(words["tau"]),
+    )
+    words.asked_elsewhere("blowup")  # by words_in_pairs
+    params.asked_elsewhere("supermerges")  # of superwords, which the next judge is about
+    greedy_split(params)  # likewise
+    params["pretokenizer"].asked_elsewhere("merge_pattern")
+    events = word_steps(Model(log))
+    kept = vector.data["word_ops_kept"]
+    claims = [Claim("word_ops_total", len(events), vector.data["word_ops_total"])]
+    if "word_events" in vector.data:
+        theirs = once_deleted([event[:4] for event in vector.data["word_events"]])
+        return Verdict([*claims, Claim("word_events", events, theirs)])
+    theirs = [event for event in vector.data["events"] if event[0] != "s"]
+    short = [event[:2] if event[0] == "d" else event for event in events]
+    return Verdict([*claims, Claim("word steps among the events", short[:kept], theirs)])
+
+
+def word_steps(model: Model) -> list[list[Any]]:
+    """Merges and deletions in order, tokens in hex."""
+    return [
+        ["d", model.content(event.id).hex(), [model.content(part).hex() for part in event.into], event.n]
+        if event.op is Op.DELETE
+        else ["m", *(model.content(number).hex() for number in event.pair), event.n]
+        for event in model.events
+    ]
 
 
 def once_deleted(events: list[list[Any]]) -> list[list[Any]]:
@@ -108,26 +223,15 @@ def judge_kensho_deletions(vector: Vector) -> Verdict:
     config.asked_elsewhere("merge_pattern")  # of superwords, of which there are none
     theirs = once_deleted([event[:4] for event in vector.data["events"]])
     verdict = Verdict(
-        [Claim("events", steps(model), theirs)], encoder(model, lambda text: pretokenizer_chunks(config, text))
+        [Claim("events", word_steps(model), theirs)], encoder(model, lambda text: pretokenizer_chunks(config, text))
     )
     verdict.claim(vector, "vocab", superword_flags(model))
     return verdict
 
 
-def pairs(vector: Vector) -> str | None:
+def pairs(params: Params) -> str | None:
     """A deleted token becomes the pair that made it only in the reference; the engine has bytes and walk."""
-    words = vector.params.get("word_phase", vector.params)
-    return None if words["tau"] > 1 or words["blowup"] else "the engine never splits a token into its first pair"
-
-
-def kensho_rules(vector: Vector) -> str | None:
-    """What of a training in two phases the engine does not have."""
-    return "the engine has no greedy split" if greedy_split(vector.params) else pairs(vector)
-
-
-def published_ties(vector: Vector) -> str | None:
-    """Ties decide most of such a training from its first few dozen merges on."""
-    return "its ties go to the pair that was seen first, and the engine breaks them otherwise"
+    return None if params["tau"] > 1 or params["blowup"] else "the engine never splits a token into its first pair"
 
 
 def judge_picky_characters(vector: Vector) -> Verdict:
@@ -143,7 +247,7 @@ def judge_picky_characters(vector: Vector) -> Verdict:
     )  # fmt: skip
     model = tokenizer.encoder.model
 
-    ours = [event[:3] if event[0] == "d" else event for event in steps(model)]
+    ours = [event[:3] if event[0] == "d" else event for event in word_steps(model)]
     theirs_learned = [event[:3] if event[0] == "d" else event[:4] for event in vector.data["events"]]
     specials = [special.text.encode().hex() for special in log.header.specials]
     initial = specials + [symbol.hex() for symbol in model.alphabet.symbols]
@@ -151,6 +255,8 @@ def judge_picky_characters(vector: Vector) -> Verdict:
     often = Counter("".join(WORD_MARK + word for word in vector.text.split()))
     exchanged = {often[bytes.fromhex(symbol).decode()] for symbol in set(initial) ^ set(theirs)}
     living = {model.content(number).hex() for number in model.vocabulary.living}
+    clear = characters_decide(vector, model.alphabet) if set(initial) != set(theirs) else len(ours)
+    why = "it counts which of the rarest characters are unknown"
 
     def encode(row: dict[str, Any]) -> dict[str, Any]:
         return {"tok": [part.hex() for part in tokenizer.decode_tokens_bytes(tokenizer.encode_ordinary(row["text"]))]}
@@ -160,11 +266,30 @@ def judge_picky_characters(vector: Vector) -> Verdict:
         Claim("characters exchanged with equally rare ones", len(exchanged) <= 1, True),
         Claim("specials come first", [model.special_ids[s.text] for s in log.header.specials], [0, 1, 2, 3]),
         Claim("comparison", "IoS > threshold", params["comparison"]),
+    ]
+    if clear < len(ours):
+        claims.append(Claim(f"events[:{clear}]", ours[:clear], theirs_learned[:clear]))
+        return Verdict(claims, not_judged=only_until(clear, vector, why))
+    claims += [
         Claim("events", ours, theirs_learned),
         Claim("vocab", sorted(living - set(initial)), sorted({*vector.data["vocab"]} - {*theirs, *specials})),
         Claim("present_size", tokenizer.n_vocab, vector.data["present_size"]),
     ]
     return Verdict(claims, encode)
+
+
+def characters_decide(vector: Vector, alphabet: Alphabet) -> int:
+    """How many events are the same, whichever of the equally rare characters are unknown."""
+    params = vector.params
+    words = oracles.marked_words(vector.text.split("\n"))
+    told = []
+    for known in (oracles.covering_alphabet(words, params["coverage"]), alphabet):
+        training = oracles.train_words(
+            words, known, params["vocab_size"], ties="bytes", other_ids=len(SPECIALS),
+            deletions=oracles.Deletions.at(params["threshold"], delete_to="walk", picky=True),
+        )  # fmt: skip
+        told.append(word_steps(model_of(training)))
+    return equal_until(*told)
 
 
 def judge_script(vector: Vector) -> Verdict:
@@ -228,15 +353,18 @@ def end_of_text(pattern: str) -> str:
 
 
 def judge_kensho_superwords(vector: Vector) -> Verdict:
-    """Both phases from the documents: every event with its count, the vocabulary, and the encodings."""
+    """Both phases from the documents: every event with its count, the vocabulary, and the encodings.
+
+    The greedy split is not the engine's: with it the events are judged as far as it changes nothing, nothing else is.
+    """
     params, supers = vector.params, "SuperBpeTrainer" in vector.system
     config, words = params["pretokenizer"], params["word_phase"]
     options: dict[str, Any] = {"superwords": "boundless", "vocab_size": words["vocab_size"]}
     if supers:
         size = words["vocab_size"] + params["supermerges"]
         options = {"superwords": "superbpe", "transition": words["vocab_size"], "vocab_size": size}
-    params.asked_elsewhere("greedy_split")  # by kensho_rules
-    words.asked_elsewhere("blowup")  # likewise
+    split = greedy_split(params)
+    words.asked_elsewhere("blowup")  # by words_in_pairs
     documents, counting = documents_for(config, vector.documents)
     log, _ = learn_from_text(
         documents,
@@ -246,7 +374,32 @@ def judge_kensho_superwords(vector: Vector) -> Verdict:
         superword_pattern=end_of_text(config["merge_pattern"]),
         **options,
     )
-    return superword_verdict(vector, Model(log))
+    verdict = superword_verdict(vector, Model(log))
+    # whatever is equal as a whole needs no excuse, and the slow trainings are not made
+    events = verdict.claims[0].ours
+    clear = None if events == vector.data["events"] else published_until(vector, split)
+    if clear is not None:
+        named = Claim(f"events[:{clear}]", events[:clear], vector.data["events"][:clear])
+        return Verdict([named], not_judged=only_until(clear, vector, "greedy_split or its early end decides"))
+    return verdict
+
+
+def published_until(vector: Vector, split: tuple[int, int] | None) -> int | None:
+    """How many events are the same with and without what only fastboundlessbpe does; None: all, and no more follow."""
+    params = vector.params
+    config, words = params["pretokenizer"], params["word_phase"]
+    documents = [pretokenizer_chunks(config, document) for document in vector.documents]
+    size, supers = words["vocab_size"], "SuperBpeTrainer" in vector.system
+    told = []
+    for published in (True, False):
+        training = oracles.train_boundless(
+            documents, utf8_alphabet(), size + (params["supermerges"] if supers else 0),
+            transition=size if supers else None, superword_pattern=config["merge_pattern"],
+            greedy_split=split if published else None, stop_early=published and not supers,
+            ties="bytes", overlaps="disjoint", deletions=kensho_deletions(words),
+        )  # fmt: skip
+        told.append([event for event in training.events if event.op is Op.SUPERMERGE or not supers])
+    return None if told[0] == told[1] else equal_until(*told)
 
 
 def judge_boundless_original(vector: Vector) -> Verdict:
@@ -269,11 +422,19 @@ def judge_boundless_original(vector: Vector) -> Verdict:
         superwords="boundless", superword_pattern=rf"\A(?:{end_of_text(pattern)})", vocab_size=size,
         tau=deleting(params["tau"]),
     )  # fmt: skip
-    ours = [[*step[:2], step[3]] if step[0] == "d" else step for step in steps(Model(log))[:clear]]
+    model = Model(log)
+    kinds = {Op.MERGE: "m", Op.SUPERMERGE: "s", Op.DELETE: "d"}
+    ours = [
+        [
+            kinds[event.op],
+            *(model.content(i).hex() for i in ([event.id] if event.op is Op.DELETE else event.pair)),
+            event.n,
+        ]
+        for event in model.events[:clear]
+    ]
     theirs = [event if event[0] == "d" else event[:4] for event in vector.data["events"][:clear]]
-    whole = len(vector.data["events"])
-    why = f"held to {clear} of {whole} events; from there a tie, a listed string or a locked superword decides"
-    return Verdict([Claim(f"events[:{clear}]", ours, theirs)], not_judged=why)
+    why = "a tie, a listed string or a locked superword decides"
+    return Verdict([Claim(f"events[:{clear}]", ours, theirs)], not_judged=only_until(clear, vector, why))
 
 
 def judge_uw(vector: Vector) -> Verdict:
@@ -291,15 +452,22 @@ def judge_uw(vector: Vector) -> Verdict:
     return uw_verdict(vector, Model(log), vector.data["stage1_merges"][:merges])
 
 
+def words_in_pairs(vector: Vector) -> str | None:
+    """As `pairs`, of the word phase."""
+    return pairs(vector.params["word_phase"])
+
+
 ENGINE_JUDGES = [
     Judge("engine", "plain byte BPE (Hugging Face", judge_hf),
-    Judge("engine", "plain byte BPE (minbpe", judge_hf, published_ties),
-    Judge("engine", "BatchBPE", judge_hf, published_ties),
+    Judge("engine", "plain byte BPE (minbpe", judge_minbpe),
+    Judge("engine", "BatchBPE", judge_batchbpe),
     Judge("engine", "PickyBPE (character level", judge_picky_characters),
-    Judge("engine", "kensho PickyBPE / word phase", judge_kensho_deletions, pairs),
+    Judge("engine", "kensho PickyBPE / word phase", judge_kensho_deletions, lambda vector: pairs(vector.params)),
+    Judge("engine", "BoundlessBPE two-phase", judge_kensho_words, words_in_pairs),
     Judge("engine", "SCRIPT-BPE trainer", judge_script),
-    Judge("superwords", "BoundlessBPE two-phase", judge_kensho_superwords, kensho_rules),
-    Judge("superwords", "SuperBPE second pass (SuperBpeTrainer)", judge_kensho_superwords, kensho_rules),
-    Judge("superwords", "BoundlessBPE original", judge_boundless_original, pairs),
+    Judge("engine", "SuperBPE second pass (SuperBpeTrainer)", judge_kensho_words, words_in_pairs),
+    Judge("superwords", "BoundlessBPE two-phase", judge_kensho_superwords, words_in_pairs),
+    Judge("superwords", "SuperBPE second pass (SuperBpeTrainer)", judge_kensho_superwords, words_in_pairs),
+    Judge("superwords", "BoundlessBPE original", judge_boundless_original, lambda vector: pairs(vector.params)),
     Judge("superwords", "SuperBPE (two HF stages)", judge_uw),
 ]

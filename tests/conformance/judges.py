@@ -26,7 +26,7 @@ from tests.conformance.verdicts import (
     inherited_first,
     living,
     model_of,
-    steps,
+    named_events,
     superword_flags,
     tokens_hex,
 )
@@ -67,7 +67,7 @@ def hf_verdict(vector: Vector, model: Model) -> Verdict:
     pattern, all_bytes = vector.params["pattern"], ALL_BYTES[vector.params["initial_alphabet"]]
     # "isolated": what lies between matches stays
     verdict = Verdict(encode=encoder(model, lambda text: find_chunks(pattern, text, True), not all_bytes))
-    verdict.claim(vector, "events", steps(model))
+    verdict.claim(vector, "events", [["m", *event] for event in named_events(model)])
     verdict.claim(vector, "vocab", living(model))
     return verdict
 
@@ -147,14 +147,6 @@ def kensho_deletions(params: Params) -> oracles.Deletions:
     return oracles.Deletions.at(params["tau"], delete_to, ask_twice=True)
 
 
-def kensho_words(documents: list[list[bytes]], params: Params) -> oracles.Training:
-    """A word phase of fastboundlessbpe."""
-    return oracles.train_words(
-        oracles.count_chunks(documents), utf8_alphabet(), params["vocab_size"],
-        ties="bytes", overlaps="disjoint", deletions=kensho_deletions(params),
-    )  # fmt: skip
-
-
 def word_events(training: oracles.Training) -> list[list[Any]]:
     """Word phase events as fastboundlessbpe's vectors write them."""
     events: list[list[Any]] = []
@@ -170,7 +162,14 @@ def word_events(training: oracles.Training) -> list[list[Any]]:
 def judge_kensho_words(vector: Vector) -> Verdict:
     params = vector.params
     documents = [pretokenizer_chunks(params["pretokenizer"], document) for document in vector.documents]
-    training = kensho_words(documents, params)
+    training = oracles.train_words(
+        oracles.count_chunks(documents),
+        utf8_alphabet(),
+        params["vocab_size"],
+        ties="bytes",
+        overlaps="disjoint",
+        deletions=kensho_deletions(params),
+    )
     model = model_of(training)
     params["pretokenizer"].asked_elsewhere("merge_pattern")  # of superwords, of which there are none
     verdict = Verdict(encode=encoder(model, lambda text: pretokenizer_chunks(params["pretokenizer"], text)))
@@ -183,15 +182,32 @@ def judge_kensho_words(vector: Vector) -> Verdict:
 
 
 def judge_kensho_superwords(vector: Vector) -> Verdict:
-    params, supers = vector.params, "SuperBpeTrainer" in vector.system
-    documents = [pretokenizer_chunks(params["pretokenizer"], document) for document in vector.documents]
-    words, size = kensho_words(documents, params["word_phase"]), params["word_phase"]["vocab_size"]
-    training = oracles.train_boundless(
-        documents, utf8_alphabet(), size + (params["supermerges"] if supers else 0),
-        transition=size if supers else None, superword_pattern=params["pretokenizer"]["merge_pattern"],
-        greedy_split=greedy_split(params), stop_early=not supers, ties="bytes", overlaps="disjoint",
-        deletions=kensho_deletions(params["word_phase"]),
-    )  # fmt: skip
+    params = vector.params
+    config, word_phase = params["pretokenizer"], params["word_phase"]
+    superbpe = "SuperBpeTrainer" in vector.system
+    documents = [pretokenizer_chunks(config, document) for document in vector.documents]
+    options: dict[str, Any] = {
+        "superword_pattern": config["merge_pattern"],
+        "greedy_split": greedy_split(params),
+        "stop_early": not superbpe,
+        "ties": "bytes",
+        "overlaps": "disjoint",
+        "deletions": kensho_deletions(word_phase),
+    }
+    size = word_phase["vocab_size"]
+    if superbpe:
+        target = size + params["supermerges"]  # of the other trainer there is no such number
+        training = oracles.train_superbpe(documents, utf8_alphabet(), target, size, **options)
+    else:
+        training = oracles.train_boundless(documents, utf8_alphabet(), size, **options)
+    words = oracles.train_words(
+        oracles.count_chunks(documents),
+        utf8_alphabet(),
+        size,
+        ties="bytes",
+        overlaps="disjoint",
+        deletions=kensho_deletions(word_phase),
+    )
     verdict = superword_verdict(vector, model_of(training))
     verdict.claim(vector, "word_events", word_events(words))
     verdict.claim(vector, "word_ops_total", len(words.events))
@@ -201,8 +217,14 @@ def judge_kensho_superwords(vector: Vector) -> Verdict:
 def superword_verdict(vector: Vector, model: Model) -> Verdict:
     """Every event of both phases, the vocabulary, and the encodings."""
     superbpe, config = "SuperBpeTrainer" in vector.system, vector.params["pretokenizer"]
-    told = [step for step in steps(model) if step[0] == "s" or not superbpe]
-    events = [step[:2] if step[0] == "d" else step for step in told]
+    kinds = {Op.MERGE: "m", Op.SUPERMERGE: "s"}
+    events = [
+        ["d", model.content(event.id).hex()]
+        if event.op is Op.DELETE
+        else [kinds[event.op], *(model.content(number).hex() for number in event.pair), event.n]
+        for event in model.events
+        if event.op is Op.SUPERMERGE or not superbpe
+    ]
     verdict = Verdict(encode=encoder(model, lambda text: pretokenizer_chunks(config, text)))
     verdict.claim(vector, "events", events)
     verdict.claim(vector, "word_ops_kept", sum(event.op is not Op.SUPERMERGE for event in model.events))
@@ -270,7 +292,7 @@ def judge_superbpe_hf(vector: Vector) -> Verdict:
 
 def uw_verdict(vector: Vector, model: Model, inherited: list[list[str]]) -> Verdict:
     """Every event with its count of stage 2, and the encodings."""
-    second, events = vector.params["stage2_pattern"], [step[1:] for step in steps(model)]
+    second, events = vector.params["stage2_pattern"], named_events(model)
     kept = len(inherited_first(inherited, [event[:2] for event in events]))
     verdict = Verdict(encode=encoder(model, lambda text: find_chunks(second, text, True), drop_unknown=True))
     verdict.claim(vector, "events", [["i" if i < kept else "n", *event] for i, event in enumerate(events)])

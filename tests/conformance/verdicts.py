@@ -101,14 +101,9 @@ def contents(training: oracles.Training, *numbers: int) -> list[str]:
     return [training.vocabulary[number].content.hex() for number in numbers]
 
 
-def steps(model: Model) -> list[list[Any]]:
-    """[m or s, left, right, n] of every merge, [d, token, [what it becomes], n] of every deletion; tokens in hex."""
-    return [
-        ["d", model.content(event.id).hex(), [model.content(part).hex() for part in event.into], event.n]
-        if event.op is Op.DELETE
-        else ["m" if event.op is Op.MERGE else "s", *(model.content(number).hex() for number in event.pair), event.n]
-        for event in model.events
-    ]
+def named_events(model: Model) -> list[list[Any]]:
+    """[left, right, n] of every event, tokens in hex."""
+    return [[*(model.content(number).hex() for number in event.pair), event.n] for event in model.events]
 
 
 def living(model: Model) -> list[str]:
