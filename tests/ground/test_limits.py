@@ -33,7 +33,7 @@ NOT_IN_THE_CODE = {
     "most `--memory`": "all of RAM",
     "peak memory, as a multiple of `--memory`": "1.05",
     "default `--max-disk`": "none",
-    "a corpus, a file, the number of files, a document that can be cut (most presets can cut any)": "none",
+    "a corpus, a file, the number of files, a document that can be cut (with most presets, every document)": "none",
     "ids": "2^31 - 1",
 }
 LIMITS = {
@@ -49,7 +49,9 @@ LIMITS = {
     "a count": f"2^{(MAX_COUNT + 1).bit_length() - 1} - 1",
     "a weight": spaced(config.LARGEST_WEIGHT),
     "characters a REGEX may require in one match": spaced(expressions.MOST_REPEATED),
-    "ids before the first base symbol, and those of `--reserve`": f"{spaced(line_shapes.MOST_EMPTY_IDS)} each",
+    "ids before the first [base symbol](glossary.md#learning), and reserved ids": (
+        f"{spaced(line_shapes.MOST_EMPTY_IDS)} each"
+    ),
     "total length of a model file's tokens, in base symbols": f"{spaced(eventlog.MOST_SYMBOLS)} + "
     f"{eventlog.MOST_SYMBOLS_A_LINE} per line",
     "ids of a document in Parquet": "2^31 - 1" if "1 << 31" in inspect.getsource(corpus) else "",
