@@ -312,7 +312,8 @@ def refusal(*command: Any) -> str:
     done = cli(*command, expect=None)
     if done.returncode == 0:
         return ""
-    told = [line for line in done.stderr.splitlines() if not line.startswith("warning: ")]
+    remarks = ("warning: ", "--pattern gpt4 is the pattern of")
+    told = [line for line in done.stderr.splitlines() if not line.startswith(remarks)]
     assert done.returncode in (1, 2), (command, done)
     assert len(told) == 1, (command, done)
     return told[0].removeprefix("streambpe: ")
