@@ -224,6 +224,12 @@ def test_texts_that_are_refused(counted, texts, tmp_path, given, told):
     assert "refused" not in read_jobs(Run(counted)).trainings
 
 
+def test_pairs_that_may_not_merge_are_not_listed(counted):
+    """Table pair_counts had those that are too long."""
+    train(counted, name="short", balance=True, vocab_size=300, max_token_length=5, resources=SMALL)
+    assert check(counted, resources=SMALL) == []
+
+
 @pytest.mark.long
 def test_stopped_grown_and_in_any_order(counted, tmp_path, sources, monkeypatch):
     """The same log, byte for byte."""

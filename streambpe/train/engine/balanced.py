@@ -202,7 +202,7 @@ class BalancedLearning(Learning):
         counter = PairCounter(int((1 - _SHARE) / 2 * options.memory_bytes), options.work_dir)
         for some in self.words():
             counter.count(*write_column(*some), self.state.disjoint)
-        return counter.hot_pairs(1, _MOST_HOT)
+        return counter.hot_pairs(1, _MOST_HOT, self.state.allowed if self.state.filters else None)
 
     def close(self) -> None:
         """Give the memory back."""
