@@ -19,7 +19,7 @@ from streambpe import Tokenizer
 from streambpe.config import TrainConfig
 from streambpe.errors import RunError, SourceError, Stopped, UsageError
 from streambpe.model.alphabet import bytes_alphabet, gpt2_alphabet, utf8_alphabet
-from streambpe.model.eventlog import Op
+from streambpe.model.eventlog import Op, delete_event, merge_event
 from streambpe.sources.source import Source
 from streambpe.store.journal import Journal
 from streambpe.store.parts import list_parts
@@ -31,6 +31,7 @@ from streambpe.train.counting.count import count
 from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.superwords import phase as superwords
 from streambpe.train.superwords import tasks
+from streambpe.train.superwords.neighbours import find_eligible
 from streambpe.train.trainer import Trainer
 from tests import oracles
 from tests.oracles.splits import split_text
@@ -159,6 +160,16 @@ def test_equals_the_slow_reference(seed, tmp_path):
     tokenizer = Tokenizer(str(run))
     for document in documents:
         assert tokenizer.decode(tokenizer.encode_ordinary(document)) == document
+
+
+def test_a_chunk_whose_token_was_deleted_joins_nothing():
+    """It encodes to what the token was split into; a token that was made of it is whole."""
+    a, b, c = b"abc"
+    events = [merge_event(a, b, 256, 3), merge_event(256, c, 257, 2), delete_event(256, (a, b), 1)]
+    contents = [*bytes_alphabet().symbols, b"ab", b"abc"]
+    found = find_eligible(bytes_alphabet(), contents, events, (), lambda token: len(token) > 1)
+    assert found.rows() == [("abc", 257)]
+
 
 
 @pytest.mark.long
