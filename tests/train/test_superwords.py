@@ -171,7 +171,6 @@ def test_a_chunk_whose_token_was_deleted_joins_nothing():
     assert found.rows() == [("abc", 257)]
 
 
-
 @pytest.mark.long
 def test_a_superword_that_spells_another_chunk(tmp_path, monkeypatch):
     """Its neighbours are kept: documents are cut again when it happens, and the events are the reference's."""
