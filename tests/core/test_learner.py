@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
+from streambpe.arrays import MAX_COUNT
 from streambpe.core.learner import DONE, NONE_LEFT, TIES_BYTES, Learner, NoRoom, Rule
 from streambpe.errors import CoreError
 from tests.sequential import (
@@ -273,3 +274,9 @@ def test_what_was_promised_is_looked_at():
         Learner(Rule(first_id=256), 1 << 12).add_tokens(BASE, np.ones(256, np.int64))
     with pytest.raises(NoRoom):
         learner.make_room(2**33, 1)
+
+
+def test_counts_up_to_the_largest():
+    """Counts that add up to 2^63 - 1, pairs that rise to it among them."""
+    words = [(b"ab", MAX_COUNT // 2), (b"abab", 3)]
+    assert events(made(words).learn(9, 99)) == [(97, 98, 256, MAX_COUNT // 2 + 6), (256, 256, 257, 3)]

@@ -316,3 +316,18 @@ def test_nfc_without_its_tables_is_refused_before_anything_is_written(tmp_path):
         assert (done.returncode, (tmp_path / "new").exists()) == (1, False)
         assert "`pip install unicodedata2==16.0.0`" in done.stderr
         assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("per_text", [1, 7, 70_000])
+def test_every_character_of_unicode_comes_back(per_text):
+    """decode(encode(x)) == x for every Unicode scalar value, alone and among others, under `bytes`."""
+    characters = "".join(every_character())
+    texts = [characters[i : i + per_text] for i in range(0, len(characters), per_text)]
+    symbols, sizes = codec_of(script_alphabet(), "error").split_many(*as_buffers(pl.Series(texts)))
+    offsets = np.cumsum([0, *sizes])
+    assert symbols.min() == 1
+    assert symbols.max() < FIRST_ESCAPE + 256
+    assert decode_symbols(symbols.tolist(), "strict") == "".join(texts)
+    for i in range(0, len(texts), max(1, len(texts) // 300)):
+        assert decode_symbols(symbols[offsets[i] : offsets[i + 1]].tolist(), "strict") == texts[i]

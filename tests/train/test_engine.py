@@ -293,3 +293,13 @@ def test_tokens_of_a_large_word_are_counted_some_places_at_a_time(monkeypatch):
     for whole, wanted in ((True, ([15, 14, 11], [9, 0, 0])), (False, ([6, 14, 11], [0, 0, 0]))):
         found = column.count_tokens([(*words, np.array([2, 5, 9, 3]))], 3, whole=whole)
         assert [counts.tolist() for counts in found] == list(wanted)
+
+
+def test_sums_just_below_64_bits_are_exact():
+    """Counts that add up to 2^63 - 1 are learned exactly."""
+    big = 2**61
+    words = [(b"ab", big), (b"abc", big), (b"bc", big - 1)]  # pairs: 4 * 2^61 - 1 = 2^63 - 1
+    for overlaps in ("all", "disjoint"):
+        events, _ = run(words, 5, overlaps=overlaps)
+        assert events == learn(words, 5, overlaps=overlaps)
+        assert events[0] == (97, 98, 256, 2**62)

@@ -102,3 +102,12 @@ def test_runs(tmp_path, monkeypatch, bytes_a_run):
 def hash_of(run: bytes) -> int:
     """Any number below 2^63 that follows from the run."""
     return int.from_bytes((run * 8)[:8], "little") * 0x9E3779B97F4A7C15 % 2**63
+
+
+def test_no_neighbours(tmp_path):
+    """Documents without two chunks side by side."""
+    sums = Sums(tmp_path / "neighbours.parquet", 0, 1, None)
+    sums.add_up_neighbours([], "these")
+    assert sums.hold("these")
+    assert sums.keys(1).tolist() == []
+    assert sums.counts_at([0, 3], 1) == []

@@ -17,7 +17,7 @@ import pytest
 
 from streambpe import Tokenizer
 from streambpe.config import TrainConfig
-from streambpe.errors import RunError, SourceError, Stopped, UsageError
+from streambpe.errors import ResumeMismatch, RunError, SourceError, Stopped, UsageError
 from streambpe.model.alphabet import bytes_alphabet, gpt2_alphabet, utf8_alphabet
 from streambpe.model.eventlog import Op, delete_event, merge_event
 from streambpe.sources.source import Source
@@ -32,9 +32,12 @@ from streambpe.train.engine.rules import EngineTuning
 from streambpe.train.superwords import phase as superwords
 from streambpe.train.superwords import tasks
 from streambpe.train.superwords.neighbours import find_eligible
+from streambpe.train.superwords.runs import OpenChunks
 from streambpe.train.trainer import Trainer
 from tests import oracles
+from tests.oracles.replay import encode_chunk
 from tests.oracles.splits import split_text
+from tests.oracles.superwords import as_model
 from tests.oracles.tables import check
 from tests.runs import SMALL, change, cli, ended, log_of, rows, small_blocks, view_rows
 from tests.samples import prose_documents, written
@@ -489,3 +492,93 @@ def test_patterns_end_at_the_end_of_the_text():
     assert text_test("improved", "--superword-pattern")(b" the")
     assert not text_test("improved", "--superword-pattern")(b"the\n")
     assert not text_test("simple", "--superword-pattern")(b"\xff")
+
+
+def test_without_deletions_every_token_encodes_to_itself():
+    """What `find_eligible` relies on: runs of equal letters, ties, blocked tokens, lengths, both kinds of overlap."""
+    rng = random.Random(11)
+    for _ in range(150):
+        chunks = ["".join(rng.choice("aab") for _ in range(rng.randint(1, 12))) for _ in range(rng.randint(1, 8))]
+        words = oracles.train_words(
+            {chunk.encode(): rng.randint(1, 4) for chunk in chunks},
+            bytes_alphabet(),
+            256 + 40,
+            ties=rng.choice(["ids", "bytes"]),
+            overlaps=rng.choice(["all", "disjoint"]),
+            blocked=rng.choice([[], [b"aa"], [b"ab", b"ba"]]),
+            max_token_length=rng.choice([None, 4]),
+        )
+        model = as_model(words)
+        for token in words.vocabulary.tokens:
+            assert encode_chunk(model, token.content, unknown="unk") == [token.id]
+
+
+@pytest.mark.long
+def test_smaller_vocabularies_can_be_cut(prose, tmp_path):
+    """A log of 1200 ids cut at 900 is what is learned at 900; the same training goes on from 900 to 1200."""
+    run = documents_run(tmp_path / "run", prose, "boundless")
+    for mode in ({"superwords": "boundless"}, {"superwords": "superbpe", "transition": 700}):
+        name = mode["superwords"]
+        small = learn(run, {**mode, "vocab_size": 900}, name)
+        assert learn(run, {**mode, "vocab_size": 1200}, f"{name}_large")[: len(small)] == small
+        learn(run, {**mode, "vocab_size": 1200}, name)
+        assert log_of(run, name).events == log_of(run, f"{name}_large").events
+        with pytest.raises(ResumeMismatch, match="vocab-size"):
+            learn(run, {**mode, "vocab_size": 800}, name)
+    assert check(run, resources=SMALL) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "mode", [{"superwords": "boundless", "tau": "0.6"}, {"superwords": "superbpe", "transition": 700}], ids=str
+)
+def test_stopped_among_the_superwords_a_larger_vocabulary_goes_on_with_the_words(mode, prose, tmp_path, monkeypatch):
+    """From 900, stopped in phase two, to 1200, stopped again before anything is learned, is what 1200 alone is; and
+    the size asked for last is the one that may not fall."""
+    run = documents_run(tmp_path / "run", prose, "boundless")
+    asked = threading.Event()
+    asked.set()
+
+    def stop(*_):
+        raise Stopped("Stopped.", signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(superwords.SuperwordPhase, "_look_at_documents", stop)
+        with pytest.raises(Stopped):
+            learn(run, {**mode, "vocab_size": 900}, "on")
+        with pytest.raises(Stopped):
+            learn(run, {**mode, "vocab_size": 1200}, "on", stop=asked)
+    with pytest.raises(ResumeMismatch, match="vocab-size"):
+        learn(run, {**mode, "vocab_size": 1100}, "on")
+    for name in ("on", "alone"):
+        learn(run, {**mode, "vocab_size": 1200}, name)
+    assert log_of(run, "on").events == log_of(run, "alone").events
+    assert stored_runs(run, "on") == stored_runs(run, "alone")
+    assert check(run, resources=SMALL) == []
+
+
+@pytest.mark.long
+def test_runs_do_not_depend_on_how_training_went(prose, tmp_path, monkeypatch):
+    """Those of the engine, made at the end, or made anew where the engine's were cut at fewer places: the same rows."""
+    learn_all = superwords.SuperwordPhase.run
+    run = documents_run(tmp_path / "run", prose, "boundless")
+    options = {"superwords": "superbpe", "vocab_size": 1300, "transition": 1200}
+    learn(run, options, "cut")
+    wanted = stored_runs(run, "cut")
+    assert check(run, resources=SMALL) == []
+
+    def run_phase(self):
+        made = learn_all(self)
+        assert list(self.folder.glob("words-*"))
+        for folder in self.folder.glob("words-*"):
+            shutil.rmtree(folder)
+        return made
+
+    with monkeypatch.context() as patch:
+        patch.setattr(superwords.SuperwordPhase, "run", run_phase)
+        learn(run, options, "at_the_end")
+    made, chunks = superwords.Spellings, set(range(256, 1200))
+    with monkeypatch.context() as patch:
+        patch.setattr(superwords, "Spellings", lambda *given: made(*given, OpenChunks(set(chunks), set(chunks))))
+        learn(run, options, "open")
+    assert stored_runs(run, "at_the_end") == stored_runs(run, "open") == wanted
