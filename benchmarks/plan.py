@@ -68,6 +68,7 @@ def main() -> None:
     """Plan and train every job in turns, write results/plan.tsv."""
     options = parser(__doc__, "runs", "work", runs=3)
     options.add_argument("jobs", nargs="+", metavar="CORPUS,VOCAB,MEMORY[,SUPERWORDS]")
+    options.add_argument("--rehearse", help="what plan reads, of texts that it says to train on")
     given = options.parse_args()
     told: dict[tuple[str, str], list[Mapping[str, float]]] = {}
     with Table("plan", {"rounds": str(given.runs)}, ("job", "round", "what", "figures")) as table:
@@ -75,7 +76,8 @@ def main() -> None:
             corpus, vocab_size, memory, *superwords = job.split(",")
             asked = [str(Path(corpus).resolve()), "--vocab-size", vocab_size, "--memory", memory]
             asked += [part for kind in superwords for part in ("--superwords", kind)]
-            for what, figures in (("plan", forecast(asked)), ("train", measured(asked, scratch(given.work)))):
+            planned = forecast(asked + (["--rehearse", given.rehearse] if given.rehearse else []))
+            for what, figures in (("plan", planned), ("train", measured(asked, scratch(given.work)))):
                 told.setdefault((job, what), []).append(figures)
                 cells = " ".join(f"{key.split(',')[0].replace(' ', '_')}={n:.2f}" for key, n in figures.items())
                 table.add(Path(job).name, number, what, cells)
