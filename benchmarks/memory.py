@@ -9,8 +9,7 @@ than the least that it takes: it has to end with exit 3 and leave nothing.
 
     python benchmarks/memory.py --name memory-balance --balance multi_60.txt
 
-train --balance of eight parts of the text as groups, at a limit that holds it and at one that does not: the second has
-to end with exit 3, and keeps what it counted.
+train --balance of eight parts of the text as groups, in memory and from disk.
 
 Peak memory is the harness's: PSS of the tree, and never less than what its largest process has resident. `said` is
 `peak_memory_bytes` of status.json. Writes results/NAME.tsv; exit 1 if a ratio is above 1.05, a command
@@ -34,7 +33,7 @@ from streambpe.resources import SMALLEST_MEMORY_BYTES, SMALLEST_SUPERWORDS_BYTES
 
 MOST = 1.05
 COLUMNS = ("row", "peak_mb", "ratio", "said_mb", "wall_s", "events_sha256", "outcome")
-REFUSED, OUTGROWN = "refused, exit 3", "ended on its way, exit 3"
+REFUSED = "refused, exit 3"
 OPTIONS = {
     "plain": (),
     "superwords": ("--pattern", "boundless", "--superwords", "boundless"),
@@ -64,11 +63,6 @@ class Row:
     def least(self) -> int:
         """The smallest limit that its command takes, in MB."""
         return LEAST_SUPERWORDS if self.kind in ("superwords", "uw") else LEAST
-
-    @property
-    def outgrown(self) -> bool:
-        """Whether the command finds out on its way that the limit is too small."""
-        return self.kind == "balance" and self.megabytes < max(BALANCE_LIMITS)
 
     @property
     def refused(self) -> bool:
@@ -137,8 +131,6 @@ def measure(row: Row, work: Path, timeout_seconds: float) -> list[str]:
         said, sha256, outcome = 0.0, "", run.failed or "done"
         if run.failed.startswith("exit 3:") and row.refused and not list(Path(place).iterdir()):
             outcome = REFUSED
-        elif run.failed.startswith("exit 3:") and row.outgrown:
-            outcome = OUTGROWN
         elif row.kind in (*OPTIONS, "balance") and not run.failed:
             said = json.loads((out / "status.json").read_text())["peak_memory_bytes"] / 1e6
             sha256 = events_digest(read_event_log(out / "model.events.jsonl").events)
@@ -168,7 +160,7 @@ def main() -> None:
             ratio, sha256, outcome = float(cells[2]), cells[-2], cells[-1]
             if ratio > MOST:
                 wrong.append(f"{row.name}: {ratio:.2f} of the limit")
-            if outcome != (REFUSED if row.refused else OUTGROWN if row.outgrown else "done"):
+            if outcome != (REFUSED if row.refused else "done"):
                 wrong.append(f"{row.name}: {outcome}")
             if sha256 and digests.setdefault((row.kind, row.corpus.name), sha256) != sha256:
                 wrong.append(f"{row.name}: other events than under another limit")

@@ -14,7 +14,7 @@ from streambpe.store.merge import MERGE_FILES
 from streambpe.train.counting.sizes import Sizes
 from streambpe.train.counting.worker import CHECKPOINT_SECONDS
 from streambpe.train.engine.in_memory import BYTES_PER_PLACE
-from streambpe.train.opening import engine_room, fits_in_memory, memory_for
+from streambpe.train.fitting import engine_room, fits_in_memory, memory_for
 
 _EMPTY_STORE_BYTES = 3 << 19  # of state.duckdb without rows
 _ROUND_MEMORY = 100 * 10**6

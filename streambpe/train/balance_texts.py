@@ -128,14 +128,13 @@ def refuse_texts(run: Path, groups: Collection[str], texts: Collection[str]) -> 
             )
 
 
-def read_text(run: Run, digest: str, at_once: int) -> tuple[Part, int]:
-    """(the counts of a group's text, its bytes), as they were kept."""
+def read_text(run: Run, digest: str, at_once: int) -> Part:
+    """The counts of a group's text, as they were kept."""
     path, why = _path(run, digest), "has changed"
     try:
         part = read_part(path)
-        found = _digest([part], at_once)
-        if found.facts(0)["sha256"] == digest:
-            return part, found.bytes
+        if _digest([part], at_once).facts(0)["sha256"] == digest:
+            return part
     except FileNotFoundError:
         why = "is lost"
     raise RunError(

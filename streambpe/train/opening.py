@@ -1,4 +1,4 @@
-"""The engine of a training, at its journal's last event, and how much of --memory it gets."""
+"""The engine of a training, at its journal's last event."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from typing import Any
 from streambpe.errors import ReplayMismatch, RunError
 from streambpe.model.events import Events
 from streambpe.progress import Meter
-from streambpe.resources import BASE_BYTES, LEFT_BEHIND_BYTES, TRANSIENT_SHARE, release_memory, room_for_arrays
+from streambpe.resources import BASE_BYTES, release_memory, room_for_arrays
 from streambpe.store.journal import Journal
 from streambpe.store.trainings import FOLD_BYTES
 from streambpe.system import remove_folder
 from streambpe.train.engine.deletion import Deletions
 from streambpe.train.engine.engine import LEAST_BYTES, Engine
-from streambpe.train.engine.in_memory import BYTES_PER_PLACE
 from streambpe.train.engine.rules import EngineOptions, EngineTuning, Veto
 from streambpe.train.engine.state import State
 from streambpe.train.engine.whole_characters import WholeCharacterRule
@@ -34,12 +33,17 @@ def open_engine(start: Start, journal: Journal, tuning: EngineTuning, meter: Met
     events, known = journal.words[start.brought :], 0
     vetoed = [(veto.left, veto.right, veto.n) for veto in journal.vetoes]
     found = find_snapshot(training.private, journal)
-    if found is None:
+    snapshot, known = (None, 0) if found is None else (found[0], found[1] - start.brought)
+    if training.config.balance:
+        from streambpe.train.balancing import balanced_engine  # not above: most trainings do without
+
         meter.stage = "words"
-        files = _write_words(start)
+        engine: Engine = balanced_engine(start, options, events[:known], snapshot)
     else:
-        files, known = found[0], found[1] - start.brought
-    engine = _engine(start, options, files, events[:known], vetoed)
+        if snapshot is None:
+            meter.stage = "words"
+        files = _write_words(start) if snapshot is None else WordFiles(snapshot)
+        engine = _engine(start, options, files, events[:known], vetoed)
     if known == len(events):
         return engine
     meter.stage = "learning again"
@@ -79,10 +83,6 @@ def _engine(start: Start, options: EngineOptions, files: WordFiles, known: Event
     inherited = start.training.inherited
     if inherited is not None:
         tokens, lengths = inherited.base_tokens()
-    if start.training.config.balance:
-        from streambpe.train.balancing import balanced_engine  # not above: most trainings do without
-
-        return balanced_engine(start, files, tokens, options)
     first_id = max(len(tokens), start.first_learned)
     brought = () if inherited is None else inherited.log.events
     is_whole = start.training.config.whole_characters
@@ -121,24 +121,3 @@ def engine_options(training: Training, tuning: EngineTuning, room: int, **more: 
         learner=training.resources.learner,
         work_dir=training.blocks,
     )
-
-
-# ---------------------------------------------------------------------------------------------------------
-# how much fits
-
-
-def engine_room(memory_bytes: int) -> int:
-    """The least that --memory leaves to the engine, whatever counting left behind."""
-    base = BASE_BYTES + LEFT_BEHIND_BYTES
-    return max(memory_bytes - base - FOLD_BYTES - memory_bytes // TRANSIENT_SHARE, LEAST_BYTES)
-
-
-def fits_in_memory(places: int, memory_bytes: int) -> bool:
-    """Whether so many places (symbols + words) are learned from in memory from the start, not from disk first."""
-    return places * BYTES_PER_PLACE <= engine_room(memory_bytes)
-
-
-def memory_for(places: int) -> int:
-    """The --memory with which so many places fit in one piece."""
-    room = places * BYTES_PER_PLACE + BASE_BYTES + LEFT_BEHIND_BYTES + FOLD_BYTES
-    return room * TRANSIENT_SHARE // (TRANSIENT_SHARE - 1)

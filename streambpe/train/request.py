@@ -132,7 +132,7 @@ def resolve(
         )
     found = list_sources(given, how, run)
     where = {text: place for place, text in must_lines(learning.get("must") or ())}
-    _refuse_what_learning_would(run, config, found.sources, how, where)
+    _refuse_what_learning_would(run, config, found.sources, how, where, resources)
     chosen = []
     if how.options.get("pattern") == UW_PATTERN != asked.options.get("pattern"):
         chosen.append(f"--pattern {UW_PATTERN}")
@@ -195,8 +195,9 @@ def counting_for(like: str, config: TrainConfig, counting: Counting, run: Run | 
 
 
 def _refuse_what_learning_would(
-    run: Run, config: TrainConfig, found: Sequence[Source], counting: Counting, where: Mapping[str, str]
-) -> None:
+    run: Run, config: TrainConfig, found: Sequence[Source], counting: Counting, where: Mapping[str, str],
+    resources: Resources,
+) -> None:  # fmt: skip
     """Refuse now, before anything is written, what learning would refuse once everything is counted. `where`: the place
     of a must-have that stands in a file."""
     splits = CountConfig(**counting.options)
@@ -219,7 +220,7 @@ def _refuse_what_learning_would(
         if config.balance:
             from streambpe.train.balancing import refuse_groups  # not above: most trainings do without
 
-            refuse_groups(run.path, sorted(groups), config)
+            refuse_groups(run.path, sorted(groups), config, resources)
 
 
 def _refuse_new_sources(training: Training, found: Sequence[Source]) -> None:

@@ -2,6 +2,8 @@
 
     training/main/snapshot-000000000145/     the words after 145 events, and what they were made of
 
+With --balance the words are made again from the events, and choices.json tells which group chooses next.
+
 A snapshot only saves time. One of another run, of another training or of other events, or one that is not whole, is
 passed over; what it would have saved is learned again. Places where tests let the process die: snapshot-written,
 snapshot-made.
@@ -11,6 +13,8 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+
+import msgspec
 
 from streambpe.disk import says_disk_full
 from streambpe.failpoints import failpoint
@@ -22,14 +26,16 @@ from streambpe.system import remove_folder
 from streambpe.train.engine.engine import Engine
 from streambpe.train.words import WordFiles
 
+CHOICES = "choices.json"
 
-def find_snapshot(folder: Path, journal: Journal) -> tuple[WordFiles, int] | None:
-    """The newest words of this journal in a training's private folder, and how many events they come after."""
+
+def find_snapshot(folder: Path, journal: Journal) -> tuple[Path, int] | None:
+    """The newest snapshot of this journal in a training's private folder, and how many events it comes after."""
     for path in sorted(folder.glob("snapshot-*"), key=lambda p: p.name, reverse=True):
         number = path.name.removeprefix("snapshot-")
         if number.isdecimal() and int(number) <= len(journal.events):
             if is_sealed(path, _made_of(journal, int(number))):
-                return WordFiles(path), int(number)
+                return path, int(number)
             remove_folder(path)  # else it would keep the name from a new one
     return None
 
@@ -42,7 +48,12 @@ def write_snapshot(folder: Path, engine: Engine, journal: Journal) -> None:
     temporary = unfinished(target)
     remove_folder(temporary)
     try:
-        WordFiles.write(temporary, engine.words())
+        choices = engine.choices()
+        if choices is None:
+            WordFiles.write(temporary, engine.words())
+        else:
+            temporary.mkdir(parents=True)
+            (temporary / CHOICES).write_bytes(msgspec.json.encode(choices))
         seal_folder(temporary, _made_of(journal, len(journal.events)))
         failpoint("snapshot-written")
         put_in_place(temporary, target)

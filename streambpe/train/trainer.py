@@ -122,7 +122,7 @@ class Trainer:
             if self.config.balance:
                 from streambpe.train.balancing import BY_BYTES, refuse_groups  # not above: most trainings do without
 
-                refuse_groups(training.run.path, parts_by_group(corpus.parts), self.config)
+                refuse_groups(training.run.path, parts_by_group(corpus.parts), self.config, training.resources)
                 if not (self.config.balanced_on or self.config.balance_ratios):
                     warnings = (*warnings, BY_BYTES)
             if self.config.superwords != "none":
@@ -221,7 +221,7 @@ class Trainer:
                 if self.stop.is_set():
                     break
                 tables.publish(engine, journal, book)
-                if snapshots.is_due() and not self.config.balance:  # there all choices are made again to know the next
+                if snapshots.is_due():
                     with snapshots.timed():
                         write_snapshot(self.training.private, engine, journal)
                 last_checkpoint = time.monotonic()

@@ -222,17 +222,17 @@ def known_stretches(symbols: Int32, sizes: Int64, n: Int64) -> tuple[Int32, Int6
     return symbols[known], np.bincount(stretch, minlength=int(begins.sum())), n[word[begins]]
 
 
-def write_words(parts: Sequence[Part], cut: ChunkCutter, folder: Path) -> WordFiles:
-    """Write the words of a training."""
-    return WordFiles.write(folder, _words(parts, cut))
+def write_words(parts: Sequence[Part], cut: ChunkCutter, folder: Path, shortest: int = 2) -> WordFiles:
+    """Write the words of a training; those of fewer symbols than `shortest` are left out."""
+    return WordFiles.write(folder, _words(parts, cut, shortest))
 
 
-def _words(parts: Sequence[Part], cut: ChunkCutter) -> Iterator[tuple[Int32, Int64, Int64]]:
+def _words(parts: Sequence[Part], cut: ChunkCutter, shortest: int) -> Iterator[tuple[Int32, Int64, Int64]]:
     for rows in _slices(parts):
         symbols, sizes, n = known_stretches(*cut(rows.offsets, rows.data), rows.n)
-        several = sizes > 1
-        if not several.all():
-            symbols, sizes, n = symbols[np.repeat(several, sizes)], sizes[several], n[several]
+        long_enough = sizes >= shortest
+        if not long_enough.all():
+            symbols, sizes, n = symbols[np.repeat(long_enough, sizes)], sizes[long_enough], n[long_enough]
         ends = np.zeros(len(sizes) + 1, np.int64)
         np.cumsum(sizes, out=ends[1:])
         yield symbols, ends, n

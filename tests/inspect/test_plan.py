@@ -31,7 +31,7 @@ from streambpe.sources.find import find_sources
 from streambpe.store.passes import PassRow
 from streambpe.text.patterns import find_pattern
 from streambpe.train.counting.count import count
-from streambpe.train.opening import engine_room, fits_in_memory, memory_for
+from streambpe.train.fitting import engine_room, fits_in_memory, memory_for
 from tests.oracles.splits import split_text
 from tests.runs import SMALL, cli, rows
 from tests.samples import natural_text, written

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -16,6 +17,8 @@ from streambpe.config import TrainConfig
 from streambpe.errors import LimitError, ResumeMismatch, RunError, SourceError, Stopped, UsageError
 from streambpe.inspect.converge import converge
 from streambpe.model.alphabet import gpt2_alphabet
+from streambpe.model.events import Events
+from streambpe.model.replay import merge
 from streambpe.resources import Resources
 from streambpe.store.groups import read_groups
 from streambpe.store.job import read_jobs
@@ -26,7 +29,10 @@ from streambpe.train.balancing import BY_BYTES
 from streambpe.train.commands import resume, train
 from streambpe.train.counting.count import count
 from streambpe.train.engine import balanced
-from streambpe.train.engine.balanced import Balance, BalancedEngine, Group
+from streambpe.train.engine.balanced import Balance, BalancedEngine, Choices, Group
+from streambpe.train.engine.rules import Batch, Words
+from streambpe.train.engine.state import State
+from streambpe.train.trainer import Trainer
 from tests.oracles.balanced import learn_balanced
 from tests.oracles.tables import check
 from tests.runs import SMALL, log_of, plain_events
@@ -38,26 +44,45 @@ Grouped = Mapping[str, Sequence[tuple[bytes, int]]]
 BASE = [bytes([i]) for i in range(256)]
 
 
-def engine_of(groups: Grouped, more: Mapping[str, Any] = {}, **how: Any) -> BalancedEngine:
-    """The engine for these words."""
-    ratios, texts = how.pop("ratios", None) or {}, how.pop("texts", None)
-    total: dict[bytes, int] = {}
-    made = []
-    for name in sorted(groups):
-        for word, n in groups[name]:
-            total[word] = total.get(word, 0) + n
-        words = engine_words(groups[name])
-        size = sum(len(word) * n for word, n in groups[name])
-        ratio = Fraction(ratios.get(name, 1))
-        group = Group(name, words, size, ratio / size)
-        if texts:
-            text, size = engine_words(texts[name]), sum(len(word) * n for word, n in texts[name])
-            group = Group(name, words, size, ratio, text)
-        made.append(group)
+class GivenWords:
+    """Words of groups, and what any events make of them."""
+
+    def __init__(self, groups: Grouped, ratios: Mapping[str, Fraction], texts: Grouped | None) -> None:
+        self.groups, self.ratios, self.texts = groups, ratios, texts
+
+    @staticmethod
+    def _after(words: Iterable[tuple[bytes, int]], events: Events) -> Words:
+        found = [(list(word), n) for word, n in words]
+        for event in events:
+            found = [(merge(word, event.pair, event.id), n) for word, n in found]
+        return engine_words(found)
+
+    def together(self, events: Events) -> Words:
+        total: Counter[bytes] = Counter()
+        for words in self.groups.values():
+            for word, n in words:
+                total[word] += n
+        return self._after(total.items(), events)
+
+    def apart(self, events: Events) -> list[Group]:
+        made = []
+        for name, words in sorted(self.groups.items()):
+            ratio, size = Fraction(self.ratios.get(name, 1)), sum(len(word) * n for word, n in words)
+            text = self._after(self.texts[name], events) if self.texts else None
+            made.append(Group(self._after(words, events), ratio if text else ratio / size, text))
+        return made
+
+
+def engine_of(
+    groups: Grouped, more: Mapping[str, Any] = {}, known: Events | None = None, before: Choices | None = None,
+    **how: Any,
+) -> BalancedEngine:  # fmt: skip
+    """The engine for these words, after these events."""
+    words = GivenWords(groups, how.pop("ratios", None) or {}, how.pop("texts", None))
     rule = {"min_frequency": how.pop("least", 1), "max_token_length": how.pop("longest", None)}
     rule |= {"overlaps": how.pop("overlaps", "all"), "ties": "bytes" if how.pop("of_ties", None) else "ids"}
     options = engine_options(**rule, **{"memory_bytes": 64 << 20, **more})
-    return BalancedEngine(engine_words(total.items()), BASE, options, first_id=256, balance=Balance(made, **how))
+    return BalancedEngine(words, State(BASE, options, 256), known or Events(), Balance(**how), before)
 
 
 def learned(engine: BalancedEngine, tokens: int) -> list[tuple[int, int, int, int]]:
@@ -106,19 +131,32 @@ def test_equals_the_slow_loop_and_is_replayed():
         assert [((a, b), i, n) for a, b, i, n in found] == learn_balanced(groups, tokens, **how), seed
         assert wrong_pairs(engine) == [], seed
         cut = rng.randint(0, len(found))
-        more = {"threads": rng.randint(1, 2), "force_scan": rng.random() < 0.5, "batch": rng.choice(["exact", "1"])}
+        more = {
+            "threads": rng.randint(1, 2), "batch": rng.choice(["exact", "1"]), "force_scan": rng.random() < 0.7,
+            "index_below": rng.choice([0, 0, 20]), "block_places": rng.choice([None, 8]),
+            "digest_tokens": rng.choice([None, 0, 6, 20]), "hot_pairs": rng.choice([None, None, 2]),
+        }  # fmt: skip
         again = engine_of(groups, {**more, "memory_bytes": rng.choice([24, 90]) << 20}, **how)
         again.relearn(as_events(found[:cut]))
+        choices = again.choices()
         assert found[:cut] + learned(again, tokens - again.learned) == found, seed
+        resumed = engine_of(groups, more, Events.of(as_events(found[:cut])), choices, **how)
+        assert found[:cut] + learned(resumed, tokens - resumed.learned) == found, seed
 
 
-@pytest.mark.long
-def test_too_little_memory_is_told():
-    """In one sentence; nothing is given up in silence."""
-    groups = {name: [(bytes(random.Random(name + str(i)).choices(range(256), k=40)), 1) for i in range(9000)]
-              for name in "ab"}  # fmt: skip
-    with pytest.raises(LimitError, match="--balance keeps the words of all groups"):
-        learned(engine_of(groups, {"memory_bytes": 6 << 20}), 10)
+def test_no_room_in_the_middle_of_a_merge(monkeypatch):
+    """The words are made again, and learning goes on from disk."""
+    monkeypatch.setattr(balanced, "_BYTES_PER_PLACE", 10)
+    monkeypatch.setattr(balanced, "_LEAST_BYTES", 1 << 16)
+    groups = {}
+    for name in "ab":
+        rng = random.Random(name)
+        groups[name] = [(bytes(rng.choices(range(60), k=40)), 1) for _ in range(3000)]
+    wanted = learned(engine_of(groups), 20)
+    engine = engine_of(groups, {"memory_bytes": 6 << 20})
+    assert engine.learning.kind == "index"
+    assert learned(engine, 20) == wanted
+    assert engine.learning.kind == "scan"
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -228,6 +266,37 @@ def test_pairs_that_may_not_merge_are_not_listed(counted):
     """Table pair_counts had those that are too long."""
     train(counted, name="short", balance=True, vocab_size=300, max_token_length=5, resources=SMALL)
     assert check(counted, resources=SMALL) == []
+
+
+def test_a_snapshot_saves_what_was_learned(counted, monkeypatch):
+    """Learning goes on from the newest one, whoever chooses, and what was chosen before it is not chosen again."""
+    config = TrainConfig.from_options(balance=True, balance_from=20, balance_window=10, vocab_size=320)
+    whole = Trainer(counted, config, name="all", resources=SMALL).run().log.read_bytes()
+    monkeypatch.setattr(balanced, "_BATCH_SECONDS", 0.0)  # a merge at a time
+    again: list[int] = []
+    relearn = BalancedEngine.relearn
+    monkeypatch.setattr(
+        BalancedEngine, "relearn", lambda self, events, *left: (again.append(len(events)), relearn(self, events, *left))
+    )
+    for stop_at in (10, 40):  # while all learn together, and when a group chooses
+        stop = threading.Event()
+
+        def stop_then(batch: Batch, at: int = stop_at, stop: threading.Event = stop) -> None:
+            if batch.events[-1].id >= 256 + at:
+                stop.set()
+
+        with pytest.raises(Stopped):
+            Trainer(counted, config, name="cut", resources=SMALL, stop=stop, on_batch=stop_then, checkpoint_seconds=0,
+                    snapshot_seconds=0).run()  # fmt: skip
+    assert Trainer(counted, config, name="cut", resources=SMALL).run().log.read_bytes() == whole
+    assert again[1:] == [1]
+
+
+def test_too_little_memory_for_so_many_groups(counted):
+    """Each has all tokens by itself."""
+    with pytest.raises(LimitError, match=r"3 groups and --vocab-size 300000 takes \d+ MB.*Give --memory \d+MB"):
+        train(counted, name="large", balance=True, vocab_size=300_000, resources=SMALL)
+    assert "large" not in read_jobs(Run(counted)).trainings
 
 
 @pytest.mark.long

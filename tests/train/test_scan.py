@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from streambpe.arrays import Int32
 from streambpe.core.learner import Learner, Rule
 from streambpe.model.replay import merge
 from streambpe.train.engine import scan as scan_module
@@ -57,7 +56,7 @@ def test_training_on_a_word_of_millions_of_letters_takes_few_bytes_for_each(monk
     assert column.tolist() == [-1, *word.tolist(), -1]
     assert weights.tolist() == [2]
     assert peak < 8 * size
-    links = Links(*np.zeros((3, 0), np.int64), 0, [], lambda left, right: left % 7 < right % 5)
+    links = Links(*np.zeros((2, 0), np.int64), 0, [], lambda left, right: left % 7 < right % 5)
     refused, peak = peak_of(lambda: links.refused(column))
     pairs = zip([-1, *word.tolist()], [*word.tolist(), -1], strict=True)
     assert refused.tolist() == [a >= 0 and b >= 0 and not a % 7 < b % 5 for a, b in pairs] + [False]
@@ -71,12 +70,6 @@ def words_of(parts):
         for symbols, offsets, weights in parts
         for (start, stop), n in zip(pairwise(offsets), weights.tolist(), strict=True)
     ]
-
-
-def learned_column(learner) -> Int32:
-    """All words of a learner as one column."""
-    (part,) = learner.words()
-    return write_column(*part, 1)[0]
 
 
 def test_merging_rewrites_the_words_as_merge_does(tmp_path):
@@ -93,13 +86,13 @@ def test_merging_rewrites_the_words_as_merge_does(tmp_path):
             count = count_pairs(want, "all")
             pair = min(count, key=lambda pair: (-count[pair], pair))
             left, right = np.array([pair[0]]), np.array([pair[1]])
-            links = Links(left, right, np.array([count[pair]]), 0, [], None)
+            links = Links(left, right, 0, [], None)
             digest = scan.digest(links, new, 1000)
             assert digest is not None
             part = in_memory(*read_column(digest.column, digest.weights), keeps=True, known=known)
             for learner in (memory, part):
                 assert learner.apply(np.array([pair]), np.array([1])).n.tolist() == [count[pair]]
-            scan.rewrite(digest, learned_column(part))
+            scan.rewrite(digest, part.words())
             want = [(merged, n) for word, n in want if len(merged := merge(word, pair, new)) > 1]
             assert [(word, n) for word, n in words_of(memory.words()) if len(word) > 1] == want
             assert words_of(scan.current_words()) == want

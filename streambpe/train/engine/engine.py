@@ -23,6 +23,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+import msgspec
 import numpy as np
 
 from streambpe.arrays import Int32, Int64
@@ -174,6 +175,10 @@ class Engine:
         total, alone = count_tokens(self.words(), self.state.next_id, whole=self.state.lives is not None)
         ids = np.flatnonzero(total)
         return ids, total[ids], alone[ids]
+
+    def choices(self) -> msgspec.Struct | None:
+        """What learning goes on with beside the words, if they follow from the events (balanced.py)."""
+        return None
 
     def close(self) -> None:
         """Give memory and files back."""

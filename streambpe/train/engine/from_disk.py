@@ -16,16 +16,52 @@ import numpy as np
 from streambpe.arrays import MAX_COUNT, Int32, Int64
 from streambpe.core.learner import LIVING, NONE_LEFT, UNFIT, NoRoom
 from streambpe.store.passes import PassRow
-from streambpe.train.engine.column import columns, read_column, write_column
+from streambpe.train.engine.column import columns, read_column
 from streambpe.train.engine.in_memory import MemoryLearning
 from streambpe.train.engine.learning import HotPairs, Learning, Parts
-from streambpe.train.engine.rules import ANY, Batch, Bounds
+from streambpe.train.engine.rules import ANY, Batch, Bounds, EngineOptions
 from streambpe.train.engine.scan import SCAN_BYTES_PER_PLACE, Digest, Links, ScanColumn
 from streambpe.train.engine.state import State
 
-_FEWEST_LINKS, MOST_LINKS = 64, 1 << 15  # pairs that make chains in one stage of a scan
+FEWEST_LINKS, MOST_LINKS = 64, 1 << 15  # pairs that make chains in one stage of a scan
 _TOKEN_BYTES = 32  # per token of a digest: in memory to learn from, and as it came
-_NO_LIMIT = 1 << 40  # of memory: a pair that is alone takes less than the blocks that it stands in
+NO_LIMIT = 1 << 40  # of memory: a pair that is alone takes less than the blocks that it stands in
+
+
+def block_places(options: EngineOptions) -> int:
+    """How many places a block has."""
+    room = options.memory_bytes // (2 * SCAN_BYTES_PER_PLACE * max(1, options.threads))
+    return options.block_places or max(1 << 12, min(1 << 22, room))
+
+
+def digest_room(options: EngineOptions) -> int:
+    """How many tokens a digest may have."""
+    return options.digest_tokens or max(1 << 10, options.memory_bytes // 4 // _TOKEN_BYTES)
+
+
+def count_column(column: ScanColumn, state: State, record: PassRow) -> HotPairs:
+    """The best pairs of words on disk, counted from scratch."""
+    options = state.options
+    most = options.hot_pairs or max(1 << 12, min(1 << 20, options.memory_bytes // 4 // 64))
+    room = options.memory_bytes // 2 if options.counter_rows is None else 48 * options.counter_rows
+    counter = column.count_pairs(room, options.work_dir / "pairs")
+    record.spills += counter.spills
+    record.refills += 1
+    return counter.hot_pairs(options.at_least, most, state.allowed if state.filters else None)
+
+
+def best_pair(hot: HotPairs, state: State) -> Links:
+    """The best pair. One merge needs no pairs that others may be born across."""
+    label, at = state.labels(), np.flatnonzero(hot.n == hot.n.max())
+    best = at[np.lexsort((label[hot.right[at]], label[hot.left[at]]))[:1]]
+    return Links(hot.left[best], hot.right[best], int(hot.n.max()), [], None)
+
+
+def more_links(links: int, tokens: int, room: int) -> int:
+    """How many links the next digest has, where this one had so many tokens, which grow faster than links."""
+    if tokens >= room // 2:
+        return links
+    return min(links * (4 if tokens < room // 6 else 2), MOST_LINKS)
 
 
 class DiskLearning(Learning):
@@ -41,16 +77,13 @@ class DiskLearning(Learning):
         self.column = ScanColumn(
             folder / "column", disjoint=state.disjoint, threads=options.threads, drop_finished=state.lives is None
         )
-        self.pairs = folder / "pairs"
         self.hot: HotPairs | None = None  # of the words as they are now; none before these are counted
         self.stage: MemoryLearning | None = None  # learns from the digest while the column waits on disk
         self.digest: Digest | None = None
-        self._links = _FEWEST_LINKS
+        self._links = FEWEST_LINKS
         self._alone = False  # the stage learns from the best pair alone
         self._had_no_room = False  # the last stage was too large: the next one learns so
-        room = options.memory_bytes // (2 * SCAN_BYTES_PER_PLACE * max(1, options.threads))
-        size = options.block_places or max(1 << 12, min(1 << 22, room))
-        for column, weights in columns(parts, size, 2 if state.lives is None else 1):
+        for column, weights in columns(parts, block_places(options), 2 if state.lives is None else 1):
             self.column.append(column, weights)
 
     # ------------------------------------------------------------------ learning
@@ -73,13 +106,7 @@ class DiskLearning(Learning):
     def _count(self, record: PassRow) -> HotPairs:
         """The best pairs of the column, which are counted if they are not known."""
         if self.hot is None:
-            options, state = self.state.options, self.state
-            most = options.hot_pairs or max(1 << 12, min(1 << 20, options.memory_bytes // 4 // 64))
-            room = options.memory_bytes // 2 if options.counter_rows is None else 48 * options.counter_rows
-            counter = self.column.count_pairs(room, self.pairs)
-            self.hot = counter.hot_pairs(options.at_least, most, state.allowed if state.filters else None)
-            record.spills += counter.spills
-            record.refills += 1
+            self.hot = count_column(self.column, self.state, record)
         return self.hot
 
     # ------------------------------------------------------------------ stages
@@ -91,15 +118,14 @@ class DiskLearning(Learning):
         if not len(hot.n):
             return False
         links = None if self._had_no_room else self._links_of(hot)
-        room = options.digest_tokens or max(1 << 10, options.memory_bytes // 4 // _TOKEN_BYTES)
+        room = digest_room(options)
         digest = None if links is None else self._learn_from(links, room, options.memory_bytes // 2)
         self._alone, self._had_no_room = digest is None, False
         if links is None or digest is None:
-            self._links = max(_FEWEST_LINKS, self._links // 2)
-            digest = self._learn_from(self._best_of(hot), MAX_COUNT, _NO_LIMIT)
-        elif len(digest.column) < room // 2:
-            # Tokens grow faster than links.
-            self._links = min(self._links * (4 if len(digest.column) < room // 6 else 2), MOST_LINKS)
+            self._links = max(FEWEST_LINKS, self._links // 2)
+            digest = self._learn_from(best_pair(hot, self.state), MAX_COUNT, NO_LIMIT)
+        else:
+            self._links = more_links(self._links, len(digest.column), room)
         self.digest = digest
         return True
 
@@ -108,9 +134,9 @@ class DiskLearning(Learning):
         digest = self.column.digest(links, self.state.next_id, room)
         if digest is None:
             return None
-        words, least = [read_column(digest.column, digest.weights)], links.floor + 1
+        words = [read_column(digest.column, digest.weights)]
         try:
-            self.stage = MemoryLearning(self.state, lambda: words, memory_bytes, chains_least=least)
+            self.stage = MemoryLearning(self.state, lambda: words, memory_bytes, chains_least=links.least)
         except NoRoom:
             return None
         return digest
@@ -121,15 +147,8 @@ class DiskLearning(Learning):
         some = hot.best(self._links)
         if not 0 < len(some.n) <= MOST_LINKS:
             return None
-        left, right, n, floor = some.only(np.argsort(-some.n, kind="stable"))
         refused = None if self.state.rule is None else self.state.rule.allows
-        return Links(left, right, n, floor - 1, sorted(self.state.banned), refused)
-
-    def _best_of(self, hot: HotPairs) -> Links:
-        """The best pair. One merge needs no pairs that others may be born across."""
-        label, at = self.state.labels(), np.flatnonzero(hot.n == hot.n.max())
-        best = at[np.lexsort((label[hot.right[at]], label[hot.left[at]]))[:1]]
-        return Links(hot.left[best], hot.right[best], hot.n[best], int(hot.n.max()) - 1, [], None)
+        return Links(some.left, some.right, some.floor, sorted(self.state.banned), refused)
 
     def is_ready_to_move(self) -> bool:
         """Whether no stage is under way; one that has nothing left to learn is ended first."""
@@ -143,9 +162,8 @@ class DiskLearning(Learning):
         stage, digest, self.stage, self.digest = self.stage, self.digest, None, None
         if stage is None or digest is None:
             return
-        parts = [write_column(*part, 1)[0] for part in stage.words()]
+        self.column.rewrite(digest, stage.words())
         stage.close()
-        self.column.rewrite(digest, np.concatenate([part[:-1] for part in parts] + [parts[-1][-1:]]))
         self.hot = None
         deleted = [event for event in (last.events if last else ()) if event.into and event.n]
         if deleted:

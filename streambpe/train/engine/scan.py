@@ -9,7 +9,7 @@ number of blocks, and the digest within its room.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -33,13 +33,12 @@ _PLACES = 1 << 20  # looked at together by a rule, which takes 40 bytes for each
 
 
 class Links(msgspec.Struct):
-    """The pairs that chains are made of: those that may merge, best first, then those that may not (`banned`, and what
-    `allowed` refuses)."""
+    """The pairs that chains are made of: those that may merge, then those that may not (`banned`, and what `allowed`
+    refuses)."""
 
     left: Int64
     right: Int64
-    count: Int64
-    floor: int  # the count of the best pair left out
+    least: int  # every pair that counts so much is there
     banned: list[tuple[int, int]]
     allowed: PairFilter | None
 
@@ -177,11 +176,13 @@ class ScanColumn:
         flat, offsets = finder.tokens(chains)
         return Digest(*write_column(flat, offsets, chains.n), numbered(chains), finder, links)
 
-    def rewrite(self, digest: Digest, column: Int32) -> None:
+    def rewrite(self, digest: Digest, chains: Iterable[tuple[Int32, Int64, Int64]]) -> None:
         """Every chain becomes what learning made of it in the digest: one sweep that reads and writes each block.
 
         O(places) time; memory: a few blocks.
         """
+        parts = [write_column(*part, 1)[0] for part in chains]
+        column = np.concatenate([part[:-1] for part in parts] + [parts[-1][-1:]])
         first = np.flatnonzero(column == SEPARATOR) + 1
 
         def one(number: int, block: Int32, weights: Int64) -> None:
