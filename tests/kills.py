@@ -157,6 +157,7 @@ def in_small_pieces() -> None:
     spread._LEAST_TASK = 1 << 13
     tasks.MOST_PLACES = 2000
     balanced._BATCH_SECONDS = 0.005
+    balanced._BYTES_PER_PLACE = 1 << 40  # from disk
     Pace.is_due = lambda _: True  # type: ignore[method-assign]
 
 

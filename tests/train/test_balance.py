@@ -153,10 +153,9 @@ def test_no_room_in_the_middle_of_a_merge(monkeypatch):
         rng = random.Random(name)
         groups[name] = [(bytes(rng.choices(range(60), k=40)), 1) for _ in range(3000)]
     wanted = learned(engine_of(groups), 20)
-    engine = engine_of(groups, {"memory_bytes": 6 << 20})
-    assert engine.learning.kind == "index"
-    assert learned(engine, 20) == wanted
-    assert engine.learning.kind == "scan"
+    batches = list(engine_of(groups, {"memory_bytes": 6 << 20}).batches(20))
+    assert events_of(batches) == wanted
+    assert {batch.record.mode for batch in batches} == {"index", "scan"}
 
 
 # ---------------------------------------------------------------------------------------------------------

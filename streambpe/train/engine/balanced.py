@@ -158,28 +158,25 @@ class BalancedLearning(Learning):
         self._digests: list[Digest] = []  # what the learners have of them
         self._links, self._alone = FEWEST_LINKS, False
         choice.measure(groups)
+        options = state.options
         held = [group.words for group in groups] + [group.text for group in groups if group.text]
-        options, room = state.options, self._room(len(held))
-        self._fitting = options.index_below if options.force_scan else room // _BYTES_PER_PLACE
-        places = sum(len(words.symbols) + len(words.weights) for words in held)
+        for i, words in enumerate(held):
+            folder = options.work_dir / f"column-{i}"
+            column = ScanColumn(folder, disjoint=state.disjoint, threads=options.threads)
+            for some in columns(word_slices(words), block_places(options), 2):
+                column.append(*some)
+            self._columns.append(column)
+        self._fitting = options.index_below if options.force_scan else self._room(len(held)) // _BYTES_PER_PLACE
         if not in_memory:
-            self._fitting = min(self._fitting, places // 2)
-        if places > self._fitting or not self._learn_from([partial(word_slices, words) for words in held], room):
-            self._write_columns(held)
+            self._fitting = min(self._fitting, self._all_places() // 2)
 
     def _room(self, held: int) -> int:
         """Bytes for words and pairs; each learner knows all tokens, too."""
         memory_bytes = self.state.options.memory_bytes
         return max(int(memory_bytes * _SHARE) - held * TOKEN_BYTES * self.state.next_id, memory_bytes // 8)
 
-    def _write_columns(self, held: Sequence[Words]) -> None:
-        options = self.state.options
-        for i, words in enumerate(held):
-            folder = options.work_dir / f"column-{i}"
-            column = ScanColumn(folder, disjoint=self.state.disjoint, threads=options.threads)
-            for some in columns(word_slices(words), block_places(options), 2):
-                column.append(*some)
-            self._columns.append(column)
+    def _all_places(self) -> int:
+        return sum(column.places for column in self._columns)
 
     def _learn_from(self, held: Sequence[Callable[[], Parts]], room: int, *, stage: bool = False) -> bool:
         """Give these words to learners; False if they take more room than that."""
@@ -208,20 +205,26 @@ class BalancedLearning(Learning):
         assert bounds == ANY, "each group counts for itself"
         began, most = time.perf_counter(), min(remaining, self.state.options.candidates)
         rows: list[tuple[int, int, int, int]] = []
-        while len(rows) < most and (not rows or time.perf_counter() - began < _BATCH_SECONDS) and not self.lost:
+        while len(rows) < most and (not rows or time.perf_counter() - began < _BATCH_SECONDS):
             if not self._learners and (rows or not self._begin(record)):
                 break
-            chosen = self._choose()
-            if chosen is None:
-                if not self._columns:
-                    break
-                self._end_stage()
-                continue
-            left, right, n = chosen
-            fresh = self.state.next_id
-            ids, _ = self.state.commit([(left, right)], [0])
-            rows.append((left, right, int(ids[0]), n))
-            self.lost = not self._merge(left, right)
+            try:
+                chosen = self._choose()
+                if chosen is None:
+                    if not self._columns:
+                        break
+                    self._end_stage()
+                    continue
+                left, right, n = chosen
+                fresh = self.state.next_id
+                ids, _ = self.state.commit([(left, right)], [0])
+                rows.append((left, right, int(ids[0]), n))
+                self._merge(left, right)
+            except NoRoom:
+                if not rows:
+                    raise
+                self.lost = True
+                break
             if ids[0] != fresh or self._alone:  # a token that was alive already stands outside of the digests, too
                 self._end_stage()
         if not rows:
@@ -243,26 +246,25 @@ class BalancedLearning(Learning):
             self._choice.chose(group, found=False)
         return None
 
-    def _merge(self, left: int, right: int) -> bool:
-        """Merge a pair wherever it stands; False if a learner has no room."""
+    def _merge(self, left: int, right: int) -> None:
+        """Merge a pair wherever it stands."""
         pair, least = np.array([[left, right]]), np.ones(1, np.int64)
         measured = self._learners[-self._groups :]
         made = [learner.figures.made for learner in measured]
         for learner in self._learners:
             learned = learner.apply(pair, least)
             if learned.why == FULL:
-                return False
+                raise NoRoom
             if not len(learned.id):
                 learner.name(left, right)
         for i, learner in enumerate(measured):
             self._choice.tokens[i] -= learner.figures.made - made[i]
-        return True
 
     # ------------------------------------------------------------------ stages
 
     def _begin(self, record: PassRow) -> bool:
         """Have words to learn from: all, if they fit by now, or a digest. False if no group has a pair left."""
-        if sum(column.places for column in self._columns) <= self._fitting:
+        if self._all_places() <= self._fitting:
             if self._learn_from([column.current_words for column in self._columns], self._room(len(self._columns))):
                 self._remove_columns()
                 return True
@@ -308,7 +310,7 @@ class BalancedLearning(Learning):
 
     def _end_stage(self) -> None:
         """Make the merges of the stage in the words on disk."""
-        if self._digests and not self.lost:
+        if self._digests:
             for column, digest, learner in zip(self._columns, self._digests, self._learners, strict=True):
                 column.rewrite(digest, learner.words())
             self._close_learners()
