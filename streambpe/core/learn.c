@@ -157,13 +157,12 @@ static int merge_pair(learner *all, uint64_t key, int64_t n, uint32_t head, int6
 
 /* Merge a hot pair, given with its exact count, and tell it: told[0:3], as in learner_learn. MERGE_AGAIN: the index was
    made anew, where it stands elsewhere. `tries`: how often that was for want of room. */
-static int merge_told(learner *all, const hot_pair *slot, int64_t at_most, int64_t *out, int64_t *told, int *kind,
-                      int *tries) {
+static int merge_told(learner *all, const hot_pair *slot, int64_t *out, int64_t *told, int *kind, int *tries) {
     uint64_t key = slot->key;
     int64_t n = slot->n, used = told[0];
     uint32_t head = learn_gather(all, slot->head);
     if (!head) /* counted anew, its places are in one stretch */
-        return learn_fill(all, 1, at_most) ? MERGE_AGAIN : all->budget.why;
+        return learn_fill(all, 1, INT64_MAX) ? MERGE_AGAIN : all->budget.why;
     int why = merge_pair(all, key, n, head, out, &used, kind);
     if (why == CORE_FULL && !(*tries)++) { /* a new index leaves more room */
         all->filled = 0;
@@ -180,7 +179,7 @@ static int merge_told(learner *all, const hot_pair *slot, int64_t at_most, int64
 
 /* Merge until there are `merges`, until `enough` tokens are alive, until `work` places were looked at, until the first
    pair counts less than `first` or another one less than `least`, or until another reason in LEARN_... to return. Errors
-   are below 0; all that is told has been done. told: numbers in `out`; merges; above 0 if there are other events. */
+   are below 0; all that is told has been done. told: numbers in `out`; merges; above 0 if there are deletions. */
 EXPORT int learner_learn(learner *all, int64_t merges, int64_t enough, int64_t work, int64_t first, int64_t least,
                          int64_t *out, int64_t room, int64_t *told) {
     int64_t began = all->told.looked;
@@ -197,23 +196,14 @@ EXPORT int learner_learn(learner *all, int64_t merges, int64_t enough, int64_t w
             return all->budget.why ? all->budget.why : LEARN_NONE_LEFT;
         if (best->n < (told[1] ? least : first))
             return LEARN_DONE;
+        int32_t left = left_of(best->key), right = right_of(best->key);
         if (all->rule.asks && !(best->flags & PAIR_ALLOWED))
             return LEARN_ASK;
-        int32_t left = left_of(best->key), right = right_of(best->key);
+        if (learn_known(all, left, right, &all->blocked) >= 0)
+            return LEARN_ASK;
         if (told[0] + words_for(all, left, right) > room)
             return LEARN_OUT;
-        if (all->blocked.many && learn_known(all, left, right, &all->blocked) >= 0) {
-            const int64_t veto[MERGE_WORDS] = {EVENT_VETO, left, right, 0, best->n};
-            if (told[1])
-                return LEARN_DONE; /* vetoes are told before merges */
-            if (!refuse_pair(all, best->key))
-                return all->budget.why;
-            memcpy(out + told[0], veto, sizeof veto);
-            told[0] += MERGE_WORDS;
-            told[2]++;
-            continue;
-        }
-        int kind = TOKEN_FRESH, why = merge_told(all, best, INT64_MAX, out, told, &kind, &tries);
+        int kind = TOKEN_FRESH, why = merge_told(all, best, out, told, &kind, &tries);
         if (why < 0)
             return why;
         /* the token stands outside of these chains too, or a superword is spelled like a chunk: the caller looks */
@@ -234,32 +224,11 @@ EXPORT int learner_name(learner *all, int64_t left, int64_t right) {
     return known || learn_bear(all, (int32_t)left, (int32_t)right) ? CORE_OK : all->budget.why;
 }
 
-/* Merge these pairs in this order, whatever else counts more. at_most[i]: pair i and those after it count at least so
-   much. Stops before a pair that does not stand in the words (LEARN_NONE_LEFT). */
-EXPORT int learner_apply(learner *all, const int64_t *pairs, const int64_t *at_most, int64_t many, int64_t *out,
-                         int64_t room, int64_t *told) {
-    int kind, tries = 0;
-    memset(told, 0, 3 * sizeof *told);
-    for (;;) {
-        if (!split_deleted(all))
-            return LEARN_UNFIT;
-        if (told[1] == many)
-            return LEARN_DONE;
-        int64_t left = pairs[2 * told[1]], right = pairs[2 * told[1] + 1];
-        if (!are_tokens(all, left, right))
-            return LEARN_NONE_LEFT;
-        if (told[0] + words_for(all, (int32_t)left, (int32_t)right) > room)
-            return LEARN_OUT;
-        hot_pair *slot = find_hot(all, pair_key((int32_t)left, (int32_t)right), at_most[told[1]]);
-        int why = slot ? merge_told(all, slot, at_most[told[1]], out, told, &kind, &tries) : all->budget.why;
-        if (why < 0 || !slot)
-            return why ? why : LEARN_NONE_LEFT;
-    }
-}
-
-/* The same for pairs that are all found before the first is merged (BatchBPE's rounds): none of them merges what
-   another one made, and each is told with its count from before the first merge. `out` has room for all. */
-EXPORT int learner_round(learner *all, const int64_t *pairs, int64_t many, int64_t at_most, uint32_t *heads,
+/* Merge these pairs in this order, whatever else counts more; all are found before the first is merged, none of them
+   merges what another one made, and each is told with its count from before the first merge. None counts less than
+   `at_most`. LEARN_NONE_LEFT: one of them does not stand in the words, and nothing was done. `heads` and `out` have room
+   for all. Not for models with deletions. */
+EXPORT int learner_apply(learner *all, const int64_t *pairs, int64_t many, int64_t at_most, uint32_t *heads,
                          int64_t *out, int64_t *told) {
     int64_t used = 0;
     int living = 0;
@@ -267,8 +236,11 @@ EXPORT int learner_round(learner *all, const int64_t *pairs, int64_t many, int64
     for (int64_t i = 0; i < many; i++)
         if (!are_tokens(all, pairs[2 * i], pairs[2 * i + 1]))
             return LEARN_NONE_LEFT;
-    if (!learn_bear_room(all, pairs, many))
-        return all->budget.why;
+    if (!learn_bear_room(all, pairs, many)) {
+        learn_drop_index(all); /* a new one leaves more room */
+        if (!learn_bear_room(all, pairs, many))
+            return all->budget.why;
+    }
     for (int64_t i = 0; i < 2 * many; i++) { /* each is found twice: none after the first time takes a new index */
         int64_t which = i % many;
         uint64_t key = pair_key((int32_t)pairs[2 * which], (int32_t)pairs[2 * which + 1]);
@@ -293,7 +265,7 @@ EXPORT int learner_round(learner *all, const int64_t *pairs, int64_t many, int64
         told[0] = used;
         told[1]++;
     }
-    if (living) /* a pair that was merged in this round may stand somewhere again because of a later merge */
+    if (living && many > 1) /* a pair that was merged here may stand somewhere again because of a later merge */
         all->filled = 0;
     return LEARN_DONE;
 }

@@ -167,10 +167,10 @@ class BalancedLearning(Learning):
 
     def _merge(self, left: int, right: int) -> None:
         """Merge a pair in the words of all groups, and in the texts that they are measured on."""
-        pair, least = np.array([[left, right]]), np.ones(1, np.int64)
+        pair = np.array([[left, right]])
         made = [learner.figures.made for learner in self._measured]
         for learner in self._all:
-            learned = learner.apply(pair, least)
+            learned = learner.apply(pair, 1)
             if len(learned.id):
                 continue
             if learned.why == FULL:
