@@ -216,18 +216,10 @@ static int are_tokens(const learner *all, int64_t left, int64_t right) {
     return left >= 0 && right >= 0 && left < all->told.next_id && right < all->told.next_id;
 }
 
-/* Make the token of a pair that is nowhere in the words, if it is new. */
-EXPORT int learner_name(learner *all, int64_t left, int64_t right) {
-    if (!are_tokens(all, left, right))
-        return CORE_DAMAGED;
-    int known = learn_known(all, (int32_t)left, (int32_t)right, &all->spelled) >= 0;
-    return known || learn_bear(all, (int32_t)left, (int32_t)right) ? CORE_OK : all->budget.why;
-}
-
 /* Merge these pairs in this order, whatever else counts more; all are found before the first is merged, none of them
    merges what another one made, and each is told with its count from before the first merge. None counts less than
-   `at_most`. LEARN_NONE_LEFT: one of them does not stand in the words, and nothing was done. `heads` and `out` have room
-   for all. Not for models with deletions. */
+   `at_most`, but for those that are nowhere in the words: their tokens are made, and nothing is told. `heads` and `out`
+   have room for all. Not for models with deletions. */
 EXPORT int learner_apply(learner *all, const int64_t *pairs, int64_t many, int64_t at_most, uint32_t *heads,
                          int64_t *out, int64_t *told) {
     int64_t used = 0;
@@ -235,7 +227,7 @@ EXPORT int learner_apply(learner *all, const int64_t *pairs, int64_t many, int64
     memset(told, 0, 3 * sizeof *told);
     for (int64_t i = 0; i < many; i++)
         if (!are_tokens(all, pairs[2 * i], pairs[2 * i + 1]))
-            return LEARN_NONE_LEFT;
+            return CORE_DAMAGED;
     if (!learn_bear_room(all, pairs, many)) {
         learn_drop_index(all); /* a new one leaves more room */
         if (!learn_bear_room(all, pairs, many))
@@ -245,9 +237,10 @@ EXPORT int learner_apply(learner *all, const int64_t *pairs, int64_t many, int64
         int64_t which = i % many;
         uint64_t key = pair_key((int32_t)pairs[2 * which], (int32_t)pairs[2 * which + 1]);
         const hot_pair *slot = find_hot(all, key, at_most);
-        if (!slot)
-            return all->budget.why ? all->budget.why : LEARN_NONE_LEFT;
-        if (i < many)
+        if (!slot && all->budget.why)
+            return all->budget.why;
+        heads[which] = 0;
+        if (!slot || i < many)
             continue;
         out[MERGE_WORDS * which + 4] = slot->n;
         if (!(heads[which] = learn_gather(all, slot->head))) { /* counted anew, every list is one stretch */
@@ -257,8 +250,13 @@ EXPORT int learner_apply(learner *all, const int64_t *pairs, int64_t many, int64
         }
     }
     for (int64_t i = 0; i < many; i++) {
-        uint64_t key = pair_key((int32_t)pairs[2 * i], (int32_t)pairs[2 * i + 1]);
-        int kind, why = merge_pair(all, key, out[MERGE_WORDS * i + 4], heads[i], out, &used, &kind);
+        int32_t left = (int32_t)pairs[2 * i], right = (int32_t)pairs[2 * i + 1];
+        if (!heads[i]) {
+            if (learn_known(all, left, right, &all->spelled) < 0 && !learn_bear(all, left, right))
+                return all->budget.why;
+            continue;
+        }
+        int kind, why = merge_pair(all, pair_key(left, right), out[MERGE_WORDS * i + 4], heads[i], out, &used, &kind);
         if (why)
             return why;
         living |= kind == TOKEN_LIVING;

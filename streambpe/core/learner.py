@@ -169,14 +169,10 @@ class Learner(CoreObject):
                 return self._decoded(code)
             self._out = np.empty(2 * len(self._out), np.int64)
 
-    def name(self, left: int, right: int) -> None:
-        """Make the token of a pair that is nowhere in the words."""
-        completed(library().learner_name(self.handle, left, right))
-
     def apply(self, pairs: Int64, at_most: int) -> Learned:
         """Merge known pairs (rows of left, right), none of which counts less than `at_most`, in this order. All are
-        found before the first is merged, and told with their counts from before it. NONE_LEFT: one is nowhere in the
-        words, and none was merged."""
+        found before the first is merged, and told with their counts from before it. Of a pair that is nowhere in the
+        words only the token is made."""
         pairs = _longs(pairs)
         heads = np.empty(len(pairs), np.uint32)
         if len(self._out) < 5 * len(pairs):

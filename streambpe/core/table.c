@@ -111,25 +111,11 @@ static inline chunk_slot *slot_at(const chunk_table *table, const chunk_key *key
     }
 }
 
-/* Make it a table of `size` slots, a power of two. 0: there is no room. */
-static int table_slots(chunk_table *table, uint64_t size) {
-    uint64_t many = table->slots ? table->mask + 1 : 0;
-    chunk_slot *slots = budget_take(&table->budget, size * sizeof *slots);
-    if (!slots)
-        return 0;
-    for (uint64_t i = 0, at; i < many; i++) {
-        const chunk_slot *old = table->slots + i;
-        if (!old->high)
-            continue;
-        for (at = slot_place(old->low, old->high) & (size - 1); slots[at].high;)
-            at = (at + 1) & (size - 1);
-        slots[at] = *old;
-    }
-    budget_give(&table->budget, table->slots, many * sizeof *slots);
-    table->slots = slots;
-    table->mask = size - 1;
-    return 1;
-}
+static inline int is_taken(const chunk_slot *slot) { return slot->high != 0; }
+
+static inline uint64_t place_of(const chunk_slot *slot) { return slot_place(slot->low, slot->high); }
+
+RESIZE(table_slots, chunk_table, chunk_slot, is_taken, place_of)
 
 /* The slot of a new chunk. NULL: the table's budget says why not. CORE_DAMAGED: the chunk is empty; none is, and its key
    would be that of a free slot. */
@@ -142,7 +128,7 @@ static chunk_slot *put_slot(chunk_table *table, const chunk_key *key) {
     if (key->high >= LONG_CHUNK &&
         !budget_room(&table->budget, &table->text, &table->text_size, at + key->length, 1))
         return NULL;
-    if ((table->used + 1) * 8 > (table->mask + 1) * 7 && !table_slots(table, (table->mask + 1) * 2))
+    if ((table->used + 1) * 8 > (table->mask + 1) * 7 && !table_slots(table, &table->budget, (table->mask + 1) * 2))
         return NULL;
     chunk_slot *slot = slot_at(table, key);
     *slot = (chunk_slot){key->low, key->high, 0};
@@ -241,7 +227,7 @@ EXPORT chunk_table *table_new(uint64_t limit) {
     if (!table)
         return NULL;
     table->budget.limit = limit;
-    if (table_slots(table, FIRST_SLOTS) &&
+    if (table_slots(table, &table->budget, FIRST_SLOTS) &&
         budget_room(&table->budget, &table->text, &table->text_size, FIRST_TEXT, 1))
         return table;
     table_free(table);

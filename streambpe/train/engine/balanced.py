@@ -170,12 +170,8 @@ class BalancedLearning(Learning):
         pair = np.array([[left, right]])
         made = [learner.figures.made for learner in self._measured]
         for learner in self._all:
-            learned = learner.apply(pair, 1)
-            if len(learned.id):
-                continue
-            if learned.why == FULL:
+            if learner.apply(pair, 1).why == FULL:
                 raise NoRoom
-            learner.name(left, right)
         for i, learner in enumerate(self._measured):
             self._choice.tokens[i] -= learner.figures.made - made[i]
 
