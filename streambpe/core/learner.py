@@ -25,7 +25,6 @@ FULL = -1
 MOST_HOT = 1 << 20
 FLOOR_RATIO = 128
 TIES_IDS, TIES_BYTES, TIES_PLACES = range(3)
-_DELETE = 1
 _ALLOWED = 4
 _SYMBOLS = 1 << 20  # that are taken out at a time
 _NO_LIMIT = 2**62
@@ -112,8 +111,8 @@ class Learner(CoreObject):
         kinds_known = len(tables[0]) if tables else 0
         numbers = _longs([*structs.astuple(rule), kinds_known, joins, becomes, len(steps), steps.ctypes.data])
         super().__init__("learner", "a learner", limit, numbers)
-        self._out = np.empty(1 << 14, np.int64)
-        self._told = np.empty(3, np.int64)
+        self._out, self._gone = np.empty((1 << 12, 4), np.int64), np.empty(1 << 12, np.int64)  # merges, deletions
+        self._told = np.empty(2, np.int64)  # how many merges, and numbers of deletions
 
     # ------------------------------------------------------------------ what it starts from
 
@@ -162,12 +161,13 @@ class Learner(CoreObject):
     def learn(self, merges: int, enough: int, work: int = _NO_LIMIT, *, first: int = 0, least: int = 0) -> Learned:
         """Make at most so many merges, until `enough` learned tokens are alive or `work` places were looked at. The
         first merge counts at least `first`, the others at least `least`."""
-        while True:  # with as much room for the events as one of them takes
-            asked = merges, enough, work, first, least
-            code = library().learner_learn(self.handle, *asked, self._out, len(self._out), self._told)
+        asked = merges, enough, work, first, least
+        while True:
+            buffers = self._out, self._out.size, self._gone, len(self._gone), self._told
+            code = library().learner_learn(self.handle, *asked, *buffers)
             if code != OUT or self._told[0]:
                 return self._decoded(code)
-            self._out = np.empty(2 * len(self._out), np.int64)
+            self._gone = np.empty(2 * len(self._gone), np.int64)  # until the parts of two tokens have room
 
     def apply(self, pairs: Int64, at_most: int) -> Learned:
         """Merge known pairs (rows of left, right), none of which counts less than `at_most`, in this order. All are
@@ -175,31 +175,22 @@ class Learner(CoreObject):
         words only the token is made."""
         pairs = _longs(pairs)
         heads = np.empty(len(pairs), np.uint32)
-        if len(self._out) < 5 * len(pairs):
-            self._out = np.empty(5 * len(pairs), np.int64)
+        if len(self._out) < len(pairs):
+            self._out = np.empty((len(pairs), 4), np.int64)
         code = library().learner_apply(self.handle, pairs, len(pairs), at_most, heads, self._out, self._told)
         return self._decoded(code)
 
     def _decoded(self, code: int) -> Learned:
         succeeded(code)
-        used, deletions = int(self._told[0]), int(self._told[2])
-        why = DONE if code == OUT else code
-        if not deletions:
-            rows = self._out[:used].reshape(-1, 5).copy()
-            return Learned(why, rows[:, 1], rows[:, 2], rows[:, 3], rows[:, 4])
-        numbers, at = self._out[:used].tolist(), 0
-        merges: list[list[int]] = []
+        made, used = self._told.tolist()
+        numbers, at = self._gone[:used].tolist(), 0
         deleted = []
         while at < used:
-            if numbers[at] == _DELETE:
-                stop = at + 4 + numbers[at + 3]
-                deleted.append(Deletion(len(merges), numbers[at + 1], tuple(numbers[at + 4 : stop]), numbers[at + 2]))
-            else:
-                stop = at + 5
-                merges.append(numbers[at + 1 : stop])
-            at = stop
-        rows = np.array(merges, np.int64).reshape(-1, 4)
-        return Learned(why, rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3], deleted)
+            after, gone, times, many = numbers[at : at + 4]
+            at += 4 + many
+            deleted.append(Deletion(after, gone, tuple(numbers[at - many : at]), times))
+        left, right, new, n = self._out[:made].T.copy()
+        return Learned(DONE if code == OUT else code, left, right, new, n, deleted)
 
     def best(self, most: int, force: bool) -> tuple[Int64, Int64, Int64, npt.NDArray[np.bool_]]:
         """(left, right, count, known to be allowed) of the best pairs, best first. `force`: fewer than `most` only if
