@@ -436,10 +436,10 @@ class Decoder:
                 ids = np.frombuffer(array("q", tokens), np.int64)
             except (TypeError, OverflowError):
                 return None
-        sizes, starts, data = self._places
-        size = self._library.decoded_size(sizes, self._many, ids, len(ids))
+        given = *self._places, self._many, ids, len(ids)
+        size = self._library.decode_ids(*given, None)
         if size < 0:
             return None
         out = np.empty(size, np.uint8)
-        self._library.decode_ids(starts, sizes, data, ids, len(ids), out)
+        self._library.decode_ids(*given, out)
         return out.tobytes()
