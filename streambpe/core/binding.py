@@ -56,6 +56,11 @@ _KINDS: dict[str, Any] = {"p": _Place, "i": ctypes.c_int, "l": ctypes.c_int64, "
 _RESULTS = _KINDS | {"p": ctypes.c_void_p, "t": ctypes.c_char_p, "v": None}
 
 
+def structure(*values: Any) -> Longs:
+    """A structure of numbers and of addresses of arrays, which the caller has to hold on to."""
+    return np.array([value.ctypes.data if isinstance(value, np.ndarray) else value for value in values], np.int64)
+
+
 def sources_digest() -> str:
     """The digest of the C files beside this module, taken as hatch_build.py takes it."""
     whole = hashlib.sha256()

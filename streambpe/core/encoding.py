@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streambpe.arrays import expanded
-from streambpe.core.binding import PRESETS, Bytes, ChunkTable, CoreObject, Longs, Split, library
+from streambpe.core.binding import PRESETS, Bytes, ChunkTable, CoreObject, Longs, Split, library, structure
 from streambpe.errors import CoreError, LimitError, ModelError
 
 Ids = npt.NDArray[np.int32]
@@ -155,7 +155,7 @@ class ModelTables:
         if split := self.split:
             how = {"preset": split.preset, "special": split.special, "digits": split.digits}
             fields |= how | {"classes": split.classes.table}
-        return _longs(*((fields | others).get(place, 0) for place in _MODEL))
+        return structure(*((fields | others).get(place, 0) for place in _MODEL))
 
     @functools.cached_property
     def longest(self) -> int:
@@ -237,11 +237,6 @@ class Tally(msgspec.Struct):
     n: Longs
     disjoint: bool
     stood: npt.NDArray[np.bool_]
-
-
-def _longs(*values: int | npt.NDArray[Any]) -> Longs:
-    """Numbers, and addresses of arrays."""
-    return np.array([value.ctypes.data if isinstance(value, np.ndarray) else value for value in values], np.int64)
 
 
 def _word_table(words: Mapping[bytes, int]) -> ChunkTable:
@@ -336,7 +331,8 @@ class EncoderCore(CoreObject):
         if tally is not None:
             if "chunk.deletion" in self._tables._fields:
                 raise ValueError("events with deletions are not counted")
-            asked = [_longs(tally.n, tally.stood, 0, tally.disjoint, 0), np.ascontiguousarray(tally.weights, np.int64)]
+            events = structure(tally.n, tally.stood, 0, tally.disjoint, 0)
+            asked = [events, np.ascontiguousarray(tally.weights, np.int64)]
         made = self._call(self._library.encode_symbols, ids, counts, len(counts), *asked)
         return ids[:made], counts
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from msgspec import structs
 
 from streambpe.arrays import Int32, Int64
-from streambpe.core.binding import CoreObject, completed, library, succeeded
+from streambpe.core.binding import CoreObject, completed, library, structure, succeeded
 from streambpe.core.binding import NoRoom as NoRoom
 
 DONE, NONE_LEFT, ASK, OUT, LIVING, UNFIT = range(6)
@@ -107,9 +107,8 @@ class Learner(CoreObject):
         tables = () if kinds is None else tuple(np.ascontiguousarray(table, np.uint8) for table in kinds)
         steps = _longs(() if falling is None else falling)
         self._arrays = *tables, steps  # the core reads them where they are
-        joins, becomes = (table.ctypes.data for table in tables) if tables else (0, 0)
-        kinds_known = len(tables[0]) if tables else 0
-        numbers = _longs([*structs.astuple(rule), kinds_known, joins, becomes, len(steps), steps.ctypes.data])
+        known = (len(tables[0]), *tables) if tables else (0, 0, 0)
+        numbers = structure(*structs.astuple(rule), *known, len(steps), steps)
         super().__init__("learner", "a learner", limit, numbers)
         self._out, self._gone = np.empty((1 << 12, 4), np.int64), np.empty(1 << 12, np.int64)  # merges, deletions
         self._told = np.empty(2, np.int64)  # how many merges, and numbers of deletions
