@@ -56,6 +56,11 @@ _KINDS: dict[str, Any] = {"p": _Place, "i": ctypes.c_int, "l": ctypes.c_int64, "
 _RESULTS = _KINDS | {"p": ctypes.c_void_p, "t": ctypes.c_char_p, "v": None}
 
 
+def structure(*values: Any) -> Longs:
+    """A structure of numbers and of addresses of arrays, which the caller has to hold on to."""
+    return np.array([value.ctypes.data if isinstance(value, np.ndarray) else value for value in values], np.int64)
+
+
 def sources_digest() -> str:
     """The digest of the C files beside this module, taken as hatch_build.py takes it."""
     whole = hashlib.sha256()
@@ -261,12 +266,24 @@ class ChunkTable(CoreObject):
         library().fewest_tokens(self.handle, begun, lengths, len(lengths), *given)
         return found
 
+    def __len__(self) -> int:
+        return int(library().table_size(self.handle))
+
+    def sort(self, by_bytes: bool = True) -> int:
+        """Sort all chunks by their bytes, or by their hashes if they are long ones. How many there are; nothing but
+        `rows` and `close` is left."""
+        return int(library().table_sort(self.handle, by_bytes))
+
+    def rows(self, first: int, stop: int, by: Longs | None = None) -> tuple[Longs, Bytes, Longs]:
+        """(offsets, bytes, numbers) of sorted chunks. `by`: gets a number below 2^63 for each that is sorted by hash,
+        which never falls."""
+        offsets, numbers = np.empty(stop - first + 1, np.int64), np.empty(stop - first, np.int64)
+        text = np.empty(library().table_span(self.handle, first, stop), np.uint8)
+        library().table_rows(self.handle, first, stop, by, offsets, text, numbers)
+        return offsets, text, numbers
+
     def take(self) -> tuple[Longs, Bytes, Longs]:
         """(offsets, bytes, numbers) of all chunks in the order of their bytes; nothing is left in the table."""
-        table, size = self.handle, np.zeros(1, np.uint64)
-        n = int(library().table_size(table, size))
-        offsets, numbers = np.empty(n + 1, np.int64), np.empty(n, np.int64)
-        text = np.empty(int(size[0]), np.uint8)
-        library().table_sorted(table, offsets, text, numbers)
+        rows = self.rows(0, self.sort())
         self.close()
-        return offsets, text, numbers
+        return rows

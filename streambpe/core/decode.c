@@ -4,23 +4,17 @@
 
    Judge: streambpe/model/replay.py, Model.decode_bytes. */
 
-/* How many bytes the ids stand for; -1 - i if id i is not below `many`, or stands for no bytes (its size is -1). */
-EXPORT int64_t decoded_size(const int32_t *sizes, int64_t many, const int64_t *ids, int64_t n) {
+/* Id i stands for bytes[starts[i]:starts[i] + sizes[i]]. Returns how many bytes the ids stand for; -1 if one of them is
+   not below `many`, or stands for none (its size is -1). `out`: NULL, or where the bytes are written to. */
+EXPORT int64_t decode_ids(const int32_t *sizes, const int64_t *starts, const uint8_t *bytes, int64_t many,
+                          const int64_t *ids, int64_t n, uint8_t *out) {
     int64_t whole = 0;
     for (int64_t i = 0; i < n; i++) {
         if (ids[i] < 0 || ids[i] >= many || sizes[ids[i]] < 0)
-            return -1 - i;
+            return -1;
+        if (out)
+            memcpy(out + whole, bytes + starts[ids[i]], (size_t)sizes[ids[i]]);
         whole += sizes[ids[i]];
     }
     return whole;
-}
-
-/* Write the bytes of the ids: id i stands for bytes[starts[i]:starts[i] + sizes[i]]. */
-EXPORT void decode_ids(const int64_t *starts, const int32_t *sizes, const uint8_t *bytes, const int64_t *ids, int64_t n,
-                       uint8_t *out) {
-    for (int64_t i = 0; i < n; i++) {
-        size_t size = (size_t)sizes[ids[i]];
-        memcpy(out, bytes + starts[ids[i]], size);
-        out += size;
-    }
 }

@@ -50,8 +50,7 @@ EXPORT int64_t encoder_bad(const encoder *encoder) {
 
 /* Set the bits of all places between two characters that one of `n` tokens spans, token i being
    bytes[offsets[i]:offsets[i + 1]]. Where a token has less than two bytes of a character, for all that may be there. */
-EXPORT void spanned_fill(const encode_model *model, const int64_t *offsets, const uint8_t *bytes, int64_t n,
-                         uint8_t *bits) {
+EXPORT void spanned_fill(uint64_t mask, const int64_t *offsets, const uint8_t *bytes, int64_t n, uint8_t *bits) {
     for (int64_t i = 0; i < n; i++)
         for (const uint8_t *begin = bytes + offsets[i], *end = bytes + offsets[i + 1], *p = begin + 1; p < end; p++) {
             if (*p < 0xC0 || p[-1] < 0x80)
@@ -60,7 +59,7 @@ EXPORT void spanned_fill(const encode_model *model, const int64_t *offsets, cons
             uint32_t lowest = p + 1 < end ? p[1] : 0x80, highest = p + 1 < end ? lowest : 0xBF;
             for (uint32_t before = least; before <= most; before++)
                 for (uint32_t behind = lowest; behind <= highest; behind++) {
-                    uint64_t bit = spanned_bit(model, before | (uint32_t)p[-1] << 8 | (uint32_t)*p << 16 | behind << 24);
+                    uint64_t bit = spanned_bit(mask, before | (uint32_t)p[-1] << 8 | (uint32_t)*p << 16 | behind << 24);
                     bits[bit / 8] |= (uint8_t)(1 << bit % 8);
                 }
         }

@@ -44,8 +44,8 @@ typedef struct {
     const int64_t *into_at;  /* event -> its parts: into[into_at[event]:into_at[event + 1]] */
     const int32_t *into;
     const int32_t *sizes; /* id -> how many base symbols it has; only asked for parts */
-    int32_t events; /* how many */
-    int32_t backwards; /* of superwords: an earlier event may follow a later one, see encode_replay.c */
+    int64_t events; /* how many */
+    int64_t backwards; /* of superwords: an earlier event may follow a later one, see encode_replay.c */
 } pair_rules;
 
 /* A model as the encoder reads it (core/encoding.py fills it); all arrays are the caller's. */
@@ -60,11 +60,11 @@ typedef struct {
     const uint8_t *spanned; /* a bit for each place between characters that a token spans, see spanned_bit; or NULL */
     uint64_t spanned_mask;  /* one less than how many bits there are */
     int64_t window; /* symbols of a long sequence that are replayed together */
-    int32_t ids;               /* how many log ids there are: every symbol is one of them */
-    int32_t alphabet, unknown; /* of the enums below */
-    int32_t escape;            /* SCRIPT: the symbol of byte 0, for characters without a block */
-    int32_t unknown_name;      /* what UNKNOWN is called */
-    int32_t preset, special, digits; /* of scan_text; preset -1: the caller splits */
+    int64_t ids;               /* how many log ids there are: every symbol is one of them */
+    int64_t alphabet, unknown; /* of the enums below */
+    int64_t escape;            /* SCRIPT: the symbol of byte 0, for characters without a block */
+    int64_t unknown_name;      /* what UNKNOWN is called */
+    int64_t preset, special, digits; /* of scan_text; preset -1: the caller splits */
 } encode_model;
 
 enum { BYTES, CHARACTERS, SCRIPT };
@@ -75,8 +75,8 @@ typedef struct {
     int64_t *n;       /* of events: the places of its pair at its turn, each `weight` times */
     uint8_t *stood;   /* of events: 1 if its pair stood anywhere before its turn or at it */
     int64_t weight;   /* of the sequence */
-    int32_t disjoint; /* "aaa" holds (a, a) once, else twice */
-    int32_t made;     /* how many places of one event stand in `fresh` */
+    int64_t disjoint; /* "aaa" holds (a, a) once, else twice */
+    int64_t made;     /* how many places of one event stand in `fresh` */
 } event_tally;
 
 /* Memory to replay a sequence that is too long to be searched again and again. */
@@ -154,8 +154,8 @@ typedef struct {
 } chunk_look;
 
 /* Where a place between two characters beyond ASCII has its bit: by the four bytes around it, two of each character. */
-static inline uint64_t spanned_bit(const encode_model *model, uint32_t around) {
-    return ((around * 0x9E3779B97F4A7C15ull) >> 32) & model->spanned_mask;
+static inline uint64_t spanned_bit(uint64_t mask, uint32_t around) {
+    return ((around * 0x9E3779B97F4A7C15ull) >> 32) & mask;
 }
 
 /* Where the first part of a chunk ends: at the first place between two characters that no token of the model spans.
@@ -168,7 +168,7 @@ static inline const uint8_t *part_end(const encode_model *model, const uint8_t *
             continue;
         uint32_t around;
         memcpy(&around, q - 2, 4);
-        uint64_t bit = spanned_bit(model, around);
+        uint64_t bit = spanned_bit(model->spanned_mask, around);
         if (!(model->spanned[bit / 8] >> bit % 8 & 1))
             return q;
     }

@@ -213,7 +213,7 @@ static inline void stands_at(const replay_space *space, int32_t at) {
 static void tally_event(replay_space *space, int32_t event) {
     event_tally *tally = space->tally;
     tally->n[event] += tally->made * tally->weight;
-    for (int32_t i = 0; i < tally->made; i++) {
+    for (int64_t i = 0; i < tally->made; i++) {
         stands_at(space, space->fresh[i]);
         stands_at(space, space->previous[space->fresh[i]]);
     }

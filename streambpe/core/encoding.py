@@ -6,7 +6,6 @@ EncoderCore(tables).block(b"the cat\\xff", 0)       model ids, END_OF_TEXT behin
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import itertools
 from array import array
@@ -19,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streambpe.arrays import expanded
-from streambpe.core.binding import PRESETS, Bytes, ChunkTable, CoreObject, Longs, Split, library
+from streambpe.core.binding import PRESETS, Bytes, ChunkTable, CoreObject, Longs, Split, library, structure
 from streambpe.errors import CoreError, LimitError, ModelError
 
 Ids = npt.NDArray[np.int32]
@@ -39,7 +38,15 @@ _SPARE = 16  # ids for which there is always room, however short a chunk is
 _USUAL = 1 << 14  # ids for which room is kept between calls
 _FULL, _NO_MEMORY, _CLASS, _UNKNOWN, _DEAD = -1, -2, -5, -6, -7
 
-_POINTER, _SIZE, _INT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
+# the places of pair_rules and of encode_model in encode.h, each a number or the address of an array
+_RULES = (
+    "slots", "mask", "used", "present", "made", "later", "deletion", "into_at", "into", "sizes", "events", "backwards",
+)  # fmt: skip
+_MODEL = (
+    *(f"{part}.{name}" for part in ("chunk", "super", "borders") for name in _RULES),
+    "symbols", "indices", "names", "side", "stops", "marked_stops", "classes", "spanned", "spanned_mask", "window",
+    "ids", "alphabet", "unknown", "escape", "unknown_name", "preset", "special", "digits",
+)  # fmt: skip
 
 
 class SymbolRefused(Exception):
@@ -48,29 +55,6 @@ class SymbolRefused(Exception):
 
 class TokenDead(Exception):
     """A text ended in a token without a model id. The argument is its log id."""
-
-
-class _PairRules(ctypes.Structure):
-    _fields_ = (
-        ("slots", _POINTER),
-        *((name, ctypes.c_uint64) for name in ("mask", "used")),
-        *((name, _POINTER) for name in ("present", "made", "later", "deletion", "into_at", "into", "sizes")),
-        *((name, _INT) for name in ("events", "backwards")),
-    )
-
-
-class _Model(ctypes.Structure):
-    _fields_ = (
-        *((name, _PairRules) for name in ("chunk", "super", "borders")),
-        *((name, _POINTER) for name in ("symbols", "indices", "names", "side")),
-        *((name, _POINTER) for name in ("stops", "marked_stops", "classes", "spanned")),
-        ("spanned_mask", ctypes.c_uint64),
-        ("window", _SIZE),
-        *(
-            (name, _INT)
-            for name in ("ids", "alphabet", "unknown", "escape", "unknown_name", "preset", "special", "digits")
-        ),
-    )
 
 
 class AlphabetSymbols(NamedTuple):
@@ -157,7 +141,7 @@ class ModelTables:
 
     def __getstate__(self) -> dict[str, Any]:
         """For another process: the arrays, not their addresses. How to split is not part of it (`split_by`)."""
-        return {key: value for key, value in vars(self).items() if key != "model"} | {"split": None}
+        return vars(self) | {"split": None}
 
     def split_by(self, split: Split | None) -> None:
         """Say how texts are split; again in a process that got these tables."""
@@ -165,18 +149,13 @@ class ModelTables:
         if split is not None and split.preset == PRESETS.index("whitespace"):
             self.ids_a_byte = 3  # a word gets a mark before it
 
-    @functools.cached_property
-    def model(self) -> _Model:
-        """The structure that the core reads."""
-        model = _Model(preset=-1, special=-1)
-        for place, value in self._fields.items():
-            part, _, name = place.rpartition(".")
-            value = value.ctypes.data if isinstance(value, np.ndarray) else value
-            setattr(getattr(model, part) if part else model, name, value)
-        if self.split is not None:
-            model.preset, model.special, model.digits = self.split.preset, self.split.special, self.split.digits
-            model.classes = self.split.classes.table.ctypes.data
-        return model
+    def packed(self, **others: int) -> Longs:
+        """The model as the core reads it, with other numbers in some places."""
+        fields = self._fields | {"preset": -1, "special": -1}
+        if split := self.split:
+            how = {"preset": split.preset, "special": split.special, "digits": split.digits}
+            fields |= how | {"classes": split.classes.table}
+        return structure(*((fields | others).get(place, 0) for place in _MODEL))
 
     @functools.cached_property
     def longest(self) -> int:
@@ -206,9 +185,8 @@ class ModelTables:
 
     def _fill_spanned(self, offsets: Longs, data: Bytes) -> None:
         bits = np.zeros(1 << max(10, len(offsets).bit_length() - 1), np.uint8)
-        model = _Model(spanned_mask=8 * len(bits) - 1)
-        library().spanned_fill(ctypes.addressof(model), offsets, data, len(offsets) - 1, bits)
-        self._fields |= {"spanned": bits, "spanned_mask": model.spanned_mask}
+        self._fields |= {"spanned": bits, "spanned_mask": 8 * len(bits) - 1}
+        library().spanned_fill(self._fields["spanned_mask"], offsets, data, len(offsets) - 1, bits)
 
     def _fill_chunk_rules(self, events: NumberedEvents) -> None:
         many = len(events.made)
@@ -248,10 +226,6 @@ class BlockIds(NamedTuple):
     closed: bool  # whether anything in the block ends a run; if not, head goes on into the next block
 
 
-class _Tally(ctypes.Structure):
-    _fields_ = (("n", _POINTER), ("stood", _POINTER), ("weight", _SIZE), ("disjoint", _INT), ("made", _INT))
-
-
 class Tally(msgspec.Struct):
     """Counts of the events as they are replayed. `weights`: one per sequence; `n`: one per event, added to.
 
@@ -281,9 +255,7 @@ class EncoderCore(CoreObject):
         """named: give model ids, if the tables have them."""
         self._library = library()
         self._tables = tables
-        model = _Model.from_buffer_copy(tables.model)
-        if not named:
-            model.names = None
+        others = {} if named else {"names": 0}
         if words := tables.stop_words:
             marked = {
                 word.removeprefix(_MARK): number
@@ -291,8 +263,8 @@ class EncoderCore(CoreObject):
                 if word.startswith(_MARK) and word != _MARK
             }
             self._stops = _word_table(words), _word_table(marked)
-            model.stops, model.marked_stops = (table.handle for table in self._stops)
-        super().__init__("encoder", "the cache of chunks", ctypes.byref(model), cache_bytes, limit)
+            others |= {"stops": self._stops[0].handle, "marked_stops": self._stops[1].handle}
+        super().__init__("encoder", "the cache of chunks", tables.packed(**others), cache_bytes, limit)
         self._handle, self._limit = self.handle, limit
         self._encode_text = self._library.encode_text
         self._ids_a_byte = tables.ids_a_byte
@@ -357,11 +329,10 @@ class EncoderCore(CoreObject):
             raise ValueError("only base symbols can be replayed, and these are not")
         asked: list[Any] = [None, None]
         if tally is not None:
-            if self._tables.model.chunk.deletion:
+            if "chunk.deletion" in self._tables._fields:
                 raise ValueError("events with deletions are not counted")
-            weights = np.ascontiguousarray(tally.weights, np.int64)
-            events = _Tally(tally.n.ctypes.data, tally.stood.ctypes.data, 0, tally.disjoint, 0)
-            asked = [ctypes.addressof(events), weights]
+            events = structure(tally.n, tally.stood, 0, tally.disjoint, 0)
+            asked = [events, np.ascontiguousarray(tally.weights, np.int64)]
         made = self._call(self._library.encode_symbols, ids, counts, len(counts), *asked)
         return ids[:made], counts
 
@@ -461,10 +432,10 @@ class Decoder:
                 ids = np.frombuffer(array("q", tokens), np.int64)
             except (TypeError, OverflowError):
                 return None
-        sizes, starts, data = self._places
-        size = self._library.decoded_size(sizes, self._many, ids, len(ids))
+        given = *self._places, self._many, ids, len(ids)
+        size = self._library.decode_ids(*given, None)
         if size < 0:
             return None
         out = np.empty(size, np.uint8)
-        self._library.decode_ids(starts, sizes, data, ids, len(ids), out)
+        self._library.decode_ids(*given, out)
         return out.tobytes()

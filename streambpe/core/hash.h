@@ -17,9 +17,30 @@ static inline uint64_t mixed(uint64_t key) {
     return key ^ key >> 32;
 }
 
+/* RESIZE(name, table type, slot type, TAKEN, PLACE) makes name(table, budget, size), which makes it a table of `size`
+   slots, a power of two; 0: there is no room. TAKEN(slot): whether it is no free one; PLACE(slot): as WHERE. */
+#define RESIZE(NAME, TABLE, SLOT, TAKEN, PLACE)                                                                          \
+    static int NAME(TABLE *table, budget *own, uint64_t size) {                                                          \
+        SLOT *old = table->slots, *slots = budget_take(own, size * sizeof *slots);                                       \
+        uint64_t many = old ? table->mask + 1 : 0;                                                                       \
+        if (!slots)                                                                                                      \
+            return 0;                                                                                                    \
+        for (uint64_t i = 0, at; i < many; i++) {                                                                        \
+            if (!TAKEN(old + i))                                                                                         \
+                continue;                                                                                                \
+            for (at = PLACE(old + i) & (size - 1); TAKEN(slots + at);)                                                   \
+                at = (at + 1) & (size - 1);                                                                              \
+            slots[at] = old[i];                                                                                          \
+        }                                                                                                                \
+        budget_give(own, old, many * sizeof *old);                                                                       \
+        table->slots = slots;                                                                                            \
+        table->mask = size - 1;                                                                                          \
+        return 1;                                                                                                        \
+    }
+
 /* name_soon: fetch ahead what name_at needs. name_at: the slot of a key, free if the key is not there. name_find: NULL
-   if it is not there. name_size: make it a table of `size` slots, a power of two; 0: there is no room. name_full: one
-   more does not fit. name_put: the slot of a key, put in with zeros where it is new; NULL: there is no room. */
+   if it is not there. name_size: see RESIZE. name_full: one more does not fit. name_put: the slot of a key, put in with
+   zeros where it is new; NULL: there is no room. */
 #define HASH(NAME, SLOT, WHERE)                                                                                          \
     typedef struct {                                                                                                     \
         SLOT *slots;                                                                                                     \
@@ -38,23 +59,9 @@ static inline uint64_t mixed(uint64_t key) {
         SLOT *slot = NAME##_at(table, key);                                                                              \
         return slot->key ? slot : NULL;                                                                                  \
     }                                                                                                                    \
-    static int NAME##_size(NAME *table, budget *own, uint64_t size) {                                                    \
-        SLOT *old = table->slots, *slots = budget_take(own, size * sizeof *slots);                                       \
-        uint64_t many = old ? table->mask + 1 : 0;                                                                       \
-        if (!slots)                                                                                                      \
-            return 0;                                                                                                    \
-        for (uint64_t i = 0, at; i < many; i++) {                                                                        \
-            if (!old[i].key)                                                                                             \
-                continue;                                                                                                \
-            for (at = WHERE(old[i].key) & (size - 1); slots[at].key;)                                                    \
-                at = (at + 1) & (size - 1);                                                                              \
-            slots[at] = old[i];                                                                                          \
-        }                                                                                                                \
-        budget_give(own, old, many * sizeof *old);                                                                       \
-        table->slots = slots;                                                                                            \
-        table->mask = size - 1;                                                                                          \
-        return 1;                                                                                                        \
-    }                                                                                                                    \
+    static inline int NAME##_taken(const SLOT *slot) { return slot->key != 0; }                                          \
+    static inline uint64_t NAME##_where(const SLOT *slot) { return WHERE(slot->key); }                                   \
+    RESIZE(NAME##_size, NAME, SLOT, NAME##_taken, NAME##_where)                                                          \
     static inline int NAME##_full(const NAME *table) { return (table->used + 1) * 3 > table->mask * 2; }                 \
     static inline SLOT *NAME##_put(NAME *table, budget *own, uint64_t key) {                                             \
         SLOT *slot = NAME##_at(table, key);                                                                              \

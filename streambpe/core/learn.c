@@ -60,8 +60,10 @@ static int is_superfluous(const learner *all, int32_t id, int64_t before, int64_
     return (product)made * all->rule.denominator >= (product)all->rule.numerator * before;
 }
 
-/* Write the deletions that a merge leads to. Returns how many numbers were written, -1 if there is no room. */
-static int64_t delete_after(learner *all, int32_t left, int32_t right, int32_t id, int64_t made, int64_t *out) {
+/* Write the deletions that merge number `number` leads to: of each that number, the token, how often it stood, how many
+   parts it is split into, and these. Returns how many numbers were written. */
+static int64_t delete_after(learner *all, int32_t left, int32_t right, int32_t id, int64_t made, int64_t number,
+                            int64_t *gone) {
     int32_t operand[2] = {left, right};
     int64_t before[2] = {all->tokens[left].count, all->tokens[right].count}, used = 0;
     if (is_learned(all, id))
@@ -70,30 +72,26 @@ static int64_t delete_after(learner *all, int32_t left, int32_t right, int32_t i
         if (is_learned(all, operand[i]))
             all->tokens[operand[i]].count -= made;
     for (int i = 0; i < (left == right ? 1 : 2); i++) {
-        int32_t gone = operand[i];
-        if (!is_learned(all, gone) || !is_superfluous(all, gone, before[i], made))
+        int32_t token = operand[i];
+        if (!is_learned(all, token) || !is_superfluous(all, token, before[i], made))
             continue;
-        int which = all->pending;
-        all->tokens[gone].alive = 0;
-        int64_t many = learn_parts(all, gone, which), n = all->tokens[gone].count;
-        if (many < 0) {
-            all->tokens[gone].alive = 1;
-            return -1;
-        }
+        deletion *deleted = all->deleted + all->pending;
+        all->tokens[token].alive = 0;
+        int64_t many = learn_parts(all, token, deleted->parts), n = all->tokens[token].count;
         all->told.dead++;
-        all->tokens[gone].count = 0;
-        out[used++] = EVENT_DELETE;
-        out[used++] = gone;
-        out[used++] = n;
-        out[used++] = many;
+        all->tokens[token].count = 0;
+        gone[used++] = number;
+        gone[used++] = token;
+        gone[used++] = n;
+        gone[used++] = many;
         for (int64_t part = 0; part < many; part++) {
-            out[used++] = all->deleted[which].parts[part];
-            if (is_learned(all, all->deleted[which].parts[part]))
-                all->tokens[all->deleted[which].parts[part]].count += n;
+            gone[used++] = deleted->parts[part];
+            if (is_learned(all, deleted->parts[part]))
+                all->tokens[deleted->parts[part]].count += n;
         }
         if (n) {
-            all->deleted[which].id = gone;
-            all->deleted[which].many = many;
+            deleted->id = token;
+            deleted->many = many;
             all->pending++;
         }
     }
@@ -113,14 +111,10 @@ static int split_deleted(learner *all) {
     return 1;
 }
 
-/* How many numbers a merge and the deletions it leads to take in the caller's buffer, at most. */
-static int64_t words_for(const learner *all, int32_t left, int32_t right) {
-    return MERGE_WORDS + (all->rule.lives ? 8 + (int64_t)all->tokens[left].size + all->tokens[right].size : 0);
-}
-
-/* One merge with its deletions. `head`: its places, gathered; `*used`: goes up by the numbers written; `*kind`: of the
-   token it makes. Below 0: an error, and nothing was done. */
-static int merge_pair(learner *all, uint64_t key, int64_t n, uint32_t head, int64_t *out, int64_t *used, int *kind) {
+/* One merge with its deletions. `head`: its places, gathered; `*kind`: of the token it makes. told: how many merges
+   there are in `out`, and numbers in `gone`. Below 0: an error, and nothing was done. */
+static int merge_pair(learner *all, uint64_t key, int64_t n, uint32_t head, int64_t *out, int64_t *gone, int64_t *told,
+                      int *kind) {
     int32_t left = left_of(key), right = right_of(key);
     int64_t known = learn_known(all, left, right, &all->spelled);
     int which = known < 0 ? TOKEN_FRESH : TOKEN_LIVING;
@@ -145,75 +139,61 @@ static int merge_pair(learner *all, uint64_t key, int64_t n, uint32_t head, int6
     all->told.made += made;
     if (earlier && all->filled)
         learn_heapify(all);
-    const int64_t told[MERGE_WORDS] = {EVENT_MERGE, left, right, id, n};
-    out += *used;
-    memcpy(out, told, sizeof told);
-    *used += MERGE_WORDS;
+    const int64_t merge[MERGE_WORDS] = {left, right, id, n};
+    memcpy(out + MERGE_WORDS * told[0]++, merge, sizeof merge);
     if (all->rule.lives)
-        *used += delete_after(all, left, right, id, made, out + MERGE_WORDS);
+        told[1] += delete_after(all, left, right, id, made, told[0], gone + told[1]);
     *kind = which;
     return CORE_OK;
 }
 
-/* Merge a hot pair, given with its exact count, and tell it: told[0:3], as in learner_learn. MERGE_AGAIN: the index was
-   made anew, where it stands elsewhere. `tries`: how often that was for want of room. */
-static int merge_told(learner *all, const hot_pair *slot, int64_t at_most, int64_t *out, int64_t *told, int *kind,
-                      int *tries) {
+/* Merge a hot pair, given with its exact count. MERGE_AGAIN: the index was made anew, where it stands elsewhere. `tries`:
+   how often that was for want of room. */
+static int merge_hot(learner *all, const hot_pair *slot, int64_t *out, int64_t *gone, int64_t *told, int *kind,
+                     int *tries) {
     uint64_t key = slot->key;
-    int64_t n = slot->n, used = told[0];
+    int64_t n = slot->n;
     uint32_t head = learn_gather(all, slot->head);
     if (!head) /* counted anew, its places are in one stretch */
-        return learn_fill(all, 1, at_most) ? MERGE_AGAIN : all->budget.why;
-    int why = merge_pair(all, key, n, head, out, &used, kind);
+        return learn_fill(all, 1, INT64_MAX) ? MERGE_AGAIN : all->budget.why;
+    int why = merge_pair(all, key, n, head, out, gone, told, kind);
     if (why == CORE_FULL && !(*tries)++) { /* a new index leaves more room */
         all->filled = 0;
         return MERGE_AGAIN;
     }
-    if (why)
-        return why;
-    *tries = 0;
-    told[2] += used - told[0] - MERGE_WORDS;
-    told[0] = used;
-    told[1]++;
-    return CORE_OK;
+    if (!why)
+        *tries = 0;
+    return why;
 }
 
 /* Merge until there are `merges`, until `enough` tokens are alive, until `work` places were looked at, until the first
    pair counts less than `first` or another one less than `least`, or until another reason in LEARN_... to return. Errors
-   are below 0; all that is told has been done. told: numbers in `out`; merges; above 0 if there are other events. */
+   are below 0; all that is told has been done. told: merges in `out`; numbers in `gone`, see delete_after. */
 EXPORT int learner_learn(learner *all, int64_t merges, int64_t enough, int64_t work, int64_t first, int64_t least,
-                         int64_t *out, int64_t room, int64_t *told) {
+                         int64_t *out, int64_t room, int64_t *gone, int64_t gone_room, int64_t *told) {
     int64_t began = all->told.looked;
     int tries = 0;
     all->enough = enough;
-    memset(told, 0, 3 * sizeof *told);
+    told[0] = told[1] = 0;
     for (;;) {
         if (!split_deleted(all))
             return LEARN_UNFIT;
-        if (told[1] >= merges || living_tokens(all) >= enough || (told[0] && all->told.looked - began >= work))
+        if (told[0] >= merges || living_tokens(all) >= enough || (told[0] && all->told.looked - began >= work))
             return LEARN_DONE;
         hot_pair *best = find_hot(all, 0, INT64_MAX);
         if (!best)
             return all->budget.why ? all->budget.why : LEARN_NONE_LEFT;
-        if (best->n < (told[1] ? least : first))
+        if (best->n < (told[0] ? least : first))
             return LEARN_DONE;
+        int32_t left = left_of(best->key), right = right_of(best->key);
         if (all->rule.asks && !(best->flags & PAIR_ALLOWED))
             return LEARN_ASK;
-        int32_t left = left_of(best->key), right = right_of(best->key);
-        if (told[0] + words_for(all, left, right) > room)
+        if (learn_known(all, left, right, &all->blocked) >= 0)
+            return LEARN_ASK;
+        int64_t parts = all->rule.lives ? (int64_t)all->tokens[left].size + all->tokens[right].size : 0;
+        if (told[0] * MERGE_WORDS + MERGE_WORDS > room || told[1] + 8 + parts > gone_room)
             return LEARN_OUT;
-        if (all->blocked.many && learn_known(all, left, right, &all->blocked) >= 0) {
-            const int64_t veto[MERGE_WORDS] = {EVENT_VETO, left, right, 0, best->n};
-            if (told[1])
-                return LEARN_DONE; /* vetoes are told before merges */
-            if (!refuse_pair(all, best->key))
-                return all->budget.why;
-            memcpy(out + told[0], veto, sizeof veto);
-            told[0] += MERGE_WORDS;
-            told[2]++;
-            continue;
-        }
-        int kind = TOKEN_FRESH, why = merge_told(all, best, INT64_MAX, out, told, &kind, &tries);
+        int kind = TOKEN_FRESH, why = merge_hot(all, best, out, gone, told, &kind, &tries);
         if (why < 0)
             return why;
         /* the token stands outside of these chains too, or a superword is spelled like a chunk: the caller looks */
@@ -226,58 +206,32 @@ static int are_tokens(const learner *all, int64_t left, int64_t right) {
     return left >= 0 && right >= 0 && left < all->told.next_id && right < all->told.next_id;
 }
 
-/* Make the token of a pair that is nowhere in the words, if it is new. */
-EXPORT int learner_name(learner *all, int64_t left, int64_t right) {
-    if (!are_tokens(all, left, right))
-        return CORE_DAMAGED;
-    int known = learn_known(all, (int32_t)left, (int32_t)right, &all->spelled) >= 0;
-    return known || learn_bear(all, (int32_t)left, (int32_t)right) ? CORE_OK : all->budget.why;
-}
-
-/* Merge these pairs in this order, whatever else counts more. at_most[i]: pair i and those after it count at least so
-   much. Stops before a pair that does not stand in the words (LEARN_NONE_LEFT). */
-EXPORT int learner_apply(learner *all, const int64_t *pairs, const int64_t *at_most, int64_t many, int64_t *out,
-                         int64_t room, int64_t *told) {
-    int kind, tries = 0;
-    memset(told, 0, 3 * sizeof *told);
-    for (;;) {
-        if (!split_deleted(all))
-            return LEARN_UNFIT;
-        if (told[1] == many)
-            return LEARN_DONE;
-        int64_t left = pairs[2 * told[1]], right = pairs[2 * told[1] + 1];
-        if (!are_tokens(all, left, right))
-            return LEARN_NONE_LEFT;
-        if (told[0] + words_for(all, (int32_t)left, (int32_t)right) > room)
-            return LEARN_OUT;
-        hot_pair *slot = find_hot(all, pair_key((int32_t)left, (int32_t)right), at_most[told[1]]);
-        int why = slot ? merge_told(all, slot, at_most[told[1]], out, told, &kind, &tries) : all->budget.why;
-        if (why < 0 || !slot)
-            return why ? why : LEARN_NONE_LEFT;
-    }
-}
-
-/* The same for pairs that are all found before the first is merged (BatchBPE's rounds): none of them merges what
-   another one made, and each is told with its count from before the first merge. `out` has room for all. */
-EXPORT int learner_round(learner *all, const int64_t *pairs, int64_t many, int64_t at_most, uint32_t *heads,
+/* Merge these pairs in this order, whatever else counts more; all are found before the first is merged, none of them
+   merges what another one made, and each is told with its count from before the first merge. None counts less than
+   `at_most`, but for those that are nowhere in the words: their tokens are made, and nothing is told. `heads` and `out`
+   have room for all. Not for models with deletions. */
+EXPORT int learner_apply(learner *all, const int64_t *pairs, int64_t many, int64_t at_most, uint32_t *heads,
                          int64_t *out, int64_t *told) {
-    int64_t used = 0;
     int living = 0;
-    memset(told, 0, 3 * sizeof *told);
+    told[0] = told[1] = 0;
     for (int64_t i = 0; i < many; i++)
         if (!are_tokens(all, pairs[2 * i], pairs[2 * i + 1]))
-            return LEARN_NONE_LEFT;
-    if (!learn_bear_room(all, pairs, many))
-        return all->budget.why;
+            return CORE_DAMAGED;
+    if (!learn_bear_room(all, pairs, many)) {
+        learn_drop_index(all); /* a new one leaves more room */
+        if (!learn_bear_room(all, pairs, many))
+            return all->budget.why;
+    }
     for (int64_t i = 0; i < 2 * many; i++) { /* each is found twice: none after the first time takes a new index */
         int64_t which = i % many;
         uint64_t key = pair_key((int32_t)pairs[2 * which], (int32_t)pairs[2 * which + 1]);
         const hot_pair *slot = find_hot(all, key, at_most);
-        if (!slot)
-            return all->budget.why ? all->budget.why : LEARN_NONE_LEFT;
-        if (i < many)
+        if (!slot && all->budget.why)
+            return all->budget.why;
+        heads[which] = 0;
+        if (!slot || i < many)
             continue;
-        out[MERGE_WORDS * which + 4] = slot->n;
+        out[MERGE_WORDS * which + 3] = slot->n;
         if (!(heads[which] = learn_gather(all, slot->head))) { /* counted anew, every list is one stretch */
             if (!learn_fill(all, 1, at_most))
                 return all->budget.why;
@@ -285,15 +239,18 @@ EXPORT int learner_round(learner *all, const int64_t *pairs, int64_t many, int64
         }
     }
     for (int64_t i = 0; i < many; i++) {
-        uint64_t key = pair_key((int32_t)pairs[2 * i], (int32_t)pairs[2 * i + 1]);
-        int kind, why = merge_pair(all, key, out[MERGE_WORDS * i + 4], heads[i], out, &used, &kind);
+        int32_t left = (int32_t)pairs[2 * i], right = (int32_t)pairs[2 * i + 1];
+        if (!heads[i]) {
+            if (learn_known(all, left, right, &all->spelled) < 0 && !learn_bear(all, left, right))
+                return all->budget.why;
+            continue;
+        }
+        int kind, why = merge_pair(all, pair_key(left, right), out[MERGE_WORDS * i + 3], heads[i], out, NULL, told, &kind);
         if (why)
             return why;
         living |= kind == TOKEN_LIVING;
-        told[0] = used;
-        told[1]++;
     }
-    if (living) /* a pair that was merged in this round may stand somewhere again because of a later merge */
+    if (living && many > 1) /* a pair that was merged here may stand somewhere again because of a later merge */
         all->filled = 0;
     return LEARN_DONE;
 }

@@ -44,14 +44,13 @@ enum { TIES_IDS = 0, TIES_BYTES = 1, TIES_PLACES = 2 };
 enum { SEPARATOR = -1, COVERED = INT32_MIN };
 /* what a merge makes: a token that never was, one that was deleted and comes back, or one that is alive already */
 enum { TOKEN_FRESH = 0, TOKEN_BACK = 1, TOKEN_LIVING = 2 };
-enum { EVENT_MERGE = 0, EVENT_DELETE = 1, EVENT_VETO = 2 };
 /* why `learner_learn` returned */
 enum { LEARN_DONE = 0, LEARN_NONE_LEFT = 1, LEARN_ASK = 2, LEARN_OUT = 3, LEARN_LIVING = 4, LEARN_UNFIT = 5 };
 enum { MERGE_AGAIN = 1 };
 enum { SHARED_WEIGHTS = 1 << 12 }; /* those below are shared by all words that have them */
 
 #define TOKEN_LIST ((uint64_t)1 << 63) /* in `added`: a place of a token, not of a pair */
-#define MERGE_WORDS 5                  /* numbers that a merge or a veto takes in the caller's buffer */
+#define MERGE_WORDS 4                  /* numbers that a merge takes in the caller's buffer: left, right, id, n */
 
 typedef struct {
     uint64_t key; /* of the pair; 0: free */

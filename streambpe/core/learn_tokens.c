@@ -156,12 +156,9 @@ static int learn_bear(learner *all, int32_t left, int32_t right) {
     return 1;
 }
 
-/* Write the parts that a token which just died is split into to all->deleted[which]. How many, -1 if there is no room. */
-static int64_t learn_parts(learner *all, int32_t id, int which) {
-    uint64_t most = (uint64_t)all->tokens[id].size + 1;
-    if (!budget_room(&all->budget, &all->deleted[which].parts, &all->deleted[which].room, 2 * most, sizeof *all->deleted[which].parts))
-        return -1;
-    int32_t *parts = all->deleted[which].parts, *stack = parts + most;
+/* Write the parts that a token which just died is split into; there is room for twice its size and two more. How many. */
+static int64_t learn_parts(const learner *all, int32_t id, int32_t *parts) {
+    int32_t *stack = parts + all->tokens[id].size + 1;
     int64_t many = 0, waiting = 0;
     stack[waiting++] = id;
     while (waiting) {

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from msgspec import structs
 
 from streambpe.arrays import Int32, Int64
-from streambpe.core.binding import CoreObject, completed, library, succeeded
+from streambpe.core.binding import CoreObject, completed, library, structure, succeeded
 from streambpe.core.binding import NoRoom as NoRoom
 
 DONE, NONE_LEFT, ASK, OUT, LIVING, UNFIT = range(6)
@@ -25,7 +25,6 @@ FULL = -1
 MOST_HOT = 1 << 20
 FLOOR_RATIO = 128
 TIES_IDS, TIES_BYTES, TIES_PLACES = range(3)
-_DELETE, _VETO = 1, 2
 _ALLOWED = 4
 _SYMBOLS = 1 << 20  # that are taken out at a time
 _NO_LIMIT = 2**62
@@ -74,7 +73,6 @@ class Learned(msgspec.Struct):
     id: Int64
     n: Int64
     deleted: list[Deletion] = msgspec.field(default_factory=list)
-    vetoed: list[tuple[int, int, int]] = msgspec.field(default_factory=list)
 
 
 class Figures(NamedTuple):
@@ -109,12 +107,11 @@ class Learner(CoreObject):
         tables = () if kinds is None else tuple(np.ascontiguousarray(table, np.uint8) for table in kinds)
         steps = _longs(() if falling is None else falling)
         self._arrays = *tables, steps  # the core reads them where they are
-        joins, becomes = (table.ctypes.data for table in tables) if tables else (0, 0)
-        kinds_known = len(tables[0]) if tables else 0
-        numbers = _longs([*structs.astuple(rule), kinds_known, joins, becomes, len(steps), steps.ctypes.data])
+        known = (len(tables[0]), *tables) if tables else (0, 0, 0)
+        numbers = structure(*structs.astuple(rule), *known, len(steps), steps)
         super().__init__("learner", "a learner", limit, numbers)
-        self._out = np.empty(1 << 14, np.int64)
-        self._told = np.empty(3, np.int64)
+        self._out, self._gone = np.empty((1 << 12, 4), np.int64), np.empty(1 << 12, np.int64)  # merges, deletions
+        self._told = np.empty(2, np.int64)  # how many merges, and numbers of deletions
 
     # ------------------------------------------------------------------ what it starts from
 
@@ -143,7 +140,7 @@ class Learner(CoreObject):
         completed(library().learner_tokens(self.handle, len(contents), text, ends, *arrays))
 
     def block(self, contents: Iterable[bytes]) -> None:
-        """Never learn these tokens: when a pair that would make one is the best, it is told as vetoed."""
+        """Never learn these tokens: when a pair that would make one is the best, learning stops with ASK."""
         for content in sorted(contents):
             if content:
                 completed(library().learner_block(self.handle, content, len(content)))
@@ -163,59 +160,36 @@ class Learner(CoreObject):
     def learn(self, merges: int, enough: int, work: int = _NO_LIMIT, *, first: int = 0, least: int = 0) -> Learned:
         """Make at most so many merges, until `enough` learned tokens are alive or `work` places were looked at. The
         first merge counts at least `first`, the others at least `least`."""
-        return self._events(library().learner_learn, merges, enough, work, first, least)
-
-    def apply(self, pairs: Int64, at_most: Int64) -> Learned:
-        """Merge known pairs (rows of left, right) in this order. NONE_LEFT: the next one is nowhere in the words."""
-        pairs, at_most = _longs(pairs), _longs(at_most)
-        return self._events(library().learner_apply, pairs, at_most, len(at_most))
-
-    def _events(self, function: Any, *arguments: Any) -> Learned:
-        """What a function of the core does, with as much room for it as one event takes."""
+        asked = merges, enough, work, first, least
         while True:
-            code = function(self.handle, *arguments, self._out, len(self._out), self._told)
+            buffers = self._out, self._out.size, self._gone, len(self._gone), self._told
+            code = library().learner_learn(self.handle, *asked, *buffers)
             if code != OUT or self._told[0]:
                 return self._decoded(code)
-            self._out = np.empty(2 * len(self._out), np.int64)
+            self._gone = np.empty(2 * len(self._gone), np.int64)  # until the parts of two tokens have room
 
-    def name(self, left: int, right: int) -> None:
-        """Make the token of a pair that is nowhere in the words."""
-        completed(library().learner_name(self.handle, left, right))
-
-    def round(self, pairs: Int64, at_most: int) -> Learned:
-        """Merge known pairs that are all found before the first is merged, and told with their counts from before it;
-        none counts less than `at_most`."""
+    def apply(self, pairs: Int64, at_most: int) -> Learned:
+        """Merge known pairs (rows of left, right), none of which counts less than `at_most`, in this order. All are
+        found before the first is merged, and told with their counts from before it. Of a pair that is nowhere in the
+        words only the token is made."""
         pairs = _longs(pairs)
         heads = np.empty(len(pairs), np.uint32)
-        if len(self._out) < 5 * len(pairs):
-            self._out = np.empty(5 * len(pairs), np.int64)
-        code = library().learner_round(self.handle, pairs, len(pairs), at_most, heads, self._out, self._told)
+        if len(self._out) < len(pairs):
+            self._out = np.empty((len(pairs), 4), np.int64)
+        code = library().learner_apply(self.handle, pairs, len(pairs), at_most, heads, self._out, self._told)
         return self._decoded(code)
 
     def _decoded(self, code: int) -> Learned:
         succeeded(code)
-        used, others = int(self._told[0]), int(self._told[2])
-        why = DONE if code == OUT else code
-        if not others:
-            rows = self._out[:used].reshape(-1, 5).copy()
-            return Learned(why, rows[:, 1], rows[:, 2], rows[:, 3], rows[:, 4])
-        numbers, at = self._out[:used].tolist(), 0
-        merges: list[list[int]] = []
-        deleted, vetoed = [], []
+        made, used = self._told.tolist()
+        numbers, at = self._gone[:used].tolist(), 0
+        deleted = []
         while at < used:
-            kind = numbers[at]
-            if kind == _DELETE:
-                stop = at + 4 + numbers[at + 3]
-                deleted.append(Deletion(len(merges), numbers[at + 1], tuple(numbers[at + 4 : stop]), numbers[at + 2]))
-                at = stop
-                continue
-            if kind == _VETO:
-                vetoed.append((numbers[at + 1], numbers[at + 2], numbers[at + 4]))
-            else:
-                merges.append(numbers[at + 1 : at + 5])
-            at += 5
-        rows = np.array(merges, np.int64).reshape(-1, 4)
-        return Learned(why, rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3], deleted, vetoed)
+            after, gone, times, many = numbers[at : at + 4]
+            at += 4 + many
+            deleted.append(Deletion(after, gone, tuple(numbers[at - many : at]), times))
+        left, right, new, n = self._out[:made].T.copy()
+        return Learned(DONE if code == OUT else code, left, right, new, n, deleted)
 
     def best(self, most: int, force: bool) -> tuple[Int64, Int64, Int64, npt.NDArray[np.bool_]]:
         """(left, right, count, known to be allowed) of the best pairs, best first. `force`: fewer than `most` only if

@@ -74,35 +74,3 @@ EXPORT int count_runs(chunk_table *table, const pair_table *pairs, const uint8_t
     *at = i;
     return CORE_OK;
 }
-
-/* Sort the runs by their hashes, and runs of equal hash by their bytes. Returns how many there are. This uses up the
-   table: only runs_bytes, runs_some and freeing are left. */
-EXPORT int64_t sort_all_runs(chunk_table *table) {
-    return (int64_t)sorted_chunks(table, 0);
-}
-
-/* How many bytes the sorted runs have from number `first` on, up to before number `stop`. */
-EXPORT int64_t runs_bytes(const chunk_table *table, int64_t first, int64_t stop) {
-    int64_t bytes = 0;
-    for (int64_t i = first; i < stop; i++)
-        bytes += long_length(long_text(table->text, table->slots + i));
-    return bytes;
-}
-
-/* Write sorted runs from number `first` on, up to before number `stop`. `by`: a number below 2^63 for each run, which
-   never falls; `ends`: where each run ends in `bytes`; `n`: counts. */
-EXPORT void runs_some(const chunk_table *table, int64_t first, int64_t stop, int64_t *by, int64_t *ends, uint8_t *bytes,
-                      int64_t *n) {
-    for (int64_t i = 0, at = 0; first + i < stop; i++) {
-        const chunk_slot *slot = table->slots + first + i;
-        if (first + i + PAIRS_AHEAD < stop)
-            SOON(long_text(table->text, slot + PAIRS_AHEAD));
-        const uint8_t *run = long_text(table->text, slot);
-        uint64_t length = long_length(run);
-        memcpy(bytes + at, run, length);
-        at += length;
-        by[i] = (int64_t)(slot->low >> 1);
-        ends[i] = at;
-        n[i] = slot->n;
-    }
-}

@@ -42,7 +42,7 @@ class RunCounter:
     @property
     def empty(self) -> bool:
         """Whether nothing is counted."""
-        return not library().table_size(self._table.handle, np.zeros(1, np.uint64))
+        return not len(self._table)
 
     def count(self, kept: KeptPairs, symbols: Ids, at: int, *, open_end: bool) -> tuple[bool, int]:
         """Count the runs of a text from a place on: (False if the limit was reached, the place where it stopped).
@@ -55,13 +55,11 @@ class RunCounter:
 
     def take(self) -> Iterator[pa.Table]:
         """Take all runs out, some at a time, as rows of RUNS; nothing is left in the counter."""
-        table = self._table.handle
-        many = library().sort_all_runs(table)
+        many = self._table.sort(by_bytes=False)
         for first in range(0, many, _AT_ONCE):
             stop = min(first + _AT_ONCE, many)
-            (by, n), offsets = np.empty((2, stop - first), np.int64), np.zeros(stop - first + 1, np.int64)
-            data = np.empty(library().runs_bytes(table, first, stop), np.uint8)
-            library().runs_some(table, first, stop, by, offsets[1:], data, n)
+            by = np.empty(stop - first, np.int64)
+            offsets, data, n = self._table.rows(first, stop, by)
             runs = pa.LargeBinaryArray.from_buffers(
                 pa.large_binary(), len(n), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
             )

@@ -7,7 +7,7 @@ from bisect import bisect_left
 import numpy as np
 import pyarrow as pa
 
-from streambpe.core.binding import Bytes, Longs, completed, library
+from streambpe.core.binding import Bytes, Longs, completed, library, structure
 from streambpe.later import polars as pl
 
 
@@ -110,10 +110,6 @@ def _merge_two(*lists: ChunkList) -> ChunkList:
     rows = sum(len(one) for one in lists)
     offsets, n = np.empty(rows + 1, np.int64), np.empty(rows, np.int64)
     data = np.empty(sum(one.text_bytes for one in lists), np.uint8)
-    both = [
-        np.array([*(array.ctypes.data for array in (one.offsets, one.data, one.n)), len(one)], np.int64)
-        for one in lists
-    ]
-    found = library().merge_lists(*both, offsets, data, n)
-    completed(found)
+    both = [structure(one.offsets, one.data, one.n, len(one)) for one in lists]
+    found = completed(library().merge_lists(*both, offsets, data, n))
     return ChunkList(offsets[: found + 1], data[: offsets[found]], n[:found])

@@ -14,6 +14,7 @@
 #define LONG_CHUNK ((uint64_t)255 << 56)
 
 enum { MARK_BYTES = 3, SHORT_BYTES = 15, LENGTH_BYTES = 8, FIRST_SLOTS = 1 << 10, FIRST_TEXT = 1 << 14 };
+enum { ROWS_AHEAD = 24 }; /* a long chunk is fetched so many rows before it is written */
 
 typedef struct {
     uint64_t low, high; /* the chunk; or its hash, and LONG_CHUNK with where it stands in `text`. `high` 0: a free slot */
@@ -111,25 +112,11 @@ static inline chunk_slot *slot_at(const chunk_table *table, const chunk_key *key
     }
 }
 
-/* Make it a table of `size` slots, a power of two. 0: there is no room. */
-static int table_slots(chunk_table *table, uint64_t size) {
-    uint64_t many = table->slots ? table->mask + 1 : 0;
-    chunk_slot *slots = budget_take(&table->budget, size * sizeof *slots);
-    if (!slots)
-        return 0;
-    for (uint64_t i = 0, at; i < many; i++) {
-        const chunk_slot *old = table->slots + i;
-        if (!old->high)
-            continue;
-        for (at = slot_place(old->low, old->high) & (size - 1); slots[at].high;)
-            at = (at + 1) & (size - 1);
-        slots[at] = *old;
-    }
-    budget_give(&table->budget, table->slots, many * sizeof *slots);
-    table->slots = slots;
-    table->mask = size - 1;
-    return 1;
-}
+static inline int is_taken(const chunk_slot *slot) { return slot->high != 0; }
+
+static inline uint64_t place_of(const chunk_slot *slot) { return slot_place(slot->low, slot->high); }
+
+RESIZE(table_slots, chunk_table, chunk_slot, is_taken, place_of)
 
 /* The slot of a new chunk. NULL: the table's budget says why not. CORE_DAMAGED: the chunk is empty; none is, and its key
    would be that of a free slot. */
@@ -142,7 +129,7 @@ static chunk_slot *put_slot(chunk_table *table, const chunk_key *key) {
     if (key->high >= LONG_CHUNK &&
         !budget_room(&table->budget, &table->text, &table->text_size, at + key->length, 1))
         return NULL;
-    if ((table->used + 1) * 8 > (table->mask + 1) * 7 && !table_slots(table, (table->mask + 1) * 2))
+    if ((table->used + 1) * 8 > (table->mask + 1) * 7 && !table_slots(table, &table->budget, (table->mask + 1) * 2))
         return NULL;
     chunk_slot *slot = slot_at(table, key);
     *slot = (chunk_slot){key->low, key->high, 0};
@@ -241,7 +228,7 @@ EXPORT chunk_table *table_new(uint64_t limit) {
     if (!table)
         return NULL;
     table->budget.limit = limit;
-    if (table_slots(table, FIRST_SLOTS) &&
+    if (table_slots(table, &table->budget, FIRST_SLOTS) &&
         budget_room(&table->budget, &table->text, &table->text_size, FIRST_TEXT, 1))
         return table;
     table_free(table);
@@ -253,14 +240,9 @@ EXPORT uint64_t table_bytes(const chunk_table *table) {
     return table->budget.bytes;
 }
 
-/* How many chunks are in the table; `*text`: how many bytes they have together. */
-EXPORT uint64_t table_size(const chunk_table *table, uint64_t *text) {
-    *text = table->marked ? MARK_BYTES * table->used : 0;
-    for (uint64_t i = 0; i <= table->mask; i++) {
-        const chunk_slot *slot = table->slots + i;
-        *text += slot->high < LONG_CHUNK ? slot->high >> 56 : long_length(long_text(table->text, slot));
-    }
-    return table->used;
+/* How many chunks are in the table. */
+EXPORT int64_t table_size(const chunk_table *table) {
+    return (int64_t)table->used;
 }
 
 /* ------------------------------------------------------------------------------------------ all chunks in some order
@@ -311,9 +293,9 @@ static uint64_t sorted_keys(key_counts *counts) {
     return n;
 }
 
-/* The same for chunks, in the order of their bytes; or of what they stand by, and then of their bytes where both are
-   long. */
-static uint64_t sorted_chunks(chunk_table *table, int by_bytes) {
+/* The same for all chunks of a table, in the order of their bytes; or of what they stand by, and then of their bytes where
+   both are long. This uses up the table: only table_span, table_rows and freeing are left. */
+EXPORT int64_t table_sort(chunk_table *table, int by_bytes) {
     uint64_t n = 0;
     for (uint64_t i = 0; i <= table->mask; i++) {
         chunk_slot slot = table->slots[i];
@@ -327,17 +309,31 @@ static uint64_t sorted_chunks(chunk_table *table, int by_bytes) {
         table->slots[n++] = slot;
     }
     sort_chunks(table->text, table->slots, n, depth_for(n));
-    return n;
+    return (int64_t)n;
 }
 
-/* Write all chunks in the order of their bytes: offsets (one more than chunks), bytes, numbers; table_size says how
-   many. This uses up the table: it can only be freed afterwards. */
-EXPORT void table_sorted(chunk_table *table, int64_t *offsets, uint8_t *bytes, int64_t *numbers) {
+/* How many bytes the sorted chunks have from number `first` on, up to before number `stop`. */
+EXPORT int64_t table_span(const chunk_table *table, int64_t first, int64_t stop) {
+    uint64_t bytes = table->marked ? MARK_BYTES * (uint64_t)(stop - first) : 0;
+    for (int64_t i = first; i < stop; i++) {
+        const chunk_slot *slot = table->slots + i;
+        bytes += slot->high < LONG_CHUNK ? slot->high >> 56 : long_length(long_text(table->text, slot));
+    }
+    return (int64_t)bytes;
+}
+
+/* Write these chunks: offsets (one more than chunks), bytes, numbers. `by`: NULL, or for chunks that are not sorted by
+   their bytes, and are long: a number below 2^63 for each, which never falls. */
+EXPORT void table_rows(const chunk_table *table, int64_t first, int64_t stop, int64_t *by, int64_t *offsets,
+                       uint8_t *bytes, int64_t *numbers) {
     uint64_t at = 0;
-    const chunk_slot *slot = table->slots, *last = slot + sorted_chunks(table, 1);
-    for (*offsets++ = 0; slot < last; slot++) {
+    *offsets = 0;
+    for (int64_t i = 0; first + i < stop; i++) {
+        const chunk_slot *slot = table->slots + first + i;
         uint64_t key[2] = {__builtin_bswap64(slot->low), slot->high}, length = slot->high >> 56;
         const uint8_t *chunk = (const uint8_t *)key;
+        if (first + i + ROWS_AHEAD < stop && slot[ROWS_AHEAD].high >= LONG_CHUNK)
+            SOON(long_text(table->text, slot + ROWS_AHEAD));
         if (slot->high >= LONG_CHUNK) {
             chunk = long_text(table->text, slot);
             length = long_length(chunk);
@@ -348,7 +344,9 @@ EXPORT void table_sorted(chunk_table *table, int64_t *offsets, uint8_t *bytes, i
         }
         memcpy(bytes + at, chunk, length);
         at += length;
-        *offsets++ = (int64_t)at;
-        *numbers++ = slot->n;
+        if (by)
+            by[i] = (int64_t)(slot->low >> 1);
+        offsets[i + 1] = (int64_t)at;
+        numbers[i] = slot->n;
     }
 }

@@ -55,8 +55,9 @@ def test_every_exported_function_is_bound():
 
 
 def test_a_structure_in_python_was_not_the_one_in_c():
-    assert [name for name, _ in encoding._Model._fields_] == fields_in_c("encode_model")
-    assert [name for name, _ in encoding._PairRules._fields_[3:]] == fields_in_c("pair_rules")[1:]
+    rules = [f"{part}.{name}" for part in ("chunk", "super", "borders") for name in encoding._RULES]
+    assert list(encoding._MODEL) == rules + fields_in_c("encode_model")[3:]
+    assert list(encoding._RULES[3:]) == fields_in_c("pair_rules")[1:]
     assert list(Figures._fields) == fields_in_c("learn_figures")
     assert list(Rule.__struct_fields__) == fields_in_c("learn_rule")[: len(Rule.__struct_fields__)]
 

@@ -269,7 +269,8 @@ def test_what_was_promised_is_looked_at():
     learner.add_words(np.array([1, 2], np.int32), np.array([0, 2]), weights, 2)
     with pytest.raises(CoreError, match="damaged"):
         learner.add_words(np.array([1, 2, 3], np.int32), offsets, weights, 2)
-    assert learner.apply(np.array([[1, 999]]), np.array([1])).why == NONE_LEFT
+    with pytest.raises(CoreError, match="damaged"):
+        learner.apply(np.array([[1, 999]]), 1)
     with pytest.raises(NoRoom):
         Learner(Rule(first_id=256), 1 << 12).add_tokens(BASE, np.ones(256, np.int64))
     with pytest.raises(NoRoom):

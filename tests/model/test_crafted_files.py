@@ -110,7 +110,6 @@ def test_the_core_refuses_a_symbol_that_the_model_lacks(kind):
     else:
         name = "indices" if kind == "script index" else "symbols"
         tables._fields[name] = np.full_like(tables._fields[name], n_ids)
-    del tables.model
     with pytest.raises(CoreError, match="error -4"):
         EncoderCore(tables).chunks(np.array([0, len(text)]), text)
     core = EncoderCore(ModelTables.without_events(symbols, n_ids))

@@ -91,7 +91,7 @@ def test_merging_rewrites_the_words_as_merge_does(tmp_path):
             assert digest is not None
             part = in_memory(*read_column(digest.column, digest.weights), keeps=True, known=known)
             for learner in (memory, part):
-                assert learner.apply(np.array([pair]), np.array([1])).n.tolist() == [count[pair]]
+                assert learner.apply(np.array([pair]), 1).n.tolist() == [count[pair]]
             scan.rewrite(digest, part.words())
             want = [(merged, n) for word, n in want if len(merged := merge(word, pair, new)) > 1]
             assert [(word, n) for word, n in words_of(memory.words()) if len(word) > 1] == want

@@ -248,15 +248,11 @@ class BalancedLearning(Learning):
 
     def _merge(self, left: int, right: int) -> None:
         """Merge a pair wherever it stands."""
-        pair, least = np.array([[left, right]]), np.ones(1, np.int64)
-        measured = self._learners[-self._groups :]
+        pair, measured = np.array([[left, right]]), self._learners[-self._groups :]
         made = [learner.figures.made for learner in measured]
         for learner in self._learners:
-            learned = learner.apply(pair, least)
-            if learned.why == FULL:
+            if learner.apply(pair, 1).why == FULL:
                 raise NoRoom
-            if not len(learned.id):
-                learner.name(left, right)
         for i, learner in enumerate(measured):
             self._choice.tokens[i] -= learner.figures.made - made[i]
 

@@ -75,23 +75,22 @@ class MemoryLearning(Learning):
         if options.batch == "paper":
             return self._round(remaining, record)
         merges = 1 if options.batch == "1" else min(self._merges, options.candidates, remaining)
-        vetoed: list[Veto] = []
         while True:
             enough = self.state.learned + remaining
             learned = self.learner.learn(merges, enough, _WORK, first=bounds.first, least=bounds.least)
-            vetoed += learned.vetoed
-            batch = self._take(learned, record, vetoed)
             if len(learned.id):
                 self._merges = len(learned.id) * 17 // 16 + 2
+            elif learned.why == ASK:
+                if vetoed := self._answer(_ASKED):
+                    return self._take(learned, record, vetoed)
+                continue
+            batch = self._take(learned, record, [])
+            if len(learned.id) or learned.why == DONE:  # without a merge: the best pair is out of bounds
                 return batch
-            if learned.why == DONE and not learned.vetoed:  # the best pair is out of bounds
-                return batch
-            if learned.why == ASK:
-                self._answer(_ASKED)
-            elif learned.why in (NONE_LEFT, FULL):
-                if learned.why == FULL and not vetoed:
-                    raise NoRoom
-                return batch if vetoed else None
+            if learned.why == FULL:
+                raise NoRoom
+            if learned.why == NONE_LEFT:
+                return None
 
     def _take(self, learned: Learned, record: PassRow, vetoed: Sequence[Veto]) -> Batch:
         """What the learner did, as a batch."""
@@ -110,14 +109,19 @@ class MemoryLearning(Learning):
             self._unsplit = [gone for gone in learned.deleted if gone.n][-now.pending :]
         return batch
 
-    def _answer(self, many: int) -> None:
-        """Tell the learner which of the best pairs may merge."""
+    def _answer(self, many: int) -> list[Veto]:
+        """Tell the learner which of the best pairs may merge; or veto the best, if it makes a token that is blocked."""
+        left, right, n, known = self.learner.best(many, force=False)
+        best = int(left[0]), int(right[0])
+        if self.state.is_blocked(*best):
+            self.learner.answer(*best, allowed=False)
+            return [(*best, int(n[0]))]
         rule = self.state.rule
         assert rule is not None
-        left, right, _, known = self.learner.best(many, force=False)
         left, right = left[~known], right[~known]
         for pair in zip(left.tolist(), right.tolist(), rule.allows(left, right).tolist(), strict=True):
             self.learner.answer(*pair)
+        return []
 
     # ------------------------------------------------------------------ BatchBPE's rounds
 
@@ -139,7 +143,7 @@ class MemoryLearning(Learning):
         if not pairs and not vetoed:
             return None
         safe = safe_pairs(pairs)[:remaining]
-        learned = self.learner.round(np.stack((left, right), axis=1)[safe], int(n.min()) if len(n) else 1)
+        learned = self.learner.apply(np.stack((left, right), axis=1)[safe], int(n.min()) if len(n) else 1)
         if learned.why == FULL:
             raise NoRoom
         return self._take(learned, record, vetoed)
