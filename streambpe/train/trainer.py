@@ -184,10 +184,10 @@ class Trainer:
             if documents is not None:
                 release_memory()
                 phase = SuperwordPhase(
-                    start, documents, journal, book, self.meter, self.stop,
+                    start, documents, journal, book, self.meter, self.stop, tables.publish,
                     checkpoint_seconds=self.checkpoint_seconds, tuning=self.tuning, on_batch=self.on_batch,
                 )  # fmt: skip
-                joined = join_superwords(phase, tables)
+                joined = join_superwords(phase)
                 journal, book, standing = joined.journal, joined.book, joined.standing
             result = self._write_log(start, journal, book, joined)
             release_memory()

@@ -1,7 +1,6 @@
 """Superwords: the second half of a training, from the stored documents, never holding them in memory.
 
     words         phase one, to the full size (or to --transition)              (train/trainer.py)
-    documents     what is asked of them; only this side reads them              (train/superwords/documents.py)
     stage 2       uw only: documents as tokens, cut by the second pattern       (train/superwords/stage2.py)
     eligible      chunks that are one token and match --superword-pattern       (train/superwords/neighbours.py)
     neighbours    pairs of them that stand side by side, counted                (train/superwords/neighbours.py)
@@ -46,6 +45,8 @@ from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, release_memory, room_for_arrays, sure_room
 from streambpe.store.journal import Journal
 from streambpe.store.made_of import fingerprint, is_sealed
+from streambpe.store.models import encoding_pattern
+from streambpe.store.sequences import SequencePart
 from streambpe.store.trainings import FOLD_BYTES, TokenTable
 from streambpe.system import tree_memory
 from streambpe.text.eligible import text_test
@@ -55,7 +56,6 @@ from streambpe.train.engine.rules import Batch, Bounds, EngineTuning
 from streambpe.train.engine.state import State
 from streambpe.train.engine.ties import TieOrder
 from streambpe.train.opening import engine_options, learn_again
-from streambpe.train.superwords.documents import Documents
 from streambpe.train.superwords.interleave import Interleaved, InterleavedTies, interleave
 from streambpe.train.superwords.neighbours import PartsReader, SymbolReader, find_eligible
 from streambpe.train.superwords.rules import Spellings, join_rule
@@ -77,12 +77,12 @@ _LOWER = 4  # times as many neighbours should reach T each time it falls
 _MOST_LEVELS = 20  # values of T; the last asks for more neighbours than can be counted
 
 
-def superwords_folder(start: Start, documents: Documents, words: Events) -> Path:
+def superwords_folder(start: Start, documents: Sequence[SequencePart], words: Events) -> Path:
     """The folder of phase two's files, called after what all of them follow from; it exists only if these words were
     complete when it was made. Other words, options or documents have another folder, and so have these words if they
     were to be more and are not complete."""
     config = {key: value for key, value in start.training.config.as_facts().items() if key != "vocab_size"}
-    parts = [structs.asdict(part) for part in documents.parts]
+    parts = [structs.asdict(part) for part in documents]
     made_of = fingerprint(events_digest(words), start.goal.words, config, parts)
     return start.training.private / f"superwords-{made_of}"
 
@@ -117,11 +117,12 @@ class SuperwordPhase:
     """Learns the supermerges of one training; `run` gives the events of the whole vocabulary in order."""
 
     start: Start
-    documents: Documents
+    documents: Sequence[SequencePart]  # only this side reads them
     journal: Journal  # the words of phase one, then the supermerges so far
     book: TokenTable  # the tokens that they made
     meter: Meter
     stop: threading.Event
+    publish: Callable[[Engine, Journal, TokenTable], None]  # fill the tables as far as learning is
     checkpoint_seconds: float
     tuning: EngineTuning
     on_batch: Callable[[Batch], None] | None = None
@@ -133,7 +134,6 @@ class SuperwordPhase:
         self.supermerges = self.journal.events[len(self.learned) :]
         self.folder = superwords_folder(self.start, self.documents, self.learned)
         self.made_of = self.folder.name
-        self.publish: Callable[[Engine, Journal, TokenTable], None] = lambda engine, journal, book: None
         self._published = self.start.book(), 0  # the tokens that were published, and of how many events
         self.known_bytes = TOKEN_BYTES * len(self.book.contents)
         self.spare = room_of(self.resources.memory_bytes, self.known_bytes)
@@ -234,18 +234,18 @@ class SuperwordPhase:
         eligible = find_eligible(self.alphabet, self.book.contents, self.learned, self.start.corpus.stop_words, matches)
         self.eligible = eligible["symbol"].to_list()
         self.chunks = eligible.select("symbol", "chunk")
-        return SymbolReader(self.documents.run.sequences.absolute(), self.documents.parts, eligible)
+        return SymbolReader(self.training.run.sequences.absolute(), self.documents, eligible)
 
     def _second_stage(self) -> PartsReader:
         """The documents as tokens in stage-2 chunks, and the words as they count there."""
         documents, work, events = self.documents, self.work, self.learned
-        places = sum(part.places for part in documents.parts)
-        assert documents.pattern is not None
+        places = sum(part.places for part in documents)
+        pattern = encoding_pattern({**self.start.corpus.counting.as_facts(), **self.config.as_facts()})
         stage = StageTwo(
-            documents.run.sequences, documents.parts, documents.pattern, self.alphabet, self.book.contents, events,
+            self.training.run.sequences, documents, pattern, self.alphabet, self.book.contents, events,
             self.config.overlaps == "disjoint", work.folder / "stage2", self.spare // _REST_SHARE, self.made_of,
         )  # fmt: skip
-        reader = stage.write(stage_two_runner(documents.parts, work), self._stage("stage 2", places))
+        reader = stage.write(stage_two_runner(documents, work), self._stage("stage 2", places))
         n, stood = stage.counted()
         self.words = [
             merge_event(*events[i].pair, events[i].id, many)
@@ -388,7 +388,7 @@ class SuperwordPhase:
             min_frequency=threshold,
             max_token_length=config.max_token_length if config.superwords == "uw" else None,
         )
-        rule = join_rule(config, self.alphabet, self.learned, base, self.eligible, self.documents.word_pattern)
+        rule = join_rule(config, self.alphabet, self.learned, base, self.eligible, self.start.corpus.pattern)
         state = State(base, options, None, list(map(len, base)), rule, self._tie_order())
         engine = Engine(words.open(), state)
         learn_again(self.training, engine, Events.of(merge_event(*event.pair, event.id, event.n) for event in events))
