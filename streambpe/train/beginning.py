@@ -19,7 +19,7 @@ def open_journal(training: Training, corpus: Corpus) -> Journal:
     """The journal of an unfinished training, or a new one, which goes on from a smaller vocabulary if one is
     finished."""
     path, inherited = training.journal, training.inherited
-    identity = identity_of(training, corpus.totals["sha256"])
+    identity = identity_of(training.config, corpus.totals["sha256"])
     if path.exists():
         journal = read_journal(training)
         refuse_changes(training, journal.training, identity["corpus"])
