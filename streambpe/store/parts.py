@@ -289,11 +289,13 @@ def check_total(parts: Sequence[Part], chunks: int, size: int, what: str) -> Non
     chunks += sum(part.total for part in parts)
     size += sum(part.spans.total("text_bytes") for part in parts)
     for total, unit in ((chunks, "chunks"), (size, "bytes")):
-        if total > MAX_COUNT:
-            raise StreambpeError(
-                f"With {what} the run would hold {total} {unit}, more than a 64-bit count holds ({MAX_COUNT}). "
-                f"Nothing of it was added."
-            )
+        refuse_overflow(total, f"With {what} the run would hold {total} {unit}", "Nothing of it was added.")
+
+
+def refuse_overflow(total: int, told: str, then: str = "Nothing was changed.") -> None:
+    """An error if no 64-bit count holds a sum. `told`: the beginning of what is said of it."""
+    if total > MAX_COUNT:
+        raise StreambpeError(f"{told}, more than a 64-bit count holds ({MAX_COUNT}). {then}")
 
 
 def parts_by_group(parts: Sequence[Part]) -> dict[str, list[Part]]:
