@@ -266,8 +266,6 @@ class Run:
         if self._seen is not None and self._holder == threading.get_ident():  # another thread is another writer
             yield
             return
-        if self.path.exists() and not self.path.is_dir():
-            raise RunError(f"{self.path} is a file, but RUN is a folder. Give another name.")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)

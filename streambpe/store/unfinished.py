@@ -193,9 +193,10 @@ def refuse_half_counted(run: Run, or_else: str = "", *, given: Collection[str] =
     Left(run.path, [one for one in left.sources if one.source.path not in given], left.runs).refuse(or_else)
 
 
-def refuse_leaving(run: Run) -> None:
-    """An error if a stopped command left sources half taken back: nothing else is counted before that ends."""
-    Left(run.path, _half_taken_back(read_record(run))).refuse()
+def refuse_leaving(run: Run, *, given: Collection[str] = ()) -> None:
+    """An error if a stopped command left sources half taken back: nothing else is counted before that ends. `given`:
+    paths that are taken back now."""
+    Left(run.path, [one for one in _half_taken_back(read_record(run)) if one.source.path not in given]).refuse()
 
 
 def _half_taken_back(record: Record) -> list[Unfinished]:
