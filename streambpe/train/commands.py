@@ -27,7 +27,7 @@ from streambpe.sources.find import Named, as_given
 from streambpe.sources.source import Source
 from streambpe.store.chunks import range_bytes
 from streambpe.store.database import waiting_for_tables
-from streambpe.store.job import Job, find_job, find_work, put_job, write_jobs
+from streambpe.store.job import CHECKPOINT_SECONDS, Job, find_job, find_work, put_job, write_jobs
 from streambpe.store.run import Run
 from streambpe.store.training_files import extended_path
 from streambpe.train.counting.count import CountRequest, count_decided, decide_count, list_sources, resume_count
@@ -35,7 +35,7 @@ from streambpe.train.counting.job import CountResult
 from streambpe.train.engine.rules import Batch
 from streambpe.train.made_with import keep_options
 from streambpe.train.request import Request, describe_job, resolve
-from streambpe.train.trainer import CHECKPOINT_SECONDS, Trainer
+from streambpe.train.trainer import Trainer
 from streambpe.train.training import TrainResult
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def train(
         folder, as_given(sources), options, name=name, like=like, as_model=as_model, extend=extend, counting=counting,
         resources=resources,
     )  # fmt: skip
-    until = []
+    until: tuple[str, ...] = ()
     if text or until_bytes_per_token is not None:
         from streambpe.train.until import wanted_until  # not above: most trainings do without
 
@@ -94,11 +94,12 @@ def train(
         if texts is not None:
             request = request.measured_on(texts)
         job = describe_job(
-            request.given, request.counting, request.config, request.resources, checkpoint_seconds, allow_partial, until
-        )
+            request.given, request.counting, request.config, request.resources,
+            checkpoint_seconds=checkpoint_seconds, allow_partial=allow_partial, until=until,
+        )  # fmt: skip
         trainer = Trainer(
             folder, request.config, name=name, resources=request.resources, progress=progress, stop=stop,
-            on_batch=on_batch, checkpoint_seconds=checkpoint_seconds, allow_partial=allow_partial, until=job.until,
+            on_batch=on_batch, checkpoint_seconds=checkpoint_seconds, allow_partial=allow_partial, until=until,
         )  # fmt: skip
         decided = request.decide(trainer.training, allow_partial=allow_partial)
         with folder.lock(), disk_full_explained(folder.path):

@@ -38,7 +38,6 @@ from streambpe.train.extension import Extension, refuse_too_little_memory
 from streambpe.train.identity import refuse_half_counted, refuse_started_otherwise
 from streambpe.train.joining import refuse_without_documents
 from streambpe.train.must_haves import chunk_of
-from streambpe.train.trainer import CHECKPOINT_SECONDS
 from streambpe.train.training import Goal, Training
 
 if TYPE_CHECKING:
@@ -157,15 +156,9 @@ def taken_over(run: Run, name: str, like: str | None) -> dict[str, Any]:
 
 
 def describe_job(
-    given: Sequence[str | Source],
-    counting: Counting,
-    config: TrainConfig,
-    resources: Resources,
-    checkpoint_seconds: float = CHECKPOINT_SECONDS,
-    allow_partial: bool = False,
-    until: Sequence[str] = (),
+    given: Sequence[str | Source], counting: Counting, config: TrainConfig, resources: Resources, **more: Any
 ) -> Job:
-    """What `resume` needs to know of a training."""
+    """What `resume` needs to know of a training. `more`: the fields of Job that have defaults."""
     return Job(
         sources=tuple(from_anywhere(source) for source in given if isinstance(source, str)),
         streams=tuple(source.path for source in given if not isinstance(source, str)),
@@ -173,9 +166,7 @@ def describe_job(
         counted=not given,
         config=config,
         resources=resources.as_facts(),
-        checkpoint_seconds=checkpoint_seconds,
-        allow_partial=allow_partial,
-        until=(*until[:1], *map(from_anywhere, until[1:])),
+        **more,
     )
 
 

@@ -36,6 +36,7 @@ from streambpe.progress import Meter, Reporter
 from streambpe.resources import Resources, release_memory
 from streambpe.store.database import waiting_for_tables
 from streambpe.store.identity import replacing
+from streambpe.store.job import CHECKPOINT_SECONDS
 from streambpe.store.journal import Journal
 from streambpe.store.parts import parts_by_group
 from streambpe.store.run import Run
@@ -57,7 +58,6 @@ from streambpe.train.superwords.phase import SuperwordPhase, superwords_folder
 from streambpe.train.tables import Joined, Standing, Tables
 from streambpe.train.training import Corpus, Goal, Start, Training, TrainResult, weights_told
 
-CHECKPOINT_SECONDS = 5.0
 SNAPSHOT_SECONDS = 60.0  # no snapshot is made sooner: a minute of learning is soon learned again
 _LAST_FOLD_SECONDS = 30.0  # that a finished training waits for another process to close state.duckdb
 
