@@ -174,9 +174,9 @@ def _count_and_learn(trainer: Trainer, job: Job, decided: CountRequest | None) -
     run.refuse_missing()
     result = trainer.run()
     if job.until:  # from here on it is a training of this size
-        put_job(run, name, structs.replace(job, counted=True, config=trainer.config, until=()))
+        put_job(run, name, structs.replace(job, counted=True, config=trainer.training.config, until=()))
     if result.folded:
-        keep_options(run, name, trainer.config, job.counting)
+        keep_options(run, name, trainer.training.config, job.counting)
     return replace(result, warnings=(*warnings, *result.warnings))
 
 

@@ -86,8 +86,7 @@ class Trainer:
         until: Sequence[str] = (),
     ) -> None:
         folder = run if isinstance(run, Run) else Run.open(run)
-        self.config = config or TrainConfig()
-        self.training = Training(folder, self.config, name, resources or Resources.from_options())
+        self.training = Training(folder, config or TrainConfig(), name, resources or Resources.from_options())
         self.progress = progress
         self.stop = stop or threading.Event()
         self.on_batch = on_batch
@@ -112,21 +111,21 @@ class Trainer:
             if training.inherited is not None:
                 refuse_too_little_memory(training.resources, str(training), training.inherited.events)
             corpus = find_corpus(training)
-            warnings = (f"{EDITED}.",) * corpus.edited + self.told
+            warnings = (f"{EDITED}.",) * ("edited" in corpus.totals) + self.told
             done = None if self.until else finished(training, corpus.totals["sha256"])
             if done is not None:
                 training.remove_work()  # killed at its very end, it left its files
                 training.run.tidy()
                 return replace(done, warnings=warnings)
-            check_weights(training.run.path, parts_by_group(corpus.parts), self.config)
-            if self.config.balance:
+            check_weights(training.run.path, parts_by_group(corpus.parts), training.config)
+            if training.config.balance:
                 from streambpe.train.balancing import BY_BYTES, refuse_groups  # not above: most trainings do without
 
-                refuse_groups(training.run.path, parts_by_group(corpus.parts), self.config)
-                if not (self.config.balanced_on or self.config.balance_ratios):
+                refuse_groups(training.run.path, parts_by_group(corpus.parts), training.config)
+                if not (training.config.balanced_on or training.config.balance_ratios):
                     warnings = (*warnings, BY_BYTES)
-            if self.config.superwords != "none":
-                text, kind = corpus.totals["bytes"], self.config.superwords
+            if training.config.superwords != "none":
+                text, kind = corpus.totals["bytes"], training.config.superwords
                 refuse_too_little_disk(training.resources, text, kind, training.resume_command)
                 self.meter.facts["disk_needed_bytes"] = sum(disk_needed(text, kind).values())
             with (
@@ -144,8 +143,7 @@ class Trainer:
         from streambpe.train.until import size_until  # not above: most trainings do without
 
         size, told = size_until(self.until, self.training, corpus, self.tuning, self.meter, self.stop)
-        self.config = replace(self.config, vocab_size=size)
-        self.training = replace(self.training, config=self.config)
+        self.training = replace(self.training, config=replace(self.training.config, vocab_size=size))
         self.until, self.told = (), (told,) if told else ()
 
     def _learn(self, corpus: Corpus) -> TrainResult:
@@ -153,7 +151,7 @@ class Trainer:
         training = self.training
         start = Start.of(training, corpus)
         goal = start.goal
-        documents = find_documents(training, corpus) if self.config.superwords != "none" else None
+        documents = find_documents(training, corpus) if training.config.superwords != "none" else None
         journal = open_journal(training, corpus).without_must_haves()
         tables = Tables(start, self.checkpoint_seconds, self.stop)
         book = start.book()
@@ -221,7 +219,8 @@ class Trainer:
                 if self.stop.is_set():
                     break
                 tables.publish(engine, journal, book)
-                if snapshots.is_due() and not self.config.balance:  # there all choices are made again to know the next
+                # with --balance all choices are made again to know the next
+                if snapshots.is_due() and not self.training.config.balance:
                     with snapshots.timed():
                         write_snapshot(self.training.private, engine, journal)
                 last_checkpoint = time.monotonic()
@@ -262,12 +261,12 @@ class Trainer:
         failpoint("log-written")
         return TrainResult(
             log=path,
-            size=len(start) + book.learned + self.config.extra_ids,
+            size=len(start) + book.learned + self.training.config.extra_ids,
             events=len(journal.events),
             sha256=sha256,
             reached=book.learned >= start.goal.tokens,
             vetoed=len(journal.vetoes),
-            uncovered=start.uncovered if self.config.unk else None,
+            uncovered=start.uncovered if self.training.config.unk else None,
             left_out=tuple(source["source"] for source in left_out),
             weights=weights_told(header),
         )

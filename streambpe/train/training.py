@@ -150,7 +150,6 @@ class Corpus:
     totals: CorpusFacts
     parts: Sequence[Part]  # of the run
     facts: dict[str, str]  # table run, read at the start: later another process may hold it
-    edited: bool = False  # somebody changed chunk_counts since it was counted
     written_at: object = None  # when these were the counts in state.duckdb (Run.written_at)
     chunks: Sequence[Part] = ()  # what view training_chunks shows, once it is read (train/counts.py)
     stop_words: Sequence[str] = ()  # chosen when that is read, or those of the model that is extended
