@@ -32,7 +32,7 @@ from streambpe.store.training_files import extended_path, journal_path, log_path
 from streambpe.store.trainings import TokenTable, event_rows, read_facts
 from streambpe.train.as_model import config_of_log
 from streambpe.train.balance_texts import read_text
-from streambpe.train.extension import Inherited
+from streambpe.train.extension import Extension
 
 Row = tuple[Any, ...]
 MOST_PROBLEMS = 1000  # shown for one table; a damaged table would fill the screen
@@ -87,7 +87,7 @@ def _read_log(run: Run, name: str, facts: dict[str, str]) -> EventLog | None:
         return None
     extends = config_of_log(log).extends
     if extends is not None:
-        found = Inherited.read(run, name, extends)
+        found = Extension.kept(run, name, extends)
         if tuple(log.events[: found.events]) != tuple(found.log.events):
             raise RunError(f"the events do not begin with those of {extended_path(run, name).name}")
     return log

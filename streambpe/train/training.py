@@ -31,7 +31,7 @@ from streambpe.store.trainings import TokenTable
 from streambpe.store.unfinished import Unfinished
 from streambpe.text.patterns import Pattern
 from streambpe.threads import stopped_by
-from streambpe.train.extension import Inherited
+from streambpe.train.extension import Extension
 from streambpe.train.words import Uncovered, choose_alphabet, uncovered_by
 
 if TYPE_CHECKING:
@@ -97,10 +97,10 @@ class Training:
         return journal_path(self.run, self.name)
 
     @cached_property
-    def inherited(self) -> Inherited | None:
+    def inherited(self) -> Extension | None:
         """The model that it extends."""
         digest = self.config.extends
-        return None if digest is None else Inherited.read(self.run, self.name, digest)
+        return None if digest is None else Extension.kept(self.run, self.name, digest)
 
     @property
     def private(self) -> Path:

@@ -62,7 +62,7 @@ from streambpe.train.superwords.rules import Spellings, join_rule
 from streambpe.train.superwords.runs import Kept, OpenChunks, RunTable, write_run_words
 from streambpe.train.superwords.stage2 import StageTwo, stage_two_runner
 from streambpe.train.superwords.sums import Sums
-from streambpe.train.superwords.tasks import ask_documents
+from streambpe.train.superwords.tasks import DocumentTasks
 from streambpe.train.superwords.work import Work
 from streambpe.train.training import Start
 from streambpe.train.words import WordFiles
@@ -84,7 +84,7 @@ def superwords_folder(start: Start, documents: Sequence[SequencePart], words: Ev
     config = {key: value for key, value in start.training.config.as_facts().items() if key != "vocab_size"}
     parts = [structs.asdict(part) for part in documents]
     made_of = fingerprint(events_digest(words), start.goal.words, config, parts)
-    return start.training.private / f"superwords-{made_of}"
+    return start.training.private.absolute() / f"superwords-{made_of}"
 
 
 def room_of(memory_bytes: int, known_bytes: int) -> int:
@@ -210,7 +210,7 @@ class SuperwordPhase:
         if self.sums.hold(self.made_of):
             stage(self.reader.places)
         else:
-            files = ask_documents("neighbours", self.reader, self.work, stage)
+            files = DocumentTasks("neighbours", self.folder, self.made_of, self.reader).answer(self.work, stage)
             self.sums.add_up_neighbours(files, self.made_of)
         self.levels = self._levels()
         release_memory()
@@ -225,8 +225,7 @@ class SuperwordPhase:
     @property
     def work(self) -> Work:
         """Where the answers about documents are left."""
-        resources = replace(self.resources, memory_bytes=self.spare)
-        return Work(self.folder, resources, self.made_of)
+        return Work(self.folder, replace(self.resources, memory_bytes=self.spare))
 
     def _whole_chunks(self) -> PartsReader:
         """The documents as chunks that may join."""
@@ -368,7 +367,7 @@ class SuperwordPhase:
         if not is_sealed(folder, fingerprint(self.made_of, folder.name)):
             kept = Kept(keys, open_chunks, len(self.spellings.contents))
             stage, name = self._stage("runs", self.reader.places), folder.name.replace("words", "runs")
-            found = ask_documents(name, self.reader, self.work, stage, kept)
+            found = DocumentTasks(name, self.folder, self.made_of, self.reader, kept).answer(self.work, stage)
             write_run_words(found, folder, self.sums, self.made_of)
             release_memory()
         return WordFiles(folder)
