@@ -161,7 +161,7 @@ class Left(msgspec.Struct, frozen=True):
             return f"Finish the count with `streambpe resume {quoted_run}`"
         if all(one.source.stream == "iterator" for one in self.sources):
             return "Finish the count by giving the iterator again, with the same call"
-        return f"Finish the count by giving the stream again, with the same `streambpe count {quoted_run}` command"
+        return "Finish the count by giving the stream again, with the same command"
 
     def told(self, between: str = "", or_else: str = "") -> str:
         """What is not counted, and which command ends it. `or_else`: the end of that sentence."""

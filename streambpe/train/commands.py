@@ -15,7 +15,7 @@ from msgspec import structs
 from streambpe.arguments import arguments as given_arguments
 from streambpe.count_config import Counting
 from streambpe.disk import disk_full_explained
-from streambpe.errors import RunError, Stopped, UsageError
+from streambpe.errors import RunError, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.files import content_of, put_content
 from streambpe.model.eventlog import EventLog
@@ -170,7 +170,10 @@ def resume(
 def _count_and_learn(trainer: Trainer, job: Job, decided: CountRequest | None) -> TrainResult:
     """Count what is to be counted, if anything, then learn. Locked by the caller."""
     run, name = trainer.training.run, trainer.training.name
-    warnings = () if decided is None else _count(trainer, job, decided)
+    warnings: tuple[str, ...] = ()
+    if decided is not None:
+        warnings = count_decided(run, decided, trainer.training.resources, trainer.progress, trainer.stop).warnings
+        put_job(run, name, structs.replace(job, counted=True))
     run.refuse_missing()
     result = trainer.run()
     if job.until:  # from here on it is a training of this size
@@ -189,19 +192,3 @@ def _balance_texts(request: Request, given: Given) -> contextlib.AbstractContext
     from streambpe.train.balance_texts import counted_texts, parse_texts  # not above: most trainings do without
 
     return counted_texts(request.run, parse_texts(given), request.counting, request.resources)
-
-
-def _count(trainer: Trainer, job: Job, decided: CountRequest) -> tuple[str, ...]:
-    """Do the counting of a training, and note when it is complete; returns the warnings."""
-    training, run = trainer.training, trainer.training.run
-    try:
-        result = count_decided(run, decided, training.resources, trainer.progress, trainer.stop)
-    except Stopped as stopped:
-        command = training.resume_command
-        if job.streams:
-            command = "the same call of train_from_iterator"
-        raise Stopped(
-            f"Stopped; everything counted so far is kept in {run.path}. Continue with: {command}", stopped.signal_number
-        ) from None
-    put_job(run, training.name, structs.replace(job, counted=True))
-    return result.warnings

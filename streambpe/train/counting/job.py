@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from streambpe.count_config import CountConfig
-from streambpe.errors import NoText, SourceChanged, SourceUnreachable, Stopped, StreambpeError, UsageError, typed
+from streambpe.errors import NoText, SourceChanged, SourceUnreachable, Stopped, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.plurals import counted
@@ -135,11 +135,9 @@ class CountJob:
             raise
         if self._stop.is_set():
             left = left_to_count(self._run)
-            go_on = f"{left.command}."
-            if not left.sources:  # only the tables are behind
-                go_on = f"Continue with: streambpe count {typed(self._run.path)}"
+            go_on = left.command if left.sources else "All is counted; the same command fills the tables"
             raise Stopped(
-                f"Stopped; everything counted so far is kept in {self._run.path}. {go_on}", stopped_by(self._stop)
+                f"Stopped; everything counted so far is kept in {self._run.path}. {go_on}.", stopped_by(self._stop)
             )
 
     # ------------------------------------------------------------------ reading and handing out
