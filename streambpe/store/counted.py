@@ -123,7 +123,7 @@ def copy_rows(con: duckdb.DuckDBPyConnection, table: str, target: Path, range_by
     """Write the rows of a table or view of chunks, in order, as one part that belongs to no run."""
 
     def written(pieces: Iterator[ChunkList]) -> Part:
-        with PartWriter(target, GROUP_ROWS, compression="none") as writer:
+        with PartWriter(target, GROUP_ROWS) as writer:
             for rows in pieces:
                 writer.write(rows)
             part = writer.close([])
