@@ -20,6 +20,7 @@ from msgspec import structs
 
 from streambpe.errors import CountUnfinished, typed
 from streambpe.model.corpus_facts import LeftOut
+from streambpe.plurals import some_of
 from streambpe.resources import ResourceFacts
 from streambpe.sources.remote.address import has_place, is_remote
 from streambpe.sources.source import Source
@@ -29,7 +30,6 @@ from streambpe.store.parts import Parts, list_parts
 from streambpe.store.run import Run
 from streambpe.store.spans import NO_SPANS, Spans
 
-_NAMED = 3  # sources that a message names; of the others it gives the number
 _UNITS = {"parquet": "rows", "counts": "rows", "iterator": "documents", "run": "chunks"}  # by kind; else bytes
 
 
@@ -138,12 +138,9 @@ class Left(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         """Some of it, and how much more there is."""
-        names = [str(source) for source in self.sources[:_NAMED]]
-        if len(self.sources) > _NAMED:
-            names.append(f"and {len(self.sources) - _NAMED:,} more")
-        if self.runs:
-            names.append(f"the merge of {', '.join(self.runs)} was not finished")
-        return ", ".join(names)
+        sources = some_of(list(map(str, self.sources)))
+        merge = f"the merge of {', '.join(self.runs)} was not finished" if self.runs else ""
+        return ", ".join(filter(None, [sources, merge]))
 
     @property
     def command(self) -> str:

@@ -19,6 +19,7 @@ from streambpe.count_config import CountConfig, Counting
 from streambpe.errors import ResumeMismatch, RunError, UsageError
 from streambpe.model.alphabet import script_alphabet
 from streambpe.model.eventlog import EventLog
+from streambpe.plurals import some_of
 from streambpe.resources import Resources
 from streambpe.runners.ray import refuse_missing_engine
 from streambpe.sources.find import from_anywhere, refuse_addresses, without_idle
@@ -219,7 +220,6 @@ def _refuse_new_sources(training: Training, found: Sequence[Source]) -> None:
     new = [source.path for source in found if source.texts is None and source.path not in complete]
     if new:
         raise ResumeMismatch(
-            f"{training}, was started without {new[0]}"
-            + (f" and {len(new) - 1} more" if len(new) > 1 else "")
-            + ". Nothing was changed. Learn from all of them as another training with --name NAME."
+            f"{training}, was started without {some_of(new, 1)}. Nothing was changed. Learn from all of them as "
+            "another training with --name NAME."
         )
