@@ -93,8 +93,6 @@ def _read_as_they_lie(con: duckdb.DuckDBPyConnection, table: str) -> Generator[C
     with one_thread(con):
         for batch in query_batches(con, "read_as_they_lie", table=table):
             rows = ChunkList.of_table(pa.Table.from_batches([batch]))
-            if not len(rows):
-                continue
             if (last is not None and rows.chunk(0) <= last) or not rows.in_order:
                 raise _OutOfOrder
             last = rows.chunk(len(rows) - 1)

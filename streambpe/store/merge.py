@@ -42,10 +42,8 @@ def lists_of_range(
 ) -> list[ChunkList | None]:
     """What each part holds of a range, if anything; so many parts are read at a time."""
 
-    def read(one: tuple[Part, pq.ParquetFile]) -> ChunkList | None:
-        return _read_range(*one, low, high)
-
-    return list(in_order(read, zip(parts, files, strict=True), max(1, min(threads, len(parts)))))
+    both = zip(parts, files, strict=True)
+    return list(in_order(lambda one: _read_range(*one, low, high), both, max(1, min(threads, len(parts)))))
 
 
 def merge_ranges(parts: Sequence[Part], range_bytes: int) -> Iterator[pl.DataFrame]:

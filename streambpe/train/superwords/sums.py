@@ -51,12 +51,10 @@ class Sums(msgspec.Struct, frozen=True):
     threads: int
     temp_dir: Path | None
 
-    @contextlib.contextmanager
-    def _open(self, least_bytes: int = LEAST_BYTES) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _open(self, least_bytes: int = LEAST_BYTES) -> contextlib.closing[duckdb.DuckDBPyConnection]:
         memory_bytes = max(self.memory_bytes, least_bytes)
         con = open_store(":memory:", memory_bytes=memory_bytes, threads=self.threads, temp_dir=self.temp_dir)
-        with contextlib.closing(con):
-            yield con
+        return contextlib.closing(con)
 
     def hold(self, made_of: str) -> bool:
         """Whether the neighbours are there, whole, and were made of this."""
