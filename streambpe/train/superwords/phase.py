@@ -44,7 +44,7 @@ from streambpe.model.events import Events
 from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, release_memory, room_for_arrays, sure_room
 from streambpe.store.journal import Journal
-from streambpe.store.made_of import fingerprint, is_sealed
+from streambpe.store.made_of import fingerprint, has_note, is_sealed
 from streambpe.store.models import encoding_pattern
 from streambpe.store.sequences import SequencePart
 from streambpe.store.trainings import FOLD_BYTES, TokenTable
@@ -207,7 +207,7 @@ class SuperwordPhase:
     def _look_at_documents(self) -> None:
         self.reader = self._second_stage() if self.config.superwords == "uw" else self._whole_chunks()
         stage = self._stage("neighbours", self.reader.places)
-        if self.sums.hold(self.made_of):
+        if has_note(self.sums.path, self.made_of):
             stage(self.reader.places)
         else:
             files = DocumentTasks("neighbours", self.folder, self.made_of, self.reader).answer(self.work, stage)
