@@ -41,8 +41,7 @@ def read_record(run: Run) -> Record:
 
 def change_record(run: Run, **fields: Any) -> None:
     """Replace fields of it. Locked by the caller."""
-    record = structs.replace(read_record(run), **fields)
-    run.change_identity(counting=record, late=not record)
+    run.change_identity(counting=structs.replace(read_record(run), **fields))
 
 
 def source_of(wanted: Wanted) -> Source:
