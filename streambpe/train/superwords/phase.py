@@ -143,7 +143,6 @@ class SuperwordPhase:
         self.next_at_most = 0  # what the next supermerge of the engine counts, or less
         self.taken = 0  # supermerges that found a place in the one order
         self.level = 0  # which of the levels is T of the engine, or of the next one; behind the last: nothing is left
-        self.exhausted = False  # nothing that counts T is left
         self.words: Sequence[Event] = self.learned  # under uw those of them that stage 2 makes
         self.counts = np.array([event.n for event in self.words if event.op is Op.MERGE], np.int64)  # of word steps
         self.falling = -np.minimum.accumulate(self.counts)
@@ -295,12 +294,11 @@ class SuperwordPhase:
                 self._open_engine(self.supermerges, self.known_bytes)
             if self.threshold <= least and self.next_at_most < least:
                 return None
-            if self.exhausted or not self._step(least, room, word):
-                self.exhausted = True
-                if least >= self.threshold and self.level + 1 < len(self.levels):
-                    return None  # what is left counts less than T
+            if self.next_at_most < self.threshold:  # nothing that counts T is left
                 self._close_engine()
-                self.level, self.exhausted = self.level + 1, False
+                self.level += 1
+            else:
+                self._step(least, room, word)
         if self.queue[0].n < least:
             return None
         event = self.queue.popleft()
@@ -308,8 +306,8 @@ class SuperwordPhase:
         left, right = (self.spellings.contents[part] for part in event.pair)
         return left, right, event.n
 
-    def _step(self, wanted: int, room: int, word: int) -> bool:
-        """One pass of the engine, for a supermerge that counts `wanted`; False if nothing that counts T is left.
+    def _step(self, wanted: int, room: int, word: int) -> None:
+        """One pass of the engine, for a supermerge that counts `wanted`.
 
         No pass of boundless learns more than is taken. An engine that knew more would have to learn everything
         again for `_pairs_after`.
@@ -322,11 +320,9 @@ class SuperwordPhase:
             bounds = Bounds(wanted, least)
         batch = self.engine.step(max(1, room), bounds)
         self.next_at_most = self.engine.learning.next_at_most()
-        if batch is None:
-            return False
-        if not batch.events:  # the next supermerge counts less
-            self.next_at_most = wanted - 1
-            return True
+        if batch is None or not batch.events:  # nothing that counts T is left, or the next supermerge counts less
+            self.next_at_most = (self.threshold if batch is None else wanted) - 1
+            return
         opened = False
         for merge in batch.events:
             event = supermerge_event(*merge.pair, merge.id, merge.n)
@@ -350,7 +346,6 @@ class SuperwordPhase:
                 self._publish(self.engine)
             self.committed = time.monotonic()
             self._stop_if_asked()
-        return True
 
     def _publish(self, engine: Engine) -> None:
         """Fill the tables with all words, then the superwords so far, if --memory has room for that beside the engine.
