@@ -355,6 +355,13 @@ class TrainConfig:
         config.check()
         return config
 
+    @classmethod
+    def of_facts(cls, facts: Mapping[str, Any], specials: Sequence[str], reserve: int) -> TrainConfig:
+        """What `as_facts` gave, and other facts beside, as an object again."""
+        ours = {name: value for name, value in facts.items() if name in _DEFAULTS}
+        ours |= {name: tuple(ours.get(name, ())) for name in ("block_tokens", "must")}
+        return cls(**ours, specials=tuple(specials), reserve=reserve)
+
     def _usual_transition(self) -> int:
         """Three quarters of the tokens, which docs/superwords.md has measured; never less than the bytes."""
         self._check_values()

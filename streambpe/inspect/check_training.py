@@ -14,8 +14,7 @@ neighbours of superwords) is compared by learning again (learned_again.py).
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import duckdb
@@ -31,8 +30,9 @@ from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.training_files import extended_path, journal_path, log_path
 from streambpe.store.trainings import TokenTable, event_rows, read_facts
+from streambpe.train.as_model import config_of_log
 from streambpe.train.balance_texts import read_text
-from streambpe.train.extension import Inherited
+from streambpe.train.extension import Extension
 
 Row = tuple[Any, ...]
 MOST_PROBLEMS = 1000  # shown for one table; a damaged table would fill the screen
@@ -87,25 +87,10 @@ def _read_log(run: Run, name: str, facts: dict[str, str]) -> EventLog | None:
         return None
     extends = config_of_log(log).extends
     if extends is not None:
-        found = Inherited.read(run, name, extends)
+        found = Extension.kept(run, name, extends)
         if tuple(log.events[: found.events]) != tuple(found.log.events):
             raise RunError(f"the events do not begin with those of {extended_path(run, name).name}")
     return log
-
-
-def config_of_log(log: EventLog) -> TrainConfig:
-    """The options of a training that is done."""
-    header = log.header
-    specials = [special.text for special in header.specials]
-    return config_of({"config": header.config, "specials": specials, "reserve": header.reserved})
-
-
-def config_of(training: Mapping[str, Any]) -> TrainConfig:
-    """The options of a training, as its journal and table facts have them."""
-    ours = {f.name for f in fields(TrainConfig)}
-    given = {key: value for key, value in training["config"].items() if key in ours}
-    given |= {name: tuple(given.get(name, ())) for name in ("block_tokens", "must")}
-    return TrainConfig(**given, specials=tuple(training["specials"]), reserve=training["reserve"])
 
 
 def _check_one(
@@ -149,5 +134,6 @@ def _check_facts(facts: dict[str, str], log: EventLog, config: TrainConfig, toke
     for key in sorted((_FACTS - _MAY_MISS | ({"pair_floor"} if measured else set())) - facts.keys()):
         yield key, None, "missing"
     stated = json.loads(facts.get("config", "{}"))
-    if "config" not in stated or config_of(stated) != config or stated["corpus"] != log.header.corpus.get("sha256"):
+    held = TrainConfig.of_facts(stated["config"], stated["specials"], stated["reserve"]) if "config" in stated else None
+    if held != config or stated["corpus"] != log.header.corpus.get("sha256"):
         yield "config", facts.get("config"), "not what the log says"

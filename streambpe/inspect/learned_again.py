@@ -27,7 +27,7 @@ from msgspec import structs
 from streambpe.config import TrainConfig
 from streambpe.disk import disk_full_explained
 from streambpe.errors import StreambpeError
-from streambpe.inspect.check_training import MOST_PROBLEMS, Row, config_of_log
+from streambpe.inspect.check_training import MOST_PROBLEMS, Row
 from streambpe.model.eventlog import EventLog, header_line, read_event_log
 from streambpe.model.events import event_line
 from streambpe.progress import present_meter
@@ -39,8 +39,9 @@ from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 from streambpe.store.training_files import extended_path, journal_path, log_path
 from streambpe.store.trainings import read_facts
+from streambpe.train.as_model import config_of_log
 from streambpe.train.engine.rules import Batch, EngineTuning
-from streambpe.train.extension import Inherited
+from streambpe.train.extension import Extension
 from streambpe.train.trainer import Trainer
 
 _SMALL_FILES = ("run.json", "state.duckdb*", "*.events.jsonl", "*pending.events", "*extended.jsonl")
@@ -116,7 +117,7 @@ def _learn(run: Run, name: str, again: str, config: TrainConfig, resources: Reso
     """What a training learns now."""
     if config.extends is not None:
         shutil.copyfile(extended_path(run, name), extended_path(run, again))
-        present_meter().done = Inherited.read(run, name, config.extends).events
+        present_meter().done = Extension.kept(run, name, config.extends).events
 
     def on_batch(batch: Batch) -> None:
         present_meter().advance(len(batch.events))

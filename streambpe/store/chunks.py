@@ -98,7 +98,7 @@ def fold(run: Run, resources: Resources, *, again: bool = False) -> CorpusFacts:
 
 def is_edited(run: Run, resources: Resources) -> bool:
     """Whether somebody changed the counts since the tables were filled."""
-    return "corpus" in run.facts() and bool(read_totals(run, resources)[1])
+    return "corpus" in run.facts() and any(read_totals(run, resources)[1:])
 
 
 def refuse_edited(run: Run, resources: Resources, why: str) -> None:
@@ -137,32 +137,23 @@ def range_bytes(resources: Resources) -> int:
     return min(max(_spare(resources) // 32, 1 << 20), 4 << 20)
 
 
-class Edited(msgspec.Struct, frozen=True):
-    """Whether somebody changed the counts since the tables were filled."""
-
-    counts: bool  # chunk_counts
-    groups: bool  # group_counts
-
-    def __bool__(self) -> bool:
-        return self.counts or self.groups
-
-
-def read_totals(run: Run, resources: Resources) -> tuple[CorpusFacts, Edited]:
-    """What the counts add up to now, as the facts of a corpus; and whether they were edited.
+def read_totals(run: Run, resources: Resources) -> tuple[CorpusFacts, bool, bool]:
+    """What the counts add up to now, as the facts of a corpus; whether somebody edited chunk_counts since the tables
+    were filled, and whether group_counts.
 
     The counts are read for that, unless this command has folded or read them and nobody wrote to the tables since.
     """
     stated: CorpusFacts = json.loads(run.facts()["corpus"])
     if run.cache.get(_FOLDED) == run.written_at():
-        return stated, Edited(False, False)
+        return stated, False, False
     at_once = range_bytes(resources)
     with contextlib.closing(open_counts(run, resources)) as con:
         found = digest_counts(con, at_once).facts(stated["documents"])
-        groups = _groups_differ(con, at_once)
-    edited = Edited(found["sha256"] != stated["sha256"], groups)
-    if not edited:
+        groups_edited = _groups_differ(con, at_once)
+    edited = found["sha256"] != stated["sha256"]
+    if not (edited or groups_edited):
         run.cache[_FOLDED] = run.written_at()
-    return found, edited
+    return found, edited, groups_edited
 
 
 def _groups_differ(con: duckdb.DuckDBPyConnection, at_once: int) -> bool:

@@ -20,10 +20,9 @@ from msgspec import structs
 
 from streambpe.arrays import MAX_COUNT
 from streambpe.core.strings import ChunkList, merge
-from streambpe.errors import StreambpeError
 from streambpe.model.corpus_facts import CorpusFacts
 from streambpe.store.database import one_thread
-from streambpe.store.parts import GROUP_ROWS, Part, PartWriter
+from streambpe.store.parts import GROUP_ROWS, Part, PartWriter, refuse_overflow
 from streambpe.store.sqlfiles import query_arrow, query_batches, run_sql
 
 _DIGEST_ROWS = 1 << 16  # added to the digest at once
@@ -94,8 +93,6 @@ def _read_as_they_lie(con: duckdb.DuckDBPyConnection, table: str) -> Generator[C
     with one_thread(con):
         for batch in query_batches(con, "read_as_they_lie", table=table):
             rows = ChunkList.of_table(pa.Table.from_batches([batch]))
-            if not len(rows):
-                continue
             if (last is not None and rows.chunk(0) <= last) or not rows.in_order:
                 raise _OutOfOrder
             last = rows.chunk(len(rows) - 1)
@@ -116,24 +113,15 @@ def _given_rows(
 def digest_counts(con: duckdb.DuckDBPyConnection, range_bytes: int) -> CorpusDigest:
     """The digest of table chunk_counts."""
     digest = _given_rows(con, "chunk_counts", range_bytes, CorpusDigest.of)
-    if digest.chunks > MAX_COUNT:
-        raise too_many_chunks(digest.chunks)
+    refuse_overflow(digest.chunks, f"The counts in chunk_counts add up to {digest.chunks}")
     return digest
-
-
-def too_many_chunks(found: int | str) -> StreambpeError:
-    """The error for counts whose sum no 64-bit count holds."""
-    return StreambpeError(
-        f"The counts in chunk_counts add up to {found}, more than a 64-bit count holds ({MAX_COUNT}). Nothing was "
-        f"changed."
-    )
 
 
 def copy_rows(con: duckdb.DuckDBPyConnection, table: str, target: Path, range_bytes: int) -> Part:
     """Write the rows of a table or view of chunks, in order, as one part that belongs to no run."""
 
     def written(pieces: Iterator[ChunkList]) -> Part:
-        with PartWriter(target, GROUP_ROWS, compression="none") as writer:
+        with PartWriter(target, GROUP_ROWS) as writer:
             for rows in pieces:
                 writer.write(rows)
             part = writer.close([])

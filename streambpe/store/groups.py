@@ -44,8 +44,6 @@ class GroupRules(msgspec.Struct, frozen=True):
             if not (name.strip() and equals and glob):
                 raise UsageError(f"--group {given}: write NAME=GLOB, such as de='corpus/de/*'.")
             rules.append((compose_name(name.strip()), portable_path(glob)))
-        if group_by not in (None, "folder"):
-            raise UsageError(f"--group-by {group_by}: only folder is known.")
         return cls(tuple(rules), group_by == "folder")
 
     def __bool__(self) -> bool:

@@ -26,6 +26,8 @@ from streambpe.store.run import Run
 from streambpe.store.training_files import journal_path, log_path
 from streambpe.store.unfinished import left_to_count, read_record
 
+CHECKPOINT_SECONDS = 5.0
+
 
 class Job(msgspec.Struct, frozen=True):
     """A training, as it was asked for."""
@@ -36,7 +38,7 @@ class Job(msgspec.Struct, frozen=True):
     counted: bool
     config: TrainConfig
     resources: ResourceFacts
-    checkpoint_seconds: float
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
     allow_partial: bool = False
     until: tuple[str, ...] = ()  # bytes per token, and the texts of --until-bytes-per-token
 

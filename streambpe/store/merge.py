@@ -10,12 +10,10 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow.parquet as pq
 
-from streambpe.arrays import MAX_COUNT
 from streambpe.core.strings import ChunkList, merge
-from streambpe.errors import StreambpeError
 from streambpe.failpoints import failpoint
 from streambpe.later import polars as pl
-from streambpe.store.parts import GROUP_ROWS, LEAST_GROUP_ROWS, Part, Parts, next_number, write_part
+from streambpe.store.parts import GROUP_ROWS, LEAST_GROUP_ROWS, Part, Parts, next_number, refuse_overflow, write_part
 from streambpe.store.run import Run
 from streambpe.threads import in_order
 
@@ -44,10 +42,8 @@ def lists_of_range(
 ) -> list[ChunkList | None]:
     """What each part holds of a range, if anything; so many parts are read at a time."""
 
-    def read(one: tuple[Part, pq.ParquetFile]) -> ChunkList | None:
-        return _read_range(*one, low, high)
-
-    return list(in_order(read, zip(parts, files, strict=True), max(1, min(threads, len(parts)))))
+    both = zip(parts, files, strict=True)
+    return list(in_order(lambda one: _read_range(*one, low, high), both, max(1, min(threads, len(parts)))))
 
 
 def merge_ranges(parts: Sequence[Part], range_bytes: int) -> Iterator[pl.DataFrame]:
@@ -59,10 +55,7 @@ def merge_ranges(parts: Sequence[Part], range_bytes: int) -> Iterator[pl.DataFra
 def opened(parts: Sequence[Part]) -> Iterator[list[pq.ParquetFile]]:
     """The files of parts, to be read by ranges."""
     total = sum(part.total for part in parts)
-    if total > MAX_COUNT:
-        raise StreambpeError(
-            f"The counts add up to {total}, more than a 64-bit count holds ({MAX_COUNT}). Nothing was changed."
-        )
+    refuse_overflow(total, f"The counts add up to {total}")
     files = [pq.ParquetFile(part.path, pre_buffer=False) for part in parts]
     try:
         yield files

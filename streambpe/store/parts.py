@@ -14,7 +14,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -89,25 +89,17 @@ class _Footer(_PartFacts, frozen=True):
 class PartWriter:
     """Writes one part; nothing is visible until `commit`. As a context manager it leaves no file behind an error."""
 
-    def __init__(
-        self,
-        target: Path,
-        group_rows: int | None = None,
-        *,
-        run: str = "",
-        compression: Literal["zstd", "none"] = "zstd",
-    ) -> None:
+    def __init__(self, target: Path, group_rows: int | None = None, *, run: str = "") -> None:
         """`run`: the number of the run (Run.number).
 
         `group_rows`: rows in a row group, in place of the default, which suits a part that is written at once. A merge
-        reads at least one row group of each file. `compression`: "none" suits a part that is read once and removed.
+        reads at least one row group of each file.
         """
         self.target = target
         self._run = run
         self._group_rows = group_rows
         self.temporary = unfinished(target)
-        level = 1 if compression == "zstd" else None
-        how = {"compression": compression, "compression_level": level, "use_dictionary": False}
+        how = {"compression": "zstd", "compression_level": 1, "use_dictionary": False}
         self._writer = pq.ParquetWriter(self.temporary, _SCHEMA, write_statistics=False, **how)
         self._groups: list[tuple[str, str, int]] = []
         self.rows = 0
@@ -118,7 +110,10 @@ class PartWriter:
 
     def __exit__(self, why: object, *_: object) -> None:
         if why is not None:
-            self.abandon()
+            with contextlib.suppress(Exception):
+                self._writer.close()
+            with contextlib.suppress(OSError):
+                self.temporary.unlink(missing_ok=True)
 
     def write(self, rows: ChunkList) -> None:
         """Append chunks, all above those written before."""
@@ -163,13 +158,6 @@ class PartWriter:
         """Fsync a closed part and rename it into place: from then on it counts."""
         put_in_place(self.temporary, self.target)
         failpoint("part-committed")
-
-    def abandon(self) -> None:
-        """Give up: leave no file."""
-        with contextlib.suppress(Exception):
-            self._writer.close()
-        with contextlib.suppress(OSError):
-            self.temporary.unlink(missing_ok=True)
 
 
 def write_part(
@@ -289,11 +277,13 @@ def check_total(parts: Sequence[Part], chunks: int, size: int, what: str) -> Non
     chunks += sum(part.total for part in parts)
     size += sum(part.spans.total("text_bytes") for part in parts)
     for total, unit in ((chunks, "chunks"), (size, "bytes")):
-        if total > MAX_COUNT:
-            raise StreambpeError(
-                f"With {what} the run would hold {total} {unit}, more than a 64-bit count holds ({MAX_COUNT}). "
-                f"Nothing of it was added."
-            )
+        refuse_overflow(total, f"With {what} the run would hold {total} {unit}", "Nothing of it was added.")
+
+
+def refuse_overflow(total: int, told: str, then: str = "Nothing was changed.") -> None:
+    """An error if no 64-bit count holds a sum. `told`: the beginning of what is said of it."""
+    if total > MAX_COUNT:
+        raise StreambpeError(f"{told}, more than a 64-bit count holds ({MAX_COUNT}). {then}")
 
 
 def parts_by_group(parts: Sequence[Part]) -> dict[str, list[Part]]:

@@ -256,14 +256,13 @@ def check_sequences(
     run_sql(con, "make_document_recount")
     for name, spans in sorted(_by_part(Parts(parts).spans.in_order()).items()):
         ids, chunks = _files_of(run.sequences, name)
-        wrong = f"{ids.name} or {chunks.name} is missing or damaged"
         try:
             if _stranger(run, spans, _stored_places(ids)):
-                problems.append((name, f"{wrong}, or of another part", None, None))
-                continue
+                raise Damaged("it is of another part")
             refuse_damaged(ids)
             refuse_damaged(chunks)
         except unreadable():
+            wrong = f"{ids.name} or {chunks.name} is missing or damaged, or of another part"
             problems.append((name, wrong, None, None))
             continue
         run_sql(con, "steps/recount_documents", documents=str(ids), chunks=str(chunks))

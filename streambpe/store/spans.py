@@ -133,11 +133,6 @@ class Spans(Sequence[Span]):
     def __iter__(self) -> Iterator[Span]:
         return (self[at] for at in range(len(self)))
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Spans) and list(self) == list(other)
-
-    __hash__ = None  # type: ignore[assignment]
-
     # ------------------------------------------------------------------ whole columns
 
     def column(self, name: str) -> Int64:

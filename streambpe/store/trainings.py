@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import duckdb
 import msgspec
@@ -18,6 +17,7 @@ import pyarrow as pa
 from msgspec import structs
 
 from streambpe.arrays import Int64
+from streambpe.config import TrainConfig
 from streambpe.model.alphabet import Alphabet
 from streambpe.model.codecs import shown_content
 from streambpe.model.events import OPS, Event, Events, Op
@@ -27,6 +27,7 @@ from streambpe.store.passes import PassRow, VetoRow
 from streambpe.store.run import Run
 from streambpe.store.sqlfiles import run_sql
 
+TokenCounts = tuple[Int64, Int64, Int64]  # id, n, alone: as Engine.token_counts
 FOLD_BYTES = 64 << 20  # of DuckDB, while the engine's arrays are in memory
 
 
@@ -162,12 +163,24 @@ def fold_training(con: duckdb.DuckDBPyConnection, journal: Journal, book: TokenT
         append(con, "vetoed", new.rename_columns({"left": "left_id", "right": "right_id"}))
 
 
-def fill_token_counts(con: duckdb.DuckDBPyConnection, counts: tuple[Int64, Int64, Int64], **how: Any) -> None:
-    """Table token_counts, from how often each token stands in the words that the engine holds: (id, n, alone). `how`:
-    the other inputs of the step.
+def fill_token_counts(
+    con: duckdb.DuckDBPyConnection, counts: TokenCounts | None, config: TrainConfig, *, encoded: bool
+) -> None:
+    """Table token_counts, from how often each token stands in the words that the engine holds, or `encoded`, in all
+    chunks; it is emptied if that is not known.
 
     Without deletions these words are the chunks of several tokens; with deletions, all chunks of several symbols.
     """
+    if counts is None:
+        run_sql(con, "clear_token_counts")
+        return
     ((longest,),) = run_sql(con, "get_longest_token")
-    table = pa.table(list(counts), names=["id", "n", "alone"])
-    feed(con, "steps/fill_token_counts", table, **how, longest_token=longest)
+    feed(
+        con,
+        "steps/fill_token_counts",
+        pa.table(list(counts), names=["id", "n", "alone"]),
+        freq_cutoff=config.freq_cutoff,
+        symbols_spell_chunks=config.encoding == "bytes" and not encoded,
+        deletions=config.tau is not None or encoded,
+        longest_token=longest,
+    )

@@ -20,6 +20,7 @@ from msgspec import structs
 
 from streambpe.errors import CountUnfinished, typed
 from streambpe.model.corpus_facts import LeftOut
+from streambpe.plurals import some_of
 from streambpe.resources import ResourceFacts
 from streambpe.sources.remote.address import has_place, is_remote
 from streambpe.sources.source import Source
@@ -29,7 +30,6 @@ from streambpe.store.parts import Parts, list_parts
 from streambpe.store.run import Run
 from streambpe.store.spans import NO_SPANS, Spans
 
-_NAMED = 3  # sources that a message names; of the others it gives the number
 _UNITS = {"parquet": "rows", "counts": "rows", "iterator": "documents", "run": "chunks"}  # by kind; else bytes
 
 
@@ -41,8 +41,7 @@ def read_record(run: Run) -> Record:
 
 def change_record(run: Run, **fields: Any) -> None:
     """Replace fields of it. Locked by the caller."""
-    record = structs.replace(read_record(run), **fields)
-    run.change_identity(counting=record, late=not record)
+    run.change_identity(counting=structs.replace(read_record(run), **fields))
 
 
 def source_of(wanted: Wanted) -> Source:
@@ -138,12 +137,9 @@ class Left(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         """Some of it, and how much more there is."""
-        names = [str(source) for source in self.sources[:_NAMED]]
-        if len(self.sources) > _NAMED:
-            names.append(f"and {len(self.sources) - _NAMED:,} more")
-        if self.runs:
-            names.append(f"the merge of {', '.join(self.runs)} was not finished")
-        return ", ".join(names)
+        sources = some_of(list(map(str, self.sources)))
+        merge = f"the merge of {', '.join(self.runs)} was not finished" if self.runs else ""
+        return ", ".join(filter(None, [sources, merge]))
 
     @property
     def command(self) -> str:
@@ -161,7 +157,7 @@ class Left(msgspec.Struct, frozen=True):
             return f"Finish the count with `streambpe resume {quoted_run}`"
         if all(one.source.stream == "iterator" for one in self.sources):
             return "Finish the count by giving the iterator again, with the same call"
-        return f"Finish the count by giving the stream again, with the same `streambpe count {quoted_run}` command"
+        return "Finish the count by giving the stream again, with the same command"
 
     def told(self, between: str = "", or_else: str = "") -> str:
         """What is not counted, and which command ends it. `or_else`: the end of that sentence."""
@@ -193,9 +189,10 @@ def refuse_half_counted(run: Run, or_else: str = "", *, given: Collection[str] =
     Left(run.path, [one for one in left.sources if one.source.path not in given], left.runs).refuse(or_else)
 
 
-def refuse_leaving(run: Run) -> None:
-    """An error if a stopped command left sources half taken back: nothing else is counted before that ends."""
-    Left(run.path, _half_taken_back(read_record(run))).refuse()
+def refuse_leaving(run: Run, *, given: Collection[str] = ()) -> None:
+    """An error if a stopped command left sources half taken back: nothing else is counted before that ends. `given`:
+    paths that are taken back now."""
+    Left(run.path, [one for one in _half_taken_back(read_record(run)) if one.source.path not in given]).refuse()
 
 
 def _half_taken_back(record: Record) -> list[Unfinished]:

@@ -25,11 +25,11 @@ from fractions import Fraction
 import duckdb
 import pyarrow as pa
 
-from streambpe.arrays import MAX_COUNT
 from streambpe.config import LARGEST_WEIGHT, MOST_DECIMALS, TrainConfig
-from streambpe.errors import StreambpeError, UsageError
+from streambpe.errors import UsageError
 from streambpe.store.counted import list_ranges
 from streambpe.store.database import feed
+from streambpe.store.parts import refuse_overflow
 from streambpe.store.sqlfiles import run_sql
 from streambpe.system import compose_name
 
@@ -95,11 +95,8 @@ def weigh_groups(con: duckdb.DuckDBPyConnection, weights: Mapping[str, str], ran
     totals = {name: chunks for name, _, _, chunks, _ in run_sql(con, "get_source_groups")}
     exact = {name: Fraction(weights.get(compose_name(name), "1")) for name in totals}
     total = sum(weight * totals[name] for name, weight in exact.items())
-    if total > MAX_COUNT:
-        raise StreambpeError(
-            f"The weighted counts add up to {int(total)}, more than a 64-bit count holds ({MAX_COUNT}). "
-            f"Nothing was changed. Give smaller weights."
-        )
+    then = "Nothing was changed. Give smaller weights."
+    refuse_overflow(math.ceil(total), f"The weighted counts add up to {int(total)}", then)
     denominator = math.lcm(*(weight.denominator for weight in exact.values()))
     numerators = [int(weight * denominator) for weight in exact.values()]
     feed(con, "make_group_weights", pa.table({"group_name": list(exact), "numerator": numerators}))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +37,8 @@ def options_as(model: str | os.PathLike[str] | EventLog) -> dict[str, Any]:
         splitting["gaps"] = "refuse"
     texts, reserve = tuple(special.text for special in header.specials), header.reserved
     if "vocab_size" in config:  # learned here
-        ours = {field.name for field in fields(TrainConfig)} - _OF_ITS_TEXT
-        held = {name: value for name, value in config.items() if name in ours}
-        held |= {name: tuple(held.get(name, ())) for name in ("block_tokens", "must")}
-        made = TrainConfig(**held, specials=texts, reserve=reserve)
-        learning = made.as_options()
+        all_options = config_of_log(log).as_options()
+        learning = {name: value for name, value in all_options.items() if name not in _OF_ITS_TEXT}
     else:
         size = Model(log).n_vocab
         learning = {"vocab_size": size, "alphabet": header.alphabet["kind"], "specials": texts, "reserve": reserve}
@@ -53,6 +50,12 @@ def options_as(model: str | os.PathLike[str] | EventLog) -> dict[str, Any]:
         if value is not None and (name == "vocab_size" or value != _KNOWN[name].default)
     }
     return changed | splitting
+
+
+def config_of_log(log: EventLog) -> TrainConfig:
+    """The options of a training that is done."""
+    header = log.header
+    return TrainConfig.of_facts(header.config, [special.text for special in header.specials], header.reserved)
 
 
 def with_options(

@@ -19,7 +19,7 @@ def open_journal(training: Training, corpus: Corpus) -> Journal:
     """The journal of an unfinished training, or a new one, which goes on from a smaller vocabulary if one is
     finished."""
     path, inherited = training.journal, training.inherited
-    identity = identity_of(training, corpus.totals["sha256"])
+    identity = identity_of(training.config, corpus.totals["sha256"])
     if path.exists():
         journal = read_journal(training)
         refuse_changes(training, journal.training, identity["corpus"])
@@ -39,11 +39,10 @@ def open_journal(training: Training, corpus: Corpus) -> Journal:
             log = read_log(training)
             with open_tables(training.run, training.name) as con:
                 passes = None if con is None else read_passes(con, len(log.events))
-            if passes is None and training.config.must:  # nobody knows which events made must-haves
-                return Journal.start(path, identity)
-            if passes is None:
+            if passes is None and not training.config.must:  # else nobody knows which events made must-haves
                 passes = [PassRow(events=len(log.events), mode="unknown")], []
-            return Journal.start(path, identity, log.events, *passes)
+            if passes is not None:
+                return Journal.start(path, identity, log.events, *passes)
     if inherited is None:
         return Journal.start(path, identity)
     events = inherited.log.events

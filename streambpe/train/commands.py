@@ -15,7 +15,7 @@ from msgspec import structs
 from streambpe.arguments import arguments as given_arguments
 from streambpe.count_config import Counting
 from streambpe.disk import disk_full_explained
-from streambpe.errors import RunError, Stopped, UsageError
+from streambpe.errors import RunError, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.files import content_of, put_content
 from streambpe.model.eventlog import EventLog
@@ -27,7 +27,7 @@ from streambpe.sources.find import Named, as_given
 from streambpe.sources.source import Source
 from streambpe.store.chunks import range_bytes
 from streambpe.store.database import waiting_for_tables
-from streambpe.store.job import Job, find_job, find_work, put_job, write_jobs
+from streambpe.store.job import CHECKPOINT_SECONDS, Job, find_job, find_work, put_job, write_jobs
 from streambpe.store.run import Run
 from streambpe.store.training_files import extended_path
 from streambpe.train.counting.count import CountRequest, count_decided, decide_count, list_sources, resume_count
@@ -35,7 +35,7 @@ from streambpe.train.counting.job import CountResult
 from streambpe.train.engine.rules import Batch
 from streambpe.train.made_with import keep_options
 from streambpe.train.request import Request, describe_job, resolve
-from streambpe.train.trainer import CHECKPOINT_SECONDS, Trainer
+from streambpe.train.trainer import Trainer
 from streambpe.train.training import TrainResult
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def train(
         folder, as_given(sources), options, name=name, like=like, as_model=as_model, extend=extend, counting=counting,
         resources=resources,
     )  # fmt: skip
-    until = []
+    until: tuple[str, ...] = ()
     if text or until_bytes_per_token is not None:
         from streambpe.train.until import wanted_until  # not above: most trainings do without
 
@@ -94,11 +94,12 @@ def train(
         if texts is not None:
             request = request.measured_on(texts)
         job = describe_job(
-            request.given, request.counting, request.config, request.resources, checkpoint_seconds, allow_partial, until
-        )
+            request.given, request.counting, request.config, request.resources,
+            checkpoint_seconds=checkpoint_seconds, allow_partial=allow_partial, until=until,
+        )  # fmt: skip
         trainer = Trainer(
             folder, request.config, name=name, resources=request.resources, progress=progress, stop=stop,
-            on_batch=on_batch, checkpoint_seconds=checkpoint_seconds, allow_partial=allow_partial, until=job.until,
+            on_batch=on_batch, checkpoint_seconds=checkpoint_seconds, allow_partial=allow_partial, until=until,
         )  # fmt: skip
         decided = request.decide(trainer.training, allow_partial=allow_partial)
         with folder.lock(), disk_full_explained(folder.path):
@@ -169,13 +170,16 @@ def resume(
 def _count_and_learn(trainer: Trainer, job: Job, decided: CountRequest | None) -> TrainResult:
     """Count what is to be counted, if anything, then learn. Locked by the caller."""
     run, name = trainer.training.run, trainer.training.name
-    warnings = () if decided is None else _count(trainer, job, decided)
+    warnings: tuple[str, ...] = ()
+    if decided is not None:
+        warnings = count_decided(run, decided, trainer.training.resources, trainer.progress, trainer.stop).warnings
+        put_job(run, name, structs.replace(job, counted=True))
     run.refuse_missing()
     result = trainer.run()
     if job.until:  # from here on it is a training of this size
-        put_job(run, name, structs.replace(job, counted=True, config=trainer.config, until=()))
+        put_job(run, name, structs.replace(job, counted=True, config=trainer.training.config, until=()))
     if result.folded:
-        keep_options(run, name, trainer.config, job.counting)
+        keep_options(run, name, trainer.training.config, job.counting)
     return replace(result, warnings=(*warnings, *result.warnings))
 
 
@@ -188,19 +192,3 @@ def _balance_texts(request: Request, given: Given) -> contextlib.AbstractContext
     from streambpe.train.balance_texts import counted_texts, parse_texts  # not above: most trainings do without
 
     return counted_texts(request.run, parse_texts(given), request.counting, request.resources)
-
-
-def _count(trainer: Trainer, job: Job, decided: CountRequest) -> tuple[str, ...]:
-    """Do the counting of a training, and note when it is complete; returns the warnings."""
-    training, run = trainer.training, trainer.training.run
-    try:
-        result = count_decided(run, decided, training.resources, trainer.progress, trainer.stop)
-    except Stopped as stopped:
-        command = training.resume_command
-        if job.streams:
-            command = "the same call of train_from_iterator"
-        raise Stopped(
-            f"Stopped; everything counted so far is kept in {run.path}. Continue with: {command}", stopped.signal_number
-        ) from None
-    put_job(run, training.name, structs.replace(job, counted=True))
-    return result.warnings

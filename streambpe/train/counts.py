@@ -51,9 +51,9 @@ def find_corpus(training: Training) -> Corpus:
         )
     fold(run, resources)
     written_at = run.written_at()
-    totals, found = read_totals(run, resources)
+    totals, edited, groups_edited = read_totals(run, resources)
     option = training.config.by_groups
-    if found and option:
+    if option and (edited or groups_edited):
         raise RunError(
             f"{run.path}: counts were edited in state.duckdb, but {option} uses the counts of groups, which the edits "
             f"do not reach. Nothing was changed. `streambpe count {typed(run.path)}` undoes the edits; without "
@@ -66,13 +66,12 @@ def find_corpus(training: Training) -> Corpus:
         )
     parts = list_parts(run)
     left = left_to_count(run, parts)
-    if found.counts:
+    if edited:
         totals["edited"] = True
     return Corpus(
         totals,
         parts,
         run.facts(),
-        found.counts,
         written_at,
         left_out=[*left.sources, *(Unfinished(Wanted(name, "run")) for name in left.runs)],
         groups=read_groups(run) if option else {},

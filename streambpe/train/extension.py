@@ -28,6 +28,7 @@ from streambpe.core.strings import as_strings
 from streambpe.count_config import Counting
 from streambpe.encode.encoder import Encoder
 from streambpe.errors import EventLogError, LimitError, ModelError, RunError, UsageError, typed
+from streambpe.files import content_of
 from streambpe.model.alphabet import BYTE_KINDS, Alphabet
 from streambpe.model.eventlog import EventLog, FixedIds, Op, Special, log_lines, read_event_lines
 from streambpe.model.events import Events
@@ -92,6 +93,23 @@ class Extension:
                 "with --superwords uw, can be extended."
             )
         return cls(name, log)
+
+    @classmethod
+    def kept(cls, run: Run, name: str, digest: str) -> Extension:
+        """The model that a training of a RUN extends, as it is kept there."""
+        path = extended_path(run, name)
+        data = content_of(path) or b""
+        if hashlib.sha256(data).hexdigest() != digest:
+            what = "has changed" if data else "is lost"
+            raise RunError(
+                f"{path}, the extended model, {what}. Nothing was changed. Put the right one back, or give the "
+                f"`streambpe train {typed(run.path)}` command again with --extend MODEL."
+            )
+        try:
+            log = read_event_lines(data.split(b"\n")[:-1], str(path))
+        except EventLogError as why:
+            raise RunError(f"{why}.") from None
+        return cls(str(path), replace(log, events=Events.of(log.events)))
 
     @cached_property
     def lines(self) -> bytes:
@@ -177,32 +195,7 @@ class Extension:
                 "in any case, can be extended. Nothing was changed."
             )
 
-
-@dataclass(frozen=True)
-class Inherited:
-    """What a training has from the model that it extends."""
-
-    log: EventLog
-
-    @classmethod
-    def read(cls, run: Run, name: str, digest: str) -> Inherited:
-        """The model that a training of a RUN extends."""
-        path = extended_path(run, name)
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            data = b""
-        if hashlib.sha256(data).hexdigest() != digest:
-            what = "has changed" if data else "is lost"
-            raise RunError(
-                f"{path}, the extended model, {what}. Nothing was changed. Put the right one back, or give the "
-                f"`streambpe train {typed(run.path)}` command again with --extend MODEL."
-            )
-        try:
-            log = read_event_lines(data.split(b"\n")[:-1], str(path))
-        except EventLogError as why:
-            raise RunError(f"{why}.") from None
-        return cls(replace(log, events=Events.of(log.events)))
+    # ------------------------------------------------------------------ what a training has from it
 
     @property
     def events(self) -> int:

@@ -8,7 +8,6 @@ sources counted since                          refused
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import fields
 from typing import Any
 
 import msgspec
@@ -21,6 +20,7 @@ from streambpe.store import unfinished
 from streambpe.store.identity import refuse_other_log
 from streambpe.store.journal import Journal
 from streambpe.store.trainings import open_tables, read_facts
+from streambpe.train.as_model import config_of_log
 from streambpe.train.training import Training, TrainResult, weights_told
 
 # Options that name files: how a training was started that has another file, one where none is asked for, or none.
@@ -43,22 +43,15 @@ class _Started(msgspec.Struct):
     corpus: str
 
 
-def identity_of(training: Training, corpus_sha256: str) -> dict[str, Any]:
+def identity_of(config: TrainConfig, corpus_sha256: str | None) -> dict[str, Any]:
     """What a journal says of its training: what must not change while it goes on."""
-    config = training.config
     return {"config": config.as_facts(), "specials": list(config.specials), "reserve": config.reserve,
             "corpus": corpus_sha256}  # fmt: skip
 
 
 def _identity_in(log: EventLog) -> dict[str, Any]:
     """The identity that is read from the log of a finished training."""
-    ours = {field.name for field in fields(TrainConfig)}
-    return {
-        "config": {key: value for key, value in log.header.config.items() if key in ours},
-        "specials": [special.text for special in log.header.specials],
-        "reserve": log.header.reserved,
-        "corpus": log.header.corpus.get("sha256"),
-    }
+    return identity_of(config_of_log(log), log.header.corpus.get("sha256"))
 
 
 def read_journal(training: Training) -> Journal:
@@ -115,7 +108,7 @@ def refuse_started_otherwise(training: Training) -> bool:
 
 def refuse_changes(training: Training, before: Mapping[str, Any], corpus_sha256: str) -> None:
     """Only a larger vocab_size may differ from what a training was started with."""
-    now = identity_of(training, corpus_sha256)
+    now = identity_of(training.config, corpus_sha256)
     if before["corpus"] != now["corpus"]:
         raise ResumeMismatch(
             f"{training}, was learned from other counts: sources were added, chunk_counts was edited, or parts are "

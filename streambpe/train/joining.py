@@ -14,22 +14,20 @@ from streambpe.errors import RunMismatch
 from streambpe.model.events import Events
 from streambpe.store.documents import documents_digest
 from streambpe.store.journal import Journal
-from streambpe.store.models import encoding_pattern
 from streambpe.store.passes import PassRow, VetoRow
 from streambpe.store.run import Run
-from streambpe.store.sequences import order_parts
+from streambpe.store.sequences import SequencePart, order_parts
 from streambpe.store.trainings import TokenTable
 from streambpe.text.patterns import find_pattern
 from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.train.engine.learning import HotPairs
-from streambpe.train.superwords.documents import Documents
 from streambpe.train.superwords.interleave import Interleaved
 from streambpe.train.superwords.phase import SuperwordPhase
-from streambpe.train.tables import Joined, Standing, Tables
+from streambpe.train.tables import Joined, Standing
 from streambpe.train.training import Corpus, Training
 
 
-def find_documents(training: Training, corpus: Corpus) -> Documents:
+def find_documents(training: Training, corpus: Corpus) -> list[SequencePart]:
     """The stored documents; where there are none, an error that says what to do.
 
     The character tables decide again which chunks may join and where the text of uw is cut, so they must be those of
@@ -37,11 +35,7 @@ def find_documents(training: Training, corpus: Corpus) -> Documents:
     """
     refuse_other_tables(training.run.path, corpus.facts, corpus.pattern, "learning superwords")
     refuse_without_documents(training.run, corpus.counting, training.config)
-    parts = order_parts(training.run, corpus.parts)
-    if training.config.superwords != "uw":
-        return Documents(training.run, parts)
-    how = {**corpus.counting.as_facts(), **training.config.as_facts()}
-    return Documents(training.run, parts, corpus.pattern, encoding_pattern(how))
+    return order_parts(training.run, corpus.parts)
 
 
 def refuse_without_documents(run: Run, counting: CountConfig, config: TrainConfig) -> None:
@@ -65,16 +59,14 @@ def refuse_without_documents(run: Run, counting: CountConfig, config: TrainConfi
     find_pattern(config.stage2_pattern, gaps=counting.gaps, digits=counting.digits)  # refuses one that leaves text out
 
 
-def join_superwords(phase: SuperwordPhase, tables: Tables) -> Joined:
+def join_superwords(phase: SuperwordPhase) -> Joined:
     """Learn the superwords and join them with the words."""
-    phase.publish = tables.publish
     made = phase.run()
     runs = None if phase.config.superwords == "uw" else phase.run_table()
     book = phase.start.book()
     book.add(made.events, 0)
     phase.meter.stage = "documents"
-    documents = phase.documents
-    documents_sum = documents_digest(documents.run, documents.parts, phase.work.readers(documents.parts))
+    documents_sum = documents_digest(phase.training.run, phase.documents, phase.work.readers(phase.documents))
     return Joined(
         _joined_journal(phase, made), book, made.ahead, runs, Standing(_in_model(phase, book), None), documents_sum
     )

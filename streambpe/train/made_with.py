@@ -15,7 +15,7 @@ from streambpe.config import TrainConfig
 from streambpe.count_config import TOLD_IF_SET, CountConfig, Counting, SourceOptions
 from streambpe.disk import disk_full_explained
 from streambpe.errors import StoreHeld
-from streambpe.files import replace_file
+from streambpe.files import put_content
 from streambpe.option_file import format_options
 from streambpe.options import options_of
 from streambpe.store.parts import list_parts
@@ -39,9 +39,7 @@ def keep_options(run: Run, name: str, config: TrainConfig, counting: Counting) -
     writes it."""
     path = run.path / ("train.toml" if name == "main" else f"{name}.train.toml")
     with contextlib.suppress(StoreHeld), disk_full_explained(run.path):
-        text = _describe_options(run, config, counting).encode()
-        if not (path.is_file() and path.read_bytes() == text):
-            replace_file(path, text)
+        put_content(path, _describe_options(run, config, counting).encode())
 
 
 def _describe_options(run: Run, config: TrainConfig, counting: Counting) -> str:

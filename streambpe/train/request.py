@@ -19,6 +19,7 @@ from streambpe.count_config import CountConfig, Counting
 from streambpe.errors import ResumeMismatch, RunError, UsageError
 from streambpe.model.alphabet import script_alphabet
 from streambpe.model.eventlog import EventLog
+from streambpe.plurals import some_of
 from streambpe.resources import Resources
 from streambpe.runners.ray import refuse_missing_engine
 from streambpe.sources.find import from_anywhere, refuse_addresses, without_idle
@@ -38,7 +39,6 @@ from streambpe.train.extension import Extension, refuse_too_little_memory
 from streambpe.train.identity import refuse_half_counted, refuse_started_otherwise
 from streambpe.train.joining import refuse_without_documents
 from streambpe.train.must_haves import chunk_of
-from streambpe.train.trainer import CHECKPOINT_SECONDS
 from streambpe.train.training import Goal, Training
 
 if TYPE_CHECKING:
@@ -157,15 +157,9 @@ def taken_over(run: Run, name: str, like: str | None) -> dict[str, Any]:
 
 
 def describe_job(
-    given: Sequence[str | Source],
-    counting: Counting,
-    config: TrainConfig,
-    resources: Resources,
-    checkpoint_seconds: float = CHECKPOINT_SECONDS,
-    allow_partial: bool = False,
-    until: Sequence[str] = (),
+    given: Sequence[str | Source], counting: Counting, config: TrainConfig, resources: Resources, **more: Any
 ) -> Job:
-    """What `resume` needs to know of a training."""
+    """What `resume` needs to know of a training. `more`: the fields of Job that have defaults."""
     return Job(
         sources=tuple(from_anywhere(source) for source in given if isinstance(source, str)),
         streams=tuple(source.path for source in given if not isinstance(source, str)),
@@ -173,9 +167,7 @@ def describe_job(
         counted=not given,
         config=config,
         resources=resources.as_facts(),
-        checkpoint_seconds=checkpoint_seconds,
-        allow_partial=allow_partial,
-        until=(*until[:1], *map(from_anywhere, until[1:])),
+        **more,
     )
 
 
@@ -229,7 +221,6 @@ def _refuse_new_sources(training: Training, found: Sequence[Source]) -> None:
     new = [source.path for source in found if source.texts is None and source.path not in complete]
     if new:
         raise ResumeMismatch(
-            f"{training}, was started without {new[0]}"
-            + (f" and {len(new) - 1} more" if len(new) > 1 else "")
-            + ". Nothing was changed. Learn from all of them as another training with --name NAME."
+            f"{training}, was started without {some_of(new, 1)}. Nothing was changed. Learn from all of them as "
+            "another training with --name NAME."
         )

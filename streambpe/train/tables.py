@@ -17,7 +17,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from streambpe.arrays import Int64
 from streambpe.encode.encoder import Encoder
 from streambpe.errors import StoreHeld
 from streambpe.failpoints import failpoint
@@ -29,6 +28,7 @@ from streambpe.store.merge import merged_lists
 from streambpe.store.sqlfiles import query_frame, run_sql
 from streambpe.store.trainings import (
     FOLD_BYTES,
+    TokenCounts,
     TokenTable,
     event_rows,
     fill_token_counts,
@@ -46,7 +46,6 @@ from streambpe.train.words import count_tokens
 _WEIGHED_BYTES = 2 << 20  # of weighted counts, appended at a time
 _SELDOM = 12  # checkpoints, at least, between two times that pairs are told from disk
 _MOST_PAIRS = 1 << 16  # that are told while learning goes on, unless more tie for the best
-TokenCounts = tuple[Int64, Int64, Int64]  # id, n, alone: as Engine.token_counts
 
 
 class Standing(NamedTuple):
@@ -135,7 +134,7 @@ class Tables:
                 encoded = joined.runs is not None
             if encoded:
                 counts = self._count_in_chunks(journal, book)
-            self._fill_token_counts(con, counts, encoded)
+            fill_token_counts(con, counts, self.training.config, encoded=encoded)
             facts["token_counts_at"] = "" if counts is None else facts["events"]
             put_facts(con, "facts", facts)
             failpoint("tables-filled")
@@ -168,19 +167,6 @@ class Tables:
             facts["size"] = str(finished.size)
             facts["reached"] = str(finished.reached).lower()
         return facts
-
-    def _fill_token_counts(self, con: duckdb.DuckDBPyConnection, counts: TokenCounts | None, encoded: bool) -> None:
-        if counts is None:
-            run_sql(con, "clear_token_counts")
-            return
-        config = self.training.config
-        fill_token_counts(
-            con,
-            counts,
-            freq_cutoff=config.freq_cutoff,
-            symbols_spell_chunks=config.encoding == "bytes" and not encoded,
-            deletions=config.tau is not None or encoded,
-        )
 
     def _count_in_chunks(self, journal: Journal, book: TokenTable) -> TokenCounts:
         """The tokens in all chunks but stop words, which are encoded. The engine knows only what stands between unknown

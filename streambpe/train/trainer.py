@@ -36,6 +36,7 @@ from streambpe.progress import Meter, Reporter
 from streambpe.resources import Resources, release_memory
 from streambpe.store.database import waiting_for_tables
 from streambpe.store.identity import replacing
+from streambpe.store.job import CHECKPOINT_SECONDS
 from streambpe.store.journal import Journal
 from streambpe.store.parts import parts_by_group
 from streambpe.store.run import Run
@@ -57,7 +58,6 @@ from streambpe.train.superwords.phase import SuperwordPhase, superwords_folder
 from streambpe.train.tables import Joined, Standing, Tables
 from streambpe.train.training import Corpus, Goal, Start, Training, TrainResult, weights_told
 
-CHECKPOINT_SECONDS = 5.0
 SNAPSHOT_SECONDS = 60.0  # no snapshot is made sooner: a minute of learning is soon learned again
 _LAST_FOLD_SECONDS = 30.0  # that a finished training waits for another process to close state.duckdb
 
@@ -86,8 +86,7 @@ class Trainer:
         until: Sequence[str] = (),
     ) -> None:
         folder = run if isinstance(run, Run) else Run.open(run)
-        self.config = config or TrainConfig()
-        self.training = Training(folder, self.config, name, resources or Resources.from_options())
+        self.training = Training(folder, config or TrainConfig(), name, resources or Resources.from_options())
         self.progress = progress
         self.stop = stop or threading.Event()
         self.on_batch = on_batch
@@ -112,21 +111,21 @@ class Trainer:
             if training.inherited is not None:
                 refuse_too_little_memory(training.resources, str(training), training.inherited.events)
             corpus = find_corpus(training)
-            warnings = (f"{EDITED}.",) * corpus.edited + self.told
+            warnings = (f"{EDITED}.",) * ("edited" in corpus.totals) + self.told
             done = None if self.until else finished(training, corpus.totals["sha256"])
             if done is not None:
                 training.remove_work()  # killed at its very end, it left its files
                 training.run.tidy()
                 return replace(done, warnings=warnings)
-            check_weights(training.run.path, parts_by_group(corpus.parts), self.config)
-            if self.config.balance:
+            check_weights(training.run.path, parts_by_group(corpus.parts), training.config)
+            if training.config.balance:
                 from streambpe.train.balancing import BY_BYTES, refuse_groups  # not above: most trainings do without
 
-                refuse_groups(training.run.path, parts_by_group(corpus.parts), self.config, training.resources)
-                if not (self.config.balanced_on or self.config.balance_ratios):
+                refuse_groups(training.run.path, parts_by_group(corpus.parts), training.config, training.resources)
+                if not (training.config.balanced_on or training.config.balance_ratios):
                     warnings = (*warnings, BY_BYTES)
-            if self.config.superwords != "none":
-                text, kind = corpus.totals["bytes"], self.config.superwords
+            if training.config.superwords != "none":
+                text, kind = corpus.totals["bytes"], training.config.superwords
                 refuse_too_little_disk(training.resources, text, kind, training.resume_command)
                 self.meter.facts["disk_needed_bytes"] = sum(disk_needed(text, kind).values())
             with (
@@ -144,8 +143,7 @@ class Trainer:
         from streambpe.train.until import size_until  # not above: most trainings do without
 
         size, told = size_until(self.until, self.training, corpus, self.tuning, self.meter, self.stop)
-        self.config = replace(self.config, vocab_size=size)
-        self.training = replace(self.training, config=self.config)
+        self.training = replace(self.training, config=replace(self.training.config, vocab_size=size))
         self.until, self.told = (), (told,) if told else ()
 
     def _learn(self, corpus: Corpus) -> TrainResult:
@@ -153,7 +151,7 @@ class Trainer:
         training = self.training
         start = Start.of(training, corpus)
         goal = start.goal
-        documents = find_documents(training, corpus) if self.config.superwords != "none" else None
+        documents = find_documents(training, corpus) if training.config.superwords != "none" else None
         journal = open_journal(training, corpus).without_must_haves()
         tables = Tables(start, self.checkpoint_seconds, self.stop)
         book = start.book()
@@ -184,10 +182,10 @@ class Trainer:
             if documents is not None:
                 release_memory()
                 phase = SuperwordPhase(
-                    start, documents, journal, book, self.meter, self.stop,
+                    start, documents, journal, book, self.meter, self.stop, tables.publish,
                     checkpoint_seconds=self.checkpoint_seconds, tuning=self.tuning, on_batch=self.on_batch,
                 )  # fmt: skip
-                joined = join_superwords(phase, tables)
+                joined = join_superwords(phase)
                 journal, book, standing = joined.journal, joined.book, joined.standing
             result = self._write_log(start, journal, book, joined)
             release_memory()
@@ -262,12 +260,12 @@ class Trainer:
         failpoint("log-written")
         return TrainResult(
             log=path,
-            size=len(start) + book.learned + self.config.extra_ids,
+            size=len(start) + book.learned + self.training.config.extra_ids,
             events=len(journal.events),
             sha256=sha256,
             reached=book.learned >= start.goal.tokens,
             vetoed=len(journal.vetoes),
-            uncovered=start.uncovered if self.config.unk else None,
+            uncovered=start.uncovered if self.training.config.unk else None,
             left_out=tuple(source["source"] for source in left_out),
             weights=weights_told(header),
         )

@@ -31,7 +31,7 @@ from streambpe.store.trainings import TokenTable
 from streambpe.store.unfinished import Unfinished
 from streambpe.text.patterns import Pattern
 from streambpe.threads import stopped_by
-from streambpe.train.extension import Inherited
+from streambpe.train.extension import Extension
 from streambpe.train.words import Uncovered, choose_alphabet, uncovered_by
 
 if TYPE_CHECKING:
@@ -97,10 +97,10 @@ class Training:
         return journal_path(self.run, self.name)
 
     @cached_property
-    def inherited(self) -> Inherited | None:
+    def inherited(self) -> Extension | None:
         """The model that it extends."""
         digest = self.config.extends
-        return None if digest is None else Inherited.read(self.run, self.name, digest)
+        return None if digest is None else Extension.kept(self.run, self.name, digest)
 
     @property
     def private(self) -> Path:
@@ -150,7 +150,6 @@ class Corpus:
     totals: CorpusFacts
     parts: Sequence[Part]  # of the run
     facts: dict[str, str]  # table run, read at the start: later another process may hold it
-    edited: bool = False  # somebody changed chunk_counts since it was counted
     written_at: object = None  # when these were the counts in state.duckdb (Run.written_at)
     chunks: Sequence[Part] = ()  # what view training_chunks shows, once it is read (train/counts.py)
     stop_words: Sequence[str] = ()  # chosen when that is read, or those of the model that is extended

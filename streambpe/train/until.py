@@ -26,7 +26,7 @@ from streambpe.model.events import Events
 from streambpe.model.replay import sizes_after
 from streambpe.progress import Meter
 from streambpe.resources import release_memory
-from streambpe.sources.find import find_sources
+from streambpe.sources.find import find_sources, from_anywhere
 from streambpe.store.chunks import range_bytes
 from streambpe.store.merge import merge_ranges
 from streambpe.store.parts import Part
@@ -42,7 +42,9 @@ if TYPE_CHECKING:
 _MOST = 10**6  # bytes per token
 
 
-def wanted_until(target: float | str | None, texts: Sequence[str], config: TrainConfig, how: Counting) -> list[str]:
+def wanted_until(
+    target: float | str | None, texts: Sequence[str], config: TrainConfig, how: Counting
+) -> tuple[str, ...]:
     """The bytes per token to be reached and the texts, as a job keeps them; an error if they cannot be."""
     if target is None or not texts:
         raise UsageError("--until-bytes-per-token X and --text FILE belong together: give both, or leave both out.")
@@ -62,7 +64,7 @@ def wanted_until(target: float | str | None, texts: Sequence[str], config: Train
                              f"bytes per token also fall. Nothing was changed. Leave one of the two out, or "
                              f"choose a size from `streambpe sizes`.")  # fmt: skip
     find_sources(texts, how, in_part=True)
-    return [format(number, "f"), *texts]
+    return format(number, "f"), *map(from_anywhere, texts)
 
 
 def size_until(

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from streambpe import resources, train
+from streambpe.config import TrainConfig
 from streambpe.core.strings import ChunkList
 from streambpe.progress import Meter, Reporter
 from streambpe.resources import Resources, keeper, release_memory
@@ -247,7 +248,7 @@ def test_tokens_are_counted_beside_chunks_of_many_megabytes(tmp_path):
         con.execute("INSERT INTO events VALUES (0, 'merge', 97, 98, 300, 7, NULL)")
     with contextlib.closing(open_store(run.state, memory_bytes=48 << 20)) as con:
         held = np.array([300]), np.array([1]), np.array([0])
-        fill_token_counts(con, held, freq_cutoff=1, symbols_spell_chunks=True, deletions=False)
+        fill_token_counts(con, held, TrainConfig(), encoded=False)
         assert con.execute("FROM token_counts").fetchall() == [(300, 8, 7)]
 
 

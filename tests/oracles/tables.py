@@ -17,9 +17,9 @@ from typing import Any
 
 import duckdb
 
+from streambpe.config import TrainConfig
 from streambpe.inspect import check as checking
 from streambpe.inspect.check import Problem
-from streambpe.inspect.check_training import config_of
 from streambpe.model.alphabet import UNKNOWN
 from streambpe.model.eventlog import Event, EventLog, Op, delete_event, merge_event, read_event_log
 from streambpe.model.replay import Model, Pair, steps
@@ -69,7 +69,7 @@ class _Tables:
 
     def __init__(self, con: duckdb.DuckDBPyConnection, run: Path, log: EventLog, facts: Mapping[str, str]) -> None:
         self.con, self.run, self.log, self.facts = con, run, log, facts
-        self.config = config_of({"config": log.header.config, "specials": [], "reserve": 0})
+        self.config = TrainConfig.of_facts(log.header.config, (), 0)
         self.model = Model(log)
         self.floor = int(facts["pair_floor"])
         self.blocked = {token.encode() for token in self.config.block_tokens}

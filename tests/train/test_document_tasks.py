@@ -30,7 +30,7 @@ from streambpe.train.counting.count import count
 from streambpe.train.superwords import tasks
 from streambpe.train.superwords.neighbours import PartsReader
 from streambpe.train.superwords.runs import Kept, OpenChunks
-from streambpe.train.superwords.tasks import DocumentTasks, ask_documents, shard_neighbours, shard_runs
+from streambpe.train.superwords.tasks import DocumentTasks, shard_neighbours, shard_runs
 from streambpe.train.superwords.work import Question, Work
 from tests.runners.tasks import instead_of_ray
 from tests.runs import SMALL, small_blocks
@@ -144,9 +144,10 @@ def test_answers_are_those_of_a_loop(seed: int, tmp_path: Path) -> None:
     for kind, judge in KINDS.items():
         assert added_up(counted(kind, reader, tmp_path / "tasks", Here(2, 0))) == judge(reader)
     for threads in (1, 3):
-        work = Work(tmp_path / f"{threads}", Resources(MEMORY, threads), "these")
-        assert added_up(ask_documents("neighbours", reader, work, lambda n: None)) == neighbours_of(reader)
-        assert added_up(ask_documents("runs", reader, work, lambda n: None, kept_in(reader))) == runs_of(reader)
+        work = Work(tmp_path, Resources(MEMORY, threads))
+        for kind, judge in KINDS.items():
+            asked = shards_of(kind, reader, tmp_path / f"{threads}")
+            assert added_up(asked.answer(work, lambda n: None)) == judge(reader)
 
 
 def large_reader() -> Listed:
@@ -226,9 +227,9 @@ def test_a_stop_is_heard_between_two_parts(tmp_path: Path) -> None:
 
 
 def test_nothing_to_count(tmp_path: Path) -> None:
-    reader, work = Listed([], {}), Work(tmp_path, Resources(MEMORY, 2, engine="ray"), "these")
-    assert ask_documents("neighbours", reader, work, lambda n: None) == []
-    assert ask_documents("runs", reader, work, lambda n: None, Kept(np.empty(0, np.int64), OpenChunks(), 1)) == []
+    reader, work = Listed([], {}), Work(tmp_path, Resources(MEMORY, 2, engine="ray"))
+    for kept in (None, Kept(np.empty(0, np.int64), OpenChunks(), 1)):
+        assert DocumentTasks("nothing", tmp_path, "these", reader, kept).answer(work, lambda n: None) == []
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from streambpe.encode.formats.export import export
@@ -54,6 +55,17 @@ def test_a_training_goes_on_and_grows(run, tmp_path):
     cli("train", run, "--name", "filed", "--config", run / "whole.train.toml", "--memory", "400MB")
     assert log_of(run, "filed").events == log_of(run, "whole").events
     assert check(run, resources=SMALL) == []
+
+
+def test_an_extended_model_grows_though_its_tables_are_lost(run, tmp_path):
+    """Nobody knows then which events made must-haves: all but the model's own are learned again."""
+    model = train(text_run(tmp_path / "model", natural_text(4, 5_000)), vocab_size=280, resources=SMALL).log
+    options: dict[str, Any] = {"extend": model, "must": LISTED[0], "resources": SMALL}
+    wanted = train(run, name="at_once", vocab_size=330, **options).sha256
+    train(run, name="grown", vocab_size=310, **options)
+    with duckdb.connect(str(run / "state.duckdb")) as con:
+        con.execute("DROP SCHEMA grown CASCADE")
+    assert train(run, name="grown", vocab_size=330, **options).sha256 == wanted
 
 
 @pytest.mark.parametrize(

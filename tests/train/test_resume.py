@@ -397,7 +397,7 @@ def test_an_iterator_stopped_in_counting_is_not_resumed_without_it(tmp_path):
                 stop.set()
             yield document
 
-    with pytest.raises(Stopped, match="the same call of train_from_iterator"):
+    with pytest.raises(Stopped, match="giving the iterator again, with the same call"):
         train_from_iterator(tmp_path / "run", half(), vocab_size=400, resources=SMALL, stop=stop)
     with pytest.raises(RunError, match="train_from_iterator as before"):
         resume(tmp_path / "run", resources=SMALL)

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from streambpe.store.made_of import has_note
 from streambpe.train.superwords import sums as module
 from streambpe.train.superwords.sums import Sums
 
@@ -41,11 +42,11 @@ def test_neighbours(tmp_path, monkeypatch, rows_at_once):
     monkeypatch.setattr(module, "_STEP", 16)
     files, wanted = neighbour_files(tmp_path, 1, 3, 2000)
     sums = Sums(tmp_path / "neighbours.parquet", 0, 2, None)
-    assert not sums.hold("these")
+    assert not has_note(sums.path, "these")
     sums.add_up_neighbours(files, "these")
     assert not any(path.exists() for path in files)
-    assert sums.hold("these")
-    assert not sums.hold("others")
+    assert has_note(sums.path, "these")
+    assert not has_note(sums.path, "others")
     for least in (1, 2, 3, 2**61, 2**62):
         assert sums.keys(least).tolist() == sorted(key for key, n in wanted.items() if n >= least)
     counts = sorted(wanted.values(), reverse=True)
@@ -53,7 +54,7 @@ def test_neighbours(tmp_path, monkeypatch, rows_at_once):
     assert sums.counts_at([*ranks, len(counts)], 1) == [counts[rank] for rank in ranks]
     nothing = Sums(tmp_path / "nothing.parquet", 0, 1, None)
     nothing.add_up_neighbours([], "these")
-    assert nothing.hold("these")
+    assert has_note(nothing.path, "these")
     assert (nothing.keys(1).tolist(), nothing.counts_at([0, 3], 1)) == ([], [])
     many = [n for n in counts if n >= 2]
     assert sums.counts_at([0, len(many) - 1, len(many)], 2) == [many[0], many[-1]]
@@ -66,7 +67,7 @@ def test_damaged_neighbours_count_as_absent(tmp_path):
     data = bytearray(sums.path.read_bytes())
     for damaged in (data[:100], b"", bytes([*data[:999], data[999] ^ 1, *data[1000:]])):
         sums.path.write_bytes(damaged)
-        assert not sums.hold("these")
+        assert not has_note(sums.path, "these")
     sums.add_up_neighbours(neighbour_files(tmp_path, 2, 2, 40_000)[0], "these")
     assert len(sums.keys(1)) == len(wanted)
 
@@ -108,6 +109,6 @@ def test_no_neighbours(tmp_path):
     """Documents without two chunks side by side."""
     sums = Sums(tmp_path / "neighbours.parquet", 0, 1, None)
     sums.add_up_neighbours([], "these")
-    assert sums.hold("these")
+    assert has_note(sums.path, "these")
     assert sums.keys(1).tolist() == []
     assert sums.counts_at([0, 3], 1) == []

@@ -226,12 +226,10 @@ def resume_count(
     leaving = [one.path for one in read_record(folder).leaving]
     taken_back = take_back(folder, leaving, resources=resources, progress=progress, stop=stop) if leaving else None
     left = left_to_count(folder)
-    if taken_back is not None and not left:
-        return taken_back
     sources = [source_of(one.source) for one in left.sources if not one.source.stream]
     not_read_here = Left(folder.path, [one for one in left.sources if one.source.stream], left.runs)
-    if not sources and taken_back is not None:
-        return replace(taken_back, warnings=(*taken_back.warnings, not_read_here.told()))
+    if not sources and taken_back is not None:  # which told what is left
+        return taken_back
     if not sources:
         not_read_here.refuse()
     result = count(run, sources, resources=resources, progress=progress, stop=stop)

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from streambpe.count_config import CountConfig
-from streambpe.errors import NoText, SourceChanged, SourceUnreachable, Stopped, StreambpeError, UsageError, typed
+from streambpe.errors import NoText, SourceChanged, SourceUnreachable, Stopped, StreambpeError, UsageError
 from streambpe.failpoints import failpoint
 from streambpe.model.corpus_facts import CorpusFacts
-from streambpe.plurals import counted
+from streambpe.plurals import counted, some_of
 from streambpe.progress import Meter, Reporter
 from streambpe.resources import Resources, format_size, release_memory
 from streambpe.results import Result
@@ -97,7 +97,7 @@ class CountJob:
             flag = self._config.of_documents
             none = f"have no text in {flag}" if flag else "hold no text"
             raise NoText(
-                f"The sources {none}: {_named([source.path for source in found])}. {run.path} was created "
+                f"The sources {none}: {some_of([source.path for source in found])}. {run.path} was created "
                 "without any counts. Count other sources into it, or remove it."
             )
         warnings += self._told(found, [left.source.path for left in todo], parts.by_path, counted_parts.by_path)
@@ -135,11 +135,9 @@ class CountJob:
             raise
         if self._stop.is_set():
             left = left_to_count(self._run)
-            go_on = f"{left.command}."
-            if not left.sources:  # only the tables are behind
-                go_on = f"Continue with: streambpe count {typed(self._run.path)}"
+            go_on = left.command if left.sources else "All is counted; the same command fills the tables"
             raise Stopped(
-                f"Stopped; everything counted so far is kept in {self._run.path}. {go_on}", stopped_by(self._stop)
+                f"Stopped; everything counted so far is kept in {self._run.path}. {go_on}.", stopped_by(self._stop)
             )
 
     # ------------------------------------------------------------------ reading and handing out
@@ -206,7 +204,7 @@ class CountJob:
         texts, lines = now.totals("text_bytes"), now.totals("bad_lines")
         empty = [path for path in paths if not texts.get(path)]
         if empty and not self._config.of_documents:  # of text files, a sample leaves out most
-            yield f"no text is in {_named(empty)}."
+            yield f"no text is in {some_of(empty)}."
 
         def added(column: str) -> list[tuple[str, int]]:
             old, new = before.totals(column), now.totals(column)
@@ -231,15 +229,9 @@ class CountJob:
         if most:  # also by the counts before this one
             many = sum(lines[path] for path in most)
             them = counted(many, "line that cannot be read is", "lines that cannot be read are")
-            yield f"{them} left out (--bad-lines skip): {_named([f'{path} ({lines[path]:,})' for path in most])}."
+            yield f"{them} left out (--bad-lines skip): {some_of([f'{path} ({lines[path]:,})' for path in most])}."
 
 
 def told_left_out(paths: Sequence[str]) -> list[str]:
     """A warning for each source that was refused before and that this count was not given."""
     return [f"{path} was refused before and is not among the sources now, so it is left out." for path in paths]
-
-
-def _named(paths: Sequence[str]) -> str:
-    """Some of these paths, and how many more there are."""
-    more = f" and {len(paths) - 3:,} more" if len(paths) > 3 else ""
-    return ", ".join(paths[:3]) + more

@@ -46,7 +46,7 @@ from streambpe.store.parts import Part, Parts, list_parts, next_number, parts_by
 from streambpe.store.run import Run
 from streambpe.store.sequences import documents_without
 from streambpe.store.spans import Spans
-from streambpe.store.unfinished import Left, change_record, left_to_count, read_record
+from streambpe.store.unfinished import Left, change_record, left_to_count, read_record, refuse_leaving
 from streambpe.system import remove_folder
 from streambpe.text.unicode_tables import refuse_other_tables
 from streambpe.threads import stopped_by
@@ -140,13 +140,7 @@ class _TakingBack:
                 )
             self._told += [f"{path} was taken back before." for path in mine if path in gone]
             found += [path for path in mine if path in known]
-        missing = [path for path in leaving if path not in found]
-        if missing:
-            also = " ".join(f"--take-back {typed(path)}" for path in missing)
-            raise UsageError(
-                f"{self._run.path}: {missing[0]} is only taken back in part. Nothing was changed. Finish that with "
-                f"`streambpe count {typed(self._run.path)} {also}`."
-            )
+        refuse_leaving(self._run, given=found)
         return list(dict.fromkeys(found))
 
     def _refuse(self, paths: Sequence[str]) -> None:

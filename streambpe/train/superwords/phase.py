@@ -1,7 +1,6 @@
 """Superwords: the second half of a training, from the stored documents, never holding them in memory.
 
     words         phase one, to the full size (or to --transition)              (train/trainer.py)
-    documents     what is asked of them; only this side reads them              (train/superwords/documents.py)
     stage 2       uw only: documents as tokens, cut by the second pattern       (train/superwords/stage2.py)
     eligible      chunks that are one token and match --superword-pattern       (train/superwords/neighbours.py)
     neighbours    pairs of them that stand side by side, counted                (train/superwords/neighbours.py)
@@ -45,7 +44,9 @@ from streambpe.model.events import Events
 from streambpe.progress import Meter
 from streambpe.resources import BASE_BYTES, release_memory, room_for_arrays, sure_room
 from streambpe.store.journal import Journal
-from streambpe.store.made_of import fingerprint, is_sealed
+from streambpe.store.made_of import fingerprint, has_note, is_sealed
+from streambpe.store.models import encoding_pattern
+from streambpe.store.sequences import SequencePart
 from streambpe.store.trainings import FOLD_BYTES, TokenTable
 from streambpe.system import tree_memory
 from streambpe.text.eligible import text_test
@@ -55,14 +56,13 @@ from streambpe.train.engine.rules import Batch, Bounds, EngineTuning
 from streambpe.train.engine.state import State
 from streambpe.train.engine.ties import TieOrder
 from streambpe.train.opening import engine_options, learn_again
-from streambpe.train.superwords.documents import Documents
 from streambpe.train.superwords.interleave import Interleaved, InterleavedTies, interleave
 from streambpe.train.superwords.neighbours import PartsReader, SymbolReader, find_eligible
 from streambpe.train.superwords.rules import Spellings, join_rule
 from streambpe.train.superwords.runs import Kept, OpenChunks, RunTable, write_run_words
 from streambpe.train.superwords.stage2 import StageTwo, stage_two_runner
 from streambpe.train.superwords.sums import Sums
-from streambpe.train.superwords.tasks import ask_documents
+from streambpe.train.superwords.tasks import DocumentTasks
 from streambpe.train.superwords.work import Work
 from streambpe.train.training import Start
 from streambpe.train.words import WordFiles
@@ -77,14 +77,14 @@ _LOWER = 4  # times as many neighbours should reach T each time it falls
 _MOST_LEVELS = 20  # values of T; the last asks for more neighbours than can be counted
 
 
-def superwords_folder(start: Start, documents: Documents, words: Events) -> Path:
+def superwords_folder(start: Start, documents: Sequence[SequencePart], words: Events) -> Path:
     """The folder of phase two's files, called after what all of them follow from; it exists only if these words were
     complete when it was made. Other words, options or documents have another folder, and so have these words if they
     were to be more and are not complete."""
     config = {key: value for key, value in start.training.config.as_facts().items() if key != "vocab_size"}
-    parts = [structs.asdict(part) for part in documents.parts]
+    parts = [structs.asdict(part) for part in documents]
     made_of = fingerprint(events_digest(words), start.goal.words, config, parts)
-    return start.training.private / f"superwords-{made_of}"
+    return start.training.private.absolute() / f"superwords-{made_of}"
 
 
 def room_of(memory_bytes: int, known_bytes: int) -> int:
@@ -117,11 +117,12 @@ class SuperwordPhase:
     """Learns the supermerges of one training; `run` gives the events of the whole vocabulary in order."""
 
     start: Start
-    documents: Documents
+    documents: Sequence[SequencePart]  # only this side reads them
     journal: Journal  # the words of phase one, then the supermerges so far
     book: TokenTable  # the tokens that they made
     meter: Meter
     stop: threading.Event
+    publish: Callable[[Engine, Journal, TokenTable], None]  # fill the tables as far as learning is
     checkpoint_seconds: float
     tuning: EngineTuning
     on_batch: Callable[[Batch], None] | None = None
@@ -133,7 +134,6 @@ class SuperwordPhase:
         self.supermerges = self.journal.events[len(self.learned) :]
         self.folder = superwords_folder(self.start, self.documents, self.learned)
         self.made_of = self.folder.name
-        self.publish: Callable[[Engine, Journal, TokenTable], None] = lambda engine, journal, book: None
         self._published = self.start.book(), 0  # the tokens that were published, and of how many events
         self.known_bytes = TOKEN_BYTES * len(self.book.contents)
         self.spare = room_of(self.resources.memory_bytes, self.known_bytes)
@@ -143,7 +143,6 @@ class SuperwordPhase:
         self.next_at_most = 0  # what the next supermerge of the engine counts, or less
         self.taken = 0  # supermerges that found a place in the one order
         self.level = 0  # which of the levels is T of the engine, or of the next one; behind the last: nothing is left
-        self.exhausted = False  # nothing that counts T is left
         self.words: Sequence[Event] = self.learned  # under uw those of them that stage 2 makes
         self.counts = np.array([event.n for event in self.words if event.op is Op.MERGE], np.int64)  # of word steps
         self.falling = -np.minimum.accumulate(self.counts)
@@ -207,10 +206,10 @@ class SuperwordPhase:
     def _look_at_documents(self) -> None:
         self.reader = self._second_stage() if self.config.superwords == "uw" else self._whole_chunks()
         stage = self._stage("neighbours", self.reader.places)
-        if self.sums.hold(self.made_of):
+        if has_note(self.sums.path, self.made_of):
             stage(self.reader.places)
         else:
-            files = ask_documents("neighbours", self.reader, self.work, stage)
+            files = DocumentTasks("neighbours", self.folder, self.made_of, self.reader).answer(self.work, stage)
             self.sums.add_up_neighbours(files, self.made_of)
         self.levels = self._levels()
         release_memory()
@@ -225,8 +224,7 @@ class SuperwordPhase:
     @property
     def work(self) -> Work:
         """Where the answers about documents are left."""
-        resources = replace(self.resources, memory_bytes=self.spare)
-        return Work(self.folder, resources, self.made_of)
+        return Work(self.folder, replace(self.resources, memory_bytes=self.spare))
 
     def _whole_chunks(self) -> PartsReader:
         """The documents as chunks that may join."""
@@ -234,18 +232,18 @@ class SuperwordPhase:
         eligible = find_eligible(self.alphabet, self.book.contents, self.learned, self.start.corpus.stop_words, matches)
         self.eligible = eligible["symbol"].to_list()
         self.chunks = eligible.select("symbol", "chunk")
-        return SymbolReader(self.documents.run.sequences.absolute(), self.documents.parts, eligible)
+        return SymbolReader(self.training.run.sequences.absolute(), self.documents, eligible)
 
     def _second_stage(self) -> PartsReader:
         """The documents as tokens in stage-2 chunks, and the words as they count there."""
         documents, work, events = self.documents, self.work, self.learned
-        places = sum(part.places for part in documents.parts)
-        assert documents.pattern is not None
+        places = sum(part.places for part in documents)
+        pattern = encoding_pattern({**self.start.corpus.counting.as_facts(), **self.config.as_facts()})
         stage = StageTwo(
-            documents.run.sequences, documents.parts, documents.pattern, self.alphabet, self.book.contents, events,
+            self.training.run.sequences, documents, pattern, self.alphabet, self.book.contents, events,
             self.config.overlaps == "disjoint", work.folder / "stage2", self.spare // _REST_SHARE, self.made_of,
         )  # fmt: skip
-        reader = stage.write(stage_two_runner(documents.parts, work), self._stage("stage 2", places))
+        reader = stage.write(stage_two_runner(documents, work), self._stage("stage 2", places))
         n, stood = stage.counted()
         self.words = [
             merge_event(*events[i].pair, events[i].id, many)
@@ -296,12 +294,11 @@ class SuperwordPhase:
                 self._open_engine(self.supermerges, self.known_bytes)
             if self.threshold <= least and self.next_at_most < least:
                 return None
-            if self.exhausted or not self._step(least, room, word):
-                self.exhausted = True
-                if least >= self.threshold and self.level + 1 < len(self.levels):
-                    return None  # what is left counts less than T
+            if self.next_at_most < self.threshold:  # nothing that counts T is left
                 self._close_engine()
-                self.level, self.exhausted = self.level + 1, False
+                self.level += 1
+            else:
+                self._step(least, room, word)
         if self.queue[0].n < least:
             return None
         event = self.queue.popleft()
@@ -309,8 +306,8 @@ class SuperwordPhase:
         left, right = (self.spellings.contents[part] for part in event.pair)
         return left, right, event.n
 
-    def _step(self, wanted: int, room: int, word: int) -> bool:
-        """One pass of the engine, for a supermerge that counts `wanted`; False if nothing that counts T is left.
+    def _step(self, wanted: int, room: int, word: int) -> None:
+        """One pass of the engine, for a supermerge that counts `wanted`.
 
         No pass of boundless learns more than is taken. An engine that knew more would have to learn everything
         again for `_pairs_after`.
@@ -323,11 +320,9 @@ class SuperwordPhase:
             bounds = Bounds(wanted, least)
         batch = self.engine.step(max(1, room), bounds)
         self.next_at_most = self.engine.learning.next_at_most()
-        if batch is None:
-            return False
-        if not batch.events:  # the next supermerge counts less
-            self.next_at_most = wanted - 1
-            return True
+        if batch is None or not batch.events:  # nothing that counts T is left, or the next supermerge counts less
+            self.next_at_most = (self.threshold if batch is None else wanted) - 1
+            return
         opened = False
         for merge in batch.events:
             event = supermerge_event(*merge.pair, merge.id, merge.n)
@@ -351,7 +346,6 @@ class SuperwordPhase:
                 self._publish(self.engine)
             self.committed = time.monotonic()
             self._stop_if_asked()
-        return True
 
     def _publish(self, engine: Engine) -> None:
         """Fill the tables with all words, then the superwords so far, if --memory has room for that beside the engine.
@@ -368,7 +362,7 @@ class SuperwordPhase:
         if not is_sealed(folder, fingerprint(self.made_of, folder.name)):
             kept = Kept(keys, open_chunks, len(self.spellings.contents))
             stage, name = self._stage("runs", self.reader.places), folder.name.replace("words", "runs")
-            found = ask_documents(name, self.reader, self.work, stage, kept)
+            found = DocumentTasks(name, self.folder, self.made_of, self.reader, kept).answer(self.work, stage)
             write_run_words(found, folder, self.sums, self.made_of)
             release_memory()
         return WordFiles(folder)
@@ -388,7 +382,7 @@ class SuperwordPhase:
             min_frequency=threshold,
             max_token_length=config.max_token_length if config.superwords == "uw" else None,
         )
-        rule = join_rule(config, self.alphabet, self.learned, base, self.eligible, self.documents.word_pattern)
+        rule = join_rule(config, self.alphabet, self.learned, base, self.eligible, self.start.corpus.pattern)
         state = State(base, options, None, list(map(len, base)), rule, self._tie_order())
         engine = Engine(words.open(), state)
         learn_again(self.training, engine, Events.of(merge_event(*event.pair, event.id, event.n) for event in events))

@@ -74,17 +74,17 @@ def join_rule(
     words: Sequence[Event],
     contents: Sequence[bytes],
     eligible: Sequence[int],
-    word_pattern: Pattern | None,
+    word_pattern: Pattern,
 ) -> PairRule | None:
     """Which symbols with these contents a training lets join; None if any two may. eligible: the symbols of chunks that
-    may join (any under uw); word_pattern: see Documents."""
+    may join (any under uw); word_pattern: what words are cut by."""
     tests: list[Callable[[bytes], bool]] = []
     if config.block_tokens:
         tests.append({token.encode() for token in config.block_tokens}.__contains__)
     if config.forbid is not None:
         tests.append(text_test(config.forbid, "--forbid"))
     most = config.max_superword_words
-    if most is not None and word_pattern is not None:  # uw: symbols are no chunks
+    if most is not None and config.superwords == "uw":  # symbols are no chunks
         tests.append(more_chunks(word_pattern, most))
         most = None
     whole = None

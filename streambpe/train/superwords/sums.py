@@ -32,7 +32,7 @@ from streambpe.failpoints import failpoint
 from streambpe.files import whole_file
 from streambpe.store.checksums import add_checksum
 from streambpe.store.database import open_store
-from streambpe.store.made_of import has_note, parquet_note
+from streambpe.store.made_of import parquet_note
 from streambpe.store.sqlfiles import query_batches, query_frame, run_sql
 
 LEAST_BYTES = 32 << 20  # of DuckDB's buffers
@@ -51,16 +51,10 @@ class Sums(msgspec.Struct, frozen=True):
     threads: int
     temp_dir: Path | None
 
-    @contextlib.contextmanager
-    def _open(self, least_bytes: int = LEAST_BYTES) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _open(self, least_bytes: int = LEAST_BYTES) -> contextlib.closing[duckdb.DuckDBPyConnection]:
         memory_bytes = max(self.memory_bytes, least_bytes)
         con = open_store(":memory:", memory_bytes=memory_bytes, threads=self.threads, temp_dir=self.temp_dir)
-        with contextlib.closing(con):
-            yield con
-
-    def hold(self, made_of: str) -> bool:
-        """Whether the neighbours are there, whole, and were made of this."""
-        return has_note(self.path, made_of)
+        return contextlib.closing(con)
 
     def add_up_neighbours(self, files: Sequence[Path], made_of: str) -> None:
         """Add up the neighbours of part files (key, n), and remove these."""

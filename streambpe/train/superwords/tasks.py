@@ -56,11 +56,12 @@ Ends = tuple[int, int]  # what one task answers for: the places from the first t
 
 @dataclass(frozen=True)
 class DocumentTasks(Question):
-    """What all tasks of one question have in common: neighbours, unless it is told what runs are not cut between."""
+    """What all tasks of one question have in common. They leave files (key, n) that add up to the counts of all
+    neighbours; or, told what runs are not cut between, (run, by, n), of all runs that hold two symbols or more."""
 
     prefix: str  # of their files; it begins with the kind of question
     folder: Path  # of these
-    made_of: str
+    made_of: str  # what all answers follow from
     reader: PartsReader
     kept: Kept | None = None
     threads: int = 1  # that read for a task
@@ -133,14 +134,6 @@ class DocumentTasks(Question):
             failpoint(f"{place}-written")
             commit_first(made, target)  # another attempt's file has the same rows
             failpoint(f"{place}-committed")
-
-
-def ask_documents(
-    prefix: str, reader: PartsReader, work: Work, advance: Advance, kept: Kept | None = None
-) -> list[Path]:
-    """Files (key, n) that add up to the counts of all neighbours; or (run, by, n), of all runs that hold two symbols or
-    more and are not cut between what is kept. `prefix`: of these files."""
-    return DocumentTasks(prefix, work.folder.absolute(), work.made_of, reader, kept).answer(work, advance)
 
 
 def shard_neighbours(ends: Ends, attempt: Attempt) -> None:

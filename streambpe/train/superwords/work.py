@@ -58,14 +58,13 @@ class Question(ABC):
 class Work(msgspec.Struct, frozen=True):
     """Where answers are left, and what they may take."""
 
-    folder: Path  # files in it that were made of the same are used again
+    folder: Path  # absolute
     resources: Resources  # memory: what the questions may take, beside all that the training holds
-    made_of: str  # what all answers follow from
 
     def runner(self, each_bytes: int, at_once: int = 1) -> Runner:
         """Who does tasks that need so much memory each: Ray, or this process, so many at once if they have room."""
         if self.resources.engine == "ray":
-            folder = self.folder.absolute() / "ray"
+            folder = self.folder / "ray"
             with contextlib.suppress(LimitError):
                 return OnRay(Needs(self.resources, 0, each_bytes, folder, extra_bytes=_SHARED_BYTES))
         workers = max(1, min(at_once, self.resources.memory_bytes // max(1, each_bytes)))
