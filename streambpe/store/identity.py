@@ -90,6 +90,7 @@ def identity_path(folder: Path) -> Path:
 
 
 _locked: dict[Path, Identity | None] = {}  # of each folder that this process has locked: run.json, once it is read
+_late: set[Path] = set()  # those of them whose file is behind
 
 
 @contextlib.contextmanager
@@ -99,7 +100,11 @@ def alone_in(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        del _locked[folder]
+        identity = _locked.pop(folder)
+        if identity is not None and folder in _late:
+            _late.remove(folder)
+            with contextlib.suppress(OSError):
+                write_identity(folder, identity)
 
 
 def read_identity(folder: Path) -> Identity | None:
@@ -129,9 +134,14 @@ def _read(path: Path) -> Identity | None:
         ) from None
 
 
-def write_identity(folder: Path, identity: Identity) -> None:
-    """Replace run.json. Locked by the caller."""
-    replace_file(identity_path(folder), with_sum(msgspec.json.encode(identity) + b"\n"))
+def write_identity(folder: Path, identity: Identity, *, late: bool = False) -> None:
+    """Replace run.json; `late`: with the next change or when the lock is given back, since a kill before that does no
+    harm. Locked by the caller."""
+    if late and folder in _locked:
+        _late.add(folder)
+    else:
+        replace_file(identity_path(folder), with_sum(msgspec.json.encode(identity) + b"\n"))
+        _late.discard(folder)
     if folder in _locked:
         _locked[folder] = identity
 
@@ -173,14 +183,14 @@ def replacing(path: Path, mark: str) -> Iterator[None]:
     before = identity.files.get(path.name, [""]) if identity else []
     _expect(path, [*(one for one in before if one != mark), mark])
     yield
-    _expect(path, [mark])
+    _expect(path, [mark], late=True)
 
 
-def _expect(path: Path, marks: Sequence[str]) -> None:
+def _expect(path: Path, marks: Sequence[str], *, late: bool = False) -> None:
     identity = read_identity(path.parent)
     if identity is not None and identity.files.get(path.name) != marks:
         files = {**identity.files, path.name: list(marks)}
-        write_identity(path.parent, structs.replace(identity, files=files))
+        write_identity(path.parent, structs.replace(identity, files=files), late=late)
 
 
 def refuse_earlier_tables(state: Path, written: str) -> None:

@@ -184,9 +184,9 @@ class Run:
         """Whether anything is committed."""
         return any(self.counts.glob("*.parquet"))
 
-    def change_identity(self, **fields: Any) -> None:
-        """Replace fields of run.json, if they differ; a run that is made now gets its number here. Locked by the
-        caller."""
+    def change_identity(self, *, late: bool = False, **fields: Any) -> None:
+        """Replace fields of run.json, if they differ; a run that is made now gets its number here. `late`: see
+        write_identity. Locked by the caller."""
         identity = read_identity(self.path)
         made_now = identity is None and not (self.state.exists() or self.has_counts())
         before = Identity(run=uuid.uuid4().hex) if made_now else identity
@@ -197,7 +197,7 @@ class Run:
             )
         changed = structs.replace(before, **fields)
         if changed != identity:
-            write_identity(self.path, changed)
+            write_identity(self.path, changed, late=late and identity is not None)
 
     def number_again(self) -> bool:
         """Make run.json again from the tables if it is lost; whether it was. Locked by the caller."""
@@ -221,7 +221,7 @@ class Run:
         if self.state.exists():
             return
         if not self.has_counts():
-            self.change_identity(facts=facts)
+            self.change_identity(late=True, facts=facts)
         if self.number:
             facts = {**facts, "run": self.number}
         # a kill between these steps leaves no half-made state.duckdb behind

@@ -41,7 +41,8 @@ def read_record(run: Run) -> Record:
 
 def change_record(run: Run, **fields: Any) -> None:
     """Replace fields of it. Locked by the caller."""
-    run.change_identity(counting=structs.replace(read_record(run), **fields))
+    record = structs.replace(read_record(run), **fields)
+    run.change_identity(counting=record, late=not record)
 
 
 def source_of(wanted: Wanted) -> Source:
