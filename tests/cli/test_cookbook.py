@@ -18,10 +18,9 @@ from streambpe.encode.tokenizer import Tokenizer
 from streambpe.inspect.query import list_names
 from streambpe.store.database import SCHEMA, VIEWS
 from streambpe.train.commands import train
-from tests.runs import SMALL, cli, rows, text_run
+from tests.runs import ROOT, SMALL, cli, rows, text_run
 from tests.samples import natural_text
 
-ROOT = Path(__file__).parents[2]
 COOKBOOK = (ROOT / "docs/cookbook.md").read_text()
 QUERIES = re.findall(r"^-- (\d+)\. .*\n(?:-- .*\n)*((?s:.+?;)\n)", COOKBOOK, re.M)
 TEXT = natural_text(5, 20_000) + "the time of the people, the house of the time\n" * 25
