@@ -122,7 +122,7 @@ NO_FILES = {"folder": "folder", "loop": "loop", "long": "n" * 300, "below": "a.t
 MORE = [
     "count new a.txt --config FILE", "train new a.txt --config FILE", "train new a.txt --extend FILE",
     "train new a.txt --as FILE", "train new a.txt --balance --balance-text a=FILE", "diff run FILE",
-    "export run --to hf -o x.json --verify FILE", "evaluate run --text a.txt --tokenizer FILE", "merge-counts new FILE",
+    "export run --to hf -o x.json --verify FILE",
 ]  # fmt: skip
 FINE = {"train HERE", "check HERE"}  # a folder
 
