@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from streambpe.encode.tokenizer import Tokenizer
-from tests.runs import change, cli, text_run
+from tests.runs import change, cli
 from tests.samples import written
 
 MEMORY = ["--memory", "300MB"]
@@ -28,7 +28,8 @@ def run(desk, tmp_path) -> Path:
 @pytest.mark.long
 def test_sql_prints_json_and_csv(tmp_path):
     """The same rows in both; each is read back by its own parser."""
-    run = text_run(tmp_path / "run", 'the cat, "the" dog\n')
+    run = tmp_path / "run"
+    cli("count", run, written(tmp_path / "a.txt", 'the cat, "the" dog\n'), *MEMORY)
     query = "SELECT chunk, n, n = 1 AS rare, NULL AS nothing FROM chunk_counts ORDER BY chunk"
     rows = json.loads(cli("sql", run, query, "--json").stdout)
     assert {row["chunk"]: row["n"] for row in rows} == {
@@ -95,7 +96,7 @@ def test_the_end_is_told(run):
     refused = cli("train", run, "--vocab-size", 265, "--ties", "bytes", expect=2)
     assert f"streambpe resume {run}" in refused.stderr
     blocked = cli("train", run, "--name", "blocked", "--vocab-size", 265, "--block-token", "the")
-    assert "pairs vetoed" in blocked.stderr
+    assert "1 pair vetoed" in blocked.stderr
 
 
 def test_check_prints_differences_and_the_way_out(run):
