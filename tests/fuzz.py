@@ -82,7 +82,8 @@ def matrix(number: int, seed: int, kinds: Sequence[str], folder: Path) -> Found:
                 outcome, said = cases.ask(question)
                 if outcome in BAD:
                     break
-            return outcome, f"python -m tests.soak --only fuzz --case %s --attempts 1 --seed %d\n{said}" % question
+            kind, its_seed = question
+            return outcome, f"python -m tests.soak --only fuzz --case {kind} --attempts 1 --seed {its_seed}\n{said}"
 
         questions = [(kinds[turn % len(kinds)], seed + turn) for turn in range(number)]
         return try_all(((question[0], question) for question in questions), answer)
